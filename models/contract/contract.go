@@ -1,0 +1,124 @@
+// Package contract holds what the cluster's side (package ovn) and a node's side (packages node
+// and cni) must agree on: annotations and their JSON, names of logical ports, and the addresses
+// that follow from a subnet. Nothing else may be shared between the two sides.
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+)
+
+// Annotations on Kubernetes objects. Each has one writer, and its value is the JSON of one type.
+const (
+	// NodeNetworkAnnotation on a Node: [NodeNetwork], written by the controller.
+	NodeNetworkAnnotation = "weft.net/node-network"
+	// NodeFactsAnnotation on a Node: [NodeFacts], written by the node's agent.
+	NodeFactsAnnotation = "weft.net/node-facts"
+	// PodNetworkAnnotation on a Pod: [PodNetwork], written by the controller.
+	PodNetworkAnnotation = "weft.net/pod-network"
+)
+
+// NodeNetwork is what the controller has decided for a node.
+type NodeNetwork struct {
+	// ID is the node's number in the cluster, from 1; its join addresses derive from it.
+	ID int `json:"id"`
+	// PodCIDRs are the node's pod subnets, at most one an address family, IPv4 first.
+	PodCIDRs []netip.Prefix `json:"podCIDRs"`
+	// ClusterCIDRs and ServiceCIDRs are the ranges that the node's host reaches through its
+	// management port.
+	ClusterCIDRs []netip.Prefix `json:"clusterCIDRs"`
+	ServiceCIDRs []netip.Prefix `json:"serviceCIDRs"`
+}
+
+// NodeFacts is what a node's agent has found out about its node.
+type NodeFacts struct {
+	// Chassis is the node's chassis name: external_ids:system-id of its Open_vSwitch row.
+	Chassis string `json:"chassis"`
+	// MTU is that of the pods' interfaces, in bytes: the uplink's less GENEVE's overhead.
+	MTU int `json:"mtu"`
+	// Addresses are the host's own addresses that pods on it reach through the management port.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// Gateway is nil on a node without a gateway of its own.
+	Gateway *Gateway `json:"gateway,omitempty"`
+}
+
+// Gateway describes how a node's gateway router meets the world outside the cluster.
+type Gateway struct {
+	// Network is the name that ovn-bridge-mappings gives the external bridge.
+	Network string `json:"network"`
+	// MAC is the gateway router's address on that network.
+	MAC string `json:"mac"`
+	// Addresses are the gateway router's own, with the length of their subnet; SNAT uses them.
+	Addresses []netip.Prefix `json:"addresses"`
+	// NextHops are the default routes' next hops.
+	NextHops []netip.Addr `json:"nextHops"`
+}
+
+// PodNetwork is what the controller has allocated to a pod.
+type PodNetwork struct {
+	// MAC is the pod's hardware address.
+	MAC string `json:"mac"`
+	// Addresses are the pod's, with the length of the node's pod subnet, IPv4 first.
+	Addresses []netip.Prefix `json:"addresses"`
+	// Gateways are the next hops of the pod's default routes, one an address family.
+	Gateways []netip.Addr `json:"gateways"`
+}
+
+// Parse reads the JSON of an annotation into T (NodeNetwork, NodeFacts or PodNetwork). ok is false
+// when the annotation is absent.
+func Parse[T any](annotations map[string]string, key string) (value T, ok bool, err error) {
+	text, ok := annotations[key]
+	if !ok {
+		return value, false, nil
+	}
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		return value, true, fmt.Errorf("annotation %s is not what weft writes: %w", key, err)
+	}
+	return value, true, nil
+}
+
+// Format is an annotation's value as [Parse] reads it.
+func Format[T NodeNetwork | NodeFacts | PodNetwork](value T) string {
+	text, err := json.Marshal(value)
+	if err != nil { // the three types hold nothing that JSON cannot say
+		panic(err)
+	}
+	return string(text)
+}
+
+// PodPort is the name of a pod's logical switch port and the iface-id of its OVS interface. No
+// two pods share one, since a namespace's name has no underscore.
+func PodPort(namespace, pod string) string { return namespace + "_" + pod }
+
+// ManagementPort is the name of the logical switch port through which a node's host meets the pods.
+func ManagementPort(node string) string { return "mgmt-" + node }
+
+// GatewayAddress is the first address of a pod subnet: the cluster router's on the node's switch.
+func GatewayAddress(subnet netip.Prefix) netip.Addr { return subnet.Masked().Addr().Next() }
+
+// ManagementAddress is the second address of a pod subnet: the node's host on its own switch.
+func ManagementAddress(subnet netip.Prefix) netip.Addr { return GatewayAddress(subnet).Next() }
+
+// MAC derives the hardware address of the interface that owns addresses: 0a:58 and the first IPv4
+// address, or 0a:58 and the last four bytes of the first address where there is no IPv4 one.
+// Unlike a random address it survives the loss of every database.
+func MAC(addresses ...netip.Addr) net.HardwareAddr {
+	source := addresses[0]
+	if i := slices.IndexFunc(addresses, netip.Addr.Is4); i >= 0 {
+		source = addresses[i]
+	}
+	bytes := source.AsSlice()
+	return append(net.HardwareAddr{0x0a, 0x58}, bytes[len(bytes)-4:]...)
+}
+
+// Addrs strips the prefix lengths.
+func Addrs(prefixes []netip.Prefix) []netip.Addr {
+	addrs := make([]netip.Addr, len(prefixes))
+	for i, p := range prefixes {
+		addrs[i] = p.Addr()
+	}
+	return addrs
+}

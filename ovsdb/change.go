@@ -1,0 +1,50 @@
+package ovsdb
+
+import (
+	"github.com/google/uuid"
+	"github.com/ovn-kubernetes/libovsdb/model"
+)
+
+// Owner names what a row exists for, as kind and name: "Node/l1", "Pod/default/web-7d4".
+// It stands in the external_ids of every row of that owner.
+type Owner string
+
+// The external_ids that mark a row as weft's. Rows without them are never changed or deleted.
+const (
+	OwnerMark = "weft.net/owner"
+	KeyMark   = "weft.net/key"
+)
+
+// Row is a row that shall exist, with the values of the columns that weft manages in its table.
+type Row struct {
+	// Key tells apart an owner's rows of one table.
+	Key string
+	// Model is a pointer to a generated table type. The engine sets its UUID and marks.
+	Model model.Model
+}
+
+// Membership says that a set column of a row holds some values: a switch its ports, a port group
+// its ports, an address set its addresses. A set may have many owners; each says only its part,
+// and only the difference is sent, as a mutation.
+type Membership struct {
+	Table  string
+	UUID   string
+	Column string
+	Values []string
+}
+
+// Change is all that an owner shall have: rows and memberships that it had before and that are
+// not here are removed. A Change without either removes the owner.
+type Change struct {
+	Owner       Owner
+	Rows        []Row
+	Memberships []Membership
+}
+
+var namespace = uuid.MustParse("6b0d6a6e-3a0e-5d0a-9d39-77656674b0d5")
+
+// ID is the UUID of an owner's row, known before the row exists: references between rows need no
+// look-up, a repeated insert cannot make a second row, and two controllers agree on every UUID.
+func ID(table string, owner Owner, key string) string {
+	return uuid.NewSHA1(namespace, []byte(table+"\x00"+string(owner)+"\x00"+key)).String()
+}
