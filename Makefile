@@ -1,0 +1,59 @@
+# Everything a developer or a newcomer needs; `make help` lists it.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+export CGO_ENABLED ?= 0
+
+VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+GO_FILES := $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null | grep -v '^test/lab/\(kube\|coredns\)/') go.mod go.sum
+
+.PHONY: help build demo demo-down test check unit lint vet generate bench e2e clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+include test/lab/lab.mk
+
+build: bin/weft bin/weft-cni ## the two binaries, in bin/
+
+bin/weft bin/weft-cni: bin/%: $(GO_FILES)
+	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+demo: lab ## a real cluster on this machine, a sample application, and what to look at
+	test/demo/demo.sh up
+
+demo-down: ## end the demo's cluster
+	test/demo/demo.sh down
+
+test: lab-deps ovn check unit cluster-test ## everything that must pass
+
+check: vet lint ## what can be said without running anything
+
+vet:
+	gofmt -l $$(git ls-files '*.go') | { ! grep . ; }
+	go vet ./...
+	go vet -tags cluster ./test/e2e
+	GOOS=windows go vet ./...
+
+lint:
+	go tool staticcheck ./...
+	go tool staticcheck -tags cluster ./test/e2e
+
+unit: ovn ## unit tests, and those against a real ovsdb-server and OVN, with the race detector
+	CGO_ENABLED=1 go test -race -timeout 15m ./...
+
+.PHONY: cluster-test
+cluster-test: lab ## a three-node cluster: pods, Services, names, and every component killed
+	go test -tags cluster -count 1 -timeout 25m -v ./test/e2e
+
+e2e: lab bin/lab/e2e.test ## the official Kubernetes network tests on a three-node cluster
+	test/e2e/official.sh
+
+bench: lab ## benchmarks, each beside its floor
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovsdb/... ./node/... ./test/bench/...
+
+generate: ## models from their schemas
+	go generate ./models/...
+
+clean: ## what was built, but for the lab's slow parts in bin/lab
+	find bin -maxdepth 1 -type f -delete

@@ -1,0 +1,6 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// The controller runs on Linux only.
+func commands() []*cobra.Command { return nil }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/ovn"
+)
+
+func controllerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Keep the OVN Northbound in step with Kubernetes",
+	}
+	defaults := ovn.DefaultConfig()
+	f := cmd.Flags()
+	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
+	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound: unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")
+	f.String("ovn-ca", "", "PEM file of the CA that signed the Northbound's certificate, for ssl endpoints")
+	f.String("ovn-certificate", "", "PEM file of the controller's certificate, for ssl endpoints")
+	f.String("ovn-private-key", "", "PEM file of the certificate's key, for ssl endpoints")
+	f.StringSlice("pod-cidrs", nil, "ranges of all pod addresses, at most one an address family")
+	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one an address family")
+	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges between the cluster's router and the nodes' gateways, never seen outside")
+	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut node subnets out of pod-cidrs where Kubernetes does not")
+	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of such IPv4 subnets")
+	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of such IPv6 subnets")
+	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
+	f.Bool("profiling", defaults.Profiling, "serve /debug/pprof there too")
+	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
+	f.String("lease-name", defaults.LeaseName, "name of that Lease")
+	f.Duration("lease-duration", defaults.LeaseDuration, "how long a silent leader is still believed to be one")
+	f.String("identity", defaults.Identity, "this controller among those that want the Lease; empty is host name and a random suffix")
+	return daemon(cmd, func(ctx context.Context, s *settings) error {
+		config, err := controllerConfig(s)
+		if err != nil {
+			return fmt.Errorf("configuration:\n%w", err)
+		}
+		return ovn.Run(ctx, config)
+	})
+}
+
+func controllerConfig(s *settings) (ovn.Config, error) {
+	config := ovn.Config{
+		Kubeconfig:        s.viper.GetString("kubeconfig"),
+		Northbound:        s.list("ovn-northbound"),
+		CA:                s.viper.GetString("ovn-ca"),
+		Certificate:       s.viper.GetString("ovn-certificate"),
+		PrivateKey:        s.viper.GetString("ovn-private-key"),
+		PodCIDRs:          s.list("pod-cidrs"),
+		ServiceCIDRs:      s.list("service-cidrs"),
+		JoinCIDRs:         s.list("join-cidrs"),
+		AllocateNodeCIDRs: s.boolean("allocate-node-cidrs"),
+		NodeCIDRMaskIPv4:  s.integer("node-cidr-mask-size-ipv4"),
+		NodeCIDRMaskIPv6:  s.integer("node-cidr-mask-size-ipv6"),
+		MetricsAddress:    s.viper.GetString("metrics-address"),
+		Profiling:         s.boolean("profiling"),
+		LeaseNamespace:    s.viper.GetString("lease-namespace"),
+		LeaseName:         s.viper.GetString("lease-name"),
+		LeaseDuration:     s.duration("lease-duration"),
+		Identity:          s.viper.GetString("identity"),
+	}
+	if err := s.err(); err != nil {
+		return config, err
+	}
+	return config, config.Validate()
+}

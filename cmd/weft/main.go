@@ -1,0 +1,72 @@
+// Command weft is every part of Weft but the CNI plugin: each part is a verb.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "weft:", err)
+		return 1
+	}
+	return 0
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "weft",
+		Short:         "An OVN network for Kubernetes clusters that mix Linux and Windows nodes",
+		Version:       version,
+		SilenceErrors: true,
+	}
+	root.AddCommand(commands()...)
+	return root
+}
+
+// daemon is a command that runs until it is told to stop: start is handed its settings.
+func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.Flags().String("config", "", "YAML file with any of these keys; a flag or WEFT_… variable wins over it")
+	cmd.Flags().String("log-level", "info", "debug, info, warn or error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cmd.SilenceUsage = true // a wrong value is no question of usage
+		settings, err := loadSettings(cmd)
+		if err != nil {
+			return err
+		}
+		if err := setUpLog(settings); err != nil {
+			return err
+		}
+		slog.Info("starting", "command", cmd.Name(), "version", version)
+		return start(cmd.Context(), settings)
+	}
+	return cmd
+}
+
+// setUpLog sends client-go's log the way of ours.
+func setUpLog(s *settings) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.viper.GetString("log-level"))); err != nil {
+		return fmt.Errorf("log-level: %w; it is debug, info, warn or error", err)
+	}
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+	klog.SetLogger(logr.FromSlogHandler(slog.Default().Handler()))
+	return nil
+}

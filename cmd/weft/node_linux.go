@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/node"
+)
+
+func nodeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Prepare Open vSwitch on this node and serve the CNI plugin",
+	}
+	defaults := node.DefaultConfig()
+	hostname, _ := os.Hostname() // without one the key has no default, and its absence is reported
+	f := cmd.Flags()
+	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
+	f.String("node-name", hostname, "this node's name in Kubernetes")
+	f.String("ovn-southbound", "", "OVN Southbound as ovn-controller shall dial it, e.g. ssl:192.0.2.1:6642,ssl:192.0.2.2:6642")
+	f.String("ovn-rundir", "", "where ovn-controller has its control socket; found beside the OVS database's if empty")
+	f.String("ovs-database", defaults.OVSDatabase, "this node's Open_vSwitch database")
+	f.String("datapath-type", defaults.DatapathType, "system (kernel) or netdev (userspace)")
+	f.String("encap-type", defaults.EncapType, "tunnel protocol")
+	f.String("encap-address", "", "this node's tunnel end point")
+	f.Int("uplink-mtu", defaults.UplinkMTU, "bytes; 0 reads it from the interface that holds encap-address")
+	f.String("gateway-interface", "", "device that joins gateway-bridge; empty if the bridge has one already")
+	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside, used where gateway-addresses is set")
+	f.String("gateway-network", defaults.GatewayNetwork, "the bridge's name in ovn-bridge-mappings")
+	f.StringSlice("gateway-addresses", nil, "the gateway router's addresses with prefix length, at most one an address family")
+	f.StringSlice("gateway-next-hops", nil, "next hops of the gateway router's default routes, at most one an address family")
+	f.String("cni-socket", defaults.CNISocket, "where weft-cni finds this agent")
+	f.String("cni-conf-dir", defaults.CNIConfDir, "where the container runtime reads CNI configurations")
+	f.String("cni-conf-name", defaults.CNIConfName, "name of weft's file there")
+	f.Duration("cni-timeout", defaults.CNITimeout, "how long a CNI ADD waits for the pod's address and flows")
+	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
+	return daemon(cmd, func(ctx context.Context, s *settings) error {
+		config, err := nodeConfig(s)
+		if err != nil {
+			return fmt.Errorf("configuration:\n%w", err)
+		}
+		return node.Run(ctx, config)
+	})
+}
+
+func nodeConfig(s *settings) (node.Config, error) {
+	config := node.Config{
+		Kubeconfig:       s.viper.GetString("kubeconfig"),
+		NodeName:         s.viper.GetString("node-name"),
+		OVNSouthbound:    s.viper.GetString("ovn-southbound"),
+		OVNRunDir:        s.viper.GetString("ovn-rundir"),
+		OVSDatabase:      s.viper.GetString("ovs-database"),
+		DatapathType:     s.viper.GetString("datapath-type"),
+		EncapType:        s.viper.GetString("encap-type"),
+		EncapAddress:     s.address("encap-address"),
+		UplinkMTU:        s.integer("uplink-mtu"),
+		GatewayInterface: s.viper.GetString("gateway-interface"),
+		GatewayBridge:    s.viper.GetString("gateway-bridge"),
+		GatewayNetwork:   s.viper.GetString("gateway-network"),
+		GatewayAddresses: s.prefixes("gateway-addresses"),
+		GatewayNextHops:  s.addresses("gateway-next-hops"),
+		CNISocket:        s.viper.GetString("cni-socket"),
+		CNIConfDir:       s.viper.GetString("cni-conf-dir"),
+		CNIConfName:      s.viper.GetString("cni-conf-name"),
+		CNITimeout:       s.duration("cni-timeout"),
+		MetricsAddress:   s.viper.GetString("metrics-address"),
+	}
+	if err := s.err(); err != nil {
+		return config, err
+	}
+	return config, config.Validate()
+}

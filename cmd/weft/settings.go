@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cast"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// settings reads a command's keys from, in this order, its flags, the environment (WEFT_ and the
+// key in capitals, dashes as underscores) and the file that --config names. It remembers each
+// value that it could not read, so that a user sees all mistakes at once.
+type settings struct {
+	viper *viper.Viper
+	errs  []error
+}
+
+// loadSettings refuses a file with a key that the command does not have: a misspelt key would
+// otherwise be a default that nobody chose.
+func loadSettings(cmd *cobra.Command) (*settings, error) {
+	v := viper.New()
+	v.SetEnvPrefix("WEFT")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	if err := v.BindPFlags(cmd.Flags()); err != nil {
+		return nil, err
+	}
+	file := v.GetString("config")
+	if file == "" {
+		return &settings{viper: v}, nil
+	}
+	if _, err := os.Stat(file); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	v.SetConfigFile(file)
+	if err := v.ReadInConfig(); err != nil {
+		return nil, fmt.Errorf("config %s: %w", file, err)
+	}
+	return &settings{viper: v}, unknownKeys(v, cmd.Flags(), file)
+}
+
+func unknownKeys(v *viper.Viper, flags *pflag.FlagSet, file string) error {
+	inFile := viper.New()
+	inFile.SetConfigFile(file)
+	if err := inFile.ReadInConfig(); err != nil {
+		return fmt.Errorf("config %s: %w", file, err)
+	}
+	var errs []error
+	for _, key := range slices.Sorted(slices.Values(inFile.AllKeys())) {
+		if flags.Lookup(key) == nil {
+			errs = append(errs, fmt.Errorf("config %s: key %q is not known; `%s --help` lists the keys", file, key, "weft"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *settings) err() error { return errors.Join(s.errs...) }
+
+func (s *settings) list(key string) []string {
+	var items []string
+	for _, value := range s.viper.GetStringSlice(key) {
+		for item := range strings.SplitSeq(value, ",") { // the environment has no lists
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+	}
+	return items
+}
+
+func (s *settings) prefixes(key string) []netip.Prefix {
+	return parseList(s, key, netip.ParsePrefix, "an address range such as 10.244.0.0/16 or fd00:10:244::/48")
+}
+
+func (s *settings) addresses(key string) []netip.Addr {
+	return parseList(s, key, netip.ParseAddr, "an IP address such as 192.0.2.1 or 2001:db8::1")
+}
+
+func (s *settings) address(key string) netip.Addr {
+	text := s.viper.GetString(key)
+	if text == "" {
+		return netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		s.errs = append(s.errs, fmt.Errorf("%s: %q is not an IP address such as 192.0.2.1 or 2001:db8::1", key, text))
+	}
+	return addr
+}
+
+func (s *settings) integer(key string) int {
+	return scalar(s, key, cast.ToIntE, "a number")
+}
+
+func (s *settings) boolean(key string) bool {
+	return scalar(s, key, cast.ToBoolE, "true or false")
+}
+
+func (s *settings) duration(key string) time.Duration {
+	return scalar(s, key, cast.ToDurationE, "a duration such as 15s")
+}
+
+// scalar exists because viper's own getters turn what they cannot read into zero.
+func scalar[T any](s *settings, key string, parse func(any) (T, error), want string) T {
+	value, err := parse(s.viper.Get(key))
+	if err != nil {
+		s.errs = append(s.errs, fmt.Errorf("%s: %q is not %s", key, s.viper.GetString(key), want))
+	}
+	return value
+}
+
+func parseList[T any](s *settings, key string, parse func(string) (T, error), want string) []T {
+	var values []T
+	for _, item := range s.list(key) {
+		value, err := parse(item)
+		if err != nil {
+			s.errs = append(s.errs, fmt.Errorf("%s: %q is not %s", key, item, want))
+			continue
+		}
+		values = append(values, value)
+	}
+	return values
+}

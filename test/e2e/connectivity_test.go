@@ -1,0 +1,113 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPodsReachEachOther(t *testing.T) {
+	for _, from := range nodes {
+		for _, to := range nodes {
+			for _, addr := range podAddresses(t, web(to)) {
+				t.Run(fmt.Sprintf("%s to %s by %s", from, to, addr), func(t *testing.T) {
+					t.Parallel()
+					if host, err := get(web(from), addr, 8080, "hostname"); err != nil || host != web(to) {
+						t.Errorf("TCP: %q answered, want %q: %v", host, web(to), err)
+					}
+					if out, err := cluster.in(web(from), "ping", "-c", "1", "-W", "3", addr.String()); err != nil {
+						t.Errorf("ICMP: %s %v", out, err)
+					}
+					if host, err := askUDP(web(from), addr.String(), 8081); err != nil || host != web(to) {
+						t.Errorf("UDP: %q answered, want %q: %v", host, web(to), err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// askUDP asks netexec for its host name; the datagram may be lost, so it is repeated.
+func askUDP(pod, addr string, port int) (string, error) {
+	return cluster.in(pod, "sh", "-c",
+		fmt.Sprintf("for i in 1 2 3; do echo hostname | nc -u -w 1 %s %d | grep . && exit; done; exit 1", addr, port))
+}
+
+func TestLargePacketsPass(t *testing.T) {
+	for _, addr := range podAddresses(t, web("l2")) {
+		// 40,000 bytes make many full segments, through the tunnel and back.
+		out, err := cluster.in(web("l1"), "sh", "-c",
+			fmt.Sprintf("head -c 40000 /dev/zero | tr '\\0' x | nc -w 3 -q 2 %s 7000 | wc -c", addr))
+		if err != nil || strings.TrimSpace(out) != "40000" {
+			t.Errorf("%s returned %q of 40000 bytes: %v", addr, out, err)
+		}
+	}
+}
+
+func TestHostReachesPodsAndServices(t *testing.T) {
+	for _, node := range nodes {
+		for _, addr := range append(podAddresses(t, web(node)), clusterAddresses(t, "web")...) {
+			port := 8080
+			if slices.Contains(clusterAddresses(t, "web"), addr) {
+				port = 80
+			}
+			host := addr.String()
+			if addr.Is6() {
+				host = "[" + host + "]"
+			}
+			url := fmt.Sprintf("http://%s:%d/hostname", host, port)
+			if out, err := cluster.try("exec", node, "--", "curl", "-sS", "--max-time", "5", url); err != nil {
+				t.Errorf("host %s to %s: %s %v", node, url, out, err)
+			}
+		}
+	}
+}
+
+func TestPodsReachTheAPIServerAndNames(t *testing.T) {
+	for _, node := range nodes {
+		eventually(t, 20*time.Second, node+" reaches kubernetes.default by name", func() error {
+			out, err := cluster.in(web(node), "curl", "-sSk", "--max-time", "5", "https://kubernetes.default/version")
+			if err == nil && !strings.Contains(out, "gitVersion") {
+				err = fmt.Errorf("the API server answered %q", out)
+			}
+			return err
+		})
+		eventually(t, 20*time.Second, node+" resolves a Service", func() error {
+			out, err := cluster.in(web(node), "dig", "+short", "+time=2", "web.default.svc.cluster.local")
+			if err == nil && out != clusterAddresses(t, "web")[0].String() {
+				err = fmt.Errorf("the name server answered %q", out)
+			}
+			return err
+		})
+	}
+}
+
+func TestPodsReachTheOutside(t *testing.T) {
+	for _, node := range nodes {
+		for _, outside := range []string{"172.31.0.254", "fd00:31::254"} {
+			if out, err := cluster.in(web(node), "ping", "-c", "2", "-W", "3", outside); err != nil {
+				t.Errorf("%s to %s: %s %v", node, outside, out, err)
+			}
+		}
+	}
+}
+
+func TestNothingButOVNServesServices(t *testing.T) {
+	for _, node := range nodes {
+		// The lab's own rules drop the copies of frames that OVS has taken already; they are named
+		// after the device. Nothing may translate addresses.
+		rules, err := cluster.try("exec", node, "--", "sh", "-c", "nft list ruleset; iptables-save 2>/dev/null | grep KUBE-SVC || true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"dnat", "masquerade", "KUBE-SVC", "kube-proxy"} {
+			if strings.Contains(rules, word) {
+				t.Errorf("%s has a rule with %q:\n%s", node, word, rules)
+			}
+		}
+	}
+}

@@ -1,0 +1,216 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEveryComponentMayDie kills one component after the other under traffic. Established
+// connections live on, new pods come up afterwards, and the Northbound is the same text as before.
+func TestEveryComponentMayDie(t *testing.T) {
+	for _, victim := range []struct {
+		node, component string
+		breaks          bool // what packets pass through: only recovery is asked of it
+	}{
+		{node: "central", component: "weft-controller"},
+		{node: "central", component: "ovn-northd"},
+		{node: "central", component: "ovn-nb"},
+		{node: "central", component: "ovn-sb"},
+		{node: "central", component: "kube-apiserver"},
+		{node: "central", component: "etcd"},
+		{node: "l1", component: "weft-node"},
+		{node: "l1", component: "ovn-controller"},
+		{node: "l1", component: "ovsdb-server"},
+		{node: "l1", component: "kubelet"},
+		{node: "l1", component: "ovs-vswitchd", breaks: true},
+	} {
+		for _, how := range []string{"kill", "restart"} {
+			t.Run(how+" "+victim.component, func(t *testing.T) {
+				before := northbound(t)
+				traffic := startTraffic(t)
+				cluster.must(t, how, victim.node, victim.component)
+				aPodComesUp(t, "l1")
+				for _, report := range traffic.stop(t) {
+					t.Logf("%s: %d answers, longest gap %d ms", report.Name, report.Answers, report.LongestGapMs)
+					if report.Error != "" && !victim.breaks {
+						t.Errorf("connection %s broke: %s", report.Name, report.Error)
+					}
+				}
+				eventually(t, 60*time.Second, "the Northbound is as before", func() error {
+					if after := northbound(t); !slices.Equal(after, before) {
+						return fmt.Errorf("it differs: %s", difference(before, after))
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// aPodComesUp creates a pod on the node, reaches it from another node, and deletes it.
+func aPodComesUp(t *testing.T, node string) {
+	t.Helper()
+	name := "probe-" + strings.ToLower(fmt.Sprintf("%x", time.Now().UnixNano()))
+	manifest := fmt.Sprintf(podTemplate, node, image, steady())
+	manifest = strings.NewReplacer(web(node), name, "app: web", "app: probe").Replace(manifest)
+	eventually(t, 60*time.Second, "the API server takes a pod", func() error {
+		_, err := cluster.tryWith(manifest, "kubectl", "--", "apply", "-f", "-")
+		return err
+	})
+	eventually(t, 120*time.Second, "a new pod is ready", func() error {
+		_, err := cluster.try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=10s", "pod/"+name)
+		return err
+	})
+	for _, addr := range podAddresses(t, name) {
+		eventually(t, 60*time.Second, fmt.Sprintf("%s answers at %s", name, addr), func() error {
+			_, err := get(web("l3"), addr, 8080, "hostname")
+			return err
+		})
+	}
+	eventually(t, 60*time.Second, "the pod is deleted", func() error {
+		_, err := cluster.try("kubectl", "--", "delete", "pod", name, "--ignore-not-found", "--timeout=30s")
+		return err
+	})
+}
+
+// northbound is every row of the Northbound but the counters.
+func northbound(t *testing.T) []string {
+	t.Helper()
+	var rows []string
+	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port",
+		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Load_Balancer", "Load_Balancer_Group",
+		"Port_Group", "Address_Set", "ACL", "Static_MAC_Binding", "Chassis_Template_Var", "Gateway_Chassis"} {
+		var out string
+		eventually(t, 30*time.Second, "the Northbound is readable", func() (err error) {
+			out, err = cluster.try("nbctl", "--", "--no-headings", "--format=csv", "list", table)
+			return err
+		})
+		for line := range strings.Lines(out) {
+			rows = append(rows, table+","+strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+func difference(before, after []string) string {
+	var out strings.Builder
+	for _, row := range before {
+		if !slices.Contains(after, row) {
+			fmt.Fprintln(&out, "-", row)
+		}
+	}
+	for _, row := range after {
+		if !slices.Contains(before, row) {
+			fmt.Fprintln(&out, "+", row)
+		}
+	}
+	return out.String()
+}
+
+// traffic is a set of connections that steady holds open inside the pod on l1.
+type traffic struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines *bufio.Scanner
+}
+
+type report struct {
+	Name         string
+	Answers      int
+	LongestGapMs int64 `json:"longestGapMs"`
+	Error        string
+}
+
+// startTraffic enters the pod's network from its node, not through kubelet and the API server,
+// which may be among those that die.
+func startTraffic(t *testing.T) *traffic {
+	t.Helper()
+	own := podAddresses(t, web("l1"))[0]
+	args := []string{"exec", "l1", "--", "nsenter", "--net=" + podNamespace(t, "l1", own), "--", steady(), "dial"}
+	for _, to := range []string{"l2", "l3"} {
+		for _, addr := range podAddresses(t, web(to)) {
+			args = append(args, fmt.Sprintf("%s/%s=%s", to, addr, netip.AddrPortFrom(addr, 7000)))
+		}
+	}
+	for _, addr := range clusterAddresses(t, "web") {
+		args = append(args, fmt.Sprintf("service/%s=%s", addr, netip.AddrPortFrom(addr, 7000)))
+	}
+	cmd := cluster.command(args...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tr := &traffic{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(stdout)}
+	if !tr.lines.Scan() || tr.lines.Text() != "connected" {
+		t.Fatalf("steady says %q instead of connected", tr.lines.Text())
+	}
+	return tr
+}
+
+func podNamespace(t *testing.T, node string, addr netip.Addr) string {
+	t.Helper()
+	return cluster.must(t, "exec", node, "--", "sh", "-c", fmt.Sprintf(
+		"for n in /run/netns/* /var/run/netns/*; do nsenter --net=$n ip -o addr 2>/dev/null | grep -qF ' %s/' && echo $n && exit; done; exit 1", addr))
+}
+
+func (tr *traffic) stop(t *testing.T) []report {
+	t.Helper()
+	if err := tr.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var reports []report
+	for tr.lines.Scan() {
+		var r report
+		if err := json.Unmarshal(tr.lines.Bytes(), &r); err != nil {
+			t.Fatalf("steady says %q: %v", tr.lines.Text(), err)
+		}
+		reports = append(reports, r)
+	}
+	if err := tr.cmd.Wait(); err != nil {
+		t.Fatalf("steady: %v", err)
+	}
+	if len(reports) != 6 {
+		t.Fatalf("steady reports %d connections, want 6", len(reports))
+	}
+	return reports
+}
+
+// TestControllerRestartWritesNothing is about a controller that finds everything in order.
+func TestControllerRestartWritesNothing(t *testing.T) {
+	before := northbound(t)
+	transactions := func() string { return cluster.must(t, "nbctl", "--", "get", "NB_Global", ".", "nb_cfg") }
+	start := transactions()
+	cluster.must(t, "restart", "central", "weft-controller")
+	eventually(t, 60*time.Second, "a controller leads again", func() error {
+		_, err := cluster.try("kubectl", "--", "get", "lease", "-n", "kube-system", "weft-controller")
+		return err
+	})
+	aPodComesUp(t, "l2")
+	eventually(t, 30*time.Second, "the Northbound is as before", func() error {
+		if after := northbound(t); !slices.Equal(after, before) {
+			return fmt.Errorf("it differs: %s", difference(before, after))
+		}
+		return nil
+	})
+	if end := transactions(); end != start {
+		t.Errorf("nb_cfg went from %s to %s: the controller waits for nobody", start, end)
+	}
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# official.sh: Kubernetes' own network tests, those that this state of Weft must pass, on a cluster
+# of three nodes.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+trap 'bin/weftlab --name e2e down' EXIT
+bin/weftlab --name e2e up --linux 3
+# Left out: what needs NodePorts, addresses from outside or session affinity, and what changes
+# nodes (Serial, Disruptive).
+bin/weftlab --name e2e e2e --procs 3 \
+    --focus '\[sig-network\] (DNS|Services|Networking Granular Checks: Pods).*\[Conformance\]' \
+    --skip 'NodePort|session affinity|\[Serial\]|\[Disruptive\]' "$@"

@@ -1,0 +1,107 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestServiceSpreadsOverAllPods(t *testing.T) {
+	want := []string{web("l1"), web("l2"), web("l3")}
+	for _, addr := range clusterAddresses(t, "web") {
+		// The client is itself a backend: some of these requests come back to it (hairpin).
+		if got := answered(t, web("l1"), addr, 80); !slices.Equal(got, want) {
+			t.Errorf("%s: answered by %v, want %v", addr, got, want)
+		}
+		if out, err := askUDP(web("l2"), addr.String(), 81); err != nil || !slices.Contains(want, out) {
+			t.Errorf("UDP to %s: %q %v", addr, out, err)
+		}
+	}
+}
+
+func TestLocalServiceStaysOnTheNode(t *testing.T) {
+	for _, node := range nodes {
+		for _, addr := range clusterAddresses(t, "web-local") {
+			if got := answered(t, web(node), addr, 80); !slices.Equal(got, []string{web(node)}) {
+				t.Errorf("from %s by %s: answered by %v", node, addr, got)
+			}
+		}
+	}
+}
+
+func TestLocalServiceRefusesWhereNobodyServes(t *testing.T) {
+	cluster.apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: only-l1}
+spec: {internalTrafficPolicy: Local, selector: {only: l1}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: only-l1, labels: {only: l1}}
+spec:
+  nodeName: l1
+  terminationGracePeriodSeconds: 1
+  containers: [{name: web, image: %q, args: [netexec, --http-port=8080]}]
+`, image))
+	cluster.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/only-l1")
+	addr := strings.TrimSpace(cluster.kubectl(t, "get", "service", "only-l1", "-o", "jsonpath={.spec.clusterIP}"))
+	eventually(t, 20*time.Second, "l1 is served", func() error {
+		_, err := cluster.in(web("l1"), "curl", "-sS", "--max-time", "2", "http://"+addr+"/hostname")
+		return err
+	})
+	out, err := cluster.in(web("l2"), "curl", "-sS", "--max-time", "5", "http://"+addr+"/hostname")
+	if err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("l2 got %q, %v; want connection refused", out, err)
+	}
+}
+
+func TestServiceWithoutEndpointsRefuses(t *testing.T) {
+	for _, addr := range clusterAddresses(t, "nobody") {
+		start := time.Now()
+		_, err := get(web("l1"), addr, 80, "")
+		if err == nil || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%s: %v after %s, want connection refused", addr, err, time.Since(start))
+		}
+	}
+}
+
+func TestServicesFollowTheirEndpoints(t *testing.T) {
+	addr := clusterAddresses(t, "web")[0]
+	label := func(value string) { cluster.kubectl(t, "label", "pod", web("l2"), "--overwrite", "app="+value) }
+	label("away")
+	t.Cleanup(func() { label("web") })
+	eventually(t, 20*time.Second, "l2 leaves the Service", func() error {
+		if got := answered(t, web("l1"), addr, 80); slices.Contains(got, web("l2")) {
+			return fmt.Errorf("answered by %v", got)
+		}
+		return nil
+	})
+	label("web")
+	eventually(t, 20*time.Second, "l2 is back in the Service", func() error {
+		if got := answered(t, web("l1"), addr, 80); !slices.Contains(got, web("l2")) {
+			return fmt.Errorf("answered by %v", got)
+		}
+		return nil
+	})
+}
+
+func TestNorthboundReadsLikeTheCluster(t *testing.T) {
+	lbs := cluster.must(t, "nbctl", "--", "lb-list")
+	for _, want := range []string{"Service/default/web/tcp", "Service/default/web/udp", "Service/kube-system/kube-dns/udp"} {
+		if !strings.Contains(lbs, want) {
+			t.Errorf("lb-list has no %s:\n%s", want, lbs)
+		}
+	}
+	show := cluster.must(t, "nbctl", "--", "show")
+	for _, want := range []string{"default_web-l1", "router cluster", "switch join", "gw-l1"} {
+		if !strings.Contains(strings.ReplaceAll(show, "\"", ""), want) &&
+			!strings.Contains(show, strings.TrimPrefix(want, "router ")) {
+			t.Errorf("show has no %s:\n%s", want, show)
+		}
+	}
+}
