@@ -1,0 +1,212 @@
+package lab
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// Sockets and ports of the central.
+const (
+	northboundSocket = "/run/ovn/ovnnb_db.sock"
+	southboundSocket = "/run/ovn/ovnsb_db.sock"
+	etcdAddress      = "127.0.0.1:2379"
+	etcdPeerAddress  = "127.0.0.1:2380"
+	controllerPort   = 9470
+)
+
+// central is the machine of the control plane and OVN's databases. It is also the router of the
+// world outside, so that pods reach it as they would reach any host outside the cluster.
+func (c Config) central(f files) *machine.Spec {
+	spec := c.machine(f, Central)
+	spec.Interfaces = []machine.Interface{
+		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, centralNumber), MTU: uplinkMTU},
+		{Name: "ul0", Bridge: underlay.bridge, Addresses: c.prefixes(underlay, centralNumber), MTU: uplinkMTU},
+		{Name: "ex0", Bridge: external.bridge, Addresses: c.prefixes(external, outsideNumber), MTU: uplinkMTU},
+	}
+	// The API server calls webhooks and aggregated APIs that are pods: by way of a node's host.
+	for i, via := range c.addrs(management, firstNode) {
+		for _, destination := range [][]string{c.pick(podRangeV4, podRangeV6), c.pick(serviceRangeV4, serviceRangeV6)} {
+			spec.Routes = append(spec.Routes, machine.Route{Destination: destination[i], Via: via.String()})
+		}
+	}
+	spec.Binds = append(spec.Binds,
+		machine.Bind{Source: machine.Dir(f.dir, Central) + "/etcd", Target: "/var/lib/etcd", Create: true},
+		machine.Bind{Source: machine.Dir(f.dir, Central) + "/ovn", Target: "/var/lib/ovn", Create: true})
+	spec.Components = append(c.controlPlane(f), c.databases(f)...)
+	if !c.NoWeft {
+		for i := range c.Controllers {
+			spec.Components = append(spec.Components, c.controller(f, i))
+		}
+	}
+	return spec
+}
+
+// machine has what all machines share.
+func (c Config) machine(f files, name string) *machine.Spec {
+	return &machine.Spec{
+		Lab: c.Name, Name: name, LabDir: f.dir,
+		Sysctls: []string{
+			"net.ipv4.ip_forward=1",
+			"net.ipv6.conf.all.forwarding=1",
+			"net.ipv4.conf.all.rp_filter=2",
+			// Nobody else has the machines' addresses, and waiting for that to be found out takes seconds.
+			"net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0",
+		},
+		Binds: []machine.Bind{{Source: machine.Dir(f.dir, name) + "/var-log", Target: "/var/log", Create: true}},
+		Files: []machine.File{
+			{Path: "/etc/hostname", Content: name + "\n"},
+			{Path: "/etc/hosts", Content: c.hosts()},
+			{Path: "/etc/resolv.conf"},
+		},
+		Env: []string{
+			"PATH=" + c.path(f), "TMPDIR=/run/tmp", "HOME=/root",
+			"OVS_RUNDIR=/run/openvswitch", "OVN_RUNDIR=/run/ovn",
+			"OVS_LOGDIR=/var/log", "OVN_LOGDIR=/var/log", "OVS_DBDIR=/etc/openvswitch", "OVN_DBDIR=/var/lib/ovn",
+			"OVS_SYSCONFDIR=/etc",
+		},
+		Setup: [][]string{{"mkdir", "-p", "/run/openvswitch", "/run/ovn", "/etc/openvswitch", "/var/lib/ovn"}},
+	}
+}
+
+func (c Config) hosts() string {
+	text := "127.0.0.1 localhost\n::1 localhost\n"
+	for i, name := range c.Machines() {
+		for _, a := range c.addrs(management, machineNumber(i)) {
+			text += a.String() + " " + name + "\n"
+		}
+	}
+	return text
+}
+
+// machineNumber is the last part of the addresses of the i-th machine; the central is the first.
+func machineNumber(i int) int {
+	if i == 0 {
+		return centralNumber
+	}
+	return firstNode + i - 1
+}
+
+func (c Config) controlPlane(f files) []machine.Component {
+	apiReady := machine.Probe{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}
+	afterAPI := []machine.Probe{apiReady}
+	client := func(name string, args ...string) []string {
+		k := f.kubeconfig(name)
+		return append([]string{f.hyperkube(), name, "--kubeconfig=" + k, "--authentication-kubeconfig=" + k,
+			"--authorization-kubeconfig=" + k, "--leader-elect=false", "--bind-address=127.0.0.1"}, args...)
+	}
+	return []machine.Component{
+		{
+			Name: "etcd",
+			Command: []string{f.hyperkube(), "etcd", "--data-dir=/var/lib/etcd", "--unsafe-no-fsync", "--log-level=warn",
+				"--listen-client-urls=http://" + etcdAddress, "--advertise-client-urls=http://" + etcdAddress,
+				"--listen-peer-urls=http://" + etcdPeerAddress, "--initial-advertise-peer-urls=http://" + etcdPeerAddress,
+				"--initial-cluster=default=http://" + etcdPeerAddress},
+			Ready: machine.Probe{TCP: etcdAddress},
+		},
+		{
+			Name:    "kube-apiserver",
+			Command: c.apiServerCommand(f),
+			WaitFor: []machine.Probe{{TCP: etcdAddress}},
+			Ready:   apiReady,
+		},
+		{
+			Name: "kube-controller-manager",
+			Command: client("kube-controller-manager",
+				"--service-account-private-key-file="+f.pki("sa.key"), "--root-ca-file="+f.pki("ca.crt"),
+				"--cluster-signing-cert-file="+f.pki("ca.crt"), "--cluster-signing-key-file="+f.pki("ca.key"),
+				"--use-service-account-credentials=true", "--allocate-node-cidrs=true", "--configure-cloud-routes=false",
+				"--cluster-cidr="+c.list(podRangeV4, podRangeV6), "--service-cluster-ip-range="+c.list(serviceRangeV4, serviceRangeV6),
+				c.nodeMask()),
+			WaitFor: afterAPI,
+			Ready:   machine.Probe{TCP: "127.0.0.1:10257"},
+		},
+		{Name: "kube-scheduler", Command: client("kube-scheduler"), WaitFor: afterAPI, Ready: machine.Probe{TCP: "127.0.0.1:10259"}},
+		{
+			Name:    "manifests",
+			Command: []string{f.hyperkube(), "kubectl", "--kubeconfig=" + f.kubeconfig("admin"), "apply", "--server-side", "-f", f.dir + "/manifests.yaml"},
+			WaitFor: afterAPI,
+			Once:    true,
+		},
+	}
+}
+
+func (c Config) nodeMask() string {
+	switch c.Families {
+	case IPv4:
+		return fmt.Sprintf("--node-cidr-mask-size=%d", podMaskV4)
+	case IPv6:
+		return fmt.Sprintf("--node-cidr-mask-size=%d", podMaskV6)
+	}
+	return fmt.Sprintf("--node-cidr-mask-size-ipv4=%d", podMaskV4) // 64 is the default of the other
+}
+
+func (c Config) apiServerCommand(f files) []string {
+	return []string{f.hyperkube(), "kube-apiserver",
+		"--etcd-servers=http://" + etcdAddress,
+		"--advertise-address=" + c.addr(management, centralNumber).String(), "--secure-port=" + strconv.Itoa(apiPort),
+		"--service-cluster-ip-range=" + c.list(serviceRangeV4, serviceRangeV6), "--endpoint-reconciler-type=lease",
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+		"--client-ca-file=" + f.pki("ca.crt"), "--tls-cert-file=" + f.pki("apiserver.crt"), "--tls-private-key-file=" + f.pki("apiserver.key"),
+		"--kubelet-client-certificate=" + f.pki("apiserver-kubelet.crt"), "--kubelet-client-key=" + f.pki("apiserver-kubelet.key"),
+		"--kubelet-certificate-authority=" + f.pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + f.pki("sa.pub"), "--service-account-signing-key-file=" + f.pki("sa.key"),
+		"--requestheader-client-ca-file=" + f.pki("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + f.pki("front-proxy.crt"), "--proxy-client-key-file=" + f.pki("front-proxy.key"),
+		"--enable-aggregator-routing=true",
+	}
+}
+
+func (c Config) databases(f files) []machine.Component {
+	server := func(name, database, schema, socket string, listen []string) machine.Component {
+		file := "/var/lib/ovn/" + database + ".db"
+		return machine.Component{
+			Name:    name,
+			Prepare: [][]string{createDatabase(file, c.schema(f, schema))},
+			Command: append([]string{"ovsdb-server", file, "--remote=punix:" + socket,
+				"--pidfile=/run/ovn/" + database + ".pid", "--unixctl=/run/ovn/" + database + ".ctl", "-vconsole:info", "-vsyslog:off"}, listen...),
+			Ready: machine.Probe{Unix: socket},
+		}
+	}
+	return []machine.Component{
+		server("ovn-nb", "ovnnb_db", "ovn/ovn-nb.ovsschema", northboundSocket, c.passive(management, northboundPort)),
+		server("ovn-sb", "ovnsb_db", "ovn/ovn-sb.ovsschema", southboundSocket, c.passive(underlay, southboundPort)),
+		{
+			Name: "ovn-northd",
+			Command: []string{"ovn-northd", "--ovnnb-db=unix:" + northboundSocket, "--ovnsb-db=unix:" + southboundSocket,
+				"--pidfile=/run/ovn/ovn-northd.pid", "-vconsole:info", "-vsyslog:off"},
+			WaitFor: []machine.Probe{{Unix: northboundSocket}, {Unix: southboundSocket}},
+		},
+	}
+}
+
+// createDatabase makes an OVSDB file where there is none.
+func createDatabase(file, schema string) []string {
+	return []string{"sh", "-c", `[ -e "$0" ] || exec ovsdb-tool create "$0" "$1"`, file, schema}
+}
+
+// controllerName of replica i: the first one bears no number.
+func controllerName(i int) string {
+	if i == 0 {
+		return "weft-controller"
+	}
+	return fmt.Sprintf("weft-controller-%d", i+1)
+}
+
+func (c Config) controller(f files, i int) machine.Component {
+	metrics := fmt.Sprintf("127.0.0.1:%d", controllerPort+i)
+	return machine.Component{
+		Name: controllerName(i),
+		Command: []string{f.bin + "/weft", "controller",
+			"--kubeconfig=" + f.kubeconfig("weft-controller"),
+			"--ovn-northbound=tcp:" + hostPort(c.addr(management, centralNumber), northboundPort),
+			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),
+			"--metrics-address=" + metrics},
+		WaitFor: []machine.Probe{{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}, {Unix: northboundSocket}},
+		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
+	}
+}

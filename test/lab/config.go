@@ -1,0 +1,92 @@
+// Package lab describes a real Kubernetes cluster on one machine, with OVN between its nodes, and
+// runs it in namespaces of its own. `weftlab` is its command.
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+)
+
+// Families of addresses that a cluster has.
+const (
+	IPv4 = "ipv4"
+	IPv6 = "ipv6"
+	Dual = "dual"
+)
+
+// Where OVN's programs come from.
+const (
+	OVNPrefix = "prefix" // unpacked below bin/lab/ovn by `make ovn`
+	OVNSystem = "system" // found in PATH
+)
+
+// Config is what a user chooses about a lab.
+type Config struct {
+	Name string `json:"name"`
+	// Linux is the number of nodes; they are called node1, node2 and so on.
+	Linux       int    `json:"linux"`
+	Families    string `json:"families"`
+	OVN         string `json:"ovn"`
+	Controllers int    `json:"controllers"`
+	// NoWeft leaves weft out: nodes stay NotReady. For work on the lab itself.
+	NoWeft bool `json:"noWeft,omitempty"`
+	// Bin is the directory of the project's programs, with lab/ below it.
+	Bin string `json:"bin"`
+}
+
+// MaxNodes is what the lab's subnets and port names have room for.
+const MaxNodes = 99
+
+var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// Validate reports every mistake at once.
+func (c Config) Validate() error {
+	var errs []error
+	if !validName.MatchString(c.Name) {
+		errs = append(errs, fmt.Errorf("--name %q is not up to 32 lower-case letters, digits and '-'", c.Name))
+	}
+	if c.Linux < 1 || c.Linux > MaxNodes {
+		errs = append(errs, fmt.Errorf("--linux %d is outside 1 to %d", c.Linux, MaxNodes))
+	}
+	if !slices.Contains([]string{IPv4, IPv6, Dual}, c.Families) {
+		errs = append(errs, fmt.Errorf("families %q is none of ipv4, ipv6 and dual", c.Families))
+	}
+	if c.OVN != OVNPrefix && c.OVN != OVNSystem {
+		errs = append(errs, fmt.Errorf("--ovn %q is neither prefix nor system", c.OVN))
+	}
+	if c.Controllers < 1 || c.Controllers > 5 {
+		errs = append(errs, fmt.Errorf("--controllers %d is outside 1 to 5", c.Controllers))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) v4() bool { return c.Families != IPv6 }
+func (c Config) v6() bool { return c.Families != IPv4 }
+
+// Nodes are the names of the cluster's nodes.
+func (c Config) Nodes() []string {
+	var names []string
+	for i := 1; i <= c.Linux; i++ {
+		names = append(names, fmt.Sprintf("node%d", i))
+	}
+	return names
+}
+
+// Central is the name of the machine that runs the control plane.
+const Central = "central"
+
+// Machines are the names of all machines.
+func (c Config) Machines() []string { return append([]string{Central}, c.Nodes()...) }
+
+// StateDir is where a lab of that name keeps its state.
+func StateDir(name string) string {
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" {
+		base = "/var/tmp"
+	}
+	return filepath.Join(base, "weftlab", name)
+}

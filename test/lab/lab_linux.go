@@ -1,0 +1,222 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// Lab is a running lab.
+type Lab struct {
+	Config
+	files
+	pid int // of the first process in its namespaces
+}
+
+// ErrNotRunning is that of a lab that is not up.
+var ErrNotRunning = errors.New("is not up; `weftlab up` starts it")
+
+// Open finds the running lab of that name in its usual state directory.
+func Open(name string) (*Lab, error) { return OpenDir(name, StateDir(name)) }
+
+// OpenDir finds the running lab in a state directory.
+func OpenDir(name, dir string) (*Lab, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	running, err := isLocked(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !running {
+		return nil, fmt.Errorf("lab %q %w", name, ErrNotRunning)
+	}
+	lab := &Lab{files: files{dir: dir}}
+	if lab.Config, err = ReadConfig(dir); err != nil {
+		return nil, fmt.Errorf("lab %q is just starting or is damaged: %w", name, err)
+	}
+	pid, err := os.ReadFile(filepath.Join(dir, pidFile))
+	if err == nil {
+		lab.pid, err = strconv.Atoi(string(pid))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lab %q is just starting or is damaged: %w", name, err)
+	}
+	lab.bin = lab.Bin
+	return lab, nil
+}
+
+// ReadConfig of the lab with that state directory.
+func ReadConfig(dir string) (Config, error) {
+	var config Config
+	text, err := os.ReadFile(filepath.Join(dir, configFile))
+	if err == nil {
+		err = json.Unmarshal(text, &config)
+	}
+	return config, err
+}
+
+// Files of the state directory.
+const (
+	configFile    = "lab.json"
+	pidFile       = "pid"
+	lockFile      = "lock"
+	superviseLog  = "supervise.log"
+	manifestsFile = "manifests.yaml"
+)
+
+// isLocked tells whether the first process of a lab lives: it holds the lock from its birth on.
+func isLocked(dir string) (bool, error) {
+	file, err := os.Open(filepath.Join(dir, lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
+}
+
+// namespace is the path, on the host, of one of a machine's namespaces ("net", "mnt", ...).
+func (l *Lab) namespace(name, kind string) (string, error) {
+	pid, err := os.ReadFile(machine.PIDFile(l.dir, name))
+	if err != nil {
+		return "", fmt.Errorf("lab %q has no running machine %q; it has %s", l.Name, name, strings.Join(l.Machines(), ", "))
+	}
+	// The machine's PID is one of the lab's PID namespace, which the lab's own /proc shows.
+	return fmt.Sprintf("/proc/%d/root/proc/%s/ns/%s", l.pid, pid, kind), nil
+}
+
+// Enter is the command that runs argv in all namespaces of a machine, in its root directory.
+func (l *Lab) Enter(name string, argv ...string) ([]string, error) {
+	command := []string{"nsenter"}
+	for _, kind := range [][2]string{{"mount", "mnt"}, {"uts", "uts"}, {"ipc", "ipc"}, {"net", "net"}, {"pid", "pid"}, {"cgroup", "cgroup"}} {
+		path, err := l.namespace(name, kind[1])
+		if err != nil {
+			return nil, err
+		}
+		command = append(command, "--"+kind[0]+"="+path)
+	}
+	spec, err := machine.Read(l.dir, name)
+	if err != nil {
+		return nil, err
+	}
+	command = append(append(command, "--", "env"), spec.Env...)
+	return append(command, argv...), nil
+}
+
+// EnterNetwork is the command that runs argv on the host's file system, in the working directory,
+// but in a machine's network.
+func (l *Lab) EnterNetwork(name string, argv ...string) ([]string, error) {
+	path, err := l.namespace(name, "net")
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{"nsenter", "--net=" + path, "--", "env", "KUBECONFIG=" + l.Kubeconfig()}, argv...), nil
+}
+
+// Kubeconfig is the file of an administrator's credentials. The API server is reached in the
+// network of the central only: by [Lab.Dial] and [Lab.EnterNetwork].
+func (l *Lab) Kubeconfig() string { return l.kubeconfig("admin") }
+
+// KubectlCommand is the command for kubectl with args as the cluster's administrator.
+func (l *Lab) KubectlCommand(args ...string) ([]string, error) {
+	return l.EnterNetwork(Central, append([]string{l.lab("kubectl")}, args...)...)
+}
+
+// Kubectl runs kubectl and returns what it printed.
+func (l *Lab) Kubectl(ctx context.Context, args ...string) (string, error) {
+	argv, err := l.KubectlCommand(args...)
+	if err != nil {
+		return "", err
+	}
+	return output(ctx, argv)
+}
+
+// Exec runs a command in a machine and returns what it printed.
+func (l *Lab) Exec(ctx context.Context, name string, command ...string) (string, error) {
+	argv, err := l.Enter(name, command...)
+	if err != nil {
+		return "", err
+	}
+	return output(ctx, argv)
+}
+
+func output(ctx context.Context, argv []string) (string, error) {
+	stderr := &strings.Builder{}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stderr = stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return string(out), fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, stderr)
+	}
+	return string(out), nil
+}
+
+// Dial connects in the network of the central, for clients such as client-go's rest.Config.Dial.
+func (l *Lab) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	path, err := l.namespace(Central, "net")
+	if err != nil {
+		return nil, err
+	}
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		// The thread that changes its namespace must end with this goroutine: it stays locked.
+		runtime.LockOSThread()
+		namespace, err := os.Open(path)
+		if err == nil {
+			err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
+			namespace.Close()
+		}
+		if err != nil {
+			done <- result{err: fmt.Errorf("enter the network of lab %q: %w", l.Name, err)}
+			return
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		done <- result{conn, err}
+	}()
+	r := <-done
+	return r.conn, r.err
+}
+
+// Machine is the client for a machine's supervisor.
+func (l *Lab) Machine(name string) *machine.Client { return machine.NewClient(l.dir, name) }
+
+// LogFile of a component.
+func (l *Lab) LogFile(name, component string) string { return machine.LogFile(l.dir, name, component) }
+
+// Components lists the names of a machine's components.
+func (l *Lab) Components(name string) ([]string, error) {
+	spec, err := machine.Read(l.dir, name)
+	if err != nil {
+		return nil, fmt.Errorf("lab %q has no machine %q; it has %s", l.Name, name, strings.Join(l.Machines(), ", "))
+	}
+	var names []string
+	for _, c := range spec.Components {
+		names = append(names, c.Name)
+	}
+	return names, nil
+}

@@ -1,0 +1,114 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+)
+
+// A unix socket's address is short and a state directory's may be long: the directory is opened
+// and the socket named relative to its descriptor.
+func socketAddress(labDir, name string) (address string, done func(), err error) {
+	dir, err := os.Open(Dir(labDir, name))
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/control.sock", dir.Fd()), func() { dir.Close() }, nil
+}
+
+// ServeControl answers [Client] until ctx ends.
+func (s *Supervisor) ServeControl(ctx context.Context) error {
+	address, done, err := socketAddress(s.spec.LabDir, s.spec.Name)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := os.Remove(filepath.Join(Dir(s.spec.LabDir, s.spec.Name), "control.sock")); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	listener, err := net.Listen("unix", address)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(s.Status()); err != nil {
+			return // the client has gone
+		}
+	})
+	mux.HandleFunc("POST /restart/{component}", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, s.Restart(r.Context(), r.PathValue("component")))
+	})
+	mux.HandleFunc("POST /kill/{component}", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, s.Kill(r.PathValue("component")))
+	})
+	server := &http.Server{Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx }}
+	context.AfterFunc(ctx, func() { server.Close() })
+	return server.Serve(listener)
+}
+
+func reply(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+	}
+}
+
+// Client asks a machine's supervisor.
+type Client struct{ labDir, name string }
+
+// NewClient of the machine of that name in the lab of that state directory.
+func NewClient(labDir, name string) *Client { return &Client{labDir, name} }
+
+// Status of the machine.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	body, err := c.call(ctx, http.MethodGet, "/status")
+	if err != nil {
+		return Status{}, err
+	}
+	var status Status
+	return status, json.Unmarshal(body, &status)
+}
+
+// Restart is [Supervisor.Restart].
+func (c *Client) Restart(ctx context.Context, component string) error {
+	_, err := c.call(ctx, http.MethodPost, "/restart/"+url.PathEscape(component))
+	return err
+}
+
+// Kill is [Supervisor.Kill].
+func (c *Client) Kill(ctx context.Context, component string) error {
+	_, err := c.call(ctx, http.MethodPost, "/kill/"+url.PathEscape(component))
+	return err
+}
+
+func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) {
+	address, done, err := socketAddress(c.labDir, c.name)
+	if err != nil {
+		return nil, fmt.Errorf("the lab has no machine %q: %w", c.name, err)
+	}
+	defer done()
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", address)
+	}}
+	request, err := http.NewRequestWithContext(ctx, method, "http://machine"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask machine %s: %w", c.name, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s", body)
+	}
+	return body, err
+}

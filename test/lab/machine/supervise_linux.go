@@ -1,0 +1,91 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Supervise starts the machines of a lab, each again when it has ended, until ctx ends. It runs in
+// the lab's namespaces.
+func Supervise(ctx context.Context, dir string, machines []string) error {
+	// The bridges carry the machines' traffic, they take no part in it.
+	for _, scope := range []string{"all", "default"} {
+		if err := sysctl("net.ipv6.conf." + scope + ".disable_ipv6=1"); err != nil {
+			return err
+		}
+	}
+	// One bridge serves several machines: all are wired one after the other.
+	var wiring sync.Mutex
+	var all sync.WaitGroup
+	for _, name := range machines {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				err := startMachine(ctx, &wiring, dir, name)
+				slog.Error("machine ended", "machine", name, "err", err)
+				noteEnd(dir, name, err)
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Second):
+				}
+			}
+		})
+	}
+	all.Wait()
+	return ctx.Err()
+}
+
+// noteEnd lets whoever waits for the machine know.
+func noteEnd(dir, name string, end error) {
+	if err := os.WriteFile(EndFile(dir, name), []byte(fmt.Sprint(end)), 0o644); err != nil {
+		slog.Error("write how the machine ended", "machine", name, "err", err)
+	}
+}
+
+// startMachine returns when the machine has ended.
+func startMachine(ctx context.Context, wiring *sync.Mutex, dir, name string) error {
+	spec, err := Read(dir, name)
+	if err != nil {
+		return err
+	}
+	reader, release, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer release.Close()
+	cmd := exec.CommandContext(ctx, self, CommandInit, dir, name)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{reader} // becomes releaseFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+		Setsid:     true,
+	}
+	err = cmd.Start()
+	reader.Close()
+	if err != nil {
+		return fmt.Errorf("start machine %s: %w", name, err)
+	}
+	pid := cmd.Process.Pid
+	err = os.WriteFile(PIDFile(dir, name), []byte(strconv.Itoa(pid)), 0o644)
+	if err == nil {
+		wiring.Lock()
+		err = wire(spec, pid)
+		wiring.Unlock()
+	}
+	if err == nil {
+		_, err = release.Write([]byte{1})
+	}
+	if err != nil {
+		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	return cmd.Wait()
+}

@@ -1,0 +1,131 @@
+package lab
+
+import (
+	"fmt"
+
+	"github.com/weftnet/weft/test/lab/image"
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+const (
+	containerdSocket = "/run/containerd/containerd.sock"
+	ovsSocket        = "/run/openvswitch/db.sock"
+	underlayBridge   = "br-ul"
+	sandboxImage     = image.Pause
+	agentPort        = 9471
+)
+
+// node is machine i of the cluster, counted from 1.
+func (c Config) node(f files, i int) *machine.Spec {
+	name, number := c.Nodes()[i-1], firstNode+i-1
+	spec := c.machine(f, name)
+	spec.Interfaces = []machine.Interface{
+		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: uplinkMTU},
+		{Name: "ul0", Bridge: underlay.bridge, MTU: uplinkMTU, Switched: true},
+		{Name: "ex0", Bridge: external.bridge, MTU: uplinkMTU, Switched: true},
+	}
+	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
+		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(management, centralNumber)[i].String()})
+	}
+	dir := machine.Dir(f.dir, name)
+	for _, b := range [][2]string{{"kubelet", "/var/lib/kubelet"}, {"containerd", "/var/lib/containerd"}, {"openvswitch", "/etc/openvswitch"}} {
+		spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/" + b[0], Target: b[1], Create: true})
+	}
+	spec.Files = append(spec.Files,
+		machine.File{Path: "/etc/containerd/config.toml", Content: containerdConfig(f)},
+		machine.File{Path: "/etc/kubernetes/kubelet.json", Content: c.kubeletConfig(f, name)})
+	spec.Setup = append(spec.Setup,
+		[]string{"mkdir", "-p", "/opt/cni/bin", "/etc/cni/net.d"},
+		[]string{"ln", "-sf", f.lab("loopback"), f.bin + "/weft-cni", "/opt/cni/bin/"},
+		[]string{"nft", c.masquerade()})
+	spec.Components = append(c.openVSwitch(f, number), c.kubernetes(f, name, number)...)
+	if !c.NoWeft {
+		spec.Components = append(spec.Components, c.agent(f, name, number))
+	}
+	return spec
+}
+
+// masquerade lets the API server reach pods: the node takes its packets on, under the address of
+// the node's own management port, so that answers come back here.
+func (c Config) masquerade() string {
+	rules := "add table inet weftlab; add chain inet weftlab postrouting { type nat hook postrouting priority srcnat; }"
+	for i, family := range c.pick("ip", "ip6") {
+		rules += fmt.Sprintf("; add rule inet weftlab postrouting oifname != eth0 %s saddr %s %s daddr { %s, %s } masquerade", family,
+			c.addrs(management, centralNumber)[i], family, c.pick(podRangeV4, podRangeV6)[i], c.pick(serviceRangeV4, serviceRangeV6)[i])
+	}
+	return rules
+}
+
+// openVSwitch is the node's OVS with a userspace datapath, the bridge that joins it to the
+// underlay, and ovn-controller. The rest of its set-up is the agent's work.
+func (c Config) openVSwitch(f files, number int) []machine.Component {
+	database := "/etc/openvswitch/conf.db"
+	// A bridge of the userspace datapath lives and dies with ovs-vswitchd, and its addresses with it.
+	underlayUp := [][]string{
+		{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", underlayBridge, "--", "set", "bridge", underlayBridge, "datapath_type=netdev",
+			"--", "--may-exist", "add-port", underlayBridge, "ul0"},
+		{"ip", "link", "set", underlayBridge, "mtu", fmt.Sprint(uplinkMTU), "up"},
+	}
+	for _, address := range c.prefixes(underlay, number) {
+		underlayUp = append(underlayUp, []string{"ip", "addr", "replace", address, "dev", underlayBridge})
+	}
+	return []machine.Component{
+		{
+			Name:    "ovsdb-server",
+			Prepare: [][]string{createDatabase(database, c.schema(f, "openvswitch/vswitch.ovsschema"))},
+			Command: []string{"ovsdb-server", database, "--remote=punix:" + ovsSocket,
+				"--pidfile=/run/openvswitch/ovsdb-server.pid", "-vconsole:info", "-vsyslog:off"},
+			Ready:  machine.Probe{Unix: ovsSocket},
+			Finish: [][]string{{"ovs-vsctl", "--timeout=20", "--no-wait", "init"}},
+		},
+		{
+			Name:    "ovs-vswitchd",
+			Command: []string{"ovs-vswitchd", "unix:" + ovsSocket, "--pidfile=/run/openvswitch/ovs-vswitchd.pid", "-vconsole:info", "-vsyslog:off"},
+			WaitFor: []machine.Probe{{Unix: ovsSocket}},
+			Finish:  underlayUp,
+		},
+		{
+			Name:    "ovn-controller",
+			Command: []string{"ovn-controller", "unix:" + ovsSocket, "--pidfile=/run/ovn/ovn-controller.pid", "-vconsole:info", "-vsyslog:off"},
+			WaitFor: []machine.Probe{{Unix: ovsSocket}},
+			// Flows and chassis stay: the next ovn-controller takes them over.
+			Stop: []string{"ovn-appctl", "-t", "ovn-controller", "exit", "--restart"},
+		},
+	}
+}
+
+func (c Config) kubernetes(f files, name string, number int) []machine.Component {
+	return []machine.Component{
+		{
+			Name:    "containerd",
+			Command: []string{"containerd", "--config=/etc/containerd/config.toml"},
+			Ready:   machine.Probe{Unix: containerdSocket},
+		},
+		{
+			Name: "kubelet",
+			Command: []string{f.hyperkube(), "kubelet", "--config=/etc/kubernetes/kubelet.json", "--kubeconfig=" + f.kubeconfig(name),
+				"--hostname-override=" + name, "--node-ip=" + join(c.addrs(management, number)), "--v=2"},
+			WaitFor: []machine.Probe{{Unix: containerdSocket}, {URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
+			Ready:   machine.Probe{URL: "http://127.0.0.1:10248/healthz"},
+		},
+	}
+}
+
+func (c Config) agent(f files, name string, number int) machine.Component {
+	metrics := fmt.Sprintf("127.0.0.1:%d", agentPort)
+	return machine.Component{
+		Name: "weft-node",
+		Command: []string{f.bin + "/weft", "node",
+			"--kubeconfig=" + f.kubeconfig(name), "--node-name=" + name,
+			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
+			"--ovs-database=unix:" + ovsSocket, "--datapath-type=netdev",
+			"--encap-address=" + c.addr(underlay, number).String(), fmt.Sprintf("--uplink-mtu=%d", uplinkMTU),
+			"--gateway-interface=ex0", "--gateway-bridge=br-ex",
+			"--gateway-addresses=" + c.list(fmt.Sprintf(external.v4, number), fmt.Sprintf(external.v6, number)),
+			"--gateway-next-hops=" + join(c.addrs(external, outsideNumber)),
+			"--cni-socket=/run/weft/cni.sock", "--cni-conf-dir=/etc/cni/net.d",
+			"--metrics-address=" + metrics},
+		WaitFor: []machine.Probe{{Unix: ovsSocket}, {Path: "/sys/class/net/" + underlayBridge}, {URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
+		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
+	}
+}

@@ -1,0 +1,150 @@
+// Package pki makes the lab's certificates and kubeconfigs.
+package pki
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"text/template"
+	"time"
+)
+
+// Pair is a certificate and its key, both PEM.
+type Pair struct{ Cert, Key []byte }
+
+// Subject of a certificate: clients are known by name and groups, servers by DNS names and addresses.
+type Subject struct {
+	Name      string
+	Groups    []string
+	DNSNames  []string
+	Addresses []netip.Addr
+}
+
+// Authority signs certificates.
+type Authority struct {
+	Pair
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// A lab lives for hours; clocks of machines that were copied may differ by some.
+const (
+	validBefore = time.Hour
+	validFor    = 365 * 24 * time.Hour
+)
+
+// NewAuthority makes a certificate authority.
+func NewAuthority(name string) (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := newTemplate(pkix.Name{CommonName: name})
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage |= x509.KeyUsageCertSign
+	a := &Authority{key: key}
+	a.Pair, err = sign(template, template, key, key)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(a.Cert)
+	a.cert, err = x509.ParseCertificate(block.Bytes)
+	return a, err
+}
+
+// Issue makes a certificate that serves for both ends of a connection.
+func (a *Authority) Issue(s Subject) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	template := newTemplate(pkix.Name{CommonName: s.Name, Organization: s.Groups})
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+	template.DNSNames = s.DNSNames
+	for _, address := range s.Addresses {
+		template.IPAddresses = append(template.IPAddresses, net.IP(address.AsSlice()))
+	}
+	pair, err := sign(template, a.cert, key, a.key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("certificate of %s: %w", s.Name, err)
+	}
+	return pair, nil
+}
+
+func newTemplate(name pkix.Name) *x509.Certificate {
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil { // crypto/rand does not fail
+		panic(err)
+	}
+	now := time.Now()
+	return &x509.Certificate{SerialNumber: serial, Subject: name, NotBefore: now.Add(-validBefore), NotAfter: now.Add(validFor),
+		KeyUsage: x509.KeyUsageDigitalSignature}
+}
+
+func sign(template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) (Pair, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+	if err != nil {
+		return Pair{}, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, err
+	}
+	return Pair{encode("CERTIFICATE", der), encode("PRIVATE KEY", keyDER)}, nil
+}
+
+// SigningKey makes the pair of keys, PEM both, that ServiceAccount tokens are signed and checked with.
+func SigningKey() (private, public []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	privateDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	publicDER, err := x509.MarshalPKIXPublicKey(key.Public())
+	return encode("EC PRIVATE KEY", privateDER), encode("PUBLIC KEY", publicDER), err
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+var kubeconfig = template.Must(template.New("").Funcs(template.FuncMap{"base64": base64.StdEncoding.EncodeToString}).Parse(
+	`apiVersion: v1
+kind: Config
+clusters: [{name: {{.Name}}, cluster: {server: "{{.Server}}", certificate-authority-data: {{base64 .CA}}}}]
+users: [{name: {{.Name}}, user: {client-certificate-data: {{base64 .Cert}}, client-key-data: {{base64 .Key}}}}]
+contexts: [{name: {{.Name}}, context: {cluster: {{.Name}}, user: {{.Name}}}}]
+current-context: {{.Name}}
+`))
+
+// Kubeconfig for a client of the API server at an https URL; name is that of its only context.
+func (a *Authority) Kubeconfig(name, server string, client Pair) ([]byte, error) {
+	out := &bytes.Buffer{}
+	err := kubeconfig.Execute(out, struct {
+		Name, Server  string
+		CA, Cert, Key []byte
+	}{name, server, a.Cert, client.Cert, client.Key})
+	return out.Bytes(), err
+}
+
+// Write stores the pair as NAME.crt and NAME.key.
+func (p Pair) Write(dir, name string) error {
+	if err := os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, name+".key"), p.Key, 0o600)
+}

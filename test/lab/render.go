@@ -1,0 +1,142 @@
+package lab
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/template"
+
+	"github.com/weftnet/weft/test/lab/image"
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// containerdConfig is that of a node.
+func containerdConfig(f files) string {
+	values := struct {
+		Socket, Sandbox string
+		KeepOOMScores   bool
+	}{containerdSocket, sandboxImage, f.keepOOMScores}
+	if f.containerd >= 2 {
+		return mustRender(containerdV2, values)
+	}
+	return mustRender(containerdV1, values)
+}
+
+const containerdV1 = `version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "{{.Socket}}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{{.Sandbox}}"
+  restrict_oom_score_adj = {{.KeepOOMScores}}
+  disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/opt/cni/bin"
+    conf_dir = "/etc/cni/net.d"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      SystemdCgroup = false
+`
+
+const containerdV2 = `version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "{{.Socket}}"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{{.Sandbox}}"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = {{.KeepOOMScores}}
+  disable_apparmor = true
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = ["/opt/cni/bin"]
+  conf_dir = "/etc/cni/net.d"
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+    SystemdCgroup = false
+`
+
+// kubeletConfig of a node; JSON is YAML.
+func (c Config) kubeletConfig(f files, name string) string {
+	config := map[string]any{
+		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
+		"kind":                     "KubeletConfiguration",
+		"failCgroupV1":             false,
+		"cgroupDriver":             "cgroupfs",
+		"containerRuntimeEndpoint": "unix://" + containerdSocket,
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"webhook":   map[string]any{"enabled": true},
+			"x509":      map[string]any{"clientCAFile": f.pki("ca.crt")},
+		},
+		"authorization":     map[string]any{"mode": "Webhook"},
+		"tlsCertFile":       f.pki(name + ".crt"),
+		"tlsPrivateKeyFile": f.pki(name + ".key"),
+		"clusterDNS":        c.pick(dnsServiceV4, dnsServiceV6)[:1],
+		"clusterDomain":     "cluster.local",
+		"failSwapOn":        false,
+		// The host's disk is not the lab's to judge.
+		"evictionHard": map[string]any{
+			"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
+		},
+		"imageGCHighThresholdPercent": 100,
+		"imageGCLowThresholdPercent":  99,
+		"nodeStatusUpdateFrequency":   "5s",
+		"syncFrequency":               "10s",
+		"maxPods":                     250,
+	}
+	text, err := json.MarshalIndent(config, "", "  ")
+	if err != nil { // it holds nothing that JSON cannot say
+		panic(err)
+	}
+	return string(text)
+}
+
+//go:embed manifests/cluster.yaml
+var clusterManifest string
+
+// manifests are what the lab applies to every cluster: CoreDNS and weft's own rights.
+func (c Config) manifests() string {
+	return mustRender(clusterManifest, struct {
+		DNSAddresses []string
+		Policy       string
+		CoreDNSImage string
+	}{c.pick(dnsServiceV4, dnsServiceV6), map[bool]string{true: "RequireDualStack", false: "SingleStack"}[c.Families == Dual], image.CoreDNS})
+}
+
+func mustRender(text string, values any) string {
+	out := &bytes.Buffer{}
+	if err := template.Must(template.New("").Parse(text)).Execute(out, values); err != nil { // both are constants of this package
+		panic(err)
+	}
+	return out.String()
+}
+
+// specs of all machines of the lab.
+func (c Config) specs(f files) []*machine.Spec {
+	specs := []*machine.Spec{c.central(f)}
+	for i := range c.Nodes() {
+		specs = append(specs, c.node(f, i+1))
+	}
+	return specs
+}
+
+// majorVersion reads the output of `containerd --version`: "containerd NAME 1.6.20~ds1 COMMIT".
+func majorVersion(output string) (int, error) {
+	fields := strings.Fields(output)
+	if len(fields) < 3 {
+		return 0, fmt.Errorf("%q names no version of containerd", output)
+	}
+	var major int
+	if _, err := fmt.Sscanf(strings.TrimPrefix(fields[2], "v"), "%d.", &major); err != nil {
+		return 0, fmt.Errorf("%q names no version of containerd", output)
+	}
+	return major, nil
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# rootfs.sh OUT.tar: the root file system below the lab's container images: the machine's own
+# distribution, minimal, with the programs that the official tests and their authors' scripts use.
+set -euo pipefail
+
+[ $# = 1 ] || { echo "usage: $0 OUT.tar" >&2; exit 2; }
+out=$1
+packages="curl wget bind9-dnsutils netcat-openbsd iproute2 iputils-ping iputils-tracepath procps tcpdump socat iperf3"
+
+. /etc/os-release
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' \
+    "Codename: $VERSION_CODENAME" | grep -v security | head -1)}
+[ -n "$mirror" ] || { echo "$0: apt has no mirror for $VERSION_CODENAME; name one with DEBIAN_MIRROR=URL" >&2; exit 1; }
+components=main
+[ "$ID" != ubuntu ] || components=main,universe
+
+work=$(mktemp -d -p "$(dirname "$out")")
+trap 'rm -rf "$work"' EXIT
+if ! debootstrap --variant=minbase --components="$components" --include="${packages// /,}" \
+    "$VERSION_CODENAME" "$work/root" "$mirror" > "$work/log" 2>&1; then
+    tail -20 "$work/log" >&2
+    echo "$0: debootstrap of $VERSION_CODENAME from $mirror failed" >&2
+    exit 1
+fi
+cd "$work/root"
+rm -rf var/cache/apt/* var/lib/apt/lists/* usr/share/{doc,man,locale,info} var/log/*
+: > etc/resolv.conf
+: > etc/machine-id
+tar --numeric-owner --sort=name --mtime=@0 --exclude=./dev --exclude=./proc --exclude=./sys -cf "$work/rootfs.tar" .
+mv "$work/rootfs.tar" "$out"

@@ -1,0 +1,34 @@
+package lab
+
+import (
+	"net/netip"
+
+	"github.com/weftnet/weft/test/lab/pki"
+)
+
+// subjects are the holders of the cluster's certificates, by file name.
+func (c Config) subjects() map[string]pki.Subject {
+	api := pki.Subject{
+		Name: "kube-apiserver",
+		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+			"localhost", Central},
+		Addresses: append(c.addrs(management, centralNumber), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")),
+	}
+	for _, a := range c.pick(apiServiceV4, apiServiceV6) {
+		api.Addresses = append(api.Addresses, netip.MustParseAddr(a))
+	}
+	subjects := map[string]pki.Subject{
+		"apiserver":               api,
+		"apiserver-kubelet":       {Name: "apiserver-kubelet-client", Groups: []string{"system:masters"}},
+		"front-proxy":             {Name: "front-proxy-client"},
+		"admin":                   {Name: "admin", Groups: []string{"system:masters"}},
+		"kube-controller-manager": {Name: "system:kube-controller-manager"},
+		"kube-scheduler":          {Name: "system:kube-scheduler"},
+		"weft-controller":         {Name: "weft-controller"},
+	}
+	for i, name := range c.Nodes() {
+		subjects[name] = pki.Subject{Name: "system:node:" + name, Groups: []string{"system:nodes"}, DNSNames: []string{name},
+			Addresses: c.addrs(management, firstNode+i)}
+	}
+	return subjects
+}

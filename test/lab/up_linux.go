@@ -1,0 +1,323 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/test/lab/image"
+	"github.com/weftnet/weft/test/lab/machine"
+	"github.com/weftnet/weft/test/lab/pki"
+)
+
+// Start makes a lab and returns as soon as its first process runs; [Lab.WaitReady] waits for the
+// rest. What a lab of that name left behind is removed first. say is told what takes time.
+func Start(ctx context.Context, config Config, dir string, say func(string)) (*Lab, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if os.Geteuid() != 0 {
+		return nil, errors.New("the lab makes namespaces and mounts: run it as root")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := inspectHost(ctx, files{dir: dir, bin: config.Bin})
+	if err != nil {
+		return nil, err
+	}
+	if err := config.checkPrograms(f); err != nil {
+		return nil, err
+	}
+	if err := removeLeftovers(dir); err != nil {
+		return nil, err
+	}
+	base, err := EnsureImages(ctx, config.Bin, say)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := takeLock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if err := config.writeState(f, base); err != nil {
+		return nil, err
+	}
+	used, err := base.Use()
+	if err != nil {
+		return nil, err
+	}
+	defer used.Close()
+	pid, err := startInit(f, lock, used)
+	if err != nil {
+		return nil, err
+	}
+	return &Lab{Config: config, files: f, pid: pid}, nil
+}
+
+// EnsureImages returns the unpacked container images, making them if needed.
+func EnsureImages(ctx context.Context, bin string, say func(string)) (*image.Base, error) {
+	lab := files{bin: bin}.lab("")
+	return image.EnsureBase(ctx, filepath.Join(lab, "images"), image.ClusterInputs(lab),
+		func(scratch string) ([]image.Image, error) { return image.ClusterImages(lab, scratch) }, say)
+}
+
+// inspectHost fills in what the host's programs are like.
+func inspectHost(ctx context.Context, f files) (files, error) {
+	version, err := exec.CommandContext(ctx, "containerd", "--version").Output()
+	if err != nil {
+		return f, fmt.Errorf("containerd --version: %w; `make lab-deps` installs containerd", err)
+	}
+	if f.containerd, err = majorVersion(string(version)); err != nil {
+		return f, err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var capabilities [2]unix.CapUserData
+	if err := unix.Capget(&header, &capabilities[0]); err != nil {
+		return f, fmt.Errorf("read own capabilities: %w", err)
+	}
+	f.keepOOMScores = capabilities[0].Effective&(1<<unix.CAP_SYS_RESOURCE) == 0
+	return f, nil
+}
+
+// checkPrograms finds out what is missing before anything is started.
+func (c Config) checkPrograms(f files) error {
+	var errs []error
+	paths := []string{f.hyperkube(), f.lab("kubectl"), f.lab("loopback"), c.schema(f, "ovn/ovn-nb.ovsschema"), c.schema(f, "openvswitch/vswitch.ovsschema")}
+	if !c.NoWeft {
+		paths = append(paths, f.bin+"/weft", f.bin+"/weft-cni")
+	}
+	for _, path := range paths {
+		if !exists(path) {
+			errs = append(errs, fmt.Errorf("%s is missing; `make lab` makes it", path))
+		}
+	}
+	for _, dir := range filepath.SplitList(c.path(f)) {
+		if exists(filepath.Join(dir, "ovn-controller")) {
+			return errors.Join(append(errs, c.checkHostPrograms(f))...)
+		}
+	}
+	return errors.Join(append(errs, errors.New("ovn-controller is missing; `make ovn` unpacks it, or install OVN for --ovn system"))...)
+}
+
+func (c Config) checkHostPrograms(f files) error {
+	var errs []error
+	for _, name := range []string{"containerd", "runc", "nsenter", "ip", "nft", "ethtool", "ovsdb-server", "ovs-vswitchd", "ovn-northd"} {
+		found := false
+		for _, dir := range filepath.SplitList(c.path(f)) {
+			found = found || exists(filepath.Join(dir, name))
+		}
+		if !found {
+			errs = append(errs, fmt.Errorf("%s is missing; `make lab-deps` installs what the lab needs", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func takeLock(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("another weftlab is using %s", dir)
+	}
+	return lock, nil
+}
+
+// writeState writes everything that the lab's processes read.
+func (c Config) writeState(f files, base *image.Base) error {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, configFile), text, 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, manifestsFile), []byte(c.manifests()), 0o644); err != nil {
+		return err
+	}
+	if err := c.writePKI(f); err != nil {
+		return fmt.Errorf("make the cluster's certificates: %w", err)
+	}
+	for _, spec := range c.specs(f) {
+		if err := spec.Write(); err != nil {
+			return err
+		}
+		if spec.Name != Central {
+			if err := base.Populate(filepath.Join(machine.Dir(f.dir, spec.Name), "containerd")); err != nil {
+				return fmt.Errorf("give %s its container images: %w", spec.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (c Config) writePKI(f files) error {
+	if err := os.MkdirAll(f.pki(""), 0o700); err != nil {
+		return err
+	}
+	ca, err := pki.NewAuthority("weftlab-" + c.Name)
+	if err != nil {
+		return err
+	}
+	if err := ca.Write(f.pki(""), "ca"); err != nil {
+		return err
+	}
+	for name, subject := range c.subjects() {
+		pair, err := ca.Issue(subject)
+		if err != nil {
+			return err
+		}
+		if err := pair.Write(f.pki(""), name); err != nil {
+			return err
+		}
+		kubeconfig, err := ca.Kubeconfig(c.Name, c.apiServer(), pair)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.kubeconfig(name), kubeconfig, 0o600); err != nil {
+			return err
+		}
+	}
+	private, public, err := pki.SigningKey()
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(f.pki("sa.key"), private, 0o600), os.WriteFile(f.pki("sa.pub"), public, 0o644))
+}
+
+// startInit starts the first process of the lab's namespaces, detached from the caller.
+func startInit(f files, inherited ...*os.File) (pid int, err error) {
+	log, err := os.OpenFile(filepath.Join(f.dir, superviseLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
+	cmd := exec.Command("/proc/self/exe", machine.CommandLab, f.dir)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = "/"
+	cmd.ExtraFiles = inherited
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
+		Setsid:     true,
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("start the lab's namespaces: %w", err)
+	}
+	pid = cmd.Process.Pid
+	// Nobody else may reap it while this process waits for the lab to be ready.
+	go cmd.Wait() //nolint:errcheck // its end is noticed by the lock
+	return pid, os.WriteFile(filepath.Join(f.dir, pidFile), []byte(strconv.Itoa(pid)), 0o644)
+}
+
+// Down ends a lab, if it runs, and removes all that it left, also when it has crashed. With
+// keepLogs its state directory keeps logs.
+func Down(dir string, keepLogs bool) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	running, err := isLocked(dir)
+	if err != nil {
+		return err
+	}
+	if running {
+		if err := killLab(dir); err != nil {
+			return err
+		}
+	}
+	if err := machine.RemoveCgroups(dir); err != nil {
+		return err
+	}
+	if keepLogs {
+		return removeAllButLogs(dir)
+	}
+	return os.RemoveAll(dir)
+}
+
+// removeLeftovers is Down for a lab that is not running.
+func removeLeftovers(dir string) error {
+	if running, err := isLocked(dir); err != nil || running {
+		return errors.Join(err, map[bool]error{true: fmt.Errorf("a lab is running in %s", dir)}[running])
+	}
+	if err := machine.RemoveCgroups(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+const killTimeout = 30 * time.Second
+
+// killLab kills the first process of the lab's namespaces and returns when the kernel has ended
+// all the others.
+func killLab(dir string) error {
+	text, err := os.ReadFile(filepath.Join(dir, pidFile))
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, pidFile), err)
+	}
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("find the lab's first process %d: %w", pid, err)
+	}
+	defer unix.Close(process)
+	if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil {
+		return fmt.Errorf("kill the lab's first process %d: %w", pid, err)
+	}
+	for deadline := time.Now().Add(killTimeout); time.Now().Before(deadline); {
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds())+1)
+		if ready > 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+	return fmt.Errorf("the lab's processes did not end in %s after its first one, %d, was killed", killTimeout, pid)
+}
+
+// removeAllButLogs leaves what explains a failure.
+func removeAllButLogs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !e.IsDir() {
+			if !strings.HasSuffix(e.Name(), ".log") {
+				errs = append(errs, os.Remove(path))
+			}
+			continue
+		}
+		below, err := os.ReadDir(path)
+		errs = append(errs, err)
+		for _, b := range below {
+			if b.Name() != "log" {
+				errs = append(errs, os.RemoveAll(filepath.Join(path, b.Name())))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

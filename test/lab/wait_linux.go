@@ -1,0 +1,225 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+const (
+	pollInterval = 100 * time.Millisecond
+	// Nodes are asked for less often: that costs the API server something.
+	clusterInterval = 300 * time.Millisecond
+	// A component that ends this often before it has ever served will not serve.
+	hopelessRestarts = 6
+	logTail          = 15
+)
+
+// Progress is told where the way to readiness stands.
+type Progress interface {
+	// Waiting is called often: stage is not reached, because of detail.
+	Waiting(stage, detail string)
+	// Reached is called once a stage, in order.
+	Reached(stage string, after time.Duration)
+}
+
+// view is one look at a lab.
+type view struct {
+	lab      *Lab
+	machines map[string]machine.Status
+	cluster  ClusterStatus
+	asked    error // why cluster is not known
+}
+
+// stage of a lab's way up: pending says what is missing, "" when nothing is.
+type stage struct {
+	name    string
+	pending func(view) string
+}
+
+func (l *Lab) stages() []stage {
+	stages := []stage{
+		{"machines", func(v view) string { return v.missingMachines() }},
+		{"OVN databases", components([]string{Central}, "ovn-nb", "ovn-sb", "ovn-northd")},
+		{"control plane", components([]string{Central}, "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "manifests")},
+		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller")},
+		{"kubelets", components(l.Nodes(), "containerd", "kubelet")},
+		{"nodes registered", func(v view) string { return v.unregistered() }},
+	}
+	if l.NoWeft {
+		return stages
+	}
+	var controllers []string
+	for i := range l.Controllers {
+		controllers = append(controllers, controllerName(i))
+	}
+	return append(stages,
+		stage{"weft controller", components([]string{Central}, controllers...)},
+		stage{"weft node", components(l.Nodes(), "weft-node")},
+		stage{"nodes Ready", func(v view) string { return v.notReady() }},
+		stage{"cluster DNS", func(v view) string { return v.noDNS() }})
+}
+
+// components is the condition that these components of these machines work.
+func components(machines []string, names ...string) func(view) string {
+	return func(v view) string {
+		var pending []string
+		for _, m := range machines {
+			for _, c := range v.machines[m].Components {
+				if slices.Contains(names, c.Name) && !c.OK() {
+					pending = append(pending, strings.TrimSpace(fmt.Sprintf("%s on %s %s", c.Name, m, c.State)))
+				}
+			}
+		}
+		return strings.Join(pending, ", ")
+	}
+}
+
+func (v view) missingMachines() string {
+	var missing []string
+	for _, name := range v.lab.Machines() {
+		if _, there := v.machines[name]; !there {
+			missing = append(missing, name)
+		}
+	}
+	return strings.Join(missing, ", ")
+}
+
+func (v view) unregistered() string {
+	var missing []string
+	for _, name := range v.lab.Nodes() {
+		if _, there := v.cluster.Nodes[name]; !there {
+			missing = append(missing, name)
+		}
+	}
+	return v.unlessUnknown(strings.Join(missing, ", "))
+}
+
+func (v view) notReady() string {
+	var pending []string
+	for _, name := range v.lab.Nodes() {
+		if why := v.cluster.Nodes[name]; why != "" {
+			pending = append(pending, name+": "+why)
+		}
+	}
+	return v.unlessUnknown(strings.Join(pending, "; "))
+}
+
+func (v view) noDNS() string {
+	if v.cluster.DNSWanted > 0 && v.cluster.DNS == v.cluster.DNSWanted {
+		return v.unlessUnknown("")
+	}
+	return v.unlessUnknown(fmt.Sprintf("%d of %d CoreDNS pods available", v.cluster.DNS, v.cluster.DNSWanted))
+}
+
+func (v view) unlessUnknown(pending string) string {
+	if v.asked != nil {
+		return v.asked.Error()
+	}
+	return pending
+}
+
+// WaitReady returns when the lab is Ready, or with an error that names what is to blame and the
+// last lines of its log.
+func (l *Lab) WaitReady(ctx context.Context, progress Progress) error {
+	started := time.Now()
+	api, err := l.clusterClient()
+	if err != nil {
+		return err
+	}
+	v := view{lab: l, asked: errors.New("not asked yet")}
+	var asked time.Time
+	for reached, stages := 0, l.stages(); reached < len(stages); {
+		v.machines = l.statuses(ctx)
+		if reached >= 5 && time.Since(asked) > clusterInterval {
+			v.cluster, v.asked = api.status(ctx)
+			asked = time.Now()
+		}
+		if err := l.hopeless(v); err != nil {
+			return err
+		}
+		pending := stages[reached].pending(v)
+		if pending == "" {
+			progress.Reached(stages[reached].name, time.Since(started))
+			reached++
+			continue
+		}
+		progress.Waiting(stages[reached].name, pending)
+		select {
+		case <-ctx.Done():
+			return l.tooLate(v, stages[reached].name, pending, time.Since(started))
+		case <-time.After(pollInterval):
+		}
+	}
+	return nil
+}
+
+// statuses of the machines that answer.
+func (l *Lab) statuses(ctx context.Context) map[string]machine.Status {
+	statuses := map[string]machine.Status{}
+	for _, name := range l.Machines() {
+		if status, err := l.Machine(name).Status(ctx); err == nil {
+			statuses[name] = status
+		}
+	}
+	return statuses
+}
+
+// hopeless reports what will not come up by waiting.
+func (l *Lab) hopeless(v view) error {
+	running, err := isLocked(l.dir)
+	if err != nil {
+		return err
+	}
+	if !running {
+		return fmt.Errorf("the lab has ended:\n%s", tail(filepath.Join(l.dir, superviseLog)))
+	}
+	for _, name := range l.Machines() {
+		if end, err := os.ReadFile(machine.EndFile(l.dir, name)); err == nil {
+			return fmt.Errorf("machine %s ended (%s):\n%s", name, end, tail(filepath.Join(l.dir, superviseLog)))
+		}
+		for _, c := range v.machines[name].Components {
+			if !c.OK() && c.Restarts >= hopelessRestarts {
+				return l.failure(name, c.Name, fmt.Sprintf("has ended %d times", c.Restarts))
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Lab) failure(name, component, what string) error {
+	path := l.LogFile(name, component)
+	return fmt.Errorf("%s on %s %s; the end of %s:\n%s", component, name, what, path, tail(path))
+}
+
+// tooLate blames the first component that does not work, or else the stage.
+func (l *Lab) tooLate(v view, stage, pending string, after time.Duration) error {
+	late := fmt.Errorf("%s not reached after %.0f s: %s", stage, after.Seconds(), pending)
+	for _, name := range l.Machines() {
+		for _, c := range v.machines[name].Components {
+			if !c.OK() {
+				return errors.Join(late, l.failure(name, c.Name, fmt.Sprintf("is %s (%s)", c.State, c.Detail)))
+			}
+		}
+	}
+	if _, names := v.machines[Central]; names && !l.NoWeft {
+		return errors.Join(late, l.failure(Central, "weft-controller", "works"), l.failure(l.Nodes()[0], "weft-node", "works"))
+	}
+	return late
+}
+
+func tail(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
+	return "  " + strings.Join(lines[max(0, len(lines)-logTail):], "\n  ")
+}

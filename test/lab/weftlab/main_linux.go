@@ -1,0 +1,87 @@
+// Command weftlab runs a real Kubernetes cluster with weft on one machine, in namespaces of its own.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/test/lab"
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := rootCommand().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "weftlab:", err)
+		return 1
+	}
+	return 0
+}
+
+// options are those of all verbs.
+type options struct{ name, stateDir string }
+
+func (o *options) dir() string {
+	if o.stateDir != "" {
+		return o.stateDir
+	}
+	return lab.StateDir(o.name)
+}
+
+func (o *options) open() (*lab.Lab, error) { return lab.OpenDir(o.name, o.dir()) }
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weftlab",
+		Short: "A real Kubernetes cluster with weft on one machine",
+		Long: `weftlab runs a Kubernetes cluster whose network is weft: nodes with kubelet, containerd, Open vSwitch
+and ovn-controller, and a machine called "central" with etcd, the control plane and OVN's databases.
+All of it lives in namespaces of its own and ends with their first process, however that ends.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	o := &options{}
+	root.PersistentFlags().StringVar(&o.name, "name", "weft", "name of the lab; labs of different names run side by side")
+	root.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "where the lab keeps its state (default $XDG_STATE_HOME/weftlab/NAME or /var/tmp/weftlab/NAME)")
+	root.AddCommand(upCommand(o), downCommand(o), statusCommand(o), imagesCommand(),
+		kubectlCommand(o), databaseCommand(o, "nbctl", "Northbound"), databaseCommand(o, "sbctl", "Southbound"), execCommand(o), logsCommand(o),
+		restartCommand(o), killCommand(o), e2eCommand(o))
+	root.AddCommand(roles()...)
+	return root
+}
+
+// binDir is the directory of the project's programs: this program's own.
+func binDir() (string, error) {
+	exe, err := os.Executable()
+	return filepath.Dir(exe), err
+}
+
+// roles are the hidden commands by which the program runs itself again inside a lab.
+func roles() []*cobra.Command {
+	role := func(name string, args int, run func(ctx context.Context, args []string) error) *cobra.Command {
+		return &cobra.Command{Use: name, Hidden: true, Args: cobra.ExactArgs(args),
+			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}
+	}
+	return []*cobra.Command{
+		role(machine.CommandLab, 1, func(_ context.Context, args []string) error { return machine.LabInit(args[0]) }),
+		role(machine.CommandSupervise, 1, func(ctx context.Context, args []string) error {
+			config, err := lab.ReadConfig(args[0])
+			if err != nil {
+				return err
+			}
+			return machine.Supervise(ctx, args[0], config.Machines())
+		}),
+		role(machine.CommandInit, 2, func(_ context.Context, args []string) error { return machine.Init(args[0], args[1]) }),
+		role(machine.CommandMount, 3, func(_ context.Context, args []string) error { return machine.Mount(args[0], args[1], args[2]) }),
+		role(machine.CommandRun, 2, func(ctx context.Context, args []string) error { return machine.Run(ctx, args[0], args[1]) }),
+	}
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/test/lab"
+)
+
+func upCommand(o *options) *cobra.Command {
+	config := lab.Config{}
+	var ipv6, dual, keep bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a lab and wait until its cluster is Ready",
+		Long: `up starts a lab in the background and returns when its nodes and its DNS are Ready. A lab of that name
+that is up already with the same settings is only waited for. If it does not come up it is taken
+down again; its logs stay in the state directory.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config.Name, config.Families = o.name, lab.IPv4
+			if ipv6 {
+				config.Families = lab.IPv6
+			}
+			if dual {
+				config.Families = lab.Dual
+			}
+			var err error
+			if config.Bin, err = binDir(); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			return up(ctx, o, config, keep)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&config.Linux, "linux", 2, "number of Linux nodes")
+	f.BoolVar(&ipv6, "ipv6", false, "IPv6 only: nodes, pods and Services")
+	f.BoolVar(&dual, "dual", false, "both address families, IPv4 first")
+	f.StringVar(&config.OVN, "ovn", lab.OVNPrefix, "OVN's programs: prefix (bin/lab/ovn) or system (from PATH)")
+	f.IntVar(&config.Controllers, "controllers", 1, "replicas of the weft controller, of which one leads")
+	f.BoolVar(&keep, "keep", false, "leave a lab that does not come up as it is")
+	f.DurationVar(&timeout, "timeout", 3*time.Minute, "how long to wait")
+	f.BoolVar(&config.NoWeft, "no-weft", false, "leave weft out; nodes stay NotReady")
+	if err := f.MarkHidden("no-weft"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	cmd.MarkFlagsMutuallyExclusive("ipv6", "dual")
+	return cmd
+}
+
+func up(ctx context.Context, o *options, config lab.Config, keep bool) error {
+	progress := newProgress(os.Stderr)
+	defer progress.finish()
+	running, err := o.open()
+	switch {
+	case err == nil && running.Config != config:
+		return fmt.Errorf("lab %q is up with other settings; `weftlab down --name %s` ends it", o.name, o.name)
+	case err == nil:
+		return running.WaitReady(ctx, progress)
+	case !errors.Is(err, lab.ErrNotRunning):
+		return err
+	}
+	started, err := lab.Start(ctx, config, o.dir(), progress.say)
+	if err != nil {
+		return err
+	}
+	if err := started.WaitReady(ctx, progress); err != nil {
+		progress.finish()
+		if keep {
+			return err
+		}
+		return errors.Join(err, lab.Down(o.dir(), true))
+	}
+	progress.finish()
+	fmt.Printf("lab %q is Ready: weftlab --name %s kubectl -- get nodes\n", o.name, o.name)
+	return nil
+}
+
+// progress prints a line a stage. On a terminal the last one is live.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	live     bool
+}
+
+func newProgress(out *os.File) *progress {
+	_, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS)
+	return &progress{out: out, terminal: err == nil}
+}
+
+const liveWidth = 100
+
+// Waiting implements [lab.Progress].
+func (p *progress) Waiting(stage, detail string) {
+	if !p.terminal {
+		return
+	}
+	line := strings.ReplaceAll(fmt.Sprintf("  … %s: %s", stage, detail), "\n", " ")
+	if runes := []rune(line); len(runes) > liveWidth {
+		line = string(runes[:liveWidth])
+	}
+	fmt.Fprintf(p.out, "\r\x1b[K%s", line)
+	p.live = true
+}
+
+// Reached implements [lab.Progress].
+func (p *progress) Reached(stage string, after time.Duration) {
+	p.finish()
+	fmt.Fprintf(p.out, "  %5.1f s  %s\n", after.Seconds(), stage)
+}
+
+func (p *progress) say(what string) {
+	p.finish()
+	fmt.Fprintf(p.out, "  %s\n", what)
+}
+
+// finish removes the live line.
+func (p *progress) finish() {
+	if p.live {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.live = false
+	}
+}
+
+func downCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "End a lab and remove all that it left, also after a crash",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return lab.Down(o.dir(), false) },
+	}
+}
+
+func statusCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show machines, components and nodes; fails if one does not work",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := o.open()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
+			defer cancel()
+			return status(ctx, l)
+		},
+	}
+}
+
+func status(ctx context.Context, l *lab.Lab) error {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "MACHINE\tCOMPONENT\tSTATE\tPID\tRESTARTS\tFOR\tDETAIL")
+	broken := 0
+	for _, name := range l.Machines() {
+		machine, err := l.Machine(name).Status(ctx)
+		if err != nil {
+			fmt.Fprintf(table, "%s\t\tdown\t\t\t\t%v\n", name, err)
+			broken++
+			continue
+		}
+		for _, c := range machine.Components {
+			if !c.OK() {
+				broken++
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", name, c.Name, c.State, c.PID, c.Restarts,
+				time.Since(c.Since).Round(time.Second), c.Detail)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	argv, err := l.KubectlCommand("get", "nodes", "-o", "wide")
+	if err == nil {
+		err = runHere(ctx, argv)
+	}
+	if broken > 0 {
+		err = errors.Join(fmt.Errorf("%d components do not work", broken), err)
+	}
+	return err
+}
+
+func imagesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "images",
+		Short:  "Make and unpack the container images, if they are not",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			bin, err := binDir()
+			if err != nil {
+				return err
+			}
+			_, err = lab.EnsureImages(cmd.Context(), bin, newProgress(os.Stderr).say)
+			return err
+		},
+	}
+}
