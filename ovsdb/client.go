@@ -1,0 +1,271 @@
+package ovsdb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models"
+)
+
+// Client keeps a replica of a database's tables, connected as long as it is not closed.
+type Client struct {
+	config    Config
+	endpoints []Endpoint
+	log       *slog.Logger
+	stop      context.CancelFunc
+	ended     chan struct{}
+	ready     chan struct{} // closed once the first replica is complete
+	fatal     error         // set before ended is closed
+
+	mu       sync.RWMutex // of all below
+	cache    *cache
+	session  *session // nil while there is no connection
+	changed  chan struct{}
+	disabled []string
+	since    string // the last transaction that the replica holds
+	schema   string // the text of the schema that the replica was read with
+
+	stats *stats
+}
+
+// Connect waits for a server, however long that takes, and gives a client with a complete
+// replica. ctx ends the waiting only; Close ends the client. An error means that waiting would
+// not help: the configuration is wrong, or the server's schema is too old.
+func Connect(ctx context.Context, config Config) (*Client, error) {
+	endpoints, err := ParseEndpoints(config.Endpoints)
+	if err != nil {
+		return nil, err
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	if config.Requirements == nil {
+		config.Requirements = models.Requirements
+	}
+	if config.Probe == 0 {
+		config.Probe = 5 * time.Second
+	}
+	if config.Pipeline == 0 {
+		config.Pipeline = 3
+	}
+	for _, e := range endpoints {
+		if e.Scheme == "ssl" && config.Dial == nil {
+			if _, err := config.TLS.config(); err != nil {
+				return nil, fmt.Errorf("connect to %s: %w", e, err)
+			}
+		}
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Client{
+		config: config, endpoints: endpoints, stop: stop,
+		log:   config.Logger.With("database", config.Model.Name()),
+		ended: make(chan struct{}), ready: make(chan struct{}), changed: make(chan struct{}),
+		cache: newCache(), since: zeroUUID, stats: newStats(config.Model.Name()),
+	}
+	for _, t := range config.Tables {
+		table, err := newTable(t, config.Model)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		c.cache.tables[table.name], c.cache.types[table.goType] = table, table
+	}
+	go c.run(life)
+	select {
+	case <-c.ready:
+		return c, nil
+	case <-c.ended:
+		return nil, c.fatal
+	case <-ctx.Done():
+		c.Close()
+		return nil, fmt.Errorf("connect to %s: %w", config.Endpoints, ctx.Err())
+	}
+}
+
+const zeroUUID = "00000000-0000-0000-0000-000000000000"
+
+// Close ends the connection and every call in flight.
+func (c *Client) Close() {
+	c.stop()
+	<-c.ended
+}
+
+// Connected says whether there is a connection now.
+func (c *Client) Connected() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.session != nil
+}
+
+// Disabled lists the optional features that the server's schema has no columns for.
+func (c *Client) Disabled() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Clone(c.disabled)
+}
+
+// schemaError is a server that cannot serve: to wait for it is of no use.
+type schemaError struct{ error }
+
+const (
+	firstBackoff = 100 * time.Millisecond
+	lastBackoff  = 4 * time.Second
+	// connecting bounds an endpoint's silence, and reading the time up to a complete replica.
+	connecting = 5 * time.Second
+	reading    = 60 * time.Second
+)
+
+// run connects, and connects again, until the client is closed.
+func (c *Client) run(ctx context.Context) {
+	defer close(c.ended)
+	backoff := firstBackoff
+	var told time.Time
+	for first := true; ctx.Err() == nil; {
+		s, endpoint, err := c.open(ctx)
+		var schema schemaError
+		if first && errors.As(err, &schema) {
+			c.fatal = err
+			return
+		}
+		if err != nil {
+			if ctx.Err() == nil && time.Since(told) > 30*time.Second {
+				told = time.Now()
+				c.log.Warn("waiting for a database server", "endpoints", c.config.Endpoints, "error", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(backoff):
+			}
+			backoff = min(2*backoff, lastBackoff)
+			continue
+		}
+		backoff, told = firstBackoff, time.Time{}
+		c.log.Info("connected to the database", "endpoint", endpoint.String())
+		if first {
+			first = false
+			close(c.ready)
+		} else {
+			c.stats.reconnects.Inc()
+		}
+		select {
+		case <-ctx.Done():
+			s.close(ErrClosed)
+		case <-s.done:
+		}
+		c.leave(s)
+		if ctx.Err() == nil {
+			c.log.Warn("lost the database", "endpoint", endpoint.String(), "error", s.cause())
+		}
+	}
+}
+
+func (c *Client) leave(s *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == s {
+		c.session = nil
+	}
+	c.wake()
+}
+
+// wake lets all who wait look again; c.mu is held.
+func (c *Client) wake() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// open tries each endpoint once.
+func (c *Client) open(ctx context.Context) (*session, Endpoint, error) {
+	var problems []error
+	for i, endpoint := range c.endpoints {
+		s, err := c.try(ctx, endpoint)
+		if err == nil {
+			// The one that serves now is asked first the next time.
+			c.endpoints = append(slices.Clone(c.endpoints[i:]), c.endpoints[:i]...)
+			return s, endpoint, nil
+		}
+		problems = append(problems, fmt.Errorf("%s: %w", endpoint, err))
+	}
+	return nil, Endpoint{}, errors.Join(problems...)
+}
+
+func (c *Client) try(ctx context.Context, endpoint Endpoint) (*session, error) {
+	limit, cancel := context.WithTimeout(ctx, connecting)
+	conn, err := c.config.dial(limit, endpoint)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	limit, cancel = context.WithTimeout(ctx, reading)
+	defer cancel()
+	var s *session
+	begun := make(chan struct{})
+	s = newSession(conn, func(method string, params []byte) error {
+		<-begun
+		return c.notified(s, method, params)
+	})
+	close(begun)
+	if err := c.begin(limit, s); err != nil {
+		s.close(err)
+		return nil, err
+	}
+	go s.probe(ctx, c.config.Probe)
+	return s, nil
+}
+
+// begin makes a session useful: the leader's, with a fitting schema, and watched.
+func (c *Client) begin(ctx context.Context, s *session) error {
+	if err := c.follow(ctx, s); err != nil {
+		return err
+	}
+	text, err := s.call(ctx, "get_schema", appendString(nil, c.config.Model.Name()))
+	if err != nil {
+		return fmt.Errorf("read the schema of %s: %w", c.config.Model.Name(), err)
+	}
+	if err := c.fit(text); err != nil {
+		return err
+	}
+	return c.monitor(ctx, s)
+}
+
+// fit takes the server's schema; the replica starts anew where it has changed.
+func (c *Client) fit(text []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.schema == string(text) {
+		return nil
+	}
+	var schema ovsdb.DatabaseSchema
+	if err := json.Unmarshal(text, &schema); err != nil {
+		return schemaError{fmt.Errorf("read the schema of %s: %w", c.config.Model.Name(), err)}
+	}
+	needed := map[string][]string{}
+	for _, t := range c.cache.tables {
+		for _, column := range t.columns {
+			needed[t.name] = append(needed[t.name], column.name)
+		}
+	}
+	disabled, err := models.Check(schema, needed, c.config.Requirements)
+	if err != nil {
+		return schemaError{err}
+	}
+	for _, t := range c.cache.tables {
+		if err := t.fit(schema); err != nil {
+			return schemaError{err}
+		}
+	}
+	for _, lack := range disabled {
+		c.log.Warn("the database has no columns for a feature; it is off", "feature", lack.Feature, "lacks", lack.Error())
+	}
+	c.disabled = models.Features(disabled)
+	c.schema, c.since = string(text), zeroUUID
+	return nil
+}

@@ -1,0 +1,101 @@
+package ovsdb
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weftnet/weft/models"
+)
+
+// Config says which database to keep a replica of.
+type Config struct {
+	// Endpoints lists the servers as OVN writes them, separated by commas. Of a cluster's
+	// members the leader is used.
+	Endpoints string
+	// Model is the generated model of the database.
+	Model model.ClientDBModel
+	// Tables are what is needed of it.
+	Tables []Table
+	// Requirements say which of the columns a server may lack; models.Requirements when nil.
+	Requirements []models.Requirement
+	// TLS is needed for ssl endpoints.
+	TLS *TLS
+	// Probe is the time of silence after which the server is asked for a sign of life; 5 s
+	// when zero.
+	Probe time.Duration
+	// Dial replaces the connection itself, where unix sockets are something else.
+	Dial func(context.Context, Endpoint) (net.Conn, error)
+	// Logger is slog.Default when nil.
+	Logger *slog.Logger
+	// Pipeline is how many transactions an engine has in flight; 3 when zero.
+	Pipeline int
+}
+
+// TLS names PEM files; they are read again for each connection, so that certificates may be
+// renewed under a running client.
+type TLS struct {
+	CertFile, KeyFile, CAFile string
+}
+
+func (t *TLS) config() (*tls.Config, error) {
+	if t == nil {
+		return nil, errors.New("an ssl endpoint needs a certificate, a private key and a CA certificate")
+	}
+	certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("load the client's certificate %s and key %s: %w", t.CertFile, t.KeyFile, err)
+	}
+	pem, err := os.ReadFile(t.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("load the CA certificate: %w", err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("the CA file %s holds no certificate", t.CAFile)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{certificate},
+		RootCAs:      authorities,
+		MinVersion:   tls.VersionTLS12,
+		// OVN's own certificates carry no host names: what counts, there as here, is that
+		// the cluster's authority has signed the peer's certificate.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			intermediates := x509.NewCertPool()
+			for _, c := range state.PeerCertificates[1:] {
+				intermediates.AddCert(c)
+			}
+			_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
+				Roots: authorities, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+			})
+			return err
+		},
+	}, nil
+}
+
+func (c *Config) dial(ctx context.Context, endpoint Endpoint) (net.Conn, error) {
+	if c.Dial != nil {
+		return c.Dial(ctx, endpoint)
+	}
+	var dialer net.Dialer
+	switch endpoint.Scheme {
+	case "unix":
+		return dialer.DialContext(ctx, "unix", endpoint.Address)
+	case "tcp":
+		return dialer.DialContext(ctx, "tcp", endpoint.Address)
+	}
+	config, err := c.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	return (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext(ctx, "tcp", endpoint.Address)
+}

@@ -1,0 +1,286 @@
+package ovsdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+)
+
+// Engine brings the rows of owners into the state that changes describe, and writes only what
+// differs. It knows which rows are weft's by their marks, so it needs no memory of its own over a
+// restart; what it does remember is which owner asked for which member of a set.
+type Engine struct {
+	client *Client
+	events *events
+
+	mu      sync.Mutex // one Apply, Replace or repair at a time
+	applied map[Owner]*applied
+	// claims counts the owners that want a value in a set.
+	claims map[place]map[string]int32
+	// unmarked names the owners of rows in tables without external_ids.
+	unmarked map[string]Owner
+	// complete is set once a Replace has told all owners: from then on an unclaimed member of
+	// our own is a stray.
+	complete bool
+	dirty    map[pair]struct{}
+
+	// While transactions are in flight: rows that they insert, members that they remove.
+	coming   map[string]int
+	removing map[pair]int
+	flight   []*batch
+	refused  map[Owner]error
+}
+
+// applied is what an owner was last given.
+type applied struct {
+	memberships []claim
+	unmarked    []string // its rows in tables without external_ids
+}
+
+type claim struct {
+	at     place
+	values []string
+}
+
+// pair is a value of a set.
+type pair struct {
+	at    place
+	value string
+}
+
+// NewEngine makes the engine of a client; a client has at most one.
+func NewEngine(client *Client) *Engine {
+	e := &Engine{
+		client: client, events: newEvents(),
+		applied: map[Owner]*applied{}, claims: map[place]map[string]int32{}, unmarked: map[string]Owner{},
+		dirty: map[pair]struct{}{}, coming: map[string]int{}, removing: map[pair]int{},
+	}
+	client.mu.Lock()
+	client.cache.observer = e.events
+	client.mu.Unlock()
+	return e
+}
+
+// Client is the engine's client.
+func (e *Engine) Client() *Client { return e.client }
+
+// Apply brings the given owners' rows and memberships into the given state and leaves all others
+// alone. Changes are made in their order, so a row that others refer to comes first. It waits for
+// a connection as long as ctx allows.
+//
+// The error is nil when all is committed; a *RefusedError when some owners were refused and the
+// others are committed; any other when the connection failed: then some may be committed, and
+// the same call made again does the rest.
+func (e *Engine) Apply(ctx context.Context, changes []Change) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.run(ctx, changes); err != nil {
+		return err
+	}
+	return e.result()
+}
+
+// Replace is Apply for the whole desired state: owners that are not listed lose their rows, and
+// values that no owner claims leave the sets of weft's own rows. References to rows without
+// weft's marks stay.
+func (e *Engine) Replace(ctx context.Context, changes []Change) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.run(ctx, changes); err != nil {
+		return err
+	}
+	if err := e.more(ctx, e.leavers(changes)); err != nil {
+		return err
+	}
+	if err := e.sweep(ctx, changes); err != nil {
+		return err
+	}
+	e.complete = true
+	return e.result()
+}
+
+func (e *Engine) result() error {
+	if len(e.refused) == 0 {
+		return nil
+	}
+	e.client.stats.refused.Add(float64(len(e.refused)))
+	return &RefusedError{e.refused}
+}
+
+// run starts anew and makes the changes.
+func (e *Engine) run(ctx context.Context, changes []Change) error {
+	if _, err := e.client.connection(ctx); err != nil {
+		return err
+	}
+	e.refused = map[Owner]error{}
+	seen := make(map[Owner]struct{}, len(changes))
+	for i := range changes {
+		if _, twice := seen[changes[i].Owner]; twice || changes[i].Owner == "" {
+			return fmt.Errorf("owner %q is listed twice or has no name", changes[i].Owner)
+		}
+		seen[changes[i].Owner] = struct{}{}
+	}
+	return e.more(ctx, changes)
+}
+
+// more makes changes in batches, several in flight, and then sees to those that were refused.
+func (e *Engine) more(ctx context.Context, changes []Change) error {
+	var again []*Change
+	b := e.newBatch()
+	for i := range changes {
+		c := &changes[i]
+		err := e.plan(b, c)
+		if errors.Is(err, errBarrier) {
+			if err := e.flush(ctx, &b, &again, 0); err != nil {
+				return err
+			}
+			err = e.plan(b, c)
+		}
+		if err != nil {
+			again = append(again, c)
+		}
+		if b.full() {
+			if err := e.flush(ctx, &b, &again, e.client.config.Pipeline-1); err != nil {
+				return err
+			}
+		}
+	}
+	if err := e.flush(ctx, &b, &again, 0); err != nil {
+		return err
+	}
+	return e.settle(ctx, again, len(changes) > len(again))
+}
+
+// flush sends a batch and waits until no more than left are in flight. Owners of a refused one
+// are added to again.
+func (e *Engine) flush(ctx context.Context, b **batch, again *[]*Change, left int) error {
+	e.send(*b)
+	*b = e.newBatch()
+	for len(e.flight) > left {
+		done := e.flight[0]
+		e.flight = e.flight[1:]
+		outcome := e.await(ctx, done)
+		if outcome.err != nil {
+			e.abandon(done)
+			for _, other := range e.flight {
+				e.abandon(other)
+			}
+			e.flight = nil
+			return outcome.err
+		}
+		*again = append(*again, e.finish(done, outcome)...)
+	}
+	return nil
+}
+
+// settle makes changes that failed in company: first together, then ever fewer, until the guilty
+// owner stands alone. As long as others went through in between, the guilty get another chance:
+// what stood in their way may be gone.
+func (e *Engine) settle(ctx context.Context, changes []*Change, progress bool) error {
+	for round := 0; len(changes) > 0; round++ {
+		before := len(changes)
+		for _, c := range changes {
+			delete(e.refused, c.Owner)
+		}
+		var left []*Change
+		for part := range slices.Chunk(changes, batchOwners) {
+			if err := e.bisect(ctx, part, &left); err != nil {
+				return err
+			}
+		}
+		if len(left) == before && (round > 0 || !progress) || round > 8 {
+			return nil
+		}
+		changes = left
+	}
+	return nil
+}
+
+func (e *Engine) bisect(ctx context.Context, changes []*Change, left *[]*Change) error {
+	b := e.newBatch()
+	for _, c := range changes {
+		if err := e.plan(b, c); err != nil {
+			e.refused[c.Owner] = err
+			*left = append(*left, c)
+		}
+	}
+	e.send(b)
+	if len(e.flight) == 0 {
+		return nil
+	}
+	e.flight = nil
+	outcome := e.await(ctx, b)
+	if outcome.err != nil {
+		e.abandon(b)
+		return outcome.err
+	}
+	again := e.finish(b, outcome)
+	switch {
+	case len(again) == 0:
+		return nil
+	case len(again) == 1:
+		e.refused[again[0].Owner] = outcome.reason()
+		*left = append(*left, again[0])
+		return nil
+	case outcome.refused == nil: // these missed a row: it may be back in the replica by now
+		for _, c := range again {
+			e.refused[c.Owner] = outcome.reason()
+		}
+		*left = append(*left, again...)
+		return nil
+	}
+	if guilty := b.guilty(outcome.at); guilty != nil {
+		others := slices.DeleteFunc(slices.Clone(again), func(c *Change) bool { return c == guilty })
+		if err := e.bisect(ctx, others, left); err != nil {
+			return err
+		}
+		return e.bisect(ctx, []*Change{guilty}, left)
+	}
+	half := len(again) / 2
+	if err := e.bisect(ctx, again[:half], left); err != nil {
+		return err
+	}
+	return e.bisect(ctx, again[half:], left)
+}
+
+// leavers are the owners that have something and are not listed, each as its removal.
+func (e *Engine) leavers(changes []Change) []Change {
+	listed := make(map[Owner]struct{}, len(changes))
+	for i := range changes {
+		listed[changes[i].Owner] = struct{}{}
+	}
+	gone := map[Owner]struct{}{}
+	e.client.mu.RLock()
+	for owner := range e.client.cache.owners {
+		gone[owner] = struct{}{}
+	}
+	e.client.mu.RUnlock()
+	for owner := range e.applied {
+		gone[owner] = struct{}{}
+	}
+	maps.DeleteFunc(gone, func(owner Owner, _ struct{}) bool { _, ok := listed[owner]; return ok })
+	var removals []Change
+	for _, owner := range slices.Sorted(maps.Keys(gone)) {
+		removals = append(removals, Change{Owner: owner})
+	}
+	return removals
+}
+
+// table finds the table of a desired row.
+func (e *Engine) table(model any) (*table, error) {
+	goType := reflect.TypeOf(model)
+	if goType == nil || goType.Kind() != reflect.Pointer {
+		return nil, fmt.Errorf("a desired row is a %T, not a pointer to a table's type", model)
+	}
+	if t := e.client.cache.types[goType.Elem()]; t != nil {
+		if t.absent {
+			return nil, fmt.Errorf("the server has no table %s", t.name)
+		}
+		return t, nil
+	}
+	return nil, fmt.Errorf("the client was not told of a table for %T", model)
+}

@@ -1,0 +1,183 @@
+package ovsdb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// tables are those of the Northbound database that the tests' changes use.
+var tables = []ovsdb.Table{
+	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "other_config", "load_balancer_group"}, Sets: []string{"ports"}},
+	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options", "enabled", "tag"}, Read: []string{"up"}},
+	{Model: &nb.PortGroup{}, Columns: []string{"name"}, Sets: []string{"ports", "acls"}},
+	{Model: &nb.ACL{}, Columns: []string{"name", "direction", "priority", "match", "action"}},
+	{Model: &nb.AddressSet{}, Columns: []string{"name"}, Sets: []string{"addresses"}},
+	{Model: &nb.LoadBalancer{}, Columns: []string{"name", "protocol", "vips", "options"}},
+	{Model: &nb.LoadBalancerGroup{}, Columns: []string{"name"}, Sets: []string{"load_balancer"}},
+}
+
+// both runs a story against libovsdb's server in memory and the real one.
+func both(t *testing.T, story func(t *testing.T, s *stage)) {
+	for _, kind := range []string{"memory", "real"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := &stage{T: t, db: ovsdbtest.Northbound(t)}
+			if kind == "memory" {
+				s.endpoint = ovsdbtest.Memory(t, s.db)
+			} else {
+				s.server = ovsdbtest.Server(t, s.db)
+				s.endpoint = s.server.Endpoint
+			}
+			s.restart()
+			story(t, s)
+		})
+	}
+}
+
+// stage is a database with an engine at work on it.
+type stage struct {
+	*testing.T
+	db       ovsdbtest.Database
+	server   *ovsdbtest.Process // nil in memory
+	endpoint string
+	engine   *ovsdb.Engine
+	config   ovsdb.Config
+}
+
+// restart gives a new engine, which remembers nothing.
+func (s *stage) restart() {
+	s.Helper()
+	if s.engine != nil {
+		s.engine.Client().Close()
+	}
+	config := s.config
+	config.Endpoints, config.Model, config.Tables = s.endpoint, s.db.Model, tables
+	if s.server == nil {
+		config.Pipeline = 1 // the server in memory does not keep the order of requests
+	}
+	s.engine = ovsdb.NewEngine(ovsdbtest.ConnectWith(s, config))
+}
+
+func (s *stage) context() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+func (s *stage) apply(changes ...ovsdb.Change) {
+	s.Helper()
+	if err := s.engine.Apply(s.context(), changes); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) replace(changes ...ovsdb.Change) {
+	s.Helper()
+	if err := s.engine.Replace(s.context(), changes); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) dump(want string) {
+	s.Helper()
+	if got := ovsdb.Dump(s.engine.Client()); got != want {
+		s.Fatalf("the database holds\n%s\ninstead of\n%s", got, want)
+	}
+}
+
+// refused calls f and gives the errors of the owners that the database refused.
+func (s *stage) refused(err error) map[ovsdb.Owner]error {
+	s.Helper()
+	var refused *ovsdb.RefusedError
+	if !errors.As(err, &refused) {
+		s.Fatalf("got %v instead of a refusal", err)
+	}
+	return refused.Owners
+}
+
+func nodeOwner(name string) ovsdb.Owner { return ovsdb.Owner("Node/" + name) }
+func podOwner(name string) ovsdb.Owner  { return ovsdb.Owner("Pod/default/" + name) }
+
+func switchID(node string) string { return ovsdb.ID("Logical_Switch", nodeOwner(node), "") }
+
+func node(name string) ovsdb.Change {
+	return ovsdb.Change{Owner: nodeOwner(name), Rows: []ovsdb.Row{{Model: &nb.LogicalSwitch{
+		Name: name, OtherConfig: map[string]string{"subnet": "10.244.1.0/24"},
+	}}}}
+}
+
+func pod(name, node, address string) ovsdb.Change {
+	addresses := "0a:58:0a:f4:01:03 " + address
+	return ovsdb.Change{
+		Owner: podOwner(name),
+		Rows: []ovsdb.Row{{Model: &nb.LogicalSwitchPort{
+			Name: "default_" + name, Addresses: []string{addresses}, PortSecurity: []string{addresses},
+			Options: map[string]string{"requested-chassis": node}, ExternalIDs: map[string]string{"namespace": "default"},
+		}}},
+		Memberships: []ovsdb.Membership{{
+			Table: "Logical_Switch", UUID: switchID(node), Column: "ports",
+			Values: []string{ovsdb.ID("Logical_Switch_Port", podOwner(name), "")},
+		}},
+	}
+}
+
+func TestPodsComeAndGo(t *testing.T) {
+	both(t, func(t *testing.T, s *stage) {
+		s.replace(node("l1"), pod("a", "l1", "10.244.1.3"), pod("b", "l1", "10.244.1.4"))
+		s.dump(`Logical_Switch l1 [Node/l1]
+    other_config: subnet=10.244.1.0/24
+    ports: default_a, default_b
+Logical_Switch_Port default_a [Pod/default/a]
+    addresses: 0a:58:0a:f4:01:03 10.244.1.3
+    external_ids: namespace=default
+    options: requested-chassis=l1
+    port_security: 0a:58:0a:f4:01:03 10.244.1.3
+Logical_Switch_Port default_b [Pod/default/b]
+    addresses: 0a:58:0a:f4:01:03 10.244.1.4
+    external_ids: namespace=default
+    options: requested-chassis=l1
+    port_security: 0a:58:0a:f4:01:03 10.244.1.4
+`)
+		s.apply(ovsdb.Change{Owner: podOwner("a")}, pod("b", "l1", "10.244.1.5"))
+		s.dump(`Logical_Switch l1 [Node/l1]
+    other_config: subnet=10.244.1.0/24
+    ports: default_b
+Logical_Switch_Port default_b [Pod/default/b]
+    addresses: 0a:58:0a:f4:01:03 10.244.1.5
+    external_ids: namespace=default
+    options: requested-chassis=l1
+    port_security: 0a:58:0a:f4:01:03 10.244.1.5
+`)
+		s.replace()
+		s.dump("")
+	})
+}
+
+func TestThousandsInFewTransactions(t *testing.T) {
+	both(t, func(t *testing.T, s *stage) {
+		changes := []ovsdb.Change{}
+		for i := range 20 {
+			changes = append(changes, node(fmt.Sprint("n", i)))
+		}
+		pods := 5000
+		if s.server == nil {
+			pods = 500 // it is slow
+		}
+		for i := range pods {
+			changes = append(changes, pod(fmt.Sprint("p", i), fmt.Sprint("n", i%20), fmt.Sprint("10.244.1.", i)))
+		}
+		s.replace(changes...)
+		if s.server != nil {
+			if n := s.server.Transactions(); n > 50 {
+				t.Errorf("%d transactions for %d owners", n, len(changes))
+			}
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package ovsdbtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/ovn-kubernetes/libovsdb/database/inmemory"
+	"github.com/ovn-kubernetes/libovsdb/model"
+	"github.com/ovn-kubernetes/libovsdb/server"
+)
+
+// Memory starts libovsdb's server in memory and gives its endpoint. It serves one client at a
+// time: that is all its monitors are good for.
+func Memory(t testing.TB, d Database) string {
+	t.Helper()
+	log := logr.Discard()
+	store := inmemory.NewDatabase(map[string]model.ClientDBModel{d.Model.Name(): d.Model}, &log)
+	full, problems := model.NewDatabaseModel(d.schema(t), d.Model)
+	if len(problems) > 0 {
+		t.Fatalf("fit the model of %s to its schema: %v", d.Model.Name(), problems)
+	}
+	s, err := server.NewOvsdbServer(store, &log, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(socketDir(t), "memory.sock")
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve("unix", path) }()
+	waitUntil(t, "the server in memory serves", s.Ready)
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("server in memory: %v", err)
+		}
+	})
+	return "unix:" + path
+}
+
+// socketDir is a directory whose name is short enough for a socket within.
+func socketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ovsdb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove the server's directory: %v", err)
+		}
+	})
+	return dir
+}

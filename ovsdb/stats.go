@@ -1,0 +1,48 @@
+package ovsdb
+
+import "github.com/prometheus/client_golang/prometheus"
+
+type stats struct {
+	transactions *prometheus.CounterVec
+	rows         *prometheus.CounterVec
+	refused      prometheus.Counter
+	reconnects   prometheus.Counter
+}
+
+func newStats(database string) *stats {
+	labels := prometheus.Labels{"database": database}
+	return &stats{
+		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_ovsdb_transactions_total", ConstLabels: labels,
+			Help: "Transactions sent, by result: committed, refused or failed (the connection broke).",
+		}, []string{"result"}),
+		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_ovsdb_rows_written_total", ConstLabels: labels,
+			Help: "Rows written, by table and operation.",
+		}, []string{"table", "operation"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weft_ovsdb_refused_owners_total", ConstLabels: labels,
+			Help: "Owners whose changes the database refused.",
+		}),
+		reconnects: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weft_ovsdb_reconnects_total", ConstLabels: labels,
+			Help: "Connections made after the first.",
+		}),
+	}
+}
+
+// Metrics are the client's and its engine's, to be registered with Prometheus.
+func (c *Client) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		c.stats.transactions, c.stats.rows, c.stats.refused, c.stats.reconnects,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "weft_ovsdb_connected", ConstLabels: prometheus.Labels{"database": c.config.Model.Name()},
+			Help: "1 while there is a connection to the database.",
+		}, func() float64 {
+			if c.Connected() {
+				return 1
+			}
+			return 0
+		}),
+	}
+}
