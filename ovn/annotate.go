@@ -1,0 +1,180 @@
+package ovn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// writeAnnotation writes one annotation of one object. An object that is gone, or is another one of
+// the same name by now, is not an error.
+type writeAnnotation func(context.Context, annotation) error
+
+// patch is a merge patch that fails on an object of another UID.
+func (a annotation) patch() []byte {
+	type metadata struct {
+		UID         types.UID         `json:"uid"`
+		Annotations map[string]string `json:"annotations"`
+	}
+	text, err := json.Marshal(map[string]metadata{"metadata": {a.uid, map[string]string{a.key: a.value}}})
+	if err != nil { // strings alone
+		panic(err)
+	}
+	return text
+}
+
+// onlyMetadata asks for as little as possible of the patched object, which nobody reads.
+const onlyMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+func annotateThrough(client kubernetes.Interface) writeAnnotation {
+	core := client.CoreV1().RESTClient()
+	return func(ctx context.Context, a annotation) error {
+		return gone(request(core, a).SetHeader("Accept", onlyMetadata).Body(a.patch()).Do(ctx).Error())
+	}
+}
+
+func request(core rest.Interface, a annotation) *rest.Request {
+	r := core.Patch(types.MergePatchType).Name(a.name)
+	if a.kind == nodeKind {
+		return r.Resource("nodes")
+	}
+	return r.Resource("pods").Namespace(a.namespace)
+}
+
+// gone forgives an object that was deleted, or deleted and created anew.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// annotator writes annotations beside the rows: neither waits for the other. Of an object's annotation
+// only the newest value counts.
+type annotator struct {
+	write   writeAnnotation
+	failed  func(annotation, error)
+	mu      sync.Mutex
+	wanted  map[noteKey]annotation // not yet being written
+	writing map[noteKey]annotation
+	wake    chan struct{}
+}
+
+type noteKey struct {
+	kind            kind
+	namespace, name string
+}
+
+// annotators is how many annotations are written at a time.
+const annotators = 16
+
+func newAnnotator(write writeAnnotation, failed func(annotation, error)) *annotator {
+	return &annotator{write: write, failed: failed,
+		wanted: map[noteKey]annotation{}, writing: map[noteKey]annotation{}, wake: make(chan struct{}, 1)}
+}
+
+// set has annotations written; one that is being written with this value is not written again.
+func (w *annotator) set(notes []annotation) {
+	w.mu.Lock()
+	for _, a := range notes {
+		k := noteKey{a.kind, a.namespace, a.name}
+		if w.writing[k] == a {
+			delete(w.wanted, k)
+			continue
+		}
+		w.wanted[k] = a
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *annotator) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run writes until ctx is done, and returns when the last write has ended.
+func (w *annotator) run(ctx context.Context) {
+	var group sync.WaitGroup
+	for range annotators {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				if a, ok := w.next(); ok {
+					w.one(ctx, a)
+					continue
+				}
+				select {
+				case <-ctx.Done():
+				case <-w.wake:
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// next takes one to write; if there are more, another worker is woken.
+func (w *annotator) next() (annotation, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, a := range w.wanted {
+		if _, busy := w.writing[k]; busy { // its writer looks again when it is done
+			continue
+		}
+		delete(w.wanted, k)
+		w.writing[k] = a
+		if len(w.wanted) > 0 {
+			w.signal()
+		}
+		return a, true
+	}
+	return annotation{}, false
+}
+
+// retryAnnotation is the pause after a failed write; what failed is written again until it is not
+// wanted any more.
+const retryAnnotation = time.Second
+
+func (w *annotator) one(ctx context.Context, a annotation) {
+	k := noteKey{a.kind, a.namespace, a.name}
+	err := w.write(ctx, a)
+	if err != nil && ctx.Err() == nil {
+		w.failed(a, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAnnotation):
+		}
+	}
+	w.mu.Lock()
+	delete(w.writing, k)
+	if _, newer := w.wanted[k]; err != nil && !newer && ctx.Err() == nil {
+		w.wanted[k] = a
+	}
+	more := len(w.wanted) > 0
+	w.mu.Unlock()
+	if more {
+		w.signal()
+	}
+}
+
+func logAnnotation(log *slog.Logger, count func(string)) func(annotation, error) {
+	return func(a annotation, err error) {
+		if errors.Is(err, context.Canceled) {
+			return
+		}
+		count("annotation")
+		log.Warn("could not write an annotation; trying again", "annotation", a.key,
+			"object", fmt.Sprintf("%s %s", a.kind, key(a.namespace, a.name)), "error", err)
+	}
+}

@@ -1,0 +1,198 @@
+package ovn
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// podState is a pod that wants a port, and the addresses it has, none while it waits for them.
+type podState struct {
+	object    *pod
+	node      *nodeState
+	addresses []netip.Prefix // one a subnet of the node, in the same order
+}
+
+// updatePods takes in pods, and assigns addresses to all that lack them: first those that pods have
+// had before, so that no new pod takes one of them.
+func (c *cluster) updatePods(names []string, get lookup) {
+	for _, name := range names {
+		object, _ := get(objectKey{podKind, name}).(*pod)
+		c.updatePod(name, object)
+	}
+	// updateNodes may have touched more pods than were named; a pod that gave up its address lets
+	// another of its node have one.
+	var lacking []*podState
+	for _, name := range slices.Sorted(maps.Keys(c.dirtyPods)) {
+		if p := c.pods[name]; p != nil {
+			lacking = append(lacking, p)
+		}
+	}
+	problems := make([][]problem, len(lacking))
+	claims := make([][]netip.Addr, len(lacking))
+	for _, running := range []bool{true, false} { // what a running pod has counts for more than what is only written
+		for i, p := range lacking {
+			if len(p.addresses) == 0 && p.node.placed && (len(p.object.ips) > 0) == running {
+				claims[i], problems[i] = c.claim(p)
+			}
+		}
+	}
+	for i, p := range lacking {
+		if len(p.addresses) == 0 && p.node.placed {
+			problems[i] = append(problems[i], c.fill(p, claims[i])...)
+		}
+		problems[i] = append(problems[i], c.notePod(p, len(problems[i]) > 0)...)
+		c.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
+	}
+}
+
+func (c *cluster) updatePod(name string, object *pod) {
+	c.dirtyPods[name] = struct{}{}
+	wanted := object != nil && object.node != "" && !object.hostNetwork && !object.completed
+	p := c.pods[name]
+	if p != nil && (!wanted || object.UID != p.object.UID || object.node != p.object.node) {
+		c.removePod(name, p)
+		p = nil
+	}
+	if !wanted {
+		c.tell(podOwner(name))
+		return
+	}
+	if p == nil {
+		p = &podState{node: c.node(object.node)}
+		p.node.pods[name] = p
+		c.pods[name] = p
+	}
+	p.object = object
+}
+
+// removePod frees a pod's addresses, and has those who wait for one look again.
+func (c *cluster) removePod(name string, p *podState) {
+	n := p.node
+	for i, a := range p.addresses {
+		n.pools[i].release(a.Addr())
+	}
+	delete(n.pods, name)
+	delete(n.waiting, name)
+	delete(c.pods, name)
+	if len(p.addresses) > 0 {
+		for other := range n.waiting {
+			c.dirtyPods[other] = struct{}{}
+		}
+	}
+	c.forgetNode(n)
+}
+
+// claim takes the addresses that a pod has had: what its status says it runs with, else what its
+// annotation says it was given. The result has an invalid address for each family that has none.
+func (c *cluster) claim(p *podState) (claimed []netip.Addr, problems []problem) {
+	recorded, _, err := contract.Parse[contract.PodNetwork](annotationMap(contract.PodNetworkAnnotation, p.object.network), contract.PodNetworkAnnotation)
+	if err != nil {
+		problems = append(problems, problemf("Pod", &p.object.ObjectMeta, "BadPodNetwork", "%v; it is written anew", err))
+	}
+	claimed = make([]netip.Addr, len(p.node.pools))
+	for i, pool := range p.node.pools {
+		source, addr := "status.podIPs", pick(p.object.ips, pool.subnet)
+		if !addr.IsValid() {
+			source, addr = "annotation "+contract.PodNetworkAnnotation, pick(contract.Addrs(recorded.Addresses), pool.subnet)
+		}
+		switch {
+		case !addr.IsValid():
+		case pool.claim(addr):
+			claimed[i] = addr
+		default:
+			problems = append(problems, c.lostAddress(p, pool.subnet, source, addr))
+		}
+	}
+	return claimed, problems
+}
+
+// lostAddress says why a pod cannot keep an address.
+func (c *cluster) lostAddress(p *podState, subnet netip.Prefix, source string, addr netip.Addr) problem {
+	why := "is reserved in the subnet " + subnet.String()
+	if !subnet.Contains(addr) {
+		why = "is not in the subnet " + subnet.String()
+	} else if other := c.claimant(p, addr); other != "" {
+		why = "is held by pod " + other + " in the subnet " + subnet.String()
+	}
+	return problemf("Pod", &p.object.ObjectMeta, "AddressLost",
+		"%s: %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: delete it",
+		source, addr, why, p.node.name)
+}
+
+// claimant is another pod that has an address, or is about to get it; for messages only.
+func (c *cluster) claimant(p *podState, addr netip.Addr) string {
+	for _, name := range slices.Sorted(maps.Keys(p.node.pods)) {
+		other := p.node.pods[name]
+		if other == p {
+			continue
+		}
+		recorded, _, _ := contract.Parse[contract.PodNetwork](annotationMap(contract.PodNetworkAnnotation, other.object.network), contract.PodNetworkAnnotation)
+		if slices.Contains(contract.Addrs(other.addresses), addr) || slices.Contains(other.object.ips, addr) ||
+			slices.Contains(contract.Addrs(recorded.Addresses), addr) {
+			return name
+		}
+	}
+	return ""
+}
+
+// fill allocates what claim did not find. A pod gets all its addresses or none.
+func (c *cluster) fill(p *podState, claimed []netip.Addr) []problem {
+	n, name := p.node, key(p.object.Namespace, p.object.Name)
+	for i, pool := range n.pools {
+		if claimed[i].IsValid() {
+			continue
+		}
+		addr, ok := pool.take()
+		if !ok {
+			for j, a := range claimed {
+				if a.IsValid() {
+					n.pools[j].release(a)
+				}
+			}
+			n.waiting[name] = struct{}{}
+			return []problem{problemf("Pod", &p.object.ObjectMeta, "NoFreeAddress",
+				"all %d pod addresses of the subnet %s of Node %s are taken; the pod gets one as soon as another pod of the node ends; fewer pods (kubelet's maxPods) or larger node subnets prevent this",
+				pool.pool.size, pool.subnet, n.name)}
+		}
+		claimed[i] = addr
+	}
+	delete(n.waiting, name)
+	p.addresses = make([]netip.Prefix, len(claimed))
+	for i, addr := range claimed {
+		p.addresses[i] = netip.PrefixFrom(addr, n.pools[i].subnet.Bits())
+	}
+	return nil
+}
+
+// notePod has the pod's annotation written where it is not what it shall be. explained says that the
+// user has been told why it changes.
+func (c *cluster) notePod(p *podState, explained bool) []problem {
+	if len(p.addresses) == 0 {
+		return nil
+	}
+	value := podNetwork(p.addresses)
+	if value == p.object.network {
+		return nil
+	}
+	o := p.object
+	c.notes = append(c.notes, annotation{podKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
+	if o.network == "" || explained {
+		return nil
+	}
+	return []problem{problemf("Pod", &o.ObjectMeta, "PodNetworkRestored",
+		"annotation %s was changed to %s, which is not what the pod has; it is put back; do not edit it, weft alone writes it",
+		contract.PodNetworkAnnotation, o.network)}
+}
+
+// pick is the first address of a subnet's family.
+func pick(list []netip.Addr, subnet netip.Prefix) netip.Addr {
+	for _, addr := range list {
+		if addr.Is4() == subnet.Addr().Is4() {
+			return addr
+		}
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,309 @@
+package ovn
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// kind is a kind of Kubernetes object that the controller watches.
+type kind uint8
+
+const (
+	nodeKind kind = iota
+	podKind
+	serviceKind
+	sliceKind
+	kinds // their number
+
+	// topologyKind is no object: it stands for what exists once.
+	topologyKind
+)
+
+func (k kind) String() string {
+	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice", topologyKind: "Cluster"}[k]
+}
+
+// objectKey names an object: namespace/name, or a node's name.
+type objectKey struct {
+	kind kind
+	name string
+}
+
+// ownerKey names the object that a row's owner stands for; ok is false for owners that this version of
+// weft does not know.
+func ownerKey(owner ovsdb.Owner) (k objectKey, ok bool) {
+	if owner == clusterOwner {
+		return objectKey{kind: topologyKind}, true
+	}
+	word, name, _ := strings.Cut(string(owner), "/")
+	for _, kind := range []kind{nodeKind, podKind, serviceKind} {
+		if kind.String() == word {
+			return objectKey{kind, name}, true
+		}
+	}
+	return objectKey{}, false
+}
+
+// lookup finds the newest state of an object, nil when there is none any more.
+type lookup func(objectKey) any
+
+// cluster is what the translation remembers between events: above all, what it has allocated. All of
+// it follows from the objects and their annotations, so a new controller that sees the same objects
+// comes to the same rows. It is used by one goroutine.
+//
+// update takes objects in; changes, everything and the two reports take out what follows from them.
+type cluster struct {
+	settings *settings
+
+	nodes     map[string]*nodeState
+	ids       *pool // node ID n is number n-1
+	cuts      []*subnetAllocator
+	nodeNames []string // of the nodes that have a switch, sorted
+
+	pods map[string]*podState
+
+	services map[string]*serviceState
+	sliceOf  map[string]string   // slice → Service, by key
+	local    map[string]struct{} // Services whose rows depend on which nodes there are
+
+	dirtyTopology                        bool
+	dirtyNodes, dirtyPods, dirtyServices map[string]struct{}
+
+	notes    []annotation
+	problems []problem
+	told     map[ovsdb.Owner][]string
+}
+
+// serviceState is a Service, or nil, and its slices; either may come first.
+type serviceState struct {
+	object *service
+	slices []*slice // sorted by name
+}
+
+// annotation is one that an object shall have.
+type annotation struct {
+	kind            kind
+	namespace, name string
+	uid             types.UID
+	key, value      string
+}
+
+func newCluster(s *settings) *cluster {
+	c := &cluster{
+		settings: s,
+		nodes:    map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{},
+		ids:     newPool(max(s.maxNodeID(), 0)),
+		sliceOf: map[string]string{}, local: map[string]struct{}{},
+		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
+		told: map[ovsdb.Owner][]string{},
+	}
+	if s.allocate {
+		for _, pods := range s.pods {
+			c.cuts = append(c.cuts, newSubnetAllocator(pods, s.mask(pods)))
+		}
+	}
+	return c
+}
+
+// update takes in the newest state of the objects that keys name. The result does not depend on the
+// order of keys: what is given up comes first, then what was allocated before, then what is new.
+func (c *cluster) update(keys []objectKey, get lookup) {
+	by := [kinds][]string{}
+	for _, k := range keys {
+		if k.kind == topologyKind {
+			c.dirtyTopology = true
+			continue
+		}
+		by[k.kind] = append(by[k.kind], k.name)
+	}
+	for k := range by {
+		slices.Sort(by[k])
+	}
+	c.updateNodes(by[nodeKind], get)
+	c.updatePods(by[podKind], get)
+	for _, name := range by[sliceKind] {
+		object, _ := get(objectKey{sliceKind, name}).(*slice)
+		c.updateSlice(name, object)
+	}
+	for _, name := range by[serviceKind] {
+		object, _ := get(objectKey{serviceKind, name}).(*service)
+		c.updateService(name, object)
+	}
+}
+
+func (c *cluster) updateService(name string, object *service) {
+	state := c.service(name)
+	state.object = object
+	delete(c.local, name)
+	if object != nil && object.internalLocal {
+		c.local[name] = struct{}{}
+	}
+	c.dirtyServices[name] = struct{}{}
+	c.forgetService(name)
+}
+
+func (c *cluster) updateSlice(name string, object *slice) {
+	if before, ok := c.sliceOf[name]; ok {
+		state := c.services[before]
+		state.slices = slices.DeleteFunc(state.slices, func(s *slice) bool { return key(s.Namespace, s.Name) == name })
+		delete(c.sliceOf, name)
+		c.dirtyServices[before] = struct{}{}
+		c.forgetService(before)
+	}
+	if object == nil || object.ignored {
+		return
+	}
+	owner := key(object.Namespace, object.service)
+	state := c.service(owner)
+	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *slice) int { return cmp.Compare(a.Name, b.Name) })
+	state.slices = slices.Insert(state.slices, i, object)
+	c.sliceOf[name] = owner
+	c.dirtyServices[owner] = struct{}{}
+}
+
+func (c *cluster) service(name string) *serviceState {
+	state := c.services[name]
+	if state == nil {
+		state = &serviceState{}
+		c.services[name] = state
+	}
+	return state
+}
+
+// forgetService drops a Service's state once neither it nor a slice of it is left.
+func (c *cluster) forgetService(name string) {
+	if s := c.services[name]; s != nil && s.object == nil && len(s.slices) == 0 {
+		delete(c.services, name)
+	}
+}
+
+// changes are those of all owners that update has touched since the last call.
+func (c *cluster) changes() []ovsdb.Change {
+	list := make([]ovsdb.Change, 0, len(c.dirtyNodes)+len(c.dirtyPods)+len(c.dirtyServices))
+	if c.dirtyTopology {
+		list = append(list, topologyChange(c.settings))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.dirtyNodes)) {
+		list = append(list, c.nodeChange(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.dirtyPods)) {
+		list = append(list, c.podChange(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.dirtyServices)) {
+		list = append(list, c.serviceChange(name))
+	}
+	c.clean()
+	return list
+}
+
+// everything is all that the Northbound shall hold of weft's.
+func (c *cluster) everything() []ovsdb.Change {
+	list := make([]ovsdb.Change, 0, 1+len(c.nodeNames)+len(c.pods)+len(c.services))
+	list = append(list, topologyChange(c.settings))
+	for _, name := range c.nodeNames {
+		list = append(list, c.nodeChange(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		if change := c.podChange(name); len(change.Rows) > 0 {
+			list = append(list, change)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.services)) {
+		if change := c.serviceChange(name); len(change.Rows) > 0 {
+			list = append(list, change)
+		}
+	}
+	c.clean()
+	return list
+}
+
+func (c *cluster) clean() {
+	c.dirtyTopology = false
+	clear(c.dirtyNodes)
+	clear(c.dirtyPods)
+	clear(c.dirtyServices)
+}
+
+func (c *cluster) nodeChange(name string) ovsdb.Change {
+	if n := c.nodes[name]; n != nil && n.placed {
+		return nodeChange(c.settings, &n.placement)
+	}
+	return ovsdb.Change{Owner: nodeOwner(name)}
+}
+
+func (c *cluster) podChange(name string) ovsdb.Change {
+	if p := c.pods[name]; p != nil && len(p.addresses) > 0 {
+		return podChange(p.object, p.addresses, p.node.chassis())
+	}
+	return ovsdb.Change{Owner: podOwner(name)}
+}
+
+func (c *cluster) serviceChange(name string) ovsdb.Change {
+	s := c.services[name]
+	if s == nil || s.object == nil || s.object.ignored {
+		c.tell(serviceOwner(name))
+		return ovsdb.Change{Owner: serviceOwner(name)}
+	}
+	c.tell(serviceOwner(name), sliceProblems(s.object, s.slices)...)
+	return serviceChange(s.object, s.slices, c.nodeNames)
+}
+
+// tell reports what is wrong with an owner's objects now. What was told before is not told again until
+// it was right in between.
+func (c *cluster) tell(owner ovsdb.Owner, found ...problem) {
+	before := c.told[owner]
+	if len(found) == 0 {
+		if before != nil {
+			delete(c.told, owner)
+		}
+		return
+	}
+	now := make([]string, len(found))
+	for i, p := range found {
+		now[i] = p.message
+		if !slices.Contains(before, p.message) {
+			c.problems = append(c.problems, p)
+		}
+	}
+	c.told[owner] = now
+}
+
+// takeNotes returns the annotations that objects lack, once.
+func (c *cluster) takeNotes() []annotation {
+	notes := c.notes
+	c.notes = nil
+	return notes
+}
+
+// takeProblems returns what became wrong since the last call.
+func (c *cluster) takeProblems() []problem {
+	problems := c.problems
+	c.problems = nil
+	return problems
+}
+
+// object is the Kubernetes object that an owner's rows are for, nil when it is not known.
+func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
+	switch k.kind {
+	case nodeKind:
+		if n := c.nodes[k.name]; n != nil && n.object != nil {
+			return &n.object.ObjectMeta
+		}
+	case podKind:
+		if p := c.pods[k.name]; p != nil {
+			return &p.object.ObjectMeta
+		}
+	case serviceKind:
+		if s := c.services[k.name]; s != nil && s.object != nil {
+			return &s.object.ObjectMeta
+		}
+	}
+	return nil
+}

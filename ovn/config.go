@@ -1,0 +1,300 @@
+package ovn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Config is what the controller is told. Fields that hold addresses are kept as the user wrote them,
+// so that [Config.Validate] can name the key and the value of what it refuses.
+type Config struct {
+	// Kubeconfig is the path of a kubeconfig file; empty means the pod's own service account.
+	// Key: kubeconfig.
+	Kubeconfig string
+	// Northbound are the endpoints of the OVN Northbound database: unix:PATH, tcp:HOST:PORT or
+	// ssl:HOST:PORT. Key: ovn-northbound.
+	Northbound []string
+	// CA, Certificate and PrivateKey are PEM files for ssl endpoints.
+	// Keys: ovn-ca, ovn-certificate, ovn-private-key.
+	CA, Certificate, PrivateKey string
+
+	// PodCIDRs are the ranges of all pod addresses, at most one an address family. Key: pod-cidrs.
+	PodCIDRs []string
+	// ServiceCIDRs are the ranges of ClusterIPs, at most one an address family. Key: service-cidrs.
+	ServiceCIDRs []string
+	// JoinCIDRs are the ranges that link the cluster's router with the nodes' gateway routers. They
+	// never leave OVN, but must not overlap with anything pods talk to. Key: join-cidrs.
+	JoinCIDRs []string
+	// AllocateNodeCIDRs lets weft cut the nodes' pod subnets out of PodCIDRs where Kubernetes does
+	// not (Node.spec.podCIDRs is empty). Key: allocate-node-cidrs.
+	AllocateNodeCIDRs bool
+	// NodeCIDRMaskIPv4 and NodeCIDRMaskIPv6 are the prefix lengths of such subnets.
+	// Keys: node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6.
+	NodeCIDRMaskIPv4, NodeCIDRMaskIPv6 int
+
+	// MetricsAddress is where /metrics, /healthz and /readyz are served, as HOST:PORT; empty serves
+	// nothing. Key: metrics-address.
+	MetricsAddress string
+	// Profiling adds /debug/pprof there. Key: profiling.
+	Profiling bool
+
+	// LeaseNamespace and LeaseName name the Lease that elects the leader among several controllers.
+	// Keys: lease-namespace, lease-name.
+	LeaseNamespace, LeaseName string
+	// LeaseDuration is how long a silent leader is still believed to be one. Key: lease-duration.
+	LeaseDuration time.Duration
+	// Identity tells this controller from the others that want the Lease; empty means host name and
+	// a random suffix. Key: identity.
+	Identity string
+}
+
+// DefaultConfig holds every default; what has none (pod-cidrs, service-cidrs, ovn-northbound) must be
+// filled in.
+func DefaultConfig() Config {
+	return Config{
+		JoinCIDRs:        []string{"100.64.0.0/16", "fd98::/64"},
+		NodeCIDRMaskIPv4: 24,
+		NodeCIDRMaskIPv6: 64,
+		MetricsAddress:   "127.0.0.1:9641",
+		LeaseNamespace:   "kube-system",
+		LeaseName:        "weft-controller",
+		LeaseDuration:    10 * time.Second,
+	}
+}
+
+// Validate checks everything and returns all that is wrong at once, each as "key: value: what is
+// wrong; remedy".
+func (c Config) Validate() error {
+	_, err := c.settings()
+	return err
+}
+
+// settings is a Config that was found good, in the types that the translation works with.
+type settings struct {
+	pods, services, joins []netip.Prefix // IPv4 first
+	allocate              bool
+	mask4, mask6          int
+}
+
+// mask is the prefix length of the node subnets cut out of pods.
+func (s *settings) mask(pods netip.Prefix) int {
+	if pods.Addr().Is4() {
+		return s.mask4
+	}
+	return s.mask6
+}
+
+func (c Config) settings() (*settings, error) {
+	var errs []error
+	complain := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	prefixes := func(key string, values []string) []netip.Prefix {
+		list, err := parseCIDRs(key, values)
+		complain(err)
+		return list
+	}
+	s := &settings{
+		pods:     prefixes("pod-cidrs", c.PodCIDRs),
+		services: prefixes("service-cidrs", c.ServiceCIDRs),
+		joins:    prefixes("join-cidrs", c.JoinCIDRs),
+		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
+	}
+	if len(errs) == 0 {
+		complain(s.checkFamilies())
+		complain(s.checkOverlaps())
+		complain(s.checkMasks())
+	}
+	complain(c.checkNorthbound())
+	complain(c.checkServing())
+	complain(c.checkLease())
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return s, nil
+}
+
+// parseCIDRs reads the values of one key: at least one, at most one a family, IPv4 first.
+func parseCIDRs(key string, values []string) ([]netip.Prefix, error) {
+	var v4, v6 []netip.Prefix
+	for _, value := range values {
+		p, err := netip.ParsePrefix(strings.TrimSpace(value))
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %q is not a CIDR; write it like 10.244.0.0/16 or fd00:10:244::/48", key, value)
+		case p != p.Masked():
+			return nil, fmt.Errorf("%s: %q has bits set beyond its prefix length; write %s", key, value, p.Masked())
+		case p.Addr().Is4In6():
+			return nil, fmt.Errorf("%s: %q is an IPv4 address dressed as IPv6; write it as IPv4", key, value)
+		case p.Addr().Is4():
+			v4 = append(v4, p)
+		default:
+			v6 = append(v6, p)
+		}
+	}
+	if len(v4) > 1 || len(v6) > 1 {
+		return nil, fmt.Errorf("%s: %q holds more than one range of an address family; keep one IPv4 and one IPv6 range at most",
+			key, strings.Join(values, ","))
+	}
+	if len(v4)+len(v6) == 0 {
+		return nil, fmt.Errorf("%s: is empty; give the range, like 10.244.0.0/16", key)
+	}
+	return append(v4, v6...), nil
+}
+
+// checkFamilies wants service and join ranges for exactly the families that pods have. The join
+// ranges have defaults in both families: the one that pods lack is dropped.
+func (s *settings) checkFamilies() error {
+	var errs []error
+	for _, svc := range s.services {
+		if family(s.pods, svc.Addr()) == nil {
+			errs = append(errs, fmt.Errorf("service-cidrs: %s has an address family that pod-cidrs %s lacks; add a pod range of that family or drop it",
+				svc, join(s.pods)))
+		}
+	}
+	var joins []netip.Prefix
+	for _, pods := range s.pods {
+		j := family(s.joins, pods.Addr())
+		if j == nil {
+			errs = append(errs, fmt.Errorf("join-cidrs: %s lacks a range of the address family of pod-cidrs %s; add one, like 100.64.0.0/16 or fd98::/64",
+				join(s.joins), pods))
+			continue
+		}
+		if hostBits(*j) < 2 {
+			errs = append(errs, fmt.Errorf("join-cidrs: %s has no room for a node; make it larger, like /16", *j))
+		}
+		joins = append(joins, *j)
+	}
+	s.joins = joins
+	return errors.Join(errs...)
+}
+
+func (s *settings) checkOverlaps() error {
+	type named struct {
+		key    string
+		prefix netip.Prefix
+	}
+	var all []named
+	add := func(key string, list []netip.Prefix) {
+		for _, p := range list {
+			all = append(all, named{key, p})
+		}
+	}
+	add("pod-cidrs", s.pods)
+	add("service-cidrs", s.services)
+	add("join-cidrs", s.joins)
+	var errs []error
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if a.prefix.Overlaps(b.prefix) {
+				errs = append(errs, fmt.Errorf("%s: %s overlaps with %s %s; choose ranges that are disjoint", a.key, a.prefix, b.key, b.prefix))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *settings) checkMasks() error {
+	if !s.allocate {
+		return nil
+	}
+	var errs []error
+	for _, pods := range s.pods {
+		key, longest := "node-cidr-mask-size-ipv4", 29
+		if pods.Addr().Is6() {
+			key, longest = "node-cidr-mask-size-ipv6", 125
+		}
+		if mask := s.mask(pods); mask < pods.Bits() || mask > longest {
+			errs = append(errs, fmt.Errorf("%s: %d does not cut node subnets out of pod-cidrs %s; choose a length from %d to %d",
+				key, mask, pods, pods.Bits(), longest))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) checkNorthbound() error {
+	if len(c.Northbound) == 0 {
+		return errors.New("ovn-northbound: is empty; give the Northbound database's endpoints, like ssl:10.0.0.1:6641,ssl:10.0.0.2:6641")
+	}
+	var errs []error
+	tls := false
+	for _, endpoint := range c.Northbound {
+		scheme, rest, _ := strings.Cut(endpoint, ":")
+		switch scheme {
+		case "unix":
+			if rest == "" {
+				errs = append(errs, fmt.Errorf("ovn-northbound: %q names no socket; write unix:/run/ovn/ovnnb_db.sock", endpoint))
+			}
+		case "tcp", "ssl":
+			tls = tls || scheme == "ssl"
+			if _, _, err := net.SplitHostPort(rest); err != nil {
+				errs = append(errs, fmt.Errorf("ovn-northbound: %q: %w; write %s:HOST:PORT", endpoint, err, scheme))
+			}
+		default:
+			errs = append(errs, fmt.Errorf("ovn-northbound: %q has an unknown scheme; write unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT", endpoint))
+		}
+	}
+	if tls {
+		for _, f := range [][2]string{{"ovn-ca", c.CA}, {"ovn-certificate", c.Certificate}, {"ovn-private-key", c.PrivateKey}} {
+			if f[1] == "" {
+				errs = append(errs, fmt.Errorf("%s: is empty while ovn-northbound has ssl endpoints; give the PEM file", f[0]))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) checkServing() error {
+	if c.MetricsAddress == "" {
+		if c.Profiling {
+			return errors.New("profiling: needs metrics-address, under which it is served; set it, like 127.0.0.1:9641")
+		}
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(c.MetricsAddress); err != nil {
+		return fmt.Errorf("metrics-address: %q: %w; write HOST:PORT, like 127.0.0.1:9641 or :9641", c.MetricsAddress, err)
+	}
+	return nil
+}
+
+func (c Config) checkLease() error {
+	var errs []error
+	for _, f := range [][2]string{{"lease-name", c.LeaseName}, {"lease-namespace", c.LeaseNamespace}} {
+		if problems := validation.IsDNS1123Subdomain(f[1]); len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("%s: %q is not a Kubernetes name: %s", f[0], f[1], strings.Join(problems, "; ")))
+		}
+	}
+	if c.LeaseDuration < 3*time.Second {
+		errs = append(errs, fmt.Errorf("lease-duration: %s is too short to survive a slow API server; use 3s or more (default 10s)", c.LeaseDuration))
+	}
+	return errors.Join(errs...)
+}
+
+// family finds the prefix of addr's address family.
+func family(list []netip.Prefix, addr netip.Addr) *netip.Prefix {
+	for i := range list {
+		if list[i].Addr().Is4() == addr.Is4() {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// hostBits is the number of bits that tell a prefix's addresses apart.
+func hostBits(p netip.Prefix) int { return p.Addr().BitLen() - p.Bits() }
+
+func join[T fmt.Stringer](list []T) string {
+	words := make([]string, len(list))
+	for i, v := range list {
+		words[i] = v.String()
+	}
+	return strings.Join(words, ",")
+}

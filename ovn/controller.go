@@ -1,0 +1,256 @@
+package ovn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// agent is how the controller signs its requests and Events.
+const agent = "weft-controller"
+
+// controller is what a running controller is made of. Standby and leader have all of it: a standby
+// keeps its stores and its copy of the Northbound warm, and only does not write.
+type controller struct {
+	config   Config
+	settings *settings
+	client   kubernetes.Interface
+	annotate writeAnnotation
+	log      *slog.Logger
+
+	queue     *queue
+	informers *informers
+	metrics   *metrics
+
+	// database is nil until the Northbound is connected; connected closes then.
+	database  database
+	connected chan struct{}
+
+	leader atomic.Pointer[leader] // nil on a standby
+}
+
+// database is a connected Northbound.
+type database interface {
+	Northbound
+	// Watch tells of owners whose rows another hand has changed, until ctx is done.
+	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
+	// Connected says whether there is a connection now.
+	Connected() bool
+}
+
+// dialer connects the Northbound, and gives what ends the connection.
+type dialer func(context.Context) (database, func(), error)
+
+// engine adds to the engine what its client knows.
+type engine struct{ *ovsdb.Engine }
+
+func (e engine) Connected() bool { return e.Client().Connected() }
+
+// Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is
+// away is waited for, at start and later.
+func Run(ctx context.Context, config Config) error {
+	client, err := connectKubernetes(config.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	c, err := newController(config, client, annotateThrough(client))
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, c.dial)
+}
+
+func newController(config Config, client kubernetes.Interface, annotate writeAnnotation) (*controller, error) {
+	s, err := config.settings()
+	if err != nil {
+		return nil, err
+	}
+	if config.Identity == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("identity: is empty, and the host name is unknown: %w; set it", err)
+		}
+		config.Identity = name + "_" + rand.String(6)
+	}
+	q := newQueue()
+	return &controller{
+		config: config, settings: s, client: client, annotate: annotate, log: slog.Default(),
+		queue: q, informers: newInformers(client, q), metrics: newMetrics(q), connected: make(chan struct{}),
+	}, nil
+}
+
+// connectKubernetes makes the client; it does not wait for the API server. There is no limit of its own
+// on requests: the API server has better ones (priority and fairness).
+func connectKubernetes(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if kubeconfig == "" {
+		config, err = rest.InClusterConfig()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig, err)
+	}
+	config.UserAgent = agent
+	config.QPS = -1
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %q: %w", kubeconfig, err)
+	}
+	return client, nil
+}
+
+// dial connects the Northbound.
+func (c *controller) dial(ctx context.Context) (database, func(), error) {
+	model, err := nb.FullDatabaseModel()
+	if err != nil {
+		return nil, nil, fmt.Errorf("model of the Northbound: %w", err)
+	}
+	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Tables: Tables, Logger: c.log}
+	if c.config.CA != "" {
+		config.TLS = &ovsdb.TLS{CertFile: c.config.Certificate, KeyFile: c.config.PrivateKey, CAFile: c.config.CA}
+	}
+	client, err := ovsdb.Connect(ctx, config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("ovn-northbound: %w", err)
+	}
+	c.metrics.registry.MustRegister(client.Metrics()...)
+	return engine{ovsdb.NewEngine(client)}, client.Close, nil
+}
+
+// run starts all parts at once: none of them needs another one to begin.
+func (c *controller) run(ctx context.Context, dial dialer) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	e := &endpoints{metrics: c.metrics, profiling: c.config.Profiling, alive: c.alive, ready: c.ready}
+	served, err := e.serve(ctx, c.config.MetricsAddress)
+	if err != nil {
+		return err
+	}
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		if err := served(); err != nil {
+			stop(err)
+		}
+	})
+	closeDatabase := func() {}
+	parts.Go(func() {
+		database, closer, err := dial(ctx)
+		if err != nil {
+			stop(err)
+			return
+		}
+		c.database, closeDatabase = database, closer
+		close(c.connected)
+	})
+	c.informers.start(ctx)
+	if err := c.elect(ctx); err != nil { // returns when all work has ended
+		stop(err)
+	}
+	stop(nil)
+	parts.Wait()
+	closeDatabase()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// lead is a leader's work: it waits for what it needs, and then keeps the Northbound in step until ctx
+// is done.
+func (c *controller) lead(ctx context.Context) {
+	if !c.await(ctx) {
+		return
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+	defer broadcaster.Shutdown()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
+	notes := newAnnotator(c.annotate, logAnnotation(c.log, c.metrics.failed))
+	l := &leader{
+		cluster: newCluster(c.settings), source: c.informers, queue: c.queue,
+		northbound: c.database, metrics: c.metrics, log: c.log, annotate: notes.set,
+		report: func(p problem) {
+			c.metrics.problems.WithLabelValues(p.reason).Inc()
+			c.log.Warn(p.message, "object", p.kind+" "+key(p.meta.Namespace, p.meta.Name), "reason", p.reason)
+			recorder.Event(p.reference(), corev1.EventTypeWarning, p.reason, p.message)
+		},
+	}
+	var parts sync.WaitGroup
+	parts.Go(func() { notes.run(ctx) })
+	parts.Go(func() {
+		if err := c.database.Watch(ctx, l.suspect); err != nil && ctx.Err() == nil {
+			c.log.Error("watch for foreign changes in the Northbound", "error", err)
+		}
+	})
+	c.leader.Store(l)
+	defer c.leader.Store(nil)
+	l.run(ctx)
+	parts.Wait()
+}
+
+// await waits for the Northbound and the first lists; false means that ctx is done.
+func (c *controller) await(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c.connected:
+	}
+	for !c.informers.synced() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// stuck is how long a batch may take, with a Northbound that answers, before something is broken.
+const stuck = 5 * time.Minute
+
+// alive is false for a controller that only a restart can help.
+func (c *controller) alive() error {
+	l := c.leader.Load()
+	if l == nil {
+		return nil
+	}
+	if busy := l.busy(); busy > stuck && c.database.Connected() {
+		return fmt.Errorf("the same batch has been under way for %s", busy.Round(time.Second))
+	}
+	return nil
+}
+
+// ready holds for a standby, too: it could lead at once.
+func (c *controller) ready() error {
+	select {
+	case <-c.connected:
+	default:
+		return fmt.Errorf("no connection yet to the Northbound at %s", strings.Join(c.config.Northbound, ","))
+	}
+	if !c.database.Connected() {
+		return fmt.Errorf("the connection to the Northbound at %s is lost", strings.Join(c.config.Northbound, ","))
+	}
+	if !c.informers.synced() {
+		return errors.New("the API server's objects are not read yet")
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package ovn
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// What the API server need not send: pods that have no node yet, share their node's address or are
+// over, and Services and slices that belong to somebody else. An object that comes to match arrives as
+// deleted.
+const (
+	podFields     = "spec.nodeName!=,spec.hostNetwork!=true,status.phase!=Succeeded,status.phase!=Failed"
+	serviceLabels = "!" + headlessLabel + ",!" + proxyNameLabel
+)
+
+// informers keep the trimmed objects and put what changes into the queue.
+type informers struct {
+	stores [kinds]cache.Store
+	runs   [kinds]cache.Controller
+}
+
+func newInformers(client kubernetes.Interface, q *queue) *informers {
+	all := &informers{}
+	core := client.CoreV1()
+	add(all, client, q, nodeKind, &corev1.Node{}, metav1.ListOptions{},
+		core.Nodes().List, core.Nodes().Watch)
+	add(all, client, q, podKind, &corev1.Pod{}, metav1.ListOptions{FieldSelector: podFields},
+		core.Pods("").List, core.Pods("").Watch)
+	add(all, client, q, serviceKind, &corev1.Service{}, metav1.ListOptions{LabelSelector: serviceLabels},
+		core.Services("").List, core.Services("").Watch)
+	endpoints := client.DiscoveryV1().EndpointSlices("")
+	add(all, client, q, sliceKind, &discoveryv1.EndpointSlice{}, metav1.ListOptions{LabelSelector: serviceLabels},
+		endpoints.List, endpoints.Watch)
+	return all
+}
+
+func add[L runtime.Object](all *informers, client kubernetes.Interface, q *queue, k kind, object runtime.Object, selected metav1.ListOptions,
+	list func(context.Context, metav1.ListOptions) (L, error), watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) {
+	choose := func(o metav1.ListOptions) metav1.ListOptions {
+		o.FieldSelector, o.LabelSelector = selected.FieldSelector, selected.LabelSelector
+		return o
+	}
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return list(ctx, choose(o))
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return watches(ctx, choose(o))
+		},
+	}
+	touch := func(o any, fresh bool) {
+		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
+			q.add(objectKey{k, name}, fresh)
+		}
+	}
+	all.stores[k], all.runs[k] = cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(source, client),
+		ObjectType:    object,
+		Transform:     trim,
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: func(o any) { touch(o, true) },
+			UpdateFunc: func(before, after any) {
+				if changed(before, after) {
+					touch(after, false)
+				}
+			},
+			DeleteFunc: func(o any) { touch(o, false) },
+		},
+	})
+}
+
+func (all *informers) start(ctx context.Context) {
+	for _, run := range all.runs {
+		go run.RunWithContext(ctx)
+	}
+}
+
+// synced says whether every store holds what its first list brought.
+func (all *informers) synced() bool {
+	for _, run := range all.runs {
+		if !run.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+// get is a lookup in the stores.
+func (all *informers) get(k objectKey) any {
+	object, _, _ := all.stores[k.kind].GetByKey(k.name) // a store in memory has no errors
+	return object
+}
+
+// keys are those of all objects.
+func (all *informers) keys() []objectKey {
+	var keys []objectKey
+	for k, store := range all.stores {
+		for _, name := range store.ListKeys() {
+			keys = append(keys, objectKey{kind(k), name})
+		}
+	}
+	return keys
+}

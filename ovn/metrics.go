@@ -1,0 +1,52 @@
+package ovn
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// metrics answer what an operator asks first: does it work, does it keep up, who leads.
+type metrics struct {
+	registry  *prometheus.Registry
+	reconcile prometheus.Histogram
+	podRow    prometheus.Histogram
+	errors    *prometheus.CounterVec
+	problems  *prometheus.CounterVec
+	leader    prometheus.Gauge
+}
+
+func newMetrics(q *queue) *metrics {
+	buckets := prometheus.ExponentialBuckets(0.0005, 2, 16) // half a millisecond to 16 seconds
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		reconcile: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "weft_controller_reconcile_seconds", Buckets: buckets,
+			Help: "Time to translate a batch of changed objects and commit it to the Northbound."}),
+		podRow: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "weft_controller_pod_row_seconds", Buckets: buckets,
+			Help: "Time from the moment a new pod was seen until its port was committed to the Northbound."}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_controller_errors_total",
+			Help: "Failures, by kind: northbound (connection), refused (the rows of one object), annotation."}, []string{"kind"}),
+		problems: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_controller_object_problems_total",
+			Help: "Problems with objects that were reported as Events, by reason."}, []string{"reason"}),
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "weft_controller_leader", Help: "1 on the controller that writes the Northbound, 0 on a standby."}),
+	}
+	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weft_controller_queue_depth", Help: "Objects that have changed and were not yet looked at."},
+		func() float64 { return float64(q.len()) })
+	m.registry.MustRegister(m.reconcile, m.podRow, m.errors, m.problems, m.leader, depth,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, kind := range []string{"northbound", "refused", "annotation"} { // so that a rate has a start
+		m.errors.WithLabelValues(kind)
+	}
+	return m
+}
+
+func (m *metrics) failed(kind string) { m.errors.WithLabelValues(kind).Inc() }
+
+func since(h prometheus.Histogram, start time.Time) { h.Observe(time.Since(start).Seconds()) }

@@ -1,0 +1,313 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// Labels by which an owner takes a Service away from the cluster's network.
+const (
+	headlessLabel  = "service.kubernetes.io/headless"
+	proxyNameLabel = "service.kubernetes.io/service-proxy-name"
+)
+
+// The types below are Kubernetes objects cut down to what the translation reads. The informers keep
+// them in place of the real ones, which are some ten times as large, and two of them are equal
+// exactly if the translation sees no difference: a heartbeat makes no work.
+
+// node is a Node.
+type node struct {
+	metav1.ObjectMeta
+	podCIDRs []string
+	network  string // contract.NodeNetworkAnnotation, as it stands there
+	facts    string // contract.NodeFactsAnnotation
+}
+
+// pod is a Pod.
+type pod struct {
+	metav1.ObjectMeta
+	node        string
+	hostNetwork bool
+	completed   bool         // Succeeded or Failed: its containers will not run again
+	network     string       // contract.PodNetworkAnnotation
+	ips         []netip.Addr // status.podIPs
+}
+
+// service is a Service.
+type service struct {
+	metav1.ObjectMeta
+	ignored         bool // headless, ExternalName, or somebody else's
+	clusterIPs      []netip.Addr
+	ports           []servicePort
+	publishNotReady bool
+	internalLocal   bool // internalTrafficPolicy: Local
+}
+
+type servicePort struct {
+	name     string
+	protocol protocol
+	port     uint16
+}
+
+// slice is an EndpointSlice.
+type slice struct {
+	metav1.ObjectMeta
+	service   string // the Service's name
+	ignored   bool
+	ipv6      bool
+	ports     []servicePort // port is the endpoints', which is why it differs by slice
+	endpoints []endpoint
+	bad       []badAddress
+}
+
+type endpoint struct {
+	addr                        netip.Addr
+	node                        string
+	ready, serving, terminating bool
+}
+
+// badAddress is an endpoint's address that cannot be served.
+type badAddress struct {
+	index int
+	text  string
+	why   string
+}
+
+// protocol is one of OVN's load balancer protocols.
+type protocol string
+
+func protocolOf(p corev1.Protocol) (protocol, bool) {
+	switch p {
+	case corev1.ProtocolTCP, "":
+		return "tcp", true
+	case corev1.ProtocolUDP:
+		return "udp", true
+	case corev1.ProtocolSCTP:
+		return "sctp", true
+	}
+	return "", false
+}
+
+// trimMeta keeps what names an object and one incarnation of it.
+func trimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: shared(m.Namespace), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
+}
+
+// shared returns a string that all its equals share: names of nodes, namespaces and ports come many
+// times over.
+func shared(s string) string { return unique.Make(s).Value() }
+
+// trim is the informers' transform. What it does not know, it hands on.
+func trim(object any) (any, error) {
+	switch o := object.(type) {
+	case *corev1.Node:
+		return trimNode(o), nil
+	case *corev1.Pod:
+		return trimPod(o), nil
+	case *corev1.Service:
+		return trimService(o), nil
+	case *discoveryv1.EndpointSlice:
+		return trimSlice(o), nil
+	}
+	return object, nil
+}
+
+func trimNode(o *corev1.Node) *node {
+	n := &node{
+		ObjectMeta: trimMeta(&o.ObjectMeta),
+		podCIDRs:   o.Spec.PodCIDRs,
+		network:    o.Annotations[contract.NodeNetworkAnnotation],
+		facts:      o.Annotations[contract.NodeFactsAnnotation],
+	}
+	if len(n.podCIDRs) == 0 && o.Spec.PodCIDR != "" {
+		n.podCIDRs = []string{o.Spec.PodCIDR}
+	}
+	return n
+}
+
+func trimPod(o *corev1.Pod) *pod {
+	p := &pod{
+		ObjectMeta:  trimMeta(&o.ObjectMeta),
+		node:        shared(o.Spec.NodeName),
+		hostNetwork: o.Spec.HostNetwork,
+		completed:   o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
+		network:     o.Annotations[contract.PodNetworkAnnotation],
+	}
+	for _, ip := range o.Status.PodIPs {
+		if addr, err := netip.ParseAddr(ip.IP); err == nil {
+			p.ips = append(p.ips, addr)
+		}
+	}
+	return p
+}
+
+func trimService(o *corev1.Service) *service {
+	_, headless := o.Labels[headlessLabel]
+	_, foreign := o.Labels[proxyNameLabel]
+	s := &service{
+		ObjectMeta:      trimMeta(&o.ObjectMeta),
+		ignored:         headless || foreign || o.Spec.Type == corev1.ServiceTypeExternalName,
+		publishNotReady: o.Spec.PublishNotReadyAddresses,
+		internalLocal:   o.Spec.InternalTrafficPolicy != nil && *o.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
+	}
+	ips := o.Spec.ClusterIPs
+	if len(ips) == 0 && o.Spec.ClusterIP != "" {
+		ips = []string{o.Spec.ClusterIP}
+	}
+	for _, text := range ips { // "None" does not parse: a headless Service has no address
+		if addr, err := netip.ParseAddr(text); err == nil {
+			s.clusterIPs = append(s.clusterIPs, addr)
+		}
+	}
+	s.ignored = s.ignored || len(s.clusterIPs) == 0
+	for i := range o.Spec.Ports {
+		p := &o.Spec.Ports[i]
+		if protocol, ok := protocolOf(p.Protocol); ok {
+			s.ports = append(s.ports, servicePort{shared(p.Name), protocol, uint16(p.Port)})
+		}
+	}
+	return s
+}
+
+func trimSlice(o *discoveryv1.EndpointSlice) *slice {
+	_, headless := o.Labels[headlessLabel]
+	_, foreign := o.Labels[proxyNameLabel]
+	s := &slice{
+		ObjectMeta: trimMeta(&o.ObjectMeta),
+		service:    shared(o.Labels[discoveryv1.LabelServiceName]),
+		ipv6:       o.AddressType == discoveryv1.AddressTypeIPv6,
+		ignored:    headless || foreign || o.AddressType == discoveryv1.AddressTypeFQDN,
+	}
+	if s.ignored || s.service == "" {
+		s.ignored = true
+		return s
+	}
+	for i := range o.Ports {
+		p := &o.Ports[i]
+		kind, ok := protocolOf(deref(p.Protocol, corev1.ProtocolTCP))
+		if ok && p.Port != nil { // a slice without a port number means "any port": no Service port can be mapped to it
+			s.ports = append(s.ports, servicePort{shared(deref(p.Name, "")), kind, uint16(*p.Port)})
+		}
+	}
+	s.endpoints = make([]endpoint, 0, len(o.Endpoints))
+	for i := range o.Endpoints {
+		s.addEndpoint(i, &o.Endpoints[i])
+	}
+	return s
+}
+
+// addEndpoint takes an endpoint's first address: the others mean the same endpoint, and the API says
+// that consumers need not look at them.
+func (s *slice) addEndpoint(index int, e *discoveryv1.Endpoint) {
+	if len(e.Addresses) == 0 {
+		s.bad = append(s.bad, badAddress{index, "", "the endpoint has no address"})
+		return
+	}
+	addr, why := parseEndpoint(e.Addresses[0], s.ipv6)
+	if why != "" {
+		s.bad = append(s.bad, badAddress{index, e.Addresses[0], why})
+		return
+	}
+	ready := deref(e.Conditions.Ready, true)
+	s.endpoints = append(s.endpoints, endpoint{
+		addr:        addr,
+		node:        shared(deref(e.NodeName, "")),
+		ready:       ready,
+		serving:     deref(e.Conditions.Serving, true),
+		terminating: deref(e.Conditions.Terminating, false),
+	})
+}
+
+func parseEndpoint(text string, ipv6 bool) (addr netip.Addr, why string) {
+	addr, err := netip.ParseAddr(text)
+	switch {
+	case err != nil:
+		return addr, "it is not an IP address"
+	case addr.Zone() != "":
+		return addr, "it has a zone, which no other node can know"
+	case addr.Is4In6():
+		return addr, "it is an IPv4 address dressed as IPv6"
+	case addr.Is6() != ipv6:
+		return addr, "it is not of the slice's addressType"
+	case addr.IsUnspecified(), addr.IsLoopback(), addr.IsMulticast(), addr.IsLinkLocalUnicast():
+		return addr, "it is unspecified, loopback, link-local or multicast, which no pod can reach"
+	}
+	return addr, ""
+}
+
+func deref[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+func (n *node) equal(o *node) bool {
+	return n.UID == o.UID && n.network == o.network && n.facts == o.facts && slices.Equal(n.podCIDRs, o.podCIDRs)
+}
+
+func (p *pod) equal(o *pod) bool {
+	return p.UID == o.UID && p.node == o.node && p.hostNetwork == o.hostNetwork && p.completed == o.completed &&
+		p.network == o.network && slices.Equal(p.ips, o.ips)
+}
+
+func (s *service) equal(o *service) bool {
+	return s.UID == o.UID && s.ignored == o.ignored && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal &&
+		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)
+}
+
+func (s *slice) equal(o *slice) bool {
+	return s.UID == o.UID && s.ignored == o.ignored && s.service == o.service && s.ipv6 == o.ipv6 &&
+		slices.Equal(s.ports, o.ports) && slices.Equal(s.endpoints, o.endpoints) && slices.Equal(s.bad, o.bad)
+}
+
+// changed says whether an update carries anything that the translation reads.
+func changed(before, after any) bool {
+	switch a := after.(type) {
+	case *node:
+		b, ok := before.(*node)
+		return !ok || !a.equal(b)
+	case *pod:
+		b, ok := before.(*pod)
+		return !ok || !a.equal(b)
+	case *service:
+		b, ok := before.(*service)
+		return !ok || !a.equal(b)
+	case *slice:
+		b, ok := before.(*slice)
+		return !ok || !a.equal(b)
+	}
+	return true
+}
+
+// problem is something wrong with an object that its owner can mend: it becomes an Event on it.
+type problem struct {
+	kind    string // Node, Pod or Service
+	meta    *metav1.ObjectMeta
+	reason  string // CamelCase, for machines
+	message string // what, and the remedy
+}
+
+func problemf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
+	return problem{kind, meta, reason, fmt.Sprintf(format, args...)}
+}
+
+func key(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+func (b badAddress) String() string {
+	return fmt.Sprintf("endpoints[%d] address %q: %s", b.index, b.text, strings.TrimSpace(b.why))
+}

@@ -1,0 +1,306 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// nodeState is a node as far as it is known: pods may name it before it is there, and after.
+type nodeState struct {
+	placement
+	object *node
+	placed bool // it has an ID and subnets, hence a switch
+	pools  []*subnetPool
+	// pods are the pods bound to it that want a port, by key; waiting are those of them that
+	// found no free address.
+	pods    map[string]*podState
+	waiting map[string]struct{}
+}
+
+func (c *cluster) node(name string) *nodeState {
+	n := c.nodes[name]
+	if n == nil {
+		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{}}
+		c.nodes[name] = n
+	}
+	return n
+}
+
+// forgetNode drops a node's state once neither it nor a pod of it is left.
+func (c *cluster) forgetNode(n *nodeState) {
+	if n.object == nil && len(n.pods) == 0 {
+		delete(c.nodes, n.name)
+	}
+}
+
+// updateNodes gives up the nodes that are gone, then places those that have been placed before, then
+// the new ones.
+func (c *cluster) updateNodes(names []string, get lookup) {
+	var known, unknown []*nodeState
+	for _, name := range names {
+		object, _ := get(objectKey{nodeKind, name}).(*node)
+		c.dirtyNodes[name] = struct{}{}
+		n := c.node(name)
+		n.object = object
+		switch {
+		case object == nil:
+			c.tell(nodeOwner(name))
+			c.unplace(n)
+			n.facts = contract.NodeFacts{}
+			c.forgetNode(n)
+		case n.placed || object.network != "":
+			known = append(known, n)
+		default:
+			unknown = append(unknown, n)
+		}
+	}
+	for _, n := range append(known, unknown...) {
+		c.place(n)
+	}
+}
+
+// place decides a node's ID and subnets, or says why it cannot.
+func (c *cluster) place(n *nodeState) {
+	var problems []problem
+	complain := func(reason, format string, args ...any) {
+		problems = append(problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
+	}
+	defer func() { c.tell(nodeOwner(n.name), problems...) }()
+
+	chassis := n.chassis()
+	if err := n.takeFacts(); err != nil {
+		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
+	}
+	recorded, _, err := contract.Parse[contract.NodeNetwork](annotationMap(contract.NodeNetworkAnnotation, n.object.network), contract.NodeNetworkAnnotation)
+	if err != nil {
+		complain("BadNodeNetwork", "%v; it is written anew", err)
+	}
+	subnets, err := c.subnets(n, recorded.PodCIDRs)
+	if err != nil {
+		complain("NoPodSubnet", "%v", err)
+		c.unplace(n)
+		return
+	}
+	if !n.placed || !slices.Equal(n.subnets, subnets) {
+		c.settle(n, subnets)
+	}
+	if n.id == 0 {
+		if n.id, err = c.takeID(recorded.ID); err != nil {
+			complain("NoNodeID", "%v", err)
+			c.unplace(n)
+			return
+		}
+	}
+	if !n.placed {
+		n.placed = true
+		i, _ := slices.BinarySearch(c.nodeNames, n.name)
+		c.nodeNames = slices.Insert(c.nodeNames, i, n.name)
+		c.touchLocal()
+	}
+	if n.chassis() != chassis {
+		c.touchPods(n)
+	}
+	c.noteNode(n)
+}
+
+// takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the
+// node's pods are bound to is better than none.
+func (n *nodeState) takeFacts() error {
+	if n.object.facts == "" {
+		n.facts = contract.NodeFacts{}
+		return nil
+	}
+	facts, err := parseFacts(n.object.facts)
+	if err != nil {
+		return err
+	}
+	if err := checkGateway(facts.Gateway); err != nil {
+		facts.Gateway = nil
+		n.facts = facts
+		return fmt.Errorf("annotation %s: %w; the node has no gateway", contract.NodeFactsAnnotation, err)
+	}
+	n.facts = facts
+	return nil
+}
+
+// takeID prefers the ID that the node had before.
+func (c *cluster) takeID(before int) (int, error) {
+	if before > 0 && c.ids.claim(before-1) {
+		return before, nil
+	}
+	id, ok := c.ids.take()
+	if !ok {
+		return 0, fmt.Errorf("all %d node numbers that join-cidrs %s has room for are taken; remove unused Nodes or make join-cidrs larger",
+			c.ids.size, join(c.settings.joins))
+	}
+	return id + 1, nil
+}
+
+// subnets are the node's pod subnets: Kubernetes' where it allocates them, otherwise those it had
+// before, otherwise new ones.
+func (c *cluster) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix, error) {
+	if len(n.object.podCIDRs) > 0 {
+		return c.givenSubnets(n)
+	}
+	if !c.settings.allocate {
+		return nil, fmt.Errorf("the node has no spec.podCIDRs, and weft does not allocate them; let kube-controller-manager do so (--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
+			join(c.settings.pods))
+	}
+	if n.placed && len(n.subnets) == len(c.cuts) {
+		return n.subnets, nil
+	}
+	subnets := make([]netip.Prefix, 0, len(c.cuts))
+	for _, cut := range c.cuts {
+		if before := family(recorded, cut.cluster.Addr()); before != nil && c.free(n, *before) == nil && cut.claim(before.Masked()) {
+			subnets = append(subnets, before.Masked())
+			continue
+		}
+		subnet, err := c.cut(n, cut)
+		if err != nil {
+			for _, s := range subnets {
+				c.release(s)
+			}
+			return nil, err
+		}
+		subnets = append(subnets, subnet)
+	}
+	return subnets, nil
+}
+
+// cut takes the next subnet that no node has; one that Kubernetes gave in another size may cover it.
+func (c *cluster) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error) {
+	for {
+		subnet, err := from.take()
+		if err != nil {
+			return subnet, fmt.Errorf("%w; remove unused Nodes, make pod-cidrs larger or the nodes' subnets smaller (node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6)", err)
+		}
+		if c.free(n, subnet) == nil {
+			return subnet, nil
+		}
+	}
+}
+
+// givenSubnets checks spec.podCIDRs.
+func (c *cluster) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
+	var v4, v6 []netip.Prefix
+	for _, text := range n.object.podCIDRs {
+		subnet, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("spec.podCIDRs: %q is not a CIDR; correct kube-controller-manager's --cluster-cidr and create the Node anew", text)
+		}
+		subnet = subnet.Masked()
+		cluster := family(c.settings.pods, subnet.Addr())
+		if cluster == nil || !cluster.Contains(subnet.Addr()) || subnet.Bits() < cluster.Bits() {
+			return nil, fmt.Errorf("spec.podCIDRs: %s is not within pod-cidrs %s; give weft the same ranges as kube-controller-manager's --cluster-cidr",
+				subnet, join(c.settings.pods))
+		}
+		if newSubnetPool(subnet).pool.size == 0 {
+			return nil, fmt.Errorf("spec.podCIDRs: %s has no room for a pod; make the node subnets larger (kube-controller-manager's --node-cidr-mask-size)", subnet)
+		}
+		if err := c.free(n, subnet); err != nil {
+			return nil, err
+		}
+		if subnet.Addr().Is4() {
+			v4 = append(v4, subnet)
+		} else {
+			v6 = append(v6, subnet)
+		}
+	}
+	if len(v4) > 1 || len(v6) > 1 {
+		return nil, fmt.Errorf("spec.podCIDRs: %v holds more than one subnet of an address family; weft uses one of each", n.object.podCIDRs)
+	}
+	return append(v4, v6...), nil
+}
+
+// free says who else has a subnet, or part of it.
+func (c *cluster) free(n *nodeState, subnet netip.Prefix) error {
+	for _, name := range c.nodeNames {
+		if name == n.name {
+			continue
+		}
+		for _, other := range c.nodes[name].subnets {
+			if other.Overlaps(subnet) {
+				return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet, other, name)
+			}
+		}
+	}
+	return nil
+}
+
+// settle gives a node its subnets. Pods that had addresses of other subnets lose them.
+func (c *cluster) settle(n *nodeState, subnets []netip.Prefix) {
+	c.dropSubnets(n, subnets)
+	n.subnets = subnets
+	n.pools = nil
+	for _, subnet := range subnets {
+		n.pools = append(n.pools, newSubnetPool(subnet))
+		for _, cut := range c.cuts {
+			cut.claim(subnet)
+		}
+	}
+}
+
+// unplace takes everything from a node, and from its pods.
+func (c *cluster) unplace(n *nodeState) {
+	c.dropSubnets(n, nil)
+	if n.id > 0 {
+		c.ids.release(n.id - 1)
+	}
+	n.id, n.subnets, n.pools = 0, nil, nil
+	if n.placed {
+		n.placed = false
+		i, _ := slices.BinarySearch(c.nodeNames, n.name)
+		c.nodeNames = slices.Delete(c.nodeNames, i, i+1)
+		c.touchLocal()
+	}
+}
+
+func (c *cluster) dropSubnets(n *nodeState, keep []netip.Prefix) {
+	for _, subnet := range n.subnets {
+		if !slices.Contains(keep, subnet) {
+			c.release(subnet)
+		}
+	}
+	for _, p := range n.pods {
+		p.addresses = nil
+	}
+	c.touchPods(n)
+}
+
+func (c *cluster) release(subnet netip.Prefix) {
+	for _, cut := range c.cuts {
+		cut.release(subnet)
+	}
+}
+
+// touchPods has the pods of a node looked at again by the updatePods that follows.
+func (c *cluster) touchPods(n *nodeState) {
+	for name := range n.pods {
+		c.dirtyPods[name] = struct{}{}
+	}
+}
+
+// touchLocal has the Services looked at again whose rows depend on which nodes have a switch.
+func (c *cluster) touchLocal() {
+	for name := range c.local {
+		c.dirtyServices[name] = struct{}{}
+	}
+}
+
+func (c *cluster) noteNode(n *nodeState) {
+	value := contract.Format(contract.NodeNetwork{
+		ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services})
+	if value != n.object.network {
+		c.notes = append(c.notes, annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
+	}
+}
+
+func annotationMap(key, value string) map[string]string {
+	if value == "" {
+		return nil
+	}
+	return map[string]string{key: value}
+}

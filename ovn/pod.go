@@ -1,0 +1,33 @@
+package ovn
+
+import (
+	"net/netip"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// podChange is a pod's port on its node's switch. The row's key is the pod's UID: a pod that is
+// created anew under the same name gets a port of its own, and whatever is still bound to the old one
+// is not taken for it.
+func podChange(p *pod, addresses []netip.Prefix, chassis string) ovsdb.Change {
+	r := newRows(podOwner(key(p.Namespace, p.Name)))
+	port := []string{portAddresses(contract.Addrs(addresses))}
+	r.switchPort(switchID(p.node), string(p.UID), &nb.LogicalSwitchPort{
+		Name:         contract.PodPort(p.Namespace, p.Name),
+		Addresses:    port,
+		PortSecurity: port,
+		Options:      map[string]string{"requested-chassis": chassis, "iface-id-ver": string(p.UID)},
+	})
+	return r.Change
+}
+
+// podNetwork is the annotation that tells the node's agent what the port above is.
+func podNetwork(addresses []netip.Prefix) string {
+	network := contract.PodNetwork{MAC: contract.MAC(contract.Addrs(addresses)...).String(), Addresses: addresses}
+	for _, a := range addresses {
+		network.Gateways = append(network.Gateways, contract.GatewayAddress(a))
+	}
+	return contract.Format(network)
+}

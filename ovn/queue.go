@@ -1,0 +1,68 @@
+package ovn
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// queue holds the objects that were touched and not yet looked at, each once, however often it was
+// touched: under load the batches that take gives grow by themselves, and no timer is needed.
+type queue struct {
+	mu      sync.Mutex
+	entries map[objectKey]entry
+	wake    chan struct{} // holds a token while there are entries
+}
+
+// entry is when an object was first touched since the last take, and whether it was new then.
+type entry struct {
+	since time.Time
+	fresh bool
+}
+
+func newQueue() *queue {
+	return &queue{entries: map[objectKey]entry{}, wake: make(chan struct{}, 1)}
+}
+
+func (q *queue) add(key objectKey, fresh bool) {
+	q.mu.Lock()
+	if before, ok := q.entries[key]; !ok {
+		q.entries[key] = entry{time.Now(), fresh}
+	} else if fresh && !before.fresh {
+		before.fresh = true
+		q.entries[key] = before
+	}
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for entries and takes all there are; nil means that ctx is done.
+func (q *queue) take(ctx context.Context) map[objectKey]entry {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-q.wake:
+		}
+		if entries := q.drain(); len(entries) > 0 && ctx.Err() == nil {
+			return entries
+		}
+	}
+}
+
+func (q *queue) drain() map[objectKey]entry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	entries := q.entries
+	q.entries = make(map[objectKey]entry)
+	return entries
+}
+
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.entries)
+}

@@ -1,0 +1,71 @@
+package ovn
+
+import (
+	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// Tables are the Northbound tables that weft writes, with the columns it manages there. All others,
+// and all other columns (a router port's options, a switch's QoS), are the operator's.
+var Tables = []ovsdb.Table{
+	{Model: &nb.LogicalRouter{}, Columns: []string{"name", "options"}, Sets: []string{"ports", "static_routes", "policies", "nat"}},
+	{Model: &nb.LogicalRouterPort{}, Columns: []string{"name", "mac", "networks"}},
+	{Model: &nb.LogicalRouterStaticRoute{}, Columns: []string{"ip_prefix", "nexthop", "output_port", "policy"}},
+	{Model: &nb.LogicalRouterPolicy{}, Columns: []string{"priority", "match", "action", "nexthops"}},
+	{Model: &nb.NAT{}, Columns: []string{"type", "external_ip", "logical_ip"}},
+	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group"}, Sets: []string{"ports", "load_balancer"}},
+	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options"}},
+	{Model: &nb.LoadBalancerGroup{}, Columns: []string{"name"}, Sets: []string{"load_balancer"}},
+	{Model: &nb.LoadBalancer{}, Columns: []string{"name", "protocol", "vips", "options"}},
+}
+
+// rows collects what an owner shall have.
+type rows struct{ ovsdb.Change }
+
+func newRows(owner ovsdb.Owner) *rows { return &rows{ovsdb.Change{Owner: owner}} }
+
+// add puts a row and returns its UUID.
+func (r *rows) add(table, key string, m model.Model) (uuid string) {
+	r.Rows = append(r.Rows, ovsdb.Row{Key: key, Model: m})
+	return ovsdb.ID(table, r.Owner, key)
+}
+
+// member puts values into a set column of a row, be it the owner's own or another's.
+func (r *rows) member(table, uuid, column string, values ...string) {
+	for i := range r.Memberships {
+		if m := &r.Memberships[i]; m.UUID == uuid && m.Column == column {
+			m.Values = append(m.Values, values...)
+			return
+		}
+	}
+	r.Memberships = append(r.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column, Values: values})
+}
+
+func (r *rows) logicalSwitch(key, name string, groups ...string) (uuid string) {
+	return r.add(nb.LogicalSwitchTable, key, &nb.LogicalSwitch{Name: name, LoadBalancerGroup: groups})
+}
+
+// switchPort puts a port on a switch.
+func (r *rows) switchPort(switchID, key string, port *nb.LogicalSwitchPort) {
+	r.member(nb.LogicalSwitchTable, switchID, "ports", r.add(nb.LogicalSwitchPortTable, key, port))
+}
+
+// link joins a router with a switch: a port on each, which know of each other by name.
+func (r *rows) link(key, routerID, switchID string, port *nb.LogicalRouterPort, switchPort string, options map[string]string) {
+	r.member(nb.LogicalRouterTable, routerID, "ports", r.add(nb.LogicalRouterPortTable, key, port))
+	all := map[string]string{"router-port": port.Name}
+	for k, v := range options {
+		all[k] = v
+	}
+	r.switchPort(switchID, key, &nb.LogicalSwitchPort{Name: switchPort, Type: "router", Addresses: []string{"router"}, Options: all})
+}
+
+func (r *rows) route(routerID, key string, route *nb.LogicalRouterStaticRoute) {
+	r.member(nb.LogicalRouterTable, routerID, "static_routes", r.add(nb.LogicalRouterStaticRouteTable, key, route))
+}
+
+func (r *rows) policy(routerID, key string, policy *nb.LogicalRouterPolicy) {
+	r.member(nb.LogicalRouterTable, routerID, "policies", r.add(nb.LogicalRouterPolicyTable, key, policy))
+}

@@ -1,0 +1,98 @@
+package ovn
+
+import (
+	"net/netip"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// Owners of rows.
+const clusterOwner ovsdb.Owner = "Cluster"
+
+func nodeOwner(name string) ovsdb.Owner    { return ovsdb.Owner("Node/" + name) }
+func podOwner(key string) ovsdb.Owner      { return ovsdb.Owner("Pod/" + key) }
+func serviceOwner(key string) ovsdb.Owner  { return ovsdb.Owner("Service/" + key) }
+func switchID(node string) string          { return ovsdb.ID(nb.LogicalSwitchTable, nodeOwner(node), "switch") }
+func nodeSwitchPort(node string) string    { return "stor-" + node }
+func clusterRouterPort(node string) string { return "rtos-" + node }
+func gatewayRouter(node string) string     { return "gw-" + node }
+
+// What all nodes share.
+var (
+	clusterRouterID = ovsdb.ID(nb.LogicalRouterTable, clusterOwner, "cluster")
+	joinSwitchID    = ovsdb.ID(nb.LogicalSwitchTable, clusterOwner, "join")
+	clusterGroupID  = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "cluster")
+)
+
+// Priorities of the cluster router's policies.
+const (
+	policyOwnHost        = 1004 // as ovn-kubernetes has it
+	policyUnknownService = 100
+)
+
+// topologyChange is what exists once: the cluster's router, the switch that joins it with the gateway
+// routers, and the group of load balancers that every node's switch has.
+func topologyChange(s *settings) ovsdb.Change {
+	r := newRows(clusterOwner)
+	// Many gateway routers on the join switch ask for each other's neighbours; what is not for
+	// this router need not be remembered.
+	r.add(nb.LogicalRouterTable, "cluster", &nb.LogicalRouter{Name: "cluster",
+		Options: map[string]string{"always_learn_from_arp_request": "false"}})
+	r.logicalSwitch("join", "join")
+	r.add(nb.LoadBalancerGroupTable, "cluster", &nb.LoadBalancerGroup{Name: "weft-cluster"})
+	r.link("join", clusterRouterID, joinSwitchID, routerPort("rtoj-cluster", s.joinAddresses(0)), "jtor-cluster", nil)
+	for _, services := range s.services {
+		// A ClusterIP has become an endpoint's address before its packet comes to the router.
+		// What still has one belongs to no Service and must not leave the cluster.
+		r.policy(clusterRouterID, "unknown service/"+services.String(), &nb.LogicalRouterPolicy{
+			Priority: policyUnknownService, Action: nb.LogicalRouterPolicyActionDrop, Match: match("dst", services)})
+	}
+	return r.Change
+}
+
+// joinAddresses are a router's on the join switch: the cluster's router is number 0, the gateway
+// router of a node has the node's ID.
+func (s *settings) joinAddresses(number int) []netip.Prefix {
+	list := make([]netip.Prefix, len(s.joins))
+	for i, j := range s.joins {
+		list[i] = netip.PrefixFrom(nth(j, uint64(1+number)), j.Bits())
+	}
+	return list
+}
+
+// maxNodeID is the largest node ID that has an address in every join range.
+func (s *settings) maxNodeID() int {
+	most := maxPool
+	for _, j := range s.joins {
+		if b := hostBits(j); b < 16 {
+			most = min(most, 1<<b)
+		}
+	}
+	return most - 3 // network, cluster router, broadcast
+}
+
+// routerPort is a router port whose hardware address follows from its addresses.
+func routerPort(name string, addresses []netip.Prefix) *nb.LogicalRouterPort {
+	return &nb.LogicalRouterPort{Name: name, MAC: contract.MAC(contract.Addrs(addresses)...).String(), Networks: texts(addresses)}
+}
+
+// match is an OVN match of one side ("src" or "dst") of an IP packet.
+func match(side string, p netip.Prefix) string {
+	if p.Addr().Is4() {
+		return "ip4." + side + " == " + p.String()
+	}
+	return "ip6." + side + " == " + p.String()
+}
+
+// host is the prefix of one address.
+func host(addr netip.Addr) netip.Prefix { return netip.PrefixFrom(addr, addr.BitLen()) }
+
+func texts[T interface{ String() string }](list []T) []string {
+	words := make([]string, len(list))
+	for i, v := range list {
+		words[i] = v.String()
+	}
+	return words
+}

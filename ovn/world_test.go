@@ -1,0 +1,213 @@
+package ovn
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// world stands for the API server: objects by key, with the annotations that the cluster asked for.
+type world struct {
+	objects  map[objectKey]any
+	uids     int
+	problems []problem
+}
+
+func newWorld() *world { return &world{objects: map[objectKey]any{}} }
+
+func (w *world) get(k objectKey) any { return w.objects[k] }
+
+func (w *world) keys() []objectKey { return slices.Collect(maps.Keys(w.objects)) }
+
+func (w *world) meta(namespace, name string) metav1.ObjectMeta {
+	w.uids++
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("uid-%d", w.uids))}
+}
+
+func (w *world) put(objects ...any) []objectKey {
+	var keys []objectKey
+	for _, o := range objects {
+		var k objectKey
+		switch o := o.(type) {
+		case *node:
+			k = objectKey{nodeKind, o.Name}
+		case *pod:
+			k = objectKey{podKind, key(o.Namespace, o.Name)}
+		case *service:
+			k = objectKey{serviceKind, key(o.Namespace, o.Name)}
+		case *slice:
+			k = objectKey{sliceKind, key(o.Namespace, o.Name)}
+		default:
+			panic(fmt.Sprintf("%T", o))
+		}
+		w.objects[k] = o
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func (w *world) node(name string, cidrs ...string) *node {
+	return &node{ObjectMeta: w.meta("", name), podCIDRs: cidrs}
+}
+
+func (w *world) pod(namespace, name, node string) *pod {
+	return &pod{ObjectMeta: w.meta(namespace, name), node: node}
+}
+
+func (w *world) service(name string, ips ...string) *service {
+	s := &service{ObjectMeta: w.meta("default", name), ports: []servicePort{{"http", "tcp", 80}}}
+	for _, ip := range ips {
+		s.clusterIPs = append(s.clusterIPs, netip.MustParseAddr(ip))
+	}
+	return s
+}
+
+func (w *world) slice(name, service string, ports []servicePort, endpoints ...endpoint) *slice {
+	s := &slice{ObjectMeta: w.meta("default", name), service: service, ports: ports, endpoints: endpoints}
+	if len(endpoints) > 0 {
+		s.ipv6 = endpoints[0].addr.Is6()
+	}
+	return s
+}
+
+func ready(addr, node string) endpoint {
+	return endpoint{addr: netip.MustParseAddr(addr), node: node, ready: true, serving: true}
+}
+
+// absorb does to the objects what the API server would: annotations are written.
+func (w *world) absorb(c *cluster) (touched []objectKey) {
+	for _, a := range c.takeNotes() {
+		k := objectKey{a.kind, key(a.namespace, a.name)}
+		switch o := w.objects[k].(type) {
+		case *node:
+			if o.UID == a.uid {
+				o2 := *o
+				o2.network = a.value
+				touched = append(touched, w.put(&o2)...)
+			}
+		case *pod:
+			if o.UID == a.uid {
+				o2 := *o
+				o2.network = a.value
+				touched = append(touched, w.put(&o2)...)
+			}
+		}
+	}
+	w.problems = append(w.problems, c.takeProblems()...)
+	return touched
+}
+
+// reasons are the problems since the last call, and forgets them.
+func (w *world) reasons() []string {
+	var list []string
+	for _, p := range w.problems {
+		list = append(list, fmt.Sprintf("%s %s %s", p.kind, key(p.meta.Namespace, p.meta.Name), p.reason))
+	}
+	w.problems = nil
+	return list
+}
+
+func testSettings(t testing.TB, edit func(*Config)) *settings {
+	t.Helper()
+	config := testConfig()
+	if edit != nil {
+		edit(&config)
+	}
+	s, err := config.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func testConfig() Config {
+	config := DefaultConfig()
+	config.Northbound = []string{"unix:/run/ovn/ovnnb_db.sock"}
+	config.PodCIDRs = []string{"10.244.0.0/16"}
+	config.ServiceCIDRs = []string{"10.96.0.0/16"}
+	config.MetricsAddress = ""
+	return config
+}
+
+func dual(c *Config) {
+	c.PodCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"}
+	c.ServiceCIDRs = []string{"10.96.0.0/16", "fd00:10:96::/112"}
+}
+
+// facts are a node's agent's, on a node whose host number is n.
+func facts(n int, dual bool) string {
+	f := contract.NodeFacts{Chassis: fmt.Sprintf("chassis-%d", n), MTU: 1442,
+		Addresses: []netip.Addr{netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", n))},
+		Gateway: &contract.Gateway{Network: "external", MAC: fmt.Sprintf("02:00:00:00:00:%02x", n),
+			Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("203.0.113.%d/24", n))},
+			NextHops:  []netip.Addr{netip.MustParseAddr("203.0.113.254")}}}
+	if dual {
+		f.Addresses = append(f.Addresses, netip.MustParseAddr(fmt.Sprintf("2001:db8:1::%d", n)))
+		f.Gateway.Addresses = append(f.Gateway.Addresses, netip.MustParsePrefix(fmt.Sprintf("2001:db8::%d/64", n)))
+		f.Gateway.NextHops = append(f.Gateway.NextHops, netip.MustParseAddr("2001:db8::ffff"))
+	}
+	return contract.Format(f)
+}
+
+// cold is a new controller's Northbound of the objects that are there.
+func cold(t testing.TB, s *settings, w *world) (*cluster, *ovsdb.Engine) {
+	t.Helper()
+	engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), Tables...)
+	c := newCluster(s)
+	c.update(w.keys(), w.get)
+	if err := engine.Replace(context.Background(), c.everything()); err != nil {
+		t.Fatal(err)
+	}
+	return c, engine
+}
+
+// golden compares text with a file of testdata.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != text {
+		t.Errorf("%s differs (go test -update writes it anew):\n%s", path, diff(string(want), text))
+	}
+}
+
+// diff lists the lines that only one of two texts has.
+func diff(want, got string) string {
+	var out strings.Builder
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for _, line := range w {
+		if !slices.Contains(g, line) {
+			fmt.Fprintln(&out, "-", line)
+		}
+	}
+	for _, line := range g {
+		if !slices.Contains(w, line) {
+			fmt.Fprintln(&out, "+", line)
+		}
+	}
+	return out.String()
+}
