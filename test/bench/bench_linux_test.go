@@ -1,0 +1,259 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/test/bench/load"
+	"github.com/weftnet/weft/test/bench/ovsdblog"
+)
+
+// What the controller should keep to on the default load.
+const (
+	aimColdSeconds      = 0.5
+	aimColdCPUSeconds   = 0.6
+	aimColdMegabytes    = 90
+	aimColdTransactions = 100
+	aimLiveRatio        = 1.25
+	aimLogicalFlows     = 14000
+)
+
+// The environment chooses how much to measure.
+const (
+	roundsVariable  = "WEFT_BENCH_ROUNDS"  // pairs of clusters with and without a controller; 3
+	profileVariable = "WEFT_BENCH_PROFILE" // an absolute directory that is given the last databases, and the profiles of one more cold start
+)
+
+// BenchmarkController measures pairs of clusters that see the same load one after the other, one
+// without a controller and one with it, so that a busy machine slows both.
+func BenchmarkController(b *testing.B) {
+	rounds := 3
+	if text := os.Getenv(roundsVariable); text != "" {
+		var err error
+		if rounds, err = strconv.Atoi(text); err != nil || rounds < 1 {
+			b.Fatalf("%s: %q is not a number of rounds", roundsVariable, text)
+		}
+	}
+	s := &suite{load: load.Default()}
+	for round := range rounds {
+		last := round == rounds-1
+		s.live(b, s.alone(b), last)
+	}
+	s.publish(b)
+	s.print(os.Stdout)
+}
+
+// suite is the load and what was found.
+type suite struct {
+	report
+	load load.Load
+}
+
+type phase func(context.Context, *load.API) (load.Phase, error)
+
+// full is what the Northbound shall say of the whole load.
+func (s *suite) full() content {
+	return content{s.load.Pods, s.load.Services + s.load.NodePorts, s.load.Backends()}
+}
+
+// alone fills an API server that nobody watches, and measures the first start of a controller on
+// it. It returns how long each phase took without a controller.
+func (s *suite) alone(b *testing.B) map[string]time.Duration {
+	b.Helper()
+	server := startAPIServer(b)
+	defer server.stop(b)
+	took := map[string]time.Duration{}
+	l := s.load
+	do := func(phases ...phase) {
+		for _, phase := range phases {
+			p := perform(b, server, phase)
+			took[p.Name] = p.Took()
+		}
+	}
+	do(l.CreateNodes, l.CreateNamespaces, l.CreatePods, l.CreateServices, l.CreatePolicies)
+	lists, size := listFloor(b, server)
+	s.add("floor", "bare lists", "s", lists.Seconds())
+	s.add("floor", "lists size", "MB", float64(size)/1e6)
+
+	nb := startNorthbound(b)
+	c := startController(b, server, nb)
+	s.addColdStart("new cluster", c.settle(b, c.started, 0, s.full()))
+	c.stop(b)
+	nb.server.stop(b)
+
+	do(l.DeletePods, l.RecreatePods, l.ScaleServices)
+	return took
+}
+
+// live fills an API server under a controller's eyes, then starts the controller again: over the
+// same Northbound, and over an empty one.
+func (s *suite) live(b *testing.B, alone map[string]time.Duration, last bool) {
+	b.Helper()
+	server, nb := startAPIServer(b), startNorthbound(b)
+	defer server.stop(b)
+	c := startController(b, server, nb)
+	c.settle(b, c.started, 0, content{})
+	l := s.load
+	perform(b, server, l.CreateNodes)
+	perform(b, server, l.CreateNamespaces)
+	measure := func(phase phase, want content) {
+		p, r := c.during(b, phase, want)
+		s.addLive("live "+p.Name, alone[p.Name], p, r)
+	}
+	measure(l.CreatePods, content{pods: l.Pods})
+	measure(l.CreateServices, s.full())
+	perform(b, server, l.CreatePolicies)
+	s.add("live", "peak memory", "MB", float64(c.peak(b))/1e6)
+	c.stop(b)
+
+	s.restart(b, server, nb)
+	before := nb.read(b)
+	nb.server.stop(b)
+	nb = startNorthbound(b)
+	c = startController(b, server, nb)
+	s.addColdStart("cold start", c.settle(b, c.started, 0, s.full()))
+	after := nb.read(b)
+	compare(b, before, after)
+	floor, transactions := ovsdbFloor(b, after)
+	s.add("floor", "bare writes", "s", floor.Seconds())
+	s.add("floor", "bare transactions", "txn", float64(transactions))
+
+	want := s.full()
+	want.pods -= l.ChurnPods
+	measure(l.DeletePods, want)
+	measure(l.RecreatePods, s.full())
+	want = s.full()
+	want.backends = l.BackendsAfterChurn()
+	measure(l.ScaleServices, want)
+	c.stop(b)
+	if last {
+		s.profile(b, server, want)
+		s.addFlows(b, nb)
+	}
+	nb.server.stop(b)
+}
+
+// restart starts a controller where nothing has changed.
+func (s *suite) restart(b *testing.B, server *apiserver, nb *database) {
+	b.Helper()
+	c := startController(b, server, nb)
+	r := c.settle(b, c.started, 0, s.full())
+	c.stop(b)
+	s.add("restart", "idle after", "s", r.idle.Seconds())
+	s.add("restart", "CPU", "s", r.cpu.Seconds())
+	s.add("restart", "peak memory", "MB", float64(r.peak)/1e6)
+	s.add("restart", "writes", "txn", float64(r.transactions))
+	if r.transactions > 0 {
+		b.Errorf("a restart with nothing changed wrote %d transactions to the Northbound, want none", r.transactions)
+	}
+}
+
+func (s *suite) addColdStart(scenario string, r result) {
+	s.add(scenario, "last row", "s", r.lastRow.Seconds()).atMost(aimColdSeconds)
+	s.add(scenario, "leading", "s", r.lead.Seconds())
+	s.add(scenario, "last row since leading", "s", (r.lastRow - r.lead).Seconds())
+	s.add(scenario, "idle after", "s", r.idle.Seconds())
+	s.add(scenario, "CPU", "s", r.cpu.Seconds()).atMost(aimColdCPUSeconds)
+	s.add(scenario, "CPU until last row", "s", r.cpuLastRow.Seconds())
+	s.add(scenario, "peak memory", "MB", float64(r.peak)/1e6).atMost(aimColdMegabytes)
+	s.add(scenario, "transactions", "txn", float64(r.transactions)).atMost(aimColdTransactions)
+	s.add(scenario, "rows written", "rows", float64(r.rows))
+}
+
+func (s *suite) addLive(scenario string, alone time.Duration, p load.Phase, r result) {
+	s.add(scenario, "API server alone", "s", alone.Seconds())
+	s.add(scenario, "creates", "s", p.Took().Seconds())
+	s.add(scenario, "last row", "s", r.lastRow.Seconds())
+	s.add(scenario, "last row to alone", "x", r.lastRow.Seconds()/alone.Seconds()).atMost(aimLiveRatio)
+	s.add(scenario, "last row behind creates", "s", (r.lastRow - p.Took()).Seconds())
+	s.add(scenario, "idle after", "s", r.idle.Seconds())
+	s.add(scenario, "CPU", "s", r.cpu.Seconds())
+	s.add(scenario, "transactions", "txn", float64(r.transactions))
+}
+
+func (s *suite) addFlows(b *testing.B, nb *database) {
+	b.Helper()
+	keep(b, nb)
+	total, stages, took := logicalFlows(b, s.load, nb)
+	s.add("southbound", "logical flows", "flows", float64(total)).atMost(aimLogicalFlows)
+	s.add("southbound", "northd from nothing", "s", took.Seconds())
+	names := slices.SortedFunc(maps.Keys(stages), func(x, y string) int { return stages[y] - stages[x] })
+	for _, name := range names[:min(8, len(names))] {
+		s.add("southbound", "in "+name, "flows", float64(stages[name]))
+	}
+}
+
+// profile is a cold start of its own: profiling costs.
+func (s *suite) profile(b *testing.B, server *apiserver, want content) {
+	b.Helper()
+	dir := os.Getenv(profileVariable)
+	if dir == "" {
+		return
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	nb := startNorthbound(b)
+	defer nb.server.stop(b)
+	c := startController(b, server, nb, "--profiling")
+	wait := c.profile(b, dir)
+	c.settle(b, c.started, 0, want)
+	wait()
+	c.stop(b)
+}
+
+// keep copies a database to where the profiles are.
+func keep(b *testing.B, d *database) {
+	b.Helper()
+	dir := os.Getenv(profileVariable)
+	if dir == "" {
+		return
+	}
+	text, err := os.ReadFile(d.file)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, filepath.Base(d.file)), text, 0o644)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// compare fails when a controller that saw everything come, piece by piece, and one that found it
+// all there have written different Northbounds.
+func compare(b *testing.B, live, cold *ovsdblog.Database) {
+	b.Helper()
+	differences := 0
+	differ := func(format string, args ...any) {
+		if differences++; differences <= 10 {
+			b.Errorf("live and cold start differ: "+format, args...)
+		}
+	}
+	for table, rows := range live.Tables {
+		for id, row := range rows {
+			other, ok := cold.Tables[table][id]
+			if !ok {
+				differ("%s %s is missing after the cold start: %v", table, id, row)
+				continue
+			}
+			for _, column := range slices.Sorted(maps.Keys(row)) {
+				if !maps.Equal(row[column], other[column]) {
+					differ("%s %s %s: %s, then %s", table, id, column, brief(row[column]), brief(other[column]))
+				}
+			}
+		}
+		if len(rows) != len(cold.Tables[table]) {
+			differ("%s has %d rows, then %d", table, len(rows), len(cold.Tables[table]))
+		}
+	}
+}
+
+func brief(value ovsdblog.Value) string {
+	return fmt.Sprintf("%.300v", fmt.Sprint(map[string]string(value)))
+}

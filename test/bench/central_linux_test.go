@@ -1,0 +1,118 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/test/bench/load"
+	"github.com/weftnet/weft/test/bench/ovsdblog"
+)
+
+// database is an ovsdb-server with one database, standalone, on a unix socket.
+type database struct {
+	dir, file, remote string
+	server            *process
+}
+
+func startDatabase(b testing.TB, name, schema string) *database {
+	b.Helper()
+	dir := runDir(b, name)
+	d := &database{dir: dir, file: filepath.Join(dir, name+".db"), remote: "unix:" + filepath.Join(dir, name+".sock")}
+	server := ovnProgram(b, "ovsdb-server")
+	run(b, ovnProgram(b, "ovsdb-tool"), "create", d.file, filepath.Join(root(), "models", "schemas", schema))
+	d.server = start(b, name, dir, server, "--remote=p"+d.remote, "--unixctl="+filepath.Join(dir, name+".ctl"),
+		"--no-chdir", "-vconsole:warn", d.file)
+	until(b, 20*time.Second, name+" listening", d.server, func(context.Context) error {
+		_, err := os.Stat(strings.TrimPrefix(d.remote, "unix:"))
+		return err
+	})
+	return d
+}
+
+func startNorthbound(b testing.TB) *database { return startDatabase(b, "nb", "ovn-nb.ovsschema") }
+
+func (d *database) size() (int64, error) {
+	info, err := os.Stat(d.file)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (d *database) read(b testing.TB) *ovsdblog.Database {
+	b.Helper()
+	db, err := ovsdblog.Read(d.file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return db
+}
+
+// content is what the Northbound says of a load's pods and Services.
+type content struct{ pods, services, backends int }
+
+func contentOf(db *ovsdblog.Database) content {
+	var c content
+	for _, port := range db.Tables["Logical_Switch_Port"] {
+		if strings.HasPrefix(owner(port), "Pod/") && len(port["addresses"]) > 0 {
+			c.pods++
+		}
+	}
+	services := map[string]bool{}
+	for _, lb := range db.Tables["Load_Balancer"] {
+		if !strings.HasPrefix(owner(lb), "Service/") {
+			continue
+		}
+		for vip, backends := range lb["vips"] {
+			if strings.HasPrefix(vip, "10.96.") && backends != "" {
+				services[owner(lb)] = true
+				c.backends += 1 + strings.Count(backends, ",")
+			}
+		}
+	}
+	c.services = len(services)
+	return c
+}
+
+func owner(row ovsdblog.Row) string { return row["external_ids"]["weft.net/owner"] }
+
+func (d *database) expect(want content) error {
+	db, err := ovsdblog.Read(d.file)
+	if err != nil {
+		return err
+	}
+	if got := contentOf(db); got != want {
+		return fmt.Errorf("the Northbound has %+v, want %+v (ports of pods, Services with endpoints, their endpoints)", got, want)
+	}
+	return nil
+}
+
+// logicalFlows runs a northd over a Northbound and counts what it makes of it, by stage.
+func logicalFlows(b *testing.B, l load.Load, nb *database) (total int, stages map[string]int, took time.Duration) {
+	b.Helper()
+	sb := startDatabase(b, "sb", "ovn-sb.ovsschema")
+	var chassis []string
+	for i := range l.Nodes {
+		chassis = append(chassis, "--", "chassis-add", load.Chassis(i), "geneve", load.NodeAddress(i).String())
+	}
+	run(b, ovnProgram(b, "ovn-sbctl"), append([]string{"--db=" + sb.remote}, chassis[1:]...)...)
+	began := time.Now()
+	northd := start(b, "northd", sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote, "--ovnsb-db="+sb.remote,
+		"--unixctl="+filepath.Join(sb.dir, "northd.ctl"), "-vconsole:warn")
+	run(b, ovnProgram(b, "ovn-nbctl"), "--db="+nb.remote, "--timeout=100", "--wait=sb", "sync")
+	took = time.Since(began)
+	northd.stop(b)
+	keep(b, sb)
+	stages = map[string]int{}
+	for _, flow := range sb.read(b).Tables["Logical_Flow"] {
+		stages[flow["external_ids"]["stage-name"]]++
+		total++
+	}
+	sb.server.stop(b)
+	return total, stages, took
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/test/bench/ovsdblog"
+)
+
+// floorBatch is how many pods or Services the bare client sends in one transaction.
+const floorBatch = 100
+
+// ovsdbFloor writes the ports of pods and the load balancers of a Northbound into an empty one,
+// with the JSON of the original, from a client that does nothing else: no cache, no comparison,
+// one transaction after the other.
+func ovsdbFloor(b testing.TB, db *ovsdblog.Database) (took time.Duration, transactions int) {
+	b.Helper()
+	nb := startNorthbound(b)
+	defer nb.server.stop(b)
+	client := dialBare(b, nb.remote)
+	defer client.conn.Close()
+	batches := [][]any{floorContainers(db)}
+	batches = append(batches, floorMembers(db, "Logical_Switch", "ports", "Logical_Switch_Port", "Pod/")...)
+	batches = append(batches, floorMembers(db, "Load_Balancer_Group", "load_balancer", "Load_Balancer", "Service/")...)
+	began := time.Now()
+	for _, operations := range batches {
+		client.transact(b, operations)
+	}
+	return time.Since(began), len(batches)
+}
+
+// floorContainers are the sets that hold the rest, without their members.
+func floorContainers(db *ovsdblog.Database) []any {
+	var operations []any
+	for _, table := range []string{"Logical_Switch", "Load_Balancer_Group"} {
+		for id, row := range db.Tables[table] {
+			operations = append(operations, map[string]any{"op": "insert", "table": table, "uuid": id,
+				"row": map[string]any{"name": only(row["name"])}})
+		}
+	}
+	return operations
+}
+
+func only(value ovsdblog.Value) string {
+	for text := range value {
+		return text
+	}
+	return ""
+}
+
+func floorMembers(db *ovsdblog.Database, container, column, table, owners string) [][]any {
+	var batches [][]any
+	var operations []any
+	for id, row := range db.Tables[container] {
+		for member := range row[column] {
+			if !strings.HasPrefix(owner(db.Tables[table][member]), owners) {
+				continue
+			}
+			operations = append(operations,
+				map[string]any{"op": "insert", "table": table, "uuid": member, "row": db.Inserted[table][member]},
+				map[string]any{"op": "mutate", "table": container, "where": []any{[]any{"_uuid", "==", []string{"uuid", id}}},
+					"mutations": []any{[]any{column, "insert", []any{"set", []any{[]string{"uuid", member}}}}}})
+			if len(operations) == 2*floorBatch {
+				batches, operations = append(batches, operations), nil
+			}
+		}
+	}
+	if len(operations) > 0 {
+		batches = append(batches, operations)
+	}
+	return batches
+}
+
+// bareClient speaks just enough OVSDB to write.
+type bareClient struct {
+	conn    net.Conn
+	encoder *json.Encoder
+	decoder *json.Decoder
+	id      int
+}
+
+func dialBare(b testing.TB, remote string) *bareClient {
+	b.Helper()
+	conn, err := net.Dial("unix", strings.TrimPrefix(remote, "unix:"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &bareClient{conn: conn, encoder: json.NewEncoder(conn), decoder: json.NewDecoder(bufio.NewReaderSize(conn, 1<<20))}
+}
+
+func (c *bareClient) transact(b testing.TB, operations []any) {
+	b.Helper()
+	c.id++
+	request := map[string]any{"id": c.id, "method": "transact", "params": append([]any{"OVN_Northbound"}, operations...)}
+	if err := c.encoder.Encode(request); err != nil {
+		b.Fatal(err)
+	}
+	for {
+		var answer struct {
+			ID     any
+			Method string
+			Result []struct{ Error, Details string }
+		}
+		if err := c.decoder.Decode(&answer); err != nil {
+			b.Fatal(err)
+		}
+		if answer.Method == "echo" {
+			if err := c.encoder.Encode(map[string]any{"id": answer.ID, "result": []any{}, "error": nil}); err != nil {
+				b.Fatal(err)
+			}
+			continue
+		}
+		for _, result := range answer.Result {
+			if result.Error != "" {
+				b.Fatalf("the bare client's transaction: %s: %s", result.Error, result.Details)
+			}
+		}
+		return
+	}
+}
+
+// listFloor is how long the API server takes to hand out, all at once and as protobuf, what a
+// controller must know before it can write its last row.
+func listFloor(b testing.TB, s *apiserver) (took time.Duration, size int) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	paths := []string{"/api/v1/nodes", "/api/v1/namespaces", "/api/v1/pods", "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"}
+	counts, errs := make([]countingWriter, len(paths)), make([]error, len(paths))
+	var all sync.WaitGroup
+	began := time.Now()
+	for i, path := range paths {
+		all.Go(func() {
+			errs[i] = s.get(ctx, path+"?resourceVersion=0", "application/vnd.kubernetes.protobuf", &counts[i])
+		})
+	}
+	all.Wait()
+	took = time.Since(began)
+	for i, err := range errs {
+		if err != nil {
+			b.Fatal(fmt.Errorf("bare lists: %w", err))
+		}
+		size += int(counts[i])
+	}
+	return took, size
+}
+
+type countingWriter int
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	*w += countingWriter(len(p))
+	return len(p), nil
+}
+
+var _ io.Writer = (*countingWriter)(nil)

@@ -1,0 +1,265 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// Load is how much of everything.
+type Load struct {
+	Nodes, Namespaces int
+	Pods, Apps        int // Apps is the number of different values of the label "app"
+	Services          int // of type ClusterIP, two ports each
+	NodePorts         int // Services of type NodePort, one port each
+	Endpoints         int // of each Service
+	Policies          int // a namespace, the first of them a default deny
+	ChurnPods         int // deleted, then made again
+	ChurnServices     int // whose endpoints change in number
+	ChurnEndpoints    int // to so many
+}
+
+// Default is the load that the figures in docs/measurements.md are of.
+func Default() Load {
+	return Load{
+		Nodes: 20, Namespaces: 20, Pods: 2000, Apps: 50,
+		Services: 1000, NodePorts: 50, Endpoints: 10, Policies: 20,
+		ChurnPods: 500, ChurnServices: 200, ChurnEndpoints: 20,
+	}
+}
+
+// Backends is the number of endpoints summed over all ports of all Services, before any churn.
+func (l Load) Backends() int { return (2*l.Services + l.NodePorts) * l.Endpoints }
+
+// BackendsAfterChurn is the same after ScaleServices.
+func (l Load) BackendsAfterChurn() int {
+	return l.Backends() + 2*l.ChurnServices*(l.ChurnEndpoints-l.Endpoints)
+}
+
+// The cluster's ranges, which the controller has to be told.
+const (
+	PodCIDR     = "10.244.0.0/16"
+	ServiceCIDR = "10.96.0.0/16"
+)
+
+// NodeName is the name of node i.
+func NodeName(i int) string { return fmt.Sprintf("pn%02d", i) }
+
+// Chassis is the chassis name of node i.
+func Chassis(i int) string { return "chassis-" + NodeName(i) }
+
+// NodeAddress is the address of node i, which is its tunnel's end too.
+func NodeAddress(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{172, 18, byte((i + 10) / 250), byte((i + 10) % 250)})
+}
+
+func (l Load) namespace(i int) string { return fmt.Sprintf("ns%02d", i%l.Namespaces) }
+
+// CreateNodes makes nodes with a pod subnet each. No agent runs on them, so what agents publish
+// about their nodes is written here: an uplink with 1500 bytes and a gateway.
+func (l Load) CreateNodes(ctx context.Context, api *API) (Phase, error) {
+	return api.run(ctx, "nodes", l.Nodes, func(ctx context.Context, i int) error {
+		node := l.node(i)
+		if err := api.create(ctx, "/api/v1/nodes", node); err != nil {
+			return err
+		}
+		return api.patch(ctx, "/api/v1/nodes/"+node.Name+"/status", map[string]any{"status": readyStatus(i)})
+	})
+}
+
+func (l Load) node(i int) *corev1.Node {
+	name, address, subnet := NodeName(i), NodeAddress(i), fmt.Sprintf("10.244.%d.0/24", i)
+	gateway := netip.AddrFrom4([4]byte{172, 18, 100, byte(i + 10)})
+	facts := contract.NodeFacts{
+		Chassis: Chassis(i), MTU: 1442, Addresses: []netip.Addr{address},
+		Gateway: &contract.Gateway{
+			Network: "physnet", MAC: contract.MAC(gateway).String(),
+			Addresses: []netip.Prefix{netip.PrefixFrom(gateway, 16)},
+			NextHops:  []netip.Addr{netip.MustParseAddr("172.18.0.1")},
+		},
+	}
+	return &corev1.Node{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
+			Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(facts)},
+		},
+		Spec: corev1.NodeSpec{PodCIDR: subnet, PodCIDRs: []string{subnet}},
+	}
+}
+
+func readyStatus(i int) map[string]any {
+	capacity := map[string]string{"cpu": "32", "memory": "256Gi", "pods": "500"}
+	return map[string]any{
+		"addresses": []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: NodeAddress(i).String()},
+			{Type: corev1.NodeHostName, Address: NodeName(i)},
+		},
+		"conditions": []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "made up",
+			LastHeartbeatTime: metav1.NewTime(time.Now()), LastTransitionTime: metav1.NewTime(time.Now()),
+		}},
+		"capacity": capacity, "allocatable": capacity,
+		"nodeInfo": corev1.NodeSystemInfo{KernelVersion: "6.1", OSImage: "x", ContainerRuntimeVersion: "x://1",
+			KubeletVersion: "v1.35.4", OperatingSystem: "linux", Architecture: "amd64"},
+	}
+}
+
+// CreateNamespaces makes the namespaces that everything else is in.
+func (l Load) CreateNamespaces(ctx context.Context, api *API) (Phase, error) {
+	return api.run(ctx, "namespaces", l.Namespaces, func(ctx context.Context, i int) error {
+		return api.create(ctx, "/api/v1/namespaces", &corev1.Namespace{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{Name: l.namespace(i), Labels: map[string]string{"team": fmt.Sprintf("t%d", i%5)}},
+		})
+	})
+}
+
+// CreatePods is W1.
+func (l Load) CreatePods(ctx context.Context, api *API) (Phase, error) {
+	return api.run(ctx, "pods", l.Pods, func(ctx context.Context, i int) error { return l.createPod(ctx, api, i) })
+}
+
+// DeletePods is the first half of the pods' churn, RecreatePods the second.
+func (l Load) DeletePods(ctx context.Context, api *API) (Phase, error) {
+	return api.run(ctx, "pods deleted", l.ChurnPods, func(ctx context.Context, i int) error {
+		return api.delete(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/pods/"+podName(i)+"?gracePeriodSeconds=0")
+	})
+}
+
+// RecreatePods makes new pods with the names of those that DeletePods deleted.
+func (l Load) RecreatePods(ctx context.Context, api *API) (Phase, error) {
+	return api.run(ctx, "pods recreated", l.ChurnPods, func(ctx context.Context, i int) error { return l.createPod(ctx, api, i) })
+}
+
+func podName(i int) string { return fmt.Sprintf("pod-%04d", i) }
+
+func (l Load) createPod(ctx context.Context, api *API, i int) error {
+	k := i / l.Namespaces // which pod of its namespace
+	noToken := false
+	return api.create(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/pods", &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: podName(i), Labels: map[string]string{"app": l.app(k)}},
+		Spec: corev1.PodSpec{
+			NodeName:                     NodeName((i + k) % l.Nodes),
+			AutomountServiceAccountToken: &noToken,
+			Containers:                   []corev1.Container{{Name: "c", Image: "x"}},
+		},
+	})
+}
+
+func (l Load) app(k int) string { return fmt.Sprintf("a%d", k%l.Apps) }
+
+// CreateServices is W2: each Service and its EndpointSlice.
+func (l Load) CreateServices(ctx context.Context, api *API) (Phase, error) {
+	return api.run(ctx, "services", l.Services+l.NodePorts, func(ctx context.Context, i int) error {
+		if i < l.Services {
+			return l.createService(ctx, api, serviceName(i), corev1.ServiceTypeClusterIP, i)
+		}
+		i -= l.Services
+		return l.createService(ctx, api, fmt.Sprintf("np-%02d", i), corev1.ServiceTypeNodePort, i)
+	})
+}
+
+func serviceName(i int) string { return fmt.Sprintf("svc-%04d", i) }
+
+func (l Load) createService(ctx context.Context, api *API, name string, kind corev1.ServiceType, i int) error {
+	ports := []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}
+	if kind == corev1.ServiceTypeNodePort {
+		ports[0].NodePort = int32(30000 + i)
+	} else {
+		ports = append(ports, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443), Protocol: corev1.ProtocolTCP})
+	}
+	slice := &discoveryv1.EndpointSlice{
+		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-x", Labels: map[string]string{
+			discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: "load"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   l.endpoints(i, l.Endpoints),
+	}
+	for i := range ports {
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &ports[i].Name, Port: &ports[i].TargetPort.IntVal, Protocol: &ports[i].Protocol})
+	}
+	service := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		// Nothing here makes EndpointSlices from the selector: it is what a Service has.
+		Spec: corev1.ServiceSpec{Type: kind, Ports: ports, Selector: map[string]string{"app": l.app(i)}},
+	}
+	if err := api.create(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/services", service); err != nil {
+		return err
+	}
+	return api.create(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+l.namespace(i)+"/endpointslices", slice)
+}
+
+func (l Load) endpoints(service, n int) []discoveryv1.Endpoint {
+	yes, no := true, false
+	list := make([]discoveryv1.Endpoint, n)
+	for j := range list {
+		k := (service*10 + j) % 2000
+		node := NodeName(k % l.Nodes)
+		list[j] = discoveryv1.Endpoint{
+			Addresses:  []string{fmt.Sprintf("10.244.%d.%d", k%l.Nodes, 3+(k/l.Nodes)%240)},
+			NodeName:   &node,
+			Conditions: discoveryv1.EndpointConditions{Ready: &yes, Serving: &yes, Terminating: &no},
+		}
+	}
+	return list
+}
+
+// ScaleServices is the churn of Services.
+func (l Load) ScaleServices(ctx context.Context, api *API) (Phase, error) {
+	return api.run(ctx, "endpoints scaled", l.ChurnServices, func(ctx context.Context, i int) error {
+		return api.patch(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+l.namespace(i)+"/endpointslices/"+serviceName(i)+"-x",
+			map[string]any{"endpoints": l.endpoints(i, l.ChurnEndpoints)})
+	})
+}
+
+// CreatePolicies is W3.
+func (l Load) CreatePolicies(ctx context.Context, api *API) (Phase, error) {
+	return api.run(ctx, "policies", l.Policies*l.Namespaces, func(ctx context.Context, i int) error {
+		return api.create(ctx, "/apis/networking.k8s.io/v1/namespaces/"+l.namespace(i)+"/networkpolicies", l.policy(i, i/l.Namespaces))
+	})
+}
+
+// policy is the k-th of its namespace.
+func (l Load) policy(i, k int) *networkingv1.NetworkPolicy {
+	policy := &networkingv1.NetworkPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: "default-deny"},
+		Spec:       networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
+	}
+	if k == 0 {
+		return policy
+	}
+	app := func(k int) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": l.app(k)}}
+	}
+	tcp, http, https := corev1.ProtocolTCP, intstr.FromInt32(8080), intstr.FromInt32(8443)
+	policy.Name = fmt.Sprintf("allow-%02d", k)
+	policy.Spec = networkingv1.NetworkPolicySpec{
+		PodSelector: *app(k),
+		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{{
+			From: []networkingv1.NetworkPolicyPeer{{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: l.namespace(i + k)}},
+				PodSelector:       app(k + 7),
+			}},
+			Ports: []networkingv1.NetworkPolicyPort{{Protocol: &tcp, Port: &http}, {Protocol: &tcp, Port: &https}},
+		}},
+		Egress: []networkingv1.NetworkPolicyEgressRule{{
+			To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{PodCIDR, ServiceCIDR}}}},
+		}},
+	}
+	return policy
+}
