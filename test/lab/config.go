@@ -27,7 +27,7 @@ const (
 // Config is what a user chooses about a lab.
 type Config struct {
 	Name string `json:"name"`
-	// Linux is the number of nodes; they are called node1, node2 and so on.
+	// Linux is the number of nodes; they are called l1, l2 and so on.
 	Linux       int    `json:"linux"`
 	Families    string `json:"families"`
 	OVN         string `json:"ovn"`
@@ -71,7 +71,7 @@ func (c Config) v6() bool { return c.Families != IPv4 }
 func (c Config) Nodes() []string {
 	var names []string
 	for i := 1; i <= c.Linux; i++ {
-		names = append(names, fmt.Sprintf("node%d", i))
+		names = append(names, fmt.Sprintf("l%d", i))
 	}
 	return names
 }

@@ -81,7 +81,7 @@ func execCommand(o *options) *cobra.Command {
 				command = command[1:]
 			}
 			if len(command) == 0 {
-				return nil, errors.New("exec needs a command, like: weftlab exec node1 -- ip addr")
+				return nil, errors.New("exec needs a command, like: weftlab exec l1 -- ip addr")
 			}
 			return l.Enter(args[0], command...)
 		})

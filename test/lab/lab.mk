@@ -1,0 +1,75 @@
+# What the lab (test/lab) is made of, below bin/lab: each part is made once, from what it depends on.
+# The first run compiles Kubernetes and takes some minutes; the next ones take a second.
+
+LAB := bin/lab
+LAB_SCRIPTS := test/lab/scripts
+LAB_GO_FILES := $(shell find test/lab -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*') \
+	$(wildcard test/lab/manifests/*) go.mod go.sum
+KUBE_MODULE := test/lab/kube/go.mod test/lab/kube/go.sum
+KUBE_VERSION := $(shell sed -n 's/^[[:space:]]*k8s.io\/kubernetes //p' test/lab/kube/go.mod)
+KUBE_LDFLAGS := -s -w \
+	-X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) \
+	-X k8s.io/component-base/version.gitMajor=$(patsubst v%,%,$(word 1,$(subst ., ,$(KUBE_VERSION)))) \
+	-X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION))) \
+	-X k8s.io/client-go/pkg/version.gitVersion=$(KUBE_VERSION)
+GO_LAB_BUILD = CGO_ENABLED=0 nice go build -trimpath -o $(abspath $@)
+
+.PHONY: lab lab-deps ovn
+
+lab: lab-deps ovn bin/weftlab bin/weft bin/weft-cni $(LAB)/hyperkube $(LAB)/kubectl $(LAB)/loopback \
+		$(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/.images ## bin/weftlab and all it needs
+	@echo "lab: ready; bin/weftlab up starts a cluster"
+
+lab-deps: ## packages that the lab needs of the machine
+	@$(LAB_SCRIPTS)/deps.sh
+
+ovn: $(LAB)/ovn/.complete ## OVN 25.03 and Open vSwitch 3.5 in bin/lab/ovn, installed nowhere
+
+$(LAB)/ovn/.complete: $(LAB_SCRIPTS)/ovn-prefix.sh | lab-deps
+	@echo "lab: unpacking OVN and Open vSwitch"
+	@rm -f $@
+	@$(LAB_SCRIPTS)/ovn-prefix.sh $(LAB)/ovn
+
+bin/weftlab: $(LAB_GO_FILES)
+	@echo "lab: building weftlab"
+	@$(GO_LAB_BUILD) -ldflags '-s -w' ./test/lab/weftlab
+
+$(LAB)/hyperkube: $(KUBE_MODULE) test/lab/kube/hyperkube/main.go
+	@echo "lab: building Kubernetes $(KUBE_VERSION), some minutes the first time"
+	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '$(KUBE_LDFLAGS)' ./hyperkube
+
+$(LAB)/kubectl: | $(LAB)/hyperkube
+	@ln -sfn hyperkube $@
+
+$(LAB)/pause: $(KUBE_MODULE) test/lab/kube/pause/main.go
+	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' ./pause
+
+# agnhost serves TLS with a certificate that lies beside its source.
+$(LAB)/agnhost: $(KUBE_MODULE)
+	@echo "lab: building agnhost"
+	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' k8s.io/kubernetes/test/images/agnhost
+	@cd test/lab/kube && install -m 644 "$$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)"/test/images/agnhost/porter/localhost.* $(abspath $(LAB))/
+
+$(LAB)/e2e.test: $(KUBE_MODULE) test/lab/kube/tools.go
+	@echo "lab: building Kubernetes' end-to-end tests, some minutes the first time"
+	@cd test/lab/kube && CGO_ENABLED=0 nice go test -c -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(abspath $@) k8s.io/kubernetes/test/e2e
+
+$(LAB)/ginkgo: $(KUBE_MODULE) test/lab/kube/tools.go
+	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' github.com/onsi/ginkgo/v2/ginkgo
+
+$(LAB)/coredns: test/lab/coredns/go.mod test/lab/coredns/go.sum test/lab/coredns/main.go
+	@echo "lab: building CoreDNS"
+	@cd test/lab/coredns && $(GO_LAB_BUILD) -ldflags '-s -w' .
+
+$(LAB)/loopback: test/lab/cniplugins/go.mod test/lab/cniplugins/go.sum
+	@cd test/lab/cniplugins && $(GO_LAB_BUILD) -ldflags '-s -w' github.com/containernetworking/plugins/plugins/main/loopback
+
+$(LAB)/images/rootfs.tar: $(LAB_SCRIPTS)/rootfs.sh | lab-deps
+	@echo "lab: making the containers' root file system"
+	@mkdir -p $(@D)
+	@$(LAB_SCRIPTS)/rootfs.sh $(abspath $@)
+
+# weftlab itself knows which images are there and made of what; this only tells it to look.
+.PHONY: $(LAB)/.images
+$(LAB)/.images: bin/weftlab $(LAB)/pause $(LAB)/agnhost $(LAB)/coredns $(LAB)/images/rootfs.tar
+	@bin/weftlab images

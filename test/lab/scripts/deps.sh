@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# deps.sh: installs what the lab needs of a Debian or Ubuntu machine, if it is missing. It asks nothing.
+set -euo pipefail
+
+# program=package
+needed="containerd=containerd runc=runc debootstrap=debootstrap ethtool=ethtool nft=nftables ip=iproute2
+    nsenter=util-linux tar=tar dpkg-deb=dpkg sysctl=procps ping=iputils-ping curl=curl"
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+missing=""
+for pair in $needed; do
+    command -v "${pair%%=*}" > /dev/null || missing="$missing ${pair##*=}"
+done
+[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
+[ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
+
+if [ -n "$missing" ]; then
+    [ "$(id -u)" = 0 ] || { echo "$0: run it as root: it has to install$missing" >&2; exit 1; }
+    command -v apt-get > /dev/null || { echo "$0: no apt-get here; install$missing by hand" >&2; exit 1; }
+    echo "lab: installing$missing"
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086
+    if ! { apt-get -qq update && apt-get -qq -y --no-install-recommends install $missing; } > "$log" 2>&1; then
+        tail -20 "$log" >&2
+        echo "$0: apt-get could not install$missing" >&2
+        exit 1
+    fi
+fi
+[ -c /dev/net/tun ] || modprobe tun 2> /dev/null || { echo "$0: the kernel has no /dev/net/tun, which Open vSwitch needs" >&2; exit 1; }
