@@ -155,7 +155,7 @@ func wire(spec *Spec, pid int) error {
 			return err
 		}
 		attrs := netlink.NewLinkAttrs()
-		attrs.Name = portName(spec.Name, i.Bridge)
+		attrs.Name = PortName(spec.Name, i.Bridge)
 		attrs.MTU = i.MTU
 		// The end that a dead machine left here goes away with the machine's namespace, some time.
 		if old, err := netlink.LinkByName(attrs.Name); err == nil {
@@ -180,9 +180,6 @@ func wire(spec *Spec, pid int) error {
 	}
 	return nil
 }
-
-// portName keeps within the 15 bytes of an interface's name.
-func portName(machine, bridge string) string { return machine + "-" + bridge[:2] }
 
 func ensureBridge(name string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)

@@ -139,6 +139,9 @@ func PIDFile(labDir, name string) string { return filepath.Join(Dir(labDir, name
 // EndFile exists when the machine has ended unasked; it says how.
 func EndFile(labDir, name string) string { return filepath.Join(Dir(labDir, name), "ended") }
 
+// PortName is the name of a machine's port on a bridge; it keeps within the 15 bytes of an interface's name.
+func PortName(machine, bridge string) string { return machine + "-" + bridge[:2] }
+
 // Write stores the spec where the machine finds it.
 func (s *Spec) Write() error {
 	if err := os.MkdirAll(filepath.Join(Dir(s.LabDir, s.Name), "log"), 0o755); err != nil {

@@ -1,0 +1,181 @@
+package lab
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+func config(families string) Config {
+	return Config{Name: "weft", Linux: 3, Families: families, OVN: OVNPrefix, Controllers: 2, Bin: "/project/bin"}
+}
+
+var someFiles = files{dir: "/state/weft", bin: "/project/bin", containerd: 1}
+
+func TestValidateNamesTheFlag(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"--name":        func(c *Config) { c.Name = "Weft/1" },
+		"--linux":       func(c *Config) { c.Linux = 0 },
+		"--ovn":         func(c *Config) { c.OVN = "26.03" },
+		"--controllers": func(c *Config) { c.Controllers = 9 },
+	} {
+		c := config(IPv4)
+		if err := c.Validate(); err != nil {
+			t.Fatalf("a good configuration is refused: %v", err)
+		}
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error should name %s, it is: %v", want, err)
+		}
+	}
+}
+
+func TestEveryMachineHasAddressesOfItsOwn(t *testing.T) {
+	for families, perInterface := range map[string]int{IPv4: 1, IPv6: 1, Dual: 2} {
+		seen := map[netip.Addr]string{}
+		for _, spec := range config(families).specs(someFiles) {
+			for _, i := range spec.Interfaces {
+				if i.Switched != (len(i.Addresses) == 0) {
+					t.Errorf("%s: %s of %s is switched: %v, and has the addresses %v", families, i.Name, spec.Name, i.Switched, i.Addresses)
+				}
+				if !i.Switched && len(i.Addresses) != perInterface {
+					t.Errorf("%s: %s of %s has %v", families, i.Name, spec.Name, i.Addresses)
+				}
+				for _, text := range i.Addresses {
+					addr := netip.MustParsePrefix(text).Addr()
+					if other := seen[addr]; other != "" {
+						t.Errorf("%s: %v is an address of %s and of %s", families, addr, other, spec.Name)
+					}
+					seen[addr] = spec.Name
+				}
+			}
+		}
+	}
+}
+
+func TestInterfacesAndTheirPortsHaveNamesThatFit(t *testing.T) {
+	c := config(IPv4)
+	c.Linux = MaxNodes
+	for _, spec := range c.specs(someFiles) {
+		for _, i := range spec.Interfaces {
+			if port := machine.PortName(spec.Name, i.Bridge); len(port) > 15 || len(i.Name) > 15 {
+				t.Errorf("%s or %s is longer than an interface's name may be", port, i.Name)
+			}
+		}
+	}
+}
+
+// flag is the value that a component's command gives a flag.
+func flag(t *testing.T, spec *machine.Spec, component, name string) string {
+	t.Helper()
+	i := slices.IndexFunc(spec.Components, func(c machine.Component) bool { return c.Name == component })
+	if i < 0 {
+		t.Fatalf("%s has no component %s", spec.Name, component)
+	}
+	for _, arg := range spec.Components[i].Command {
+		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			return value
+		}
+	}
+	t.Fatalf("%s has no flag --%s", component, name)
+	return ""
+}
+
+func TestComponentsAreToldAddressesOfTheClustersFamilies(t *testing.T) {
+	for families, want := range map[string]map[string]string{
+		IPv4: {
+			"pod-cidrs": "10.244.0.0/16", "advertise-address": "172.29.0.1", "node-ip": "172.29.0.12",
+			"encap-address": "172.30.0.12", "gateway-addresses": "172.31.0.12/24", "gateway-next-hops": "172.31.0.254",
+			"ovn-southbound": "tcp:172.30.0.1:6642", "ovn-northbound": "tcp:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16",
+		},
+		IPv6: {
+			"pod-cidrs": "fd00:10:244::/48", "advertise-address": "fd00:29::1", "node-ip": "fd00:29::12",
+			"encap-address": "fd00:30::12", "gateway-addresses": "fd00:31::12/64", "gateway-next-hops": "fd00:31::254",
+			"ovn-southbound": "tcp:[fd00:30::1]:6642", "ovn-northbound": "tcp:[fd00:29::1]:6641", "cluster-cidr": "fd00:10:244::/48",
+		},
+		Dual: {
+			"pod-cidrs": "10.244.0.0/16,fd00:10:244::/48", "advertise-address": "172.29.0.1", "node-ip": "172.29.0.12,fd00:29::12",
+			"encap-address": "172.30.0.12", "gateway-addresses": "172.31.0.12/24,fd00:31::12/64", "gateway-next-hops": "172.31.0.254,fd00:31::254",
+			"ovn-southbound": "tcp:172.30.0.1:6642", "ovn-northbound": "tcp:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16,fd00:10:244::/48",
+		},
+	} {
+		specs := config(families).specs(someFiles)
+		central, second := specs[0], specs[2]
+		got := map[string]string{
+			"pod-cidrs":         flag(t, central, "weft-controller", "pod-cidrs"),
+			"ovn-northbound":    flag(t, central, "weft-controller", "ovn-northbound"),
+			"advertise-address": flag(t, central, "kube-apiserver", "advertise-address"),
+			"cluster-cidr":      flag(t, central, "kube-controller-manager", "cluster-cidr"),
+			"node-ip":           flag(t, second, "kubelet", "node-ip"),
+			"encap-address":     flag(t, second, "weft-node", "encap-address"),
+			"gateway-addresses": flag(t, second, "weft-node", "gateway-addresses"),
+			"gateway-next-hops": flag(t, second, "weft-node", "gateway-next-hops"),
+			"ovn-southbound":    flag(t, second, "weft-node", "ovn-southbound"),
+		}
+		for name, value := range want {
+			if got[name] != value {
+				t.Errorf("%s: --%s is %q, want %q", families, name, got[name], value)
+			}
+		}
+	}
+}
+
+func TestControllersAreReplicasWithPortsOfTheirOwn(t *testing.T) {
+	central := config(IPv4).central(someFiles)
+	first, second := flag(t, central, "weft-controller", "metrics-address"), flag(t, central, "weft-controller-2", "metrics-address")
+	if first == second {
+		t.Errorf("both controllers listen on %s", first)
+	}
+}
+
+func TestSystemOVNIsNotHiddenByTheUnpackedOne(t *testing.T) {
+	c := config(IPv4)
+	if !strings.HasPrefix(c.path(someFiles), "/project/bin/lab/ovn/bin:") {
+		t.Errorf("with --ovn prefix the path is %s", c.path(someFiles))
+	}
+	c.OVN = OVNSystem
+	if strings.Contains(c.path(someFiles), "/project/bin/lab/ovn/bin") {
+		t.Errorf("with --ovn system the path is %s", c.path(someFiles))
+	}
+}
+
+func TestManifestsOfEachFamily(t *testing.T) {
+	for families, want := range map[string][]string{
+		IPv4: {`clusterIPs: ["10.96.0.10"]`, "SingleStack"},
+		IPv6: {`clusterIPs: ["fd00:10:96::a"]`, "SingleStack"},
+		Dual: {`clusterIPs: ["10.96.0.10", "fd00:10:96::a"]`, "RequireDualStack"},
+	} {
+		for _, text := range want {
+			if !strings.Contains(config(families).manifests(), text) {
+				t.Errorf("%s: the manifests lack %s", families, text)
+			}
+		}
+	}
+}
+
+func TestContainerdConfigFollowsItsVersion(t *testing.T) {
+	for output, want := range map[string]struct {
+		major   int
+		version string
+	}{
+		"containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3":                   {1, "version = 2"},
+		"containerd containerd.io 1.7.27 05044ec0a9a75232cad458027ca83437aae3f4da":                      {1, "version = 2"},
+		"containerd github.com/containerd/containerd/v2 v2.2.3 fb4c30d4ede3531652d86197bf3fc9515e5276d": {2, "version = 3"},
+	} {
+		major, err := majorVersion(output)
+		if err != nil || major != want.major {
+			t.Errorf("%s: major version %d (%v)", output, major, err)
+		}
+		f := someFiles
+		f.containerd = major
+		if config := containerdConfig(f); !strings.HasPrefix(config, want.version) {
+			t.Errorf("%s: %s", output, config)
+		}
+	}
+	if _, err := majorVersion("zsh: command not found"); err == nil {
+		t.Error("no version is a version")
+	}
+}

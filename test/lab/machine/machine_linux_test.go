@@ -1,0 +1,159 @@
+package machine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestHierarchiesAreFoundWhereTheyAreMounted(t *testing.T) {
+	for name, test := range map[string]struct {
+		cgroup, mountinfo string
+		want              []hierarchy
+	}{
+		"one controller each": {
+			cgroup:    "2:memory:/user/1\n1:cpu:/\n0::/\n",
+			mountinfo: "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 29 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n32 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+			want:      []hierarchy{{"memory", "/sys/fs/cgroup/memory/user/1"}, {"cpu", "/sys/fs/cgroup/cpu"}},
+		},
+		"joint controllers and systemd's own": {
+			cgroup:    "3:cpu,cpuacct:/a\n1:name=systemd:/b\n",
+			mountinfo: "30 29 0:26 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n31 29 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n",
+			want:      []hierarchy{{"cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/a"}, {"name=systemd", "/sys/fs/cgroup/systemd/b"}},
+		},
+		"a container's": {
+			cgroup:    "1:memory:/docker/1234/inner\n",
+			mountinfo: "30 29 0:26 /docker/1234 /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+			want:      []hierarchy{{"memory", "/sys/fs/cgroup/memory/inner"}},
+		},
+		"not mounted": {cgroup: "1:rdma:/\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := hierarchies(test.cgroup, test.mountinfo); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSpecsSurviveTheirFile(t *testing.T) {
+	spec := &Spec{Lab: "weft", Name: "l1", LabDir: t.TempDir(), Interfaces: []Interface{{Name: "eth0", Addresses: []string{"192.0.2.1/24"}, MTU: 1500}},
+		Components: []Component{{Name: "etcd", Command: []string{"etcd"}, Ready: Probe{TCP: "127.0.0.1:1"}, Finish: [][]string{{"true"}}}}}
+	if err := spec.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(spec.LabDir, "l1"); err != nil || !reflect.DeepEqual(got, spec) {
+		t.Errorf("got %+v (%v), want %+v", got, err, spec)
+	}
+}
+
+// supervise runs components until the test ends, and returns the client of their machine.
+func supervise(t *testing.T, components ...Component) (*Supervisor, *Client) {
+	t.Helper()
+	spec := &Spec{Name: "m", LabDir: t.TempDir(), Components: components}
+	if err := spec.Write(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	supervisor := NewSupervisor(spec)
+	ended := make(chan struct{})
+	go func() {
+		supervisor.Run(ctx)
+		close(ended)
+	}()
+	go supervisor.ServeControl(ctx) //nolint:errcheck // ends with the test
+	t.Cleanup(func() { cancel(); <-ended })
+	return supervisor, NewClient(spec.LabDir, "m")
+}
+
+// statusOf polls until the component's status is as wanted.
+func statusOf(t *testing.T, client *Client, component string, wanted func(ComponentStatus) bool) ComponentStatus {
+	t.Helper()
+	var last ComponentStatus
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		status, err := client.Status(t.Context())
+		if err != nil {
+			continue // the control socket comes up beside the components
+		}
+		for _, last = range status.Components {
+			if last.Name == component && wanted(last) {
+				return last
+			}
+		}
+	}
+	t.Fatalf("%s is %+v", component, last)
+	return last
+}
+
+func running(c ComponentStatus) bool { return c.State == StateRunning }
+
+func TestAKilledComponentComesBack(t *testing.T) {
+	_, client := supervise(t, Component{Name: "sleeper", Command: []string{"sleep", "1000"}})
+	before := statusOf(t, client, "sleeper", running)
+	if err := client.Kill(t.Context(), "sleeper"); err != nil {
+		t.Fatal(err)
+	}
+	after := statusOf(t, client, "sleeper", func(c ComponentStatus) bool { return running(c) && c.PID != before.PID })
+	if after.Restarts != 1 {
+		t.Errorf("it was restarted %d times", after.Restarts)
+	}
+}
+
+func TestRestartIsOrderlyAndWaits(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "story")
+	_, client := supervise(t, Component{
+		Name:    "polite",
+		Prepare: [][]string{{"sh", "-c", "echo prepare >> " + file}},
+		Command: []string{"sh", "-c", "trap 'echo bye >> " + file + "; exit' TERM; echo up >> " + file + "; touch " + dir + "/ready; while :; do sleep 0.01; done"},
+		Ready:   Probe{Path: dir + "/ready"},
+		Finish:  [][]string{{"sh", "-c", "echo finish >> " + file}},
+	})
+	statusOf(t, client, "polite", running)
+	if err := client.Restart(t.Context(), "polite"); err != nil {
+		t.Fatal(err)
+	}
+	story, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "prepare up finish bye prepare"
+	if got := strings.Join(strings.Fields(string(story)), " "); !strings.HasPrefix(got, want) || strings.Count(got, "finish") != 2 {
+		t.Errorf("the story is %q", got)
+	}
+}
+
+func TestComponentsWaitForWhatTheyNeed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "needed")
+	_, client := supervise(t,
+		Component{Name: "dependent", Command: []string{"sleep", "1000"}, WaitFor: []Probe{{Path: file}}},
+		Component{Name: "once", Command: []string{"true"}, Once: true})
+	statusOf(t, client, "once", func(c ComponentStatus) bool { return c.State == StateDone })
+	waiting := statusOf(t, client, "dependent", func(c ComponentStatus) bool { return c.State == StateWaiting })
+	if !strings.Contains(waiting.Detail, file) {
+		t.Errorf("it does not say that it waits for %s: %+v", file, waiting)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	statusOf(t, client, "dependent", running)
+}
+
+func TestWhatEndsAtOnceIsRetriedAndExplained(t *testing.T) {
+	supervisor, client := supervise(t, Component{Name: "broken", Command: []string{"sh", "-c", "echo why; exit 3"}})
+	failed := statusOf(t, client, "broken", func(c ComponentStatus) bool { return c.Restarts >= 2 && c.State == StateBackoff && c.Detail != "" })
+	if !strings.Contains(failed.Detail, "exit status 3") {
+		t.Errorf("the status says %q", failed.Detail)
+	}
+	log, err := os.ReadFile(LogFile(supervisor.spec.LabDir, "m", "broken"))
+	if err != nil || !strings.Contains(string(log), "why") {
+		t.Errorf("its log is %q (%v)", log, err)
+	}
+	if err := client.Kill(t.Context(), "absent"); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("an unknown component's error should list those there are: %v", err)
+	}
+}

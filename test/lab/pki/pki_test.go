@@ -1,0 +1,105 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func authority(t *testing.T) *Authority {
+	t.Helper()
+	a, err := NewAuthority("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func keyPair(t *testing.T, a *Authority, s Subject) tls.Certificate {
+	t.Helper()
+	pair, err := a.Issue(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+func pool(a *Authority) *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(a.Cert)
+	return roots
+}
+
+func TestServerAndClientKnowEachOther(t *testing.T) {
+	a := authority(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		subject := r.TLS.PeerCertificates[0].Subject
+		if subject.CommonName != "system:node:l1" || subject.Organization[0] != "system:nodes" {
+			t.Errorf("the client is %s", subject)
+		}
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool(a),
+		Certificates: []tls.Certificate{keyPair(t, a, Subject{Name: "server", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}})}}
+	server.StartTLS()
+	defer server.Close()
+	get := func(certs ...tls.Certificate) error {
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool(a), Certificates: certs}}}
+		response, err := client.Get(server.URL)
+		if err == nil {
+			response.Body.Close()
+		}
+		return err
+	}
+	if err := get(keyPair(t, a, Subject{Name: "system:node:l1", Groups: []string{"system:nodes"}})); err != nil {
+		t.Error(err)
+	}
+	if err := get(keyPair(t, authority(t), Subject{Name: "system:node:l1"})); err == nil {
+		t.Error("a client of another authority was let in")
+	}
+}
+
+func TestKubeconfigHoldsTheCredentials(t *testing.T) {
+	a := authority(t)
+	pair, err := a.Issue(Subject{Name: "admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := a.Kubeconfig("weft", "https://[fd00:29::1]:6443", pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`server: "https://[fd00:29::1]:6443"`, "client-certificate-data: LS0t", "client-key-data: LS0t", "current-context: weft"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+func TestSigningKeysBelongTogether(t *testing.T) {
+	private, public, err := SigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	privateBlock, _ := pem.Decode(private)
+	publicBlock, _ := pem.Decode(public)
+	key, err := x509.ParseECPrivateKey(privateBlock.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := x509.ParsePKIXPublicKey(publicBlock.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !key.PublicKey.Equal(other) {
+		t.Error("the public key is another key's")
+	}
+}
