@@ -11,6 +11,10 @@ import (
 // podChange is a pod's port on its node's switch. The row's key is the pod's UID: a pod that is
 // created anew under the same name gets a port of its own, and whatever is still bound to the old one
 // is not taken for it.
+//
+// OVN does not answer ARP and neighbour solicitations in the pod's place: that would be two of some
+// seven logical flows a pod, on every chassis of the cluster, to save its neighbours on the same node
+// a broadcast now and then. What pods ask for most, their router, is answered still.
 func podChange(p *pod, addresses []netip.Prefix, chassis string) ovsdb.Change {
 	r := newRows(podOwner(key(p.Namespace, p.Name)))
 	port := []string{portAddresses(contract.Addrs(addresses))}
@@ -18,7 +22,7 @@ func podChange(p *pod, addresses []netip.Prefix, chassis string) ovsdb.Change {
 		Name:         contract.PodPort(p.Namespace, p.Name),
 		Addresses:    port,
 		PortSecurity: port,
-		Options:      map[string]string{"requested-chassis": chassis, "iface-id-ver": string(p.UID)},
+		Options:      map[string]string{"requested-chassis": chassis, "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true"},
 	})
 	return r.Change
 }
