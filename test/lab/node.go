@@ -36,8 +36,10 @@ func (c Config) node(f files, i int) *machine.Spec {
 		machine.File{Path: "/etc/kubernetes/kubelet.json", Content: c.kubeletConfig(f, name)})
 	spec.Setup = append(spec.Setup,
 		[]string{"mkdir", "-p", "/opt/cni/bin", "/etc/cni/net.d"},
-		[]string{"ln", "-sf", f.lab("loopback"), f.bin + "/weft-cni", "/opt/cni/bin/"},
-		[]string{"nft", c.masquerade()})
+		[]string{"ln", "-sf", f.lab("loopback"), f.bin + "/weft-cni", "/opt/cni/bin/"})
+	if i == 1 { // the central's way to pods
+		spec.Setup = append(spec.Setup, []string{"nft", c.masquerade()})
+	}
 	spec.Components = append(c.openVSwitch(f, number), c.kubernetes(f, name, number)...)
 	if !c.NoWeft {
 		spec.Components = append(spec.Components, c.agent(f, name, number))

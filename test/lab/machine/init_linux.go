@@ -157,6 +157,10 @@ func mountAll(spec *Spec, controllers []string) error {
 	if err := mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return err
 	}
+	// A sysfs shows the network devices of the namespace that it is mounted in.
+	if err := mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
+		return err
+	}
 	if err := mountCgroups(controllers); err != nil {
 		return err
 	}
