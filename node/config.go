@@ -152,7 +152,7 @@ func (c Config) validateGateway(bad func(key, format string, args ...any)) {
 		if value == "" && key == "gateway-interface" {
 			continue
 		}
-		if !interfaceName.MatchString(value) || value == integrationBridge {
+		if !interfaceName.MatchString(value) || value == "br-int" {
 			bad(key, "%q is not the name of an interface that weft may use", value)
 		}
 	}

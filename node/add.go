@@ -1,0 +1,295 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
+)
+
+// cleanupTime bounds the removal of what a failed ADD made, and a DEL.
+const cleanupTime = 20 * time.Second
+
+// Add attaches a sandbox to its pod's logical port. It returns success only when traffic flows;
+// after a failure nothing is left that was not there before.
+func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.config.CNITimeout)
+	defer cancel()
+	unlock, err := a.sandboxes.lock(ctx, cni.HostInterface(call.Attachment))
+	if err != nil {
+		return nil, cni.TryAgain("another call works on sandbox "+call.Attachment.String(), err.Error())
+	}
+	defer unlock()
+	if err := a.health.problems().blocking(); err != nil {
+		return nil, cni.TryAgain("node "+a.config.NodeName+" is not ready for pods", err.Error())
+	}
+	observe := a.metrics.phase(phaseAddress)
+	network, err := a.pods.wait(ctx, call.Pod, a.podSubnets)
+	if err != nil {
+		return nil, cni.TryAgain("pod "+call.Pod.String()+" has no address", err.Error())
+	}
+	observe()
+	endpoint := Endpoint{
+		Attachment: call.Attachment, Sandbox: call.Netns, Label: call.Pod.String(),
+		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: a.mtu(),
+	}
+	_, existed := a.ovs.attachedDevice(call.Attachment)
+	if err := a.attach(ctx, endpoint, call.Pod, network); err != nil {
+		if !existed {
+			err = errors.Join(err, a.detach(context.WithoutCancel(ctx), call.Attachment))
+		}
+		return nil, asCNIError(call.Pod, err)
+	}
+	return result(endpoint, call.Config.DNS), nil
+}
+
+// attach makes the device, plugs it, and configures its sandbox while ovn-controller works.
+func (a *agent) attach(ctx context.Context, e Endpoint, pod cni.Pod, network *podNetwork) error {
+	observe := a.metrics.phase(phaseDevice)
+	if err := a.platform.CreateEndpoint(ctx, e); err != nil {
+		return err
+	}
+	observe()
+	observe = a.metrics.phase(phasePlug)
+	err := a.ovs.plug(ctx, e, map[string]string{
+		"iface-id":     contract.PodPort(pod.Namespace, pod.Name),
+		"iface-id-ver": network.uid,
+		"attached_mac": e.MAC.String(),
+		sandboxKey:     e.Attachment.ContainerID,
+		netnsKey:       e.Sandbox,
+	})
+	if err != nil {
+		return fmt.Errorf("plug device %s into %s: %w", cni.HostInterface(e.Attachment), integrationBridge, err)
+	}
+	observe()
+	observe = a.metrics.phase(phaseConfigure)
+	flows := a.metrics.phase(phaseFlows)
+	if err := a.platform.ConfigureEndpoint(ctx, e); err != nil {
+		return err
+	}
+	observe()
+	if err := a.ovs.awaitFlows(ctx, e.Attachment); err != nil {
+		return err
+	}
+	flows()
+	return nil
+}
+
+// detach removes an attachment; it is nil when there is nothing of it.
+func (a *agent) detach(ctx context.Context, attachment cni.Attachment) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
+	defer cancel()
+	if err := a.ovs.unplug(ctx, attachment); err != nil {
+		return fmt.Errorf("unplug device %s: %w", cni.HostInterface(attachment), err)
+	}
+	return a.platform.DeleteEndpoint(ctx, cni.HostInterface(attachment))
+}
+
+// asCNIError gives an error of attach its code: what time may heal is to be tried again.
+func asCNIError(pod cni.Pod, err error) error {
+	switch {
+	case errors.Is(err, ErrNoSandbox):
+		return types.NewError(types.ErrInvalidNetNS, "CNI_NETNS of pod "+pod.String()+" does not exist", err.Error())
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, errUnplugged):
+		return cni.TryAgain("pod "+pod.String()+" could not be attached in time", err.Error())
+	}
+	return types.NewError(types.ErrInternal, "attach pod "+pod.String()+": "+err.Error(), "")
+}
+
+func result(e Endpoint, dns types.DNS) *types100.Result {
+	inSandbox := 1
+	r := &types100.Result{
+		CNIVersion: types100.ImplementedSpecVersion,
+		Interfaces: []*types100.Interface{
+			{Name: cni.HostInterface(e.Attachment)},
+			{Name: e.Attachment.IfName, Mac: e.MAC.String(), Mtu: e.MTU, Sandbox: e.Sandbox},
+		},
+		DNS: dns,
+	}
+	for _, address := range e.Addresses {
+		ip := &types100.IPConfig{Interface: &inSandbox, Address: ipNet(address)}
+		for _, gateway := range e.Gateways {
+			if gateway.Is4() == address.Addr().Is4() {
+				ip.Gateway = gateway.AsSlice()
+			}
+		}
+		r.IPs = append(r.IPs, ip)
+	}
+	for _, gateway := range e.Gateways {
+		everywhere := netip.IPv6Unspecified()
+		if gateway.Is4() {
+			everywhere = netip.IPv4Unspecified()
+		}
+		r.Routes = append(r.Routes, &types.Route{Dst: ipNet(netip.PrefixFrom(everywhere, 0)), GW: gateway.AsSlice()})
+	}
+	return r
+}
+
+func ipNet(p netip.Prefix) net.IPNet {
+	return net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// Del detaches a sandbox. It needs neither the pod nor the sandbox to exist still.
+func (a *agent) Del(ctx context.Context, call *cni.Call) error {
+	ctx, cancel := context.WithTimeout(ctx, a.config.CNITimeout)
+	defer cancel()
+	unlock, err := a.sandboxes.lock(ctx, cni.HostInterface(call.Attachment))
+	if err != nil {
+		return cni.TryAgain("another call works on sandbox "+call.Attachment.String(), err.Error())
+	}
+	defer unlock()
+	if err := a.detach(ctx, call.Attachment); err != nil {
+		return cni.TryAgain("sandbox "+call.Attachment.String()+" is not detached yet", err.Error())
+	}
+	return nil
+}
+
+// Check compares what ADD returned with what is there.
+func (a *agent) Check(ctx context.Context, call *cni.Call) error {
+	endpoint, err := previousEndpoint(call)
+	if err != nil {
+		return err
+	}
+	if err := a.platform.CheckEndpoint(ctx, endpoint); err != nil {
+		return types.NewError(types.ErrInternal, "pod "+call.Pod.String()+": "+err.Error(), "")
+	}
+	device, attached := a.ovs.attachedDevice(call.Attachment)
+	if !attached {
+		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment), integrationBridge), "")
+	}
+	if port := contract.PodPort(call.Pod.Namespace, call.Pod.Name); device.ExternalIDs["iface-id"] != port {
+		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s has logical port %q instead of %q", call.Pod, device.Name, device.ExternalIDs["iface-id"], port), "")
+	}
+	if device.ExternalIDs[installedKey] != "true" {
+		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: OVN has no flows for device %s (%s)", call.Pod, device.Name, broken(device)), "")
+	}
+	return nil
+}
+
+// previousEndpoint is the endpoint that an ADD returned.
+func previousEndpoint(call *cni.Call) (Endpoint, error) {
+	invalid := func(what string) error {
+		return types.NewError(types.ErrInvalidNetworkConfig, `"prevResult": `+what, "")
+	}
+	e := Endpoint{Attachment: call.Attachment, Sandbox: call.Netns, Label: call.Pod.String()}
+	for _, i := range call.Config.Previous.Interfaces {
+		if i.Sandbox == "" || i.Name != call.Attachment.IfName {
+			continue
+		}
+		mac, err := net.ParseMAC(i.Mac)
+		if err != nil {
+			return e, invalid(fmt.Sprintf("interface %s has mac %q", i.Name, i.Mac))
+		}
+		e.MAC = mac
+	}
+	if e.MAC == nil {
+		return e, invalid("no interface " + call.Attachment.IfName + " in a sandbox")
+	}
+	for _, ip := range call.Config.Previous.IPs {
+		address, ok := netip.AddrFromSlice(ip.Address.IP)
+		ones, bits := ip.Address.Mask.Size()
+		if !ok || bits == 0 {
+			return e, invalid(fmt.Sprintf("%v is not an address", ip.Address))
+		}
+		e.Addresses = append(e.Addresses, netip.PrefixFrom(address.Unmap(), ones))
+		if gateway, ok := netip.AddrFromSlice(ip.Gateway); ok {
+			e.Gateways = append(e.Gateways, gateway.Unmap())
+		}
+	}
+	return e, nil
+}
+
+// Status says whether an ADD would be served now.
+func (a *agent) Status(context.Context) error {
+	problems := a.health.problems()
+	err := problems.all()
+	if err == nil {
+		return nil
+	}
+	code := cni.ErrNotAvailable
+	if problems[conditionDatabase] != nil { // nobody can say how attached pods fare
+		code = cni.ErrLimitedConnectivity
+	}
+	return types.NewError(code, "node "+a.config.NodeName+" cannot attach pods", err.Error())
+}
+
+// GC removes all attachments but the valid ones.
+func (a *agent) GC(ctx context.Context, valid map[cni.Attachment]bool) error {
+	keep := map[string]bool{}
+	for attachment := range valid {
+		keep[cni.HostInterface(attachment)] = true
+	}
+	var problems []error
+	for _, device := range a.ovs.attached() {
+		attachment, _ := attachmentOf(device)
+		if !valid[attachment] {
+			problems = append(problems, a.collect(ctx, attachment, "gc"))
+		}
+	}
+	devices, err := a.platform.Endpoints()
+	problems = append(problems, err)
+	for _, name := range devices {
+		if keep[name] {
+			continue
+		}
+		problems = append(problems, a.collectDevice(ctx, name))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return cni.TryAgain("not all stale attachments could be removed", err.Error())
+	}
+	return nil
+}
+
+// collect removes an attachment that nobody will ask to delete, unless a call works on it.
+func (a *agent) collect(ctx context.Context, attachment cni.Attachment, reason string) error {
+	unlock, _ := a.sandboxes.try(cni.HostInterface(attachment))
+	if unlock == nil {
+		return nil
+	}
+	defer unlock()
+	if err := a.detach(ctx, attachment); err != nil {
+		return err
+	}
+	a.metrics.swept.WithLabelValues(reason).Inc()
+	slog.InfoContext(ctx, "removed a stale attachment", "container", attachment.ContainerID, "interface", attachment.IfName, "reason", reason)
+	return nil
+}
+
+// collectDevice removes a device of an ADD that ended before it had a port.
+func (a *agent) collectDevice(ctx context.Context, device string) error {
+	unlock, _ := a.sandboxes.try(device)
+	if unlock == nil {
+		return nil
+	}
+	defer unlock()
+	if err := a.platform.DeleteEndpoint(ctx, device); err != nil {
+		return err
+	}
+	a.metrics.swept.WithLabelValues("gc").Inc()
+	slog.InfoContext(ctx, "removed a stale device", "device", device)
+	return nil
+}
+
+// sweep removes attachments whose sandbox is gone: after a reboot nobody asks to delete them.
+func (a *agent) sweep(ctx context.Context) error {
+	var problems []error
+	for _, device := range a.ovs.attached() {
+		attachment, _ := attachmentOf(device)
+		exists, err := a.platform.SandboxExists(device.ExternalIDs[netnsKey])
+		if err != nil || exists {
+			problems = append(problems, err)
+			continue
+		}
+		problems = append(problems, a.collect(ctx, attachment, "sandbox gone"))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,334 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
+)
+
+// agent keeps one node fit for pods and serves its CNI plugin.
+type agent struct {
+	config    Config
+	platform  Platform
+	ovs       *openVSwitch
+	node      *ownNode
+	pods      *pods
+	sandboxes *sandboxes
+	health    *health
+	metrics   *metrics
+
+	// attention is full when something may have changed and the node is to be looked at again.
+	attention chan struct{}
+
+	mu      sync.Mutex
+	subnets []netip.Prefix
+	podMTU  int
+}
+
+// Periods of what no event tells.
+const (
+	resync          = 30 * time.Second // settings that somebody changed behind the agent's back
+	sweepPeriod     = time.Minute
+	controllerProbe = 2 * time.Second
+	// settle keeps a flood of events, such as many pods at once, from becoming a flood of looks.
+	settle = 200 * time.Millisecond
+)
+
+func newAgent(config Config, platform Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
+	a := &agent{config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), attention: make(chan struct{}, 1)}
+	a.health = newHealth(func(c condition, err error) {
+		if err == nil {
+			slog.Info("condition holds", "condition", c)
+		} else {
+			slog.Warn("condition does not hold", "condition", c, "reason", err)
+		}
+		a.look()
+	})
+	a.metrics = newMetrics(
+		func() float64 { return float64(len(ovs.attached())) },
+		func() float64 {
+			if len(a.health.problems()) > 0 {
+				return 0
+			}
+			return 1
+		})
+	a.metrics.registry.MustRegister(ovs.Metrics()...)
+	var err error
+	if a.pods, err = newPods(client, config.NodeName); err != nil {
+		return nil, err
+	}
+	a.node, err = newOwnNode(client, config.NodeName, a.look)
+	return a, err
+}
+
+// look asks for the node to be looked at soon.
+func (a *agent) look() {
+	select {
+	case a.attention <- struct{}{}:
+	default:
+	}
+}
+
+// run serves until ctx ends or something fails that no waiting heals.
+func (a *agent) run(ctx context.Context, listener net.Listener) error {
+	defer listener.Close()
+	var web net.Listener
+	if a.config.MetricsAddress != "" {
+		var err error
+		if web, err = net.Listen("tcp", a.config.MetricsAddress); err != nil {
+			return fmt.Errorf("metrics-address: %w", err)
+		}
+		defer web.Close()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts sync.WaitGroup
+	part := func(name string, run func(context.Context) error) {
+		parts.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	parts.Go(func() { a.pods.informer.RunWithContext(ctx) })
+	parts.Go(func() { a.node.informer.RunWithContext(ctx) })
+	part("cni", func(ctx context.Context) error { return cni.Serve(ctx, listener, a, a.metrics.observeRequest) })
+	if web != nil {
+		part("metrics", func(ctx context.Context) error { return serveHTTP(ctx, web, a.endpoints()) })
+	}
+	part("platform", a.watchPlatform)
+	part("open vswitch", a.watchDatabase)
+	part("ovn-controller", a.watchController)
+	part("node", a.keep)
+	part("sweep", a.sweepAgainAndAgain)
+	<-ctx.Done()
+	parts.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// watchPlatform begins anew when the subscription breaks, as netlink's does when it overflows.
+func (a *agent) watchPlatform(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := a.platform.Watch(ctx, a.look); err != nil {
+			slog.WarnContext(ctx, "watch the host's network again", "error", err)
+			pause(ctx, time.Second)
+		}
+	}
+	return nil
+}
+
+func (a *agent) watchDatabase(ctx context.Context) error {
+	for {
+		changed := a.ovs.Changed()
+		if a.ovs.Connected() {
+			a.health.set(conditionDatabase, nil)
+		} else {
+			a.health.set(conditionDatabase, fmt.Errorf("no connection to %s", a.config.OVSDatabase))
+		}
+		a.look()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (a *agent) watchController(ctx context.Context) error {
+	for ctx.Err() == nil {
+		a.health.set(conditionController, controllerStatus(ctx, controllerFolders(a.config)))
+		pause(ctx, controllerProbe)
+	}
+	return nil
+}
+
+func (a *agent) sweepAgainAndAgain(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := a.sweep(ctx); err != nil {
+			slog.ErrorContext(ctx, "sweep stale attachments", "error", err)
+		}
+		pause(ctx, sweepPeriod)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// keep looks at the node whenever something may have changed and puts right what is not as it
+// shall be. Nothing is remembered between looks, so a start, a repair and a new setting are one.
+func (a *agent) keep(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), a.node.informer.HasSynced, a.pods.informer.HasSynced) {
+		return nil
+	}
+	tick := time.NewTicker(resync)
+	defer tick.Stop()
+	for {
+		a.keepOnce(ctx)
+		pause(ctx, settle)
+		select {
+		case <-a.attention:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (a *agent) keepOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
+	defer cancel()
+	a.health.set(conditionBridges, a.keepBridges(ctx))
+	a.health.set(conditionFacts, a.publishFacts(ctx))
+	network, err := a.node.network()
+	a.health.set(conditionNetwork, err)
+	if err == nil {
+		a.setSubnets(network.PodCIDRs)
+		a.health.set(conditionManagement, a.keepManagement(ctx, network))
+	}
+	if len(a.health.problems()) > 0 {
+		return
+	}
+	if err := writeConflist(a.config); err != nil {
+		slog.ErrorContext(ctx, "the container runtime does not know of weft", "error", err)
+	}
+}
+
+func (a *agent) keepBridges(ctx context.Context) error {
+	if !a.ovs.Connected() {
+		return errors.New("the database is away")
+	}
+	operations, err := a.ovs.setUp(a.config)
+	if err != nil {
+		return err
+	}
+	if len(operations) > 0 {
+		a.metrics.repairs.Inc()
+		if err := a.ovs.apply(ctx, operations); err != nil {
+			return fmt.Errorf("set up Open vSwitch: %w", err)
+		}
+	}
+	if a.config.GatewayInterface == "" {
+		return nil
+	}
+	return a.platform.EnsureGatewayDevice(a.config.GatewayInterface)
+}
+
+func (a *agent) publishFacts(ctx context.Context) error {
+	facts, err := a.facts()
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.podMTU = facts.MTU
+	a.mu.Unlock()
+	return a.node.publish(ctx, facts)
+}
+
+func (a *agent) facts() (contract.NodeFacts, error) {
+	root, err := a.ovs.root()
+	if err != nil {
+		return contract.NodeFacts{}, err
+	}
+	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"]}
+	if facts.Chassis == "" {
+		return facts, errors.New("Open vSwitch has no system-id yet")
+	}
+	uplink := a.config.UplinkMTU
+	if uplink == 0 {
+		if uplink, err = a.platform.UplinkMTU(a.config.EncapAddress); err != nil {
+			return facts, fmt.Errorf("encap-address: %w", err)
+		}
+		if uplink < minUplinkMTU {
+			return facts, fmt.Errorf("encap-address: the interface of %v has an MTU of %d bytes, less than the %d that pods need; raise it, or set uplink-mtu", a.config.EncapAddress, uplink, minUplinkMTU)
+		}
+	}
+	facts.MTU = podMTU(uplink, a.config.EncapAddress)
+	if facts.Addresses, err = a.platform.HostAddresses(managementDevice); err != nil {
+		return facts, err
+	}
+	if len(a.config.GatewayAddresses) > 0 {
+		facts.Gateway = &contract.Gateway{
+			Network: a.config.GatewayNetwork, MAC: contract.MAC(contract.Addrs(a.config.GatewayAddresses)...).String(),
+			Addresses: a.config.GatewayAddresses, NextHops: a.config.GatewayNextHops,
+		}
+	}
+	return facts, nil
+}
+
+func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork) error {
+	m := management(network, a.mtu())
+	operations, err := a.ovs.managementPort(a.config, m)
+	if err != nil {
+		return err
+	}
+	if err := a.ovs.apply(ctx, operations); err != nil {
+		return fmt.Errorf("make the management port: %w", err)
+	}
+	return a.platform.EnsureManagement(m)
+}
+
+// management is the host's interface as the controller's decision implies it.
+func management(network contract.NodeNetwork, mtu int) Management {
+	m := Management{Device: managementDevice, MTU: mtu}
+	for _, subnet := range network.PodCIDRs {
+		source, gateway := contract.ManagementAddress(subnet), contract.GatewayAddress(subnet)
+		m.Addresses = append(m.Addresses, netip.PrefixFrom(source, subnet.Bits()))
+		for _, destination := range slices.Concat(network.ClusterCIDRs, network.ServiceCIDRs) {
+			destination = destination.Masked()
+			if destination.Addr().Is4() == source.Is4() && destination != subnet.Masked() {
+				m.Routes = append(m.Routes, Route{Destination: destination, NextHop: gateway, Source: source})
+			}
+		}
+	}
+	m.MAC = contract.MAC(contract.Addrs(m.Addresses)...)
+	return m
+}
+
+func (a *agent) setSubnets(subnets []netip.Prefix) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.subnets = subnets
+}
+
+func (a *agent) podSubnets() []netip.Prefix {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.subnets
+}
+
+func (a *agent) mtu() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.podMTU
+}

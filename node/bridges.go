@@ -1,0 +1,207 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// setUp returns what has to be changed in the node's Open vSwitch so that ovn-controller finds its
+// settings and bridges; nothing when all is as it shall be.
+func (o *openVSwitch) setUp(c Config) ([]libovsdb.Operation, error) {
+	root, err := o.root()
+	if err != nil {
+		return nil, err
+	}
+	var operations []libovsdb.Operation
+	if mutations := setKeys("external_ids", root.ExternalIDs, chassisSettings(c, root.ExternalIDs)); len(mutations) > 0 {
+		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
+	}
+	operations = append(operations, o.ensureBridge(root, bridgeSettings{
+		owner: c.owner(), name: integrationBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeSecure,
+		config: map[string]string{"disable-in-band": "true"},
+	})...)
+	if len(c.GatewayAddresses) == 0 {
+		return operations, nil
+	}
+	operations = append(operations, o.ensureBridge(root, bridgeSettings{
+		owner: c.owner(), name: c.GatewayBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
+	})...)
+	if c.GatewayInterface == "" {
+		return operations, nil
+	}
+	port, err := o.ensurePort(c.owner(), c.GatewayBridge, c.GatewayInterface, deviceSettings{})
+	return append(operations, port...), err
+}
+
+// owner marks what the agent makes for the node itself.
+func (c Config) owner() ovsdb.Owner { return ovsdb.Owner("Node/" + c.NodeName) }
+
+// chassisSettings are the keys that ovn-controller reads. A chassis keeps the name that it has:
+// another one would be a second chassis in the Southbound.
+func chassisSettings(c Config, now map[string]string) map[string]string {
+	want := map[string]string{
+		"hostname":                    c.NodeName,
+		"ovn-remote":                  c.OVNSouthbound,
+		"ovn-encap-type":              c.EncapType,
+		"ovn-encap-ip":                c.EncapAddress.String(),
+		"ovn-bridge":                  integrationBridge,
+		"ovn-bridge-datapath-type":    c.DatapathType,
+		"ovn-monitor-all":             "true",
+		"ovn-openflow-probe-interval": "180",
+		"ovn-enable-lflow-cache":      "true",
+	}
+	if now["system-id"] == "" {
+		want["system-id"] = c.NodeName
+	}
+	if len(c.GatewayAddresses) > 0 {
+		want["ovn-bridge-mappings"] = withMapping(now["ovn-bridge-mappings"], c.GatewayNetwork, c.GatewayBridge)
+	}
+	return want
+}
+
+// withMapping sets one network's bridge in a list like "external:br-ex,storage:br-st".
+func withMapping(list, network, bridge string) string {
+	mappings := slices.DeleteFunc(strings.Split(list, ","), func(m string) bool {
+		return m == "" || strings.HasPrefix(m, network+":")
+	})
+	mappings = append(mappings, network+":"+bridge)
+	slices.Sort(mappings)
+	return strings.Join(mappings, ",")
+}
+
+type bridgeSettings struct {
+	owner          ovsdb.Owner
+	name, datapath string
+	failMode       vswitch.BridgeFailMode
+	config         map[string]string
+}
+
+func (o *openVSwitch) ensureBridge(root *vswitch.OpenvSwitch, want bridgeSettings) []libovsdb.Operation {
+	bridge := o.bridge(want.name)
+	if bridge == nil {
+		uuid := ovsdb.ID(vswitch.BridgeTable, want.owner, want.name)
+		port := ovsdb.ID(vswitch.PortTable, want.owner, want.name)
+		return append(insertPort(want.owner, want.name, deviceSettings{kind: typeInternal}),
+			insertRow(vswitch.BridgeTable, uuid, libovsdb.Row{
+				"name": want.name, "datapath_type": want.datapath, "fail_mode": want.failMode, "ports": references(port),
+				"other_config": stringMap(want.config), "external_ids": stringMap(marks(want.owner, want.name)),
+			}),
+			mutateRow(vswitch.OpenvSwitchTable, root.UUID, addTo("bridges", uuid)),
+		)
+	}
+	row := libovsdb.Row{}
+	if bridge.DatapathType != want.datapath {
+		row["datapath_type"] = want.datapath
+	}
+	if bridge.FailMode == nil || *bridge.FailMode != want.failMode {
+		row["fail_mode"] = want.failMode
+	}
+	var operations []libovsdb.Operation
+	if len(row) > 0 {
+		operations = append(operations, updateRow(vswitch.BridgeTable, bridge.UUID, row))
+	}
+	if mutations := setKeys("other_config", bridge.OtherConfig, want.config); len(mutations) > 0 {
+		operations = append(operations, mutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
+	}
+	return operations
+}
+
+// deviceSettings are the columns of a port's only interface.
+type deviceSettings struct {
+	kind        string
+	mac         string
+	mtu         int
+	externalIDs map[string]string
+}
+
+func marks(owner ovsdb.Owner, key string) map[string]string {
+	return map[string]string{ovsdb.OwnerMark: string(owner), ovsdb.KeyMark: key}
+}
+
+// insertPort makes a port and its interface, not yet in any bridge.
+func insertPort(owner ovsdb.Owner, name string, want deviceSettings) []libovsdb.Operation {
+	device := ovsdb.ID(vswitch.InterfaceTable, owner, name)
+	ids := marks(owner, name)
+	for key, value := range want.externalIDs {
+		ids[key] = value
+	}
+	row := libovsdb.Row{"name": name, "type": want.kind, "external_ids": stringMap(ids)}
+	if want.mac != "" {
+		row["mac"] = want.mac
+	}
+	if want.mtu != 0 {
+		row["mtu_request"] = want.mtu
+	}
+	return []libovsdb.Operation{
+		insertRow(vswitch.InterfaceTable, device, row),
+		insertRow(vswitch.PortTable, ovsdb.ID(vswitch.PortTable, owner, name), libovsdb.Row{
+			"name": name, "interfaces": references(device), "external_ids": stringMap(marks(owner, name)),
+		}),
+	}
+}
+
+// ensurePort returns what makes a bridge have a port of that name with one interface as wanted. A
+// port of another bridge is not taken from it.
+func (o *openVSwitch) ensurePort(owner ovsdb.Owner, bridgeName, name string, want deviceSettings) ([]libovsdb.Operation, error) {
+	bridge := o.bridge(bridgeName)
+	if bridge == nil {
+		return nil, nil // it is being made; its appearance calls us again
+	}
+	port := o.port(name)
+	if port == nil {
+		uuid := ovsdb.ID(vswitch.PortTable, owner, name)
+		return append(insertPort(owner, name, want), mutateRow(vswitch.BridgeTable, bridge.UUID, addTo("ports", uuid))), nil
+	}
+	if holder := o.bridgeOf(port.UUID); holder != nil && holder.UUID != bridge.UUID {
+		return nil, fmt.Errorf("device %s is a port of bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it for %s", name, holder.Name, holder.Name, name, bridgeName)
+	}
+	device := o.device(name)
+	if device == nil {
+		return nil, fmt.Errorf("port %s of bridge %s has no interface of its name; run `ovs-vsctl del-port %s`", name, bridgeName, name)
+	}
+	row := libovsdb.Row{}
+	if want.kind != "" && device.Type != want.kind { // a gateway's device may be of any type
+		row["type"] = want.kind
+	}
+	if want.mac != "" && (device.MAC == nil || *device.MAC != want.mac) {
+		row["mac"] = want.mac
+	}
+	if want.mtu != 0 && (device.MTURequest == nil || *device.MTURequest != want.mtu) {
+		row["mtu_request"] = want.mtu
+	}
+	var operations []libovsdb.Operation
+	if len(row) > 0 {
+		operations = append(operations, updateRow(vswitch.InterfaceTable, device.UUID, row))
+	}
+	if mutations := setKeys("external_ids", device.ExternalIDs, want.externalIDs); len(mutations) > 0 {
+		operations = append(operations, mutateRow(vswitch.InterfaceTable, device.UUID, mutations...))
+	}
+	return operations, nil
+}
+
+// managementPort returns what is missing of the host's port on br-int.
+func (o *openVSwitch) managementPort(c Config, m Management) ([]libovsdb.Operation, error) {
+	return o.ensurePort(c.owner(), integrationBridge, m.Device, deviceSettings{
+		kind: typeInternal, mac: m.MAC.String(), mtu: m.MTU,
+		externalIDs: map[string]string{"iface-id": contract.ManagementPort(c.NodeName)},
+	})
+}
+
+// broken describes a device that Open vSwitch could not open.
+func broken(device *vswitch.Interface) string {
+	if device.Error != nil && *device.Error != "" {
+		return *device.Error
+	}
+	if device.Ofport == nil {
+		return "ovs-vswitchd has not taken it up; is it running?"
+	}
+	return "it has OpenFlow port " + strconv.Itoa(*device.Ofport)
+}

@@ -1,0 +1,79 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// conflist is the network configuration list for the container runtime. Version 1.0.0 is what
+// containerd 1.6 knows; weft-cni itself speaks 1.1.0 too.
+func conflist(c Config) ([]byte, error) {
+	list, err := json.MarshalIndent(map[string]any{
+		"cniVersion": "1.0.0",
+		"name":       "weft",
+		"plugins":    []map[string]any{{"type": "weft-cni", "socket": c.CNISocket}},
+	}, "", "  ")
+	return append(list, '\n'), err
+}
+
+// writeConflist tells the container runtime that this node's network is weft's. The file appears
+// complete or not at all. A list of weft's under another name, from an earlier configuration,
+// would be a second network for the runtime to choose, so it goes.
+func writeConflist(c Config) error {
+	content, err := conflist(c)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.CNIConfDir, c.CNIConfName)
+	if present, err := os.ReadFile(path); err != nil || !bytes.Equal(present, content) {
+		if err := replaceFile(path, content); err != nil {
+			return fmt.Errorf("write the CNI configuration: %w", err)
+		}
+	}
+	others, err := filepath.Glob(filepath.Join(c.CNIConfDir, "*.conflist"))
+	if err != nil {
+		return fmt.Errorf("look for stale CNI configurations: %w", err)
+	}
+	for _, other := range others {
+		if other == path || !isWeftList(other) {
+			continue
+		}
+		if err := os.Remove(other); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove a stale CNI configuration: %w", err)
+		}
+	}
+	return nil
+}
+
+func isWeftList(path string) bool {
+	var list struct {
+		Plugins []struct {
+			Type string `json:"type"`
+		} `json:"plugins"`
+	}
+	content, err := os.ReadFile(path)
+	return err == nil && json.Unmarshal(content, &list) == nil && len(list.Plugins) == 1 && list.Plugins[0].Type == "weft-cni"
+}
+
+// replaceFile writes beside the target and renames. The runtime reads *.conf, *.conflist and
+// *.json only, so it never sees the temporary file.
+func replaceFile(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".weft-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name())
+	_, err = temporary.Write(content)
+	if err = errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// newKubernetes connects with what a kubelet may do: read and annotate its own Node, read the Pods
+// that are bound to it.
+func newKubernetes(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.UserAgent = "weft-node"
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return kubernetes.NewForConfig(config)
+}
+
+// ownNode follows this node's Node object.
+type ownNode struct {
+	name     string
+	client   kubernetes.Interface
+	informer cache.SharedIndexInformer
+}
+
+func newOwnNode(client kubernetes.Interface, name string, changed func()) (*ownNode, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		}),
+		informers.WithTransform(keepNodeEssentials),
+	)
+	n := &ownNode{name: name, client: client, informer: factory.Core().V1().Nodes().Informer()}
+	_, err := n.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { changed() },
+		UpdateFunc: func(any, any) { changed() },
+		DeleteFunc: func(any) { changed() },
+	})
+	return n, err
+}
+
+// keepNodeEssentials drops, among others, the list of images and the status that kubelet renews.
+func keepNodeEssentials(object any) (any, error) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.Node{}
+	kept.Name, kept.UID, kept.ResourceVersion = node.Name, node.UID, node.ResourceVersion
+	kept.Annotations = map[string]string{}
+	for _, key := range []string{contract.NodeNetworkAnnotation, contract.NodeFactsAnnotation} {
+		if value, ok := node.Annotations[key]; ok {
+			kept.Annotations[key] = value
+		}
+	}
+	return kept, nil
+}
+
+func (n *ownNode) annotations() (map[string]string, error) {
+	object, exists, err := n.informer.GetStore().GetByKey(n.name)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return nil, fmt.Errorf("the API server has no Node %s: is kubelet registered under this node-name?", n.name)
+	}
+	return object.(*corev1.Node).Annotations, nil
+}
+
+// network is what the controller has decided for this node.
+func (n *ownNode) network() (contract.NodeNetwork, error) {
+	annotations, err := n.annotations()
+	if err != nil {
+		return contract.NodeNetwork{}, err
+	}
+	network, present, err := contract.Parse[contract.NodeNetwork](annotations, contract.NodeNetworkAnnotation)
+	if err != nil {
+		return contract.NodeNetwork{}, fmt.Errorf("Node %s: %w", n.name, err)
+	}
+	if !present || len(network.PodCIDRs) == 0 {
+		return contract.NodeNetwork{}, fmt.Errorf("Node %s has no pod subnet in its annotation %s: see the node's events, and whether `weft controller` runs", n.name, contract.NodeNetworkAnnotation)
+	}
+	return network, nil
+}
+
+// publish writes the facts to the Node unless they stand there already.
+func (n *ownNode) publish(ctx context.Context, facts contract.NodeFacts) error {
+	annotations, err := n.annotations()
+	if err != nil {
+		return err
+	}
+	value := contract.Format(facts)
+	if annotations[contract.NodeFactsAnnotation] == value {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{contract.NodeFactsAnnotation: value}}})
+	if err != nil {
+		return err
+	}
+	_, err = n.client.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "weft-node"})
+	if err != nil {
+		return fmt.Errorf("write the node's facts to Node %s: %w", n.name, err)
+	}
+	return nil
+}

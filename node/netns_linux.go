@@ -1,0 +1,63 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// openSandbox opens a network namespace by path; [ErrNoSandbox] if it is gone. A file without a
+// namespace mounted on it is what remains of one after a reboot.
+func openSandbox(path string) (netns.NsHandle, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return netns.None(), fmt.Errorf("network namespace %s: %w", path, ErrNoSandbox)
+	}
+	if err != nil {
+		return netns.None(), fmt.Errorf("open network namespace %s: %w", path, err)
+	}
+	var stat unix.Statfs_t
+	if err := unix.Fstatfs(fd, &stat); err != nil {
+		unix.Close(fd)
+		return netns.None(), fmt.Errorf("network namespace %s: %w", path, err)
+	}
+	if int64(stat.Type) != unix.NSFS_MAGIC && int64(stat.Type) != unix.PROC_SUPER_MAGIC {
+		unix.Close(fd)
+		return netns.None(), fmt.Errorf("network namespace %s is only a file: %w", path, ErrNoSandbox)
+	}
+	return netns.NsHandle(fd), nil
+}
+
+// inSandbox runs do on a thread that is inside the namespace, with a netlink handle of it. The
+// thread is its own: if it cannot come back to home it is never used again.
+func inSandbox(home, sandbox netns.NsHandle, do func(*netlink.Handle) error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if err := netns.Set(sandbox); err != nil {
+			runtime.UnlockOSThread() // it never left
+			done <- fmt.Errorf("enter network namespace: %w", err)
+			return
+		}
+		err := withHandle(do)
+		if back := netns.Set(home); back == nil {
+			runtime.UnlockOSThread()
+		} // otherwise the thread ends with this goroutine, still locked to it
+		done <- err
+	}()
+	return <-done
+}
+
+func withHandle(do func(*netlink.Handle) error) error {
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("netlink socket in network namespace: %w", err)
+	}
+	defer handle.Close()
+	return do(handle)
+}

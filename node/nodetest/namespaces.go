@@ -1,0 +1,111 @@
+//go:build linux
+
+// Package nodetest gives tests a node of their own: network, mount and process namespaces that
+// nothing outlives, and in them a whole OVN with the userspace datapath.
+package nodetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+const insideMark = "WEFT_TEST_NAMESPACES"
+
+// Main runs a package's tests in namespaces of their own: call it from TestMain. Whatever the
+// tests start or make is gone when they end, even by SIGKILL.
+func Main(m *testing.M) {
+	if os.Getenv(insideMark) == "" {
+		os.Exit(again())
+	}
+	if err := prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, "nodetest: prepare the namespaces:", err)
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}
+
+// again runs this program anew inside the namespaces.
+func again() int {
+	if os.Geteuid() != 0 {
+		fmt.Fprintln(os.Stderr, "nodetest: these tests make network namespaces: run them as root")
+		return 2
+	}
+	runtime.LockOSThread() // Pdeathsig follows the thread
+	command := exec.Command("/proc/self/exe", os.Args[1:]...)
+	command.Env = append(os.Environ(), insideMark+"=1")
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	err := command.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "nodetest: start the tests in namespaces of their own:", err)
+		return 2
+	}
+	return 0
+}
+
+func prepare() error {
+	for _, mount := range []struct {
+		source, target, kind string
+		flags                uintptr
+	}{
+		{"none", "/", "", unix.MS_REC | unix.MS_PRIVATE},
+		{"proc", "/proc", "proc", 0},
+		{"tmpfs", "/run", "tmpfs", 0},
+	} {
+		if err := unix.Mount(mount.source, mount.target, mount.kind, mount.flags, ""); err != nil {
+			return fmt.Errorf("mount %s on %s: %w", mount.source, mount.target, err)
+		}
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(lo)
+}
+
+// Sandbox makes a network namespace as a container runtime does, and returns its path. It goes
+// with the test.
+func Sandbox(tb testing.TB, name string) string {
+	tb.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer home.Close()
+	ns, err := netns.NewNamed(name)
+	if err != nil {
+		tb.Fatalf("make network namespace %s: %v", name, err)
+	}
+	ns.Close()
+	if err := netns.Set(home); err != nil {
+		panic(err) // the thread is lost to the tests
+	}
+	tb.Cleanup(func() { RemoveSandbox(tb, name) })
+	return "/run/netns/" + name
+}
+
+// RemoveSandbox removes a network namespace; one that is gone is fine.
+func RemoveSandbox(tb testing.TB, name string) {
+	tb.Helper()
+	if err := netns.DeleteNamed(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		tb.Errorf("remove network namespace %s: %v", name, err)
+	}
+}

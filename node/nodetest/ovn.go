@@ -1,0 +1,283 @@
+//go:build linux
+
+package nodetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// OVN is a central and one chassis, each program a child of the test.
+type OVN struct {
+	tb  testing.TB
+	dir string
+	bin string
+
+	processes map[string]*process
+}
+
+type process struct {
+	args []string
+	*exec.Cmd
+	exited chan struct{}
+}
+
+// Programs of a whole OVN, in the order of their start.
+const (
+	NBServer      = "nb"
+	SBServer      = "sb"
+	OVSServer     = "ovs"
+	Northd        = "ovn-northd"
+	Vswitchd      = "ovs-vswitchd"
+	OVNController = "ovn-controller"
+)
+
+var runs atomic.Int32
+
+// StartOVS starts the node's own part: ovsdb-server and ovs-vswitchd.
+func StartOVS(tb testing.TB) *OVN {
+	tb.Helper()
+	o := newOVN(tb)
+	o.Start(OVSServer)
+	o.Run("ovs-vsctl", "--db="+o.OVSDatabase(), "--no-wait", "init")
+	o.Start(Vswitchd)
+	return o
+}
+
+// StartOVN starts everything. Nothing is configured: that is for the code under test.
+func StartOVN(tb testing.TB) *OVN {
+	tb.Helper()
+	o := newOVN(tb)
+	for _, name := range []string{NBServer, SBServer, OVSServer, Northd} {
+		o.Start(name)
+	}
+	o.Run("ovs-vsctl", "--db="+o.OVSDatabase(), "--no-wait", "init")
+	o.Start(Vswitchd)
+	o.Start(OVNController)
+	return o
+}
+
+func newOVN(tb testing.TB) *OVN {
+	tb.Helper()
+	o := &OVN{tb: tb, dir: fmt.Sprintf("/run/ovn-%d", runs.Add(1)), bin: Programs(tb), processes: map[string]*process{}}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(o.stop)
+	share := filepath.Join(filepath.Dir(o.bin), "share")
+	for name, schema := range map[string]string{
+		NBServer: "ovn/ovn-nb.ovsschema", SBServer: "ovn/ovn-sb.ovsschema", OVSServer: "openvswitch/vswitch.ovsschema",
+	} {
+		o.Run("ovsdb-tool", "create", o.path(name+".db"), filepath.Join(share, schema))
+	}
+	return o
+}
+
+// Programs is the folder of OVN's programs.
+func Programs(tb testing.TB) string {
+	tb.Helper()
+	if dir := os.Getenv("WEFT_OVN_BIN"); dir != "" {
+		return dir
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for ; root != "/"; root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+			continue
+		}
+		dir := filepath.Join(root, "bin", "lab", "ovn", "bin")
+		if _, err := os.Stat(filepath.Join(dir, "ovn-controller")); err == nil {
+			return dir
+		}
+	}
+	if path, err := exec.LookPath("ovn-controller"); err == nil {
+		return filepath.Dir(path)
+	}
+	tb.Fatal("OVN's programs are not here: run `make ovn`, or set WEFT_OVN_BIN to their folder")
+	return ""
+}
+
+func (o *OVN) path(name string) string { return filepath.Join(o.dir, name) }
+
+// RunDir is where the programs have their sockets.
+func (o *OVN) RunDir() string { return o.dir }
+
+// OVSDatabase, Northbound and Southbound are the servers as a client dials them.
+func (o *OVN) OVSDatabase() string { return "unix:" + o.path("ovs.sock") }
+func (o *OVN) Northbound() string  { return "unix:" + o.path("nb.sock") }
+func (o *OVN) Southbound() string  { return "unix:" + o.path("sb.sock") }
+
+func (o *OVN) arguments(name string) []string {
+	log := []string{"-vconsole:off", "-vsyslog:off", "--log-file=" + o.path(name+".log"), "--no-chdir"}
+	control := "--unixctl=" + o.path(name+".ctl")
+	switch name {
+	case NBServer, SBServer, OVSServer:
+		return append([]string{"ovsdb-server", o.path(name + ".db"), control, "--remote=punix:" + o.path(name+".sock")}, log...)
+	case Northd:
+		return append([]string{name, control, "--ovnnb-db=" + o.Northbound(), "--ovnsb-db=" + o.Southbound()}, log...)
+	}
+	return append([]string{name, control, o.OVSDatabase()}, log...)
+}
+
+// Start starts a program that is not running and waits until it listens.
+func (o *OVN) Start(name string) {
+	o.tb.Helper()
+	args := o.arguments(name)
+	errors, err := os.OpenFile(o.path(name+".err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	defer errors.Close()
+	p := &process{args: args, Cmd: exec.Command(filepath.Join(o.bin, args[0]), args[1:]...), exited: make(chan struct{})}
+	p.Env, p.Stdout, p.Stderr = o.environment(), errors, errors
+	if err := p.Cmd.Start(); err != nil {
+		o.tb.Fatalf("start %s: %v", name, err)
+	}
+	go func() {
+		_ = p.Wait() // how it ended is of no matter: tests kill it
+		close(p.exited)
+	}()
+	o.processes[name] = p
+	socket := o.path(name + ".ctl")
+	if strings.HasPrefix(args[0], "ovsdb-server") {
+		socket = o.path(name + ".sock")
+	}
+	Eventually(o.tb, 20*time.Second, func() error {
+		select {
+		case <-p.exited:
+			o.tb.Fatalf("%s ended at its start:\n%s", name, o.log(name))
+		default:
+		}
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	})
+}
+
+// Kill ends a program at once, as a crash does.
+func (o *OVN) Kill(name string) {
+	o.tb.Helper()
+	p := o.processes[name]
+	if err := p.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		o.tb.Fatalf("kill %s: %v", name, err)
+	}
+	<-p.exited
+}
+
+// Restart is Kill and Start.
+func (o *OVN) Restart(name string) {
+	o.tb.Helper()
+	o.Kill(name)
+	o.Start(name)
+}
+
+// Reset replaces the contents of the node's own database by nothing, as a lost disk does.
+func (o *OVN) Reset() {
+	o.tb.Helper()
+	o.Kill(Vswitchd)
+	o.Kill(OVSServer)
+	if err := os.Remove(o.path(OVSServer + ".db")); err != nil {
+		o.tb.Fatal(err)
+	}
+	o.Run("ovsdb-tool", "create", o.path(OVSServer+".db"), filepath.Join(filepath.Dir(o.bin), "share", "openvswitch/vswitch.ovsschema"))
+	o.Start(OVSServer)
+	o.Run("ovs-vsctl", "--db="+o.OVSDatabase(), "--no-wait", "init")
+	o.Start(Vswitchd)
+}
+
+func (o *OVN) stop() {
+	for _, name := range []string{OVNController, Vswitchd, Northd, OVSServer, SBServer, NBServer} {
+		if p := o.processes[name]; p != nil {
+			_ = p.Process.Signal(syscall.SIGKILL)
+			<-p.exited
+			if o.tb.Failed() {
+				o.tb.Logf("%s:\n%s", name, o.log(name))
+			}
+		}
+	}
+	if err := os.RemoveAll(o.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		o.tb.Error(err)
+	}
+}
+
+func (o *OVN) log(name string) string {
+	var text strings.Builder
+	for _, suffix := range []string{".err", ".log"} {
+		content, err := os.ReadFile(o.path(name + suffix))
+		if err != nil {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
+		text.WriteString(strings.Join(lines[max(0, len(lines)-15):], "\n") + "\n")
+	}
+	return text.String()
+}
+
+func (o *OVN) environment() []string {
+	env := os.Environ()
+	for _, name := range []string{"RUNDIR", "LOGDIR", "DBDIR", "SYSCONFDIR"} {
+		env = append(env, "OVS_"+name+"="+o.dir, "OVN_"+name+"="+o.dir)
+	}
+	return env
+}
+
+// Run runs one of OVN's programs to its end and returns what it printed.
+func (o *OVN) Run(program string, args ...string) string {
+	o.tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	command := exec.CommandContext(ctx, filepath.Join(o.bin, program), args...)
+	command.Env = o.environment()
+	output, err := command.CombinedOutput()
+	if err != nil {
+		o.tb.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, output)
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// NB, SB and VS run ovn-nbctl, ovn-sbctl and ovs-vsctl.
+func (o *OVN) NB(args ...string) string {
+	o.tb.Helper()
+	return o.Run("ovn-nbctl", append([]string{"--db=" + o.Northbound()}, args...)...)
+}
+
+func (o *OVN) SB(args ...string) string {
+	o.tb.Helper()
+	return o.Run("ovn-sbctl", append([]string{"--db=" + o.Southbound()}, args...)...)
+}
+
+func (o *OVN) VS(args ...string) string {
+	o.tb.Helper()
+	return o.Run("ovs-vsctl", append([]string{"--timeout=10", "--db=" + o.OVSDatabase()}, args...)...)
+}
+
+// Eventually tries until try returns nil, and fails with its last error at the deadline.
+func Eventually(tb testing.TB, limit time.Duration, try func() error) {
+	tb.Helper()
+	deadline := time.Now().Add(limit)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %v", limit, err)
+		}
+		<-time.After(pause)
+	}
+}

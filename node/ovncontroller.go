@@ -1,0 +1,99 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// controllerFolders are where ovn-controller may have its control socket.
+func controllerFolders(c Config) []string {
+	if c.OVNRunDir != "" {
+		return []string{c.OVNRunDir}
+	}
+	first, _, _ := strings.Cut(c.OVSDatabase, ",")
+	path, isUnix := strings.CutPrefix(first, "unix:")
+	if !isUnix {
+		return []string{"/var/run/ovn"}
+	}
+	folder := filepath.Dir(path)
+	return []string{folder, filepath.Join(filepath.Dir(folder), "ovn")}
+}
+
+// controllerStatus returns nil when this node's ovn-controller runs and is connected to the
+// Southbound: without it no new pod gets flows. It asks by the control socket that ovn-appctl uses.
+func controllerStatus(ctx context.Context, folders []string) error {
+	sockets := controlSockets(folders)
+	problem := fmt.Errorf("ovn-controller is not running: no control socket answers in %s; start it, or set ovn-rundir to its folder", strings.Join(folders, " or "))
+	for _, socket := range sockets {
+		answer, err := control(ctx, socket, "connection-status")
+		if err != nil {
+			continue // left over from a process that died
+		}
+		if answer = strings.TrimSpace(answer); answer == "connected" {
+			return nil
+		}
+		problem = fmt.Errorf("ovn-controller is %s: it has no Southbound; see its log, and whether ovn-southbound is right", answer)
+	}
+	return problem
+}
+
+// controlSockets are ovn-controller's, the newest first.
+func controlSockets(folders []string) []string {
+	type found struct {
+		path string
+		made time.Time
+	}
+	var sockets []found
+	for _, folder := range folders {
+		paths, _ := filepath.Glob(filepath.Join(folder, "ovn-controller*.ctl")) // the pattern is valid
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil {
+				sockets = append(sockets, found{path, info.ModTime()})
+			}
+		}
+	}
+	slices.SortFunc(sockets, func(a, b found) int { return cmp.Or(b.made.Compare(a.made), cmp.Compare(a.path, b.path)) })
+	var paths []string
+	for _, s := range sockets {
+		paths = append(paths, s.path)
+	}
+	return paths
+}
+
+// control runs a command without arguments of an OVS or OVN daemon.
+func control(ctx context.Context, socket, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return "", err
+	}
+	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": []string{}}); err != nil {
+		return "", err
+	}
+	var reply struct {
+		Result string  `json:"result"`
+		Error  *string `json:"error"`
+	}
+	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
+		return "", fmt.Errorf("%s: %w", command, err)
+	}
+	if reply.Error != nil {
+		return "", errors.New(*reply.Error)
+	}
+	return reply.Result, nil
+}

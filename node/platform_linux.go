@@ -1,0 +1,257 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// Linux is the [Platform] of a Linux node: veth pairs by netlink in the agent's own network
+// namespace. On the userspace datapath it also does what that needs of a device, see [DatapathNetdev].
+type Linux struct {
+	netlink   *netlink.Handle
+	home      netns.NsHandle
+	userspace bool
+}
+
+// NewLinux binds the platform to the calling thread's network namespace.
+func NewLinux(datapath string) (*Linux, error) {
+	home, err := netns.Get()
+	if err != nil {
+		return nil, fmt.Errorf("open the node's network namespace: %w", err)
+	}
+	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		home.Close()
+		return nil, fmt.Errorf("open a netlink socket: %w", err)
+	}
+	return &Linux{netlink: handle, home: home, userspace: datapath == DatapathNetdev}, nil
+}
+
+// Close releases the platform's sockets. What it made stays.
+func (l *Linux) Close() error {
+	l.netlink.Close()
+	return l.home.Close()
+}
+
+func (l *Linux) UplinkMTU(address netip.Addr) (int, error) {
+	addrs, err := l.addresses(nil)
+	if err != nil {
+		return 0, fmt.Errorf("find the interface of %v: %w", address, err)
+	}
+	for _, a := range addrs {
+		if toPrefix(a.IPNet).Addr() != address {
+			continue
+		}
+		link, err := l.netlink.LinkByIndex(a.LinkIndex)
+		if err != nil {
+			return 0, fmt.Errorf("read the MTU of the interface of %v: %w", address, err)
+		}
+		return link.Attrs().MTU, nil
+	}
+	return 0, fmt.Errorf("no interface of this node has the address %v", address)
+}
+
+func (l *Linux) HostAddresses(except ...string) ([]netip.Addr, error) {
+	hidden := map[int]bool{}
+	for _, name := range except {
+		link, err := l.linkByName(name)
+		if err != nil {
+			return nil, err
+		}
+		if link != nil {
+			hidden[link.Attrs().Index] = true
+		}
+	}
+	addrs, err := l.addresses(nil)
+	if err != nil {
+		return nil, fmt.Errorf("list the host's addresses: %w", err)
+	}
+	const passing = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED
+	found := []netip.Addr{}
+	for _, a := range addrs {
+		addr := toPrefix(a.IPNet).Addr()
+		temporary := addr.Is6() && a.Flags&unix.IFA_F_TEMPORARY != 0 // the same bit means "secondary" in IPv4
+		if hidden[a.LinkIndex] || !addr.IsGlobalUnicast() || a.Flags&passing != 0 || temporary {
+			continue
+		}
+		found = append(found, addr)
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return slices.Compact(found), nil
+}
+
+func (l *Linux) SandboxExists(sandbox string) (bool, error) {
+	ns, err := openSandbox(sandbox)
+	if errors.Is(err, ErrNoSandbox) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, ns.Close()
+}
+
+func (l *Linux) Endpoints() ([]string, error) {
+	links, err := retryDump(l.netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list the host's devices: %w", err)
+	}
+	names := []string{}
+	for _, link := range links {
+		if name := link.Attrs().Name; cni.IsHostInterface(name) && link.Type() == "veth" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (l *Linux) EnsureGatewayDevice(name string) error {
+	link, err := l.linkByName(name)
+	if err != nil {
+		return err
+	}
+	if link == nil {
+		return fmt.Errorf("gateway device %s: %w", name, ErrNoDevice)
+	}
+	addrs, err := l.addresses(link)
+	if err != nil {
+		return fmt.Errorf("list the addresses of gateway device %s: %w", name, err)
+	}
+	for _, a := range addrs {
+		if addr := toPrefix(a.IPNet).Addr(); addr.IsGlobalUnicast() {
+			return fmt.Errorf("gateway device %s has the host's address %v: the host would lose it as soon as the device joins a bridge; move the address to another device", name, addr)
+		}
+	}
+	if !l.hidden(name) { // repeated without need, it would be a change that Watch tells
+		if err := l.hideFromStack(link); err != nil {
+			return err
+		}
+	}
+	if link.Attrs().Flags&net.FlagUp != 0 {
+		return nil
+	}
+	if err := l.netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set gateway device %s up: %w", name, err)
+	}
+	return nil
+}
+
+// addrGenModeNone is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
+const addrGenModeNone = 1
+
+// hideFromStack keeps the host's own stack away from a device that belongs to a bridge: no
+// link-local address, and on the userspace datapath no frames. There OVS reads the device by a
+// packet socket, so the host's stack would see, and answer, every frame too.
+func (l *Linux) hideFromStack(link netlink.Link) error {
+	err := l.netlink.LinkSetIP6AddrGenMode(link, addrGenModeNone)
+	if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) { // a kernel without IPv6 makes no such address
+		return fmt.Errorf("keep IPv6 off device %s: %w", link.Attrs().Name, err)
+	}
+	if !l.userspace {
+		return nil
+	}
+	if err := dropIngress(link.Attrs().Name); err != nil {
+		return fmt.Errorf("hide the frames of device %s from the host's stack: %w", link.Attrs().Name, err)
+	}
+	return nil
+}
+
+// hidden says whether hideFromStack has been here.
+func (l *Linux) hidden(device string) bool {
+	mode, err := os.ReadFile(filepath.Join("/proc/sys/net/ipv6/conf", device, "addr_gen_mode"))
+	if err != nil || strings.TrimSpace(string(mode)) != strconv.Itoa(addrGenModeNone) {
+		return errors.Is(err, fs.ErrNotExist) && !l.userspace
+	}
+	return !l.userspace || dropsIngress(device)
+}
+
+func (l *Linux) Watch(ctx context.Context, changed func()) error {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 1)
+	report := func(err error) {
+		select {
+		case failed <- err:
+		default:
+		}
+		cancel()
+	}
+	links, addrs, routes := make(chan netlink.LinkUpdate), make(chan netlink.AddrUpdate), make(chan netlink.RouteUpdate)
+	if err := errors.Join(
+		netlink.LinkSubscribeWithOptions(links, watching.Done(), netlink.LinkSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
+		netlink.AddrSubscribeWithOptions(addrs, watching.Done(), netlink.AddrSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
+		netlink.RouteSubscribeWithOptions(routes, watching.Done(), netlink.RouteSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
+	); err != nil {
+		return fmt.Errorf("subscribe to the host's network changes: %w", err)
+	}
+	changed()
+	var followers sync.WaitGroup
+	followers.Go(func() { follow(links, changed) })
+	followers.Go(func() { follow(addrs, changed) })
+	followers.Go(func() { follow(routes, changed) })
+	followers.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("follow the host's network changes: %w", <-failed)
+}
+
+func follow[T any](updates <-chan T, changed func()) {
+	for range updates {
+		changed()
+	}
+}
+
+// linkByName returns nil where there is no such device.
+func (l *Linux) linkByName(name string) (netlink.Link, error) {
+	link, err := l.netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	if errors.As(err, &missing) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up device %s: %w", name, err)
+	}
+	return link, nil
+}
+
+func (l *Linux) addresses(link netlink.Link) ([]netlink.Addr, error) {
+	return retryDump(func() ([]netlink.Addr, error) { return l.netlink.AddrList(link, netlink.FAMILY_ALL) })
+}
+
+// retryDump repeats a dump that a concurrent change interrupted.
+func retryDump[T any](dump func() ([]T, error)) ([]T, error) {
+	for attempt := 0; ; attempt++ {
+		items, err := dump()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) || attempt == 5 {
+			return items, err
+		}
+	}
+}
+
+func toPrefix(n *net.IPNet) netip.Prefix {
+	addr, _ := netip.AddrFromSlice(n.IP)
+	ones, _ := n.Mask.Size()
+	return netip.PrefixFrom(addr.Unmap(), ones)
+}
+
+func fromPrefix(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

@@ -1,0 +1,169 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
+)
+
+// mirrorHash is kubelet's annotation on the API's copy of a static pod: the UID that kubelet
+// itself gives the pod, and passes to CNI.
+const mirrorHash = "kubernetes.io/config.hash"
+
+// pods follows the Pods of this node.
+type pods struct {
+	informer cache.SharedIndexInformer
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and renewed at each change
+}
+
+func newPods(client kubernetes.Interface, node string) (*pods, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
+		}),
+		informers.WithTransform(keepPodEssentials),
+	)
+	p := &pods{informer: factory.Core().V1().Pods().Informer(), changed: make(chan struct{})}
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { p.wake() },
+		UpdateFunc: func(any, any) { p.wake() },
+		DeleteFunc: func(any) { p.wake() },
+	})
+	return p, err
+}
+
+// keepPodEssentials drops what the agent does not read before it is stored.
+func keepPodEssentials(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.Pod{}
+	kept.Namespace, kept.Name, kept.UID, kept.ResourceVersion = pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion
+	kept.Annotations = map[string]string{}
+	for _, key := range []string{contract.PodNetworkAnnotation, mirrorHash} {
+		if value, ok := pod.Annotations[key]; ok {
+			kept.Annotations[key] = value
+		}
+	}
+	kept.Spec.NodeName = pod.Spec.NodeName
+	return kept, nil
+}
+
+func (p *pods) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *pods) changes() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// podNetwork is a pod's annotation, read and checked.
+type podNetwork struct {
+	uid       string // in the API, which differs from kubelet's for a static pod
+	mac       net.HardwareAddr
+	addresses []netip.Prefix
+	gateways  []netip.Addr
+}
+
+// errPodGone: the API has another pod of that name, or none any more.
+var errPodGone = errors.New("the pod was deleted")
+
+// wait returns the network of exactly this pod once the controller has allocated it. When ctx ends
+// before, the error says what was missing.
+func (p *pods) wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Prefix) (*podNetwork, error) {
+	seen := false
+	for {
+		changed := p.changes()
+		network, problem := p.lookUp(pod, subnets())
+		switch {
+		case problem == nil:
+			return network, nil
+		case errors.Is(problem, errPodGone) && seen:
+			return nil, problem
+		}
+		seen = seen || !errors.Is(problem, errPodGone)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, problem
+		}
+	}
+}
+
+func (p *pods) lookUp(pod cni.Pod, subnets []netip.Prefix) (*podNetwork, error) {
+	object, exists, err := p.informer.GetStore().GetByKey(pod.String())
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return nil, fmt.Errorf("%w, or the API server has not shown it on this node yet", errPodGone)
+	}
+	found := object.(*corev1.Pod)
+	if string(found.UID) != pod.UID && found.Annotations[mirrorHash] != pod.UID {
+		return nil, fmt.Errorf("%w: the API server has one of UID %s in place of %s", errPodGone, found.UID, pod.UID)
+	}
+	annotation, present, err := contract.Parse[contract.PodNetwork](found.Annotations, contract.PodNetworkAnnotation)
+	if err != nil {
+		return nil, err
+	}
+	if !present {
+		return nil, fmt.Errorf("it has no annotation %s: the controller has not allocated its address; see the pod's events, and whether `weft controller` runs", contract.PodNetworkAnnotation)
+	}
+	network, err := checkPodNetwork(annotation, subnets)
+	if err != nil {
+		return nil, fmt.Errorf("its annotation %s: %w; the controller writes it again when it is removed", contract.PodNetworkAnnotation, err)
+	}
+	network.uid = string(found.UID)
+	return network, nil
+}
+
+func checkPodNetwork(annotation contract.PodNetwork, subnets []netip.Prefix) (*podNetwork, error) {
+	mac, err := net.ParseMAC(annotation.MAC)
+	if err != nil || len(mac) != 6 {
+		return nil, fmt.Errorf("mac %q is not an Ethernet address", annotation.MAC)
+	}
+	if len(annotation.Addresses) == 0 {
+		return nil, errors.New("addresses is empty")
+	}
+	for _, address := range annotation.Addresses {
+		if !within(address, subnets) {
+			return nil, fmt.Errorf("addresses has %v, which is not in the node's pod subnets %v", address, subnets)
+		}
+	}
+	for _, gateway := range annotation.Gateways {
+		if !gateway.IsValid() || gateway.IsUnspecified() {
+			return nil, fmt.Errorf("gateways has %v, which is no address of a router", gateway)
+		}
+	}
+	return &podNetwork{mac: mac, addresses: annotation.Addresses, gateways: annotation.Gateways}, nil
+}
+
+func within(address netip.Prefix, subnets []netip.Prefix) bool {
+	for _, subnet := range subnets {
+		if subnet.Masked() == address.Masked() {
+			return true
+		}
+	}
+	return false
+}

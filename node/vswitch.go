@@ -1,0 +1,156 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// openVSwitch is the node's Open_vSwitch database: a replica to read, transactions to write.
+type openVSwitch struct {
+	*ovsdb.Client
+}
+
+const (
+	integrationBridge = "br-int"
+	// managementDevice is the host's own port on br-int.
+	managementDevice = "weft-mp0"
+	typeInternal     = "internal"
+)
+
+// vswitchTables leaves out statistics, which the server would send every few seconds.
+var vswitchTables = []ovsdb.Table{
+	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges"}},
+	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode", "other_config"}},
+	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces"}},
+	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "mac", "mtu_request", "ofport", "error"}},
+}
+
+func connectOpenVSwitch(ctx context.Context, database string) (*openVSwitch, error) {
+	model, err := vswitch.FullDatabaseModel()
+	if err != nil {
+		return nil, err
+	}
+	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: database, Model: model, Tables: vswitchTables})
+	if err != nil {
+		return nil, fmt.Errorf("ovs-database: %w", err)
+	}
+	return &openVSwitch{client}, nil
+}
+
+var errNoRoot = errors.New("the Open_vSwitch database is empty: run `ovs-vsctl init`, as the openvswitch service does")
+
+func (o *openVSwitch) root() (*vswitch.OpenvSwitch, error) {
+	rows := ovsdb.List[vswitch.OpenvSwitch](o.Client, nil)
+	if len(rows) == 0 {
+		return nil, errNoRoot
+	}
+	return rows[0], nil
+}
+
+func (o *openVSwitch) bridge(name string) *vswitch.Bridge {
+	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.Name == name }))
+}
+
+func (o *openVSwitch) port(name string) *vswitch.Port {
+	return first(ovsdb.List(o.Client, func(p *vswitch.Port) bool { return p.Name == name }))
+}
+
+func (o *openVSwitch) device(name string) *vswitch.Interface {
+	return first(ovsdb.List(o.Client, func(i *vswitch.Interface) bool { return i.Name == name }))
+}
+
+// bridgeOf is the bridge that holds a port.
+func (o *openVSwitch) bridgeOf(port string) *vswitch.Bridge {
+	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return slices.Contains(b.Ports, port) }))
+}
+
+func first[T any](rows []*T) *T {
+	if len(rows) == 0 {
+		return nil
+	}
+	return rows[0]
+}
+
+// apply sends operations, none of which changes anything when repeated.
+func (o *openVSwitch) apply(ctx context.Context, operations []libovsdb.Operation) error {
+	if len(operations) == 0 {
+		return nil
+	}
+	_, err := o.Transact(ctx, operations...)
+	return err
+}
+
+// Operations as the server reads them.
+
+func insertRow(table, uuid string, row libovsdb.Row) libovsdb.Operation {
+	return libovsdb.Operation{Op: libovsdb.OperationInsert, Table: table, UUID: uuid, Row: row}
+}
+
+func updateRow(table, uuid string, row libovsdb.Row) libovsdb.Operation {
+	return libovsdb.Operation{Op: libovsdb.OperationUpdate, Table: table, Where: whereUUID(uuid), Row: row}
+}
+
+func mutateRow(table, uuid string, mutations ...libovsdb.Mutation) libovsdb.Operation {
+	return libovsdb.Operation{Op: libovsdb.OperationMutate, Table: table, Where: whereUUID(uuid), Mutations: mutations}
+}
+
+func whereUUID(uuid string) []libovsdb.Condition {
+	return []libovsdb.Condition{{Column: "_uuid", Function: libovsdb.ConditionEqual, Value: libovsdb.UUID{GoUUID: uuid}}}
+}
+
+func references(uuids ...string) libovsdb.OvsSet {
+	set := libovsdb.OvsSet{GoSet: []any{}}
+	for _, uuid := range uuids {
+		set.GoSet = append(set.GoSet, libovsdb.UUID{GoUUID: uuid})
+	}
+	return set
+}
+
+func stringMap(values map[string]string) libovsdb.OvsMap {
+	m := libovsdb.OvsMap{GoMap: map[any]any{}}
+	for key, value := range values {
+		m.GoMap[key] = value
+	}
+	return m
+}
+
+func addTo(column string, uuids ...string) libovsdb.Mutation {
+	return libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationInsert, Value: references(uuids...)}
+}
+
+func removeFrom(column string, uuids ...string) libovsdb.Mutation {
+	return libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationDelete, Value: references(uuids...)}
+}
+
+// setKeys returns the mutations that give a map column the wanted keys and leave its others alone;
+// a wanted value of "" takes the key away.
+func setKeys(column string, has, want map[string]string) []libovsdb.Mutation {
+	remove, add := libovsdb.OvsSet{GoSet: []any{}}, map[string]string{}
+	for key, value := range want {
+		now, present := has[key]
+		if present && now == value || !present && value == "" {
+			continue
+		}
+		if present {
+			remove.GoSet = append(remove.GoSet, key)
+		}
+		if value != "" {
+			add[key] = value
+		}
+	}
+	var mutations []libovsdb.Mutation
+	if len(remove.GoSet) > 0 {
+		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationDelete, Value: remove})
+	}
+	if len(add) > 0 {
+		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationInsert, Value: stringMap(add)})
+	}
+	return mutations
+}
