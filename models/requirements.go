@@ -97,9 +97,47 @@ func Features(missing []Requirement) []string {
 }
 
 const (
-	nb  = "OVN_Northbound"
-	ovs = "Open_vSwitch"
+	northbound  = "OVN_Northbound"
+	openVSwitch = "Open_vSwitch"
 )
 
-// Requirements are all that weft's own tables need beyond OVN 22.03 and Open vSwitch 2.17.
-var Requirements = []Requirement{}
+// Requirements are the columns that OVN 22.03 and Open vSwitch 2.17 lack; whichever is listed here
+// and not used does no harm. The versions are the first releases whose schema has the column.
+var Requirements = []Requirement{
+	{northbound, "ACL", "tier", "23.06", "ACL tiers"},
+	{northbound, "Chassis_Template_Var", "", "22.12", "NodePort templates"},
+	{northbound, "Chassis_Template_Var", "chassis", "22.12", "NodePort templates"},
+	{northbound, "Chassis_Template_Var", "external_ids", "22.12", "NodePort templates"},
+	{northbound, "Chassis_Template_Var", "variables", "22.12", "NodePort templates"},
+	{northbound, "Logical_Router_Port", "status", "23.09", "gateway status"},
+	{northbound, "Logical_Router_Policy", "bfd_sessions", "24.03", "BFD on policy routes"},
+	{northbound, "DNS", "options", "24.03", "DNS options"},
+	{northbound, "NAT", "gateway_port", "22.06", ""},
+	{northbound, "NAT", "match", "24.09", "conditional NAT"},
+	{northbound, "NAT", "priority", "24.09", "conditional NAT"},
+	{northbound, "Static_MAC_Binding", "", "22.06", ""},
+	{northbound, "Static_MAC_Binding", "ip", "22.06", ""},
+	{northbound, "Static_MAC_Binding", "logical_port", "22.06", ""},
+	{northbound, "Static_MAC_Binding", "mac", "22.06", ""},
+	{northbound, "Static_MAC_Binding", "override_dynamic_mac", "22.06", ""},
+	{northbound, "Logical_Switch_Port", "mirror_rules", "22.12", "mirroring"},
+	{northbound, "Mirror", "", "22.12", "mirroring"},
+	{northbound, "Mirror", "external_ids", "22.12", "mirroring"},
+	{northbound, "Mirror", "filter", "22.12", "mirroring"},
+	{northbound, "Mirror", "index", "22.12", "mirroring"},
+	{northbound, "Mirror", "name", "22.12", "mirroring"},
+	{northbound, "Mirror", "sink", "22.12", "mirroring"},
+	{northbound, "Mirror", "type", "22.12", "mirroring"},
+	{northbound, "Sample", "", "24.09", "policy sampling"},
+	{northbound, "Sample", "collectors", "24.09", "policy sampling"},
+	{northbound, "Sample", "metadata", "24.09", "policy sampling"},
+	{northbound, "Sample_Collector", "", "24.09", "policy sampling"},
+	{northbound, "ACL", "sample_new", "24.09", "policy sampling"},
+	{northbound, "ACL", "sample_est", "24.09", "policy sampling"},
+	{northbound, "Logical_Router_Policy", "chain", "25.03", "policy route chains"},
+	{northbound, "Logical_Router_Policy", "jump_chain", "25.03", "policy route chains"},
+	{northbound, "Logical_Router_Static_Route", "selection_fields", "25.03", "ECMP hash fields"},
+	{northbound, "Logical_Switch_Port", "peer", "25.03", "peered switches"},
+	{openVSwitch, "CT_Zone", "limit", "3.3", "conntrack limits"},
+	{openVSwitch, "Datapath", "ct_zone_default_limit", "3.3", "conntrack limits"},
+}

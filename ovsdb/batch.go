@@ -100,9 +100,6 @@ func (e *Engine) send(b *batch) {
 		}
 		return
 	}
-	for _, id := range b.coming {
-		e.coming[id]++
-	}
 	for _, p := range b.removing {
 		e.removing[p]++
 	}

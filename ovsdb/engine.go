@@ -93,8 +93,22 @@ func (e *Engine) Replace(ctx context.Context, changes []Change) error {
 	if err := e.run(ctx, changes); err != nil {
 		return err
 	}
-	if err := e.more(ctx, e.leavers(changes)); err != nil {
+	leavers := e.leavers(changes)
+	if err := e.more(ctx, leavers); err != nil {
 		return err
+	}
+	if len(leavers) > 0 && len(e.refused) > 0 { // a leaver may have had what they need, such as a name
+		var again []*Change
+		for _, list := range [][]Change{changes, leavers} {
+			for i := range list {
+				if _, refused := e.refused[list[i].Owner]; refused {
+					again = append(again, &list[i])
+				}
+			}
+		}
+		if err := e.settle(ctx, again, true); err != nil {
+			return err
+		}
 	}
 	if err := e.sweep(ctx, changes); err != nil {
 		return err

@@ -28,14 +28,8 @@ func both(t *testing.T, story func(t *testing.T, s *stage)) {
 	for _, kind := range []string{"memory", "real"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := &stage{T: t, db: ovsdbtest.Northbound(t)}
-			if kind == "memory" {
-				s.endpoint = ovsdbtest.Memory(t, s.db)
-			} else {
-				s.server = ovsdbtest.Server(t, s.db)
-				s.endpoint = s.server.Endpoint
-			}
-			s.restart()
+			s := &stage{T: t, kind: kind, db: ovsdbtest.Northbound(t)}
+			s.start()
 			story(t, s)
 		})
 	}
@@ -44,11 +38,23 @@ func both(t *testing.T, story func(t *testing.T, s *stage)) {
 // stage is a database with an engine at work on it.
 type stage struct {
 	*testing.T
+	kind     string
 	db       ovsdbtest.Database
 	server   *ovsdbtest.Process // nil in memory
 	endpoint string
 	engine   *ovsdb.Engine
 	config   ovsdb.Config
+}
+
+func (s *stage) start() {
+	s.Helper()
+	if s.kind == "memory" {
+		s.endpoint = ovsdbtest.Memory(s, s.db)
+	} else {
+		s.server = ovsdbtest.Server(s, s.db)
+		s.endpoint = s.server.Endpoint
+	}
+	s.restart()
 }
 
 // restart gives a new engine, which remembers nothing.

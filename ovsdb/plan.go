@@ -24,7 +24,7 @@ func (e *Engine) plan(b *batch, c *Change) error {
 			p.next.unmarked = append(p.next.unmarked, r.id)
 		}
 	}
-	if p.next.memberships, err = e.resolveMemberships(b, c, rows); err != nil {
+	if p.next.memberships, err = e.resolveMemberships(c, rows); err != nil {
 		return err
 	}
 	b.changes = append(b.changes, p)
@@ -66,7 +66,7 @@ func (e *Engine) resolveRows(c *Change) ([]target, error) {
 	return rows, nil
 }
 
-func (e *Engine) resolveMemberships(b *batch, c *Change, rows []target) ([]claim, error) {
+func (e *Engine) resolveMemberships(c *Change, rows []target) ([]claim, error) {
 	if len(c.Memberships) == 0 {
 		return nil, nil
 	}
@@ -84,7 +84,7 @@ func (e *Engine) resolveMemberships(b *batch, c *Change, rows []target) ([]claim
 			return nil, fmt.Errorf("the server has no column %s of table %s", m.Column, m.Table)
 		}
 		at := place{m.UUID, column}
-		if e.client.cache.rows[m.UUID] == nil && e.coming[m.UUID] == 0 && !slices.Contains(b.coming, m.UUID) &&
+		if e.client.cache.rows[m.UUID] == nil && e.coming[m.UUID] == 0 &&
 			!slices.ContainsFunc(rows, func(r target) bool { return r.id == m.UUID }) {
 			return nil, fmt.Errorf("there is no row %s in table %s whose %s it could be in", m.UUID, m.Table, m.Column)
 		}
@@ -126,6 +126,7 @@ func (e *Engine) insert(b *batch, p *planned, to target, desired Row) {
 	}
 	b.ops = append(b.ops, "}}"...)
 	b.coming = append(b.coming, to.id)
+	e.coming[to.id]++
 	b.expected = append(b.expected, to.id)
 	// Others may have claimed members before the row was lost.
 	for _, c := range to.table.sets {

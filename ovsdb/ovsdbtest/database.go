@@ -78,9 +78,13 @@ func ConnectWith(t testing.TB, config ovsdb.Config) *ovsdb.Client {
 	return client
 }
 
-// Logger writes to the test's log.
+// Logger writes to the test's log; a benchmark's, which is always shown, is for warnings.
 func Logger(t testing.TB) *slog.Logger {
-	return slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	level := slog.LevelInfo
+	if _, ok := t.(*testing.B); ok {
+		level = slog.LevelWarn
+	}
+	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level}))
 }
 
 type testWriter struct{ t testing.TB }
