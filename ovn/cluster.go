@@ -65,7 +65,8 @@ type cluster struct {
 	nodes     map[string]*nodeState
 	ids       *pool // node ID n is number n-1
 	cuts      []*subnetAllocator
-	nodeNames []string // of the nodes that have a switch, sorted
+	nodeNames []string            // of the nodes that have a switch, sorted
+	unsettled map[string]struct{} // nodes that something is wrong with
 
 	pods map[string]*podState
 
@@ -99,8 +100,9 @@ func newCluster(s *settings) *cluster {
 	c := &cluster{
 		settings: s,
 		nodes:    map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{},
-		ids:     newPool(max(s.maxNodeID(), 0)),
-		sliceOf: map[string]string{}, local: map[string]struct{}{},
+		ids:       newPool(max(s.maxNodeID(), 0)),
+		unsettled: map[string]struct{}{},
+		sliceOf:   map[string]string{}, local: map[string]struct{}{},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
 		told: map[ovsdb.Owner][]string{},
 	}

@@ -136,7 +136,8 @@ func (l *life) quiesce() {
 
 func (l *life) event() []objectKey {
 	w, n := l.w, l.random.IntN
-	nodeName := fmt.Sprintf("n%d", n(4))
+	number := n(4)
+	nodeName := fmt.Sprintf("n%d", number)
 	podName, serviceName := fmt.Sprintf("p%d", n(40)), fmt.Sprintf("s%d", n(5))
 	switch n(12) {
 	case 0:
@@ -144,7 +145,7 @@ func (l *life) event() []objectKey {
 	case 1:
 		if before, ok := w.objects[objectKey{nodeKind, nodeName}].(*node); ok {
 			after := *before
-			after.facts = facts(1+n(3), n(2) == 0)
+			after.facts = facts(1+number, n(2) == 0)
 			return w.put(&after)
 		}
 	case 2, 3, 4, 5:

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -37,10 +38,12 @@ func (c *cluster) forgetNode(n *nodeState) {
 }
 
 // updateNodes gives up the nodes that are gone, then places those that have been placed before, then
-// the new ones.
+// the new ones, and then those that another node stood in the way of: it may have moved.
 func (c *cluster) updateNodes(names []string, get lookup) {
 	var known, unknown []*nodeState
+	again := maps.Clone(c.unsettled)
 	for _, name := range names {
+		delete(again, name)
 		object, _ := get(objectKey{nodeKind, name}).(*node)
 		c.dirtyNodes[name] = struct{}{}
 		n := c.node(name)
@@ -48,6 +51,7 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 		switch {
 		case object == nil:
 			c.tell(nodeOwner(name))
+			delete(c.unsettled, name)
 			c.unplace(n)
 			n.facts = contract.NodeFacts{}
 			c.forgetNode(n)
@@ -60,6 +64,12 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 	for _, n := range append(known, unknown...) {
 		c.place(n)
 	}
+	if len(names) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(again)) {
+			c.dirtyNodes[name] = struct{}{}
+			c.place(c.nodes[name])
+		}
+	}
 }
 
 // place decides a node's ID and subnets, or says why it cannot.
@@ -68,11 +78,22 @@ func (c *cluster) place(n *nodeState) {
 	complain := func(reason, format string, args ...any) {
 		problems = append(problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
 	}
-	defer func() { c.tell(nodeOwner(n.name), problems...) }()
+	defer func() {
+		c.tell(nodeOwner(n.name), problems...)
+		delete(c.unsettled, n.name)
+		if len(problems) > 0 {
+			c.unsettled[n.name] = struct{}{}
+		}
+	}()
 
 	chassis := n.chassis()
 	if err := n.takeFacts(); err != nil {
 		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
+	}
+	if other := c.sameChassis(n); other != "" {
+		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
+			n.facts.Chassis, other)
+		n.facts = contract.NodeFacts{}
 	}
 	recorded, _, err := contract.Parse[contract.NodeNetwork](annotationMap(contract.NodeNetworkAnnotation, n.object.network), contract.NodeNetworkAnnotation)
 	if err != nil {
@@ -104,6 +125,19 @@ func (c *cluster) place(n *nodeState) {
 		c.touchPods(n)
 	}
 	c.noteNode(n)
+}
+
+// sameChassis is another node that was first with this node's chassis name.
+func (c *cluster) sameChassis(n *nodeState) string {
+	if n.facts.Chassis == "" {
+		return ""
+	}
+	for _, name := range c.nodeNames {
+		if name != n.name && c.nodes[name].facts.Chassis == n.facts.Chassis {
+			return name
+		}
+	}
+	return ""
 }
 
 // takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the

@@ -1,0 +1,344 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// scene is a cluster in small: what a test does to objects, and what comes of it.
+type scene struct {
+	t *testing.T
+	*world
+	c *cluster
+}
+
+func newScene(t *testing.T, edit func(*Config)) *scene {
+	return &scene{t, newWorld(), newCluster(testSettings(t, edit))}
+}
+
+// do puts objects and takes in the events, those of the annotations that follow too.
+func (s *scene) do(objects ...any) {
+	s.t.Helper()
+	s.touch(s.put(objects...))
+}
+
+func (s *scene) touch(keys []objectKey) {
+	s.t.Helper()
+	for len(keys) > 0 {
+		s.c.update(keys, s.get)
+		s.c.changes()
+		keys = s.absorb(s.c)
+	}
+}
+
+func (s *scene) remove(k kind, names ...string) {
+	s.t.Helper()
+	var keys []objectKey
+	for _, name := range names {
+		keys = append(keys, objectKey{k, name})
+		delete(s.objects, objectKey{k, name})
+	}
+	s.touch(keys)
+}
+
+// addresses are a pod's, of its row.
+func (s *scene) addresses(name string) string {
+	if p := s.c.pods["default/"+name]; p != nil {
+		return strings.Join(texts(contract.Addrs(p.addresses)), " ")
+	}
+	return ""
+}
+
+// annotated are the addresses in a pod's annotation.
+func (s *scene) annotated(name string) string {
+	s.t.Helper()
+	o := s.objects[objectKey{podKind, "default/" + name}].(*pod)
+	n, _, err := contract.Parse[contract.PodNetwork](annotationMap(contract.PodNetworkAnnotation, o.network), contract.PodNetworkAnnotation)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Join(texts(contract.Addrs(n.Addresses)), " ")
+}
+
+func (s *scene) want(what, got, want string) {
+	s.t.Helper()
+	if got != want {
+		s.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func (s *scene) wantReasons(want ...string) {
+	s.t.Helper()
+	if got := s.reasons(); !slices.Equal(got, want) {
+		s.t.Errorf("problems %q, want %q", got, want)
+	}
+}
+
+// wantMessage checks the words of the problems since the last call, and forgets them.
+func (s *scene) wantMessage(words ...string) {
+	s.t.Helper()
+	if len(s.problems) != 1 {
+		s.t.Fatalf("problems %v, want one", s.problems)
+	}
+	for _, word := range words {
+		if text := s.problems[0].String(); !strings.Contains(text, word) {
+			s.t.Errorf("%q lacks %q", text, word)
+		}
+	}
+	s.problems = nil
+}
+
+func running(p *pod, ips ...string) *pod {
+	for _, ip := range ips {
+		p.ips = append(p.ips, netip.MustParseAddr(ip))
+	}
+	return p
+}
+
+func written(p *pod, prefixes ...string) *pod {
+	var list []netip.Prefix
+	for _, text := range prefixes {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	p.network = podNetwork(list)
+	return p
+}
+
+func TestPodLives(t *testing.T) {
+	s := newScene(t, nil)
+	s.do(s.pod("default", "early", "l1")) // before its node
+	s.want("without a node", s.addresses("early"), "")
+	s.do(s.node("l1", "10.244.0.0/24"))
+	s.want("first address", s.addresses("early"), "10.244.0.3")
+	s.want("annotation", s.annotated("early"), "10.244.0.3")
+
+	host := s.pod("default", "host", "l1")
+	host.hostNetwork = true
+	s.do(host, s.pod("default", "unscheduled", ""))
+	s.want("host network", s.addresses("host"), "")
+
+	job := s.pod("default", "job", "l1")
+	s.do(job)
+	s.want("job", s.addresses("job"), "10.244.0.4")
+	done := *job
+	done.completed = true
+	s.do(&done)
+	s.want("completed", s.addresses("job"), "")
+
+	s.do(s.pod("default", "next", "l1"))
+	s.want("a freed address is not given at once", s.addresses("next"), "10.244.0.5")
+
+	before := s.c.pods["default/next"].object.UID
+	s.do(s.pod("default", "next", "l1")) // deleted and created anew, seen as one update
+	s.want("a new incarnation gets a new address", s.addresses("next"), "10.244.0.6")
+	if s.c.podChange("default/next").Rows[0].Key == string(before) {
+		t.Error("a new incarnation has the old one's row")
+	}
+
+	s.remove(nodeKind, "l1")
+	s.want("without its node", s.addresses("next"), "")
+	s.do(s.node("l1", "10.244.0.0/24"))
+	s.want("its node is back", s.addresses("next"), "10.244.0.6")
+	s.remove(podKind, "default/next", "default/early")
+	s.want("deleted", s.addresses("next"), "")
+	s.wantReasons()
+}
+
+func TestPodAddressesSurvive(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		edit   func(s *scene, p *pod) *pod
+		want   string
+		reason string
+	}{
+		{"annotation", func(_ *scene, p *pod) *pod { return written(p, "10.244.0.77/24") }, "10.244.0.77", ""},
+		{"status, the annotation is lost", func(_ *scene, p *pod) *pod { return running(p, "10.244.0.77") }, "10.244.0.77", ""},
+		{"status, the annotation was edited", func(_ *scene, p *pod) *pod { return running(written(p, "10.244.0.99/24"), "10.244.0.77") },
+			"10.244.0.77", "Pod default/web PodNetworkRestored"},
+		{"annotation is nonsense", func(_ *scene, p *pod) *pod { p.network = "?"; return p }, "10.244.0.3", "Pod default/web BadPodNetwork"},
+		{"status is outside of the subnet", func(_ *scene, p *pod) *pod { return running(p, "10.1.2.3") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is outside of the subnet", func(_ *scene, p *pod) *pod { return written(p, "10.244.1.77/24") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is the router's", func(_ *scene, p *pod) *pod { return written(p, "10.244.0.1/24") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is broadcast", func(_ *scene, p *pod) *pod { return written(p, "10.244.0.255/24") }, "10.244.0.3", "Pod default/web AddressLost"},
+		{"annotation is another pod's", func(s *scene, p *pod) *pod {
+			s.put(running(s.pod("default", "zzz", "l1"), "10.244.0.77"))
+			return written(p, "10.244.0.77/24")
+		}, "10.244.0.78", "Pod default/web AddressLost"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, nil)
+			s.put(s.node("l1", "10.244.0.0/24"), c.edit(s, s.pod("default", "web", "l1")))
+			for i := range 3 { // new pods, some before it in order, must not take its address
+				s.put(s.pod("default", fmt.Sprintf("a%d", i), "l1"))
+			}
+			if c.reason != "" && c.want == "10.244.0.3" { // alone, to know which address comes
+				for i := range 3 {
+					delete(s.objects, objectKey{podKind, fmt.Sprintf("default/a%d", i)})
+				}
+			}
+			s.touch(s.keys())
+			if c.name == "annotation is another pod's" {
+				if s.addresses("web") == "10.244.0.77" || s.addresses("zzz") != "10.244.0.77" {
+					t.Errorf("web has %s, zzz has %s", s.addresses("web"), s.addresses("zzz"))
+				}
+			} else {
+				s.want("address", s.addresses("web"), c.want)
+			}
+			s.want("annotation", s.annotated("web"), s.addresses("web"))
+			if c.reason == "" {
+				s.wantReasons()
+			} else {
+				s.wantReasons(c.reason)
+			}
+		})
+	}
+}
+
+func TestEditedAnnotationIsPutBack(t *testing.T) {
+	s := newScene(t, nil)
+	s.do(s.node("l1", "10.244.0.0/24"), s.pod("default", "web", "l1"))
+	edited := *s.objects[objectKey{podKind, "default/web"}].(*pod)
+	s.do(written(&edited, "10.244.0.99/24"))
+	s.want("row", s.addresses("web"), "10.244.0.3")
+	s.want("annotation", s.annotated("web"), "10.244.0.3")
+	s.wantMessage("Pod default/web", "PodNetworkRestored", "10.244.0.99", "put back")
+	edited.network = ""
+	s.do(&edited)
+	s.want("annotation that was removed", s.annotated("web"), "10.244.0.3")
+	s.wantReasons()
+}
+
+func TestFullPool(t *testing.T) {
+	s := newScene(t, dual)
+	s.do(s.node("l1", "10.244.0.0/29", "fd00:10:244::/64")) // four addresses
+	for i := range 5 {
+		s.do(s.pod("default", fmt.Sprint("p", i), "l1"))
+	}
+	s.want("the last that fits", s.addresses("p3"), "10.244.0.6 fd00:10:244::6")
+	s.want("the first that does not", s.addresses("p4"), "")
+	s.wantMessage("Pod default/p4", "NoFreeAddress", "all 4 pod addresses", "10.244.0.0/29", "Node l1", "larger node subnets")
+	s.do(s.objects[objectKey{podKind, "default/p4"}])
+	s.wantReasons() // not told again
+	s.remove(podKind, "default/p1")
+	s.want("retried when an address is free", s.addresses("p4"), "10.244.0.4 fd00:10:244::7")
+	s.want("annotation", s.annotated("p4"), s.addresses("p4"))
+	s.wantReasons()
+}
+
+func TestNodeSubnets(t *testing.T) {
+	allocate := func(c *Config) { c.AllocateNodeCIDRs = true }
+	for _, c := range []struct {
+		name  string
+		edit  func(*Config)
+		play  func(s *scene)
+		want  string // of node l1
+		words []string
+	}{
+		{"Kubernetes'", nil, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24", nil},
+		{"Kubernetes' before weft's own", allocate, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24", nil},
+		{"IPv4 first", dual, func(s *scene) { s.do(s.node("l1", "fd00:10:244:7::/64", "10.244.7.0/24")) }, "10.244.7.0/24 fd00:10:244:7::/64", nil},
+		{"weft's own", allocate, func(s *scene) { s.do(s.node("l1"), s.node("l2")) }, "10.244.0.0/24", nil},
+		{"weft's own avoids Kubernetes'", allocate, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23"), s.node("l1")) }, "10.244.2.0/24", nil},
+		{"weft's own is kept", allocate, func(s *scene) {
+			n := s.node("l1")
+			n.network = contract.Format(contract.NodeNetwork{ID: 9, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.200.0/24")}})
+			s.do(n, s.node("l0"))
+		}, "10.244.200.0/24", nil},
+		{"none", nil, func(s *scene) { s.do(s.node("l1")) }, "", []string{"Node l1", "NoPodSubnet", "spec.podCIDRs", "allocate-node-cidrs"}},
+		{"malformed", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0")) }, "", []string{"NoPodSubnet", `"10.244.0.0"`}},
+		{"outside", nil, func(s *scene) { s.do(s.node("l1", "10.9.0.0/24")) }, "", []string{"NoPodSubnet", "10.9.0.0/24", "pod-cidrs 10.244.0.0/16"}},
+		{"too small", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0/30")) }, "", []string{"NoPodSubnet", "no room for a pod"}},
+		{"overlaps", nil, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23")); s.do(s.node("l1", "10.244.1.0/24")) }, "",
+			[]string{"Node l1", "NoPodSubnet", "10.244.1.0/24 overlaps with 10.244.0.0/23 of Node l0"}},
+		{"overlapped until the other is gone", nil, func(s *scene) {
+			s.do(s.node("l0", "10.244.0.0/23"))
+			s.do(s.node("l1", "10.244.1.0/24"))
+			s.problems = nil
+			s.remove(nodeKind, "l0")
+		}, "10.244.1.0/24", nil},
+		{"all are taken", func(c *Config) { allocate(c); c.NodeCIDRMaskIPv4 = 16 }, func(s *scene) { s.do(s.node("l0"), s.node("l1")) }, "",
+			[]string{"Node l1", "NoPodSubnet", "all 1 subnets", "make pod-cidrs larger"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, c.edit)
+			c.play(s)
+			got := ""
+			if n := s.c.nodes["l1"]; n.placed {
+				got = strings.Join(texts(n.subnets), " ")
+			}
+			s.want("subnets", got, c.want)
+			if c.words == nil {
+				s.wantReasons()
+			} else {
+				s.wantMessage(c.words...)
+			}
+		})
+	}
+}
+
+func TestNodeNumbersAreKept(t *testing.T) {
+	s := newScene(t, nil)
+	for i := range 3 {
+		s.do(s.node(fmt.Sprint("l", i), fmt.Sprintf("10.244.%d.0/24", i)))
+	}
+	s.remove(nodeKind, "l1")
+	s.do(s.node("l3", "10.244.3.0/24"))
+	again := newCluster(s.c.settings)
+	again.update(s.keys(), s.get)
+	for name, want := range map[string]int{"l0": 1, "l2": 3, "l3": 4} {
+		if first, second := s.c.nodes[name].id, again.nodes[name].id; first != want || second != want {
+			t.Errorf("node %s has number %d, after a restart %d, want %d", name, first, second, want)
+		}
+	}
+	thief := *s.objects[objectKey{nodeKind, "l3"}].(*node)
+	thief.network = s.objects[objectKey{nodeKind, "l0"}].(*node).network
+	s.do(&thief)
+	s.want("an edited annotation", s.objects[objectKey{nodeKind, "l3"}].(*node).network, contract.Format(contract.NodeNetwork{
+		ID: 4, PodCIDRs: again.nodes["l3"].subnets, ClusterCIDRs: s.c.settings.pods, ServiceCIDRs: s.c.settings.services}))
+}
+
+func TestNodeFacts(t *testing.T) {
+	s := newScene(t, nil)
+	l1 := s.node("l1", "10.244.0.0/24")
+	s.do(l1, s.pod("default", "web", "l1"))
+	rows := func(name string) int { return len(s.c.nodeChange(name).Rows) }
+	bare := rows("l1")
+
+	good := *l1
+	good.facts = facts(1, false)
+	s.do(&good)
+	withGateway := rows("l1")
+	if withGateway <= bare {
+		t.Errorf("%d rows with a gateway, %d without", withGateway, bare)
+	}
+	s.want("chassis", s.c.pods["default/web"].node.chassis(), "chassis-1")
+
+	broken := good
+	broken.facts = "{"
+	s.do(&broken)
+	s.wantMessage("Node l1", "BadNodeFacts", contract.NodeFactsAnnotation, "remove the annotation")
+	if rows("l1") != withGateway {
+		t.Error("unreadable facts changed the node")
+	}
+	broken.facts = strings.Replace(facts(1, false), "02:00:00:00:00:01", "nonsense", 1)
+	s.do(&broken)
+	s.wantMessage("Node l1", "BadNodeFacts", "gateway.mac", `"nonsense"`)
+	if rows("l1") != bare+1 { // the policy for the host's own address stays
+		t.Errorf("%d rows without the gateway, want %d", rows("l1"), bare+1)
+	}
+
+	s.do(&good)
+	copied := s.node("l2", "10.244.1.0/24")
+	copied.facts = facts(1, false)
+	s.do(copied)
+	s.wantMessage("Node l2", "DuplicateChassis", "chassis-1", "Node l1")
+	s.want("the copy's chassis", s.c.nodes["l2"].chassis(), "l2")
+	s.remove(nodeKind, "l1")
+	s.want("the copy's chassis when it is alone", s.c.nodes["l2"].chassis(), "chassis-1")
+	s.wantReasons()
+}

@@ -1,0 +1,73 @@
+package ovn
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestConfigValidate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		edit func(*Config)
+		want []string // words of the error; none means that it is valid
+	}{
+		{"defaults with what has none", func(*Config) {}, nil},
+		{"dual stack", dual, nil},
+		{"IPv6 alone drops the IPv4 join range", func(c *Config) {
+			c.PodCIDRs, c.ServiceCIDRs = []string{"fd00:10:244::/48"}, []string{"fd00:10:96::/112"}
+		}, nil},
+		{"empty", func(c *Config) { *c = Config{} }, []string{"pod-cidrs: is empty", "service-cidrs: is empty", "join-cidrs: is empty",
+			"ovn-northbound: is empty", "lease-name:", "lease-namespace:", "lease-duration:"}},
+		{"no CIDR", func(c *Config) { c.PodCIDRs = []string{"10.244.0.0"} }, []string{`pod-cidrs: "10.244.0.0" is not a CIDR`, "10.244.0.0/16"}},
+		{"host bits", func(c *Config) { c.ServiceCIDRs = []string{"10.96.0.1/16"} }, []string{"service-cidrs:", "write 10.96.0.0/16"}},
+		{"IPv4 in IPv6", func(c *Config) { c.PodCIDRs = []string{"::ffff:10.244.0.0/112"} }, []string{"pod-cidrs:", "write it as IPv4"}},
+		{"two of a family", func(c *Config) { c.PodCIDRs = []string{"10.244.0.0/16", "10.245.0.0/16"} }, []string{"pod-cidrs:", "more than one range"}},
+		{"pods and services overlap", func(c *Config) { c.ServiceCIDRs = []string{"10.244.128.0/20"} },
+			[]string{"pod-cidrs: 10.244.0.0/16 overlaps with service-cidrs 10.244.128.0/20"}},
+		{"pods and join overlap", func(c *Config) { c.JoinCIDRs = []string{"10.0.0.0/8"} },
+			[]string{"overlaps with join-cidrs 10.0.0.0/8"}},
+		{"services of a family that pods lack", func(c *Config) { c.ServiceCIDRs = append(c.ServiceCIDRs, "fd00:10:96::/112") },
+			[]string{"service-cidrs: fd00:10:96::/112", "add a pod range"}},
+		{"no join range of a family", func(c *Config) { dual(c); c.JoinCIDRs = []string{"100.64.0.0/16"} }, []string{"join-cidrs:", "fd00:10:244::/48"}},
+		{"a join range without room", func(c *Config) { c.JoinCIDRs = []string{"100.64.0.0/31"} }, []string{"join-cidrs: 100.64.0.0/31 has no room"}},
+		{"node mask wider than the range", func(c *Config) { c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 12 },
+			[]string{"node-cidr-mask-size-ipv4: 12", "from 16 to 29"}},
+		{"node mask too long", func(c *Config) { dual(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv6 = true, 128 },
+			[]string{"node-cidr-mask-size-ipv6: 128"}},
+		{"node mask does not matter when Kubernetes allocates", func(c *Config) { c.NodeCIDRMaskIPv4 = 1 }, nil},
+		{"unknown scheme", func(c *Config) { c.Northbound = []string{"http://10.0.0.1:6641"} }, []string{"ovn-northbound:", `"http://10.0.0.1:6641"`, "ssl:HOST:PORT"}},
+		{"no port", func(c *Config) { c.Northbound = []string{"tcp:10.0.0.1"} }, []string{"ovn-northbound:", "missing port"}},
+		{"no path", func(c *Config) { c.Northbound = []string{"unix:"} }, []string{"ovn-northbound:", "names no socket"}},
+		{"ssl without files", func(c *Config) { c.Northbound = []string{"ssl:[fd00::1]:6641"} }, []string{"ovn-ca:", "ovn-certificate:", "ovn-private-key:"}},
+		{"ssl", func(c *Config) {
+			c.Northbound, c.CA, c.Certificate, c.PrivateKey = []string{"ssl:10.0.0.1:6641"}, "ca.pem", "cert.pem", "key.pem"
+		}, nil},
+		{"metrics address", func(c *Config) { c.MetricsAddress = "9641" }, []string{"metrics-address:", `"9641"`, "HOST:PORT"}},
+		{"profiling nowhere", func(c *Config) { c.Profiling = true }, []string{"profiling:", "metrics-address"}},
+		{"lease name", func(c *Config) { c.LeaseName = "Weft Controller" }, []string{"lease-name:", `"Weft Controller"`}},
+		{"lease duration", func(c *Config) { c.LeaseDuration = time.Second }, []string{"lease-duration: 1s"}},
+		{"all at once", func(c *Config) { c.PodCIDRs, c.Northbound, c.LeaseName = []string{"x"}, nil, "" },
+			[]string{"pod-cidrs:", "ovn-northbound:", "lease-name:"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := testConfig()
+			c.edit(&config)
+			err := config.Validate()
+			if len(c.want) == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatalf("no error; want %s", c.want)
+			}
+			for _, word := range c.want {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("the error lacks %q:\n%v", word, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,326 @@
+package ovn
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// TestServices states what a Service and its slices become, as "name vip=endpoints" a load balancer;
+// where it is attached stands in brackets.
+func TestServices(t *testing.T) {
+	type services []runtime.Object
+	for _, c := range []struct {
+		name    string
+		objects services
+		want    string
+	}{
+		{"ready endpoints", services{
+			web(), webSlice("a", at("10.244.1.3", "n2"), at("10.244.0.3", "n1")),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080`},
+
+		{"no endpoint is refused", services{
+			web(), webSlice("a"),
+		}, `tcp [cluster] 10.96.0.10:80=`},
+
+		{"no slice is refused", services{web()}, `tcp [cluster] 10.96.0.10:80=`},
+
+		{"not ready gets nothing", services{
+			web(), webSlice("a", at("10.244.0.3", "n1"), unready(at("10.244.0.4", "n1"))),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
+
+		{"terminating gets nothing while another is ready", services{
+			web(), webSlice("a", at("10.244.0.3", "n1"), terminating(at("10.244.0.4", "n1"), true)),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
+
+		{"terminating serves when nobody else does", services{
+			web(), webSlice("a", unready(at("10.244.0.3", "n1")), terminating(at("10.244.0.4", "n1"), true), terminating(at("10.244.0.5", "n1"), false)),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.4:8080`},
+
+		{"without conditions an endpoint is ready", services{
+			web(), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
+
+		{"publishNotReadyAddresses", services{
+			web(func(s *corev1.Service) { s.Spec.PublishNotReadyAddresses = true }),
+			webSlice("a", unready(at("10.244.0.3", "n1")), at("10.244.0.4", "n1")),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.0.4:8080`},
+
+		{"only an endpoint's first address counts", services{
+			web(), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3", "10.244.0.4"}}),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
+
+		{"an endpoint in two slices counts once", services{
+			web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.4", "n1")), webSlice("b", at("10.244.0.3", "n1")),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.0.4:8080`},
+
+		{"an endpoint that is ready in one of two slices is ready", services{
+			web(), webSlice("a", unready(at("10.244.0.3", "n1"))), webSlice("b", at("10.244.0.3", "n1")),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
+
+		{"a named target port differs by slice", services{
+			web(), webSlice("a", at("10.244.0.3", "n1")), edit(webSlice("b", at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
+				s.Ports[0].Port = ptr(int32(9090))
+			}),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:9090`},
+
+		{"two ports with the same target", services{
+			web(func(s *corev1.Service) {
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "alt", Port: 81, TargetPort: intstr.FromInt32(8080)})
+			}),
+			edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr("alt"), Port: ptr(int32(8080))})
+			}),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080 10.96.0.10:81=10.244.0.3:8080`},
+
+		{"one port, three protocols", services{
+			web(func(s *corev1.Service) {
+				s.Spec.Ports = []corev1.ServicePort{
+					{Name: "t", Port: 53, Protocol: corev1.ProtocolTCP}, {Name: "u", Port: 53, Protocol: corev1.ProtocolUDP}, {Name: "s", Port: 53, Protocol: corev1.ProtocolSCTP}}
+			}),
+			edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.Ports = []discoveryv1.EndpointPort{
+					{Name: ptr("t"), Port: ptr(int32(1053))},
+					{Name: ptr("u"), Port: ptr(int32(1054)), Protocol: ptr(corev1.ProtocolUDP)},
+					{Name: ptr("s"), Port: ptr(int32(1055)), Protocol: ptr(corev1.ProtocolSCTP)}}
+			}),
+		}, `tcp [cluster] 10.96.0.10:53=10.244.0.3:1053
+			udp [cluster] 10.96.0.10:53=10.244.0.3:1054
+			sctp [cluster] 10.96.0.10:53=10.244.0.3:1055`},
+
+		{"a slice's port of the same name and another protocol is another port", services{
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr(corev1.ProtocolUDP) }),
+		}, `tcp [cluster] 10.96.0.10:80=`},
+
+		{"a slice without a port number serves none", services{
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = nil }),
+		}, `tcp [cluster] 10.96.0.10:80=`},
+
+		{"dual stack", services{
+			web(func(s *corev1.Service) { s.Spec.ClusterIPs = []string{"10.96.0.10", "fd00:10:96::a"} }),
+			webSlice("a", at("10.244.0.3", "n1")), webSlice("b", at("fd00:10:244::3", "n1")),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080 [fd00:10:96::a]:80=[fd00:10:244::3]:8080`},
+
+		{"single stack takes the slices of its family", services{
+			web(func(s *corev1.Service) { s.Spec.ClusterIPs = []string{"fd00:10:96::a"} }),
+			webSlice("a", at("10.244.0.3", "n1")), webSlice("b", at("fd00:10:244::3", "n1")),
+		}, `tcp [cluster] [fd00:10:96::a]:80=[fd00:10:244::3]:8080`},
+
+		{"internalTrafficPolicy Local", services{
+			web(local), webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2"), at("10.244.1.4", "n2")),
+		}, `tcp@* [n3] 10.96.0.10:80=
+			tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080
+			tcp@n2 [n2] 10.96.0.10:80=10.244.1.3:8080,10.244.1.4:8080`},
+
+		{"Local falls back to terminating endpoints a node", services{
+			web(local), webSlice("a", at("10.244.0.3", "n1"), terminating(at("10.244.1.3", "n2"), true)),
+		}, `tcp@* [n3] 10.96.0.10:80=
+			tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080
+			tcp@n2 [n2] 10.96.0.10:80=10.244.1.3:8080`},
+
+		{"Local without any endpoint", services{
+			web(local), webSlice("a", unready(at("10.244.0.3", "n1"))),
+		}, `tcp@* [n1 n2 n3] 10.96.0.10:80=`},
+
+		{"Local with an endpoint on every node", services{
+			web(local), webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2"), at("10.244.2.3", "n3")),
+		}, `tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080
+			tcp@n2 [n2] 10.96.0.10:80=10.244.1.3:8080
+			tcp@n3 [n3] 10.96.0.10:80=10.244.2.3:8080`},
+
+		{"NodePort and LoadBalancer Services have a ClusterIP too", services{
+			web(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeLoadBalancer }), webSlice("a", at("10.244.0.3", "n1")),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
+
+		{"headless", services{
+			web(func(s *corev1.Service) { s.Spec.ClusterIPs = []string{"None"} }), webSlice("a", at("10.244.0.3", "n1")),
+		}, ``},
+		{"labelled headless", services{
+			web(func(s *corev1.Service) { s.Labels = map[string]string{headlessLabel: ""} }), webSlice("a", at("10.244.0.3", "n1")),
+		}, ``},
+		{"another proxy's", services{
+			web(func(s *corev1.Service) { s.Labels = map[string]string{proxyNameLabel: "other"} }), webSlice("a", at("10.244.0.3", "n1")),
+		}, ``},
+		{"ExternalName", services{
+			web(func(s *corev1.Service) { s.Spec.Type, s.Spec.ClusterIPs = corev1.ServiceTypeExternalName, nil }),
+		}, ``},
+		{"a Service without an address yet", services{
+			web(func(s *corev1.Service) { s.Spec.ClusterIPs = nil }),
+		}, ``},
+		{"another proxy's slice", services{
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Labels[proxyNameLabel] = "other" }),
+		}, `tcp [cluster] 10.96.0.10:80=`},
+		{"a slice of names", services{
+			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }),
+		}, `tcp [cluster] 10.96.0.10:80=`},
+		{"a bad address is left out", services{
+			web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"), at("127.0.0.1", "n1"), discoveryv1.Endpoint{}, at("10.244.0.4", "n1")),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.0.4:8080`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var want []string
+			for line := range strings.Lines(c.want) {
+				want = append(want, strings.TrimSpace(line))
+			}
+			got := balancers(t, c.objects)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+			}
+		})
+	}
+}
+
+// balancers translates as the controller does, and writes the result as TestServices reads it.
+func balancers(t *testing.T, objects []runtime.Object) []string {
+	t.Helper()
+	var s *service
+	var from []*slice
+	for _, o := range objects {
+		switch o := must(trim(o)).(type) {
+		case *service:
+			s = o
+		case *slice:
+			from = append(from, o)
+		}
+	}
+	nodes := []string{"n1", "n2", "n3"}
+	change := serviceChange(s, from, nodes)
+	var list []string
+	for _, r := range change.Rows {
+		row := r.Model.(*nb.LoadBalancer)
+		if want := "Service/default/web/" + r.Key; row.Name != want {
+			t.Errorf("name %s, want %s", row.Name, want)
+		}
+		if !strings.HasPrefix(r.Key, *row.Protocol) {
+			t.Errorf("%s has protocol %s", row.Name, *row.Protocol)
+		}
+		if row.Options["reject"] != "true" || row.Options["hairpin_snat_ip"] == "" || (row.Options["ct_flush"] == "true") != (*row.Protocol == "udp") {
+			t.Errorf("%s has options %v", row.Name, row.Options)
+		}
+		text := r.Key + " " + attached(change, ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key), nodes)
+		for _, v := range slices.Sorted(maps.Keys(row.Vips)) {
+			text += " " + v + "=" + row.Vips[v]
+		}
+		list = append(list, text)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func attached(change ovsdb.Change, id string, nodes []string) string {
+	var where []string
+	for _, m := range change.Memberships {
+		if !slices.Contains(m.Values, id) {
+			continue
+		}
+		if m.UUID == clusterGroupID {
+			where = append(where, "cluster")
+		}
+		for _, n := range nodes {
+			if m.UUID == switchID(n) {
+				where = append(where, n)
+			}
+		}
+	}
+	return "[" + strings.Join(where, " ") + "]"
+}
+
+func TestBadAddressesAreReported(t *testing.T) {
+	w := newWorld()
+	s := must(trim(web())).(*service)
+	bad := must(trim(webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1")))).(*slice)
+	c := newCluster(testSettings(t, nil))
+	c.update(w.put(s, bad), w.get)
+	c.changes()
+	w.absorb(c)
+	if len(w.problems) != 1 {
+		t.Fatalf("problems %v", w.problems)
+	}
+	for _, word := range []string{"Service default/web", "BadEndpointAddress", "web-a", "endpoints[1]", `"10.244.0.400"`, "correct or remove"} {
+		if !strings.Contains(w.problems[0].String(), word) {
+			t.Errorf("%q lacks %q", w.problems[0], word)
+		}
+	}
+	w.problems = nil
+	c.update([]objectKey{{serviceKind, "default/web"}}, w.get)
+	c.changes()
+	if w.absorb(c); len(w.problems) > 0 {
+		t.Errorf("told twice: %v", w.problems)
+	}
+}
+
+// TestEndpointsInAnyOrder must give the same rows, or every slice update would rewrite them.
+func TestEndpointsInAnyOrder(t *testing.T) {
+	one := balancers(t, []runtime.Object{web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.20", "n1"), at("10.244.0.100", "n1"))})
+	other := balancers(t, []runtime.Object{web(), webSlice("b", at("10.244.0.100", "n1")), webSlice("a", at("10.244.0.20", "n1"), at("10.244.0.3", "n1"))})
+	if !slices.Equal(one, other) {
+		t.Errorf("%s and %s", one, other)
+	}
+}
+
+func web(edits ...func(*corev1.Service)) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "web"}, Spec: corev1.ServiceSpec{
+		ClusterIPs: []string{"10.96.0.10"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}}}}
+	for _, e := range edits {
+		e(s)
+	}
+	return s
+}
+
+func local(s *corev1.Service) {
+	s.Spec.InternalTrafficPolicy = ptr(corev1.ServiceInternalTrafficPolicyLocal)
+}
+
+// webSlice is of the family of its first endpoint.
+func webSlice(suffix string, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-" + suffix, Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Ports:      []discoveryv1.EndpointPort{{Name: ptr("http"), Port: ptr(int32(8080))}}}
+	if len(endpoints) > 0 && len(endpoints[0].Addresses) > 0 {
+		if addr, err := netip.ParseAddr(endpoints[0].Addresses[0]); err == nil && addr.Is6() {
+			s.AddressType = discoveryv1.AddressTypeIPv6
+		}
+	}
+	return s
+}
+
+func edit[T any](object *T, change func(*T)) *T {
+	change(object)
+	return object
+}
+
+func at(addr, node string) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{addr}, NodeName: &node,
+		Conditions: discoveryv1.EndpointConditions{Ready: ptr(true), Serving: ptr(true), Terminating: ptr(false)}}
+}
+
+func unready(e discoveryv1.Endpoint) discoveryv1.Endpoint {
+	e.Conditions.Ready, e.Conditions.Serving = ptr(false), ptr(false)
+	return e
+}
+
+func terminating(e discoveryv1.Endpoint, serving bool) discoveryv1.Endpoint {
+	e.Conditions = discoveryv1.EndpointConditions{Ready: ptr(false), Serving: &serving, Terminating: ptr(true)}
+	return e
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
