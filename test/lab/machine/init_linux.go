@@ -27,8 +27,12 @@ const (
 	CommandRun = "machine-run"
 )
 
-// releaseFD is the pipe on which a machine's init learns that its interfaces are there.
-const releaseFD = 3
+// Pipes of a machine's init: on mountedFD it says that its namespaces and mounts are made, on
+// releaseFD it learns that its interfaces are there.
+const (
+	releaseFD = 3
+	mountedFD = 4
+)
 
 const self = "/proc/self/exe"
 
@@ -94,7 +98,13 @@ func Mount(dir, name, controllers string) error {
 	if err := unix.Sethostname([]byte(name)); err != nil {
 		return err
 	}
-	release := os.NewFile(releaseFD, "release")
+	// Only now may it be asked for its network namespace: while a program replaces another, its
+	// process has none for a moment.
+	mounted, release := os.NewFile(mountedFD, "mounted"), os.NewFile(releaseFD, "release")
+	if _, err := mounted.Write([]byte{1}); err != nil {
+		return fmt.Errorf("tell the lab that %s is mounted: %w", name, err)
+	}
+	mounted.Close()
 	if _, err := io.ReadFull(release, make([]byte, 1)); err != nil {
 		return fmt.Errorf("machine %s got no interfaces", name)
 	}

@@ -57,26 +57,36 @@ func startMachine(ctx context.Context, wiring *sync.Mutex, dir, name string) err
 	if err != nil {
 		return err
 	}
-	reader, release, err := os.Pipe()
+	released, release, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer release.Close()
+	mounted, mount, err := os.Pipe()
+	if err != nil {
+		released.Close()
+		return err
+	}
+	defer mounted.Close()
 	cmd := exec.CommandContext(ctx, self, CommandInit, dir, name)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{reader} // becomes releaseFD
+	cmd.ExtraFiles = []*os.File{released, mount} // become releaseFD and mountedFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 		Setsid:     true,
 	}
 	err = cmd.Start()
-	reader.Close()
+	released.Close()
+	mount.Close()
 	if err != nil {
 		return fmt.Errorf("start machine %s: %w", name, err)
 	}
 	pid := cmd.Process.Pid
 	err = os.WriteFile(PIDFile(dir, name), []byte(strconv.Itoa(pid)), 0o644)
 	if err == nil {
+		if _, end := mounted.Read(make([]byte, 1)); end != nil {
+			return fmt.Errorf("machine %s did not get as far as its interfaces: %w", name, cmd.Wait())
+		}
 		wiring.Lock()
 		err = wire(spec, pid)
 		wiring.Unlock()
