@@ -172,6 +172,9 @@ func (l *Lab) statuses(ctx context.Context) map[string]machine.Status {
 	return statuses
 }
 
+// ErrEnded is that of a lab whose first process ended while it was waited for.
+var ErrEnded = errors.New("the lab has ended")
+
 // hopeless reports what will not come up by waiting.
 func (l *Lab) hopeless(v view) error {
 	running, err := isLocked(l.dir)
@@ -179,7 +182,7 @@ func (l *Lab) hopeless(v view) error {
 		return err
 	}
 	if !running {
-		return fmt.Errorf("the lab has ended:\n%s", tail(filepath.Join(l.dir, superviseLog)))
+		return fmt.Errorf("%w:\n%s", ErrEnded, tail(filepath.Join(l.dir, superviseLog)))
 	}
 	for _, name := range l.Machines() {
 		if end, err := os.ReadFile(machine.EndFile(l.dir, name)); err == nil {

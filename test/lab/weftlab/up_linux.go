@@ -68,7 +68,9 @@ func up(ctx context.Context, o *options, config lab.Config, keep bool) error {
 	case err == nil && running.Config != config:
 		return fmt.Errorf("lab %q is up with other settings; `weftlab down --name %s` ends it", o.name, o.name)
 	case err == nil:
-		return running.WaitReady(ctx, progress)
+		if err := running.WaitReady(ctx, progress); !errors.Is(err, lab.ErrEnded) {
+			return err
+		}
 	case !errors.Is(err, lab.ErrNotRunning):
 		return err
 	}
