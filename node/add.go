@@ -32,6 +32,10 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 	if err := a.health.problems().blocking(); err != nil {
 		return nil, cni.TryAgain("node "+a.config.NodeName+" is not ready for pods", err.Error())
 	}
+	mtu := a.mtu()
+	if mtu == 0 {
+		return nil, cni.TryAgain("node "+a.config.NodeName+" is not ready for pods", "the MTU of the uplink is not known yet")
+	}
 	observe := a.metrics.phase(phaseAddress)
 	network, err := a.pods.wait(ctx, call.Pod, a.podSubnets)
 	if err != nil {
@@ -40,7 +44,7 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 	observe()
 	endpoint := Endpoint{
 		Attachment: call.Attachment, Sandbox: call.Netns, Label: call.Pod.String(),
-		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: a.mtu(),
+		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: mtu,
 	}
 	_, existed := a.ovs.attachedDevice(call.Attachment)
 	if err := a.attach(ctx, endpoint, call.Pod, network); err != nil {

@@ -38,7 +38,7 @@ func (p problems) all() error {
 // blocking are those that an ADD cannot outwait: it comes with its own deadline, so a database or
 // an ovn-controller that is just being restarted does not refuse it.
 func (p problems) blocking() error {
-	for _, c := range []condition{conditionBridges, conditionFacts, conditionNetwork} {
+	for _, c := range []condition{conditionBridges, conditionNetwork} {
 		if p[c] != nil {
 			return fmt.Errorf("%s: %w", c, p[c])
 		}

@@ -33,9 +33,21 @@ func openSandbox(path string) (netns.NsHandle, error) {
 	return netns.NsHandle(fd), nil
 }
 
-// inSandbox runs do on a thread that is inside the namespace, with a netlink handle of it. The
-// thread is its own: if it cannot come back to home it is never used again.
+// inSandbox runs do on a thread that is inside the namespace, with a netlink handle of it.
 func inSandbox(home, sandbox netns.NsHandle, do func(*netlink.Handle) error) error {
+	return onThreadOf(home, sandbox, func() error {
+		handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+		if err != nil {
+			return fmt.Errorf("netlink socket in network namespace: %w", err)
+		}
+		defer handle.Close()
+		return do(handle)
+	})
+}
+
+// onThreadOf runs do on a thread of its own that is inside the namespace. If the thread cannot
+// come back to home it is never used again.
+func onThreadOf(home, sandbox netns.NsHandle, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -44,20 +56,11 @@ func inSandbox(home, sandbox netns.NsHandle, do func(*netlink.Handle) error) err
 			done <- fmt.Errorf("enter network namespace: %w", err)
 			return
 		}
-		err := withHandle(do)
+		err := do()
 		if back := netns.Set(home); back == nil {
 			runtime.UnlockOSThread()
 		} // otherwise the thread ends with this goroutine, still locked to it
 		done <- err
 	}()
 	return <-done
-}
-
-func withHandle(do func(*netlink.Handle) error) error {
-	handle, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return fmt.Errorf("netlink socket in network namespace: %w", err)
-	}
-	defer handle.Close()
-	return do(handle)
 }

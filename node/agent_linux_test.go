@@ -1,0 +1,369 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/containernetworking/cni/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodetest"
+)
+
+func dialer(socket string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return cni.Dial(ctx, socket) }
+}
+
+// The whole of a node's life, from an empty Open vSwitch to pods that talk.
+func TestNodeComesUpAndPodsTalk(t *testing.T) {
+	c := newCluster(t)
+	c.startAgent()
+	conflist := filepath.Join(c.config.CNIConfDir, c.config.CNIConfName)
+	c.eventually(func() error {
+		node, err := c.client.CoreV1().Nodes().Get(t.Context(), testNode, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		facts, present, err := contract.Parse[contract.NodeFacts](node.Annotations, contract.NodeFactsAnnotation)
+		if err != nil || !present {
+			return fmt.Errorf("no facts: %v", err)
+		}
+		if facts.Chassis != testNode || facts.MTU != 1442 {
+			return fmt.Errorf("facts %+v", facts)
+		}
+		return nil
+	})
+	if _, err := os.Stat(conflist); err == nil {
+		t.Error("the container runtime was told of a network that has no subnet yet")
+	}
+	if _, err := c.call(cni.Status, nil, plainConfig); code(err) != cni.ErrNotAvailable || !strings.Contains(err.Error(), contract.NodeNetworkAnnotation) {
+		t.Errorf("STATUS without a subnet: %v", err)
+	}
+	c.decide()
+	c.awaitReady()
+	if _, err := c.call(cni.Status, nil, plainConfig); err != nil {
+		t.Errorf("STATUS of a ready node: %v", err)
+	}
+	c.eventually(func() error { _, err := os.Stat(conflist); return err })
+
+	a, b := c.newPod("a", 3), c.newPod("b", 4)
+	c.allocate(a)
+	c.allocate(b)
+	result := c.mustAdd(a)
+	c.mustAdd(b)
+	if len(result.IPs) != 2 || result.IPs[0].Address.String() != "10.244.1.3/24" || result.IPs[0].Gateway.String() != "10.244.1.1" ||
+		result.Interfaces[*result.IPs[0].Interface].Name != "eth0" || result.Interfaces[*result.IPs[0].Interface].Sandbox != a.sandbox {
+		t.Errorf("result %+v", result)
+	}
+	c.mustReach(a, b.address)
+	c.mustReach(a, b.address6)
+	c.mustReach(a, contract.GatewayAddress(testSubnet))
+	c.mustReach(nil, a.address)
+	c.mustReach(a, contract.ManagementAddress(testSubnet))
+	c.tcp(a, b)
+	if err := c.check(a, result); err != nil {
+		t.Errorf("CHECK: %v", err)
+	}
+	for range 2 {
+		if err := c.del(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.nothingLeft(a)
+	if err := c.check(a, result); err == nil {
+		t.Error("CHECK finds nothing wrong with a pod that was detached")
+	}
+	c.mustReach(nil, b.address)
+}
+
+// tcp moves a stream, which a datapath with wrong checksums drops though it passes pings.
+func (c *cluster) tcp(from, to *pod) {
+	c.tb.Helper()
+	linux := c.agent.platform.(*Linux)
+	connected := make(chan error, 1)
+	var listener net.Listener
+	enter := func(sandbox string, do func() error) error {
+		ns, err := openSandbox(sandbox)
+		if err != nil {
+			return err
+		}
+		defer ns.Close()
+		return onThreadOf(linux.home, ns, do)
+	}
+	if err := enter(to.sandbox, func() (err error) {
+		listener, err = net.Listen("tcp", net.JoinHostPort(to.address.String(), "8080"))
+		return err
+	}); err != nil {
+		c.tb.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			_, err = conn.Write([]byte(strings.Repeat("weft", 10_000)))
+			err = errors.Join(err, conn.Close())
+		}
+		connected <- err
+	}()
+	total := 0
+	if err := enter(from.sandbox, func() error {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		buffer := make([]byte, 1<<16)
+		for {
+			n, err := conn.Read(buffer)
+			total += n
+			if err != nil {
+				return nil
+			}
+		}
+	}); err != nil {
+		c.tb.Fatal(err)
+	}
+	if err := <-connected; err != nil || total != 40_000 {
+		c.tb.Errorf("%d bytes of 40000 came through, %v", total, err)
+	}
+}
+
+func TestAddIsIdempotentAndParallel(t *testing.T) {
+	c := newReadyCluster(t)
+	var pods []*pod
+	for i := range 8 {
+		p := c.newPod(fmt.Sprintf("p%d", i), 3+i)
+		c.allocate(p)
+		pods = append(pods, p)
+	}
+	var calls sync.WaitGroup
+	for _, p := range pods {
+		for range 2 { // kubelet repeats a call whose answer it missed
+			calls.Go(func() {
+				if _, err := c.add(p); err != nil {
+					t.Errorf("ADD %s: %v", p, err)
+				}
+			})
+		}
+	}
+	calls.Wait()
+	if attached := len(c.agent.ovs.attached()); attached != len(pods) {
+		t.Errorf("%d ports of %d pods", attached, len(pods))
+	}
+	for _, p := range pods[1:] {
+		c.mustReach(pods[0], p.address)
+		calls.Go(func() {
+			if err := c.del(p); err != nil {
+				t.Errorf("DEL %s: %v", p, err)
+			}
+		})
+	}
+	calls.Wait()
+	for _, p := range pods[1:] {
+		c.nothingLeft(p)
+	}
+}
+
+func TestAddWaitsForTheController(t *testing.T) {
+	c := newReadyCluster(t)
+	p := c.newPod("late", 3)
+	done := make(chan error, 1)
+	go func() { _, err := c.add(p); done <- err }()
+	c.eventually(func() error {
+		if unlock, other := c.agent.sandboxes.try(cni.HostInterface(cni.Attachment{ContainerID: p.container, IfName: "eth0"})); other == nil {
+			unlock()
+			return errors.New("the call has not come")
+		}
+		return nil
+	})
+	c.annotate(p) // the pod is known, its port not yet in the Northbound
+	c.eventually(func() error {
+		if len(c.agent.ovs.attached()) == 0 {
+			return errors.New("not plugged")
+		}
+		return nil
+	})
+	select {
+	case err := <-done:
+		t.Fatalf("ADD ended before OVN knew the port: %v", err)
+	default:
+	}
+	c.logicalPort(p)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAddThatFailsLeavesNothing(t *testing.T) {
+	c := newCluster(t)
+	c.config.CNITimeout = 2e9
+	c.decide()
+	c.startAgent()
+	c.awaitReady()
+	unknown, portless, gone := c.newPod("unknown", 3), c.newPod("portless", 4), c.newPod("gone", 5)
+	if _, err := c.add(unknown); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "has not shown it") {
+		t.Errorf("pod that the API server does not know: %v", err)
+	}
+	c.annotate(portless)
+	if _, err := c.add(portless); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "shop_portless") {
+		t.Errorf("pod without a logical port: %v", err)
+	}
+	c.nothingLeft(portless)
+	c.allocate(gone)
+	nodetest.RemoveSandbox(t, filepath.Base(gone.sandbox))
+	if _, err := c.add(gone); code(err) != types.ErrInvalidNetNS {
+		t.Errorf("sandbox that is gone: %v", err)
+	}
+	c.nothingLeft(gone)
+}
+
+// A StatefulSet's pod comes back under its name while the old sandbox still stands.
+func TestSuccessorOfTheSameNameGetsThePort(t *testing.T) {
+	c := newReadyCluster(t)
+	old, successor, peer := c.newPod("web-0", 3), c.newPod("web-0", 4), c.newPod("peer", 9)
+	for _, p := range []*pod{old, peer} {
+		c.allocate(p)
+		c.mustAdd(p)
+	}
+	c.mustReach(peer, old.address)
+	c.deletePod(old)
+	c.allocate(successor)
+	c.mustAdd(successor)
+	c.mustReach(peer, successor.address)
+	if _, err := c.add(old); code(err) != types.ErrTryAgainLater {
+		t.Errorf("a late ADD of the pod that is gone: %v", err)
+	}
+	if err := c.del(old); err != nil {
+		t.Error(err)
+	}
+	c.nothingLeft(old)
+	c.mustReach(peer, successor.address)
+}
+
+func TestGCAndSweep(t *testing.T) {
+	c := newReadyCluster(t)
+	kept, stale, rebooted := c.newPod("kept", 3), c.newPod("stale", 4), c.newPod("rebooted", 5)
+	for _, p := range []*pod{kept, stale, rebooted} {
+		c.allocate(p)
+		c.mustAdd(p)
+	}
+	half := c.newPod("half", 6) // its ADD was killed before it had a port
+	if err := c.agent.platform.CreateEndpoint(t.Context(), Endpoint{
+		Attachment: cni.Attachment{ContainerID: half.container, IfName: "eth0"}, Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	nodetest.RemoveSandbox(t, filepath.Base(rebooted.sandbox))
+	if err := c.agent.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.nothingLeft(rebooted)
+	_, err := c.call(cni.GC, nil, strings.TrimSuffix(plainConfig, "}")+`,"cni.dev/valid-attachments":[{"containerID":"`+kept.container+`","ifname":"eth0"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.nothingLeft(stale)
+	c.nothingLeft(half)
+	c.mustReach(nil, kept.address)
+}
+
+// Whatever is killed, pods keep talking, and new ones come up when it is back.
+func TestRestarts(t *testing.T) {
+	c := newReadyCluster(t)
+	a, b := c.newPod("a", 3), c.newPod("b", 4)
+	for _, p := range []*pod{a, b} {
+		c.allocate(p)
+		c.mustAdd(p)
+	}
+	next := 10
+	for _, test := range []struct {
+		name    string
+		restart func()
+	}{
+		{"agent", func() { c.stop(); c.mustReach(a, b.address); c.startAgent() }},
+		{"ovn-controller", func() { c.ovn.Restart(nodetest.OVNController) }},
+		{"ovsdb-server", func() { c.ovn.Restart(nodetest.OVSServer) }},
+		{"ovs-vswitchd", func() { c.ovn.Restart(nodetest.Vswitchd) }},
+		{"northd", func() { c.ovn.Restart(nodetest.Northd) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.restart()
+			c.awaitReady()
+			c.mustReach(a, b.address)
+			c.mustReach(nil, a.address)
+			p := c.newPod(fmt.Sprintf("after-%d", next), next)
+			next++
+			c.allocate(p)
+			c.mustAdd(p)
+			c.mustReach(p, a.address)
+			if err := c.del(p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// ADD outwaits a database that is away, and never succeeds without a port.
+func TestAddWhileTheDatabaseIsAway(t *testing.T) {
+	c := newReadyCluster(t)
+	p := c.newPod("p", 3)
+	c.allocate(p)
+	c.ovn.Kill(nodetest.OVSServer)
+	c.eventually(func() error {
+		if c.agent.ovs.Connected() {
+			return errors.New("still connected")
+		}
+		return nil
+	})
+	if _, err := c.call(cni.Status, nil, plainConfig); code(err) != cni.ErrLimitedConnectivity {
+		t.Errorf("STATUS: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() { _, err := c.add(p); done <- err }()
+	c.ovn.Start(nodetest.OVSServer)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	c.mustReach(nil, p.address)
+}
+
+func TestSettingsAreRepaired(t *testing.T) {
+	c := newReadyCluster(t)
+	c.ovn.VS("set", "Open_vSwitch", ".", "external_ids:mine=kept")
+	for _, damage := range [][]string{
+		{"remove", "Open_vSwitch", ".", "external_ids", "ovn-encap-ip"},
+		{"set", "Open_vSwitch", ".", "external_ids:ovn-remote=tcp:192.0.2.1:1"},
+		{"set", "Bridge", integrationBridge, "fail_mode=standalone"},
+		{"del-port", managementDevice},
+		{"set", "Interface", managementDevice, "external_ids:iface-id=other"},
+		{"del-br", integrationBridge},
+	} {
+		t.Run(strings.Join(damage, " "), func(t *testing.T) {
+			c.ovn.VS(damage...)
+			c.eventually(func() error {
+				settings := c.ovn.VS("--bare", "--columns=external_ids", "list", "Open_vSwitch")
+				for _, want := range []string{"ovn-encap-ip=172.30.0.1", "ovn-remote=" + c.ovn.Southbound(), "mine=kept", "system-id=" + testNode} {
+					if !strings.Contains(settings, want) {
+						return fmt.Errorf("no %s in %s", want, settings)
+					}
+				}
+				if mode := c.ovn.VS("get", "Bridge", integrationBridge, "fail_mode"); mode != "secure" {
+					return errors.New("fail mode " + mode)
+				}
+				if id := c.ovn.VS("get", "Interface", managementDevice, "external_ids:iface-id"); id != "mgmt-"+testNode {
+					return errors.New("iface-id " + id)
+				}
+				return c.reaches(nil, contract.GatewayAddress(testSubnet))
+			})
+		})
+	}
+}
