@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,27 @@ func BenchmarkReapply10k(b *testing.B) {
 			b.ReportMetric(float64(server.Transactions()-before), "writes")
 		})
 	}
+}
+
+// BenchmarkMemory10k says what the replica and the engine keep in memory for the load.
+func BenchmarkMemory10k(b *testing.B) {
+	for b.Loop() {
+		engine, _ := benchEngine(b)
+		before := heap()
+		if err := engine.Replace(b.Context(), benchChanges()); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(heap()-before)/benchPorts, "B/row")
+		runtime.KeepAlive(engine)
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // BenchmarkOnePod10k adds and removes one port among ten thousand.

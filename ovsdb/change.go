@@ -19,7 +19,8 @@ const (
 type Row struct {
 	// Key tells apart an owner's rows of one table.
 	Key string
-	// Model is a pointer to a generated table type. The engine sets its UUID and marks.
+	// Model is a pointer to a generated table type. The engine adds the UUID and the marks on
+	// the way to the server; the model stays as it is.
 	Model model.Model
 }
 

@@ -1,6 +1,7 @@
 package ovsdb
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -248,6 +249,25 @@ func (c dict[K, V]) text(field any, name func(string) string) []string {
 	return lines
 }
 
+// marked reads the keys that stand in each of weft's rows without allocating them.
+func marked(a atom[string]) atom[string] {
+	read := a.read
+	a.read = func(s *scanner) string {
+		if s.peek() == '"' {
+			switch rest := s.text[s.at:]; {
+			case bytes.HasPrefix(rest, []byte(`"`+OwnerMark+`"`)):
+				s.at += len(OwnerMark) + 2
+				return OwnerMark
+			case bytes.HasPrefix(rest, []byte(`"`+KeyMark+`"`)):
+				s.at += len(KeyMark) + 2
+				return KeyMark
+			}
+		}
+		return read(s)
+	}
+	return a
+}
+
 // newCodec chooses by the field's Go type; the schema tells a UUID from other strings.
 func newCodec(field any, schema *ovsdb.ColumnSchema) (codec, error) {
 	text := func(t *ovsdb.BaseType) atom[string] {
@@ -279,7 +299,7 @@ func newCodec(field any, schema *ovsdb.ColumnSchema) (codec, error) {
 	case *[]int:
 		return set[int]{intAtom}, nil
 	case *map[string]string:
-		return dict[string, string]{text(key), text(value)}, nil
+		return dict[string, string]{marked(text(key)), text(value)}, nil
 	case *map[string]int:
 		return dict[string, int]{text(key), intAtom}, nil
 	case *map[int]string:

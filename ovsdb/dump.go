@@ -2,6 +2,7 @@ package ovsdb
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,6 +34,16 @@ func Dump(c *Client) string {
 		}
 	}
 	return b.String()
+}
+
+// DumpServer is the Dump of a server's database as it is now.
+func DumpServer(ctx context.Context, config Config) (string, error) {
+	client, err := Connect(ctx, config)
+	if err != nil {
+		return "", err
+	}
+	defer client.Close()
+	return Dump(client), nil
 }
 
 // name is what people call the row: its name, or else whose it is.

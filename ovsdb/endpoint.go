@@ -27,7 +27,7 @@ func ParseEndpoints(list string) ([]Endpoint, error) {
 		switch scheme {
 		case "unix":
 			if address == "" {
-				return nil, fmt.Errorf("endpoint %q: a path must follow unix:", text)
+				return nil, fmt.Errorf("endpoint %q names no path after unix:, such as /run/ovn/ovnnb_db.sock", text)
 			}
 		case "tcp", "ssl":
 			host, port, err := net.SplitHostPort(address)
@@ -38,7 +38,7 @@ func ParseEndpoints(list string) ([]Endpoint, error) {
 				return nil, fmt.Errorf("endpoint %q: host %q and port %q are not an address to connect to", text, host, port)
 			}
 		default:
-			return nil, fmt.Errorf("endpoint %q: must begin with unix:, tcp: or ssl:", text)
+			return nil, fmt.Errorf("endpoint %q: must begin with unix:, tcp: or ssl: and go on with an address", text)
 		}
 		endpoints = append(endpoints, Endpoint{scheme, address})
 	}

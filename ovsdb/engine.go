@@ -176,7 +176,7 @@ func (e *Engine) flush(ctx context.Context, b **batch, again *[]*Change, left in
 	*b = e.newBatch()
 	for len(e.flight) > left {
 		done := e.flight[0]
-		e.flight = e.flight[1:]
+		e.flight = slices.Delete(e.flight, 0, 1)
 		outcome := e.await(ctx, done)
 		if outcome.err != nil {
 			e.abandon(done)

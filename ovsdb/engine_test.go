@@ -65,9 +65,6 @@ func (s *stage) restart() {
 	}
 	config := s.config
 	config.Endpoints, config.Model, config.Tables = s.endpoint, s.db.Model, tables
-	if s.server == nil {
-		config.Pipeline = 1 // the server in memory does not keep the order of requests
-	}
 	s.engine = ovsdb.NewEngine(ovsdbtest.ConnectWith(s, config))
 }
 

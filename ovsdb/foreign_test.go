@@ -2,6 +2,7 @@ package ovsdb_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -207,6 +208,21 @@ func TestTwoOwnersShareAMember(t *testing.T) {
 		s.apply(ovsdb.Change{Owner: podOwner("b")}, inSet(pod("c", "l1", "10.244.1.5"), "ns", "10.0.0.1"))
 		has("10.0.0.1")
 		s.apply(ovsdb.Change{Owner: podOwner("c")})
+		has("")
+		// Far enough apart they are in different transactions, both in flight.
+		var crowd []ovsdb.Change
+		for i := range 300 {
+			crowd = append(crowd, pod(fmt.Sprint("p", i), "l1", "10.244.2.1"))
+		}
+		first, second := crowd[0], crowd[len(crowd)-1]
+		crowd[0] = inSet(first, "ns", "10.0.0.9")
+		s.apply(crowd...)
+		has("10.0.0.9")
+		crowd[0], crowd[len(crowd)-1] = first, inSet(second, "ns", "10.0.0.9")
+		s.apply(crowd...)
+		has("10.0.0.9")
+		crowd[0], crowd[len(crowd)-1] = first, second
+		s.apply(crowd...)
 		has("")
 		s.apply(inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.0.0.1"))
 		has("10.0.0.1")

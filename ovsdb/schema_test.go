@@ -132,7 +132,7 @@ func TestParseEndpoints(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for text, want := range map[string]string{
-		"": "must begin with", "tcp:1.2.3.4": "HOST:PORT", "ssl:fd00::1:6641": "in brackets", "unix:": "a path", "tcp:x:0": "not an address", "tcp::1": "not an address",
+		"": "must begin with", "tcp:1.2.3.4": "HOST:PORT", "ssl:fd00::1:6641": "in brackets", "unix:": "no path", "tcp:x:0": "not an address", "tcp::1": "not an address",
 		"ssl:x:http": "not an address", "/run/x": "must begin with",
 	} {
 		if _, err := ovsdb.ParseEndpoints(text); err == nil || !strings.Contains(err.Error(), want) {

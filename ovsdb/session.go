@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"sync"
@@ -56,7 +55,12 @@ func (s *session) send(method string, params []byte, then func(reply)) (uint64, 
 	message = append(appendString(append(message, `,"method":`...), method), `,"params":[`...)
 	message = append(append(message, params...), "]}"...)
 	if err := s.put(message); err != nil {
-		s.close(err)
+		// The reader learns better why, such as a certificate that the server does not like.
+		select {
+		case <-s.done:
+		case <-time.After(time.Second):
+			s.close(err)
+		}
 	}
 	return id, nil
 }
@@ -118,13 +122,10 @@ func (s *session) close(cause error) {
 }
 
 func (s *session) read() {
-	decoder := json.NewDecoder(s.conn)
+	frames := &framer{reader: s.conn}
 	for {
-		var message json.RawMessage
-		if err := decoder.Decode(&message); err != nil {
-			if err == io.EOF {
-				err = fmt.Errorf("the server closed it")
-			}
+		message, err := frames.next()
+		if err != nil {
 			s.close(err)
 			return
 		}

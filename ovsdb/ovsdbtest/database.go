@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,9 @@ func ConnectWith(t testing.TB, config ovsdb.Config) *ovsdb.Client {
 	t.Helper()
 	if config.Logger == nil {
 		config.Logger = Logger(t)
+	}
+	if strings.HasSuffix(config.Endpoints, memorySocket) {
+		config.Pipeline = 1
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -2,7 +2,6 @@ package ovsdbtest
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -11,8 +10,11 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/server"
 )
 
-// Memory starts libovsdb's server in memory and gives its endpoint. It serves one client at a
-// time: that is all its monitors are good for.
+const memorySocket = "/memory.sock"
+
+// Memory starts libovsdb's server in memory and gives its endpoint. It does as the real one does
+// except that it accepts values outside of a column's enumeration or range, and does not keep the
+// order of requests in flight: ConnectWith sees to it that there is but one.
 func Memory(t testing.TB, d Database) string {
 	t.Helper()
 	log := logr.Discard()
@@ -25,7 +27,7 @@ func Memory(t testing.TB, d Database) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(socketDir(t), "memory.sock")
+	path := socketDir(t) + memorySocket
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve("unix", path) }()
 	waitUntil(t, "the server in memory serves", s.Ready)

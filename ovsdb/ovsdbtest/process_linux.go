@@ -21,6 +21,18 @@ func ServerTLS(t testing.TB, d Database, cert, key, ca string) *Process {
 	return p
 }
 
+// StartTLSOn starts a killed server on the port that it had.
+func (p *Process) StartTLSOn(endpoint string) {
+	p.t.Helper()
+	port := endpoint[strings.LastIndexByte(endpoint, ':')+1:]
+	for i, arg := range p.args {
+		if arg == "--remote=pssl:0:127.0.0.1" {
+			p.args[i] = "--remote=pssl:" + port + ":127.0.0.1"
+		}
+	}
+	p.Start()
+}
+
 // Pause stops the server without closing its connections, as a lost network would; Resume lets it
 // go on.
 func (p *Process) Pause() { p.cmd.Process.Signal(syscall.SIGSTOP) }

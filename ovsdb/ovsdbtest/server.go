@@ -43,6 +43,20 @@ func create(t testing.TB, d Database) *Process {
 	return newProcess(t, dir, database)
 }
 
+// Recreate starts a killed server with a new, empty database.
+func (p *Process) Recreate(d Database) {
+	p.t.Helper()
+	database, schema := filepath.Join(p.dir, "db"), filepath.Join(p.dir, "schema")
+	if err := os.Remove(database); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(schema, d.Schema, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	Run(p.t, "ovsdb-tool", "create", database, schema)
+	p.Start()
+}
+
 func newProcess(t testing.TB, dir, database string) *Process {
 	socket := filepath.Join(dir, "db.sock")
 	return &Process{
@@ -77,7 +91,8 @@ func (p *Process) Start() {
 			p.t.Fatalf("ovsdb-server ended: %s", p.log.String())
 		default:
 		}
-		return p.control("version") == nil
+		_, err := p.output("version")
+		return err == nil
 	})
 }
 
@@ -87,8 +102,9 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-func (p *Process) control(args ...string) error {
-	return exec.Command(program(p.t, "ovs-appctl"), append([]string{"-t", filepath.Join(p.dir, "ctl")}, args...)...).Run()
+func (p *Process) output(args ...string) (string, error) {
+	out, err := exec.Command(program(p.t, "ovs-appctl"), append([]string{"-t", filepath.Join(p.dir, "ctl")}, args...)...).Output()
+	return string(out), err
 }
 
 // Control asks the server something over its control socket, as ovs-appctl does.

@@ -1,0 +1,23 @@
+// Package ovsdb keeps a replica of some tables of an OVSDB database (RFC 7047) and brings the rows
+// that weft owns in it into a desired state.
+//
+// A walk from the outside in:
+//
+//   - [Connect] gives a [Client]: it finds the cluster's leader, reads the columns that it was told
+//     of, follows their changes, and connects again when it must. [Get], [List] and
+//     [Client.WaitFor] look into its replica.
+//   - [NewEngine] gives an [Engine]: [Engine.Replace] takes the whole desired state as [Change]s,
+//     [Engine.Apply] some of them. Each change is compared with the replica (plan.go); what differs
+//     goes into a batch of many owners (batch.go), a transaction. Several are in flight. A refused
+//     one is taken apart until the guilty owner stands alone (engine.go).
+//   - [Engine.Watch] tells whose rows others have changed, and repairs sets (watch.go).
+//   - [Dump] prints the replica for people and for tests.
+//
+// The server sends the changes that a transaction made before it answers the transaction, and the
+// session's reader takes them in that order. So when an answer is there the replica has it all:
+// the engine never waits for its own writes to come back, and tells them from others' by counting.
+//
+// The connection and the replica are weft's own and not libovsdb's client, from which the models,
+// the schemas and the server in memory come: that client refuses a server whose schema lacks any
+// column of a model, drops events when its queue is full, and copies every row that is read.
+package ovsdb

@@ -1,0 +1,273 @@
+package ovsdb_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+func realStage(t *testing.T) *stage {
+	t.Helper()
+	t.Parallel()
+	s := &stage{T: t, kind: "real", db: ovsdbtest.Northbound(t)}
+	return s
+}
+
+func manyPods(n int) []ovsdb.Change {
+	changes := []ovsdb.Change{node("l1"), addressSet("ns")}
+	for i := range n {
+		address := fmt.Sprintf("10.244.%d.%d", i/250, i%250)
+		changes = append(changes, inSet(pod(fmt.Sprint("p", i), "l1", address), "ns", address))
+	}
+	return changes
+}
+
+// again repeats f as a controller does: until the database has taken it.
+func (s *stage) again(f func() error) (failures int) {
+	s.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; failures++ {
+		err := f()
+		if err == nil {
+			return failures
+		}
+		if !errors.Is(err, ovsdb.ErrDisconnected) || time.Now().After(deadline) {
+			s.Fatal(err)
+		}
+	}
+}
+
+func TestKilledServerLosesNothing(t *testing.T) {
+	s := realStage(t)
+	s.start()
+	changes := manyPods(1500)
+	// The server dies amid the work, several times, whatever it is doing then.
+	for round := range 4 {
+		server := s.server
+		dead := make(chan struct{})
+		go func() {
+			defer close(dead)
+			for before := server.Transactions(); server.Transactions() < before+2; {
+				time.Sleep(time.Millisecond)
+			}
+			server.Kill()
+			server.Start()
+		}()
+		want := changes
+		if round%2 == 1 {
+			want = changes[:100]
+		}
+		failures := s.again(func() error { return s.engine.Replace(s.context(), want) })
+		<-dead
+		s.again(func() error { return s.engine.Replace(s.context(), want) })
+		t.Logf("round %d: %d attempts failed", round, failures)
+		got := ovsdb.Dump(s.engine.Client())
+		reader := ovsdbtest.Connect(t, s.db, s.endpoint, tables...)
+		held := ovsdb.Dump(reader)
+		reader.Close()
+		if held != got {
+			t.Fatalf("the replica holds %d bytes, the database %d", len(got), len(held))
+		}
+		if n := strings.Count(got, "Logical_Switch_Port "); n != len(want)-2 {
+			t.Fatalf("%d ports instead of %d", n, len(want)-2)
+		}
+	}
+}
+
+func TestChangesDuringAnOutageAreTold(t *testing.T) {
+	s := realStage(t)
+	s.start()
+	state := manyPods(10)
+	s.replace(state...)
+	want := ovsdb.Dump(s.engine.Client())
+	told := s.watched()
+	s.server.Kill()
+	s.eventually("the loss is noticed", func() bool { return !s.engine.Client().Connected() })
+	// The database is changed while nobody listens.
+	other := *s.server
+	other.Start()
+	theirs := ovsdbtest.Connect(t, s.db, s.endpoint, tables...)
+	if _, err := theirs.Transact(s.context(),
+		remove("Address_Set", addressSetID("ns")),
+		update("Logical_Switch_Port", ovsdb.ID("Logical_Switch_Port", podOwner("p3"), ""), libovsdb.Row{"type": "router"}),
+		mutate("Logical_Switch", switchID("l1"), "ports", libovsdb.MutateOperationDelete, refs(ovsdb.ID("Logical_Switch_Port", podOwner("p4"), ""))),
+	); err != nil {
+		t.Fatal(err)
+	}
+	told("Namespace/ns", podOwner("p3"), podOwner("p4"))
+	s.apply(state[1], state[2+3], state[2+4])
+	s.dump(want)
+	told()
+}
+
+func TestADatabaseThatWasLostIsFilledAgain(t *testing.T) {
+	s := realStage(t)
+	s.start()
+	state := manyPods(50)
+	s.replace(state...)
+	want := ovsdb.Dump(s.engine.Client())
+	s.server.Kill()
+	s.server.Recreate(s.db)
+	s.eventually("the new database is read", func() bool { return ovsdb.Dump(s.engine.Client()) == "" })
+	s.apply(state...)
+	s.dump(want)
+}
+
+func TestASilentServerIsLeft(t *testing.T) {
+	s := realStage(t)
+	s.config.Probe = 50 * time.Millisecond
+	s.start()
+	s.server.Pause()
+	resumed := false
+	defer func() {
+		if !resumed {
+			s.server.Resume()
+		}
+	}()
+	s.eventually("the silence is noticed", func() bool { return !s.engine.Client().Connected() })
+	s.server.Resume()
+	resumed = true
+	s.replace(node("l1"))
+}
+
+func TestTheLeaderIsFollowed(t *testing.T) {
+	s := realStage(t)
+	members := ovsdbtest.Cluster(t, s.db, 3)
+	var endpoints []string
+	for _, m := range members {
+		endpoints = append(endpoints, m.Endpoint)
+	}
+	s.endpoint, s.server = strings.Join(endpoints, ","), members[0]
+	s.restart()
+	state := manyPods(500)
+	s.again(func() error { return s.engine.Replace(s.context(), state) })
+	want := ovsdb.Dump(s.engine.Client())
+	for range 2 {
+		var leader *ovsdbtest.Process
+		s.eventually("a leader is there", func() bool { leader = ovsdbtest.Leader(s.db, members); return leader != nil })
+		leader.Kill()
+		s.again(func() error { return s.engine.Replace(s.context(), state[:300]) })
+		s.again(func() error { return s.engine.Replace(s.context(), state) })
+		s.dump(want)
+		leader.Start()
+	}
+	// A leader that hands over without dying is left as well.
+	leader := ovsdbtest.Leader(s.db, members)
+	s.eventually("a leader is there", func() bool { leader = ovsdbtest.Leader(s.db, members); return leader != nil })
+	leader.Control("cluster/failure-test", "transfer-leadership")
+	s.again(func() error { return s.engine.Apply(s.context(), []ovsdb.Change{{Owner: podOwner("p0")}}) })
+	s.again(func() error { return s.engine.Apply(s.context(), state[:3]) })
+	s.dump(want)
+}
+
+func TestTLS(t *testing.T) {
+	d := ovsdbtest.Northbound(t)
+	dir := t.TempDir()
+	authority := newAuthority(t, dir, "ca")
+	authority.sign(t, "server")
+	authority.sign(t, "client")
+	file := func(name string) string { return filepath.Join(dir, name+".pem") }
+	server := ovsdbtest.ServerTLS(t, d, file("server"), file("server-key"), file("ca"))
+	client := ovsdbtest.ConnectWith(t, ovsdb.Config{
+		Endpoints: server.Endpoint, Model: d.Model, Tables: tables,
+		TLS: &ovsdb.TLS{CertFile: file("client"), KeyFile: file("client-key"), CAFile: file("ca")},
+	})
+	engine := ovsdb.NewEngine(client)
+	if err := engine.Apply(t.Context(), []ovsdb.Change{node("l1")}); err != nil {
+		t.Fatal(err)
+	}
+
+	// A server of another authority is not trusted, nor are we by a server that does not know us.
+	stranger := newAuthority(t, dir, "stranger")
+	stranger.sign(t, "strange")
+	for name, config := range map[string]ovsdb.TLS{
+		"server": {CertFile: file("client"), KeyFile: file("client-key"), CAFile: file("stranger")},
+		"client": {CertFile: file("strange"), KeyFile: file("strange-key"), CAFile: file("ca")},
+	} {
+		log := &warnings{}
+		if c, err := connectBriefly(t, ovsdb.Config{Endpoints: server.Endpoint, Model: d.Model, TLS: &config, Logger: log.logger()}); err == nil {
+			c.Close()
+			t.Errorf("the %s of another authority is trusted", name)
+		}
+		if !strings.Contains(log.String(), "certificate") && !strings.Contains(log.String(), "tls") {
+			t.Errorf("the log does not say why: %s", log)
+		}
+	}
+
+	// Renewed files serve from the next connection on.
+	renewed := newAuthority(t, dir, "ca")
+	renewed.sign(t, "server")
+	renewed.sign(t, "client")
+	server.Kill()
+	server.StartTLSOn(server.Endpoint)
+	if err := engine.Apply(t.Context(), []ovsdb.Change{node("l2")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ovsdb.List(client, func(s *nb.LogicalSwitch) bool { return s.Name == "l2" }); len(got) != 1 {
+		t.Errorf("%d switches l2", len(got))
+	}
+}
+
+// authority is a certificate authority with its files in a directory.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, dir, name string) *authority {
+	t.Helper()
+	a := &authority{dir: dir}
+	a.cert, a.key = a.issue(t, name, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	return a
+}
+
+func (a *authority) sign(t *testing.T, name string) {
+	t.Helper()
+	a.issue(t, name, &x509.Certificate{})
+}
+
+func (a *authority) issue(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(err)
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.Subject = pkix.Name{CommonName: name}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	check(err)
+	cert, err := x509.ParseCertificate(der)
+	check(err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	check(err)
+	for file, block := range map[string]*pem.Block{name: {Type: "CERTIFICATE", Bytes: der}, name + "-key": {Type: "PRIVATE KEY", Bytes: private}} {
+		check(os.WriteFile(filepath.Join(a.dir, file+".pem"), pem.EncodeToMemory(block), 0o600))
+	}
+	return cert, key
+}
