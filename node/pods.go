@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,23 +94,34 @@ var errPodGone = errors.New("the pod was deleted")
 // before, the error says what was missing.
 func (p *pods) wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Prefix) (*podNetwork, error) {
 	seen := false
+	behind := time.NewTimer(informerLag)
+	defer behind.Stop()
 	for {
 		changed := p.changes()
 		network, problem := p.lookUp(pod, subnets())
+		gone := errors.Is(problem, errPodGone)
 		switch {
 		case problem == nil:
 			return network, nil
-		case errors.Is(problem, errPodGone) && seen:
+		case gone && seen:
 			return nil, problem
 		}
-		seen = seen || !errors.Is(problem, errPodGone)
+		seen = seen || !gone
 		select {
 		case <-changed:
+		case <-behind.C:
+			if gone {
+				return nil, problem
+			}
 		case <-ctx.Done():
 			return nil, problem
 		}
 	}
 }
+
+// informerLag is how far the agent's view of the pods may be behind kubelet's. A pod that is not
+// there by then was deleted; kubelet asks again if it was not.
+const informerLag = 3 * time.Second
 
 func (p *pods) lookUp(pod cni.Pod, subnets []netip.Prefix) (*podNetwork, error) {
 	object, exists, err := p.informer.GetStore().GetByKey(pod.String())

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 )
 
 // OVN is a central and one chassis, each program a child of the test.
@@ -210,8 +212,24 @@ func (o *OVN) stop() {
 			}
 		}
 	}
+	removeTaps(o.tb) // a vswitchd that is killed leaves the devices of its internal ports
 	if err := os.RemoveAll(o.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		o.tb.Error(err)
+	}
+}
+
+func removeTaps(tb testing.TB) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		tb.Error(err)
+	}
+	for _, link := range links {
+		if link.Type() != "tuntap" {
+			continue
+		}
+		if err := netlink.LinkDel(link); err != nil {
+			tb.Error(err)
+		}
 	}
 }
 
