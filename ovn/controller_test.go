@@ -1,0 +1,349 @@
+package ovn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// deployment is controllers between client-go's fake API server and a real Northbound.
+type deployment struct {
+	t          *testing.T
+	api        *fake.Clientset
+	northbound *ovsdbtest.Process
+	view       *ovsdb.Client // the test's own
+}
+
+func deploy(t *testing.T, objects ...runtime.Object) *deployment {
+	t.Helper()
+	d := ovsdbtest.Northbound(t)
+	p := ovsdbtest.Server(t, d)
+	return &deployment{t, fake.NewClientset(objects...), p, ovsdbtest.Connect(t, d, p.Endpoint, Tables...)}
+}
+
+// instance is one running controller.
+type instance struct {
+	*controller
+	stop func()
+}
+
+func (d *deployment) start(identity string, edit func(*Config)) *instance {
+	d.t.Helper()
+	config := testConfig()
+	config.Northbound = []string{d.northbound.Endpoint}
+	config.Identity, config.LeaseDuration = identity, 3*time.Second
+	if edit != nil {
+		edit(&config)
+	}
+	c, err := newController(config, d.api, annotateThroughFake(d.api))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	c.log = ovsdbtest.Logger(d.t).With("controller", identity)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.run(ctx, c.dial) }()
+	stopped := false
+	i := &instance{c, func() {
+		d.t.Helper()
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			d.t.Errorf("controller %s: %v", identity, err)
+		}
+	}}
+	d.t.Cleanup(i.stop)
+	return i
+}
+
+// annotateThroughFake is annotateThrough for a client without a REST client underneath.
+func annotateThroughFake(client kubernetes.Interface) writeAnnotation {
+	return func(ctx context.Context, a annotation) error {
+		var err error
+		if a.kind == nodeKind {
+			_, err = client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
+		} else {
+			_, err = client.CoreV1().Pods(a.namespace).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
+		}
+		return gone(err)
+	}
+}
+
+// eventually waits until condition holds.
+func (d *deployment) eventually(what string, condition func() bool) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for !condition() {
+		select {
+		case <-ctx.Done():
+			d.t.Fatalf("waited 20 s until %s; the Northbound:\n%s", what, ovsdb.Dump(d.view))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (d *deployment) port(name string) *nb.LogicalSwitchPort {
+	for _, p := range ovsdb.List[nb.LogicalSwitchPort](d.view, func(p *nb.LogicalSwitchPort) bool { return p.Name == name }) {
+		return p
+	}
+	return nil
+}
+
+func (d *deployment) create(o runtime.Object) {
+	d.t.Helper()
+	if err := d.api.Tracker().Add(o); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func kubePod(name, node string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: node}}
+}
+
+func kubeNode(name string, cidrs ...string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.NodeSpec{PodCIDRs: cidrs}}
+}
+
+// TestControllerStory follows pods and a Service from the API server to the Northbound and back.
+func TestControllerStory(t *testing.T) {
+	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"), web(), webSlice("a", at("10.244.0.3", "l1")))
+	c := d.start("only", func(c *Config) { c.MetricsAddress = freeAddress(t) })
+	d.eventually("the first pod has a port", func() bool { return d.port("default_one") != nil })
+	d.eventually("the Service has a load balancer", func() bool {
+		return len(ovsdb.List[nb.LoadBalancer](d.view, func(b *nb.LoadBalancer) bool { return b.Vips["10.96.0.10:80"] == "10.244.0.3:8080" })) == 1
+	})
+	d.eventually("the pod is annotated", func() bool {
+		p, err := d.api.CoreV1().Pods("default").Get(context.Background(), "one", metav1.GetOptions{})
+		return err == nil && strings.Contains(p.Annotations[contract.PodNetworkAnnotation], "10.244.0.3/24")
+	})
+	d.eventually("the node is annotated", func() bool {
+		n, err := d.api.CoreV1().Nodes().Get(context.Background(), "l1", metav1.GetOptions{})
+		return err == nil && strings.Contains(n.Annotations[contract.NodeNetworkAnnotation], `"id":1`)
+	})
+	d.eventually("it is ready", func() bool { return c.page("/readyz") == "ok\n" })
+	d.create(kubePod("two", "l1"))
+	d.eventually("the second pod has a port", func() bool { return d.port("default_two") != nil })
+	for _, line := range []string{"weft_controller_leader 1", "weft_controller_queue_depth 0", "weft_controller_pod_row_seconds_count",
+		`weft_controller_errors_total{kind="northbound"} 0`, `weft_ovsdb_rows_written_total{database="OVN_Northbound",operation="insert",table="Logical_Switch_Port"}`} {
+		d.eventually("the metrics show "+line, func() bool { return strings.Contains(c.page("/metrics"), "\n"+line) })
+	}
+	if err := d.api.CoreV1().Pods("default").Delete(context.Background(), "one", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.eventually("the deleted pod's port is gone", func() bool { return d.port("default_one") == nil })
+	if page := c.page("/debug/pprof/"); !strings.Contains(page, "404") {
+		t.Errorf("profiling is served unasked: %s", page)
+	}
+}
+
+// TestProblemsBecomeEvents on the objects that they are about.
+func TestProblemsBecomeEvents(t *testing.T) {
+	lone := kubeNode("lone")
+	d := deploy(t, kubeNode("l1", "10.244.0.0/29"), lone, web(), webSlice("a", at("10.244.0.400", "l1")))
+	for i := range 5 {
+		d.create(kubePod(fmt.Sprint("p", i), "l1"))
+	}
+	d.start("only", nil)
+	for kind, reason := range map[string]string{"Node/lone": "NoPodSubnet", "Pod/p4": "NoFreeAddress", "Service/web": "BadEndpointAddress"} {
+		d.eventually(kind+" has an Event "+reason, func() bool {
+			events, err := d.api.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range events.Items {
+				if e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name == kind && e.Reason == reason && e.Type == corev1.EventTypeWarning {
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
+// TestRestartWritesNothing, neither rows nor annotations.
+func TestRestartWritesNothing(t *testing.T) {
+	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"), kubePod("two", "l1"), web(local), webSlice("a", at("10.244.0.3", "l1")))
+	first := d.start("first", nil)
+	d.eventually("all is annotated", func() bool { return d.patches() == 3 })
+	d.eventually("all is written", func() bool { return d.port("default_two") != nil })
+	first.stop()
+	before := d.northbound.Transactions()
+	second := d.start("second", func(c *Config) { c.MetricsAddress = freeAddress(t) })
+	d.eventually("the second is in step", func() bool {
+		return strings.Contains(second.page("/metrics"), "\nweft_controller_reconcile_seconds_count 1")
+	})
+	if after := d.northbound.Transactions(); after != before {
+		t.Errorf("%d transactions for a restart", after-before)
+	}
+	second.stop()
+	if n := d.patches(); n != 3 {
+		t.Errorf("%d patches, 3 before the restart", n)
+	}
+}
+
+func (d *deployment) patches() (n int) {
+	for _, a := range d.api.Actions() {
+		if a.GetVerb() == "patch" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestStandbyTakesOver when the leader leaves, and not before.
+func TestStandbyTakesOver(t *testing.T) {
+	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
+	first := d.start("first", nil)
+	d.eventually("the first leads", func() bool { return d.port("default_one") != nil })
+	second := d.start("second", func(c *Config) { c.MetricsAddress = freeAddress(t) })
+	d.eventually("the standby is ready", func() bool { return second.page("/readyz") == "ok\n" })
+	if page := second.page("/metrics"); !strings.Contains(page, "\nweft_controller_leader 0") {
+		t.Error("two lead")
+	}
+	d.create(kubePod("two", "l1"))
+	d.eventually("the leader serves", func() bool { return d.port("default_two") != nil })
+	if page := second.page("/metrics"); strings.Contains(page, `result="committed"`) {
+		t.Error("the standby has written")
+	}
+	first.stop()
+	d.create(kubePod("three", "l1"))
+	d.eventually("the standby leads", func() bool { return d.port("default_three") != nil })
+}
+
+// TestLostLeaseStopsWriting: while the Lease cannot be renewed nothing is written; when it can, all that
+// happened meanwhile is.
+func TestLostLeaseStopsWriting(t *testing.T) {
+	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
+	var stolen atomic.Bool
+	d.api.PrependReactor("update", "leases", func(kubetesting.Action) (bool, runtime.Object, error) {
+		return stolen.Load(), nil, errors.New("somebody else has updated the Lease")
+	})
+	c := d.start("only", nil)
+	d.eventually("it leads", func() bool { return d.port("default_one") != nil })
+	stolen.Store(true)
+	d.eventually("it stops", func() bool { return c.leader.Load() == nil })
+	before := d.northbound.Transactions()
+	d.create(kubePod("two", "l1"))
+	d.eventually("the pod waits", func() bool { return c.queue.len() > 0 })
+	if d.northbound.Transactions() != before || d.port("default_two") != nil {
+		t.Error("it writes without the Lease")
+	}
+	stolen.Store(false)
+	d.eventually("it leads again", func() bool { return d.port("default_two") != nil })
+}
+
+// TestForeignHandInTheNorthbound: an operator's slip is put right.
+func TestForeignHandInTheNorthbound(t *testing.T) {
+	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"), web(), webSlice("a", at("10.244.0.3", "l1")))
+	d.start("only", nil)
+	d.eventually("the pod has a port", func() bool { return d.port("default_one") != nil })
+	ovsdbtest.Run(t, "ovn-nbctl", "--db="+d.northbound.Endpoint, "lsp-set-addresses", "default_one", "unknown")
+	d.eventually("the port's addresses are back", func() bool {
+		p := d.port("default_one")
+		return p != nil && len(p.Addresses) == 1 && strings.HasSuffix(p.Addresses[0], "10.244.0.3")
+	})
+	ovsdbtest.Run(t, "ovn-nbctl", "--db="+d.northbound.Endpoint, "ls-del", "l1")
+	d.eventually("the switch is back with its ports", func() bool {
+		for _, s := range ovsdb.List[nb.LogicalSwitch](d.view, func(s *nb.LogicalSwitch) bool { return s.Name == "l1" }) {
+			return len(s.Ports) == 3
+		}
+		return false
+	})
+}
+
+// TestNorthboundAwayAtStart is waited for, and said.
+func TestNorthboundAwayAtStart(t *testing.T) {
+	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
+	d.northbound.Kill()
+	c := d.start("only", func(c *Config) { c.MetricsAddress = freeAddress(t) })
+	d.eventually("it says that it waits", func() bool { return strings.Contains(c.page("/readyz"), d.northbound.Endpoint) })
+	if page := c.page("/healthz"); page != "ok\n" {
+		t.Errorf("a restart would not help, but /healthz says %q", page)
+	}
+	d.northbound.Start()
+	d.eventually("the pod has a port", func() bool { return d.port("default_one") != nil })
+
+	d.northbound.Kill()
+	d.eventually("it says that the connection is lost", func() bool { return strings.Contains(c.page("/readyz"), "is lost") })
+	d.create(kubePod("two", "l1"))
+	d.northbound.Start()
+	d.eventually("nothing is lost", func() bool { return d.port("default_one") != nil && d.port("default_two") != nil })
+}
+
+func TestRunNamesWhatIsWrong(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	d := deploy(t)
+	config := testConfig()
+	config.MetricsAddress = taken.Addr().String()
+	c, err := newController(config, d.api, annotateThroughFake(d.api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.run(context.Background(), c.dial); err == nil || !strings.Contains(err.Error(), "metrics-address") {
+		t.Errorf("a port in use: %v", err)
+	}
+	config.MetricsAddress = ""
+	c, err = newController(config, d.api, annotateThroughFake(d.api))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := errors.New("ovn-northbound: table Logical_Switch lacks a column")
+	if err := c.run(context.Background(), func(context.Context) (database, func(), error) { return nil, nil, old }); !errors.Is(err, old) {
+		t.Errorf("a schema that is too old: %v", err)
+	}
+	if err := Run(context.Background(), Config{Kubeconfig: "/nonexistent"}); err == nil || !strings.Contains(err.Error(), "kubeconfig") {
+		t.Errorf("no kubeconfig: %v", err)
+	}
+}
+
+// page is what the controller serves, with the status where that is not 200.
+func (i *instance) page(path string) string {
+	response, err := http.Get("http://" + i.config.MetricsAddress + path)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,257 @@
+package ovn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// memory is a Northbound that remembers the owners' changes and does as the test says.
+type memory struct {
+	mu       sync.Mutex
+	owners   map[ovsdb.Owner]ovsdb.Change
+	refuse   map[ovsdb.Owner]error
+	broken   error
+	replaces int
+	applies  int
+}
+
+func (m *memory) Replace(_ context.Context, changes []ovsdb.Change) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.replaces++
+	if m.broken == nil {
+		m.owners = map[ovsdb.Owner]ovsdb.Change{}
+	}
+	return m.write(changes)
+}
+
+func (m *memory) Apply(_ context.Context, changes []ovsdb.Change) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.applies++
+	return m.write(changes)
+}
+
+func (m *memory) write(changes []ovsdb.Change) error {
+	if m.broken != nil {
+		return m.broken
+	}
+	refused := map[ovsdb.Owner]error{}
+	for _, c := range changes {
+		switch err := m.refuse[c.Owner]; {
+		case err != nil:
+			refused[c.Owner] = err
+		case len(c.Rows) == 0:
+			delete(m.owners, c.Owner)
+		default:
+			m.owners[c.Owner] = c
+		}
+	}
+	if len(refused) > 0 {
+		return &ovsdb.RefusedError{Owners: refused}
+	}
+	return nil
+}
+
+func (m *memory) has() []ovsdb.Owner {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.owners))
+}
+
+func (m *memory) set(edit func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	edit()
+}
+
+// lockedWorld is a world that a leader reads while the test changes it.
+type lockedWorld struct {
+	mu sync.Mutex
+	*world
+	queue *queue
+}
+
+func (w *lockedWorld) get(k objectKey) any {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.world.get(k)
+}
+
+func (w *lockedWorld) keys() []objectKey {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.world.keys()
+}
+
+func (w *lockedWorld) change(objects ...any) {
+	w.mu.Lock()
+	keys := w.put(objects...)
+	w.mu.Unlock()
+	for _, k := range keys {
+		w.queue.add(k, true)
+	}
+}
+
+// lead starts a leader over a memory, in a bubble of synctest; what it reports is in the list.
+func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	reports := &[]string{}
+	l := &leader{
+		cluster: newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
+		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: func([]annotation) {},
+		report: func(p problem) { *reports = append(*reports, p.String()) },
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return l, reports
+}
+
+func counted(c prometheus.Counter) float64 {
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		panic(err)
+	}
+	return m.GetCounter().GetValue()
+}
+
+func owners(list ...ovsdb.Owner) []ovsdb.Owner { return list }
+
+func wantOwners(t *testing.T, m *memory, want []ovsdb.Owner) {
+	t.Helper()
+	synctest.Wait()
+	if got := m.has(); !slices.Equal(got, want) {
+		t.Errorf("the Northbound has %s, want %s", got, want)
+	}
+}
+
+// TestRefusedOwnerIsTriedAgain: its object is told once, all others are served, and it is tried at a
+// slowing pace until it succeeds.
+func TestRefusedOwnerIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		w := &lockedWorld{world: newWorld(), queue: q}
+		w.put(w.node("l1", "10.244.0.0/24"), w.pod("default", "bad", "l1"), w.pod("default", "good", "l1"))
+		m := &memory{refuse: map[ovsdb.Owner]error{"Pod/default/bad": errors.New("constraint violation")}}
+		l, reports := lead(t, m, w)
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/good"))
+
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if m.applies < 4 || m.applies > 12 {
+			t.Errorf("%d tries in 30 s", m.applies)
+		}
+		if len(*reports) != 1 {
+			t.Errorf("reports %q, want one", *reports)
+		}
+		w.change(w.pod("default", "later", "l1"))
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/good", "Pod/default/later"))
+
+		m.set(func() { m.refuse = nil })
+		time.Sleep(lastPause)
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/bad", "Pod/default/good", "Pod/default/later"))
+		before := m.applies
+		time.Sleep(10 * lastPause)
+		synctest.Wait()
+		if m.applies != before {
+			t.Error("a forgiven owner is still tried")
+		}
+		if n := counted(l.metrics.errors.WithLabelValues("refused")); n < 4 {
+			t.Errorf("%v refusals counted", n)
+		}
+	})
+}
+
+// TestNothingIsLostWithTheNorthbound: what happens while it is away is there when it is back.
+func TestNothingIsLostWithTheNorthbound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		w := &lockedWorld{world: newWorld(), queue: q}
+		w.put(w.node("l1", "10.244.0.0/24"))
+		m := &memory{broken: errors.New("connection refused")}
+		l, reports := lead(t, m, w)
+		time.Sleep(10 * time.Second)
+		wantOwners(t, m, nil)
+		m.set(func() { m.broken = nil })
+		time.Sleep(5 * time.Second)
+		wantOwners(t, m, owners("Cluster", "Node/l1"))
+
+		w.change(w.pod("default", "one", "l1"))
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/one"))
+		m.set(func() { m.broken = errors.New("broken pipe") })
+		for i := range 5 {
+			w.change(w.pod("default", fmt.Sprint("p", i), "l1"))
+			time.Sleep(time.Second)
+		}
+		w.mu.Lock()
+		delete(w.objects, objectKey{podKind, "default/one"})
+		w.mu.Unlock()
+		q.add(objectKey{podKind, "default/one"}, false)
+		m.set(func() { m.broken = nil })
+		time.Sleep(6 * time.Second)
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/p0", "Pod/default/p1", "Pod/default/p2", "Pod/default/p3", "Pod/default/p4"))
+		if len(*reports) > 0 {
+			t.Errorf("objects are blamed for a broken connection: %q", *reports)
+		}
+		if n := counted(l.metrics.errors.WithLabelValues("northbound")); n < 5 {
+			t.Errorf("%v failures counted", n)
+		}
+	})
+}
+
+// TestBatchesGrowUnderLoad: what is touched while a batch is under way is the next one, whatever it is.
+func TestBatchesGrowUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		w := &lockedWorld{world: newWorld(), queue: q}
+		w.put(w.node("l1", "10.244.0.0/24"))
+		m := &memory{}
+		lead(t, m, w)
+		synctest.Wait()
+		m.mu.Lock() // the Northbound is slow
+		for i := range 100 {
+			w.change(w.pod("default", fmt.Sprint("p", i), "l1"))
+		}
+		m.mu.Unlock()
+		synctest.Wait()
+		if len(m.has()) != 102 || m.applies > 2 {
+			t.Errorf("%d owners in %d batches, want 102 in at most 2", len(m.has()), m.applies)
+		}
+	})
+}
+
+// TestForeignHandsAreUndone: what somebody else took away comes back, of each kind.
+func TestForeignHandsAreUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		w := &lockedWorld{world: newWorld(), queue: q}
+		w.put(w.node("l1", "10.244.0.0/24"), w.pod("default", "web-1", "l1"), w.service("web", "10.96.0.10"))
+		m := &memory{}
+		l, _ := lead(t, m, w)
+		all := owners("Cluster", "Node/l1", "Pod/default/web-1", "Service/default/web")
+		wantOwners(t, m, all)
+		m.set(func() { clear(m.owners) })
+		l.suspect(append(all, "Mystery/x"))
+		wantOwners(t, m, all)
+	})
+}

@@ -1,0 +1,84 @@
+package ovn
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// TestUnreadChangesMakeNoWork: two trimmed objects differ exactly if the translation sees a difference.
+func TestUnreadChangesMakeNoWork(t *testing.T) {
+	annotated := func(key string) map[string]string { return map[string]string{key: "{}"} }
+	for _, c := range []struct {
+		name          string
+		before, after runtime.Object
+		want          bool
+	}{
+		{"node: heartbeat", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) {
+			n.ResourceVersion = "2"
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
+			n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+			n.Labels = map[string]string{"a": "b"}
+		}), false},
+		{"node: podCIDRs", kubeNode("l1"), kubeNode("l1", "10.244.0.0/24"), true},
+		{"node: facts", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Annotations = annotated(contract.NodeFactsAnnotation) }), true},
+		{"node: network", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Annotations = annotated(contract.NodeNetworkAnnotation) }), true},
+		{"pod: conditions", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodRunning
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}}
+			p.Labels = map[string]string{"a": "b"}
+			p.Spec.Containers = []corev1.Container{{Name: "c"}}
+		}), false},
+		{"pod: completed", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true},
+		{"pod: address", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.3"}} }), true},
+		{"pod: annotation", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.Annotations = annotated(contract.PodNetworkAnnotation) }), true},
+		{"pod: another incarnation", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.UID = "other" }), true},
+		{"service: selector", web(), web(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"a": "b"} }), false},
+		{"service: load balancer status", web(), web(func(s *corev1.Service) {
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
+		}), false},
+		{"service: port", web(), web(func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }), true},
+		{"service: internalTrafficPolicy", web(), web(local), true},
+		{"service: headless label", web(), web(func(s *corev1.Service) { s.Labels = map[string]string{headlessLabel: ""} }), true},
+		{"slice: zone hints", webSlice("a", at("10.244.0.3", "l1")), edit(webSlice("a", at("10.244.0.3", "l1")), func(s *discoveryv1.EndpointSlice) {
+			s.Endpoints[0].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z"}}}
+			s.Endpoints[0].TargetRef = &corev1.ObjectReference{Name: "p"}
+		}), false},
+		{"slice: readiness", webSlice("a", at("10.244.0.3", "l1")), webSlice("a", unready(at("10.244.0.3", "l1"))), true},
+		{"slice: a bad address", webSlice("a"), webSlice("a", at("nonsense", "l1")), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before, after := must(trim(c.before)), must(trim(c.after))
+			if got := changed(before, after); got != c.want {
+				t.Errorf("changed is %v, want %v", got, c.want)
+			}
+			if changed(after, must(trim(c.after))) {
+				t.Error("an object differs from itself")
+			}
+		})
+	}
+}
+
+// TestTrimmedObjectsAreCompared field by field: one that is added must be in equal, too.
+func TestTrimmedObjectsAreCompared(t *testing.T) {
+	for kind, fields := range map[reflect.Type]int{
+		reflect.TypeFor[node](): 4, reflect.TypeFor[pod](): 6, reflect.TypeFor[service](): 6, reflect.TypeFor[slice](): 7,
+	} {
+		if n := kind.NumField(); n != fields {
+			t.Errorf("%s has %d fields, equal knows %d", kind, n, fields)
+		}
+	}
+}
+
+func TestTrimHandsOnWhatItDoesNotKnow(t *testing.T) {
+	o := &corev1.ConfigMap{}
+	if got := must(trim(o)); got != any(o) {
+		t.Errorf("got %v", got)
+	}
+}
