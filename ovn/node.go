@@ -39,7 +39,9 @@ func nodeChange(s *settings, n *placement) ovsdb.Change {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
 		management = append(management, netip.PrefixFrom(contract.ManagementAddress(subnet), subnet.Bits()))
 	}
-	r.link("switch", clusterRouterID, id, routerPort(clusterRouterPort(n.name), own), nodeSwitchPort(n.name), nil)
+	port := routerPort(clusterRouterPort(n.name), own)
+	port.Options = map[string]string{"route_table": n.name} // see gateway
+	r.link("switch", clusterRouterID, id, port, nodeSwitchPort(n.name), nil)
 	// No port security here: the host answers pods also from its own addresses.
 	r.switchPort(id, "management", &nb.LogicalSwitchPort{
 		Name:      contract.ManagementPort(n.name),
@@ -104,18 +106,17 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 	r.link("external", id, outside, &nb.LogicalRouterPort{Name: external, MAC: g.MAC, Networks: texts(g.Addresses)}, "etor-"+n.name,
 		map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
 	r.gatewayRoutes(s, id, external, g)
-	srcIP := nb.LogicalRouterStaticRoutePolicySrcIP
 	for _, join := range joins {
 		subnet := family(n.subnets, join.Addr())
 		if subnet == nil {
 			continue
 		}
-		next := join.Addr().String()
-		r.route(clusterRouterID, "egress/"+subnet.String(), &nb.LogicalRouterStaticRoute{
-			IPPrefix: subnet.String(), Nexthop: next, Policy: &srcIP})
-		// A route by source wins over a shorter one by destination: without a host route an
-		// answer to another node's gateway router would leave by the pod's own.
-		r.route(clusterRouterID, "gateway/"+next, &nb.LogicalRouterStaticRoute{IPPrefix: host(join.Addr()).String(), Nexthop: next})
+		// What comes from the node's switch and is for nobody within leaves by the node's own
+		// gateway: a default route that only this switch's port has. A route by source would
+		// win over the subnets of other nodes where those are larger, and over their gateway
+		// routers' addresses.
+		r.route(clusterRouterID, "egress/"+everything(join.Addr()), &nb.LogicalRouterStaticRoute{
+			IPPrefix: everything(join.Addr()), Nexthop: join.Addr().String(), RouteTable: n.name})
 		if address := family(g.Addresses, join.Addr()); address != nil {
 			r.member(nb.LogicalRouterTable, id, "nat", r.add(nb.NATTable, "snat/"+subnet.String(), &nb.NAT{
 				Type: nb.NATTypeSNAT, ExternalIP: address.Addr().String(), LogicalIP: subnet.String()}))
@@ -132,12 +133,16 @@ func (r *rows) gatewayRoutes(s *settings, id, external string, g *contract.Gatew
 		}
 	}
 	for _, next := range g.NextHops {
-		everything := "0.0.0.0/0"
-		if next.Is6() {
-			everything = "::/0"
-		}
-		r.route(id, "default/"+next.String(), &nb.LogicalRouterStaticRoute{IPPrefix: everything, Nexthop: next.String(), OutputPort: &external})
+		r.route(id, "default/"+next.String(), &nb.LogicalRouterStaticRoute{IPPrefix: everything(next), Nexthop: next.String(), OutputPort: &external})
 	}
+}
+
+// everything is the prefix of all addresses of addr's family.
+func everything(addr netip.Addr) string {
+	if addr.Is4() {
+		return "0.0.0.0/0"
+	}
+	return "::/0"
 }
 
 func parseFacts(text string) (contract.NodeFacts, error) {

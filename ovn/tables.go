@@ -8,11 +8,11 @@ import (
 )
 
 // Tables are the Northbound tables that weft writes, with the columns it manages there. All others,
-// and all other columns (a router port's options, a switch's QoS), are the operator's.
+// and all other columns (a switch's QoS, a port's DHCP options), are the operator's.
 var Tables = []ovsdb.Table{
 	{Model: &nb.LogicalRouter{}, Columns: []string{"name", "options"}, Sets: []string{"ports", "static_routes", "policies", "nat"}},
-	{Model: &nb.LogicalRouterPort{}, Columns: []string{"name", "mac", "networks"}},
-	{Model: &nb.LogicalRouterStaticRoute{}, Columns: []string{"ip_prefix", "nexthop", "output_port", "policy"}},
+	{Model: &nb.LogicalRouterPort{}, Columns: []string{"name", "mac", "networks", "options"}},
+	{Model: &nb.LogicalRouterStaticRoute{}, Columns: []string{"ip_prefix", "nexthop", "output_port", "route_table"}},
 	{Model: &nb.LogicalRouterPolicy{}, Columns: []string{"priority", "match", "action", "nexthops"}},
 	{Model: &nb.NAT{}, Columns: []string{"type", "external_ip", "logical_ip"}},
 	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group"}, Sets: []string{"ports", "load_balancer"}},

@@ -86,9 +86,6 @@ func match(side string, p netip.Prefix) string {
 	return "ip6." + side + " == " + p.String()
 }
 
-// host is the prefix of one address.
-func host(addr netip.Addr) netip.Prefix { return netip.PrefixFrom(addr, addr.BitLen()) }
-
 func texts[T interface{ String() string }](list []T) []string {
 	words := make([]string, len(list))
 	for i, v := range list {

@@ -1,0 +1,146 @@
+package ovn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// ovn is a Northbound that ovn-northd has turned into logical flows.
+type ovn struct {
+	t                      testing.TB
+	northbound, southbound *ovsdbtest.Process
+}
+
+// compile writes a world's rows and waits for the flows.
+func compile(t testing.TB, s *settings, w *world) *ovn {
+	t.Helper()
+	d := ovsdbtest.Northbound(t)
+	o := &ovn{t, ovsdbtest.Server(t, d), ovsdbtest.Server(t, ovsdbtest.Southbound(t))}
+	ovsdbtest.Northd(t, o.northbound, o.southbound)
+	c := newCluster(s)
+	c.update(w.keys(), w.get)
+	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, o.northbound.Endpoint, Tables...))
+	if err := engine.Replace(context.Background(), c.everything()); err != nil {
+		t.Fatal(err)
+	}
+	ovsdbtest.Run(t, "ovn-nbctl", "--timeout=60", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
+	return o
+}
+
+func (o *ovn) trace(flow string) string {
+	o.t.Helper()
+	return ovsdbtest.Run(o.t, "ovn-trace", "--db="+o.southbound.Endpoint, "--ct=new", "--ct=new", "--ct=new", flow)
+}
+
+// TestPacketsFindTheirWay asks ovn-trace, OVN's own simulator, where the topology leads packets to.
+func TestPacketsFindTheirWay(t *testing.T) {
+	w := newWorld()
+	l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "10.244.1.0/24", "fd00:10:244:1::/64")
+	l1.facts, l2.facts = facts(1, true), facts(2, true)
+	w.put(l1, l2, w.node("bare", "10.244.2.0/23", "fd00:10:244:2::/64"))
+	w.put(w.pod("default", "a", "l1"), w.pod("default", "b", "l2"), w.pod("default", "c", "bare"), w.pod("default", "d", "l1"))
+	serve := func(name string, edit func(*service), ips []string, backends ...string) {
+		s := w.service(name, ips...)
+		if edit != nil {
+			edit(s)
+		}
+		w.put(s)
+		for i, b := range backends {
+			w.put(w.slice(fmt.Sprintf("%s-%d", name, i), name, []servicePort{{"http", "tcp", 8080}}, ready(b, "l2")))
+		}
+	}
+	serve("web", nil, []string{"10.96.0.10", "fd00:10:96::a"}, "10.244.1.3", "fd00:10:244:1::3")
+	serve("host", nil, []string{"10.96.0.11"}, "192.0.2.2")
+	serve("empty", nil, []string{"10.96.0.12"})
+	serve("local", func(s *service) { s.internalLocal = true }, []string{"10.96.0.13"}, "10.244.1.3")
+	o := compile(t, testSettings(t, dual), w)
+
+	pod := func(port, mac, router string) string {
+		return fmt.Sprintf("inport==%q && eth.src==%s && eth.dst==%s && ip.ttl==64 && ", port, mac, router)
+	}
+	a := pod("default_a", "0a:58:0a:f4:00:03", "0a:58:0a:f4:00:01")
+	b := pod("default_b", "0a:58:0a:f4:01:03", "0a:58:0a:f4:01:01")
+	c := pod("default_c", "0a:58:0a:f4:02:03", "0a:58:0a:f4:02:01")
+	host := pod("mgmt-l1", "0a:58:0a:f4:00:02", "0a:58:0a:f4:00:01")
+	joined := func(port, mac string) string { // from a gateway router
+		return fmt.Sprintf("inport==%q && eth.src==%s && eth.dst==0a:58:64:40:00:01 && ip.ttl==64 && ", port, mac)
+	}
+	for _, c := range []struct {
+		name string
+		flow string
+		want []string // in the trace, in this order
+		not  []string
+	}{
+		{"pod to pod on another node", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
+		{"pod to pod on another node, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==fd00:10:244:1::3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
+		{"pod to pod from a node without a gateway", c + "ip4.src==10.244.2.3 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
+		{"pod to pod on its own node", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.0.4 && tcp.dst==8080", []string{`output to "default_d"`}, nil},
+		{"pod to pod in a larger subnet", a + "ip4.src==10.244.0.3 && ip4.dst==10.244.2.3 && tcp.dst==8080", []string{`output to "default_c"`}, []string{"gw-"}},
+		{"pod to ClusterIP", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.10 && tcp.dst==80", []string{"ct_lb", `output to "default_b"`}, nil},
+		{"pod to ClusterIP, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==fd00:10:96::a && tcp.dst==80", []string{"ct_lb", `output to "default_b"`}, nil},
+		{"pod to itself by ClusterIP", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.10 && tcp.dst==80", []string{"ct_lb"}, []string{"rtos-l2"}},
+		{"pod to ClusterIP of another node's host", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.11 && tcp.dst==80",
+			[]string{"ct_lb", "ct_snat", "203.0.113.1", `output to "localnet-l1"`}, nil},
+		{"pod to ClusterIP of its own host", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.11 && tcp.dst==80", []string{"ct_lb", `output to "mgmt-l2"`}, nil},
+		{"pod to a Service without endpoints", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.12 && tcp.dst==80", []string{"tcp_reset"}, []string{"rtoj"}},
+		{"pod to a local Service on its node", b + "ip4.src==10.244.1.3 && ip4.dst==10.96.0.13 && tcp.dst==80", []string{"ct_lb"}, nil},
+		{"pod to a local Service that its node lacks", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.13 && tcp.dst==80", []string{"tcp_reset"}, []string{"rtoj"}},
+		{"pod to no Service", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.99.99 && tcp.dst==80", []string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
+		{"pod to a Service's other port", a + "ip4.src==10.244.0.3 && ip4.dst==10.96.0.10 && tcp.dst==81", []string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
+		{"pod to its own node's host", a + "ip4.src==10.244.0.3 && ip4.dst==192.0.2.1 && tcp.dst==22", []string{`output to "mgmt-l1"`}, []string{"ct_snat"}},
+		{"pod to its own node's host, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==2001:db8:1::1 && tcp.dst==22", []string{`output to "mgmt-l1"`}, nil},
+		{"pod to another node's host", a + "ip4.src==10.244.0.3 && ip4.dst==192.0.2.2 && tcp.dst==22", []string{"203.0.113.1", `output to "localnet-l1"`}, nil},
+		{"pod to the outside", b + "ip4.src==10.244.1.3 && ip4.dst==198.51.100.1 && tcp.dst==443", []string{"ct_snat", "203.0.113.2", `output to "localnet-l2"`}, nil},
+		{"pod to the outside, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==2001:db8:9::1 && tcp.dst==443", []string{"ct_snat", "2001:db8::1", `output to "localnet-l1"`}, nil},
+		{"pod to the outside without a gateway", c + "ip4.src==10.244.2.3 && ip4.dst==198.51.100.1 && tcp.dst==443", []string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
+		{"answer to another node's gateway router", a + "ip4.src==10.244.0.3 && ip4.dst==100.64.0.4 && icmp4.type==8", []string{`ingress(dp="gw-l2"`}, []string{"gw-l1"}},
+		{"host to pod on its node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
+		{"host to pod on another node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
+		{"host's own address to pod", host + "ip4.src==192.0.2.1 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
+		{"host to ClusterIP", host + "ip4.src==10.244.0.2 && ip4.dst==10.96.0.10 && tcp.dst==80", []string{"ct_lb", `output to "default_b"`}, nil},
+		{"host to ClusterIP of another node's host", host + "ip4.src==10.244.0.2 && ip4.dst==10.96.0.11 && tcp.dst==80",
+			[]string{"ct_lb", "203.0.113.1", `output to "localnet-l1"`}, nil},
+		{"gateway router to pod", joined("rtoj-gw-l1", "0a:58:64:40:00:02") + "ip4.src==198.51.100.1 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o.t = t
+			flow := c.flow
+			if strings.Contains(flow, `inport=="rtoj-gw`) { // what leaves a router port enters the switch by its peer
+				flow = strings.Replace(flow, "rtoj-gw", "jtor-gw", 1)
+			}
+			text := o.trace(flow)
+			rest := text
+			for _, word := range c.want {
+				_, after, found := strings.Cut(rest, word)
+				if !found {
+					t.Fatalf("the trace lacks %q:\n%s", word, text)
+				}
+				rest = after
+			}
+			for _, word := range c.not {
+				if strings.Contains(text, word) {
+					t.Fatalf("the trace has %q:\n%s", word, text)
+				}
+			}
+		})
+	}
+}
+
+// TestLogicalFlows bounds what a cluster of 20 nodes, 2,000 pods and 1,050 Services costs every chassis.
+func TestLogicalFlows(t *testing.T) {
+	w := loadWorld()
+	for i := range 20 {
+		w.objects[objectKey{nodeKind, loadNode(i)}].(*node).facts = facts(1+i, false)
+	}
+	o := compile(t, testSettings(t, func(c *Config) { c.AllocateNodeCIDRs = true }), w)
+	flows := len(strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "--bare", "--columns=_uuid", "find", "Logical_Flow")))
+	t.Logf("%d logical flows", flows)
+	if flows > 12500 || flows < 5000 {
+		t.Errorf("%d logical flows; want no more than 12,500", flows)
+	}
+}
