@@ -45,6 +45,8 @@ const (
 	controllerProbe = 2 * time.Second
 	// settle keeps a flood of events, such as many pods at once, from becoming a flood of looks.
 	settle = 200 * time.Millisecond
+	// lookTime bounds a look: a server that does not answer is asked again.
+	lookTime = 5 * time.Second
 )
 
 func newAgent(config Config, platform Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
@@ -206,7 +208,7 @@ func (a *agent) keep(ctx context.Context) error {
 }
 
 func (a *agent) keepOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	a.health.set(conditionBridges, a.keepBridges(ctx))
 	a.health.set(conditionFacts, a.publishFacts(ctx))

@@ -342,7 +342,7 @@ func TestSettingsAreRepaired(t *testing.T) {
 	for _, damage := range [][]string{
 		{"remove", "Open_vSwitch", ".", "external_ids", "ovn-encap-ip"},
 		{"set", "Open_vSwitch", ".", "external_ids:ovn-remote=tcp:192.0.2.1:1"},
-		{"set", "Bridge", integrationBridge, "fail_mode=standalone"},
+		{"set", "Bridge", integrationBridge, "other_config:disable-in-band=false"},
 		{"del-port", managementDevice},
 		{"set", "Interface", managementDevice, "external_ids:iface-id=other"},
 		{"del-br", integrationBridge},
@@ -356,10 +356,11 @@ func TestSettingsAreRepaired(t *testing.T) {
 						return fmt.Errorf("no %s in %s", want, settings)
 					}
 				}
-				if mode := c.ovn.VS("get", "Bridge", integrationBridge, "fail_mode"); mode != "secure" {
-					return errors.New("fail mode " + mode)
+				bridge := c.ovn.VS("--if-exists", "get", "Bridge", integrationBridge, "fail_mode", "other_config:disable-in-band")
+				if bridge != "secure\n\"true\"" {
+					return errors.New("bridge " + bridge)
 				}
-				if id := c.ovn.VS("get", "Interface", managementDevice, "external_ids:iface-id"); id != "mgmt-"+testNode {
+				if id := c.ovn.VS("--if-exists", "get", "Interface", managementDevice, "external_ids:iface-id"); id != "mgmt-"+testNode {
 					return errors.New("iface-id " + id)
 				}
 				return c.reaches(nil, contract.GatewayAddress(testSubnet))

@@ -69,7 +69,7 @@ func controlSockets(folders []string) []string {
 	return paths
 }
 
-// control runs a command without arguments of an OVS or OVN daemon.
+// control runs a command without arguments of an OVS or OVN daemon, as ovs-appctl does.
 func control(ctx context.Context, socket, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
