@@ -11,7 +11,6 @@ import (
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/vswitch"
@@ -156,19 +155,7 @@ func TestMetrics(t *testing.T) {
 		s.replace(node("l1"), pod("a", "l1", "10.244.1.3"))
 		s.apply(pod("a", "l1", "10.244.1.4"))
 		s.refused(s.engine.Apply(s.context(), []ovsdb.Change{pod("b", "gone", "10.244.1.4")}))
-		sums := map[string]float64{}
-		families := gather(t, s.engine.Client().Metrics())
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				name := f.GetName()
-				for _, l := range m.GetLabel() {
-					if l.GetName() != "database" {
-						name += " " + l.GetValue()
-					}
-				}
-				sums[name] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
+		sums := counters(t, s.engine.Client())
 		for name, want := range map[string]float64{
 			"weft_ovsdb_transactions_total committed":                  2,
 			"weft_ovsdb_rows_written_total insert Logical_Switch_Port": 1,
@@ -185,13 +172,26 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-func gather(t *testing.T, collectors []prometheus.Collector) []*dto.MetricFamily {
+// counters are a client's metrics by name and labels.
+func counters(t *testing.T, client *ovsdb.Client) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors...)
+	registry.MustRegister(client.Metrics()...)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return families
+	sums := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				if l.GetName() != "database" {
+					name += " " + l.GetValue()
+				}
+			}
+			sums[name] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return sums
 }

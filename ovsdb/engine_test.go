@@ -184,3 +184,20 @@ func TestThousandsInFewTransactions(t *testing.T) {
 		}
 	})
 }
+
+// realStage is a story for the real server alone; start makes it.
+func realStage(t *testing.T) *stage {
+	t.Helper()
+	t.Parallel()
+	s := &stage{T: t, kind: "real", db: ovsdbtest.Northbound(t)}
+	return s
+}
+
+func manyPods(n int) []ovsdb.Change {
+	changes := []ovsdb.Change{node("l1"), addressSet("ns")}
+	for i := range n {
+		address := fmt.Sprintf("10.244.%d.%d", i/250, i%250)
+		changes = append(changes, inSet(pod(fmt.Sprint("p", i), "l1", address), "ns", address))
+	}
+	return changes
+}

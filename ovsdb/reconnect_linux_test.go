@@ -8,7 +8,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -22,22 +21,6 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
-
-func realStage(t *testing.T) *stage {
-	t.Helper()
-	t.Parallel()
-	s := &stage{T: t, kind: "real", db: ovsdbtest.Northbound(t)}
-	return s
-}
-
-func manyPods(n int) []ovsdb.Change {
-	changes := []ovsdb.Change{node("l1"), addressSet("ns")}
-	for i := range n {
-		address := fmt.Sprintf("10.244.%d.%d", i/250, i%250)
-		changes = append(changes, inSet(pod(fmt.Sprint("p", i), "l1", address), "ns", address))
-	}
-	return changes
-}
 
 // again repeats f as a controller does: until the database has taken it.
 func (s *stage) again(f func() error) (failures int) {

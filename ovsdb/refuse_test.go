@@ -61,6 +61,22 @@ func TestARefusedOwnerStandsAlone(t *testing.T) {
 	})
 }
 
+func TestABadValueCostsFewTransactions(t *testing.T) {
+	s := realStage(t)
+	s.start()
+	changes := manyPods(200)
+	tag := 100000
+	changes[100].Rows[0].Model.(*nb.LogicalSwitchPort).Tag = &tag
+	if refused := s.refused(s.engine.Replace(s.context(), changes)); len(refused) != 1 || refused[changes[100].Owner] == nil {
+		t.Errorf("refused: %v", refused)
+	}
+	// The server names the operation, so nothing need be halved: all, the others, the guilty one,
+	// and the guilty one again now that the others are in.
+	if n := counters(t, s.engine.Client())["weft_ovsdb_transactions_total refused"]; n > 4 {
+		t.Errorf("%v transactions were refused", n)
+	}
+}
+
 func TestARenamedOwnerTakesOverTheName(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
 		s.replace(node("l1"), pod("old", "l1", "10.244.1.3"))
@@ -105,6 +121,13 @@ func TestARefusedOwnerKeepsWhatItHad(t *testing.T) {
 		bad.Rows[0].Model.(*nb.LogicalSwitchPort).Name = "taken"
 		s.refused(s.engine.Replace(s.context(), []ovsdb.Change{good[0], good[1], bad}))
 		s.dump(dump)
+		// What it had is still what it wants, and what it was refused is not.
+		s.watched()
+		s.foreign(
+			mutate("Address_Set", addressSetID("ns"), "addresses", libovsdb.MutateOperationDelete, texts("10.244.1.3")),
+			mutate("Address_Set", addressSetID("ns"), "addresses", libovsdb.MutateOperationInsert, texts("10.244.1.9")),
+		)
+		s.eventually("the address set is repaired", func() bool { return ovsdb.Dump(s.engine.Client()) == dump })
 		s.restart() // which forgets what the owner had asked for
 		s.refused(s.engine.Replace(s.context(), []ovsdb.Change{good[0], good[1], bad}))
 		s.dump(dump)
