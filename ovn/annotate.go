@@ -109,9 +109,14 @@ func (w *annotator) run(ctx context.Context) {
 	var group sync.WaitGroup
 	for range annotators {
 		group.Go(func() {
+			pause := firstAnnotationPause
 			for ctx.Err() == nil {
 				if a, ok := w.next(); ok {
-					w.one(ctx, a)
+					if w.one(ctx, a, pause) {
+						pause = firstAnnotationPause
+					} else {
+						pause = min(2*pause, lastAnnotationPause)
+					}
 					continue
 				}
 				select {
@@ -142,18 +147,22 @@ func (w *annotator) next() (annotation, bool) {
 	return annotation{}, false
 }
 
-// retryAnnotation is the pause after a failed write; what failed is written again until it is not
-// wanted any more.
-const retryAnnotation = time.Second
+// The pauses of a worker after one failed write and after many. What failed is written again until it
+// is not wanted any more.
+const (
+	firstAnnotationPause = 500 * time.Millisecond
+	lastAnnotationPause  = 8 * time.Second
+)
 
-func (w *annotator) one(ctx context.Context, a annotation) {
+// one writes an annotation, and says whether it could.
+func (w *annotator) one(ctx context.Context, a annotation, pause time.Duration) bool {
 	k := noteKey{a.kind, a.namespace, a.name}
 	err := w.write(ctx, a)
 	if err != nil && ctx.Err() == nil {
 		w.failed(a, err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(retryAnnotation):
+		case <-time.After(pause):
 		}
 	}
 	w.mu.Lock()
@@ -166,6 +175,7 @@ func (w *annotator) one(ctx context.Context, a annotation) {
 	if more {
 		w.signal()
 	}
+	return err == nil
 }
 
 func logAnnotation(log *slog.Logger, count func(string)) func(annotation, error) {

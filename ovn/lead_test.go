@@ -255,3 +255,32 @@ func TestForeignHandsAreUndone(t *testing.T) {
 		wantOwners(t, m, all)
 	})
 }
+
+// TestStuckBatchIsNotHealthy, unless it is the Northbound that does not answer.
+func TestStuckBatchIsNotHealthy(t *testing.T) {
+	c := &controller{database: away{connected: true}}
+	if err := c.alive(); err != nil {
+		t.Errorf("a standby: %v", err)
+	}
+	l := &leader{}
+	c.leader.Store(l)
+	if err := c.alive(); err != nil {
+		t.Errorf("an idle leader: %v", err)
+	}
+	l.begun.Store(time.Now().Add(-2 * stuck).UnixNano())
+	if err := c.alive(); err == nil {
+		t.Error("a stuck leader is called healthy")
+	}
+	c.database = away{connected: false}
+	if err := c.alive(); err != nil {
+		t.Errorf("a restart does not bring the Northbound back: %v", err)
+	}
+}
+
+// away is a database that is connected or not, and does nothing else.
+type away struct {
+	database
+	connected bool
+}
+
+func (a away) Connected() bool { return a.connected }
