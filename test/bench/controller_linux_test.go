@@ -186,26 +186,36 @@ func written(db *ovsdblog.Database, from time.Time) (last time.Duration, transac
 	return last, transactions, rows
 }
 
+// effort is a phase of load and what everything that took part in it used of the processors, from
+// the first request to the last answer.
+type effort struct {
+	load.Phase
+	cpu time.Duration
+}
+
+// perform runs a phase of load; others are the processes that work on it beside the API server.
+func perform(b testing.TB, s *apiserver, phase phase, others ...*process) effort {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	all := append([]*process{s.etcd, s.kube}, others...)
+	before := spent(b, all...)
+	p, err := phase(ctx, s.api)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return effort{p, spent(b, all...) - before}
+}
+
 // during runs a phase of load under a controller and waits for the controller.
-func (c *controller) during(b testing.TB, phase func(context.Context, *load.API) (load.Phase, error), want content) (load.Phase, result) {
+func (c *controller) during(b testing.TB, phase phase, want content) (effort, result) {
 	b.Helper()
 	before, err := c.cpu()
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := perform(b, c.api, phase)
-	return p, c.settle(b, p.Start, before, want)
-}
-
-func perform(b testing.TB, s *apiserver, phase func(context.Context, *load.API) (load.Phase, error)) load.Phase {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	p, err := phase(ctx, s.api)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return p
+	e := perform(b, c.api, phase, c.nb.server, c.process)
+	return e, c.settle(b, e.Start, before, want)
 }
 
 // profile keeps what a controller that was started with --profiling says of itself: the processor's

@@ -71,6 +71,24 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
+// spent is the processor time that processes have used so far, and this one, which makes the load.
+func spent(b testing.TB, processes ...*process) time.Duration {
+	b.Helper()
+	var self unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &self); err != nil {
+		b.Fatal(err)
+	}
+	sum := time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	for _, p := range processes {
+		used, err := p.cpu()
+		if err != nil {
+			b.Fatal(err)
+		}
+		sum += used
+	}
+	return sum
+}
+
 // peak is the most memory that the process has had resident so far, in bytes: its code and its
 // maps of files count.
 func (p *process) peak(b testing.TB) int {
