@@ -49,8 +49,8 @@ func EnsureBase(ctx context.Context, dir string, inputs []string, prepare func(s
 		return base, nil
 	}
 	say("unpacking the container images, once")
-	scratch, err := os.MkdirTemp(dir, ".making-")
-	if err != nil {
+	scratch := filepath.Join(dir, ".making") // one that was interrupted may have left it
+	if err := errors.Join(os.RemoveAll(scratch), os.Mkdir(scratch, 0o755)); err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(scratch)
@@ -80,7 +80,7 @@ func baseKey(ctx context.Context, inputs []string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("container images: %w; `make lab` builds what they are made of", err)
 		}
-		fmt.Fprintln(hash, input, info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintln(hash, filepath.Base(input), info.Size(), info.ModTime().UnixNano())
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:12], nil
 }
@@ -162,9 +162,14 @@ func unpack(ctx context.Context, scratch string, images []Image) error {
 		return fmt.Errorf("start containerd: %w", err)
 	}
 	err = importInto(ctx, socket, archive)
+	if ctx.Err() != nil {
+		err = ctx.Err() // what the end of containerd and ctr looked like says nothing then
+	}
 	stop()
 	if ended := containerd.Wait(); err != nil {
-		return fmt.Errorf("unpack the container images: %w\ncontainerd (%v): %s", err, ended, log)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		return fmt.Errorf("unpack the container images: %w; containerd (%v) said at last:\n%s", err, ended,
+			strings.Join(lines[max(0, len(lines)-10):], "\n"))
 	}
 	return nil
 }
