@@ -14,6 +14,8 @@ const (
 	etcdAddress      = "127.0.0.1:2379"
 	etcdPeerAddress  = "127.0.0.1:2380"
 	controllerPort   = 9470
+	// manifestsApplied exists when what every cluster has, is there.
+	manifestsApplied = "/run/manifests-applied"
 )
 
 // central is the machine of the control plane and OVN's databases. It is also the router of the
@@ -118,14 +120,17 @@ func (c Config) controlPlane(f files) []machine.Component {
 				"--cluster-signing-cert-file="+f.pki("ca.crt"), "--cluster-signing-key-file="+f.pki("ca.key"),
 				"--use-service-account-credentials=true", "--allocate-node-cidrs=true", "--configure-cloud-routes=false",
 				"--cluster-cidr="+c.list(podRangeV4, podRangeV6), "--service-cluster-ip-range="+c.list(serviceRangeV4, serviceRangeV6),
-				c.nodeMask()),
+				c.nodeMask(),
+				// With the usual limits its controllers queue for four seconds before the first one starts.
+				"--kube-api-qps=500", "--kube-api-burst=1000"),
 			WaitFor: afterAPI,
 			Ready:   machine.Probe{TCP: "127.0.0.1:10257"},
 		},
 		{Name: "kube-scheduler", Command: client("kube-scheduler"), WaitFor: afterAPI, Ready: machine.Probe{TCP: "127.0.0.1:10259"}},
 		{
-			Name:    "manifests",
-			Command: []string{f.hyperkube(), "kubectl", "--kubeconfig=" + f.kubeconfig("admin"), "apply", "--server-side", "-f", f.dir + "/manifests.yaml"},
+			Name: "manifests",
+			Command: []string{"sh", "-ec", `"$@"; touch ` + manifestsApplied, "apply", f.hyperkube(), "kubectl",
+				"--kubeconfig=" + f.kubeconfig("admin"), "apply", "--server-side", "-f", f.dir + "/manifests.yaml"},
 			WaitFor: afterAPI,
 			Once:    true,
 		},
@@ -206,7 +211,7 @@ func (c Config) controller(f files, i int) machine.Component {
 			"--ovn-northbound=tcp:" + hostPort(c.addr(management, centralNumber), northboundPort),
 			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),
 			"--metrics-address=" + metrics},
-		WaitFor: []machine.Probe{{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}, {Unix: northboundSocket}},
+		WaitFor: []machine.Probe{{Path: manifestsApplied}, {Unix: northboundSocket}}, // it needs its rights
 		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
 }
