@@ -105,6 +105,16 @@ func (c *Client) Connected() bool {
 	return c.session != nil
 }
 
+// Endpoint is the server that the replica comes from, empty while there is no connection.
+func (c *Client) Endpoint() string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.session == nil {
+		return ""
+	}
+	return c.session.endpoint.String()
+}
+
 // Disabled lists the optional features that the server's schema has no columns for.
 func (c *Client) Disabled() []string {
 	c.mu.RLock()
@@ -208,7 +218,7 @@ func (c *Client) try(ctx context.Context, endpoint Endpoint) (*session, error) {
 	defer cancel()
 	var s *session
 	begun := make(chan struct{})
-	s = newSession(conn, func(method string, params []byte) error {
+	s = newSession(conn, endpoint, func(method string, params []byte) error {
 		<-begun
 		return c.notified(s, method, params)
 	})

@@ -138,6 +138,14 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 	}
 	s.endpoint, s.server = strings.Join(endpoints, ","), members[0]
 	s.restart()
+	leads := func() {
+		t.Helper()
+		s.eventually("the client is at the leader", func() bool {
+			leader := ovsdbtest.Leader(s.db, members)
+			return leader != nil && s.engine.Client().Endpoint() == leader.Endpoint
+		})
+	}
+	leads()
 	state := manyPods(500)
 	s.again(func() error { return s.engine.Replace(s.context(), state) })
 	want := ovsdb.Dump(s.engine.Client())
@@ -148,6 +156,7 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 		s.again(func() error { return s.engine.Replace(s.context(), state[:300]) })
 		s.again(func() error { return s.engine.Replace(s.context(), state) })
 		s.dump(want)
+		leads()
 		leader.Start()
 	}
 	// A leader that hands over without dying is left as well.
@@ -157,6 +166,7 @@ func TestTheLeaderIsFollowed(t *testing.T) {
 	s.again(func() error { return s.engine.Apply(s.context(), []ovsdb.Change{{Owner: podOwner("p0")}}) })
 	s.again(func() error { return s.engine.Apply(s.context(), state[:3]) })
 	s.dump(want)
+	leads()
 }
 
 func TestTLS(t *testing.T) {

@@ -111,6 +111,16 @@ func TestAMemberOfNothingIsRefused(t *testing.T) {
 	})
 }
 
+func TestAParentBehindABadOwner(t *testing.T) {
+	s := realStage(t)
+	s.start()
+	bad := ovsdb.Change{Owner: "Policy/bad", Rows: []ovsdb.Row{{Model: &nb.ACL{Direction: "sideways", Action: "drop", Match: "1"}}}}
+	refused := s.refused(s.engine.Apply(s.context(), []ovsdb.Change{pod("a", "l1", "10.244.1.3"), bad, node("l1")}))
+	if len(refused) != 1 || refused["Policy/bad"] == nil {
+		t.Errorf("refused: %v", refused)
+	}
+}
+
 func TestARefusedOwnerKeepsWhatItHad(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
 		good := []ovsdb.Change{node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.244.1.3")}

@@ -12,7 +12,8 @@ import (
 
 // session is one connection: JSON-RPC as RFC 7047 has it, calls in flight side by side.
 type session struct {
-	conn net.Conn
+	conn     net.Conn
+	endpoint Endpoint
 	// notify is called by the reader for each notification, in the server's order.
 	notify func(method string, params []byte) error
 
@@ -31,8 +32,8 @@ type reply struct {
 	err    error
 }
 
-func newSession(conn net.Conn, notify func(string, []byte) error) *session {
-	s := &session{conn: conn, notify: notify, pending: map[uint64]func(reply){}, heard: time.Now(), done: make(chan struct{})}
+func newSession(conn net.Conn, endpoint Endpoint, notify func(string, []byte) error) *session {
+	s := &session{conn: conn, endpoint: endpoint, notify: notify, pending: map[uint64]func(reply){}, heard: time.Now(), done: make(chan struct{})}
 	go s.read()
 	return s
 }
