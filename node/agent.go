@@ -264,7 +264,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	}
 	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"]}
 	if facts.Chassis == "" {
-		return facts, errors.New("Open vSwitch has no system-id yet")
+		return facts, errors.New("the chassis has no system-id yet")
 	}
 	uplink := a.config.UplinkMTU
 	if uplink == 0 {

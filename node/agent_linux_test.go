@@ -368,3 +368,16 @@ func TestSettingsAreRepaired(t *testing.T) {
 		})
 	}
 }
+
+func TestLinuxKeepsThePlatformsPromises(t *testing.T) {
+	for _, datapath := range []string{DatapathSystem, DatapathNetdev} {
+		t.Run(datapath, func(t *testing.T) {
+			linux, err := NewLinux(datapath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer linux.Close()
+			platformStory(t, linux, func(name string) string { return nodetest.Sandbox(t, name) }, func(name string) { nodetest.RemoveSandbox(t, name) })
+		})
+	}
+}

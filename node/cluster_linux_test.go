@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
@@ -282,14 +281,6 @@ func (c *cluster) check(p *pod, result *types100.Result) error {
 	}
 	_, err = c.call(cni.Check, p, strings.TrimSuffix(plainConfig, "}")+`,"prevResult":`+string(previous)+"}")
 	return err
-}
-
-func code(err error) uint {
-	var e *types.Error
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return 0
 }
 
 // reaches pings from a sandbox, or from the host where it is nil.

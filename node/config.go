@@ -198,7 +198,7 @@ func validRemotes(list string) error {
 				return fmt.Errorf("%q is not %s:ADDRESS:PORT", remote, method)
 			}
 		default:
-			return fmt.Errorf("%q starts with none of unix:, tcp: and ssl:", remote)
+			return fmt.Errorf("%q is neither unix:PATH nor tcp:ADDRESS:PORT nor ssl:ADDRESS:PORT", remote)
 		}
 	}
 	return nil

@@ -89,10 +89,10 @@ func (n *ownNode) network() (contract.NodeNetwork, error) {
 	}
 	network, present, err := contract.Parse[contract.NodeNetwork](annotations, contract.NodeNetworkAnnotation)
 	if err != nil {
-		return contract.NodeNetwork{}, fmt.Errorf("Node %s: %w", n.name, err)
+		return contract.NodeNetwork{}, fmt.Errorf("node %s: %w", n.name, err)
 	}
 	if !present || len(network.PodCIDRs) == 0 {
-		return contract.NodeNetwork{}, fmt.Errorf("Node %s has no pod subnet in its annotation %s: see the node's events, and whether `weft controller` runs", n.name, contract.NodeNetworkAnnotation)
+		return contract.NodeNetwork{}, fmt.Errorf("node %s has no pod subnet in its annotation %s: see the node's events, and whether `weft controller` runs", n.name, contract.NodeNetworkAnnotation)
 	}
 	return network, nil
 }

@@ -1,0 +1,196 @@
+package node
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+func validConfig() Config {
+	c := DefaultConfig()
+	c.NodeName, c.OVNSouthbound, c.EncapAddress = "n1", "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642", netip.MustParseAddr("192.0.2.10")
+	return c
+}
+
+func TestValidateAcceptsWhatWorks(t *testing.T) {
+	withGateway := validConfig()
+	withGateway.GatewayInterface = "eth1"
+	withGateway.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24"), netip.MustParsePrefix("2001:db8:1::5/64")}
+	withGateway.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:1::1")}
+	for _, c := range []Config{validConfig(), withGateway} {
+		if err := c.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestValidateNamesTheKey(t *testing.T) {
+	for key, spoil := range map[string]func(*Config){
+		"node-name":                   func(c *Config) { c.NodeName = "" },
+		"ovn-southbound: is empty":    func(c *Config) { c.OVNSouthbound = "" },
+		"ovn-southbound: \"192":       func(c *Config) { c.OVNSouthbound = "192.0.2.1:6642" },
+		"ovn-southbound: \"ssl:":      func(c *Config) { c.OVNSouthbound = "ssl:192.0.2.1" },
+		"ovs-database":                func(c *Config) { c.OVSDatabase = "unix:db.sock" },
+		"datapath-type":               func(c *Config) { c.DatapathType = "dpdk" },
+		"encap-type":                  func(c *Config) { c.EncapType = "vxlan" },
+		"encap-address":               func(c *Config) { c.EncapAddress = netip.MustParseAddr("127.0.0.1") },
+		"uplink-mtu":                  func(c *Config) { c.UplinkMTU = 1300 },
+		"gateway-addresses: is empty": func(c *Config) { c.GatewayInterface = "eth1" },
+		"gateway-addresses: 198.51.100.0/24 is a subnet": func(c *Config) {
+			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
+		},
+		"one address family": func(c *Config) {
+			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24"), netip.MustParsePrefix("198.51.100.6/24")}
+		},
+		"gateway-next-hops: 203.0.113.1": func(c *Config) {
+			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
+			c.GatewayNextHops = []netip.Addr{netip.MustParseAddr("203.0.113.1")}
+		},
+		"gateway-next-hops: [198.51.100.1]": func(c *Config) { c.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.1")} },
+		"gateway-bridge": func(c *Config) {
+			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
+			c.GatewayBridge = "br-int"
+		},
+		"gateway-interface": func(c *Config) {
+			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
+			c.GatewayInterface = "a name with spaces"
+		},
+		"gateway-network": func(c *Config) {
+			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
+			c.GatewayNetwork = "a,b:c"
+		},
+		"cni-socket":      func(c *Config) { c.CNISocket = "cni.sock" },
+		"cni-conf-dir":    func(c *Config) { c.CNIConfDir = "net.d" },
+		"cni-conf-name":   func(c *Config) { c.CNIConfName = "../10-weft.conf" },
+		"cni-timeout":     func(c *Config) { c.CNITimeout = 0 },
+		"metrics-address": func(c *Config) { c.MetricsAddress = "9471" },
+	} {
+		c := validConfig()
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("want %q in %v", key, err)
+		}
+	}
+}
+
+func TestValidateReportsAllMistakes(t *testing.T) {
+	c := validConfig()
+	c.NodeName, c.DatapathType, c.CNISocket = "", "x", "x"
+	err := c.Validate()
+	for _, key := range []string{"node-name", "datapath-type", "cni-socket"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("no %s in %v", key, err)
+		}
+	}
+}
+
+func TestConflistReplacesOwnStaleOnesOnly(t *testing.T) {
+	c := validConfig()
+	c.CNIConfDir = filepath.Join(t.TempDir(), "net.d")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(c.CNIConfDir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(c.CNIConfDir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("05-weft.conflist", `{"name":"weft","plugins":[{"type":"weft-cni"}]}`)
+	write("20-other.conflist", `{"name":"other","plugins":[{"type":"bridge"}]}`)
+	write("30-chain.conflist", `{"name":"chain","plugins":[{"type":"weft-cni"},{"type":"portmap"}]}`)
+	for range 2 {
+		if err := writeConflist(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(c.CNIConfDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if diff := cmp.Diff([]string{"10-weft.conflist", "20-other.conflist", "30-chain.conflist"}, names); diff != "" {
+		t.Error(diff)
+	}
+	text, err := os.ReadFile(filepath.Join(c.CNIConfDir, c.CNIConfName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+  "cniVersion": "1.0.0",
+  "name": "weft",
+  "plugins": [
+    {
+      "socket": "/run/weft/cni.sock",
+      "type": "weft-cni"
+    }
+  ]
+}
+`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestManagementFollowsTheNodesNetwork(t *testing.T) {
+	prefixes := func(texts ...string) (list []netip.Prefix) {
+		for _, text := range texts {
+			list = append(list, netip.MustParsePrefix(text))
+		}
+		return list
+	}
+	m := management(contract.NodeNetwork{
+		PodCIDRs:     prefixes("10.244.1.0/24", "fd00:10:244:1::/64"),
+		ClusterCIDRs: prefixes("10.244.0.0/16", "fd00:10:244::/48"),
+		ServiceCIDRs: prefixes("10.96.0.0/16"),
+	}, 1442)
+	v4, gw4 := netip.MustParseAddr("10.244.1.2"), netip.MustParseAddr("10.244.1.1")
+	v6, gw6 := netip.MustParseAddr("fd00:10:244:1::2"), netip.MustParseAddr("fd00:10:244:1::1")
+	want := Management{
+		Device: managementDevice, MTU: 1442, MAC: contract.MAC(v4),
+		Addresses: prefixes("10.244.1.2/24", "fd00:10:244:1::2/64"),
+		Routes: []Route{
+			{netip.MustParsePrefix("10.244.0.0/16"), gw4, v4}, {netip.MustParsePrefix("10.96.0.0/16"), gw4, v4},
+			{netip.MustParsePrefix("fd00:10:244::/48"), gw6, v6},
+		},
+	}
+	if diff := cmp.Diff(want, m, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPodMTU(t *testing.T) {
+	for _, test := range []struct {
+		uplink int
+		encap  string
+		want   int
+	}{{1500, "192.0.2.1", 1442}, {1500, "2001:db8::1", 1422}, {9000, "192.0.2.1", 8942}} {
+		if got := podMTU(test.uplink, netip.MustParseAddr(test.encap)); got != test.want {
+			t.Errorf("%d over %s: %d, want %d", test.uplink, test.encap, got, test.want)
+		}
+	}
+}
+
+func TestControllerFolders(t *testing.T) {
+	for _, test := range []struct {
+		database, rundir string
+		want             []string
+	}{
+		{"unix:/var/run/openvswitch/db.sock", "", []string{"/var/run/openvswitch", "/var/run/ovn"}},
+		{"unix:/var/run/openvswitch/db.sock", "/opt/ovn", []string{"/opt/ovn"}},
+		{"tcp:127.0.0.1:6640", "", []string{"/var/run/ovn"}},
+	} {
+		if diff := cmp.Diff(test.want, controllerFolders(Config{OVSDatabase: test.database, OVNRunDir: test.rundir})); diff != "" {
+			t.Errorf("%s: %s", test.database, diff)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// fakePlatform keeps the post-conditions of [Platform] on a host that is only a few maps. The same
+// story runs on it and on the real ones (platform_test.go), so that it stays honest.
+type fakePlatform struct {
+	mu         sync.Mutex
+	sandboxes  map[string]bool
+	devices    map[string]*fakeDevice // of the host, by name
+	management *Management            // nil: Open vSwitch has not made the device
+	addresses  []netip.Addr
+	mtu        int
+	fail       map[string]error // what a method returns in place of doing its work
+	changed    chan struct{}
+}
+
+type fakeDevice struct {
+	endpoint   Endpoint
+	configured bool
+}
+
+func newFakePlatform() *fakePlatform {
+	return &fakePlatform{
+		sandboxes: map[string]bool{}, devices: map[string]*fakeDevice{}, fail: map[string]error{}, mtu: 1500,
+		addresses: []netip.Addr{netip.MustParseAddr("172.30.0.1")}, changed: make(chan struct{}, 1),
+	}
+}
+
+// enter locks the host and returns the error that a test wants of the method.
+func (f *fakePlatform) enter(method string) (leave func(), err error) {
+	f.mu.Lock()
+	return f.mu.Unlock, f.fail[method]
+}
+
+func (f *fakePlatform) failing(method string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail[method] = err
+}
+
+func (f *fakePlatform) addSandbox(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sandboxes[name] = true
+}
+
+// removeSandbox takes what is in it along, as the kernel does.
+func (f *fakePlatform) removeSandbox(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.sandboxes, name)
+	maps.DeleteFunc(f.devices, func(_ string, d *fakeDevice) bool { return d.endpoint.Sandbox == name })
+}
+
+func (f *fakePlatform) UplinkMTU(address netip.Addr) (int, error) {
+	leave, err := f.enter("UplinkMTU")
+	defer leave()
+	if err == nil && !slices.Contains(f.addresses, address) {
+		err = fmt.Errorf("no interface of this node has the address %v", address)
+	}
+	return f.mtu, err
+}
+
+func (f *fakePlatform) HostAddresses(...string) ([]netip.Addr, error) {
+	leave, err := f.enter("HostAddresses")
+	defer leave()
+	return slices.Clone(f.addresses), err
+}
+
+func (f *fakePlatform) EnsureGatewayDevice(string) error {
+	leave, err := f.enter("EnsureGatewayDevice")
+	defer leave()
+	return err
+}
+
+func (f *fakePlatform) EnsureManagement(m Management) error {
+	leave, err := f.enter("EnsureManagement")
+	defer leave()
+	if err != nil {
+		return err
+	}
+	if f.management == nil {
+		return ErrNoDevice
+	}
+	f.management = &m
+	return nil
+}
+
+func (f *fakePlatform) SandboxExists(sandbox string) (bool, error) {
+	leave, err := f.enter("SandboxExists")
+	defer leave()
+	return f.sandboxes[sandbox], err
+}
+
+func (f *fakePlatform) CreateEndpoint(_ context.Context, e Endpoint) error {
+	leave, err := f.enter("CreateEndpoint")
+	defer leave()
+	if err != nil {
+		return err
+	}
+	if !f.sandboxes[e.Sandbox] {
+		return ErrNoSandbox
+	}
+	name := cni.HostInterface(e.Attachment)
+	if d := f.devices[name]; d != nil && d.endpoint.Sandbox == e.Sandbox {
+		return nil
+	}
+	for _, d := range f.devices {
+		if d.endpoint.Sandbox == e.Sandbox && d.endpoint.Attachment.IfName == e.Attachment.IfName {
+			return fmt.Errorf("sandbox %s has an interface %s of its own already", e.Sandbox, e.Attachment.IfName)
+		}
+	}
+	f.devices[name] = &fakeDevice{endpoint: e}
+	return nil
+}
+
+func (f *fakePlatform) ConfigureEndpoint(_ context.Context, e Endpoint) error {
+	leave, err := f.enter("ConfigureEndpoint")
+	defer leave()
+	if err != nil {
+		return err
+	}
+	if !f.sandboxes[e.Sandbox] {
+		return ErrNoSandbox
+	}
+	d := f.devices[cni.HostInterface(e.Attachment)]
+	if d == nil || d.endpoint.Sandbox != e.Sandbox {
+		return errors.New("Link not found")
+	}
+	d.endpoint, d.configured = e, true
+	return nil
+}
+
+func (f *fakePlatform) CheckEndpoint(_ context.Context, e Endpoint) error {
+	leave, err := f.enter("CheckEndpoint")
+	defer leave()
+	d := f.devices[cni.HostInterface(e.Attachment)]
+	switch {
+	case err != nil:
+		return err
+	case d == nil || !d.configured || d.endpoint.Sandbox != e.Sandbox:
+		return errors.New("the endpoint is missing")
+	case !reflect.DeepEqual(d.endpoint.Addresses, e.Addresses) || d.endpoint.MAC.String() != e.MAC.String():
+		return errors.New("the endpoint has other addresses")
+	}
+	return nil
+}
+
+func (f *fakePlatform) DeleteEndpoint(_ context.Context, device string) error {
+	leave, err := f.enter("DeleteEndpoint")
+	defer leave()
+	if err == nil {
+		delete(f.devices, device)
+	}
+	return err
+}
+
+func (f *fakePlatform) Endpoints() ([]string, error) {
+	leave, err := f.enter("Endpoints")
+	defer leave()
+	names := slices.Sorted(maps.Keys(f.devices))
+	if names == nil {
+		names = []string{}
+	}
+	return names, err
+}
+
+func (f *fakePlatform) Watch(ctx context.Context, changed func()) error {
+	changed()
+	for {
+		select {
+		case <-f.changed:
+			changed()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package node
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
+)
+
+// platformStory is an endpoint's life, with every step done twice: what a [Platform] promises.
+// make and remove are the container runtime's work.
+func platformStory(t *testing.T, p Platform, makeSandbox func(name string) (path string), removeSandbox func(name string)) {
+	t.Helper()
+	ctx := t.Context()
+	sandbox := makeSandbox("story")
+	v4 := netip.MustParsePrefix("10.244.1.3/24")
+	e := Endpoint{
+		Attachment: cni.Attachment{ContainerID: "story", IfName: "eth0"}, Sandbox: sandbox, Label: "shop/story",
+		MAC: contract.MAC(v4.Addr()), Addresses: []netip.Prefix{v4}, Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1")}, MTU: 1400,
+	}
+	device := cni.HostInterface(e.Attachment)
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	devices := func(want ...string) {
+		t.Helper()
+		got, err := p.Endpoints()
+		if err != nil || !slices.Equal(got, append([]string{}, want...)) {
+			t.Fatalf("devices %v, want %v, error %v", got, want, err)
+		}
+	}
+
+	if err := p.ConfigureEndpoint(ctx, e); err == nil {
+		t.Error("configured an endpoint that was not created")
+	}
+	if err := p.CheckEndpoint(ctx, e); err == nil {
+		t.Error("nothing is missing before the endpoint was created")
+	}
+	for range 2 {
+		must("create", p.CreateEndpoint(ctx, e))
+		devices(device)
+	}
+	for range 2 {
+		must("configure", p.ConfigureEndpoint(ctx, e))
+		must("check", p.CheckEndpoint(ctx, e))
+	}
+	second := e
+	second.Attachment.ContainerID = "second"
+	if err := p.CreateEndpoint(ctx, second); err == nil {
+		t.Error("two endpoints share an interface of a sandbox")
+	}
+	devices(device)
+	for range 2 {
+		must("delete", p.DeleteEndpoint(ctx, device))
+		devices()
+	}
+	must("create again", p.CreateEndpoint(ctx, e))
+	removeSandbox("story")
+	if exists, err := p.SandboxExists(sandbox); exists || err != nil {
+		t.Errorf("the sandbox that was removed exists: %v, %v", exists, err)
+	}
+	if err := p.CreateEndpoint(ctx, e); !errors.Is(err, ErrNoSandbox) {
+		t.Errorf("create in a sandbox that was removed: %v", err)
+	}
+	if err := p.ConfigureEndpoint(ctx, e); !errors.Is(err, ErrNoSandbox) {
+		t.Errorf("configure in a sandbox that was removed: %v", err)
+	}
+	must("delete after the sandbox", p.DeleteEndpoint(ctx, device))
+	devices()
+}
+
+func TestFakeKeepsThePlatformsPromises(t *testing.T) {
+	f := newFakePlatform()
+	platformStory(t, f, func(name string) string { f.addSandbox("/" + name); return "/" + name }, func(name string) { f.removeSandbox("/" + name) })
+}
