@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -59,6 +60,9 @@ func TestReading(t *testing.T) {
 		}
 		if ports := ovsdb.List(client, func(p *nb.LogicalSwitchPort) bool { return p.Name == "default_b" }); len(ports) != 1 || ports[0].Options["requested-chassis"] != "l1" {
 			t.Errorf("listed %+v", ports)
+		}
+		if with := ovsdb.List(client, func(s *nb.LogicalSwitch) bool { return slices.Contains(s.Ports, portA) }); len(with) != 1 {
+			t.Errorf("%d switches have the port", len(with))
 		}
 		if all := ovsdb.List[nb.LogicalSwitchPort](client, nil); len(all) != 2 {
 			t.Errorf("%d ports instead of 2", len(all))

@@ -23,7 +23,7 @@ func Get[T any](c *Client, uuid string) (*T, bool) {
 }
 
 // List gives the rows of T's table that keep accepts, all where it is nil, in no order. They are
-// the caller's to read, not to change; keep sees no set that memberships fill.
+// the caller's to read, not to change.
 func List[T any](c *Client, keep func(*T) bool) []*T {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -33,8 +33,8 @@ func List[T any](c *Client, keep func(*T) bool) []*T {
 	}
 	var list []*T
 	for _, r := range t.rows {
-		if keep == nil || keep(r.model.(*T)) {
-			list = append(list, r.full().(*T))
+		if model := r.full().(*T); keep == nil || keep(model) {
+			list = append(list, model)
 		}
 	}
 	return list
