@@ -43,8 +43,11 @@ unit: ovn ## unit tests, and those against a real ovsdb-server and OVN, with the
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
 
 .PHONY: cluster-test
-cluster-test: lab ## a three-node cluster: pods, Services, names, and every component killed
+cluster-test: lab bin/steady ## a three-node cluster: pods, Services, names, and every component killed
 	go test -tags cluster -count 1 -timeout 25m -v ./test/e2e
+
+bin/steady: test/e2e/steady/main.go
+	go build -trimpath -o $@ ./test/e2e/steady
 
 e2e: lab bin/lab/e2e.test ## the official Kubernetes network tests on a three-node cluster
 	test/e2e/official.sh

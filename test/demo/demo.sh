@@ -5,8 +5,13 @@ cd "$(dirname "$0")/../.."
 
 lab() { bin/weftlab --name demo "$@"; }
 title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-show() { # prints a command as a newcomer would type it, then runs it
-    printf '\n$ bin/weftlab --name demo %s\n' "$*"
+show() { # prints a command as one would type it, then runs it
+    local word
+    printf '\n$ bin/weftlab --name demo'
+    for word in "$@"; do
+        case $word in *[!a-zA-Z0-9_./:=@,-]*) printf " '%s'" "${word//\'/\'\\\'\'}" ;; *) printf ' %s' "$word" ;; esac
+    done
+    printf '\n'
     lab "$@"
 }
 field() { lab kubectl -- get "$1" "$2" -o "jsonpath=$3"; }
@@ -19,8 +24,12 @@ trace() {
     router_mac=$(lab nbctl -- get logical_router_port rtos-l1 mac | tr -d '"')
     service_ip=$(field service web '{.spec.clusterIP}')
     backend=$(field endpointslices '-l kubernetes.io/service-name=web' "{.items[0].endpoints[?(@.nodeName=='l2')].addresses[0]}" | awk '{print $1}')
+    # The whole trace names each table's action; these lines are the way that the packet takes.
     show exec central -- ovn-trace --summary --ct new --lb-dst "$backend:8080" l1 \
-        "inport == \"default_client\" && eth.src == $pod_mac && eth.dst == $router_mac && ip4.src == $pod_ip && ip4.dst == $service_ip && ip.ttl == 64 && tcp && tcp.src == 40000 && tcp.dst == 80"
+        "inport == \"default_client\" && eth.src == $pod_mac && eth.dst == $router_mac && ip4.src == $pod_ip && ip4.dst == $service_ip && ip.ttl == 64 && tcp && tcp.src == 40000 && tcp.dst == 80" |
+        grep -E '^\$|gress\(dp|ct_lb_mark \{|ip.ttl--|eth.(src|dst) =|outport = |/\* output'
+    echo
+    echo "ct_lb_mark rewrites $service_ip:80 to a backend, here $backend:8080, before the packet leaves the switch l1."
 }
 
 up() {
@@ -45,7 +54,8 @@ up() {
 
     title "No kube-proxy runs, and no rule stands in for it"
     for node in l1 l2; do
-        show exec "$node" -- sh -c 'ps -e -o comm= | sort | uniq -c; echo "kube-proxy processes: $(ps -e -o comm= | grep -c kube-proxy)"; echo "rules that translate addresses: $(nft list ruleset | grep -cE "dnat|masquerade")"'
+        show exec "$node" -- sh -c 'ps -e -o args= | grep -c "[k]ube-proxy" || true'
+        show exec "$node" -- sh -c 'nft list ruleset 2>/dev/null | grep -cE "dnat( ip6?)? to|redirect to" || true'
     done
 
     title "The cluster stays up"
