@@ -145,6 +145,22 @@ func TestAnnotatorWritesTheNewest(t *testing.T) {
 	})
 }
 
+func TestAnnotatorWritesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{takes: time.Second}
+		w, _ := annotating(t, n)
+		for range 3 { // the object's other events come before its annotation
+			w.set([]annotation{note("web", "1")})
+			synctest.Wait()
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(n.values) != 1 {
+			t.Errorf("wrote %s", n.values)
+		}
+	})
+}
+
 func TestAnnotatorTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &notebook{fail: true}

@@ -88,6 +88,32 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 	}
 }
 
+// TestNothingRemains of objects that are gone: a controller lives long.
+func TestNothingRemains(t *testing.T) {
+	s := testSettings(t, func(c *Config) { dual(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 })
+	l := newLife(t, s, 1)
+	for range 60 {
+		l.step()
+	}
+	var keys []objectKey
+	for k := range l.w.objects {
+		keys = append(keys, k)
+	}
+	clear(l.w.objects)
+	l.apply(keys)
+	c := l.c
+	for what, n := range map[string]int{
+		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
+		"services": len(c.services), "slices": len(c.sliceOf), "local": len(c.local), "told": len(c.told),
+		"dirty": len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
+		"ids":   c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
+	} {
+		if n != 0 {
+			t.Errorf("%d %s remain", n, what)
+		}
+	}
+}
+
 // life is a cluster to which random things happen.
 type life struct {
 	t      *testing.T

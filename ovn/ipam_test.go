@@ -98,6 +98,26 @@ func TestPoolReusesLate(t *testing.T) {
 	}
 }
 
+// TestPoolWrapsAround: also when all numbers behind the last given are taken.
+func TestPoolWrapsAround(t *testing.T) {
+	p := newPool(100)
+	for range 100 {
+		p.take()
+	}
+	for _, n := range []int{50, 10, 20} {
+		p.release(n)
+		if n != 20 {
+			if got, _ := p.take(); got != n {
+				t.Fatalf("took %d, only %d was free", got, n)
+			}
+		}
+	}
+	p.release(10)
+	if got, _ := p.take(); got != 20 {
+		t.Errorf("took %d, which was freed last; 20 waits", got)
+	}
+}
+
 func TestSubnetAllocator(t *testing.T) {
 	for _, c := range []struct {
 		cluster string

@@ -48,6 +48,10 @@ func TestServices(t *testing.T) {
 			web(), webSlice("a", unready(at("10.244.0.3", "n1")), terminating(at("10.244.0.4", "n1"), true), terminating(at("10.244.0.5", "n1"), false)),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.4:8080`},
 
+		{"an endpoint that serves but is neither ready nor terminating", services{
+			web(), webSlice("a", *edit(ptr(at("10.244.0.3", "n1")), func(e *discoveryv1.Endpoint) { e.Conditions.Ready = ptr(false) })),
+		}, `tcp [cluster] 10.96.0.10:80=`},
+
 		{"without conditions an endpoint is ready", services{
 			web(), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
