@@ -249,6 +249,29 @@ func TestSuccessorOfTheSameNameGetsThePort(t *testing.T) {
 	c.mustReach(peer, successor.address)
 }
 
+// A port that somebody else left on br-int with the pod's name, but of an earlier UID.
+func TestForeignPortWithThePodsNameIsNotThePods(t *testing.T) {
+	c := newReadyCluster(t)
+	old, p := c.newPod("web-0", 3), c.newPod("web-0", 4)
+	run := func(args ...string) { c.ovn.VS(args...) }
+	run("add-port", integrationBridge, "left0", "--", "set", "Interface", "left0", "type=internal",
+		"external_ids:iface-id="+contract.PodPort(old.Namespace, old.Name), "external_ids:iface-id-ver="+old.UID)
+	c.allocate(p)
+	c.eventually(func() error { // the foreign one comes first
+		if port := c.ovn.VS("get", "Interface", "left0", "ofport"); port == "[]" {
+			return errors.New("not taken up yet")
+		}
+		return nil
+	})
+	if _, err := c.add(p); err != nil {
+		t.Fatal(err)
+	}
+	c.mustReach(nil, p.address)
+	if installed := c.ovn.VS("--if-exists", "get", "Interface", "left0", "external_ids:ovn-installed"); installed != "" {
+		t.Errorf("the port of the earlier UID was bound: ovn-installed %s", installed)
+	}
+}
+
 func TestGCAndSweep(t *testing.T) {
 	c := newReadyCluster(t)
 	kept, stale, rebooted := c.newPod("kept", 3), c.newPod("stale", 4), c.newPod("rebooted", 5)

@@ -188,20 +188,6 @@ func (o *OVN) Restart(name string) {
 	o.Start(name)
 }
 
-// Reset replaces the contents of the node's own database by nothing, as a lost disk does.
-func (o *OVN) Reset() {
-	o.tb.Helper()
-	o.Kill(Vswitchd)
-	o.Kill(OVSServer)
-	if err := os.Remove(o.path(OVSServer + ".db")); err != nil {
-		o.tb.Fatal(err)
-	}
-	o.Run("ovsdb-tool", "create", o.path(OVSServer+".db"), filepath.Join(filepath.Dir(o.bin), "share", "openvswitch/vswitch.ovsschema"))
-	o.Start(OVSServer)
-	o.Run("ovs-vsctl", "--db="+o.OVSDatabase(), "--no-wait", "init")
-	o.Start(Vswitchd)
-}
-
 func (o *OVN) stop() {
 	for _, name := range []string{OVNController, Vswitchd, Northd, OVSServer, SBServer, NBServer} {
 		if p := o.processes[name]; p != nil {
