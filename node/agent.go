@@ -43,6 +43,7 @@ const (
 	resync          = 30 * time.Second // settings that somebody changed behind the agent's back
 	sweepPeriod     = time.Minute
 	controllerProbe = 2 * time.Second
+	controllerAwait = 250 * time.Millisecond // while it is away, pods wait for it
 	// settle keeps a flood of events, such as many pods at once, from becoming a flood of looks.
 	settle = 200 * time.Millisecond
 	// lookTime bounds a look: a server that does not answer is asked again.
@@ -164,8 +165,13 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 
 func (a *agent) watchController(ctx context.Context) error {
 	for ctx.Err() == nil {
-		a.health.set(conditionController, controllerStatus(ctx, controllerFolders(a.config)))
-		pause(ctx, controllerProbe)
+		err := controllerStatus(ctx, controllerFolders(a.config))
+		a.health.set(conditionController, err)
+		if err == nil {
+			pause(ctx, controllerProbe)
+		} else {
+			pause(ctx, controllerAwait)
+		}
 	}
 	return nil
 }
