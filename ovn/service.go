@@ -95,7 +95,7 @@ func (r *rows) balancer(s *service, kind protocol, scope string, vips []vip) (uu
 		name += "@" + scope
 	}
 	row := &nb.LoadBalancer{
-		Name:    string(r.Owner) + "/" + name,
+		Name:    s.Namespace + "/" + s.Name + "/" + name, // lb-list shows 16 characters: no word to waste
 		Options: balancerOptions,
 		Vips:    make(map[string]string, len(vips)),
 	}

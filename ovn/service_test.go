@@ -204,7 +204,7 @@ func balancers(t *testing.T, objects []runtime.Object) []string {
 	var list []string
 	for _, r := range change.Rows {
 		row := r.Model.(*nb.LoadBalancer)
-		if want := "Service/default/web/" + r.Key; row.Name != want {
+		if want := "default/web/" + r.Key; row.Name != want {
 			t.Errorf("name %s, want %s", row.Name, want)
 		}
 		if !strings.HasPrefix(r.Key, *row.Protocol) {

@@ -19,7 +19,7 @@ const (
 	// A component that ran this long has earned a quick restart again.
 	settled      = 10 * time.Second
 	readyTimeout = 60 * time.Second
-	stopTimeout  = 20 * time.Second
+	stopTimeout  = 10 * time.Second
 )
 
 // Supervisor keeps a machine's components running.
@@ -124,7 +124,10 @@ func (c *component) stop(ctx context.Context, process *os.Process) error {
 	deadline, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	if err := c.await(deadline, func() bool { return c.process != process }); err != nil {
-		return errors.Join(fmt.Errorf("%s on %s did not end in %s and is killed", c.Name, c.machine.Name, stopTimeout), process.Kill())
+		// As systemd would. kube-apiserver for one waits for watchers that never leave.
+		if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("kill %s on %s, which did not end in %s: %w", c.Name, c.machine.Name, stopTimeout, err)
+		}
 	}
 	return nil
 }
