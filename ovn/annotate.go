@@ -74,8 +74,9 @@ type noteKey struct {
 	namespace, name string
 }
 
-// annotators is how many annotations are written at a time.
-const annotators = 16
+// annotators is how many annotations are written at a time: few, so that a burst of pods does not make
+// the API server slower for those who create them. One alone writes hundreds a second.
+const annotators = 4
 
 func newAnnotator(write writeAnnotation, failed func(annotation, error)) *annotator {
 	return &annotator{write: write, failed: failed,

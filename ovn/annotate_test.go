@@ -120,7 +120,7 @@ func TestAnnotatorWritesAbreast(t *testing.T) {
 			notes = append(notes, note(string(rune('A'+i)), "x"))
 		}
 		w.set(notes)
-		time.Sleep(7500 * time.Millisecond)
+		time.Sleep(100/annotators*time.Second + time.Second/2)
 		synctest.Wait()
 		if len(n.values) != 100 || n.most != annotators {
 			t.Errorf("%d written, %d abreast", len(n.values), n.most)
