@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -129,14 +128,6 @@ func answered(t testing.TB, pod string, addr netip.Addr, port int) []string {
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
-}
-
-func getJSON(t testing.TB, value any, args ...string) {
-	t.Helper()
-	out := cluster.kubectl(t, append(args, "-o", "json")...)
-	if err := json.Unmarshal([]byte(out), value); err != nil {
-		t.Fatalf("kubectl %v: %v", args, err)
-	}
 }
 
 // eventMentions waits for an Event about an object whose message has all the words.
