@@ -63,6 +63,27 @@ func startAPIServer(b testing.TB) *apiserver {
 	return s
 }
 
+// rest waits until the API server has done what it does on its own, above all after its start:
+// else that would count as part of what comes next.
+func (s *apiserver) rest(b testing.TB) {
+	b.Helper()
+	const look, idle = 500 * time.Millisecond, 50 * time.Millisecond
+	last, since := time.Duration(0), time.Now()
+	until(b, time.Minute, "API server at rest", s.kube, func(context.Context) error {
+		now := time.Now()
+		if now.Sub(since) < look {
+			return errors.New("looking")
+		}
+		used, err := s.kube.cpu()
+		before := last
+		last, since = used, now
+		if err == nil && used-before > idle {
+			err = fmt.Errorf("it used %v of a processor in %v", used-before, look)
+		}
+		return err
+	})
+}
+
 func (s *apiserver) stop(b testing.TB) {
 	s.api.Client.CloseIdleConnections()
 	s.kube.stop(b)

@@ -47,6 +47,7 @@ func startController(b testing.TB, s *apiserver, nb *database, more ...string) *
 	b.Helper()
 	controllers++
 	s.forgetLease(b)
+	s.rest(b)
 	c := &controller{nb: nb, api: s, identity: fmt.Sprintf("bench-%d", controllers), ended: make(chan struct{})}
 	args := append([]string{"controller", "--kubeconfig=" + s.kubeconfig, "--ovn-northbound=" + nb.remote,
 		"--pod-cidrs=" + load.PodCIDR, "--service-cidrs=" + load.ServiceCIDR,
@@ -196,6 +197,7 @@ type effort struct {
 // perform runs a phase of load; others are the processes that work on it beside the API server.
 func perform(b testing.TB, s *apiserver, phase phase, others ...*process) effort {
 	b.Helper()
+	s.rest(b)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	all := append([]*process{s.etcd, s.kube}, others...)
@@ -210,12 +212,8 @@ func perform(b testing.TB, s *apiserver, phase phase, others ...*process) effort
 // during runs a phase of load under a controller and waits for the controller.
 func (c *controller) during(b testing.TB, phase phase, want content) (effort, result) {
 	b.Helper()
-	before, err := c.cpu()
-	if err != nil {
-		b.Fatal(err)
-	}
 	e := perform(b, c.api, phase, c.nb.server, c.process)
-	return e, c.settle(b, e.Start, before, want)
+	return e, c.settle(b, e.Start, c.cpuAt(e.Start), want)
 }
 
 // profile keeps what a controller that was started with --profiling says of itself: the processor's
