@@ -303,7 +303,16 @@ func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork
 	if err := a.ovs.apply(ctx, operations); err != nil {
 		return fmt.Errorf("make the management port: %w", err)
 	}
-	return a.platform.EnsureManagement(m)
+	if err := a.platform.EnsureManagement(m); err != nil {
+		return err
+	}
+	// This port's flows are also the proof that ovn-controller reaches br-int and not only the
+	// Southbound.
+	device := a.ovs.device(m.Device)
+	if device == nil || device.ExternalIDs[installedKey] != "true" {
+		return fmt.Errorf("ovn-controller has not installed the flows of logical port %s yet: see its log, and whether the Northbound has the port", contract.ManagementPort(a.config.NodeName))
+	}
+	return nil
 }
 
 // management is the host's interface as the controller's decision implies it.

@@ -156,12 +156,18 @@ func (l *Linux) EnsureGatewayDevice(name string) error {
 // addrGenModeNone is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
 const addrGenModeNone = 1
 
+// addrGenMode is set by file, not by netlink: that would be a change of the link, and each such
+// change makes ovs-vswitchd look at all its ports again.
+func addrGenMode(device string) string {
+	return filepath.Join("/proc/sys/net/ipv6/conf", device, "addr_gen_mode")
+}
+
 // hideFromStack keeps the host's own stack away from a device that belongs to a bridge: no
 // link-local address, and on the userspace datapath no frames. There OVS reads the device by a
 // packet socket, so the host's stack would see, and answer, every frame too.
 func (l *Linux) hideFromStack(link netlink.Link) error {
-	err := l.netlink.LinkSetIP6AddrGenMode(link, addrGenModeNone)
-	if err != nil && !errors.Is(err, unix.EAFNOSUPPORT) { // a kernel without IPv6 makes no such address
+	err := os.WriteFile(addrGenMode(link.Attrs().Name), []byte(strconv.Itoa(addrGenModeNone)), 0o644)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6 makes no such address
 		return fmt.Errorf("keep IPv6 off device %s: %w", link.Attrs().Name, err)
 	}
 	if !l.userspace {
@@ -175,7 +181,7 @@ func (l *Linux) hideFromStack(link netlink.Link) error {
 
 // hidden says whether hideFromStack has been here.
 func (l *Linux) hidden(device string) bool {
-	mode, err := os.ReadFile(filepath.Join("/proc/sys/net/ipv6/conf", device, "addr_gen_mode"))
+	mode, err := os.ReadFile(addrGenMode(device))
 	if err != nil || strings.TrimSpace(string(mode)) != strconv.Itoa(addrGenModeNone) {
 		return errors.Is(err, fs.ErrNotExist) && !l.userspace
 	}

@@ -65,6 +65,9 @@ func newBareNode(t *testing.T) *bareNode {
 	n.until(func() bool { return len(ovsdb.List[vswitch.OpenvSwitch](ovs.Client, nil)) == 1 })
 	n.health.set(conditionDatabase, nil)
 	n.health.set(conditionController, nil)
+	go n.install(func() []*vswitch.Interface {
+		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == managementDevice })
+	})
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
 	return n
 }
@@ -81,20 +84,22 @@ func (n *bareNode) until(condition func() bool) {
 
 // installFlows does what ovs-vswitchd and ovn-controller do for each new device.
 func (n *bareNode) installFlows() {
-	go func() {
-		for n.t.Context().Err() == nil {
-			changed := n.ovs.Changed()
-			for _, device := range n.ovs.attached() {
-				if device.ExternalIDs[installedKey] != "true" {
-					_, _ = n.ovs.Transact(n.t.Context(), mutateRow(vswitch.InterfaceTable, device.UUID, setKeys("external_ids", device.ExternalIDs, map[string]string{installedKey: "true"})...))
-				}
-			}
-			select {
-			case <-changed:
-			case <-n.t.Context().Done():
+	go n.install(n.ovs.attached)
+}
+
+func (n *bareNode) install(devices func() []*vswitch.Interface) {
+	for n.t.Context().Err() == nil {
+		changed := n.ovs.Changed()
+		for _, device := range devices() {
+			if device.ExternalIDs[installedKey] != "true" {
+				_, _ = n.ovs.Transact(n.t.Context(), mutateRow(vswitch.InterfaceTable, device.UUID, setKeys("external_ids", device.ExternalIDs, map[string]string{installedKey: "true"})...))
 			}
 		}
-	}()
+		select {
+		case <-changed:
+		case <-n.t.Context().Done():
+		}
+	}
 }
 
 func (n *bareNode) pod(name, uid string, change func(*corev1.Pod)) *cni.Call {
