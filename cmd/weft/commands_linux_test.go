@@ -1,0 +1,40 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestCommandsRefuseWhatTheyCannotWorkWith runs the real commands; none gets as far as a connection.
+func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
+	for _, c := range []struct {
+		args, want string // want: words that the error has
+	}{
+		{"controller", "ovn-northbound pod-cidrs service-cidrs"},
+		{"controller --ovn-northbound=unix:/x --pod-cidrs=10.0.0.0/8 --service-cidrs=10.96.0.0/16", "pod-cidrs service-cidrs 10.0.0.0/8 10.96.0.0/16 overlaps"},
+		{"controller --ovn-northbound=unix:/x --pod-cidrs=10.0.0.0/33 --service-cidrs=nonsense", "pod-cidrs 10.0.0.0/33 service-cidrs nonsense"},
+		{"controller --ovn-northbound=http://x --pod-cidrs=10.0.0.0/8 --service-cidrs=172.16.0.0/16", "ovn-northbound http"},
+		{"controller --ovn-northbound=ssl:192.0.2.1:6641 --pod-cidrs=10.0.0.0/8 --service-cidrs=172.16.0.0/16", "ovn-ca ovn-certificate ovn-private-key"},
+		{"node --node-name=l1", "ovn-southbound encap-address"},
+		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=there", "encap-address there"},
+		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --gateway-addresses=172.31.0.1", "gateway-addresses 172.31.0.1"},
+		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --datapath-type=dpdk", "datapath-type dpdk"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			root := rootCommand()
+			root.SetArgs(strings.Fields(c.args))
+			root.SetOut(io.Discard)
+			root.SetErr(io.Discard)
+			err := root.ExecuteContext(t.Context())
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for word := range strings.FieldsSeq(c.want) {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("no word of %s in:\n%v", word, err)
+				}
+			}
+		})
+	}
+}
