@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,6 +66,7 @@ type annotator struct {
 	failed  func(annotation, error)
 	mu      sync.Mutex
 	wanted  map[noteKey]annotation // not yet being written
+	order   []noteKey              // of wanted, each once, the longest wanted first
 	writing map[noteKey]annotation
 	wake    chan struct{}
 }
@@ -89,13 +91,29 @@ func (w *annotator) set(notes []annotation) {
 	for _, a := range notes {
 		k := noteKey{a.kind, a.namespace, a.name}
 		if w.writing[k] == a {
-			delete(w.wanted, k)
-			continue
+			w.forget(k)
+		} else {
+			w.want(k, a)
 		}
-		w.wanted[k] = a
 	}
 	w.mu.Unlock()
 	w.signal()
+}
+
+// want and forget keep order beside wanted; w.mu is held.
+func (w *annotator) want(k noteKey, a annotation) {
+	if _, waits := w.wanted[k]; !waits {
+		w.order = append(w.order, k)
+	}
+	w.wanted[k] = a
+}
+
+func (w *annotator) forget(k noteKey) {
+	if _, waits := w.wanted[k]; waits {
+		delete(w.wanted, k)
+		i := slices.Index(w.order, k)
+		w.order = slices.Delete(w.order, i, i+1)
+	}
 }
 
 func (w *annotator) signal() {
@@ -130,15 +148,16 @@ func (w *annotator) run(ctx context.Context) {
 	group.Wait()
 }
 
-// next takes one to write; if there are more, another worker is woken.
+// next takes the one that has waited longest; if there are more, another worker is woken.
 func (w *annotator) next() (annotation, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for k, a := range w.wanted {
+	for _, k := range w.order {
 		if _, busy := w.writing[k]; busy { // its writer looks again when it is done
 			continue
 		}
-		delete(w.wanted, k)
+		a := w.wanted[k]
+		w.forget(k)
 		w.writing[k] = a
 		if len(w.wanted) > 0 {
 			w.signal()
@@ -169,7 +188,7 @@ func (w *annotator) one(ctx context.Context, a annotation, pause time.Duration) 
 	w.mu.Lock()
 	delete(w.writing, k)
 	if _, newer := w.wanted[k]; err != nil && !newer && ctx.Err() == nil {
-		w.wanted[k] = a
+		w.want(k, a)
 	}
 	more := len(w.wanted) > 0
 	w.mu.Unlock()

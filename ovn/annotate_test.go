@@ -181,3 +181,25 @@ func TestAnnotatorTriesAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestAnnotationsAreWrittenInTurn: whoever waits longest is next, also when it is wanted anew meanwhile.
+func TestAnnotationsAreWrittenInTurn(t *testing.T) {
+	w := newAnnotator(nil, nil)
+	note := func(name, value string) annotation {
+		return annotation{kind: podKind, namespace: "default", name: name, key: contract.PodNetworkAnnotation, value: value}
+	}
+	var want []annotation
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		w.set([]annotation{note(name, "old")})
+		want = append(want, note(name, "new"))
+	}
+	w.set([]annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"), note("c", "new")})
+	for _, expected := range want {
+		if got, ok := w.next(); !ok || got != expected {
+			t.Errorf("next is %v, %v; want %v", got, ok, expected)
+		}
+	}
+	if got, ok := w.next(); ok {
+		t.Errorf("%v is left", got)
+	}
+}
