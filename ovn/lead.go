@@ -51,6 +51,10 @@ type leader struct {
 	begun   atomic.Int64  // when the batch under way began, in nanoseconds; 0 between batches
 }
 
+// spacing is the least time between the starts of two batches. A change that comes alone does not wait;
+// in a stream of changes it makes a third of the transactions, each of which would also wake ovn-northd.
+const spacing = 5 * time.Millisecond
+
 const (
 	firstPause = 200 * time.Millisecond
 	lastPause  = time.Minute
@@ -79,8 +83,14 @@ func (l *leader) run(ctx context.Context) {
 		if entries == nil {
 			return
 		}
+		next := time.After(spacing)
 		l.batch(ctx, entries)
 		l.begun.Store(0)
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

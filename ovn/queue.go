@@ -7,7 +7,7 @@ import (
 )
 
 // queue holds the objects that were touched and not yet looked at, each once, however often it was
-// touched: under load the batches that take gives grow by themselves, and no timer is needed.
+// touched: under load the batches that take gives grow by themselves.
 type queue struct {
 	mu      sync.Mutex
 	entries map[objectKey]entry
