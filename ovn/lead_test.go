@@ -139,6 +139,7 @@ func owners(list ...ovsdb.Owner) []ovsdb.Owner { return list }
 
 func wantOwners(t *testing.T, m *memory, want []ovsdb.Owner) {
 	t.Helper()
+	time.Sleep(2 * spacing) // a batch may be waiting for its turn
 	synctest.Wait()
 	if got := m.has(); !slices.Equal(got, want) {
 		t.Errorf("the Northbound has %s, want %s", got, want)
@@ -233,6 +234,7 @@ func TestBatchesGrowUnderLoad(t *testing.T) {
 			w.change(w.pod("default", fmt.Sprint("p", i), "l1"))
 		}
 		m.mu.Unlock()
+		time.Sleep(2 * spacing)
 		synctest.Wait()
 		if len(m.has()) != 102 || m.applies > 2 {
 			t.Errorf("%d owners in %d batches, want 102 in at most 2", len(m.has()), m.applies)
