@@ -3,7 +3,7 @@
 # runnable from PREFIX/bin on any Debian, without installing anything: each program there is a
 # wrapper that brings its own loader and libraries.
 #
-# The mirror is $DEBIAN_MIRROR, or the one this machine's apt already uses for Debian, or Debian's own.
+# The mirror is $DEBIAN_MIRROR, or the one this machine's apt already uses for Debian, or debootstrap's.
 set -euo pipefail
 
 [ $# = 1 ] || { echo "usage: $0 PREFIX" >&2; exit 2; }
@@ -15,6 +15,8 @@ packages="ovn-central ovn-common ovn-host openvswitch-common openvswitch-switch"
 
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' 'Origin: Debian' |
     grep -v security | head -1)}
+mirror=${mirror:-$(sed -n 's/^DEF_MIRROR="\(.*\)"$/\1/p' "$(command -v debootstrap)")}
+[ -n "$mirror" ] || { echo "$0: neither apt nor debootstrap knows a mirror of Debian; name one with DEBIAN_MIRROR=URL" >&2; exit 1; }
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -e $keyring ] || { echo "$0: install debian-archive-keyring, which signs the packages" >&2; exit 1; }
 
