@@ -59,6 +59,9 @@ type Gateway struct {
 
 // PodNetwork is what the controller has allocated to a pod.
 type PodNetwork struct {
+	// UID is the pod's. Who creates a pod cannot know it, so an annotation that came with the pod
+	// is told from the controller's.
+	UID string `json:"uid"`
 	// MAC is the pod's hardware address.
 	MAC string `json:"mac"`
 	// Addresses are the pod's, with the length of the node's pod subnet, IPv4 first.

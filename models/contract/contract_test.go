@@ -12,7 +12,7 @@ func TestAnnotationsSurviveTheirJSON(t *testing.T) {
 	node := NodeNetwork{ID: 3, PodCIDRs: []netip.Prefix{v4, v6}, ClusterCIDRs: []netip.Prefix{v4}, ServiceCIDRs: []netip.Prefix{v6}}
 	facts := NodeFacts{Chassis: "c", MTU: 1400, Addresses: []netip.Addr{v4.Addr()}, Gateway: &Gateway{
 		Network: "external", MAC: "0a:58:01:02:03:04", Addresses: []netip.Prefix{v4}, NextHops: []netip.Addr{v6.Addr()}}}
-	pod := PodNetwork{MAC: "0a:58:01:02:03:04", Addresses: []netip.Prefix{v4}, Gateways: []netip.Addr{v6.Addr()}}
+	pod := PodNetwork{UID: "u", MAC: "0a:58:01:02:03:04", Addresses: []netip.Prefix{v4}, Gateways: []netip.Addr{v6.Addr()}}
 	roundTrip(t, node)
 	roundTrip(t, facts)
 	roundTrip(t, pod)
