@@ -33,6 +33,39 @@ func TestEditedAnnotationIsPutBack(t *testing.T) {
 	}
 }
 
+// A tenant, who may create pods but no more, cannot choose their addresses.
+func TestTenantsCannotWriteWeftsAnnotations(t *testing.T) {
+	cluster.apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
+`)
+	pod := fmt.Sprintf(podTemplate, "l1", image, steady())
+	pod = strings.NewReplacer(web("l1"), "thief", "app: web", "app: thief").Replace(pod)
+	preset := strings.Replace(pod, "metadata: {", `metadata: {annotations: {weft.net/pod-network: '{"mac":"0a:58:0a:f4:00:fe","addresses":["10.244.0.254/24"]}'}, `, 1)
+	as := func(manifest string, args ...string) error {
+		_, err := cluster.tryWith(manifest, append([]string{"kubectl", "--", "--as=tenant"}, args...)...)
+		return err
+	}
+	t.Cleanup(func() {
+		_, _ = cluster.try("kubectl", "--", "delete", "pod", "thief", "--ignore-not-found", "--grace-period=1", "--wait=false")
+	})
+	if err := as(preset, "create", "-f", "-"); err == nil || !strings.Contains(err.Error(), "weft alone") {
+		t.Errorf("a pod with a preset annotation: %v", err)
+	}
+	eventually(t, 10*time.Second, "the tenant's ordinary pod is created", func() error { return as(pod, "create", "-f", "-") })
+	for _, edit := range []string{`weft.net/pod-network={"addresses":["10.244.0.254/24"]}`, "weft.net/anything=x"} {
+		if err := as("", "annotate", "pod", "thief", "--overwrite", edit); err == nil || !strings.Contains(err.Error(), "weft alone") {
+			t.Errorf("annotate %s: %v", edit, err)
+		}
+	}
+	if err := as("", "annotate", "pod", "thief", "mine=kept"); err != nil {
+		t.Errorf("the tenant's own annotation: %v", err)
+	}
+}
+
 // The API server keeps most bad addresses out; what it lets through must not stop the good ones.
 func TestBadEndpointsAreLeftOut(t *testing.T) {
 	good := podAddresses(t, web("l2"))[0]
