@@ -219,6 +219,7 @@ func (c *cluster) annotate(p *pod) {
 	object := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: apitypes.UID(p.UID), Annotations: map[string]string{
 			contract.PodNetworkAnnotation: contract.Format(contract.PodNetwork{
+				UID:       p.UID,
 				MAC:       contract.MAC(p.address).String(),
 				Addresses: []netip.Prefix{netip.PrefixFrom(p.address, 24), netip.PrefixFrom(p.address6, 64)},
 				Gateways:  []netip.Addr{contract.GatewayAddress(testSubnet), contract.GatewayAddress(testSubnet6)},

@@ -123,6 +123,9 @@ func (p *pods) wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Pre
 // there by then was deleted; kubelet asks again if it was not.
 const informerLag = 3 * time.Second
 
+// lookUp takes an annotation for the controller's only if it names the UID that the API server gave
+// the pod. Whoever creates a pod can write the annotation, but cannot know that UID. It is the API
+// object's also for a static pod: the controller knows no other.
 func (p *pods) lookUp(pod cni.Pod, subnets []netip.Prefix) (*podNetwork, error) {
 	object, exists, err := p.informer.GetStore().GetByKey(pod.String())
 	if err != nil {
@@ -141,6 +144,10 @@ func (p *pods) lookUp(pod cni.Pod, subnets []netip.Prefix) (*podNetwork, error) 
 	}
 	if !present {
 		return nil, fmt.Errorf("it has no annotation %s: the controller has not allocated its address; see the pod's events, and whether `weft controller` runs", contract.PodNetworkAnnotation)
+	}
+	if annotation.UID != string(found.UID) {
+		return nil, fmt.Errorf("it has an annotation %s for UID %q and is %s itself: the controller did not write that, and has not allocated the pod's address yet; see the pod's events, and whether `weft controller` runs",
+			contract.PodNetworkAnnotation, annotation.UID, found.UID)
 	}
 	network, err := checkPodNetwork(annotation, subnets)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,7 +106,7 @@ func (n *bareNode) install(devices func() []*vswitch.Interface) {
 func (n *bareNode) pod(name, uid string, change func(*corev1.Pod)) *cni.Call {
 	n.t.Helper()
 	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: apitypes.UID(uid), Annotations: map[string]string{
-		contract.PodNetworkAnnotation: `{"mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
+		contract.PodNetworkAnnotation: `{"uid":"` + uid + `","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
 	}}}
 	if change != nil {
 		change(object)
@@ -248,13 +249,60 @@ func TestStaticPodIsKnownByItsHash(t *testing.T) {
 	}
 }
 
+// The annotation that came with a pod is not believed; the controller's, which replaces it, is.
+func TestAddOutwaitsAnAnnotationThatCameWithThePod(t *testing.T) {
+	for name, uids := range map[string]struct{ api, kubelet, written string }{
+		"without UID":                {"u1", "u1", ""},
+		"static pod, kubelet's UID":  {"mirror-uid", "static-uid", "static-uid"},
+		"static pod, an earlier UID": {"mirror-uid", "static-uid", "earlier-uid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newBareNode(t)
+			n.installFlows()
+			annotation := contract.PodNetwork{
+				UID: uids.written, MAC: "0a:58:0a:f4:01:09", Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.9/24")},
+			}
+			var object *corev1.Pod
+			n.pod("web", uids.api, func(p *corev1.Pod) {
+				object = p
+				if uids.kubelet != uids.api {
+					p.Annotations[mirrorHash] = uids.kubelet
+				}
+				p.Annotations[contract.PodNetworkAnnotation] = contract.Format(annotation)
+			})
+			call := n.sandbox("web", uids.kubelet)
+			result, done := make(chan *types100.Result, 1), make(chan error, 1)
+			go func() { r, err := n.Add(t.Context(), call); result <- r; done <- err }()
+			n.until(func() bool {
+				_, err := n.agent.pods.lookUp(call.Pod, n.podSubnets())
+				return err != nil && strings.Contains(err.Error(), "for UID") || n.lookAgain()
+			})
+			if devices, err := n.platform.Endpoints(); err != nil || len(devices) != 0 {
+				t.Fatalf("the pod got a device: %v, %v", devices, err)
+			}
+			annotation.UID, annotation.MAC = uids.api, "0a:58:0a:f4:01:03"
+			annotation.Addresses = []netip.Prefix{netip.MustParsePrefix("10.244.1.3/24")}
+			object.Annotations[contract.PodNetworkAnnotation] = contract.Format(annotation)
+			if _, err := n.client.CoreV1().Pods("shop").Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			r, err := <-result, <-done
+			if err != nil || len(r.IPs) != 1 || r.IPs[0].Address.String() != "10.244.1.3/24" {
+				t.Errorf("got %+v, %v", r, err)
+			}
+		})
+	}
+}
+
 func TestAnnotationThatSomebodyEdited(t *testing.T) {
 	for name, test := range map[string]struct{ annotation, says string }{
 		"no JSON":          {`{"mac"`, "weft.net/pod-network"},
-		"bad MAC":          {`{"mac":"x","addresses":["10.244.1.3/24"]}`, `mac "x"`},
-		"no address":       {`{"mac":"0a:58:0a:f4:01:03"}`, "addresses is empty"},
-		"foreign address":  {`{"mac":"0a:58:0a:f4:01:03","addresses":["10.244.2.3/24"]}`, "10.244.2.3/24"},
-		"useless gateways": {`{"mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["0.0.0.0"]}`, "gateways"},
+		"bad MAC":          {`{"uid":"u1","mac":"x","addresses":["10.244.1.3/24"]}`, `mac "x"`},
+		"no address":       {`{"uid":"u1","mac":"0a:58:0a:f4:01:03"}`, "addresses is empty"},
+		"foreign address":  {`{"uid":"u1","mac":"0a:58:0a:f4:01:03","addresses":["10.244.2.3/24"]}`, "10.244.2.3/24"},
+		"no UID":           {`{"mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`, `for UID ""`},
+		"another's UID":    {`{"uid":"u2","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`, `for UID "u2"`},
+		"useless gateways": {`{"uid":"u1","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["0.0.0.0"]}`, "gateways"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newBareNode(t)
