@@ -207,6 +207,8 @@ func (c Config) controller(f files, i int) machine.Component {
 	return machine.Component{
 		Name: controllerName(i),
 		Command: []string{f.bin + "/weft", "controller",
+			// The Lease then names the component that leads.
+			"--identity=" + controllerName(i),
 			"--kubeconfig=" + f.kubeconfig("weft-controller"),
 			"--ovn-northbound=tcp:" + hostPort(c.addr(management, centralNumber), northboundPort),
 			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),

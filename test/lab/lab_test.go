@@ -123,11 +123,16 @@ func TestComponentsAreToldAddressesOfTheClustersFamilies(t *testing.T) {
 	}
 }
 
-func TestControllersAreReplicasWithPortsOfTheirOwn(t *testing.T) {
+func TestControllersAreReplicasWithPortsAndIdentitiesOfTheirOwn(t *testing.T) {
 	central := config(IPv4).central(someFiles)
 	first, second := flag(t, central, "weft-controller", "metrics-address"), flag(t, central, "weft-controller-2", "metrics-address")
 	if first == second {
 		t.Errorf("both controllers listen on %s", first)
+	}
+	for _, name := range []string{"weft-controller", "weft-controller-2"} {
+		if identity := flag(t, central, name, "identity"); identity != name {
+			t.Errorf("%s leads as %q", name, identity)
+		}
 	}
 }
 
