@@ -10,7 +10,7 @@ GO_FILES := $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/
 .PHONY: help build demo demo-down test check unit lint vet generate bench e2e clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@sed -e ':a' -e '/\\$$/N; s/\\\n//; ta' $(MAKEFILE_LIST) | sed -nE 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/p' | expand -t 14
 
 include test/lab/lab.mk
 

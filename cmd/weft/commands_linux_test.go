@@ -17,7 +17,7 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 		{"controller --ovn-northbound=http://x --pod-cidrs=10.0.0.0/8 --service-cidrs=172.16.0.0/16", "ovn-northbound http"},
 		{"controller --ovn-northbound=ssl:192.0.2.1:6641 --pod-cidrs=10.0.0.0/8 --service-cidrs=172.16.0.0/16", "ovn-ca ovn-certificate ovn-private-key"},
 		{"node --node-name=l1", "ovn-southbound encap-address"},
-		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=there", "encap-address there"},
+		{"node --node-name=l1 --ovn-southbound=bar --encap-address=there --encap-type=vxlan", "ovn-southbound bar encap-address there encap-type vxlan"},
 		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --gateway-addresses=172.31.0.1", "gateway-addresses 172.31.0.1"},
 		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --datapath-type=dpdk", "datapath-type dpdk"},
 	} {

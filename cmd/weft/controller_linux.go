@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -44,26 +45,23 @@ func controllerCommand() *cobra.Command {
 
 func controllerConfig(s *settings) (ovn.Config, error) {
 	config := ovn.Config{
-		Kubeconfig:        s.viper.GetString("kubeconfig"),
+		Kubeconfig:        s.text("kubeconfig"),
 		Northbound:        s.list("ovn-northbound"),
-		CA:                s.viper.GetString("ovn-ca"),
-		Certificate:       s.viper.GetString("ovn-certificate"),
-		PrivateKey:        s.viper.GetString("ovn-private-key"),
+		CA:                s.text("ovn-ca"),
+		Certificate:       s.text("ovn-certificate"),
+		PrivateKey:        s.text("ovn-private-key"),
 		PodCIDRs:          s.list("pod-cidrs"),
 		ServiceCIDRs:      s.list("service-cidrs"),
 		JoinCIDRs:         s.list("join-cidrs"),
 		AllocateNodeCIDRs: s.boolean("allocate-node-cidrs"),
 		NodeCIDRMaskIPv4:  s.integer("node-cidr-mask-size-ipv4"),
 		NodeCIDRMaskIPv6:  s.integer("node-cidr-mask-size-ipv6"),
-		MetricsAddress:    s.viper.GetString("metrics-address"),
+		MetricsAddress:    s.text("metrics-address"),
 		Profiling:         s.boolean("profiling"),
-		LeaseNamespace:    s.viper.GetString("lease-namespace"),
-		LeaseName:         s.viper.GetString("lease-name"),
+		LeaseNamespace:    s.text("lease-namespace"),
+		LeaseName:         s.text("lease-name"),
 		LeaseDuration:     s.duration("lease-duration"),
-		Identity:          s.viper.GetString("identity"),
+		Identity:          s.text("identity"),
 	}
-	if err := s.err(); err != nil {
-		return config, err
-	}
-	return config, config.Validate()
+	return config, errors.Join(s.err(), config.Validate())
 }

@@ -62,8 +62,12 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 
 // setUpLog sends client-go's log the way of ours.
 func setUpLog(s *settings) error {
+	text := s.text("log-level")
+	if err := s.err(); err != nil {
+		return err
+	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.viper.GetString("log-level"))); err != nil {
+	if err := level.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("log-level: %w; it is debug, info, warn or error", err)
 	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))

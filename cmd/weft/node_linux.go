@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,7 @@ func nodeCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
 	f.String("node-name", hostname, "this node's name in Kubernetes")
-	f.String("ovn-southbound", "", "OVN Southbound as ovn-controller shall dial it, e.g. ssl:192.0.2.1:6642,ssl:192.0.2.2:6642")
+	f.StringSlice("ovn-southbound", nil, "endpoints of the OVN Southbound as ovn-controller shall dial them, e.g. ssl:192.0.2.1:6642,ssl:192.0.2.2:6642")
 	f.String("ovn-rundir", "", "where ovn-controller has its control socket; found beside the OVS database's if empty")
 	f.String("ovs-database", defaults.OVSDatabase, "this node's Open_vSwitch database")
 	f.String("datapath-type", defaults.DatapathType, "system (kernel) or netdev (userspace)")
@@ -48,28 +50,25 @@ func nodeCommand() *cobra.Command {
 
 func nodeConfig(s *settings) (node.Config, error) {
 	config := node.Config{
-		Kubeconfig:       s.viper.GetString("kubeconfig"),
-		NodeName:         s.viper.GetString("node-name"),
-		OVNSouthbound:    s.viper.GetString("ovn-southbound"),
-		OVNRunDir:        s.viper.GetString("ovn-rundir"),
-		OVSDatabase:      s.viper.GetString("ovs-database"),
-		DatapathType:     s.viper.GetString("datapath-type"),
-		EncapType:        s.viper.GetString("encap-type"),
+		Kubeconfig:       s.text("kubeconfig"),
+		NodeName:         s.text("node-name"),
+		OVNSouthbound:    strings.Join(s.list("ovn-southbound"), ","),
+		OVNRunDir:        s.text("ovn-rundir"),
+		OVSDatabase:      s.text("ovs-database"),
+		DatapathType:     s.text("datapath-type"),
+		EncapType:        s.text("encap-type"),
 		EncapAddress:     s.address("encap-address"),
 		UplinkMTU:        s.integer("uplink-mtu"),
-		GatewayInterface: s.viper.GetString("gateway-interface"),
-		GatewayBridge:    s.viper.GetString("gateway-bridge"),
-		GatewayNetwork:   s.viper.GetString("gateway-network"),
+		GatewayInterface: s.text("gateway-interface"),
+		GatewayBridge:    s.text("gateway-bridge"),
+		GatewayNetwork:   s.text("gateway-network"),
 		GatewayAddresses: s.prefixes("gateway-addresses"),
 		GatewayNextHops:  s.addresses("gateway-next-hops"),
-		CNISocket:        s.viper.GetString("cni-socket"),
-		CNIConfDir:       s.viper.GetString("cni-conf-dir"),
-		CNIConfName:      s.viper.GetString("cni-conf-name"),
+		CNISocket:        s.text("cni-socket"),
+		CNIConfDir:       s.text("cni-conf-dir"),
+		CNIConfName:      s.text("cni-conf-name"),
 		CNITimeout:       s.duration("cni-timeout"),
-		MetricsAddress:   s.viper.GetString("metrics-address"),
+		MetricsAddress:   s.text("metrics-address"),
 	}
-	if err := s.err(); err != nil {
-		return config, err
-	}
-	return config, config.Validate()
+	return config, errors.Join(s.err(), config.Validate())
 }

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cast"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 )
 
@@ -37,36 +35,34 @@ func loadSettings(cmd *cobra.Command) (*settings, error) {
 	if file == "" {
 		return &settings{viper: v}, nil
 	}
-	if _, err := os.Stat(file); err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	v.SetConfigFile(file)
-	if err := v.ReadInConfig(); err != nil {
-		return nil, fmt.Errorf("config %s: %w", file, err)
-	}
-	return &settings{viper: v}, unknownKeys(v, cmd.Flags(), file)
-}
-
-func unknownKeys(v *viper.Viper, flags *pflag.FlagSet, file string) error {
-	inFile := viper.New()
-	inFile.SetConfigFile(file)
-	if err := inFile.ReadInConfig(); err != nil {
-		return fmt.Errorf("config %s: %w", file, err)
+	inFile := viper.New() // alone, to see which keys the file has
+	for _, reader := range []*viper.Viper{v, inFile} {
+		reader.SetConfigFile(file)
+		reader.SetConfigType("yaml")
+		if err := reader.ReadInConfig(); err != nil {
+			return nil, fmt.Errorf("config %s: %w", file, err)
+		}
 	}
 	var errs []error
 	for _, key := range slices.Sorted(slices.Values(inFile.AllKeys())) {
-		if flags.Lookup(key) == nil {
-			errs = append(errs, fmt.Errorf("config %s: key %q is not known; `%s --help` lists the keys", file, key, "weft"))
+		if cmd.Flags().Lookup(key) == nil {
+			errs = append(errs, fmt.Errorf("config %s: key %q is not known; `%s --help` lists the keys", file, key, cmd.CommandPath()))
 		}
 	}
-	return errors.Join(errs...)
+	return &settings{viper: v}, errors.Join(errs...)
 }
 
 func (s *settings) err() error { return errors.Join(s.errs...) }
 
+// text is a key's only value.
+func (s *settings) text(key string) string {
+	return scalar(s, key, cast.ToStringE, "a single value")
+}
+
+// list is a key's values: a list in a file, and everywhere a text with commas.
 func (s *settings) list(key string) []string {
 	var items []string
-	for _, value := range s.viper.GetStringSlice(key) {
+	for _, value := range scalar(s, key, cast.ToStringSliceE, "a list of values") {
 		for item := range strings.SplitSeq(value, ",") { // the environment has no lists
 			if item = strings.TrimSpace(item); item != "" {
 				items = append(items, item)
@@ -85,7 +81,7 @@ func (s *settings) addresses(key string) []netip.Addr {
 }
 
 func (s *settings) address(key string) netip.Addr {
-	text := s.viper.GetString(key)
+	text := s.text(key)
 	if text == "" {
 		return netip.Addr{}
 	}
@@ -112,7 +108,7 @@ func (s *settings) duration(key string) time.Duration {
 func scalar[T any](s *settings, key string, parse func(any) (T, error), want string) T {
 	value, err := parse(s.viper.Get(key))
 	if err != nil {
-		s.errs = append(s.errs, fmt.Errorf("%s: %q is not %s", key, s.viper.GetString(key), want))
+		s.errs = append(s.errs, fmt.Errorf("%s: %q is not %s", key, fmt.Sprint(s.viper.Get(key)), want))
 	}
 	return value
 }

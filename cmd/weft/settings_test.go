@@ -18,7 +18,7 @@ var errStarted = errors.New("started")
 func runDaemon(t *testing.T, file string, args ...string) (level string, ranges []string, count int, err error) {
 	t.Helper()
 	if file != "" {
-		path := filepath.Join(t.TempDir(), "weft.yaml")
+		path := filepath.Join(t.TempDir(), "weft.conf")
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,7 @@ func runDaemon(t *testing.T, file string, args ...string) (level string, ranges 
 	cmd.Flags().StringSlice("pod-cidrs", []string{"10.0.0.0/8"}, "")
 	cmd.Flags().Int("uplink-mtu", 7, "")
 	daemon(cmd, func(_ context.Context, s *settings) error {
-		level, ranges, count = s.viper.GetString("log-level"), s.list("pod-cidrs"), s.integer("uplink-mtu")
+		level, ranges, count = s.text("log-level"), s.list("pod-cidrs"), s.integer("uplink-mtu")
 		return errors.Join(errStarted, s.err())
 	})
 	cmd.SetArgs(args)
@@ -73,11 +73,12 @@ func TestMistakesAreNamed(t *testing.T) {
 		args, want []string
 		env        map[string]string
 	}{
-		{name: "unknown keys", file: "pod-cidr: 10.0.0.0/8\nservice-cidr: x\n", want: []string{`"pod-cidr"`, `"service-cidr"`}},
+		{name: "unknown keys", file: "pod-cidr: 10.0.0.0/8\nservice-cidr: x\n", want: []string{`"pod-cidr"`, `"service-cidr"`, "try --help"}},
 		{name: "not YAML", file: "{", want: []string{"config"}},
 		{name: "no file", args: []string{"--config", "/no/such/file"}, want: []string{"config", "/no/such/file"}},
 		{name: "not a number in the file", file: "uplink-mtu: many\n", want: []string{"uplink-mtu", `"many"`}},
 		{name: "not a number in the environment", env: map[string]string{"WEFT_UPLINK_MTU": "many"}, want: []string{"uplink-mtu", `"many"`}},
+		{name: "a list for a single value", file: "log-level: [info, debug]\n", want: []string{"log-level", "single value"}},
 		{name: "unknown level", args: []string{"--log-level", "loud"}, want: []string{"log-level", "loud"}},
 		{name: "an argument", args: []string{"now"}, want: []string{"now"}},
 	} {

@@ -4,7 +4,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 lab() { bin/weftlab --name demo "$@"; }
-title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+bold='' plain=''
+if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+title() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 show() { # prints a command as one would type it, then runs it
     local word
     printf '\n$ bin/weftlab --name demo'
@@ -44,7 +46,10 @@ up() {
     show kubectl -- get pods -o wide
 
     title "Requests from one node's pod to the ClusterIP, answered by pods on both nodes"
-    show kubectl -- exec client -- sh -c 'for i in $(seq 12); do curl -s http://web/hostname; echo; done | sort | uniq -c'
+    show kubectl -- exec client -- sh -c 'for i in $(seq 20); do curl -sS --max-time 10 http://web/hostname; echo; done | sort | uniq -c' |
+        tee >(cat >&2) | while read -r count pod; do
+            case $pod in web-*) echo "$(field pod "$pod" '{.spec.nodeName}')" ;; esac
+        done | sort -u | { mapfile -t nodes; echo "answered on: ${nodes[*]}"; [ ${#nodes[@]} = 2 ]; }
 
     title "What answers for the ClusterIP: an OVN load balancer"
     show nbctl -- lb-list
@@ -55,7 +60,7 @@ up() {
     title "No kube-proxy runs, and no rule stands in for it"
     for node in l1 l2; do
         show exec "$node" -- sh -c 'ps -e -o args= | grep -c "[k]ube-proxy" || true'
-        show exec "$node" -- sh -c 'nft list ruleset 2>/dev/null | grep -cE "dnat( ip6?)? to|redirect to" || true'
+        show exec "$node" -- sh -c 'rules=$(nft list ruleset) && echo "$rules" | grep -cE "dnat( ip6?)? to|redirect to" || true'
     done
 
     title "The cluster stays up"
@@ -69,6 +74,6 @@ T
 
 case ${1:-} in
 up) up ;;
-down) lab down ;;
+down) if [ -x bin/weftlab ]; then lab down; else echo "no demo runs: bin/weftlab is not built"; fi ;;
 *) echo "usage: $0 up|down" >&2; exit 2 ;;
 esac

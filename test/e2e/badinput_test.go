@@ -84,6 +84,13 @@ endpoints: [{addresses: [no.such.host]}]
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
+metadata: {name: handmade-bad, labels: {kubernetes.io/service-name: handmade}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints: [{addresses: [239.1.1.1]}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
 metadata: {name: handmade, labels: {kubernetes.io/service-name: handmade}}
 addressType: IPv4
 ports: [{port: 8080}]
@@ -97,6 +104,7 @@ endpoints: [{addresses: [%s]}]
 		}
 		return err
 	})
+	eventMentions(t, "Service", "default", "handmade", "handmade-bad", "239.1.1.1")
 }
 
 func TestForeignRowsStay(t *testing.T) {

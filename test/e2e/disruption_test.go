@@ -38,8 +38,17 @@ func TestEveryComponentMayDie(t *testing.T) {
 			t.Run(how+" "+victim.component, func(t *testing.T) {
 				before := northbound(t)
 				traffic := startTraffic(t)
-				cluster.must(t, how, victim.node, victim.component)
+				component := victim.component
+				if component == "weft-controller" {
+					component = leader(t)
+				}
+				cluster.must(t, how, victim.node, component)
 				aPodComesUp(t, "l1")
+				if victim.component == "weft-controller" {
+					if now := leader(t); now == component {
+						t.Errorf("%s leads still", now)
+					}
+				}
 				for _, report := range traffic.stop(t) {
 					t.Logf("%s: %d answers, longest gap %d ms", report.Name, report.Answers, report.LongestGapMs)
 					if report.Error != "" && !victim.breaks {
@@ -55,6 +64,12 @@ func TestEveryComponentMayDie(t *testing.T) {
 			})
 		}
 	}
+}
+
+// leader is the component that leads of the two controllers.
+func leader(t *testing.T) string {
+	t.Helper()
+	return cluster.kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}")
 }
 
 // aPodComesUp creates a pod on the node, reaches it from another node, and deletes it.
