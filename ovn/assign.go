@@ -1,9 +1,12 @@
 package ovn
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
 )
@@ -13,7 +16,20 @@ type podState struct {
 	object    *pod
 	node      *nodeState
 	addresses []netip.Prefix // one a subnet of the node, in the same order
+	// had are addresses that the pod shall get again if it can, known is where from.
+	had   []netip.Addr
+	known evidence
 }
+
+// evidence is where it is known from what addresses a pod has had, the best first.
+type evidence int
+
+const (
+	allocated evidence = iota // by this cluster, or by an earlier one as the Northbound says
+	inStatus
+	inAnnotation
+	nowhere
+)
 
 // updatePods takes in pods, and assigns addresses to all that lack them: first those that pods have
 // had before, so that no new pod takes one of them.
@@ -24,28 +40,36 @@ func (c *cluster) updatePods(names []string, get lookup) {
 	}
 	// updateNodes may have touched more pods than were named; a pod that gave up its address lets
 	// another of its node have one.
-	var lacking []*podState
-	for _, name := range slices.Sorted(maps.Keys(c.dirtyPods)) {
+	var touched []*podState
+	for name := range c.dirtyPods {
 		if p := c.pods[name]; p != nil {
-			lacking = append(lacking, p)
+			touched = append(touched, p)
 		}
 	}
-	problems := make([][]problem, len(lacking))
-	claims := make([][]netip.Addr, len(lacking))
-	for _, running := range []bool{true, false} { // what a running pod has counts for more than what is only written
-		for i, p := range lacking {
-			if len(p.addresses) == 0 && p.node.placed && (len(p.object.ips) > 0) == running {
+	// Of two that claim one address, the older is right: its name says nothing, and whoever
+	// creates a pod may choose it.
+	slices.SortFunc(touched, func(a, b *podState) int { return older(&a.object.ObjectMeta, &b.object.ObjectMeta) })
+	problems := make([][]problem, len(touched))
+	claims := make([][]netip.Addr, len(touched))
+	for known := allocated; known <= nowhere; known++ {
+		for i, p := range touched {
+			if len(p.addresses) == 0 && p.node.placed && p.known == known {
 				claims[i], problems[i] = c.claim(p)
 			}
 		}
 	}
-	for i, p := range lacking {
+	for i, p := range touched {
 		if len(p.addresses) == 0 && p.node.placed {
 			problems[i] = append(problems[i], c.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], c.notePod(p, len(problems[i]) > 0)...)
 		c.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
 	}
+}
+
+// older orders objects by age.
+func older(a, b *metav1.ObjectMeta) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
 func (c *cluster) updatePod(name string, object *pod) {
@@ -62,6 +86,7 @@ func (c *cluster) updatePod(name string, object *pod) {
 	}
 	if p == nil {
 		p = &podState{node: c.node(object.node)}
+		p.had, p.known = c.recall(object)
 		p.node.pods[name] = p
 		c.pods[name] = p
 	}
@@ -85,32 +110,45 @@ func (c *cluster) removePod(name string, p *podState) {
 	c.forgetNode(n)
 }
 
-// claim takes the addresses that a pod has had: what its status says it runs with, else what its
-// annotation says it was given. The result has an invalid address for each family that has none.
-func (c *cluster) claim(p *podState) (claimed []netip.Addr, problems []problem) {
-	recorded, _, err := contract.Parse[contract.PodNetwork](annotationMap(contract.PodNetworkAnnotation, p.object.network), contract.PodNetworkAnnotation)
-	if err != nil {
-		problems = append(problems, problemf("Pod", &p.object.ObjectMeta, "BadPodNetwork", "%v; it is written anew", err))
+// recall finds the addresses that a pod has had. What stands in the pod itself is believed only of
+// pods that were there before this cluster was, since then a database may have been lost. A pod that
+// comes later has had none: what came with it is its creator's wish.
+func (c *cluster) recall(o *pod) ([]netip.Addr, evidence) {
+	if had := c.records.pods[o.UID]; len(had) > 0 {
+		delete(c.records.pods, o.UID)
+		return had, allocated
 	}
+	if !c.beginning {
+		return nil, nowhere
+	}
+	if len(o.ips) > 0 {
+		return o.ips, inStatus
+	}
+	if network, err := o.parseNetwork(); err == nil && len(network.Addresses) > 0 && network.UID == string(o.UID) {
+		return contract.Addrs(network.Addresses), inAnnotation
+	}
+	return nil, nowhere
+}
+
+// claim takes the addresses that a pod has had. The result has an invalid address for each family that
+// has none.
+func (c *cluster) claim(p *podState) (claimed []netip.Addr, problems []problem) {
 	claimed = make([]netip.Addr, len(p.node.pools))
 	for i, pool := range p.node.pools {
-		source, addr := "status.podIPs", pick(p.object.ips, pool.subnet)
-		if !addr.IsValid() {
-			source, addr = "annotation "+contract.PodNetworkAnnotation, pick(contract.Addrs(recorded.Addresses), pool.subnet)
-		}
+		addr := pick(p.had, pool.subnet)
 		switch {
 		case !addr.IsValid():
 		case pool.claim(addr):
 			claimed[i] = addr
 		default:
-			problems = append(problems, c.lostAddress(p, pool.subnet, source, addr))
+			problems = append(problems, c.lostAddress(p, pool.subnet, addr))
 		}
 	}
 	return claimed, problems
 }
 
 // lostAddress says why a pod cannot keep an address.
-func (c *cluster) lostAddress(p *podState, subnet netip.Prefix, source string, addr netip.Addr) problem {
+func (c *cluster) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr) problem {
 	why := "is reserved in the subnet " + subnet.String()
 	if !subnet.Contains(addr) {
 		why = "is not in the subnet " + subnet.String()
@@ -118,8 +156,8 @@ func (c *cluster) lostAddress(p *podState, subnet netip.Prefix, source string, a
 		why = "is held by pod " + other + " in the subnet " + subnet.String()
 	}
 	return problemf("Pod", &p.object.ObjectMeta, "AddressLost",
-		"%s: %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: delete it",
-		source, addr, why, p.node.name)
+		"its address %s %s of Node %s; the pod gets another address, which it can use only after it is created anew: delete it",
+		addr, why, p.node.name)
 }
 
 // claimant is another pod that has an address, or is about to get it; for messages only.
@@ -129,9 +167,7 @@ func (c *cluster) claimant(p *podState, addr netip.Addr) string {
 		if other == p {
 			continue
 		}
-		recorded, _, _ := contract.Parse[contract.PodNetwork](annotationMap(contract.PodNetworkAnnotation, other.object.network), contract.PodNetworkAnnotation)
-		if slices.Contains(contract.Addrs(other.addresses), addr) || slices.Contains(other.object.ips, addr) ||
-			slices.Contains(contract.Addrs(recorded.Addresses), addr) {
+		if slices.Contains(contract.Addrs(other.addresses), addr) || slices.Contains(other.had, addr) {
 			return name
 		}
 	}
@@ -164,6 +200,7 @@ func (c *cluster) fill(p *podState, claimed []netip.Addr) []problem {
 	for i, addr := range claimed {
 		p.addresses[i] = netip.PrefixFrom(addr, n.pools[i].subnet.Bits())
 	}
+	p.had, p.known = claimed, allocated
 	return nil
 }
 
@@ -173,17 +210,20 @@ func (c *cluster) notePod(p *podState, explained bool) []problem {
 	if len(p.addresses) == 0 {
 		return nil
 	}
-	value := podNetwork(p.addresses)
-	if value == p.object.network {
+	o := p.object
+	value := podNetwork(o.UID, p.addresses)
+	if value == o.network {
 		return nil
 	}
-	o := p.object
 	c.notes = append(c.notes, annotation{podKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
 	if o.network == "" || explained {
 		return nil
 	}
+	if _, err := o.parseNetwork(); err != nil {
+		return []problem{problemf("Pod", &o.ObjectMeta, "BadPodNetwork", "%v; it is written anew; do not edit it, weft alone writes it", err)}
+	}
 	return []problem{problemf("Pod", &o.ObjectMeta, "PodNetworkRestored",
-		"annotation %s was changed to %s, which is not what the pod has; it is put back; do not edit it, weft alone writes it",
+		"annotation %s is %s, which is not what the pod has; it is written anew; do not edit it, weft alone writes it",
 		contract.PodNetworkAnnotation, o.network)}
 }
 

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 )
@@ -34,6 +38,20 @@ func (s *scene) touch(keys []objectKey) {
 		s.c.changes()
 		keys = s.absorb(s.c)
 	}
+}
+
+// restart has a new controller begin with the objects that are there, and with what the Northbound
+// says that pods have: "default/web" and its addresses.
+func (s *scene) restart(northbound map[string]string) {
+	s.t.Helper()
+	s.c = newCluster(s.c.settings)
+	r := records{pods: map[types.UID][]netip.Addr{}}
+	for name, ips := range northbound {
+		r.pods[s.objects[objectKey{podKind, name}].(*pod).UID] = running(&pod{}, strings.Fields(ips)...).ips
+	}
+	s.c.begin(r, s.keys(), s.get)
+	s.c.everything()
+	s.touch(s.absorb(s.c))
 }
 
 func (s *scene) remove(k kind, names ...string) {
@@ -105,7 +123,7 @@ func written(p *pod, prefixes ...string) *pod {
 	for _, text := range prefixes {
 		list = append(list, netip.MustParsePrefix(text))
 	}
-	p.network = podNetwork(list)
+	p.network = podNetwork(p.UID, list)
 	return p
 }
 
@@ -181,7 +199,7 @@ func TestPodAddressesSurvive(t *testing.T) {
 					delete(s.objects, objectKey{podKind, fmt.Sprintf("default/a%d", i)})
 				}
 			}
-			s.touch(s.keys())
+			s.restart(nil)
 			if c.name == "annotation is another pod's" {
 				if s.addresses("web") == "10.244.0.77" || s.addresses("zzz") != "10.244.0.77" {
 					t.Errorf("web has %s, zzz has %s", s.addresses("web"), s.addresses("zzz"))
@@ -199,6 +217,76 @@ func TestPodAddressesSurvive(t *testing.T) {
 	}
 }
 
+// TestAddressesAreNotTakenOver: what whoever creates a pod can write or bring about gives it nobody
+// else's address, neither at once nor when the next controller takes over.
+func TestAddressesAreNotTakenOver(t *testing.T) {
+	const stolen = "10.244.0.3"
+	born := func(p *pod, minute int) *pod {
+		p.CreationTimestamp = metav1.NewTime(time.Unix(int64(minute)*60, 0))
+		return p
+	}
+	t.Run("a new pod's wishes", func(t *testing.T) {
+		s := newScene(t, nil)
+		s.do(s.node("l1", "10.244.0.0/24"), s.pod("default", "victim", "l1"))
+		s.remove(podKind, "default/victim")
+		s.want("without uid", func() string {
+			thief := s.pod("default", "thief", "l1")
+			thief.network = `{"addresses":["10.244.0.3/24"]}`
+			s.do(thief)
+			return s.addresses("thief")
+		}(), "10.244.0.4")
+		s.do(written(s.pod("default", "foresighted", "l1"), stolen+"/24"))
+		s.want("with its uid", s.addresses("foresighted"), "10.244.0.5")
+		s.do(running(s.pod("default", "quick", "l1"), stolen))
+		s.want("with a status", s.addresses("quick"), "10.244.0.6")
+		s.wantReasons("Pod default/thief PodNetworkRestored", "Pod default/foresighted PodNetworkRestored")
+	})
+	for _, c := range []struct {
+		name       string
+		thief      func(s *scene) *pod // comes before the victim in order of names
+		northbound map[string]string
+		reasons    []string
+	}{
+		{"the Northbound knows the victim", func(s *scene) *pod { return born(running(s.pod("default", "a", "l1"), stolen), 1) },
+			map[string]string{"default/victim": stolen}, []string{"Pod default/a AddressLost"}},
+		{"the Northbound knows both", func(s *scene) *pod { return born(running(s.pod("default", "a", "l1"), stolen), 1) },
+			map[string]string{"default/victim": stolen, "default/a": "10.244.0.9"}, nil},
+		{"the Northbound is lost", func(s *scene) *pod { return born(running(s.pod("default", "a", "l1"), stolen), 3) },
+			nil, []string{"Pod default/a AddressLost"}},
+		{"the Northbound is lost, an annotation", func(s *scene) *pod { return born(written(s.pod("default", "a", "l1"), stolen+"/24"), 1) },
+			nil, []string{"Pod default/a AddressLost"}},
+		{"another pod's annotation", func(s *scene) *pod {
+			p := written(s.pod("default", "a", "l1"), stolen+"/24")
+			p.UID = "another"
+			return born(p, 1)
+		}, nil, []string{"Pod default/a PodNetworkRestored"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, nil)
+			s.put(s.node("l1", "10.244.0.0/24"), c.thief(s), born(running(s.pod("default", "victim", "l1"), stolen), 2))
+			s.restart(c.northbound)
+			s.want("the victim's", s.addresses("victim"), stolen)
+			if got := s.addresses("a"); got == "" || got == stolen {
+				t.Errorf("the thief has %q", got)
+			}
+			s.wantReasons(c.reasons...)
+		})
+	}
+}
+
+// TestRecordsOutliveAStaleStore: a pod that the former leader has served and this one's store shows
+// late is no new one.
+func TestRecordsOutliveAStaleStore(t *testing.T) {
+	s := newScene(t, nil)
+	late := s.pod("default", "late", "l1")
+	s.put(late, s.node("l1", "10.244.0.0/24"))
+	r := records{pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
+	s.c.begin(r, []objectKey{{nodeKind, "l1"}}, s.get)
+	s.do(late)
+	s.want("address", s.addresses("late"), "10.244.0.77")
+	s.wantReasons()
+}
+
 func TestEditedAnnotationIsPutBack(t *testing.T) {
 	s := newScene(t, nil)
 	s.do(s.node("l1", "10.244.0.0/24"), s.pod("default", "web", "l1"))
@@ -206,7 +294,7 @@ func TestEditedAnnotationIsPutBack(t *testing.T) {
 	s.do(written(&edited, "10.244.0.99/24"))
 	s.want("row", s.addresses("web"), "10.244.0.3")
 	s.want("annotation", s.annotated("web"), "10.244.0.3")
-	s.wantMessage("Pod default/web", "PodNetworkRestored", "10.244.0.99", "put back")
+	s.wantMessage("Pod default/web", "PodNetworkRestored", "10.244.0.99", "written anew")
 	edited.network = ""
 	s.do(&edited)
 	s.want("annotation that was removed", s.annotated("web"), "10.244.0.3")
@@ -289,7 +377,7 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	s.remove(nodeKind, "l1")
 	s.do(s.node("l3", "10.244.3.0/24"))
 	again := newCluster(s.c.settings)
-	again.update(s.keys(), s.get)
+	again.begin(records{}, s.keys(), s.get)
 	for name, want := range map[string]int{"l0": 1, "l2": 3, "l3": 4} {
 		if first, second := s.c.nodes[name].id, again.nodes[name].id; first != want || second != want {
 			t.Errorf("node %s has number %d, after a restart %d, want %d", name, first, second, want)

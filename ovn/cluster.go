@@ -55,12 +55,15 @@ func ownerKey(owner ovsdb.Owner) (k objectKey, ok bool) {
 type lookup func(objectKey) any
 
 // cluster is what the translation remembers between events: above all, what it has allocated. All of
-// it follows from the objects and their annotations, so a new controller that sees the same objects
-// comes to the same rows. It is used by one goroutine.
+// it follows from the Northbound's rows and the objects, or from the objects and their annotations
+// alone where the Northbound is lost, so a new controller comes to the same rows. It is used by one
+// goroutine.
 //
-// update takes objects in; changes, everything and the two reports take out what follows from them.
+// begin and update take objects in; changes, everything and the two reports take out what follows from them.
 type cluster struct {
-	settings *settings
+	settings  *settings
+	records   records // what no object has claimed yet
+	beginning bool
 
 	nodes     map[string]*nodeState
 	ids       *pool // node ID n is number n-1
@@ -112,6 +115,13 @@ func newCluster(s *settings) *cluster {
 		}
 	}
 	return c
+}
+
+// begin takes in all that there is at the start of a term, and what earlier terms have decided.
+func (c *cluster) begin(r records, keys []objectKey, get lookup) {
+	c.records, c.beginning = r, true
+	c.update(keys, get)
+	c.beginning = false
 }
 
 // update takes in the newest state of the objects that keys name. The result does not depend on the

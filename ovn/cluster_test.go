@@ -71,17 +71,19 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 				l.step()
 			}
 			l.quiesce()
-			again := newCluster(s)
-			again.update(l.w.keys(), l.w.get)
-			if notes := again.takeNotes(); len(notes) > 0 {
-				t.Errorf("a new controller would write annotations: %v", notes)
-			}
-			before := ovsdb.Dump(l.engine.Client())
-			if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
-				t.Fatal(err)
-			}
-			if after := ovsdb.Dump(l.engine.Client()); after != before {
-				t.Errorf("events and cold start differ:\n%s", diff(after, before))
+			for start, r := range map[string]records{"with the Northbound": engine{l.engine}.Records(), "without": {}} {
+				again := newCluster(s)
+				again.begin(r, l.w.keys(), l.w.get)
+				if notes := again.takeNotes(); len(notes) > 0 {
+					t.Errorf("a new controller %s would write annotations: %v", start, notes)
+				}
+				before := ovsdb.Dump(l.engine.Client())
+				if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
+					t.Fatal(err)
+				}
+				if after := ovsdb.Dump(l.engine.Client()); after != before {
+					t.Errorf("events and cold start %s differ:\n%s", start, diff(after, before))
+				}
 			}
 			l.noAddressTwice()
 		})
@@ -109,8 +111,9 @@ func TestNothingRemains(t *testing.T) {
 	for what, n := range map[string]int{
 		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
 		"services": len(c.services), "slices": len(c.sliceOf), "local": len(c.local), "told": len(c.told),
-		"dirty": len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
-		"ids":   c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
+		"dirty":   len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
+		"records": len(c.records.pods),
+		"ids":     c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
 	} {
 		if n != 0 {
 			t.Errorf("%d %s remain", n, what)

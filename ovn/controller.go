@@ -52,6 +52,8 @@ type database interface {
 	Northbound
 	// Watch tells of owners whose rows another hand has changed, until ctx is done.
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
+	// Records are what earlier terms have decided.
+	Records() records
 	// Connected says whether there is a connection now.
 	Connected() bool
 }
@@ -63,6 +65,10 @@ type dialer func(context.Context) (database, func(), error)
 type engine struct{ *ovsdb.Engine }
 
 func (e engine) Connected() bool { return e.Client().Connected() }
+
+func (e engine) Records() records {
+	return recordsOf(ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil))
+}
 
 // Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is
 // away is waited for, at start and later.
@@ -187,7 +193,7 @@ func (c *controller) lead(ctx context.Context) {
 	notes := newAnnotator(c.annotate, logAnnotation(c.log, c.metrics.failed))
 	l := &leader{
 		cluster: newCluster(c.settings), source: c.informers, queue: c.queue,
-		northbound: c.database, metrics: c.metrics, log: c.log, annotate: notes.set,
+		northbound: c.database, records: c.database.Records(), metrics: c.metrics, log: c.log, annotate: notes.set,
 		report: func(p problem) {
 			c.metrics.problems.WithLabelValues(p.reason).Inc()
 			c.log.Warn(p.message, "object", p.kind+" "+key(p.meta.Namespace, p.meta.Name), "reason", p.reason)
@@ -207,14 +213,15 @@ func (c *controller) lead(ctx context.Context) {
 	parts.Wait()
 }
 
-// await waits for the Northbound and the first lists; false means that ctx is done.
+// await waits for the Northbound and the first lists; false means that ctx is done. A connection that
+// was lost meanwhile is waited for, too: what another leader has written since then is to be seen.
 func (c *controller) await(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
 	case <-c.connected:
 	}
-	for !c.informers.synced() {
+	for !c.informers.synced() || !c.database.Connected() {
 		select {
 		case <-ctx.Done():
 			return false

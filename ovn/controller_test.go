@@ -205,6 +205,49 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 }
 
+// TestTakeoverKeepsAddresses: the next leader believes the Northbound and not what a pod's status says,
+// and gives the pods that it knows from there their addresses without a status or an annotation.
+func TestTakeoverKeepsAddresses(t *testing.T) {
+	thief := kubePod("a", "l1")
+	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("victim", "l1"))
+	first := d.start("first", nil)
+	d.eventually("the victim has a port", func() bool { return d.port("default_victim") != nil })
+	d.create(thief)
+	d.eventually("the thief has a port", func() bool { return d.port("default_a") != nil })
+	first.stop()
+	for name, ip := range map[string]string{"a": "10.244.0.3", "victim": ""} {
+		p, err := d.api.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Annotations = nil
+		if ip != "" {
+			p.Status.PodIPs = []corev1.PodIP{{IP: ip}}
+		}
+		if err := d.api.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), p, "default"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := d.northbound.Transactions()
+	d.start("second", nil)
+	for name, address := range map[string]string{"victim": "10.244.0.3/24", "a": "10.244.0.4/24"} {
+		d.eventually("the second has annotated "+name, func() bool {
+			p, err := d.api.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := p.Annotations[contract.PodNetworkAnnotation]
+			if text != "" && !strings.Contains(text, address) {
+				t.Fatalf("%s: %s", name, text)
+			}
+			return text != ""
+		})
+	}
+	if after := d.northbound.Transactions(); after != before {
+		t.Errorf("%d transactions; the victim's port has %s", after-before, d.port("default_victim").Addresses)
+	}
+}
+
 func (d *deployment) patches() (n int) {
 	for _, a := range d.api.Actions() {
 		if a.GetVerb() == "patch" {

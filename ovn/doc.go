@@ -9,7 +9,7 @@
 //
 // Everything from objects.go to topology.go is pure: no client, no clock, no I/O. The cluster type
 // holds what must be remembered between events (which node has which number and subnets, which pod
-// which address), and can be rebuilt from the Kubernetes objects alone: a restarted controller comes
-// to the same rows. Only controller.go and what it uses (informers.go, annotate.go, elect.go,
-// serve.go) talk to the world.
+// which address), and can be rebuilt from the Northbound's rows (records.go) or, where they are lost,
+// from the Kubernetes objects alone: a restarted controller comes to the same rows. Only controller.go
+// and what it uses (informers.go, annotate.go, elect.go, serve.go) talk to the world.
 package ovn

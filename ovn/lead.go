@@ -39,6 +39,7 @@ type leader struct {
 	source     source
 	queue      *queue
 	northbound Northbound
+	records    records
 	metrics    *metrics
 	log        *slog.Logger
 	annotate   func([]annotation)
@@ -71,7 +72,7 @@ func (l *leader) run(ctx context.Context) {
 	// already or not.
 	entries := l.queue.drain()
 	start := time.Now()
-	l.cluster.update(l.source.keys(), l.source.get)
+	l.cluster.begin(l.records, l.source.keys(), l.source.get)
 	l.publish()
 	if !l.all(ctx, entries) {
 		return

@@ -99,7 +99,8 @@ func protocolOf(p corev1.Protocol) (protocol, bool) {
 
 // trimMeta keeps what names an object and one incarnation of it.
 func trimMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: shared(m.Namespace), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
+	return metav1.ObjectMeta{Namespace: shared(m.Namespace), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		CreationTimestamp: m.CreationTimestamp}
 }
 
 // shared returns a string that all its equals share: names of nodes, namespaces and ports come many

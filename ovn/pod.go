@@ -3,6 +3,8 @@ package ovn
 import (
 	"net/netip"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
@@ -28,10 +30,16 @@ func podChange(p *pod, addresses []netip.Prefix, chassis string) ovsdb.Change {
 }
 
 // podNetwork is the annotation that tells the node's agent what the port above is.
-func podNetwork(addresses []netip.Prefix) string {
-	network := contract.PodNetwork{MAC: contract.MAC(contract.Addrs(addresses)...).String(), Addresses: addresses}
+func podNetwork(uid types.UID, addresses []netip.Prefix) string {
+	network := contract.PodNetwork{UID: string(uid), MAC: contract.MAC(contract.Addrs(addresses)...).String(), Addresses: addresses}
 	for _, a := range addresses {
 		network.Gateways = append(network.Gateways, contract.GatewayAddress(a))
 	}
 	return contract.Format(network)
+}
+
+// parseNetwork reads the annotation as it stands at the pod.
+func (p *pod) parseNetwork() (contract.PodNetwork, error) {
+	network, _, err := contract.Parse[contract.PodNetwork](annotationMap(contract.PodNetworkAnnotation, p.network), contract.PodNetworkAnnotation)
+	return network, err
 }

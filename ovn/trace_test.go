@@ -23,7 +23,7 @@ func compile(t testing.TB, s *settings, w *world) *ovn {
 	o := &ovn{t, ovsdbtest.Server(t, d), ovsdbtest.Server(t, ovsdbtest.Southbound(t))}
 	ovsdbtest.Northd(t, o.northbound, o.southbound)
 	c := newCluster(s)
-	c.update(w.keys(), w.get)
+	c.begin(records{}, w.keys(), w.get)
 	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, d, o.northbound.Endpoint, Tables...))
 	if err := engine.Replace(context.Background(), c.everything()); err != nil {
 		t.Fatal(err)

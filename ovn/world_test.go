@@ -170,7 +170,7 @@ func cold(t testing.TB, s *settings, w *world) (*cluster, *ovsdb.Engine) {
 	t.Helper()
 	engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), Tables...)
 	c := newCluster(s)
-	c.update(w.keys(), w.get)
+	c.begin(records{}, w.keys(), w.get)
 	if err := engine.Replace(context.Background(), c.everything()); err != nil {
 		t.Fatal(err)
 	}
