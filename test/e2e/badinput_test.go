@@ -25,7 +25,7 @@ func TestEditedAnnotationIsPutBack(t *testing.T) {
 			return nil
 		})
 	}
-	eventMentions(t, "Pod", "default", web("l2"), "weft.net/pod-network", "put back")
+	eventMentions(t, "Pod", "default", web("l2"), "weft.net/pod-network", "do not edit it")
 	for _, addr := range podAddresses(t, web("l2")) {
 		if host, err := get(web("l1"), addr, 8080, "hostname"); err != nil || host != web("l2") {
 			t.Errorf("%s: %q answered: %v", addr, host, err)
