@@ -50,6 +50,7 @@ type service struct {
 	ports           []servicePort
 	publishNotReady bool
 	internalLocal   bool // internalTrafficPolicy: Local
+	clientIP        bool // sessionAffinity: ClientIP
 }
 
 type servicePort struct {
@@ -159,6 +160,7 @@ func trimService(o *corev1.Service) *service {
 		ignored:         headless || foreign || o.Spec.Type == corev1.ServiceTypeExternalName,
 		publishNotReady: o.Spec.PublishNotReadyAddresses,
 		internalLocal:   o.Spec.InternalTrafficPolicy != nil && *o.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
+		clientIP:        o.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
 	}
 	ips := o.Spec.ClusterIPs
 	if len(ips) == 0 && o.Spec.ClusterIP != "" {
@@ -263,7 +265,7 @@ func (p *pod) equal(o *pod) bool {
 
 func (s *service) equal(o *service) bool {
 	return s.UID == o.UID && s.ignored == o.ignored && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal &&
-		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)
+		s.clientIP == o.clientIP && slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)
 }
 
 func (s *slice) equal(o *slice) bool {

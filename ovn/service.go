@@ -23,6 +23,9 @@ var (
 		"hairpin_snat_ip":    hairpinAddresses,
 		"neighbor_responder": "none", // a ClusterIP is on no link
 	}
+	// A hash of the client's address chooses its endpoint. It holds for as long as the endpoints stay, not
+	// for a time; OVN's own affinity_timeout would, but it loses each client's first packets.
+	byClient = []nb.LoadBalancerSelectionFields{nb.LoadBalancerSelectionFieldsIPSrc, nb.LoadBalancerSelectionFieldsIpv6Src}
 	// A datagram socket never ends: without a flush its conntrack entry would send to an endpoint
 	// that is gone for as long as the client keeps on trying. A connection, on the other hand, may
 	// end in peace on an endpoint that gets no new ones.
@@ -102,6 +105,9 @@ func (r *rows) balancer(s *service, kind protocol, scope string, vips []vip) (uu
 	row.Protocol = (*string)(&kind)
 	if kind == "udp" {
 		row.Options = datagramOptions
+	}
+	if s.clientIP {
+		row.SelectionFields = byClient
 	}
 	for _, v := range vips {
 		row.Vips[v.at.String()] = addresses(choose(v.backends, s.publishNotReady))

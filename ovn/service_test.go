@@ -61,6 +61,11 @@ func TestServices(t *testing.T) {
 			webSlice("a", unready(at("10.244.0.3", "n1")), at("10.244.0.4", "n1")),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.0.4:8080`},
 
+		{"sessionAffinity ClientIP", services{
+			web(func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }),
+			webSlice("a", at("10.244.0.3", "n1")),
+		}, `tcp [cluster] by ip_src,ipv6_src 10.96.0.10:80=10.244.0.3:8080`},
+
 		{"only an endpoint's first address counts", services{
 			web(), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3", "10.244.0.4"}}),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080`},
@@ -214,6 +219,9 @@ func balancers(t *testing.T, objects []runtime.Object) []string {
 			t.Errorf("%s has options %v", row.Name, row.Options)
 		}
 		text := r.Key + " " + attached(change, ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key), nodes)
+		if len(row.SelectionFields) > 0 {
+			text += " by " + strings.Join(row.SelectionFields, ",")
+		}
 		for _, v := range slices.Sorted(maps.Keys(row.Vips)) {
 			text += " " + v + "=" + row.Vips[v]
 		}

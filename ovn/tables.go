@@ -18,7 +18,7 @@ var Tables = []ovsdb.Table{
 	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group"}, Sets: []string{"ports", "load_balancer"}},
 	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options"}},
 	{Model: &nb.LoadBalancerGroup{}, Columns: []string{"name"}, Sets: []string{"load_balancer"}},
-	{Model: &nb.LoadBalancer{}, Columns: []string{"name", "protocol", "vips", "options"}},
+	{Model: &nb.LoadBalancer{}, Columns: []string{"name", "protocol", "vips", "options", "selection_fields"}},
 }
 
 // rows collects what an owner shall have.

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 trap 'bin/weftlab --name e2e down' EXIT
 bin/weftlab --name e2e up --linux 3
-# Left out: what needs NodePorts or session affinity, and what is not to run beside others.
+# Left out: what needs NodePorts, and what is not to run beside others.
 bin/weftlab --name e2e e2e --procs 3 \
     --focus '\[sig-network\] (DNS|Services|Networking Granular Checks: Pods).*\[Conformance\]' \
-    --skip 'ExternalName to NodePort|functioning NodePort|session affinity|\[Serial\]|\[Disruptive\]' "$@"
+    --skip 'NodePort service|ExternalName to NodePort|with type NodePort|\[Serial\]|\[Disruptive\]' "$@"
