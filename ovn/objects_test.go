@@ -50,6 +50,7 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 			s.Endpoints[0].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z"}}}
 			s.Endpoints[0].TargetRef = &corev1.ObjectReference{Name: "p"}
 		}), false},
+		{"service: affinity", web(), web(func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }), true},
 		{"slice: readiness", webSlice("a", at("10.244.0.3", "l1")), webSlice("a", unready(at("10.244.0.3", "l1"))), true},
 		{"slice: a bad address", webSlice("a"), webSlice("a", at("nonsense", "l1")), true},
 	} {
@@ -68,7 +69,7 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 // TestTrimmedObjectsAreCompared field by field: one that is added must be in equal, too.
 func TestTrimmedObjectsAreCompared(t *testing.T) {
 	for kind, fields := range map[reflect.Type]int{
-		reflect.TypeFor[node](): 4, reflect.TypeFor[pod](): 6, reflect.TypeFor[service](): 6, reflect.TypeFor[slice](): 7,
+		reflect.TypeFor[node](): 4, reflect.TypeFor[pod](): 6, reflect.TypeFor[service](): 7, reflect.TypeFor[slice](): 7,
 	} {
 		if n := kind.NumField(); n != fields {
 			t.Errorf("%s has %d fields, equal knows %d", kind, n, fields)

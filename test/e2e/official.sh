@@ -8,4 +8,4 @@ bin/weftlab --name e2e up --linux 3
 # Left out: what needs NodePorts, and what is not to run beside others.
 bin/weftlab --name e2e e2e --procs 3 \
     --focus '\[sig-network\] (DNS|Services|Networking Granular Checks: Pods).*\[Conformance\]' \
-    --skip 'NodePort service|ExternalName to NodePort|with type NodePort|\[Serial\]|\[Disruptive\]' "$@"
+    --skip 'NodePort service|ExternalName to NodePort|\[Serial\]|\[Disruptive\]' "$@"
