@@ -43,12 +43,17 @@ const MaxNodes = 99
 
 var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
+// CheckName of a lab: it becomes a part of paths.
+func CheckName(name string) error {
+	if !validName.MatchString(name) {
+		return fmt.Errorf("--name %q: a lab's name is up to 32 lower-case letters, digits and '-', the first and last of them no '-'", name)
+	}
+	return nil
+}
+
 // Validate reports every mistake at once.
 func (c Config) Validate() error {
-	var errs []error
-	if !validName.MatchString(c.Name) {
-		errs = append(errs, fmt.Errorf("--name %q is not up to 32 lower-case letters, digits and '-'", c.Name))
-	}
+	errs := []error{CheckName(c.Name)}
 	if c.Linux < 1 || c.Linux > MaxNodes {
 		errs = append(errs, fmt.Errorf("--linux %d is outside 1 to %d", c.Linux, MaxNodes))
 	}
@@ -82,7 +87,7 @@ const Central = "central"
 // Machines are the names of all machines.
 func (c Config) Machines() []string { return append([]string{Central}, c.Nodes()...) }
 
-// StateDir is where a lab of that name keeps its state.
+// StateDir is where a lab of that name, which is a valid one, keeps its state.
 func StateDir(name string) string {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {

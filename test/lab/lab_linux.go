@@ -30,7 +30,12 @@ type Lab struct {
 var ErrNotRunning = errors.New("is not up; `weftlab up` starts it")
 
 // Open finds the running lab of that name in its usual state directory.
-func Open(name string) (*Lab, error) { return OpenDir(name, StateDir(name)) }
+func Open(name string) (*Lab, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	return OpenDir(name, StateDir(name))
+}
 
 // OpenDir finds the running lab in a state directory.
 func OpenDir(name, dir string) (*Lab, error) {

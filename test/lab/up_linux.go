@@ -9,9 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,6 +38,7 @@ func Start(ctx context.Context, config Config, dir string, say func(string)) (*L
 	if err := config.checkPrograms(f); err != nil {
 		return nil, err
 	}
+	// Anything but a lab's own directory is refused here, before it is written to.
 	if err := removeLeftovers(dir); err != nil {
 		return nil, err
 	}
@@ -225,99 +224,4 @@ func startInit(f files, inherited ...*os.File) (pid int, err error) {
 	// Nobody else may reap it while this process waits for the lab to be ready.
 	go cmd.Wait() //nolint:errcheck // its end is noticed by the lock
 	return pid, os.WriteFile(filepath.Join(f.dir, pidFile), []byte(strconv.Itoa(pid)), 0o644)
-}
-
-// Down ends a lab, if it runs, and removes all that it left, also when it has crashed. With
-// keepLogs its state directory keeps logs.
-func Down(dir string, keepLogs bool) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	running, err := isLocked(dir)
-	if err != nil {
-		return err
-	}
-	if running {
-		if err := killLab(dir); err != nil {
-			return err
-		}
-	}
-	if err := machine.RemoveCgroups(dir); err != nil {
-		return err
-	}
-	if keepLogs {
-		return removeAllButLogs(dir)
-	}
-	return os.RemoveAll(dir)
-}
-
-// removeLeftovers is Down for a lab that is not running.
-func removeLeftovers(dir string) error {
-	if running, err := isLocked(dir); err != nil || running {
-		return errors.Join(err, map[bool]error{true: fmt.Errorf("a lab is running in %s", dir)}[running])
-	}
-	if err := machine.RemoveCgroups(dir); err != nil {
-		return err
-	}
-	return os.RemoveAll(dir)
-}
-
-const killTimeout = 30 * time.Second
-
-// killLab kills the first process of the lab's namespaces and returns when the kernel has ended
-// all the others.
-func killLab(dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, pidFile))
-	if err != nil {
-		return err
-	}
-	pid, err := strconv.Atoi(string(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, pidFile), err)
-	}
-	process, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return fmt.Errorf("find the lab's first process %d: %w", pid, err)
-	}
-	defer unix.Close(process)
-	if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil {
-		return fmt.Errorf("kill the lab's first process %d: %w", pid, err)
-	}
-	for deadline := time.Now().Add(killTimeout); time.Now().Before(deadline); {
-		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds())+1)
-		if ready > 0 {
-			return nil
-		}
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-	return fmt.Errorf("the lab's processes did not end in %s after its first one, %d, was killed", killTimeout, pid)
-}
-
-// removeAllButLogs leaves what explains a failure.
-func removeAllButLogs(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if !e.IsDir() {
-			if !strings.HasSuffix(e.Name(), ".log") {
-				errs = append(errs, os.Remove(path))
-			}
-			continue
-		}
-		below, err := os.ReadDir(path)
-		errs = append(errs, err)
-		for _, b := range below {
-			if b.Name() != "log" {
-				errs = append(errs, os.RemoveAll(filepath.Join(path, b.Name())))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }

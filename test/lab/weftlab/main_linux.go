@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -37,6 +38,14 @@ func (o *options) dir() string {
 	return lab.StateDir(o.name)
 }
 
+// validate runs before every verb: what it lets pass, down may remove.
+func (o *options) validate(stateDirGiven bool) error {
+	if stateDirGiven && o.stateDir == "" {
+		return errors.New("--state-dir is empty: name a directory, or leave it out")
+	}
+	return lab.CheckName(o.name)
+}
+
 func (o *options) open() (*lab.Lab, error) { return lab.OpenDir(o.name, o.dir()) }
 
 func rootCommand() *cobra.Command {
@@ -50,6 +59,7 @@ All of it lives in namespaces of its own and ends with their first process, howe
 		SilenceErrors: true,
 	}
 	o := &options{}
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return o.validate(cmd.Flags().Changed("state-dir")) }
 	root.PersistentFlags().StringVar(&o.name, "name", "weft", "name of the lab; labs of different names run side by side")
 	root.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "where the lab keeps its state (default $XDG_STATE_HOME/weftlab/NAME or /var/tmp/weftlab/NAME)")
 	root.AddCommand(upCommand(o), downCommand(o), statusCommand(o), imagesCommand(),

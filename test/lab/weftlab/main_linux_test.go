@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// weftlab runs the program with these arguments and returns how it failed.
+func weftlab(t *testing.T, args ...string) error {
+	t.Helper()
+	root := rootCommand()
+	root.SetArgs(args)
+	return root.ExecuteContext(t.Context())
+}
+
+func TestEveryVerbRefusesANameThatIsNone(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	precious := filepath.Join(home, "precious")
+	if err := os.WriteFile(precious, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range rootCommand().Commands() {
+		if verb.Hidden {
+			continue
+		}
+		for _, name := range []string{"", "..", ".", "a/b", "Weft", "-"} {
+			args := append([]string{"--name=" + name, verb.Name()}, argumentsOf(verb)...)
+			if err := weftlab(t, args...); err == nil || !strings.Contains(err.Error(), "--name") {
+				t.Errorf("%s: the error is: %v", strings.Join(args, " "), err)
+			}
+		}
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
+
+// argumentsOf are as many as the verb wants.
+func argumentsOf(verb *cobra.Command) []string {
+	for args := []string{}; ; args = append(args, "x") {
+		if verb.Args == nil || verb.Args(verb, args) == nil {
+			return args
+		}
+	}
+}
+
+func TestAnEmptyStateDirectoryIsNotTheUsualOne(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	if err := weftlab(t, "--state-dir=", "down"); err == nil || !strings.Contains(err.Error(), "--state-dir") {
+		t.Errorf("the error is: %v", err)
+	}
+}
+
+func TestDownSparesWhatIsNoLab(t *testing.T) {
+	dir := t.TempDir()
+	precious := filepath.Join(dir, "precious")
+	if err := os.WriteFile(precious, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := weftlab(t, "--state-dir", dir, "down"); err == nil || !strings.Contains(err.Error(), "is not a lab's state directory") {
+		t.Errorf("the error is: %v", err)
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
