@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -43,8 +44,9 @@ func annotateThrough(client kubernetes.Interface) writeAnnotation {
 	}
 }
 
+// request has the client not wait and try again by itself: the annotator has others to write meanwhile.
 func request(core rest.Interface, a annotation) *rest.Request {
-	r := core.Patch(types.MergePatchType).Name(a.name)
+	r := core.Patch(types.MergePatchType).Name(a.name).MaxRetries(0)
 	if a.kind == nodeKind {
 		return r.Resource("nodes")
 	}
@@ -60,14 +62,15 @@ func gone(err error) error {
 }
 
 // annotator writes annotations beside the rows: neither waits for the other. Of an object's annotation
-// only the newest value counts.
+// only the newest value counts. What cannot be written rests for a while, and stands in nobody's way.
 type annotator struct {
 	write   writeAnnotation
 	failed  func(annotation, error)
+	refused func(problem)
 	mu      sync.Mutex
-	wanted  map[noteKey]annotation // not yet being written
-	order   []noteKey              // of wanted, each once, the longest wanted first
-	writing map[noteKey]annotation
+	wanted  map[noteKey]*wish // not being written
+	order   []noteKey         // of wanted that do not rest, each once, the longest wanted first
+	writing map[noteKey]*wish
 	wake    chan struct{}
 }
 
@@ -76,13 +79,31 @@ type noteKey struct {
 	namespace, name string
 }
 
+// wish is an annotation that is to be written, and what became of it so far.
+type wish struct {
+	annotation
+	resting bool
+	pause   time.Duration // the last one, 0 before the first failure
+	told    bool          // the object has the Event
+}
+
 // annotators is how many annotations are written at a time: few, so that a burst of pods does not make
 // the API server slower for those who create them. One alone writes hundreds a second.
 const annotators = 4
 
-func newAnnotator(write writeAnnotation, failed func(annotation, error)) *annotator {
-	return &annotator{write: write, failed: failed,
-		wanted: map[noteKey]annotation{}, writing: map[noteKey]annotation{}, wake: make(chan struct{}, 1)}
+// The pauses of an annotation after its first failed write and after many, and when the API server has
+// said that it does not want it. What failed is written again until it is not wanted any more.
+const (
+	firstAnnotationPause   = 500 * time.Millisecond
+	lastAnnotationPause    = 8 * time.Second
+	refusedAnnotationPause = time.Minute
+	// annotationTimeout ends a request that hangs.
+	annotationTimeout = 15 * time.Second
+)
+
+func newAnnotator(write writeAnnotation, failed func(annotation, error), refused func(problem)) *annotator {
+	return &annotator{write: write, failed: failed, refused: refused,
+		wanted: map[noteKey]*wish{}, writing: map[noteKey]*wish{}, wake: make(chan struct{}, 1)}
 }
 
 // set has annotations written; one that is being written with this value is not written again.
@@ -90,7 +111,7 @@ func (w *annotator) set(notes []annotation) {
 	w.mu.Lock()
 	for _, a := range notes {
 		k := noteKey{a.kind, a.namespace, a.name}
-		if w.writing[k] == a {
+		if now := w.writing[k]; now != nil && now.annotation == a {
 			w.forget(k)
 		} else {
 			w.want(k, a)
@@ -100,20 +121,41 @@ func (w *annotator) set(notes []annotation) {
 	w.signal()
 }
 
-// want and forget keep order beside wanted; w.mu is held.
+// want and forget keep order beside wanted; w.mu is held. Who waits or rests goes on doing so, unless
+// another object has the name by now.
 func (w *annotator) want(k noteKey, a annotation) {
-	if _, waits := w.wanted[k]; !waits {
-		w.order = append(w.order, k)
+	if before := w.wanted[k]; before != nil && before.uid == a.uid {
+		before.annotation = a
+		return
 	}
-	w.wanted[k] = a
+	w.forget(k)
+	w.wanted[k] = &wish{annotation: a}
+	w.order = append(w.order, k)
 }
 
 func (w *annotator) forget(k noteKey) {
-	if _, waits := w.wanted[k]; waits {
+	if before := w.wanted[k]; before != nil {
 		delete(w.wanted, k)
-		i := slices.Index(w.order, k)
-		w.order = slices.Delete(w.order, i, i+1)
+		if i := slices.Index(w.order, k); i >= 0 {
+			w.order = slices.Delete(w.order, i, i+1)
+		}
 	}
+}
+
+// rest has a wish wait before it is due again; w.mu is held.
+func (w *annotator) rest(k noteKey, it *wish, pause time.Duration) {
+	w.forget(k)
+	it.resting, it.pause = true, pause
+	w.wanted[k] = it
+	time.AfterFunc(pause, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.wanted[k] == it { // and not another object's
+			it.resting = false
+			w.order = append(w.order, k)
+			w.signal()
+		}
+	})
 }
 
 func (w *annotator) signal() {
@@ -128,14 +170,9 @@ func (w *annotator) run(ctx context.Context) {
 	var group sync.WaitGroup
 	for range annotators {
 		group.Go(func() {
-			pause := firstAnnotationPause
 			for ctx.Err() == nil {
-				if a, ok := w.next(); ok {
-					if w.one(ctx, a, pause) {
-						pause = firstAnnotationPause
-					} else {
-						pause = min(2*pause, lastAnnotationPause)
-					}
+				if it := w.next(); it != nil {
+					w.one(ctx, it)
 					continue
 				}
 				select {
@@ -148,54 +185,75 @@ func (w *annotator) run(ctx context.Context) {
 	group.Wait()
 }
 
-// next takes the one that has waited longest; if there are more, another worker is woken.
-func (w *annotator) next() (annotation, bool) {
+// next takes the one that has waited longest, nil when none is due; if there are more, another worker
+// is woken.
+func (w *annotator) next() *wish {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range w.order {
-		if _, busy := w.writing[k]; busy { // its writer looks again when it is done
+		if w.writing[k] != nil { // its writer looks again when it is done
 			continue
 		}
-		a := w.wanted[k]
+		it := w.wanted[k]
 		w.forget(k)
-		w.writing[k] = a
-		if len(w.wanted) > 0 {
+		w.writing[k] = it
+		if len(w.order) > 0 {
 			w.signal()
 		}
-		return a, true
+		return it
 	}
-	return annotation{}, false
+	return nil
 }
 
-// The pauses of a worker after one failed write and after many. What failed is written again until it
-// is not wanted any more.
-const (
-	firstAnnotationPause = 500 * time.Millisecond
-	lastAnnotationPause  = 8 * time.Second
-)
-
-// one writes an annotation, and says whether it could.
-func (w *annotator) one(ctx context.Context, a annotation, pause time.Duration) bool {
-	k := noteKey{a.kind, a.namespace, a.name}
-	err := w.write(ctx, a)
+// one writes an annotation; if that fails, it is written again later, or what is wanted by then.
+func (w *annotator) one(ctx context.Context, it *wish) {
+	timed, cancel := context.WithTimeout(ctx, annotationTimeout)
+	err := w.write(timed, it.annotation)
+	cancel()
 	if err != nil && ctx.Err() == nil {
-		w.failed(a, err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
+		w.failed(it.annotation, err)
+		if refusal(err) && !it.told {
+			it.told = true
+			w.refused(it.refusal(err))
 		}
 	}
+	k := noteKey{it.kind, it.namespace, it.name}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	delete(w.writing, k)
-	if _, newer := w.wanted[k]; err != nil && !newer && ctx.Err() == nil {
-		w.want(k, a)
+	newer := w.wanted[k]
+	if err != nil && (newer == nil || newer.uid == it.uid) {
+		if newer != nil {
+			it.annotation = newer.annotation
+		}
+		w.rest(k, it, it.nextPause(err))
 	}
-	more := len(w.wanted) > 0
-	w.mu.Unlock()
-	if more {
+	if len(w.order) > 0 {
 		w.signal()
 	}
-	return err == nil
+}
+
+// refusal says that the API server will answer the same to the same request.
+func refusal(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+func (it *wish) nextPause(err error) time.Duration {
+	pause := min(max(2*it.pause, firstAnnotationPause), lastAnnotationPause)
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		pause = max(pause, min(time.Duration(seconds)*time.Second, refusedAnnotationPause))
+	}
+	if refusal(err) {
+		pause = refusedAnnotationPause
+	}
+	return pause
+}
+
+func (it *wish) refusal(err error) problem {
+	meta := &metav1.ObjectMeta{Namespace: it.namespace, Name: it.name, UID: it.uid}
+	return problemf(it.kind.String(), meta, "AnnotationRefused",
+		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again every minute",
+		it.key, err)
 }
 
 func logAnnotation(log *slog.Logger, count func(string)) func(annotation, error) {

@@ -4,14 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -65,7 +71,10 @@ type notebook struct {
 	mu      sync.Mutex
 	values  []string
 	fail    bool
+	errs    map[string]error // by name
+	tried   []string
 	takes   time.Duration
+	events  []string
 	abreast int
 	most    int
 }
@@ -80,11 +89,23 @@ func (n *notebook) write(_ context.Context, a annotation) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.abreast--
+	n.tried = append(n.tried, a.name)
+	if err := n.errs[a.name]; err != nil {
+		return err
+	}
 	if n.fail {
 		return errors.New("unavailable")
 	}
 	n.values = append(n.values, a.name+"="+a.value)
 	return nil
+}
+
+// look lets the test see what was done, once all are at rest.
+func (n *notebook) look(see func()) {
+	synctest.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	see()
 }
 
 func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
@@ -94,6 +115,10 @@ func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		*failures++
+	}, func(p problem) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.events = append(n.events, p.String())
 	})
 	done := make(chan struct{})
 	go func() {
@@ -184,7 +209,7 @@ func TestAnnotatorTriesAgain(t *testing.T) {
 
 // TestAnnotationsAreWrittenInTurn: whoever waits longest is next, also when it is wanted anew meanwhile.
 func TestAnnotationsAreWrittenInTurn(t *testing.T) {
-	w := newAnnotator(nil, nil)
+	w := newAnnotator(nil, nil, nil)
 	note := func(name, value string) annotation {
 		return annotation{kind: podKind, namespace: "default", name: name, key: contract.PodNetworkAnnotation, value: value}
 	}
@@ -195,11 +220,86 @@ func TestAnnotationsAreWrittenInTurn(t *testing.T) {
 	}
 	w.set([]annotation{note("e", "new"), note("a", "new"), note("f", "new"), note("b", "new"), note("d", "new"), note("c", "new")})
 	for _, expected := range want {
-		if got, ok := w.next(); !ok || got != expected {
-			t.Errorf("next is %v, %v; want %v", got, ok, expected)
+		if got := w.next(); got == nil || got.annotation != expected {
+			t.Errorf("next is %v; want %v", got, expected)
 		}
 	}
-	if got, ok := w.next(); ok {
+	if got := w.next(); got != nil {
 		t.Errorf("%v is left", got)
 	}
+}
+
+// tooLong is what the API server says to one more annotation of a pod that is full of them.
+var tooLong = apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "fat",
+	field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", 262144)})
+
+// TestRefusedAnnotationsStandInNobodysWay: their objects are told once, they are tried once a minute,
+// and all others are written at once.
+func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{errs: map[string]error{}}
+		w, _ := annotating(t, n)
+		var fat []annotation
+		for i := range 3 * annotators {
+			name := fmt.Sprint("fat-", i)
+			n.errs[name] = tooLong
+			fat = append(fat, note(name, "x"))
+		}
+		w.set(fat)
+		synctest.Wait()
+		w.set([]annotation{note("web", "1")})
+		n.look(func() {
+			if len(n.values) != 1 {
+				t.Errorf("wrote %s beside those that are refused", n.values)
+			}
+		})
+		for range 10 { // the objects' other events
+			time.Sleep(5 * time.Second)
+			w.set(fat)
+		}
+		n.look(func() {
+			if len(n.tried) != 1+len(fat) {
+				t.Errorf("tried %s within a minute", n.tried)
+			}
+		})
+		w.set([]annotation{{kind: podKind, namespace: "default", name: "fat-0", uid: "another", value: "x"}})
+		n.look(func() {
+			if len(n.tried) != 2+len(fat) {
+				t.Error("a pod waits for another one that had its name")
+			}
+		})
+		n.look(func() { delete(n.errs, "fat-1") })
+		time.Sleep(refusedAnnotationPause)
+		n.look(func() {
+			if !slices.Contains(n.values, "fat-1=x") {
+				t.Errorf("wrote %s after a minute", n.values)
+			}
+		})
+		n.look(func() {
+			if len(n.events) != 1+len(fat) || !strings.Contains(n.events[0], "AnnotationRefused") || !strings.Contains(n.events[0], "262144") {
+				t.Errorf("events %s", n.events)
+			}
+		})
+	})
+}
+
+// TestAnnotatorHonoursRetryAfter of an API server that has too much to do.
+func TestAnnotatorHonoursRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{errs: map[string]error{"web": apierrors.NewTooManyRequests("later", 20)}}
+		w, _ := annotating(t, n)
+		w.set([]annotation{note("web", "1")})
+		time.Sleep(19 * time.Second)
+		n.look(func() {
+			if len(n.tried) != 1 {
+				t.Errorf("%d tries in 19 s", len(n.tried))
+			}
+		})
+		time.Sleep(2 * time.Second)
+		n.look(func() {
+			if len(n.tried) != 2 || len(n.events) > 0 {
+				t.Errorf("%d tries in 21 s, events %s", len(n.tried), n.events)
+			}
+		})
+	})
 }

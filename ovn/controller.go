@@ -190,15 +190,15 @@ func (c *controller) lead(ctx context.Context) {
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
-	notes := newAnnotator(c.annotate, logAnnotation(c.log, c.metrics.failed))
+	report := func(p problem) {
+		c.metrics.problems.WithLabelValues(p.reason).Inc()
+		c.log.Warn(p.message, "object", p.kind+" "+key(p.meta.Namespace, p.meta.Name), "reason", p.reason)
+		recorder.Event(p.reference(), corev1.EventTypeWarning, p.reason, p.message)
+	}
+	notes := newAnnotator(c.annotate, logAnnotation(c.log, c.metrics.failed), report)
 	l := &leader{
 		cluster: newCluster(c.settings), source: c.informers, queue: c.queue,
-		northbound: c.database, records: c.database.Records(), metrics: c.metrics, log: c.log, annotate: notes.set,
-		report: func(p problem) {
-			c.metrics.problems.WithLabelValues(p.reason).Inc()
-			c.log.Warn(p.message, "object", p.kind+" "+key(p.meta.Namespace, p.meta.Name), "reason", p.reason)
-			recorder.Event(p.reference(), corev1.EventTypeWarning, p.reason, p.message)
-		},
+		northbound: c.database, records: c.database.Records(), metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.run(ctx) })
