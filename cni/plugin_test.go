@@ -43,8 +43,8 @@ func (a *agent) Add(_ context.Context, call *cni.Call) (*types100.Result, error)
 func (a *agent) Del(_ context.Context, call *cni.Call) error   { return a.note(call) }
 func (a *agent) Check(_ context.Context, call *cni.Call) error { return a.note(call) }
 func (a *agent) Status(context.Context) error                  { return a.note(nil) }
-func (a *agent) GC(_ context.Context, valid map[cni.Attachment]bool) error {
-	return a.note(&cni.Call{Config: cni.NetworkConfig{Valid: valid}})
+func (a *agent) GC(_ context.Context, network string, valid map[cni.Attachment]bool) error {
+	return a.note(&cni.Call{Config: cni.NetworkConfig{Network: network, Valid: valid}})
 }
 
 func (a *agent) observe(verb cni.Verb, code uint, _ time.Duration) {

@@ -139,6 +139,8 @@ func parsePod(args string) (Pod, error) {
 // NetworkConfig is what weft uses of the network configuration on standard input.
 type NetworkConfig struct {
 	CNIVersion string
+	// Network is the network's name.
+	Network string
 	// DNS is returned in the result as it is.
 	DNS types.DNS
 	// Previous is the result of the attachment's ADD; nil except in CHECK.
@@ -182,7 +184,7 @@ func parseNetworkConfig(verb Verb, text []byte) (*NetworkConfig, error) {
 		return nil, types.NewError(types.ErrUnsupportedField, fmt.Sprintf(`network configuration: field "ipam" with value %s is not supported`, fields["ipam"]),
 			"weft's controller allocates the addresses of pods; remove the field")
 	}
-	config := &NetworkConfig{CNIVersion: known.CNIVersion, DNS: known.DNS}
+	config := &NetworkConfig{CNIVersion: known.CNIVersion, Network: known.Name, DNS: known.DNS}
 	switch verb {
 	case Add:
 		if len(known.Previous) > 0 {

@@ -30,7 +30,7 @@ func TestParseRequestReadsEveryField(t *testing.T) {
 		Attachment: cni.Attachment{ContainerID: "c1", IfName: "eth0"},
 		Netns:      "/run/netns/a",
 		Pod:        cni.Pod{Namespace: "shop", Name: "web-0", UID: "u-1"},
-		Config:     cni.NetworkConfig{CNIVersion: "1.1.0", DNS: types.DNS{Domain: "d"}},
+		Config:     cni.NetworkConfig{CNIVersion: "1.1.0", Network: "weft", DNS: types.DNS{Domain: "d"}},
 	}
 	if diff := cmp.Diff(want, call); diff != "" {
 		t.Error(diff)

@@ -22,7 +22,8 @@ type Handler interface {
 	Del(ctx context.Context, call *Call) error
 	Check(ctx context.Context, call *Call) error
 	Status(ctx context.Context) error
-	GC(ctx context.Context, valid map[Attachment]bool) error
+	// GC is asked of one network: those attachments of it that are not in valid are stale.
+	GC(ctx context.Context, network string, valid map[Attachment]bool) error
 }
 
 const (
@@ -101,7 +102,7 @@ func (r *router) serve(verb Verb, request *http.Request) (any, error) {
 	case Status:
 		return nil, r.handler.Status(ctx)
 	case GC:
-		return nil, r.handler.GC(ctx, call.Config.Valid)
+		return nil, r.handler.GC(ctx, call.Config.Network, call.Config.Valid)
 	}
 	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_COMMAND: the agent does not know "+string(verb), "")
 }

@@ -47,7 +47,10 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: mtu,
 	}
 	_, existed := a.ovs.attachedDevice(call.Attachment)
-	if err := a.attach(ctx, endpoint, call.Pod, network); err != nil {
+	if err := a.records.write(recordOf(call)); err != nil { // a pod without one fares well until the database is lost
+		slog.WarnContext(ctx, "cannot keep a record of the attachment", "pod", call.Pod, "error", err)
+	}
+	if err := a.attach(ctx, endpoint, externalIDs(recordOf(call), network)); err != nil {
 		if !existed {
 			err = errors.Join(err, a.detach(context.WithoutCancel(ctx), call.Attachment))
 		}
@@ -57,21 +60,14 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 }
 
 // attach makes the device, plugs it, and configures its sandbox while ovn-controller works.
-func (a *agent) attach(ctx context.Context, e Endpoint, pod cni.Pod, network *podNetwork) error {
+func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string) error {
 	observe := a.metrics.phase(phaseDevice)
 	if err := a.platform.CreateEndpoint(ctx, e); err != nil {
 		return err
 	}
 	observe()
 	observe = a.metrics.phase(phasePlug)
-	err := a.ovs.plug(ctx, e, map[string]string{
-		"iface-id":     contract.PodPort(pod.Namespace, pod.Name),
-		"iface-id-ver": network.uid,
-		"attached_mac": e.MAC.String(),
-		sandboxKey:     e.Attachment.ContainerID,
-		netnsKey:       e.Sandbox,
-	})
-	if err != nil {
+	if err := a.ovs.plug(ctx, e, ids); err != nil {
 		return fmt.Errorf("plug device %s into %s: %w", cni.HostInterface(e.Attachment), integrationBridge, err)
 	}
 	observe()
@@ -88,10 +84,26 @@ func (a *agent) attach(ctx context.Context, e Endpoint, pod cni.Pod, network *po
 	return nil
 }
 
-// detach removes an attachment; it is nil when there is nothing of it.
+// externalIDs are what the attachment's interface tells OVN, other people, and the agent later.
+func externalIDs(r record, network *podNetwork) map[string]string {
+	return map[string]string{
+		"iface-id":     contract.PodPort(r.Pod.Namespace, r.Pod.Name),
+		"iface-id-ver": network.uid,
+		"attached_mac": network.mac.String(),
+		sandboxKey:     r.Attachment.ContainerID,
+		netnsKey:       r.Sandbox,
+		networkKey:     r.Network,
+	}
+}
+
+// detach removes an attachment; it is nil when there is nothing of it. The record goes first, so
+// that nobody plugs in again what is being removed.
 func (a *agent) detach(ctx context.Context, attachment cni.Attachment) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
+	if err := a.records.remove(cni.HostInterface(attachment)); err != nil {
+		return err
+	}
 	if err := a.ovs.unplug(ctx, attachment); err != nil {
 		return fmt.Errorf("unplug device %s: %w", cni.HostInterface(attachment), err)
 	}
@@ -224,76 +236,4 @@ func (a *agent) Status(context.Context) error {
 		code = cni.ErrLimitedConnectivity
 	}
 	return types.NewError(code, "node "+a.config.NodeName+" cannot attach pods", err.Error())
-}
-
-// GC removes all attachments but the valid ones.
-func (a *agent) GC(ctx context.Context, valid map[cni.Attachment]bool) error {
-	keep := map[string]bool{}
-	for attachment := range valid {
-		keep[cni.HostInterface(attachment)] = true
-	}
-	var problems []error
-	for _, device := range a.ovs.attached() {
-		attachment, _ := attachmentOf(device)
-		if !valid[attachment] {
-			problems = append(problems, a.collect(ctx, attachment, "gc"))
-		}
-	}
-	devices, err := a.platform.Endpoints()
-	problems = append(problems, err)
-	for _, name := range devices {
-		if keep[name] {
-			continue
-		}
-		problems = append(problems, a.collectDevice(ctx, name))
-	}
-	if err := errors.Join(problems...); err != nil {
-		return cni.TryAgain("not all stale attachments could be removed", err.Error())
-	}
-	return nil
-}
-
-// collect removes an attachment that nobody will ask to delete, unless a call works on it.
-func (a *agent) collect(ctx context.Context, attachment cni.Attachment, reason string) error {
-	unlock, _ := a.sandboxes.try(cni.HostInterface(attachment))
-	if unlock == nil {
-		return nil
-	}
-	defer unlock()
-	if err := a.detach(ctx, attachment); err != nil {
-		return err
-	}
-	a.metrics.swept.WithLabelValues(reason).Inc()
-	slog.InfoContext(ctx, "removed a stale attachment", "container", attachment.ContainerID, "interface", attachment.IfName, "reason", reason)
-	return nil
-}
-
-// collectDevice removes a device of an ADD that ended before it had a port.
-func (a *agent) collectDevice(ctx context.Context, device string) error {
-	unlock, _ := a.sandboxes.try(device)
-	if unlock == nil {
-		return nil
-	}
-	defer unlock()
-	if err := a.platform.DeleteEndpoint(ctx, device); err != nil {
-		return err
-	}
-	a.metrics.swept.WithLabelValues("gc").Inc()
-	slog.InfoContext(ctx, "removed a stale device", "device", device)
-	return nil
-}
-
-// sweep removes attachments whose sandbox is gone: after a reboot nobody asks to delete them.
-func (a *agent) sweep(ctx context.Context) error {
-	var problems []error
-	for _, device := range a.ovs.attached() {
-		attachment, _ := attachmentOf(device)
-		exists, err := a.platform.SandboxExists(device.ExternalIDs[netnsKey])
-		if err != nil || exists {
-			problems = append(problems, err)
-			continue
-		}
-		problems = append(problems, a.collect(ctx, attachment, "sandbox gone"))
-	}
-	return errors.Join(problems...)
 }

@@ -27,11 +27,18 @@ type agent struct {
 	node      *ownNode
 	pods      *pods
 	sandboxes *sandboxes
+	records   records
 	health    *health
 	metrics   *metrics
 
 	// attention is full when something may have changed and the node is to be looked at again.
 	attention chan struct{}
+	// untidy is full when a sweep is wanted before its time.
+	untidy chan struct{}
+	// portless is since when a device has had no port; for the sweep alone. One that has had none
+	// for portlessTime is nobody's.
+	portless     map[string]time.Time
+	portlessTime time.Duration
 
 	mu      sync.Mutex
 	subnets []netip.Prefix
@@ -51,10 +58,14 @@ const (
 )
 
 func newAgent(config Config, platform Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
-	a := &agent{config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), attention: make(chan struct{}, 1)}
+	a := &agent{
+		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config),
+		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime,
+	}
 	a.health = newHealth(func(c condition, err error) {
 		if err == nil {
 			slog.Info("condition holds", "condition", c)
+			a.sweepSoon() // it may not have held because the database was lost
 		} else {
 			slog.Warn("condition does not hold", "condition", c, "reason", err)
 		}
@@ -172,16 +183,6 @@ func (a *agent) watchController(ctx context.Context) error {
 		} else {
 			pause(ctx, controllerAwait)
 		}
-	}
-	return nil
-}
-
-func (a *agent) sweepAgainAndAgain(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if err := a.sweep(ctx); err != nil {
-			slog.ErrorContext(ctx, "sweep stale attachments", "error", err)
-		}
-		pause(ctx, sweepPeriod)
 	}
 	return nil
 }

@@ -280,9 +280,11 @@ func TestGCAndSweep(t *testing.T) {
 		c.mustAdd(p)
 	}
 	half := c.newPod("half", 6) // its ADD was killed before it had a port
-	if err := c.agent.platform.CreateEndpoint(t.Context(), Endpoint{
-		Attachment: cni.Attachment{ContainerID: half.container, IfName: "eth0"}, Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400,
-	}); err != nil {
+	attachment := cni.Attachment{ContainerID: half.container, IfName: "eth0"}
+	if err := errors.Join(
+		c.agent.records.write(record{Attachment: attachment, Pod: half.Pod, Sandbox: half.sandbox, Network: "weft"}),
+		c.agent.platform.CreateEndpoint(t.Context(), Endpoint{Attachment: attachment, Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400}),
+	); err != nil {
 		t.Fatal(err)
 	}
 	nodetest.RemoveSandbox(t, filepath.Base(rebooted.sandbox))
@@ -357,6 +359,46 @@ func TestAddWhileTheDatabaseIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.mustReach(nil, p.address)
+}
+
+// The node's database is lost while pods run: what is left of them is enough to attach them again.
+func TestLostDatabase(t *testing.T) {
+	c := newReadyCluster(t)
+	a, b, gone := c.newPod("a", 3), c.newPod("b", 4), c.newPod("gone", 5)
+	for _, p := range []*pod{a, b, gone} {
+		c.allocate(p)
+		c.mustAdd(p)
+	}
+	c.mustReach(a, b.address)
+	c.stop()
+	c.ovn.Kill(nodetest.OVSServer)
+	nodetest.RemoveSandbox(t, filepath.Base(gone.sandbox))
+	c.ovn.LoseOVSDatabase()
+	c.startAgent()
+	c.awaitReady()
+	c.mustReach(a, b.address)
+	c.mustReach(nil, a.address6)
+	c.nothingLeft(gone)
+	if err := c.del(a); err != nil {
+		t.Error(err)
+	}
+	c.nothingLeft(a)
+}
+
+// The same while the agent runs on.
+func TestLostDatabaseUnderTheAgent(t *testing.T) {
+	c := newReadyCluster(t)
+	a := c.newPod("a", 3)
+	c.allocate(a)
+	c.mustAdd(a)
+	c.ovn.Kill(nodetest.OVSServer)
+	c.ovn.LoseOVSDatabase()
+	c.mustReach(nil, a.address)
+	c.awaitReady()
+	b := c.newPod("b", 4)
+	c.allocate(b)
+	c.mustAdd(b)
+	c.mustReach(b, a.address)
 }
 
 func TestSettingsAreRepaired(t *testing.T) {

@@ -14,11 +14,12 @@ import (
 )
 
 // An attached pod is a port of br-int whose interface's external_ids hold all that the agent must
-// know of it later: there is no other state.
+// know of it later. There is no other state but the [record], for the day when this one is lost.
 const (
-	sandboxOwner = "Sandbox/"    // and container ID / interface name
-	sandboxKey   = "sandbox"     // the container ID, as other OVN CNIs name it
-	netnsKey     = "weft.net/ns" // the sandbox's path
+	sandboxOwner = "Sandbox/"         // and container ID / interface name
+	sandboxKey   = "sandbox"          // the container ID, as other OVN CNIs name it
+	netnsKey     = "weft.net/ns"      // the sandbox's path
+	networkKey   = "weft.net/network" // the name in the network configuration of the ADD
 	installedKey = "ovn-installed"
 )
 
@@ -41,6 +42,11 @@ func (o *openVSwitch) attached() []*vswitch.Interface {
 
 func (o *openVSwitch) attachedDevice(a cni.Attachment) (*vswitch.Interface, bool) {
 	return ovsdb.Get[vswitch.Interface](o.Client, attachmentUUID(vswitch.InterfaceTable, a))
+}
+
+// holder is the interface that has a logical port.
+func (o *openVSwitch) holder(logicalPort string) *vswitch.Interface {
+	return first(ovsdb.List(o.Client, func(i *vswitch.Interface) bool { return i.ExternalIDs["iface-id"] == logicalPort }))
 }
 
 func attachmentUUID(table string, a cni.Attachment) string {

@@ -64,6 +64,13 @@ func (f *fakePlatform) removeSandbox(name string) {
 	maps.DeleteFunc(f.devices, func(_ string, d *fakeDevice) bool { return d.endpoint.Sandbox == name })
 }
 
+// forgetSandbox leaves its devices behind, as Windows does.
+func (f *fakePlatform) forgetSandbox(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.sandboxes, name)
+}
+
 func (f *fakePlatform) UplinkMTU(address netip.Addr) (int, error) {
 	leave, err := f.enter("UplinkMTU")
 	defer leave()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,7 @@ func newBareNode(t *testing.T) *bareNode {
 	config := DefaultConfig()
 	config.NodeName, config.OVNSouthbound, config.EncapAddress = "n1", "tcp:192.0.2.1:6642", netip.MustParseAddr("172.30.0.1")
 	config.CNIConfDir, config.CNITimeout = t.TempDir(), 5*time.Second
+	config.CNISocket = filepath.Join(t.TempDir(), "cni.sock")
 	n := &bareNode{t: t, platform: newFakePlatform()}
 	n.client = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
 		contract.NodeNetworkAnnotation: contract.Format(bareNetwork),
@@ -120,7 +122,7 @@ func (n *bareNode) pod(name, uid string, change func(*corev1.Pod)) *cni.Call {
 func (n *bareNode) sandbox(name, uid string) *cni.Call {
 	path := "/sandbox/" + uid
 	n.platform.addSandbox(path)
-	return &cni.Call{Attachment: cni.Attachment{ContainerID: "c-" + uid, IfName: "eth0"}, Netns: path, Pod: cni.Pod{Namespace: "shop", Name: name, UID: uid}}
+	return &cni.Call{Attachment: cni.Attachment{ContainerID: "c-" + uid, IfName: "eth0"}, Netns: path, Pod: cni.Pod{Namespace: "shop", Name: name, UID: uid}, Config: cni.NetworkConfig{Network: "weft"}}
 }
 
 // empty fails the test unless host and database are without pods.
@@ -222,7 +224,7 @@ func TestSweepLeavesWhatIsBeingAdded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(n.sweep(t.Context()), n.GC(t.Context(), nil)); err != nil {
+	if err := errors.Join(n.sweep(t.Context()), n.GC(t.Context(), "weft", nil)); err != nil {
 		t.Fatal(err)
 	}
 	if _, attached := n.ovs.attachedDevice(call.Attachment); !attached {
@@ -431,7 +433,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	n.config.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.5/24")}
 	n.config.GatewayInterface = "other0"
 	n.keepOnce(t.Context())
-	if err := n.GC(t.Context(), nil); err != nil {
+	if err := n.GC(t.Context(), "weft", nil); err != nil {
 		t.Fatal(err)
 	}
 	n.until(func() bool {

@@ -77,13 +77,30 @@ func newOVN(tb testing.TB) *OVN {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(o.stop)
-	share := filepath.Join(filepath.Dir(o.bin), "share")
-	for name, schema := range map[string]string{
-		NBServer: "ovn/ovn-nb.ovsschema", SBServer: "ovn/ovn-sb.ovsschema", OVSServer: "openvswitch/vswitch.ovsschema",
-	} {
-		o.Run("ovsdb-tool", "create", o.path(name+".db"), filepath.Join(share, schema))
+	for name := range schemas {
+		o.createDatabase(name)
 	}
 	return o
+}
+
+var schemas = map[string]string{
+	NBServer: "ovn/ovn-nb.ovsschema", SBServer: "ovn/ovn-sb.ovsschema", OVSServer: "openvswitch/vswitch.ovsschema",
+}
+
+func (o *OVN) createDatabase(server string) {
+	o.tb.Helper()
+	o.Run("ovsdb-tool", "create", o.path(server+".db"), filepath.Join(filepath.Dir(o.bin), "share", schemas[server]))
+}
+
+// LoseOVSDatabase starts the node's ovsdb-server, which must not run, with a new and empty database.
+func (o *OVN) LoseOVSDatabase() {
+	o.tb.Helper()
+	if err := os.Remove(o.path(OVSServer + ".db")); err != nil {
+		o.tb.Fatal(err)
+	}
+	o.createDatabase(OVSServer)
+	o.Start(OVSServer)
+	o.Run("ovs-vsctl", "--db="+o.OVSDatabase(), "--no-wait", "init")
 }
 
 // Programs is the folder of OVN's programs.

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// record is an ADD as the runtime asked for it. What runs is in the Open_vSwitch database; records
+// say whose a device is that has no port there: one of an ADD that died, or all devices when the
+// database was lost. Everything else, the address above all, is asked of the API server again.
+type record struct {
+	Attachment cni.Attachment `json:"attachment"`
+	Pod        cni.Pod        `json:"pod"`
+	Sandbox    string         `json:"sandbox"`
+	Network    string         `json:"network"`
+
+	written time.Time
+}
+
+func recordOf(call *cni.Call) record {
+	return record{Attachment: call.Attachment, Pod: call.Pod, Sandbox: call.Netns, Network: call.Config.Network}
+}
+
+func (r record) device() string { return cni.HostInterface(r.Attachment) }
+
+// records is a folder with a file for each device. Its place, beside the agent's socket, ends with
+// the node's uptime as the devices do.
+type records struct{ folder string }
+
+func newRecords(c Config) records {
+	return records{filepath.Join(filepath.Dir(c.CNISocket), "attachments")}
+}
+
+func (r records) path(device string) string { return filepath.Join(r.folder, device+".json") }
+
+// write does not sync: a node that crashes has no devices afterwards.
+func (r records) write(one record) error {
+	text, err := json.Marshal(one)
+	if err != nil {
+		return fmt.Errorf("record of device %s: %w", one.device(), err)
+	}
+	if err := os.MkdirAll(r.folder, 0o700); err != nil {
+		return fmt.Errorf("record of device %s: %w", one.device(), err)
+	}
+	partial := r.path(one.device()) + ".new" // one call at a time works on a device
+	if err := os.WriteFile(partial, text, 0o600); err != nil {
+		return fmt.Errorf("record of device %s: %w", one.device(), err)
+	}
+	if err := os.Rename(partial, r.path(one.device())); err != nil {
+		return fmt.Errorf("record of device %s: %w", one.device(), err)
+	}
+	return nil
+}
+
+func (r records) remove(device string) error {
+	if err := os.Remove(r.path(device)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the record of device %s: %w", device, err)
+	}
+	return nil
+}
+
+// list returns the records, the latest first. A file that is none is left out: its device is then
+// one that nobody knows.
+func (r records) list() ([]record, error) {
+	entries, err := os.ReadDir(r.folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the records of attachments: %w", err)
+	}
+	var all []record
+	for _, entry := range entries {
+		device, isRecord := strings.CutSuffix(entry.Name(), ".json")
+		if !isRecord {
+			continue
+		}
+		one, err := r.read(device)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a DEL was faster
+		}
+		if err != nil {
+			slog.Warn("passed over a record of an attachment", "device", device, "error", err)
+			continue
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b record) int { return b.written.Compare(a.written) })
+	return all, nil
+}
+
+func (r records) read(device string) (record, error) {
+	var one record
+	info, err := os.Stat(r.path(device))
+	if err != nil {
+		return one, err
+	}
+	text, err := os.ReadFile(r.path(device))
+	if err != nil {
+		return one, err
+	}
+	if err := json.Unmarshal(text, &one); err != nil {
+		return one, err
+	}
+	if one.device() != device {
+		return one, fmt.Errorf("it is that of device %s", one.device())
+	}
+	one.written = info.ModTime()
+	return one, nil
+}

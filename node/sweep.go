@@ -1,0 +1,227 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// Reasons of removing an attachment that nobody asked to delete, as the metric names them.
+const (
+	sweptByGC      = "gc"
+	sweptNoSandbox = "sandbox gone"
+	sweptPortless  = "no port"
+)
+
+// portlessTime is how long a device may be without a port: far longer than any ADD takes.
+const portlessTime = 10 * time.Minute
+
+// GC removes the attachments of a network but the valid ones. Attachments of other networks are
+// another list's, which this call does not have.
+//
+// One that was added after the runtime made its list would be taken for stale. The specification
+// rules that out ("The runtime must exclusively execute either gc or add and delete", CNI 1.1.0,
+// Lifecycle & Ordering), so an attachment's age does not count here: one whose sandbox the
+// runtime has just given up is as stale as an old one. A call under way is left alone all the same.
+func (a *agent) GC(ctx context.Context, network string, valid map[cni.Attachment]bool) error {
+	var problems []error
+	for _, device := range a.ovs.attached() {
+		attachment, _ := attachmentOf(device)
+		if device.ExternalIDs[networkKey] == network && !valid[attachment] {
+			problems = append(problems, a.collect(ctx, attachment, sweptByGC))
+		}
+	}
+	records, err := a.records.list() // of devices that an ADD left without a port
+	problems = append(problems, err)
+	for _, one := range records {
+		if one.Network == network && !valid[one.Attachment] && a.ovs.port(one.device()) == nil {
+			problems = append(problems, a.collect(ctx, one.Attachment, sweptByGC))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return cni.TryAgain("not all stale attachments could be removed", err.Error())
+	}
+	return nil
+}
+
+// collect removes an attachment that nobody will ask to delete, unless a call works on it.
+func (a *agent) collect(ctx context.Context, attachment cni.Attachment, reason string) error {
+	unlock, _ := a.sandboxes.try(cni.HostInterface(attachment))
+	if unlock == nil {
+		return nil
+	}
+	defer unlock()
+	if err := a.detach(ctx, attachment); err != nil {
+		return err
+	}
+	a.metrics.swept.WithLabelValues(reason).Inc()
+	slog.InfoContext(ctx, "removed a stale attachment", "container", attachment.ContainerID, "interface", attachment.IfName, "reason", reason)
+	return nil
+}
+
+// sweepSoon asks for a sweep before its time.
+func (a *agent) sweepSoon() {
+	select {
+	case a.untidy <- struct{}{}:
+	default:
+	}
+}
+
+func (a *agent) sweepAgainAndAgain(ctx context.Context) error {
+	tick := time.NewTicker(sweepPeriod)
+	defer tick.Stop()
+	for {
+		if err := a.sweep(ctx); err != nil {
+			slog.ErrorContext(ctx, "sweep stale attachments", "error", err)
+		}
+		select {
+		case <-a.untidy:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// sweep makes devices and ports of pods agree, whether or not a runtime ever calls GC: ports whose
+// sandbox is gone go (after a reboot nobody asks to delete them), devices that have lost their port
+// get it back, and devices that are nobody's go.
+func (a *agent) sweep(ctx context.Context) error {
+	if !a.ovs.Connected() {
+		return nil // what is known of the ports may be out of date; a new connection calls again
+	}
+	var problems []error
+	for _, device := range a.ovs.attached() {
+		attachment, _ := attachmentOf(device)
+		exists, err := a.platform.SandboxExists(device.ExternalIDs[netnsKey])
+		if err != nil || exists {
+			problems = append(problems, err)
+			continue
+		}
+		problems = append(problems, a.collect(ctx, attachment, sweptNoSandbox))
+	}
+	return errors.Join(append(problems, a.sweepPortless(ctx))...)
+}
+
+func (a *agent) sweepPortless(ctx context.Context) error {
+	devices, err := a.platform.Endpoints()
+	if err != nil {
+		return err
+	}
+	records, err := a.records.list()
+	if err != nil {
+		return err
+	}
+	since := map[string]time.Time{} // of those that have none now
+	for _, device := range devices {
+		if a.ovs.port(device) != nil {
+			continue
+		}
+		since[device] = a.portless[device]
+		if since[device].IsZero() {
+			since[device] = time.Now()
+		}
+	}
+	a.portless = since
+	var problems []error
+	for _, one := range records {
+		if _, portless := since[one.device()]; !portless {
+			if a.ovs.port(one.device()) == nil {
+				problems = append(problems, a.collectRecord(one))
+			}
+			continue
+		}
+		exists, err := a.platform.SandboxExists(one.Sandbox)
+		switch {
+		case err != nil:
+			problems = append(problems, err)
+		case !exists:
+			problems = append(problems, a.collect(ctx, one.Attachment, sweptNoSandbox))
+			delete(since, one.device())
+		case a.rescue(ctx, one):
+			delete(since, one.device())
+		}
+	}
+	for device, when := range since {
+		if time.Since(when) >= a.portlessTime {
+			problems = append(problems, a.collectDevice(ctx, device))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// rescue plugs a device in again whose port is gone while its pod runs: the database was lost, or
+// somebody removed the port. It is left out while a call works on it, and where the pod has a newer
+// sandbox. A device that cannot be rescued stays until it is old: the reason may pass, and a
+// database may come back from a backup.
+func (a *agent) rescue(ctx context.Context, one record) (rescued bool) {
+	unlock, _ := a.sandboxes.try(one.device())
+	if unlock == nil {
+		return true // the call sees to it
+	}
+	defer unlock()
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if err := a.plugAgain(ctx, one); err != nil {
+		slog.WarnContext(ctx, "a device has no port and does not get it back", "device", one.device(), "pod", one.Pod, "reason", err)
+		return false
+	}
+	slog.WarnContext(ctx, "plugged in a device again whose port was gone", "device", one.device(), "pod", one.Pod)
+	return true
+}
+
+func (a *agent) plugAgain(ctx context.Context, one record) error {
+	if err := a.health.problems().blocking(); err != nil {
+		return err
+	}
+	network, err := a.pods.lookUp(one.Pod, a.podSubnets())
+	if err != nil {
+		return err
+	}
+	ids := externalIDs(one, network)
+	if other := a.ovs.holder(ids["iface-id"]); other != nil {
+		return fmt.Errorf("device %s has its logical port %s", other.Name, ids["iface-id"])
+	}
+	e := Endpoint{
+		Attachment: one.Attachment, Sandbox: one.Sandbox, Label: one.Pod.String(),
+		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: a.mtu(),
+	}
+	if err := a.platform.CheckEndpoint(ctx, e); err != nil {
+		return err
+	}
+	return a.ovs.plug(ctx, e, ids)
+}
+
+// collectRecord removes the record of a device that is gone.
+func (a *agent) collectRecord(one record) error {
+	unlock, _ := a.sandboxes.try(one.device())
+	if unlock == nil {
+		return nil
+	}
+	defer unlock()
+	return a.records.remove(one.device())
+}
+
+// collectDevice removes a device that has had no port for long. It looks again, since an ADD may
+// have been at work meanwhile.
+func (a *agent) collectDevice(ctx context.Context, device string) error {
+	unlock, _ := a.sandboxes.try(device)
+	if unlock == nil {
+		delete(a.portless, device) // its time begins again
+		return nil
+	}
+	defer unlock()
+	if a.ovs.port(device) != nil {
+		return nil
+	}
+	if err := errors.Join(a.records.remove(device), a.platform.DeleteEndpoint(ctx, device)); err != nil {
+		return err
+	}
+	a.metrics.swept.WithLabelValues(sweptPortless).Inc()
+	slog.InfoContext(ctx, "removed a device that had no port", "device", device)
+	return nil
+}

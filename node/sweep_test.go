@@ -1,0 +1,202 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
+)
+
+// attached is a pod with its sandbox, attached to a network.
+func (n *bareNode) attached(name, uid, network string) *cni.Call {
+	n.t.Helper()
+	call := n.pod(name, uid, nil)
+	call.Config.Network = network
+	if _, err := n.Add(n.t.Context(), call); err != nil {
+		n.t.Fatal(err)
+	}
+	return call
+}
+
+// halfDone is what an ADD leaves that is killed before it has plugged its device in.
+func (n *bareNode) halfDone(call *cni.Call) {
+	n.t.Helper()
+	endpoint := Endpoint{Attachment: call.Attachment, Sandbox: call.Netns}
+	if err := errors.Join(n.records.write(recordOf(call)), n.platform.CreateEndpoint(n.t.Context(), endpoint)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *bareNode) mustSweep() {
+	n.t.Helper()
+	if err := n.sweep(n.t.Context()); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// has compares the host's devices, the ports and the records with those of calls.
+func (n *bareNode) has(calls ...*cni.Call) {
+	n.t.Helper()
+	want := []string{}
+	for _, call := range calls {
+		want = append(want, cni.HostInterface(call.Attachment))
+	}
+	slices.Sort(want)
+	if devices, err := n.platform.Endpoints(); err != nil || !slices.Equal(devices, want) {
+		n.t.Errorf("devices %v, want %v, error %v", devices, want, err)
+	}
+	records, err := n.records.list()
+	recorded := []string{}
+	for _, one := range records {
+		recorded = append(recorded, one.device())
+	}
+	slices.Sort(recorded)
+	if err != nil || !slices.Equal(recorded, want) {
+		n.t.Errorf("records %v, want %v, error %v", recorded, want, err)
+	}
+	n.until(func() bool {
+		ports := []string{}
+		for _, device := range n.ovs.attached() {
+			ports = append(ports, device.Name)
+		}
+		slices.Sort(ports)
+		return slices.Equal(ports, want)
+	})
+}
+
+func (n *bareNode) removePort(call *cni.Call) {
+	n.t.Helper()
+	if err := n.ovs.unplug(n.t.Context(), call.Attachment); err != nil {
+		n.t.Fatal(err)
+	}
+	n.until(func() bool { _, attached := n.ovs.attachedDevice(call.Attachment); return !attached })
+}
+
+func TestGCLeavesOtherNetworksAlone(t *testing.T) {
+	n := newBareNode(t)
+	n.installFlows()
+	kept, stale, other := n.attached("kept", "u1", "weft"), n.attached("stale", "u2", "weft"), n.attached("other", "u3", "storage")
+	half := n.sandbox("half", "u4")
+	n.halfDone(half)
+	if err := n.GC(t.Context(), "weft", map[cni.Attachment]bool{kept.Attachment: true}); err != nil {
+		t.Fatal(err)
+	}
+	n.has(kept, other)
+	if err := n.GC(t.Context(), "storage", nil); err != nil {
+		t.Fatal(err)
+	}
+	n.has(kept)
+	if _, attached := n.ovs.attachedDevice(stale.Attachment); attached {
+		t.Error("the stale attachment is left")
+	}
+}
+
+// Without any GC nothing stays for good.
+func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
+	n := newBareNode(t)
+	n.installFlows()
+	running := n.attached("running", "u1", "weft")
+	half, unknown, busy := n.sandbox("half", "u2"), n.sandbox("unknown", "u3"), n.sandbox("busy", "u4")
+	gone := n.sandbox("gone", "u5")
+	for _, call := range []*cni.Call{half, unknown, busy, gone} {
+		n.halfDone(call)
+	}
+	if err := n.records.remove(cni.HostInterface(unknown.Attachment)); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := n.sandboxes.lock(t.Context(), cni.HostInterface(busy.Attachment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.platform.forgetSandbox(gone.Netns)
+	devices := func() int { all, _ := n.platform.Endpoints(); return len(all) }
+
+	n.mustSweep()
+	n.mustSweep()
+	if got := devices(); got != 4 {
+		t.Fatalf("%d devices; only the one whose sandbox is gone shall go before its time", got)
+	}
+	n.portlessTime = time.Nanosecond
+	n.mustSweep()
+	if got := devices(); got != 2 {
+		t.Fatalf("%d devices; the running pod's and the one that a call works on shall stay", got)
+	}
+	unlock()
+	n.mustSweep()
+	n.mustSweep()
+	n.has(running)
+}
+
+func TestSweepPlugsARunningPodInAgain(t *testing.T) {
+	n := newBareNode(t)
+	n.installFlows()
+	n.portlessTime = time.Nanosecond
+	call := n.attached("web", "u1", "weft")
+	before, _ := n.ovs.attachedDevice(call.Attachment)
+	n.removePort(call)
+	n.mustSweep()
+	n.has(call)
+	after, _ := n.ovs.attachedDevice(call.Attachment)
+	for _, key := range []string{"iface-id", "iface-id-ver", "attached_mac", sandboxKey, netnsKey, networkKey} {
+		if after.ExternalIDs[key] != before.ExternalIDs[key] || after.ExternalIDs[key] == "" {
+			t.Errorf("%s is %q, was %q", key, after.ExternalIDs[key], before.ExternalIDs[key])
+		}
+	}
+}
+
+// A device is plugged in again only for the pod that has it now.
+func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
+	for name, spoil := range map[string]func(n *bareNode, call *cni.Call) error{
+		"another sandbox has the port": func(n *bareNode, call *cni.Call) error {
+			newer := n.sandbox("web", "u1")
+			newer.Attachment.ContainerID, newer.Netns = "c-newer", "/sandbox/newer"
+			n.platform.addSandbox(newer.Netns)
+			_, err := n.Add(n.t.Context(), newer)
+			return err
+		},
+		"the device has other addresses": func(n *bareNode, call *cni.Call) error {
+			n.platform.mu.Lock()
+			defer n.platform.mu.Unlock()
+			n.platform.devices[cni.HostInterface(call.Attachment)].endpoint.MAC = contract.MAC(bareNetwork.PodCIDRs[0].Addr())
+			return nil
+		},
+		"the record is spoilt": func(n *bareNode, call *cni.Call) error {
+			return os.WriteFile(n.records.path(cni.HostInterface(call.Attachment)), []byte("{"), 0o600)
+		},
+		"the record is another's": func(n *bareNode, call *cni.Call) error {
+			return os.Rename(n.records.path(cni.HostInterface(call.Attachment)), filepath.Join(n.records.folder, "weft00000000000.json"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newBareNode(t)
+			n.installFlows()
+			call := n.attached("web", "u1", "weft")
+			n.removePort(call)
+			if err := spoil(n, call); err != nil {
+				t.Fatal(err)
+			}
+			n.mustSweep()
+			if _, attached := n.ovs.attachedDevice(call.Attachment); attached {
+				t.Error("plugged in")
+			}
+			if devices, _ := n.platform.Endpoints(); !slices.Contains(devices, cni.HostInterface(call.Attachment)) {
+				t.Error("removed before its time")
+			}
+		})
+	}
+}
+
+func TestSweepForgetsRecordsWithoutDevice(t *testing.T) {
+	n := newBareNode(t)
+	call := n.sandbox("web", "u1")
+	if err := n.records.write(recordOf(call)); err != nil {
+		t.Fatal(err)
+	}
+	n.mustSweep()
+	n.has()
+}
