@@ -136,6 +136,36 @@ func TestControllersAreReplicasWithPortsAndIdentitiesOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestTunnelEndpointsKnowEachOther(t *testing.T) {
+	for _, families := range []string{IPv4, IPv6, Dual} {
+		c := config(families)
+		specs := c.specs(someFiles)[1:]
+		for _, spec := range specs {
+			command := strings.Join(c.setNeighbours(number(t, spec)), " ")
+			for _, peer := range specs {
+				n := number(t, peer)
+				entry := flag(t, peer, "weft-node", "encap-address") + " " + underlayMAC(n)
+				if strings.Contains(command, entry) != (peer != spec) {
+					t.Errorf("%s: %s is told its neighbours by %s", families, spec.Name, command)
+				}
+				if peer == spec && !strings.Contains(strings.Join(slices.Concat(c.joinUnderlay(n)...), " "), "hwaddr="+underlayMAC(n)) {
+					t.Errorf("%s has not the MAC address that the others are told", spec.Name)
+				}
+			}
+		}
+	}
+}
+
+// number of a node in the lab's subnets.
+func number(t *testing.T, spec *machine.Spec) int {
+	t.Helper()
+	i := slices.Index(config(IPv4).Machines(), spec.Name)
+	if i < 0 {
+		t.Fatalf("there is no machine %s", spec.Name)
+	}
+	return machineNumber(i)
+}
+
 func TestSystemOVNIsNotHiddenByTheUnpackedOne(t *testing.T) {
 	c := config(IPv4)
 	if !strings.HasPrefix(c.path(someFiles), "/project/bin/lab/ovn/bin:") {

@@ -61,16 +61,7 @@ func (c Config) masquerade() string {
 // openVSwitch is the node's OVS with a userspace datapath, the bridge that joins it to the
 // underlay, and ovn-controller. The rest of its set-up is the agent's work.
 func (c Config) openVSwitch(f files, number int) []machine.Component {
-	database := "/etc/openvswitch/conf.db"
-	// A bridge of the userspace datapath lives and dies with ovs-vswitchd, and its addresses with it.
-	underlayUp := [][]string{
-		{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", underlayBridge, "--", "set", "bridge", underlayBridge, "datapath_type=netdev",
-			"--", "--may-exist", "add-port", underlayBridge, "ul0"},
-		{"ip", "link", "set", underlayBridge, "mtu", fmt.Sprint(uplinkMTU), "up"},
-	}
-	for _, address := range c.prefixes(underlay, number) {
-		underlayUp = append(underlayUp, []string{"ip", "addr", "replace", address, "dev", underlayBridge})
-	}
+	database, neighbours := "/etc/openvswitch/conf.db", c.setNeighbours(number)
 	return []machine.Component{
 		{
 			Name:    "ovsdb-server",
@@ -84,7 +75,8 @@ func (c Config) openVSwitch(f files, number int) []machine.Component {
 			Name:    "ovs-vswitchd",
 			Command: []string{"ovs-vswitchd", "unix:" + ovsSocket, "--pidfile=/run/openvswitch/ovs-vswitchd.pid", "-vconsole:info", "-vsyslog:off"},
 			WaitFor: []machine.Probe{{Unix: ovsSocket}},
-			Finish:  underlayUp,
+			Finish:  append(c.joinUnderlay(number), neighbours),
+			Repeat:  [][]string{neighbours}, RepeatEvery: neighbourRefresh,
 		},
 		{
 			Name:    "ovn-controller",

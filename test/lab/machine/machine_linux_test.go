@@ -127,6 +127,29 @@ func TestRestartIsOrderlyAndWaits(t *testing.T) {
 	}
 }
 
+func TestRepeatedCommandsRunAsLongAsTheirComponent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "story")
+	_, client := supervise(t, Component{
+		Name: "tended", Command: []string{"sleep", "1000"},
+		Finish: [][]string{{"sh", "-c", "echo ready >> " + file}},
+		// A failure of one is the log's matter, not the component's end.
+		Repeat:      [][]string{{"sh", "-c", "echo tend >> " + file + "; exit 1"}},
+		RepeatEvery: 10 * time.Millisecond,
+	})
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		story, err := os.ReadFile(file)
+		if strings.HasPrefix(string(story), "ready\ntend\ntend\n") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the story is %q (%v)", story, err)
+		}
+	}
+	if status := statusOf(t, client, "tended", running); status.Restarts != 0 {
+		t.Errorf("it was restarted %d times", status.Restarts)
+	}
+}
+
 func TestComponentsWaitForWhatTheyNeed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "needed")
 	_, client := supervise(t,

@@ -67,6 +67,9 @@ type Component struct {
 	WaitFor []Probe
 	// Prepare commands run before each start, Finish commands after each start, when Ready holds.
 	Prepare, Finish [][]string
+	// Repeat commands run each time that the component has served for another RepeatEvery.
+	Repeat      [][]string
+	RepeatEvery time.Duration
 	// Ready tells that the component serves. An empty one holds as soon as it runs.
 	Ready Probe
 	// Stop ends the component in an orderly way; SIGTERM does where it is empty.

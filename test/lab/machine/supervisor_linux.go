@@ -208,10 +208,8 @@ func (c *component) runOnce(ctx context.Context) error {
 		}
 	}
 	c.set(StateStarting, "")
-	for _, argv := range c.Prepare {
-		if err := c.command(ctx, argv); err != nil {
-			return err
-		}
+	if err := c.runAll(ctx, c.Prepare); err != nil {
+		return err
 	}
 	log, err := c.log()
 	if err != nil {
@@ -240,6 +238,7 @@ func (c *component) attend(ctx context.Context, process *os.Process, ended <-cha
 	defer cancel()
 	ready := make(chan error, 1)
 	go func() { ready <- c.becomeReady(readying) }()
+	var repeat <-chan time.Time
 	for {
 		select {
 		case err := <-ready:
@@ -250,6 +249,15 @@ func (c *component) attend(ctx context.Context, process *os.Process, ended <-cha
 			}
 			c.set(StateRunning, "", func() { c.starts++ })
 			ready = nil
+			if c.RepeatEvery > 0 {
+				ticker := time.NewTicker(c.RepeatEvery)
+				defer ticker.Stop()
+				repeat = ticker.C
+			}
+		case <-repeat:
+			if err := c.runAll(ctx, c.Repeat); err != nil {
+				c.note("%v; tried again in %v", err, c.RepeatEvery)
+			}
 		case err := <-ended:
 			if err == nil {
 				return fmt.Errorf("%s ended", c.Name)
@@ -263,12 +271,7 @@ func (c *component) becomeReady(ctx context.Context) error {
 	if err := c.Ready.wait(ctx); err != nil {
 		return err
 	}
-	for _, argv := range c.Finish {
-		if err := c.command(ctx, argv); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.runAll(ctx, c.Finish)
 }
 
 func (c *component) log() (*os.File, error) {
@@ -281,6 +284,15 @@ func (c *component) note(format string, args ...any) {
 		fmt.Fprintf(log, "weftlab: %s: %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 		log.Close()
 	}
+}
+
+func (c *component) runAll(ctx context.Context, commands [][]string) error {
+	for _, argv := range commands {
+		if err := c.command(ctx, argv); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // command runs a short command with the component's log as its output.

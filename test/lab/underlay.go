@@ -1,0 +1,46 @@
+package lab
+
+import (
+	"fmt"
+	"time"
+)
+
+// joinUnderlay makes the bridge that joins a node's OVS to the underlay. A bridge of the userspace
+// datapath lives and dies with ovs-vswitchd, and its addresses with it.
+func (c Config) joinUnderlay(number int) [][]string {
+	commands := [][]string{
+		{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", underlayBridge, "--", "set", "bridge", underlayBridge,
+			"datapath_type=netdev", "other_config:hwaddr=" + underlayMAC(number),
+			"--", "--may-exist", "add-port", underlayBridge, "ul0"},
+		{"ip", "link", "set", underlayBridge, "mtu", fmt.Sprint(uplinkMTU), "up"},
+	}
+	for _, address := range c.prefixes(underlay, number) {
+		commands = append(commands, []string{"ip", "addr", "replace", address, "dev", underlayBridge})
+	}
+	return commands
+}
+
+// underlayMAC of a node's bridge: known, so that the other nodes need not ask for it.
+func underlayMAC(number int) string { return fmt.Sprintf("02:00:ac:1e:00:%02x", number) }
+
+const (
+	// neighbourAge is how long OVS believes a neighbour; it accepts no more.
+	neighbourAge     = time.Hour
+	neighbourRefresh = neighbourAge / 2
+)
+
+// setNeighbours is the command that tells a node's OVS the MAC addresses of the other tunnel
+// endpoints. The userspace datapath does what a kernel does not: it drops the packet for which it
+// has to ask, so that the first one from one node to another, often a DNS query, would be lost.
+func (c Config) setNeighbours(number int) []string {
+	command := []string{"sh", "-ec", `
+		ovs-appctl --timeout=20 tnl/neigh/aging $0
+		while [ $# -gt 0 ]; do ovs-appctl --timeout=20 tnl/neigh/set ` + underlayBridge + ` "$1" "$2"; shift 2; done`,
+		fmt.Sprint(neighbourAge.Seconds())}
+	for i := range c.Nodes() {
+		if peer := firstNode + i; peer != number {
+			command = append(command, c.addr(underlay, peer).String(), underlayMAC(peer))
+		}
+	}
+	return command
+}
