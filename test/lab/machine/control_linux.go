@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // A unix socket's address is short and a state directory's may be long: the directory is opened
@@ -108,7 +110,7 @@ func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) 
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s", body)
+		err = errors.New(strings.TrimSpace(string(body)))
 	}
 	return body, err
 }

@@ -166,6 +166,30 @@ func TestComponentsWaitForWhatTheyNeed(t *testing.T) {
 	statusOf(t, client, "dependent", running)
 }
 
+func TestWhatIsDoneCannotBeEnded(t *testing.T) {
+	_, client := supervise(t, Component{Name: "once", Command: []string{"true"}, Once: true})
+	statusOf(t, client, "once", func(c ComponentStatus) bool { return c.State == StateDone })
+	// What cannot come would be waited for until the deadline.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for verb, end := range map[string]func(context.Context, string) error{"kill": client.Kill, "restart": client.Restart} {
+		err := end(ctx, "once")
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "once on m runs once") {
+			t.Errorf("%s: the error is: %v", verb, err)
+		} else if err.Error() != strings.TrimSpace(err.Error()) {
+			t.Errorf("%s: the error has blanks around it: %q", verb, err)
+		}
+	}
+}
+
+func TestWhatDoesNotRunSaysWhy(t *testing.T) {
+	_, client := supervise(t, Component{Name: "dependent", Command: []string{"true"}, WaitFor: []Probe{{Path: "/nonexistent"}}})
+	statusOf(t, client, "dependent", func(c ComponentStatus) bool { return c.State == StateWaiting && c.Detail != "" })
+	if err := client.Kill(t.Context(), "dependent"); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
+		t.Errorf("the error is: %v", err)
+	}
+}
+
 func TestWhatEndsAtOnceIsRetriedAndExplained(t *testing.T) {
 	supervisor, client := supervise(t, Component{Name: "broken", Command: []string{"sh", "-c", "echo why; exit 3"}})
 	failed := statusOf(t, client, "broken", func(c ComponentStatus) bool { return c.Restarts >= 2 && c.State == StateBackoff && c.Detail != "" })

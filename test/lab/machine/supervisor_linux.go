@@ -89,10 +89,13 @@ func (s *Supervisor) Kill(name string) error {
 		return err
 	}
 	c.mu.Lock()
-	process := c.process
+	process, status := c.process, c.status
 	c.mu.Unlock()
+	if err := c.unlessDone(status); err != nil {
+		return err
+	}
 	if process == nil {
-		return fmt.Errorf("%s on %s does not run: %s", name, s.spec.Name, c.snapshot().Detail)
+		return fmt.Errorf("%s on %s does not run: it is %s (%s)", name, s.spec.Name, status.State, status.Detail)
 	}
 	return process.Kill()
 }
@@ -104,15 +107,27 @@ func (s *Supervisor) Restart(ctx context.Context, name string) error {
 		return err
 	}
 	c.mu.Lock()
-	process, starts := c.process, c.starts
+	process, starts, status := c.process, c.starts, c.status
 	c.orderly = process != nil
 	c.mu.Unlock()
+	if err := c.unlessDone(status); err != nil {
+		return err
+	}
 	if process != nil {
 		if err := c.stop(ctx, process); err != nil {
 			return err
 		}
 	}
 	return c.await(ctx, func() bool { return c.starts > starts })
+}
+
+// unlessDone refuses to end what has ended for good.
+func (c *component) unlessDone(status ComponentStatus) error {
+	if status.State != StateDone {
+		return nil
+	}
+	return fmt.Errorf("%s on %s runs once, when the machine starts, and was done at %s: there is no process to end",
+		c.Name, c.machine.Name, status.Since.Format(time.TimeOnly))
 }
 
 func (c *component) stop(ctx context.Context, process *os.Process) error {
