@@ -60,7 +60,8 @@ type Config struct {
 	// cni-timeout: how long an ADD waits for the pod's address and flows; kubelet's own limit for
 	// a sandbox is four minutes, containerd's for a plugin none.
 	CNITimeout time.Duration
-	// metrics-address: of /metrics, /healthz and /readyz; empty serves none.
+	// metrics-address: of /metrics, /healthz and /readyz; empty serves none. Nobody has to say who
+	// they are there, so it is the node's own unless the user opens it.
 	MetricsAddress string
 }
 
@@ -76,7 +77,7 @@ func DefaultConfig() Config {
 		CNIConfDir:     "/etc/cni/net.d",
 		CNIConfName:    "10-weft.conflist",
 		CNITimeout:     50 * time.Second,
-		MetricsAddress: ":9471",
+		MetricsAddress: "127.0.0.1:9471",
 	}
 }
 
@@ -114,7 +115,7 @@ func (c Config) Validate() error {
 	c.validateCNI(bad)
 	if c.MetricsAddress != "" {
 		if _, _, err := net.SplitHostPort(c.MetricsAddress); err != nil {
-			bad("metrics-address", "%v; write it like \":9471\" or \"127.0.0.1:9471\"", err)
+			bad("metrics-address", "%v; write it like \"127.0.0.1:9471\", or \":9471\" to serve everybody who reaches the node", err)
 		}
 	}
 	return errors.Join(errs...)

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"encoding/json"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/containernetworking/cni/libcni"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftnet/weft/models/contract"
@@ -79,6 +81,13 @@ func TestValidateNamesTheKey(t *testing.T) {
 	}
 }
 
+func TestMetricsAreTheNodesOwnByDefault(t *testing.T) {
+	address, err := netip.ParseAddrPort(DefaultConfig().MetricsAddress)
+	if err != nil || !address.Addr().IsLoopback() {
+		t.Errorf("metrics-address %q, %v", DefaultConfig().MetricsAddress, err)
+	}
+}
+
 func TestValidateReportsAllMistakes(t *testing.T) {
 	c := validConfig()
 	c.NodeName, c.DatapathType, c.CNISocket = "", "x", "x"
@@ -127,6 +136,10 @@ func TestConflistReplacesOwnStaleOnesOnly(t *testing.T) {
 	}
 	want := `{
   "cniVersion": "1.0.0",
+  "cniVersions": [
+    "1.0.0",
+    "1.1.0"
+  ],
   "name": "weft",
   "plugins": [
     {
@@ -138,6 +151,25 @@ func TestConflistReplacesOwnStaleOnesOnly(t *testing.T) {
 `
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A runtime of today calls GC and STATUS, which it does from 1.1.0 on.
+func TestRuntimesChooseTheLatestVersionOfTheConflist(t *testing.T) {
+	text, err := conflist(validConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := libcni.NetworkConfFromBytes(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list.CNIVersion != "1.1.0" || list.Name != "weft" || len(list.Plugins) != 1 {
+		t.Errorf("libcni reads %+v", list)
+	}
+	var old struct{ CNIVersion string } // as libcni 1.1 reads it
+	if err := json.Unmarshal(text, &old); err != nil || old.CNIVersion != "1.0.0" {
+		t.Errorf("libcni 1.1 reads %+v, %v", old, err)
 	}
 }
 

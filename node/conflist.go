@@ -10,13 +10,16 @@ import (
 	"path/filepath"
 )
 
-// conflist is the network configuration list for the container runtime. Version 1.0.0 is what
-// containerd 1.6 knows; weft-cni itself speaks 1.1.0 too.
+// conflist is the network configuration list for the container runtime. It has two versions:
+// libcni before 1.2 (containerd 1.6 and 1.7) reads cniVersion only, and fails each ADD of 1.1.0 with
+// "unsupported CNI result version"; later ones (containerd 2) choose the highest of cniVersions,
+// and with 1.1.0 call STATUS and GC.
 func conflist(c Config) ([]byte, error) {
 	list, err := json.MarshalIndent(map[string]any{
-		"cniVersion": "1.0.0",
-		"name":       "weft",
-		"plugins":    []map[string]any{{"type": "weft-cni", "socket": c.CNISocket}},
+		"cniVersion":  "1.0.0",
+		"cniVersions": []string{"1.0.0", "1.1.0"},
+		"name":        "weft",
+		"plugins":     []map[string]any{{"type": "weft-cni", "socket": c.CNISocket}},
 	}, "", "  ")
 	return append(list, '\n'), err
 }
