@@ -224,9 +224,9 @@ func previousEndpoint(call *cni.Call) (Endpoint, error) {
 	return e, nil
 }
 
-// Status says whether an ADD would be served now.
+// Status says whether an ADD that comes now would be served.
 func (a *agent) Status(context.Context) error {
-	problems := a.health.problems()
+	problems := a.health.lasting()
 	err := problems.all()
 	if err == nil {
 		return nil

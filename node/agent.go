@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // agent keeps one node fit for pods and serves its CNI plugin.
@@ -217,7 +218,10 @@ func (a *agent) keep(ctx context.Context) error {
 func (a *agent) keepOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	a.health.set(conditionBridges, a.keepBridges(ctx))
+	// Bridges do not go away with the connection; that has a condition of its own.
+	if err := a.keepBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
+		a.health.set(conditionBridges, err)
+	}
 	a.health.set(conditionFacts, a.publishFacts(ctx))
 	network, err := a.node.network()
 	a.health.set(conditionNetwork, err)
@@ -235,7 +239,7 @@ func (a *agent) keepOnce(ctx context.Context) {
 
 func (a *agent) keepBridges(ctx context.Context) error {
 	if !a.ovs.Connected() {
-		return errors.New("the database is away")
+		return ovsdb.ErrDisconnected
 	}
 	operations, err := a.ovs.setUp(a.config)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
@@ -35,10 +36,12 @@ func (p problems) all() error {
 	return errors.Join(errs...)
 }
 
-// blocking are those that an ADD cannot outwait: it comes with its own deadline, so a database or
-// an ovn-controller that is just being restarted does not refuse it.
+// blockingConditions are those whose problems an ADD cannot outwait. It comes with its own deadline,
+// so a database or an ovn-controller that is just being restarted does not refuse it.
+var blockingConditions = []condition{conditionBridges, conditionNetwork}
+
 func (p problems) blocking() error {
-	for _, c := range []condition{conditionBridges, conditionNetwork} {
+	for _, c := range blockingConditions {
 		if p[c] != nil {
 			return fmt.Errorf("%s: %w", c, p[c])
 		}
@@ -50,11 +53,18 @@ func (p problems) blocking() error {
 type health struct {
 	mu      sync.Mutex
 	now     problems
+	since   map[condition]time.Time // of problems with a condition that has held before
 	changed func(condition, error)
+	// patience is how long an interruption may take before STATUS tells it.
+	patience time.Duration
 }
 
+// interruption is well within an ADD's own wait, and covers the restart of a daemon. A runtime makes
+// the whole node NotReady on a failing STATUS, and Kubernetes takes its pods out of all Services.
+const interruption = 15 * time.Second
+
 func newHealth(changed func(condition, error)) *health {
-	h := &health{now: problems{}, changed: changed}
+	h := &health{now: problems{}, since: map[condition]time.Time{}, changed: changed, patience: interruption}
 	for _, c := range []condition{conditionDatabase, conditionBridges, conditionNetwork, conditionFacts, conditionManagement, conditionController} {
 		h.now[c] = errors.New("not looked at yet")
 	}
@@ -70,6 +80,9 @@ func (h *health) set(c condition, err error) {
 	} else {
 		h.now[c] = err
 	}
+	if before == nil && err != nil {
+		h.since[c] = time.Now()
+	}
 	h.mu.Unlock()
 	if (before == nil) != (err == nil) || err != nil && before.Error() != err.Error() {
 		h.changed(c, err)
@@ -80,6 +93,19 @@ func (h *health) problems() problems {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.now)
+}
+
+// lasting leaves out problems that an ADD which comes now will probably outwait.
+func (h *health) lasting() problems {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lasting := problems{}
+	for c, err := range h.now {
+		if time.Since(h.since[c]) >= h.patience || slices.Contains(blockingConditions, c) {
+			lasting[c] = err
+		}
+	}
+	return lasting
 }
 
 // endpoints serves /healthz (the agent runs), /readyz (it can attach pods, or why not) and /metrics.

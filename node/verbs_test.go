@@ -346,9 +346,23 @@ func TestNodeThatIsNotReady(t *testing.T) {
 	if err := n.Status(t.Context()); code(err) != cni.ErrNotAvailable {
 		t.Errorf("STATUS: %v", err)
 	}
+	n.health.set(conditionNetwork, nil)
 	n.health.set(conditionDatabase, errors.New("away"))
+	if err := n.Status(t.Context()); err != nil {
+		t.Errorf("STATUS of an interruption that an ADD outwaits: %v", err)
+	}
+	n.health.patience = 0
 	if err := n.Status(t.Context()); code(err) != cni.ErrLimitedConnectivity {
 		t.Errorf("STATUS: %v", err)
+	}
+	n.health.set(conditionDatabase, nil)
+	if err := n.Status(t.Context()); err != nil {
+		t.Errorf("STATUS: %v", err)
+	}
+	fresh := newHealth(func(condition, error) {})
+	fresh.set(conditionController, errors.New("has never run"))
+	if fresh.lasting()[conditionController] == nil {
+		t.Error("a node that has never been ready is taken for one that is interrupted")
 	}
 }
 
