@@ -55,7 +55,7 @@ func CheckName(name string) error {
 func (c Config) Validate() error {
 	errs := []error{CheckName(c.Name)}
 	if c.Linux < 1 || c.Linux > MaxNodes {
-		errs = append(errs, fmt.Errorf("--linux %d is outside 1 to %d", c.Linux, MaxNodes))
+		errs = append(errs, fmt.Errorf("--linux %d: a lab has 1 to %d nodes", c.Linux, MaxNodes))
 	}
 	if !slices.Contains([]string{IPv4, IPv6, Dual}, c.Families) {
 		errs = append(errs, fmt.Errorf("families %q is none of ipv4, ipv6 and dual", c.Families))
@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("--ovn %q is neither prefix nor system", c.OVN))
 	}
 	if c.Controllers < 1 || c.Controllers > 5 {
-		errs = append(errs, fmt.Errorf("--controllers %d is outside 1 to 5", c.Controllers))
+		errs = append(errs, fmt.Errorf("--controllers %d: a lab has 1 to 5 of them", c.Controllers))
 	}
 	return errors.Join(errs...)
 }

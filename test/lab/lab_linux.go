@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,7 +28,7 @@ type Lab struct {
 }
 
 // ErrNotRunning is that of a lab that is not up.
-var ErrNotRunning = errors.New("is not up; `weftlab up` starts it")
+var ErrNotRunning = errors.New("is not up")
 
 // Open finds the running lab of that name in its usual state directory.
 func Open(name string) (*Lab, error) {
@@ -103,9 +104,12 @@ func isLocked(dir string) (bool, error) {
 
 // namespace is the path, on the host, of one of a machine's namespaces ("net", "mnt", ...).
 func (l *Lab) namespace(name, kind string) (string, error) {
+	if err := l.CheckMachine(name); err != nil {
+		return "", err
+	}
 	pid, err := os.ReadFile(machine.PIDFile(l.dir, name))
 	if err != nil {
-		return "", fmt.Errorf("lab %q has no running machine %q; it has %s", l.Name, name, strings.Join(l.Machines(), ", "))
+		return "", fmt.Errorf("machine %s of lab %q does not run: %w", name, l.Name, err)
 	}
 	// The machine's PID is one of the lab's PID namespace, which the lab's own /proc shows.
 	return fmt.Sprintf("/proc/%d/root/proc/%s/ns/%s", l.pid, pid, kind), nil
@@ -207,6 +211,14 @@ func (l *Lab) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	return r.conn, r.err
 }
 
+// CheckMachine reports a name that none of the lab's machines has.
+func (l *Lab) CheckMachine(name string) error {
+	if !slices.Contains(l.Machines(), name) {
+		return fmt.Errorf("lab %q has no machine %q; it has %s", l.Name, name, strings.Join(l.Machines(), ", "))
+	}
+	return nil
+}
+
 // Machine is the client for a machine's supervisor.
 func (l *Lab) Machine(name string) *machine.Client { return machine.NewClient(l.dir, name) }
 
@@ -215,9 +227,12 @@ func (l *Lab) LogFile(name, component string) string { return machine.LogFile(l.
 
 // Components lists the names of a machine's components.
 func (l *Lab) Components(name string) ([]string, error) {
+	if err := l.CheckMachine(name); err != nil {
+		return nil, err
+	}
 	spec, err := machine.Read(l.dir, name)
 	if err != nil {
-		return nil, fmt.Errorf("lab %q has no machine %q; it has %s", l.Name, name, strings.Join(l.Machines(), ", "))
+		return nil, err
 	}
 	var names []string
 	for _, c := range spec.Components {

@@ -177,6 +177,36 @@ func TestSystemOVNIsNotHiddenByTheUnpackedOne(t *testing.T) {
 	}
 }
 
+func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
+	nothing := func(string) bool { return false }
+	for _, test := range []struct{ ovn, missing, remedy, wrong string }{
+		{OVNPrefix, "ovn-northd", "make ovn", "apt-get"},
+		{OVNSystem, "ovn-northd", "apt-get install ovn-central ovn-host openvswitch-switch", "make ovn"},
+		{OVNSystem, "ovn-nb.ovsschema", "apt-get", "make ovn"},
+		{OVNSystem, "/project/bin/weft", "make lab", "apt-get"},
+		{OVNPrefix, "ethtool", "make lab-deps", "make ovn"},
+	} {
+		c := config(IPv4)
+		c.OVN = test.ovn
+		err := c.checkPrograms(someFiles, nothing)
+		if err == nil {
+			t.Fatal("with nothing there nothing is missing")
+		}
+		lines := strings.Split(err.Error(), "\n")
+		i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, test.missing) })
+		if i < 0 || !strings.Contains(lines[i], test.remedy) || strings.Contains(lines[i], test.wrong) {
+			t.Errorf("--ovn %s without %s: %v", test.ovn, test.missing, err)
+		}
+		if err := c.checkPrograms(someFiles, func(path string) bool { return !strings.Contains(path, test.missing) }); err == nil ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("--ovn %s without %s alone: %v", test.ovn, test.missing, err)
+		}
+	}
+	if err := config(IPv4).checkPrograms(someFiles, func(path string) bool { return strings.HasPrefix(path, "/") }); err != nil {
+		t.Errorf("with everything there: %v", err)
+	}
+}
+
 func TestManifestsOfEachFamily(t *testing.T) {
 	for families, want := range map[string][]string{
 		IPv4: {`clusterIPs: ["10.96.0.10"]`, "SingleStack"},

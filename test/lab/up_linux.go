@@ -35,7 +35,7 @@ func Start(ctx context.Context, config Config, dir string, say func(string)) (*L
 	if err != nil {
 		return nil, err
 	}
-	if err := config.checkPrograms(f); err != nil {
+	if err := config.checkPrograms(f, exists); err != nil {
 		return nil, err
 	}
 	// Anything but a lab's own directory is refused here, before it is written to.
@@ -92,40 +92,6 @@ func inspectHost(ctx context.Context, f files) (files, error) {
 	}
 	f.keepOOMScores = capabilities[0].Effective&(1<<unix.CAP_SYS_RESOURCE) == 0
 	return f, nil
-}
-
-// checkPrograms finds out what is missing before anything is started.
-func (c Config) checkPrograms(f files) error {
-	var errs []error
-	paths := []string{f.hyperkube(), f.lab("kubectl"), f.lab("loopback"), c.schema(f, "ovn/ovn-nb.ovsschema"), c.schema(f, "openvswitch/vswitch.ovsschema")}
-	if !c.NoWeft {
-		paths = append(paths, f.bin+"/weft", f.bin+"/weft-cni")
-	}
-	for _, path := range paths {
-		if !exists(path) {
-			errs = append(errs, fmt.Errorf("%s is missing; `make lab` makes it", path))
-		}
-	}
-	for _, dir := range filepath.SplitList(c.path(f)) {
-		if exists(filepath.Join(dir, "ovn-controller")) {
-			return errors.Join(append(errs, c.checkHostPrograms(f))...)
-		}
-	}
-	return errors.Join(append(errs, errors.New("ovn-controller is missing; `make ovn` unpacks it, or install OVN for --ovn system"))...)
-}
-
-func (c Config) checkHostPrograms(f files) error {
-	var errs []error
-	for _, name := range []string{"containerd", "runc", "nsenter", "ip", "nft", "ethtool", "ovsdb-server", "ovs-vswitchd", "ovn-northd"} {
-		found := false
-		for _, dir := range filepath.SplitList(c.path(f)) {
-			found = found || exists(filepath.Join(dir, name))
-		}
-		if !found {
-			errs = append(errs, fmt.Errorf("%s is missing; `make lab-deps` installs what the lab needs", name))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func takeLock(dir string) (*os.File, error) {

@@ -127,7 +127,7 @@ func (v view) unlessUnknown(pending string) string {
 }
 
 // WaitReady returns when the lab is Ready, or with an error that names what is to blame and the
-// last lines of its log.
+// last lines of its log. When ctx is cancelled the error is only that.
 func (l *Lab) WaitReady(ctx context.Context, progress Progress) error {
 	started := time.Now()
 	api, err := l.clusterClient()
@@ -154,6 +154,9 @@ func (l *Lab) WaitReady(ctx context.Context, progress Progress) error {
 		progress.Waiting(stages[reached].name, pending)
 		select {
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) { // nothing is wrong that a log would explain
+				return fmt.Errorf("waiting for %s: %w", stages[reached].name, ctx.Err())
+			}
 			return l.tooLate(v, stages[reached].name, pending, time.Since(started))
 		case <-time.After(pollInterval):
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,11 @@ func e2eCommand(o *options) *cobra.Command {
 		Short: "Run Kubernetes' official end-to-end tests against the lab",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
+			for flag, expression := range map[string]string{"focus": focus, "skip": skip} {
+				if _, err := regexp.Compile(expression); err != nil {
+					return fmt.Errorf("--%s: %w", flag, err)
+				}
+			}
 			l, err := o.open()
 			if err != nil {
 				return err

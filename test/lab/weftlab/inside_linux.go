@@ -99,11 +99,12 @@ func logsCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			machines := l.Machines()
+			if len(args) == 2 {
+				machines = args[1:]
+			}
 			var files, known []string
-			for _, name := range l.Machines() {
-				if len(args) == 2 && args[1] != name {
-					continue
-				}
+			for _, name := range machines {
 				components, err := l.Components(name)
 				if err != nil {
 					return err
@@ -115,7 +116,7 @@ func logsCommand(o *options) *cobra.Command {
 			}
 			if len(files) == 0 {
 				slices.Sort(known)
-				return fmt.Errorf("no component %q there; there are %s", args[0], strings.Join(slices.Compact(known), ", "))
+				return fmt.Errorf("no component %q on %s; there are %s", args[0], strings.Join(machines, ", "), strings.Join(slices.Compact(known), ", "))
 			}
 			argv := []string{"tail", "-n", "+1"}
 			if lines > 0 {
@@ -142,13 +143,13 @@ func restartCommand(o *options) *cobra.Command {
 again and returns when it serves. weftlab status lists machines and components.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := o.open()
+			machine, err := o.machine(args[0])
 			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), restartTimeout)
 			defer cancel()
-			return l.Machine(args[0]).Restart(ctx, args[1])
+			return machine.Restart(ctx, args[1])
 		},
 	}
 }
@@ -161,11 +162,11 @@ func killCommand(o *options) *cobra.Command {
 as an init system would, and waits longer each time that it ends soon.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := o.open()
+			machine, err := o.machine(args[0])
 			if err != nil {
 				return err
 			}
-			return l.Machine(args[0]).Kill(cmd.Context(), args[1])
+			return machine.Kill(cmd.Context(), args[1])
 		},
 	}
 }

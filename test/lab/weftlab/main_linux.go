@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/test/lab"
 	"github.com/weftnet/weft/test/lab/machine"
@@ -46,7 +49,59 @@ func (o *options) validate(stateDirGiven bool) error {
 	return lab.CheckName(o.name)
 }
 
-func (o *options) open() (*lab.Lab, error) { return lab.OpenDir(o.name, o.dir()) }
+const defaultName = "weft"
+
+var plainWord = regexp.MustCompile(`^[\w./-]+$`)
+
+// command is how the user calls a verb for this lab.
+func (o *options) command(verb string) string {
+	words := []string{os.Args[0]}
+	if o.name != defaultName {
+		words = append(words, "--name", o.name)
+	}
+	if o.stateDir != "" {
+		dir := o.stateDir
+		if !plainWord.MatchString(dir) {
+			dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+		}
+		words = append(words, "--state-dir", dir)
+	}
+	return strings.Join(append(words, verb), " ")
+}
+
+func (o *options) open() (*lab.Lab, error) {
+	l, err := lab.OpenDir(o.name, o.dir())
+	if errors.Is(err, lab.ErrNotRunning) {
+		err = fmt.Errorf("%w; `%s` starts it", err, o.command("up"))
+	}
+	return l, err
+}
+
+// machine of the lab that is up.
+func (o *options) machine(name string) (*machine.Client, error) {
+	l, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	return l.Machine(name), l.CheckMachine(name)
+}
+
+// flagError says in plain words what is wrong with a flag.
+func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return fmt.Errorf("%w; `%s --help` lists the flags", err, cmd.CommandPath())
+	}
+	wanted, known := map[string]string{
+		"int":      "a whole number is wanted, like 3",
+		"duration": "a duration is wanted, like 90s or 5m",
+		"bool":     "true or false is wanted",
+	}[invalid.GetFlag().Value.Type()]
+	if !known {
+		return err
+	}
+	return fmt.Errorf("--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), wanted)
+}
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -60,7 +115,8 @@ All of it lives in namespaces of its own and ends with their first process, howe
 	}
 	o := &options{}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return o.validate(cmd.Flags().Changed("state-dir")) }
-	root.PersistentFlags().StringVar(&o.name, "name", "weft", "name of the lab; labs of different names run side by side")
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().StringVar(&o.name, "name", defaultName, "name of the lab; labs of different names run side by side")
 	root.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "where the lab keeps its state (default $XDG_STATE_HOME/weftlab/NAME or /var/tmp/weftlab/NAME)")
 	root.AddCommand(upCommand(o), downCommand(o), statusCommand(o), imagesCommand(),
 		kubectlCommand(o), databaseCommand(o, "nbctl", "Northbound"), databaseCommand(o, "sbctl", "Southbound"), execCommand(o), logsCommand(o),

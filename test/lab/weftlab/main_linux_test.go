@@ -69,3 +69,31 @@ func TestDownSparesWhatIsNoLab(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestMistakesAreToldInPlainWords(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	for args, want := range map[string]string{
+		"up --ipv6 --dual":                       "--ipv6 and --dual exclude each other",
+		"up --linux x":                           `--linux "x": a whole number is wanted`,
+		"up --linux 0":                           "--linux 0: a lab has 1 to 99 nodes",
+		"up --linux 100":                         "--linux 100: a lab has 1 to 99 nodes",
+		"up --timeout soon":                      `--timeout "soon": a duration is wanted`,
+		"up --nodes 3":                           "`weftlab up --help` lists the flags",
+		"e2e --focus [":                          "--focus: error parsing regexp",
+		"e2e --skip (":                           "--skip: error parsing regexp",
+		"status":                                 `lab "weft" is not up; ` + "`" + os.Args[0] + " up` starts it",
+		"--name two status":                      `lab "two" is not up; ` + "`" + os.Args[0] + " --name two up` starts it",
+		"--name two --state-dir /nowhere logs x": "`" + os.Args[0] + " --name two --state-dir /nowhere up` starts it",
+	} {
+		if err := weftlab(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the error is: %v", args, err)
+		}
+	}
+}
+
+func TestCommandsForTheShellAreQuoted(t *testing.T) {
+	o := options{name: defaultName, stateDir: "/Bob's labs"}
+	if got, want := o.command("up"), os.Args[0]+` --state-dir '/Bob'\''s labs' up`; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+}

@@ -28,6 +28,9 @@ that is up already with the same settings is only waited for. If it does not com
 down again; its logs stay in the state directory.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ipv6 && dual {
+				return errors.New("--ipv6 and --dual exclude each other: --ipv6 is IPv6 alone, --dual is IPv4 and IPv6")
+			}
 			config.Name, config.Families = o.name, lab.IPv4
 			if ipv6 {
 				config.Families = lab.IPv6
@@ -37,6 +40,9 @@ down again; its logs stay in the state directory.`,
 			}
 			var err error
 			if config.Bin, err = binDir(); err != nil {
+				return err
+			}
+			if err := config.Validate(); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
@@ -56,7 +62,6 @@ down again; its logs stay in the state directory.`,
 	if err := f.MarkHidden("no-weft"); err != nil {
 		panic(err) // the flag is defined above
 	}
-	cmd.MarkFlagsMutuallyExclusive("ipv6", "dual")
 	return cmd
 }
 
@@ -66,9 +71,14 @@ func up(ctx context.Context, o *options, config lab.Config, keep bool) error {
 	running, err := o.open()
 	switch {
 	case err == nil && running.Config != config:
-		return fmt.Errorf("lab %q is up with other settings; `weftlab down --name %s` ends it", o.name, o.name)
+		return fmt.Errorf("lab %q is up with other settings; `%s` ends it", o.name, o.command("down"))
 	case err == nil:
-		if err := running.WaitReady(ctx, progress); !errors.Is(err, lab.ErrEnded) {
+		err := running.WaitReady(ctx, progress)
+		progress.finish()
+		if interrupted(ctx) {
+			return fmt.Errorf("interrupted; lab %q, which was up before, goes on", o.name)
+		}
+		if !errors.Is(err, lab.ErrEnded) {
 			return err
 		}
 	case !errors.Is(err, lab.ErrNotRunning):
@@ -76,19 +86,36 @@ func up(ctx context.Context, o *options, config lab.Config, keep bool) error {
 	}
 	started, err := lab.Start(ctx, config, o.dir(), progress.say)
 	if err != nil {
+		if interrupted(ctx) {
+			return errors.New("interrupted; nothing was started")
+		}
 		return err
 	}
-	if err := started.WaitReady(ctx, progress); err != nil {
-		progress.finish()
-		if keep {
-			return err
-		}
-		return errors.Join(err, lab.Down(o.dir(), true))
-	}
+	err = started.WaitReady(ctx, progress)
 	progress.finish()
-	fmt.Printf("lab %q is Ready: weftlab --name %s kubectl -- get nodes\n", o.name, o.name)
+	if err != nil {
+		return o.giveUp(ctx, err, keep)
+	}
+	fmt.Printf("lab %q is Ready: %s -- get nodes\n", o.name, o.command("kubectl"))
 	return nil
 }
+
+// giveUp on a lab that has not come up.
+func (o *options) giveUp(ctx context.Context, err error, keep bool) error {
+	if interrupted(ctx) {
+		err = errors.New("interrupted")
+	}
+	if keep {
+		return fmt.Errorf("%w\nlab %q is left as it is; `%s` ends it", err, o.name, o.command("down"))
+	}
+	if down := lab.Down(o.dir(), true); down != nil {
+		return errors.Join(err, down)
+	}
+	return fmt.Errorf("%w\nlab %q was taken down; its logs stay in %s", err, o.name, o.dir())
+}
+
+// interrupted tells a signal, as Ctrl-C sends it, from a time-out.
+func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // progress prints a line a stage. On a terminal the last one is live.
 type progress struct {

@@ -1,0 +1,61 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// requirements are files that a lab needs, with what to do if they are missing.
+type requirements struct {
+	// files are paths, or programs in the lab's search path.
+	files  []string
+	remedy string
+}
+
+func (c Config) requirements(f files) []requirements {
+	made := []string{f.hyperkube(), f.lab("kubectl"), f.lab("loopback")}
+	if !c.NoWeft {
+		made = append(made, f.bin+"/weft", f.bin+"/weft-cni")
+	}
+	ovn := requirements{
+		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl",
+			c.schema(f, "ovn/ovn-nb.ovsschema"), c.schema(f, "ovn/ovn-sb.ovsschema"), c.schema(f, "openvswitch/vswitch.ovsschema")},
+		remedy: "`make ovn` unpacks them",
+	}
+	if c.OVN == OVNSystem {
+		ovn.remedy = "--ovn system wants them installed (on Debian and Ubuntu: apt-get install ovn-central ovn-host openvswitch-switch); " +
+			"--ovn prefix does not"
+	}
+	return []requirements{
+		{made, "`make lab` makes them"},
+		ovn,
+		{[]string{"containerd", "runc", "nsenter", "ip", "nft", "ethtool"}, "`make lab-deps` installs what the lab needs"},
+	}
+}
+
+// checkPrograms finds out what is missing before anything is started. present tells whether there
+// is a file of that path.
+func (c Config) checkPrograms(f files, present func(path string) bool) error {
+	var errs []error
+	for _, r := range c.requirements(f) {
+		var missing []string
+		for _, file := range r.files {
+			found := present(file)
+			if !filepath.IsAbs(file) {
+				found = false
+				for _, dir := range filepath.SplitList(c.path(f)) {
+					found = found || present(filepath.Join(dir, file))
+				}
+			}
+			if !found {
+				missing = append(missing, file)
+			}
+		}
+		if len(missing) > 0 {
+			errs = append(errs, fmt.Errorf("missing: %s; %s", strings.Join(missing, ", "), r.remedy))
+		}
+	}
+	return errors.Join(errs...)
+}
