@@ -2,8 +2,11 @@ module github.com/weftnet/weft
 
 go 1.26.0
 
+ignore ./bin
+
 require (
 	github.com/containernetworking/cni v1.3.0
+	github.com/digitalocean/go-openvswitch v0.0.0-20241021184246-19e734367535
 	github.com/go-logr/logr v1.4.3
 	github.com/google/go-cmp v0.7.0
 	github.com/google/nftables v0.3.0

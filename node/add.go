@@ -78,7 +78,7 @@ func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string) e
 	}
 	observe()
 	if err := a.ovs.awaitFlows(ctx, e.Attachment); err != nil {
-		return err
+		return a.explain(ctx, e.Attachment, err)
 	}
 	flows()
 	return nil

@@ -29,6 +29,7 @@ type agent struct {
 	pods      *pods
 	sandboxes *sandboxes
 	records   records
+	inspector *inspector
 	health    *health
 	metrics   *metrics
 
@@ -60,7 +61,7 @@ const (
 
 func newAgent(config Config, platform Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
-		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config),
+		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
 		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime,
 	}
 	a.health = newHealth(func(c condition, err error) {

@@ -226,6 +226,37 @@ func TestAddThatFailsLeavesNothing(t *testing.T) {
 	c.nothingLeft(gone)
 }
 
+// An ADD that ran out of time says where br-int stands, and says so, too, when it cannot look.
+func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
+	c := newCluster(t)
+	c.config.CNITimeout = 2e9
+	c.decide()
+	c.startAgent()
+	c.awaitReady()
+	c.agent.inspector.rest = 0
+	attached, portless := c.newPod("attached", 3), c.newPod("portless", 4)
+	c.allocate(attached)
+	c.mustAdd(attached)
+	c.annotate(portless)
+	path := os.Getenv("PATH")
+	for _, test := range []struct{ path, says string }{
+		{nodetest.Programs(t) + ":" + path, "not claimed the logical port"},
+		{t.TempDir(), "no ovs-ofctl in its PATH"},
+	} {
+		t.Setenv("PATH", test.path)
+		_, err := c.add(portless)
+		if code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("got %v, want %q in it", err, test.says)
+		}
+	}
+	t.Setenv("PATH", nodetest.Programs(t)+":"+path)
+	device, _ := c.agent.ovs.attachedDevice(cni.Attachment{ContainerID: attached.container, IfName: "eth0"})
+	if seen := c.agent.inspector.look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
+		t.Errorf("of an attached pod: %q", seen)
+	}
+	c.nothingLeft(portless)
+}
+
 // A StatefulSet's pod comes back under its name while the old sandbox still stands.
 func TestSuccessorOfTheSameNameGetsThePort(t *testing.T) {
 	c := newReadyCluster(t)

@@ -1,0 +1,121 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	openvswitch "github.com/digitalocean/go-openvswitch/ovs"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// inspector looks into the integration bridge by `ovs-ofctl` when an ADD has waited for its flows in
+// vain, and says at which step they are missing. OVSDB knows nothing of flows. It forks, which is
+// fine only because it is rare: one look at a time, and not one after the other while all ADDs of a
+// node fail for the same reason.
+type inspector struct {
+	bridge string // as ovs-ofctl dials it
+	run    func(ctx context.Context, program string, args ...string) ([]byte, error)
+	rest   time.Duration
+
+	mu   sync.Mutex // held during a look
+	last time.Time
+}
+
+const (
+	inspectionTime = 3 * time.Second
+	inspectionRest = 10 * time.Second
+)
+
+// entryTable is where OVN's flows classify what comes in by a port.
+const entryTable = 0
+
+func newInspector(c Config) *inspector {
+	i := &inspector{bridge: integrationBridge, run: runProgram, rest: inspectionRest}
+	first, _, _ := strings.Cut(c.OVSDatabase, ",")
+	if socket, isUnix := strings.CutPrefix(first, "unix:"); isUnix { // ovs-vswitchd's sockets are beside it
+		i.bridge = "unix:" + filepath.Join(filepath.Dir(socket), integrationBridge+".mgmt")
+	}
+	return i
+}
+
+func runProgram(ctx context.Context, program string, args ...string) ([]byte, error) {
+	output, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return output, err
+}
+
+// look describes what br-int does with an OpenFlow port; empty where it is too early for a look.
+func (i *inspector) look(ctx context.Context, port int) string {
+	if !i.mu.TryLock() {
+		return ""
+	}
+	defer i.mu.Unlock()
+	if time.Since(i.last) < i.rest {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectionTime)
+	defer cancel()
+	defer func() { i.last = time.Now() }()
+	client := openvswitch.New(openvswitch.Exec(func(program string, args ...string) ([]byte, error) {
+		return i.run(ctx, program, args...)
+	}))
+	flows, err := client.OpenFlow.DumpFlowsWithFlowArgs(i.bridge, &openvswitch.MatchFlow{Table: entryTable})
+	if err != nil {
+		return "its flows could not be looked at: " + unreadable(err)
+	}
+	if len(flows) == 0 {
+		return "br-int has no flows: ovn-controller has never programmed it; see its log, and whether ovn-bridge and ovn-remote in external_ids of the Open_vSwitch row are right"
+	}
+	ours := 0
+	for _, flow := range flows {
+		if flow.InPort == port {
+			ours++
+		}
+	}
+	if ours == 0 {
+		return fmt.Sprintf("br-int has flows for other ports (%d in table %d), none for OpenFlow port %d: ovn-controller has not claimed the logical port; `ovn-sbctl find Port_Binding` tells whether the Southbound has it, for this chassis", len(flows), entryTable, port)
+	}
+	text := fmt.Sprintf("br-int has %d flows for OpenFlow port %d: the port is claimed, but ovn-controller has not finished", ours, port)
+	if stats, err := client.OpenFlow.DumpPort(i.bridge, fmt.Sprint(port)); err == nil {
+		text += fmt.Sprintf(" (%d packets from the pod, %d to it)", stats.Received.Packets, stats.Transmitted.Packets)
+	}
+	return text
+}
+
+// unreadable tells an operator what to do about ovs-ofctl.
+func unreadable(err error) string {
+	var failed *openvswitch.Error
+	if !errors.As(err, &failed) {
+		return err.Error() // the answer is not what go-openvswitch reads
+	}
+	switch output := strings.TrimSpace(string(failed.Out)); {
+	case errors.Is(failed.Err, exec.ErrNotFound):
+		return "the agent has no ovs-ofctl in its PATH"
+	case errors.Is(failed.Err, context.DeadlineExceeded):
+		return fmt.Sprintf("ovs-vswitchd did not answer ovs-ofctl within %v", inspectionTime)
+	case output != "":
+		return output
+	}
+	return failed.Err.Error()
+}
+
+// explain adds to the failure of a port that got no flows in time what the bridge says about it.
+func (a *agent) explain(ctx context.Context, attachment cni.Attachment, failure error) error {
+	device, attached := a.ovs.attachedDevice(attachment)
+	if !errors.Is(failure, context.DeadlineExceeded) || !attached || device.Ofport == nil || *device.Ofport <= 0 {
+		return failure // nobody waits any more, or the failure is before the flows
+	}
+	if seen := a.inspector.look(context.WithoutCancel(ctx), *device.Ofport); seen != "" {
+		return fmt.Errorf("%w; %s", failure, seen)
+	}
+	return failure
+}

@@ -1,0 +1,96 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Answers of ovs-ofctl 3.5.
+const (
+	someFlows = `NXST_FLOW reply (xid=0x4):
+ cookie=0x2e86b8a9, duration=7.1s, table=0, n_packets=12, n_bytes=904, idle_age=1, priority=100,in_port=1 actions=load:0x1->NXM_NX_REG13[0..15],load:0x2->OXM_OF_METADATA[],load:0x1->NXM_NX_REG14[],resubmit(,8)
+ cookie=0x77a5f1c2, duration=7.1s, table=0, n_packets=0, n_bytes=0, idle_age=7, priority=100,in_port=5 actions=load:0x3->NXM_NX_REG13[0..15],load:0x2->OXM_OF_METADATA[],load:0x4->NXM_NX_REG14[],resubmit(,8)
+`
+	noFlows   = "NXST_FLOW reply (xid=0x4):\n"
+	portStats = `OFPST_PORT reply (xid=0x2): 1 ports
+  port  5: rx pkts=3, bytes=250, drop=0, errs=0, frame=0, over=0, crc=0
+           tx pkts=2, bytes=180, drop=0, errs=0, coll=0
+`
+)
+
+func TestInspectorNamesTheMissingStep(t *testing.T) {
+	for name, test := range map[string]struct {
+		port  int
+		flows string
+		err   error
+		says  []string
+	}{
+		"never programmed":      {5, noFlows, nil, []string{"br-int has no flows", "ovn-remote"}},
+		"not claimed":           {7, someFlows, nil, []string{"none for OpenFlow port 7", "not claimed", "Port_Binding"}},
+		"claimed":               {5, someFlows, nil, []string{"1 flows for OpenFlow port 5", "3 packets from the pod, 2 to it"}},
+		"no ovs-ofctl":          {5, "", &exec.Error{Name: "ovs-ofctl", Err: exec.ErrNotFound}, []string{"no ovs-ofctl in its PATH"}},
+		"vswitchd hangs":        {5, "", context.DeadlineExceeded, []string{"did not answer"}},
+		"vswitchd is away":      {5, "ovs-ofctl: /run/br-int.mgmt: failed to open socket (No such file)", errors.New("exit status 1"), []string{"failed to open socket"}},
+		"an answer of tomorrow": {5, "NXST_FLOW reply (xid=0x4):\n what=ever", nil, []string{"could not be looked at"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := validConfig()
+			config.OVSDatabase = "unix:/run/other/db.sock"
+			i := newInspector(config)
+			i.run = func(_ context.Context, program string, args ...string) ([]byte, error) {
+				switch asked := program + " " + strings.Join(args, " "); asked {
+				case "ovs-ofctl dump-flows unix:/run/other/br-int.mgmt table=0":
+					return []byte(test.flows), test.err
+				case "ovs-ofctl dump-ports unix:/run/other/br-int.mgmt 5":
+					return []byte(portStats), nil
+				default:
+					return nil, fmt.Errorf("unexpected %s", asked)
+				}
+			}
+			seen := i.look(t.Context(), test.port)
+			for _, want := range test.says {
+				if !strings.Contains(seen, want) {
+					t.Errorf("%q does not say %q", seen, want)
+				}
+			}
+		})
+	}
+}
+
+func TestInspectorLooksOnceForManyFailures(t *testing.T) {
+	i := newInspector(validConfig())
+	looks, within := 0, make(chan struct{})
+	proceed := make(chan struct{})
+	i.run = func(ctx context.Context, _ string, _ ...string) ([]byte, error) {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("a look without a deadline")
+		}
+		looks++
+		close(within)
+		<-proceed
+		return []byte(noFlows), nil
+	}
+	first := make(chan string, 1)
+	go func() { first <- i.look(t.Context(), 5) }()
+	<-within
+	if seen := i.look(t.Context(), 6); seen != "" {
+		t.Errorf("a second look beside the first: %q", seen)
+	}
+	close(proceed)
+	if seen := <-first; seen == "" {
+		t.Error("the first look saw nothing")
+	}
+	if seen := i.look(t.Context(), 7); seen != "" || looks != 1 {
+		t.Errorf("%d looks, the last of them right after another: %q", looks, seen)
+	}
+	within = make(chan struct{})
+	i.last = i.last.Add(-time.Hour)
+	if seen := i.look(t.Context(), 7); seen == "" || looks != 2 {
+		t.Errorf("%d looks an hour later: %q", looks, seen)
+	}
+}
