@@ -14,9 +14,11 @@ mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-B
 components=main
 [ "$ID" != ubuntu ] || components=main,universe
 
-work=$(mktemp -d -p "$(dirname "$out")")
-trap 'rm -rf "$work"' EXIT
-if ! debootstrap --variant=minbase --components="$components" --include="${packages// /,}" \
+# debootstrap mounts /proc inside. In a mount namespace of its own no mount outlives it, and none is
+# there when the directory is removed, however it ends.
+work=$(mktemp -d -p "$(dirname "$out")" .rootfs.XXXXXX)
+trap 'rm -rf --one-file-system "$work"' EXIT
+if ! unshare --mount --propagation private debootstrap --variant=minbase --components="$components" --include="${packages// /,}" \
     "$VERSION_CODENAME" "$work/root" "$mirror" > "$work/log" 2>&1; then
     tail -20 "$work/log" >&2
     echo "$0: debootstrap of $VERSION_CODENAME from $mirror failed" >&2
