@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // weftlab runs the program with these arguments and returns how it failed.
@@ -96,4 +97,30 @@ func TestCommandsForTheShellAreQuoted(t *testing.T) {
 	if got, want := o.command("up"), os.Args[0]+` --state-dir '/Bob'\''s labs' up`; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
+}
+
+func TestTheManualNamesEveryVerbAndFlag(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/lab.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual := string(text)
+	for _, verb := range rootCommand().Commands() {
+		if verb.Hidden {
+			continue
+		}
+		if !strings.Contains(manual, "`"+verb.Name()) {
+			t.Errorf("the manual lacks %s", verb.Name())
+		}
+		verb.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && !strings.Contains(manual, "--"+f.Name) {
+				t.Errorf("the manual lacks --%s of %s", f.Name, verb.Name())
+			}
+		})
+	}
+	rootCommand().PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(manual, "--"+f.Name) {
+			t.Errorf("the manual lacks --%s", f.Name)
+		}
+	})
 }
