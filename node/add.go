@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -94,6 +95,12 @@ func externalIDs(r record, network *podNetwork) map[string]string {
 		netnsKey:       r.Sandbox,
 		networkKey:     r.Network,
 	}
+}
+
+// podOf reads back which pod externalIDs wrote. Its UID is the API's.
+func podOf(ids map[string]string) cni.Pod {
+	namespace, name, _ := strings.Cut(ids["iface-id"], "_") // see contract.PodPort
+	return cni.Pod{Namespace: namespace, Name: name, UID: ids["iface-id-ver"]}
 }
 
 // detach removes an attachment; it is nil when there is nothing of it. The record goes first, so

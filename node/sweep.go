@@ -98,13 +98,31 @@ func (a *agent) sweep(ctx context.Context) error {
 	for _, device := range a.ovs.attached() {
 		attachment, _ := attachmentOf(device)
 		exists, err := a.platform.SandboxExists(device.ExternalIDs[netnsKey])
-		if err != nil || exists {
+		switch {
+		case err != nil:
 			problems = append(problems, err)
-			continue
+		case exists:
+			problems = append(problems, a.keepRecord(attachment, device.ExternalIDs))
+		default:
+			problems = append(problems, a.collect(ctx, attachment, sweptNoSandbox))
 		}
-		problems = append(problems, a.collect(ctx, attachment, sweptNoSandbox))
 	}
 	return errors.Join(append(problems, a.sweepPortless(ctx))...)
+}
+
+// keepRecord writes the record of a running pod that has none any more.
+func (a *agent) keepRecord(attachment cni.Attachment, ids map[string]string) error {
+	unlock, _ := a.sandboxes.try(cni.HostInterface(attachment))
+	if unlock == nil {
+		return nil
+	}
+	defer unlock()
+	_, err := a.records.read(cni.HostInterface(attachment))
+	_, attached := a.ovs.attachedDevice(attachment)
+	if err == nil || !attached {
+		return nil
+	}
+	return a.records.write(record{Attachment: attachment, Pod: podOf(ids), Sandbox: ids[netnsKey], Network: ids[networkKey]})
 }
 
 func (a *agent) sweepPortless(ctx context.Context) error {
@@ -116,20 +134,10 @@ func (a *agent) sweepPortless(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	since := map[string]time.Time{} // of those that have none now
-	for _, device := range devices {
-		if a.ovs.port(device) != nil {
-			continue
-		}
-		since[device] = a.portless[device]
-		if since[device].IsZero() {
-			since[device] = time.Now()
-		}
-	}
-	a.portless = since
+	a.notePortless(ctx, devices, records)
 	var problems []error
 	for _, one := range records {
-		if _, portless := since[one.device()]; !portless {
+		if a.portless[one.device()].IsZero() {
 			if a.ovs.port(one.device()) == nil {
 				problems = append(problems, a.collectRecord(one))
 			}
@@ -141,17 +149,40 @@ func (a *agent) sweepPortless(ctx context.Context) error {
 			problems = append(problems, err)
 		case !exists:
 			problems = append(problems, a.collect(ctx, one.Attachment, sweptNoSandbox))
-			delete(since, one.device())
+			delete(a.portless, one.device())
 		case a.rescue(ctx, one):
-			delete(since, one.device())
+			delete(a.portless, one.device())
 		}
 	}
-	for device, when := range since {
-		if time.Since(when) >= a.portlessTime {
+	for device, since := range a.portless {
+		if time.Since(since) >= a.portlessTime {
 			problems = append(problems, a.collectDevice(ctx, device))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// notePortless keeps since when each device without a port has had none.
+func (a *agent) notePortless(ctx context.Context, devices []string, records []record) {
+	recorded := map[string]bool{}
+	for _, one := range records {
+		recorded[one.device()] = true
+	}
+	since := map[string]time.Time{}
+	for _, device := range devices {
+		if a.ovs.port(device) != nil {
+			continue
+		}
+		since[device] = a.portless[device]
+		if !since[device].IsZero() {
+			continue
+		}
+		since[device] = time.Now()
+		if !recorded[device] {
+			slog.WarnContext(ctx, "a device has neither port nor record; if its pod, which `ip link` shows as its alias, still runs, delete the pod", "device", device)
+		}
+	}
+	a.portless = since
 }
 
 // rescue plugs a device in again whose port is gone while its pod runs: the database was lost, or

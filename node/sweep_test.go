@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 )
@@ -146,6 +148,28 @@ func TestSweepPlugsARunningPodInAgain(t *testing.T) {
 		if after.ExternalIDs[key] != before.ExternalIDs[key] || after.ExternalIDs[key] == "" {
 			t.Errorf("%s is %q, was %q", key, after.ExternalIDs[key], before.ExternalIDs[key])
 		}
+	}
+}
+
+// A record that is lost, of a static pod at that, is written anew while the database still has all.
+func TestSweepKeepsRecords(t *testing.T) {
+	n := newBareNode(t)
+	n.installFlows()
+	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations[mirrorHash] = "static-uid" })
+	call := n.sandbox("etcd", "static-uid")
+	if _, err := n.Add(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(n.records.folder); err != nil {
+		t.Fatal(err)
+	}
+	n.mustSweep()
+	n.removePort(call)
+	n.mustSweep()
+	n.has(call)
+	device, _ := n.ovs.attachedDevice(call.Attachment)
+	if device.ExternalIDs["iface-id-ver"] != "mirror-uid" || device.ExternalIDs[networkKey] != "weft" {
+		t.Errorf("plugged in as %v", device.ExternalIDs)
 	}
 }
 

@@ -198,6 +198,19 @@ func (o *OVN) Kill(name string) {
 	<-p.exited
 }
 
+// Pause stops a program as a busy machine does, until Resume.
+func (o *OVN) Pause(name string) { o.signal(name, syscall.SIGSTOP) }
+
+// Resume lets a paused program go on.
+func (o *OVN) Resume(name string) { o.signal(name, syscall.SIGCONT) }
+
+func (o *OVN) signal(name string, signal syscall.Signal) {
+	o.tb.Helper()
+	if err := o.processes[name].Process.Signal(signal); err != nil {
+		o.tb.Fatalf("signal %v to %s: %v", signal, name, err)
+	}
+}
+
 // Restart is Kill and Start.
 func (o *OVN) Restart(name string) {
 	o.tb.Helper()
