@@ -27,6 +27,9 @@ func e2eCommand(o *options) *cobra.Command {
 					return fmt.Errorf("--%s: %w", flag, err)
 				}
 			}
+			if dryRun { // Ginkgo lists specs in one process only, and names them only if asked to
+				procs, args = 1, append([]string{"-v", "--silence-skips"}, args...)
+			}
 			l, err := o.open()
 			if err != nil {
 				return err
