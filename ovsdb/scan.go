@@ -210,7 +210,8 @@ func (s *scanner) boolean() bool {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString writes a JSON string.
+// appendString writes a JSON string. What OVSDB has no place for, a zero byte or one that is not
+// UTF-8, becomes a replacement character.
 func appendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -227,6 +228,8 @@ func appendString(b []byte, text string) []byte {
 				b = append(b, '\\', c)
 			case '\n':
 				b = append(b, '\\', 'n')
+			case 0: // the server would refuse the whole message
+				b = append(b, "\ufffd"...)
 			default:
 				b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 			}
@@ -235,7 +238,7 @@ func appendString(b []byte, text string) []byte {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && size == 1 { // the server would refuse the whole message
+		if r == utf8.RuneError && size == 1 { // this, too
 			b = append(append(b, text[start:i]...), "\ufffd"...)
 			start = i + 1
 		}
