@@ -50,10 +50,10 @@ func Connect(ctx context.Context, config Config) (*Client, error) {
 	if config.Requirements == nil {
 		config.Requirements = models.Requirements
 	}
-	if config.Probe == 0 {
+	if config.Probe <= 0 {
 		config.Probe = 5 * time.Second
 	}
-	if config.Pipeline == 0 {
+	if config.Pipeline <= 0 {
 		config.Pipeline = 3
 	}
 	for _, e := range endpoints {
@@ -128,7 +128,8 @@ type schemaError struct{ error }
 const (
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 4 * time.Second
-	// connecting bounds an endpoint's silence, and reading the time up to a complete replica.
+	// connecting bounds the time up to a connection, and reading that from a request for the
+	// replica to its last byte.
 	connecting = 5 * time.Second
 	reading    = 60 * time.Second
 )
@@ -136,10 +137,17 @@ const (
 // run connects, and connects again, until the client is closed.
 func (c *Client) run(ctx context.Context) {
 	defer close(c.ended)
-	backoff := firstBackoff
+	failing, flapping := firstBackoff, firstBackoff
+	pause := func(backoff *time.Duration) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(*backoff):
+		}
+		*backoff = min(2**backoff, lastBackoff)
+	}
 	var told time.Time
 	for first := true; ctx.Err() == nil; {
-		s, endpoint, err := c.open(ctx)
+		s, err := c.open(ctx)
 		var schema schemaError
 		if first && errors.As(err, &schema) {
 			c.fatal = err
@@ -150,31 +158,41 @@ func (c *Client) run(ctx context.Context) {
 				told = time.Now()
 				c.log.Warn("waiting for a database server", "endpoints", c.config.Endpoints, "error", err)
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(backoff):
-			}
-			backoff = min(2*backoff, lastBackoff)
+			pause(&failing)
 			continue
 		}
-		backoff, told = firstBackoff, time.Time{}
-		c.log.Info("connected to the database", "endpoint", endpoint.String())
+		failing, told = firstBackoff, time.Time{}
 		if first {
 			first = false
 			close(c.ready)
 		} else {
 			c.stats.reconnects.Inc()
 		}
-		select {
-		case <-ctx.Done():
-			s.close(ErrClosed)
-		case <-s.done:
-		}
-		c.leave(s)
-		if ctx.Err() == nil {
-			c.log.Warn("lost the database", "endpoint", endpoint.String(), "error", s.cause())
+		if c.serve(ctx, s) > lastBackoff {
+			flapping = firstBackoff
+		} else { // another at once may fare no better
+			pause(&flapping)
 		}
 	}
+}
+
+// serve lets a session last and says how long it did.
+func (c *Client) serve(ctx context.Context, s *session) time.Duration {
+	began := time.Now()
+	c.log.Info("connected to the database", "endpoint", s.endpoint.String())
+	select {
+	case <-ctx.Done():
+		s.close(ErrClosed)
+	case <-s.done:
+	}
+	c.leave(s)
+	if ctx.Err() == nil {
+		c.log.Warn("lost the database", "endpoint", s.endpoint.String(), "error", s.cause())
+	}
+	if errors.Is(s.cause(), errSilent) { // the others first: this one takes long to fail
+		c.endpoints = append(slices.Clone(c.endpoints[1:]), c.endpoints[0])
+	}
+	return time.Since(began)
 }
 
 func (c *Client) leave(s *session) {
@@ -193,18 +211,18 @@ func (c *Client) wake() {
 }
 
 // open tries each endpoint once.
-func (c *Client) open(ctx context.Context) (*session, Endpoint, error) {
+func (c *Client) open(ctx context.Context) (*session, error) {
 	var problems []error
 	for i, endpoint := range c.endpoints {
 		s, err := c.try(ctx, endpoint)
 		if err == nil {
 			// The one that serves now is asked first the next time.
 			c.endpoints = append(slices.Clone(c.endpoints[i:]), c.endpoints[:i]...)
-			return s, endpoint, nil
+			return s, nil
 		}
 		problems = append(problems, fmt.Errorf("%s: %w", endpoint, err))
 	}
-	return nil, Endpoint{}, errors.Join(problems...)
+	return nil, errors.Join(problems...)
 }
 
 func (c *Client) try(ctx context.Context, endpoint Endpoint) (*session, error) {
@@ -214,36 +232,35 @@ func (c *Client) try(ctx context.Context, endpoint Endpoint) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, cancel = context.WithTimeout(ctx, reading)
-	defer cancel()
-	var s *session
-	begun := make(chan struct{})
-	s = newSession(conn, endpoint, func(method string, params []byte) error {
-		<-begun
-		return c.notified(s, method, params)
-	})
-	close(begun)
-	if err := c.begin(limit, s); err != nil {
+	s := newSession(conn, endpoint, c.config.Probe)
+	s.notify = func(method string, params []byte) error { return c.notified(s, method, params) }
+	s.start()
+	if err := c.begin(ctx, s); err != nil {
 		s.close(err)
+		c.leave(s)
 		return nil, err
 	}
-	go s.probe(ctx, c.config.Probe)
+	go s.probe()
 	return s, nil
 }
 
 // begin makes a session useful: the leader's, with a fitting schema, and watched.
 func (c *Client) begin(ctx context.Context, s *session) error {
-	if err := c.follow(ctx, s); err != nil {
+	limit, cancel := context.WithTimeout(ctx, 2*c.config.Probe)
+	defer cancel()
+	if err := c.follow(limit, s); err != nil {
 		return err
 	}
-	text, err := s.call(ctx, "get_schema", appendString(nil, c.config.Model.Name()))
+	text, err := s.call(limit, "get_schema", appendString(nil, c.config.Model.Name()))
 	if err != nil {
 		return fmt.Errorf("read the schema of %s: %w", c.config.Model.Name(), err)
 	}
 	if err := c.fit(text); err != nil {
 		return err
 	}
-	return c.monitor(ctx, s)
+	limit, cancel = context.WithTimeout(ctx, reading)
+	defer cancel()
+	return c.monitor(limit, s)
 }
 
 // fit takes the server's schema; the replica starts anew where it has changed.
@@ -263,6 +280,7 @@ func (c *Client) fit(text []byte) error {
 			needed[t.name] = append(needed[t.name], column.name)
 		}
 	}
+	c.schema = "" // a failure may leave tables half fitted
 	disabled, err := models.Check(schema, needed, c.config.Requirements)
 	if err != nil {
 		return schemaError{err}

@@ -132,6 +132,9 @@ func (c *Client) request() []byte {
 func (c *Client) filled(s *session, method string, result []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := s.cause(); err != nil {
+		return err
+	}
 	found, since, updates := false, zeroUUID, result
 	if method == "monitor_cond_since" {
 		scan := &scanner{text: result}
@@ -187,6 +190,10 @@ func (c *Client) notified(s *session, method string, params []byte) error {
 	case (method == "update2" || method == "update3") && string(id) == `"`+replicaMonitor+`"`:
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		// Once a session has ended the next one may have filled the replica.
+		if err := s.cause(); err != nil {
+			return err
+		}
 		if err := c.cache.update(updates, false); err != nil {
 			c.since = zeroUUID // what the replica holds is in doubt: read it all again
 			return err

@@ -3,28 +3,44 @@ package ovsdb
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// session is one connection: JSON-RPC as RFC 7047 has it, calls in flight side by side.
+// errSilent ends a session whose server neither says nor takes anything.
+var errSilent = errors.New("the server gives no sign of life")
+
+// session is one connection: JSON-RPC as RFC 7047 has it, calls in flight side by side. Only its
+// writer writes and only its reader reads, so that neither a caller nor the reader ever waits for
+// a server that does not read: the server itself reads nothing as long as it has something to say.
 type session struct {
 	conn     net.Conn
 	endpoint Endpoint
+	// interval is the silence after which the server is asked for a sign of life.
+	interval time.Duration
 	// notify is called by the reader for each notification, in the server's order.
 	notify func(method string, params []byte) error
-
-	write sync.Mutex
+	posted chan struct{} // wakes the writer
 
 	mu      sync.Mutex
 	next    uint64
+	outbox  []message // not yet written
 	pending map[uint64]func(reply)
 	err     error // why the session ended
 	heard   time.Time
 	done    chan struct{}
+}
+
+// message is what is to be written; id is that of a request, 0 of an answer.
+type message struct {
+	id   uint64
+	text []byte
 }
 
 type reply struct {
@@ -32,45 +48,111 @@ type reply struct {
 	err    error
 }
 
-func newSession(conn net.Conn, endpoint Endpoint, notify func(string, []byte) error) *session {
-	s := &session{conn: conn, endpoint: endpoint, notify: notify, pending: map[uint64]func(reply){}, heard: time.Now(), done: make(chan struct{})}
-	go s.read()
-	return s
+func newSession(conn net.Conn, endpoint Endpoint, interval time.Duration) *session {
+	return &session{
+		conn: conn, endpoint: endpoint, interval: interval, posted: make(chan struct{}, 1),
+		pending: map[uint64]func(reply){}, heard: time.Now(), done: make(chan struct{}),
+	}
 }
 
-// send writes a request; params is the text between the brackets. The reader calls then with the
-// answer, before it reads on, or with the reason why there will be none.
+// start lets the session read and write; notify is set before.
+func (s *session) start() {
+	go s.read()
+	go s.write()
+}
+
+// send has a request written; params is the text between the brackets. The reader calls then with
+// the answer, before it reads on, or with the reason why there will be none.
 func (s *session) send(method string, params []byte, then func(reply)) (uint64, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.err != nil {
-		s.mu.Unlock()
 		return 0, s.err
 	}
 	s.next++
-	id := s.next
-	s.pending[id] = then
-	s.mu.Unlock()
-
-	message := make([]byte, 0, len(params)+64)
-	message = strconv.AppendUint(append(message, `{"id":`...), id, 10)
-	message = append(appendString(append(message, `,"method":`...), method), `,"params":[`...)
-	message = append(append(message, params...), "]}"...)
-	if err := s.put(message); err != nil {
-		// The reader learns better why, such as a certificate that the server does not like.
-		select {
-		case <-s.done:
-		case <-time.After(time.Second):
-			s.close(err)
-		}
-	}
-	return id, nil
+	s.pending[s.next] = then
+	text := make([]byte, 0, len(params)+64)
+	text = strconv.AppendUint(append(text, `{"id":`...), s.next, 10)
+	text = append(appendString(append(text, `,"method":`...), method), `,"params":[`...)
+	s.post(message{s.next, append(append(text, params...), "]}"...)})
+	return s.next, nil
 }
 
-func (s *session) put(message []byte) error {
-	s.write.Lock()
-	defer s.write.Unlock()
-	_, err := s.conn.Write(message)
-	return err
+// post hands a message to the writer; s.mu is held.
+func (s *session) post(m message) {
+	s.outbox = append(s.outbox, m)
+	select {
+	case s.posted <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw takes a request back, which then is not heard of any more. It cannot once the writer
+// has begun with it.
+func (s *session) withdraw(id uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.outbox, func(m message) bool { return m.id == id })
+	if i < 0 {
+		return false
+	}
+	s.outbox = slices.Delete(s.outbox, i, i+1)
+	delete(s.pending, id)
+	return true
+}
+
+// write is the writer.
+func (s *session) write() {
+	for {
+		s.mu.Lock()
+		var m message
+		if len(s.outbox) > 0 {
+			m = s.outbox[0]
+			s.outbox = slices.Delete(s.outbox, 0, 1)
+		}
+		s.mu.Unlock()
+		if m.text == nil {
+			select {
+			case <-s.done:
+				return
+			case <-s.posted:
+			}
+			continue
+		}
+		if err := s.put(m.text); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+// writeChunk is what a server must take within two intervals.
+const writeChunk = 64 << 10
+
+func (s *session) put(text []byte) error {
+	for chunk := range slices.Chunk(text, writeChunk) {
+		if err := s.conn.SetWriteDeadline(time.Now().Add(2 * s.interval)); err != nil {
+			return err
+		}
+		if _, err := s.conn.Write(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail ends the session after a failed write.
+func (s *session) fail(err error) {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.close(fmt.Errorf("%w: it has read nothing for %v", errSilent, 2*s.interval))
+		return
+	}
+	// The reader learns better why, such as a certificate that the server does not like.
+	select {
+	case <-s.done:
+	case <-time.After(time.Second):
+		s.close(err)
+	}
 }
 
 // call waits for the answer; inline, where not nil, sees it first, in the reader.
@@ -91,9 +173,11 @@ func (s *session) call(ctx context.Context, method string, params []byte, inline
 	case r := <-answer:
 		return r.result, r.err
 	case <-ctx.Done():
-		s.mu.Lock()
-		delete(s.pending, id)
-		s.mu.Unlock()
+		if !s.withdraw(id) {
+			s.mu.Lock()
+			delete(s.pending, id)
+			s.mu.Unlock()
+		}
 		return nil, ctx.Err()
 	}
 }
@@ -113,7 +197,7 @@ func (s *session) close(cause error) {
 	}
 	s.err = fmt.Errorf("%w: %w", ErrDisconnected, cause)
 	pending := s.pending
-	s.pending = nil
+	s.pending, s.outbox = nil, nil
 	s.mu.Unlock()
 	s.conn.Close()
 	for _, then := range pending {
@@ -123,27 +207,34 @@ func (s *session) close(cause error) {
 }
 
 func (s *session) read() {
-	frames := &framer{reader: s.conn}
+	frames := &framer{reader: ear{s}}
 	for {
-		message, err := frames.next()
-		if err != nil {
-			s.close(err)
-			return
+		text, err := frames.next()
+		if err == nil {
+			err = s.receive(text)
 		}
-		s.mu.Lock()
-		s.heard = time.Now()
-		s.mu.Unlock()
-		if err := s.receive(message); err != nil {
+		if err != nil {
 			s.close(err)
 			return
 		}
 	}
 }
 
-func (s *session) receive(message []byte) error {
+// ear reads from the connection and notes when: a message that takes long is no silence.
+type ear struct{ *session }
+
+func (e ear) Read(b []byte) (int, error) {
+	n, err := e.conn.Read(b)
+	e.mu.Lock()
+	e.heard = time.Now()
+	e.mu.Unlock()
+	return n, err
+}
+
+func (s *session) receive(text []byte) error {
 	var method string
 	var id, params, result, failure []byte
-	scan := &scanner{text: message}
+	scan := &scanner{text: text}
 	scan.object(func(name string) {
 		switch name {
 		case "method":
@@ -200,32 +291,41 @@ func (s *session) request(method string, id, params []byte) error {
 	if id == nil || string(id) == "null" {
 		return nil
 	}
-	message := append([]byte(`{"id":`), id...)
-	message = append(append(message, `,"result":`...), answer...)
-	return s.put(append(message, `,"error":null}`...))
+	text := append([]byte(`{"id":`), id...)
+	text = append(append(text, `,"result":`...), answer...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.post(message{text: append(text, `,"error":null}`...)})
+	return nil
 }
 
-// probe ends a session whose server is silent for two intervals, the second after a question.
-func (s *session) probe(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+// probe asks a silent server for a sign of life, and ends the session when none comes within a
+// second interval.
+func (s *session) probe() {
+	timer := time.NewTimer(s.interval)
+	defer timer.Stop()
+	var asked time.Time
 	for {
 		select {
 		case <-s.done:
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		s.mu.Lock()
-		silent := time.Since(s.heard)
+		heard := s.heard
 		s.mu.Unlock()
-		if silent < interval {
-			continue
+		wait := s.interval
+		switch silent := time.Since(heard); {
+		case silent < s.interval:
+			wait -= silent
+		case asked.After(heard):
+			s.close(fmt.Errorf("%w: it has said nothing for %v", errSilent, silent.Round(time.Millisecond)))
+			return
+		default:
+			asked = time.Now()
+			s.send("echo", nil, func(reply) {}) // fails only when the session has ended
 		}
-		limit, cancel := context.WithTimeout(ctx, interval)
-		if _, err := s.call(limit, "echo", nil); err != nil {
-			s.close(fmt.Errorf("no sign of life for %v", silent.Round(time.Second)))
-		}
-		cancel()
+		timer.Reset(wait)
 	}
 }
 
