@@ -27,6 +27,8 @@ type batch struct {
 	forced  map[pair]bool
 	answer  chan reply
 	sent    bool
+	// withdraw takes it back before it leaves, and says whether that was in time.
+	withdraw func() bool
 
 	coming   []string
 	removing []pair
@@ -55,7 +57,7 @@ type operation struct {
 }
 
 func (e *Engine) newBatch() *batch {
-	return &batch{touched: map[pair]*planned{}, answer: make(chan reply, 1)}
+	return &batch{touched: map[pair]*planned{}, answer: make(chan reply, 1), withdraw: func() bool { return false }}
 }
 
 func (b *batch) full() bool {
@@ -112,9 +114,12 @@ func (e *Engine) send(b *batch) {
 	e.events.expect(b.expected)
 	params := append(appendString(make([]byte, 0, len(b.ops)+64), e.client.config.Model.Name()), b.ops...)
 	b.ops = nil
-	if _, err := session.send("transact", params, func(r reply) { b.answer <- r }); err != nil {
+	id, err := session.send("transact", params, func(r reply) { b.answer <- r })
+	if err != nil {
 		b.answer <- reply{err: err}
+		return
 	}
+	b.withdraw = func() bool { return session.withdraw(id) }
 }
 
 // mutations turns what was touched into one operation a set. The client's lock is held.
@@ -183,16 +188,31 @@ func (o outcome) reason() error {
 	return errors.New("a row that it changes or is a member of no longer exists")
 }
 
-// await waits for the answer to a batch.
-func (e *Engine) await(ctx context.Context, b *batch) outcome {
+// arrive takes the oldest batch out of flight when its outcome is known; an error means that it
+// is not. When ctx ends before, what has not left yet is taken back, and the rest stays in flight.
+func (e *Engine) arrive(ctx context.Context) (*batch, outcome, error) {
+	b := e.flight[0]
 	select {
 	case r := <-b.answer:
-		if r.err != nil {
-			return outcome{err: fmt.Errorf("transact on %s: %w", e.client.config.Model.Name(), r.err)}
+		e.flight = slices.Delete(e.flight, 0, 1)
+		o := outcome{err: r.err}
+		if r.err == nil {
+			o = b.read(r.result)
 		}
-		return b.read(r.result)
+		if o.err != nil {
+			e.abandon(b)
+			return nil, o, fmt.Errorf("transact on %s: %w", e.client.config.Model.Name(), o.err)
+		}
+		return b, o, nil
 	case <-ctx.Done():
-		return outcome{err: ctx.Err()}
+		e.flight = slices.DeleteFunc(e.flight, func(b *batch) bool {
+			if !b.withdraw() {
+				return false
+			}
+			e.abandon(b)
+			return true
+		})
+		return nil, outcome{}, ctx.Err()
 	}
 }
 
@@ -274,11 +294,17 @@ func (e *Engine) finish(b *batch, o outcome) []*Change {
 }
 
 // abandon takes a batch out of flight whose fate is unknown. Its changes count as made: the next
-// call compares with what the replica then holds.
+// call compares with what the replica then holds, and looks again at what they took away.
 func (e *Engine) abandon(b *batch) {
-	e.client.stats.transactions.WithLabelValues("failed").Inc()
+	if b.sent {
+		e.client.stats.transactions.WithLabelValues("failed").Inc()
+	}
 	e.land(b)
 	for _, p := range b.changes {
+		if p.prev != nil {
+			p.next.doubtful = slices.Concat(p.prev.memberships, p.prev.doubtful)
+			p.next.unmarked = slices.Concat(p.next.unmarked, p.prev.unmarked)
+		}
 		e.keep(p)
 	}
 }
@@ -310,7 +336,7 @@ func (e *Engine) keep(p *planned) {
 	for _, id := range p.next.unmarked {
 		e.unmarked[id] = p.change.Owner
 	}
-	if len(p.next.memberships) == 0 && len(p.next.unmarked) == 0 {
+	if len(p.next.memberships) == 0 && len(p.next.unmarked) == 0 && len(p.next.doubtful) == 0 {
 		delete(e.applied, p.change.Owner)
 	} else {
 		e.applied[p.change.Owner] = p.next

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sync"
 )
 
 // Engine brings the rows of owners into the state that changes describe, and writes only what
@@ -17,7 +16,7 @@ type Engine struct {
 	client *Client
 	events *events
 
-	mu      sync.Mutex // one Apply, Replace or repair at a time
+	turn    chan struct{} // holds one while an Apply, a Replace or a repair is at work
 	applied map[Owner]*applied
 	// claims counts the owners that want a value in a set.
 	claims map[place]map[string]int32
@@ -26,9 +25,11 @@ type Engine struct {
 	// complete is set once a Replace has told all owners: from then on an unclaimed member of
 	// our own is a stray.
 	complete bool
-	dirty    map[pair]struct{}
+	// dirty are the set values that are to be put right.
+	dirty map[pair]struct{}
 
-	// While transactions are in flight: rows that they insert, members that they remove.
+	// While transactions are in flight: rows that they insert, members that they remove. A call
+	// whose context ends leaves them in flight, and the next one sees to them first.
 	coming   map[string]int
 	removing map[pair]int
 	flight   []*batch
@@ -39,6 +40,8 @@ type Engine struct {
 type applied struct {
 	memberships []claim
 	unmarked    []string // its rows in tables without external_ids
+	// doubtful are memberships that a lost transaction may or may not have ended.
+	doubtful []claim
 }
 
 type claim struct {
@@ -55,29 +58,61 @@ type pair struct {
 // NewEngine makes the engine of a client; a client has at most one.
 func NewEngine(client *Client) *Engine {
 	e := &Engine{
-		client: client, events: newEvents(),
-		applied: map[Owner]*applied{}, claims: map[place]map[string]int32{}, unmarked: map[string]Owner{},
-		dirty: map[pair]struct{}{}, coming: map[string]int{}, removing: map[pair]int{},
+		client: client, events: newEvents(), turn: make(chan struct{}, 1),
+		coming: map[string]int{}, removing: map[pair]int{},
 	}
+	e.forget()
 	client.mu.Lock()
 	client.cache.observer = e.events
 	client.mu.Unlock()
 	return e
 }
 
+// forget leaves an engine as a new one is.
+func (e *Engine) forget() {
+	e.applied, e.claims, e.unmarked = map[Owner]*applied{}, map[place]map[string]int32{}, map[string]Owner{}
+	e.dirty, e.complete = map[pair]struct{}{}, false
+}
+
+// enter waits for the engine's turn, which leave ends, and for the transactions that the last call
+// has left in flight.
+func (e *Engine) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case e.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for len(e.flight) > 0 {
+		if b, o, err := e.arrive(ctx); err == nil {
+			e.finish(b, o)
+		} else if ctx.Err() != nil {
+			e.leave()
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (e *Engine) leave() { <-e.turn }
+
 // Client is the engine's client.
 func (e *Engine) Client() *Client { return e.client }
 
 // Apply brings the given owners' rows and memberships into the given state and leaves all others
 // alone. Changes are made in their order, so a row that others refer to comes first. It waits for
-// a connection as long as ctx allows.
+// a connection as long as ctx allows, and sends nothing more once ctx has ended.
 //
 // The error is nil when all is committed; a *RefusedError when some owners were refused and the
-// others are committed; any other when the connection failed: then some may be committed, and
-// the same call made again does the rest.
+// others are committed; any other when the connection failed or ctx ended: then some may be
+// committed, and the same call made again does the rest.
 func (e *Engine) Apply(ctx context.Context, changes []Change) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	defer e.leave()
 	if err := e.run(ctx, changes); err != nil {
 		return err
 	}
@@ -87,9 +122,23 @@ func (e *Engine) Apply(ctx context.Context, changes []Change) error {
 // Replace is Apply for the whole desired state: owners that are not listed lose their rows, and
 // values that no owner claims leave the sets of weft's own rows. References to rows without
 // weft's marks stay.
+//
+// It compares everything, so it is where Watch begins: what others changed before is put right
+// here, and is not told.
 func (e *Engine) Replace(ctx context.Context, changes []Change) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	defer e.leave()
+	if anew := e.events.begin(); anew { // others may have led since
+		e.forget()
+	}
+	e.dirty = map[pair]struct{}{}
+	defer func() {
+		if ctx.Err() != nil { // Watch, which ends with the lead, may have ended before
+			e.events.end()
+		}
+	}()
 	if err := e.run(ctx, changes); err != nil {
 		return err
 	}
@@ -172,19 +221,16 @@ func (e *Engine) more(ctx context.Context, changes []Change) error {
 // flush sends a batch and waits until no more than left are in flight. Owners of a refused one
 // are added to again.
 func (e *Engine) flush(ctx context.Context, b **batch, again *[]*Change, left int) error {
+	if err := ctx.Err(); err != nil {
+		e.abandon(*b)
+		return err
+	}
 	e.send(*b)
 	*b = e.newBatch()
 	for len(e.flight) > left {
-		done := e.flight[0]
-		e.flight = slices.Delete(e.flight, 0, 1)
-		outcome := e.await(ctx, done)
-		if outcome.err != nil {
-			e.abandon(done)
-			for _, other := range e.flight {
-				e.abandon(other)
-			}
-			e.flight = nil
-			return outcome.err
+		done, outcome, err := e.arrive(ctx)
+		if err != nil {
+			return err
 		}
 		*again = append(*again, e.finish(done, outcome)...)
 	}
@@ -215,6 +261,9 @@ func (e *Engine) settle(ctx context.Context, changes []*Change, progress bool) e
 }
 
 func (e *Engine) bisect(ctx context.Context, changes []*Change, left *[]*Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	b := e.newBatch()
 	for _, c := range changes {
 		if err := e.plan(b, c); err != nil {
@@ -226,11 +275,9 @@ func (e *Engine) bisect(ctx context.Context, changes []*Change, left *[]*Change)
 	if len(e.flight) == 0 {
 		return nil
 	}
-	e.flight = nil
-	outcome := e.await(ctx, b)
-	if outcome.err != nil {
-		e.abandon(b)
-		return outcome.err
+	_, outcome, err := e.arrive(ctx)
+	if err != nil {
+		return err
 	}
 	again := e.finish(b, outcome)
 	switch {

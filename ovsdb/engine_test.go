@@ -64,7 +64,10 @@ func (s *stage) restart() {
 		s.engine.Client().Close()
 	}
 	config := s.config
-	config.Endpoints, config.Model, config.Tables = s.endpoint, s.db.Model, tables
+	config.Endpoints, config.Model = s.endpoint, s.db.Model
+	if config.Tables == nil {
+		config.Tables = tables
+	}
 	s.engine = ovsdb.NewEngine(ovsdbtest.ConnectWith(s, config))
 }
 

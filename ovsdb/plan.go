@@ -290,7 +290,7 @@ func (e *Engine) members(b *batch, p *planned) {
 	if p.prev == nil {
 		return
 	}
-	for _, m := range p.prev.memberships {
+	for _, m := range slices.Concat(p.prev.memberships, p.prev.doubtful) {
 		for _, v := range m.values {
 			if e.claims[m.at][v] == 0 {
 				b.touch(pair{m.at, v}, p)

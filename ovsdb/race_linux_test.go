@@ -87,8 +87,9 @@ func TestBeforeAReplaceNothingIsStray(t *testing.T) {
 			return len(set.Addresses) == n
 		}
 		add("192.0.2.1") // perhaps of an owner that has not been heard of yet
-		s.foreign(update("Address_Set", addressSetID("ns"), libovsdb.Row{"name": "other"}))
-		told("Namespace/ns") // so the address has been looked at
+		s.apply(node("l1"))
+		s.apply(ovsdb.Change{Owner: nodeOwner("l1")})
+		told()
 		if !has(1) {
 			t.Error("an address was removed before all owners were known")
 		}
@@ -96,6 +97,7 @@ func TestBeforeAReplaceNothingIsStray(t *testing.T) {
 		if !has(0) {
 			t.Error("a stray address is still there")
 		}
+		told()
 		add("192.0.2.2")
 		s.eventually("the stray address is gone", func() bool { return has(0) })
 	})

@@ -2,95 +2,35 @@ package ovsdb
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
-	"sync"
+	"time"
 )
 
-// events collects what the replica's changes say about weft's rows, told by the session's reader.
-// It holds each row and each set value once, so it does not grow with the number of changes.
-type events struct {
-	mu sync.Mutex
-	// expected counts the changes that the engine itself has under way, by row.
-	expected map[string]int
-	suspects map[Owner]struct{}
-	unmarked map[string]struct{} // rows of tables without external_ids
-	pairs    map[pair]struct{}
-	signal   chan struct{}
-}
-
-func newEvents() *events {
-	return &events{
-		expected: map[string]int{}, suspects: map[Owner]struct{}{}, unmarked: map[string]struct{}{},
-		pairs: map[pair]struct{}{}, signal: make(chan struct{}, 1),
-	}
-}
-
-func (e *events) expect(rows []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, id := range rows {
-		e.expected[id]++
-	}
-}
-
-// forget takes back what has not come to pass.
-func (e *events) forget(rows []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, id := range rows {
-		delete(e.expected, id)
-	}
-}
-
-func (e *events) rowChanged(r *row, before, after Owner) {
-	if before == "" && after == "" {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := e.expected[r.uuid]; n > 0 {
-		e.expected[r.uuid] = n - 1
-		return
-	}
-	for _, owner := range []Owner{before, after} {
-		switch owner {
-		case "":
-		case unnamed:
-			e.unmarked[r.uuid] = struct{}{}
-		default:
-			e.suspects[owner] = struct{}{}
-		}
-	}
-	e.wake()
-}
-
-func (e *events) memberChanged(at place, value string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.pairs[pair{at, value}] = struct{}{}
-	e.wake()
-}
-
-func (e *events) wake() {
-	select {
-	case e.signal <- struct{}{}:
-	default:
-	}
-}
-
-// drain sorts out which set values are not as they are claimed. e.mu is held.
+// drain sorts out which set values are not as they are claimed. e.turn is held.
 func (e *Engine) drain() {
-	e.events.mu.Lock()
-	pairs := e.events.pairs
-	e.events.pairs = map[pair]struct{}{}
-	e.events.mu.Unlock()
+	pairs, all := e.events.takePairs()
 	e.client.mu.RLock()
 	defer e.client.mu.RUnlock()
-	for p := range pairs {
+	note := func(p pair) {
 		if e.wrong(p) {
 			e.dirty[p] = struct{}{}
 		}
+	}
+	for p := range pairs {
+		note(p)
+	}
+	if all {
+		for at, values := range e.claims {
+			for v := range values {
+				note(pair{at, v})
+			}
+		}
+		e.strays(note)
+	}
+	if len(e.dirty) > e.events.limit {
+		maps.DeleteFunc(e.dirty, func(p pair, _ struct{}) bool { return !e.wrong(p) })
 	}
 }
 
@@ -114,90 +54,132 @@ func (e *Engine) stray(p pair) bool {
 	return e.client.cache.rows[p.at.row].owner != ""
 }
 
-// Watch tells fn the owners whose rows another hand has changed or removed, until ctx ends; fn
-// should see to it that they are applied again. Members of sets it puts right by itself. After a
-// reconnect the same holds for all that happened in between.
+// strays gives all values of sets that are weft's and that no owner claims. The client's lock is
+// held.
+func (e *Engine) strays(found func(pair)) {
+	for _, r := range e.client.cache.rows {
+		for _, column := range r.table.sets {
+			at := place{r.uuid, column}
+			for v := range r.sets[column.member] {
+				if p := (pair{at, v}); e.claims[at][v] == 0 && e.stray(p) {
+					found(p)
+				}
+			}
+		}
+	}
+}
+
+// errUnwatched is a Watch that comes too late.
+var errUnwatched = errors.New("too much has changed since the last Replace with nobody watching: call Replace again")
+
+// Watch tells fn the owners whose rows another hand has changed or removed since the last Replace,
+// until ctx ends; fn should see to it that they are applied again. Members of sets it puts right
+// by itself. After a reconnect the same holds for all that happened in between. With Watch ends
+// what it knows: the next one begins with the next Replace.
 func (e *Engine) Watch(ctx context.Context, fn func([]Owner)) error {
-	for {
-		changed := e.client.Changed()
+	if !e.events.watch(true) {
+		return errUnwatched
+	}
+	defer e.events.end()
+	defer e.events.watch(false)
+	for pause := firstBackoff; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-e.events.signal:
-		case <-changed:
-			if !e.pending() {
-				continue
-			}
 		}
 		owners, err := e.repair(ctx)
 		if len(owners) > 0 {
 			fn(owners)
 		}
-		if err != nil {
-			if _, err := e.client.connection(ctx); err != nil {
-				return err
-			}
-			e.events.mu.Lock()
-			e.events.wake()
-			e.events.mu.Unlock()
+		if err == nil {
+			pause = firstBackoff
+			continue
 		}
+		// The connection broke, or the server has troubles: the rest is for later.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, lastBackoff)
+		if _, err := e.client.connection(ctx); err != nil {
+			return err
+		}
+		e.events.wake()
 	}
-}
-
-// pending says whether a repair was put off by a lost connection.
-func (e *Engine) pending() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.dirty) > 0
 }
 
 // repair corrects the sets that others changed and gives the owners of rows that they changed.
 func (e *Engine) repair(ctx context.Context) ([]Owner, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.leave()
 	e.drain()
-	e.events.mu.Lock()
-	suspects, unmarked := e.events.suspects, e.events.unmarked
-	e.events.suspects, e.events.unmarked = map[Owner]struct{}{}, map[string]struct{}{}
-	e.events.mu.Unlock()
+	suspects, unmarked := e.events.takeRows()
 	for id := range unmarked {
 		if owner, ok := e.unmarked[id]; ok {
 			suspects[owner] = struct{}{}
 		}
 	}
 	owners := slices.Sorted(maps.Keys(suspects))
-	if len(e.dirty) == 0 {
-		return owners, nil
-	}
-	b := e.newBatch()
+	var wrong []pair
 	e.client.mu.RLock()
 	for p := range e.dirty {
 		if e.wrong(p) {
-			b.touch(p, &planned{})
+			wrong = append(wrong, p)
 		}
 	}
 	e.client.mu.RUnlock()
-	err := e.commitSets(ctx, b)
+	err := e.mend(ctx, wrong)
 	if err == nil {
 		e.dirty = map[pair]struct{}{}
 	}
 	return owners, err
 }
 
-// commitSets sends a batch that is about sets alone, of no owner.
-func (e *Engine) commitSets(ctx context.Context, b *batch) error {
+// mend puts values of sets right. What the server refuses is logged and left as it is, until it
+// changes or all is replaced.
+func (e *Engine) mend(ctx context.Context, pairs []pair) error {
+	for part := range slices.Chunk(pairs, batchOperations) {
+		if err := e.mendTogether(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mendTogether is mend by one transaction, or by ever smaller ones until what is refused stands
+// alone.
+func (e *Engine) mendTogether(ctx context.Context, pairs []pair) error {
+	b := e.newBatch()
+	for _, p := range pairs {
+		b.touch(p, &planned{})
+	}
 	e.send(b)
 	if !b.sent {
 		return nil
 	}
-	e.flight = nil
-	o := e.await(ctx, b)
-	if o.err != nil {
-		e.abandon(b)
-		return o.err
+	b, o, err := e.arrive(ctx)
+	if err != nil {
+		return err
 	}
 	e.finish(b, o)
-	return o.refused
+	if o.refused == nil {
+		return nil
+	}
+	if len(pairs) == 1 {
+		at := pairs[0].at
+		e.client.log.Warn("the database refuses to correct a set", "table", at.column.table.name, "row", at.row,
+			"column", at.column.name, "value", pairs[0].value, "error", o.refused)
+		return nil
+	}
+	half := len(pairs) / 2
+	if err := e.mendTogether(ctx, pairs[:half]); err != nil {
+		return err
+	}
+	return e.mendTogether(ctx, pairs[half:])
 }
 
 // sweep removes strays from all sets. The members of refused owners stay: their rows are still
@@ -216,27 +198,13 @@ func (e *Engine) sweep(ctx context.Context, changes []Change) error {
 	}
 	var strays []pair
 	e.client.mu.RLock()
-	for _, r := range e.client.cache.rows {
-		for _, column := range r.table.sets {
-			at := place{r.uuid, column}
-			for v := range r.sets[column.member] {
-				if e.claims[at][v] == 0 && e.stray(pair{at, v}) && !e.spares(spared, pair{at, v}) {
-					strays = append(strays, pair{at, v})
-				}
-			}
+	e.strays(func(p pair) {
+		if !e.spares(spared, p) {
+			strays = append(strays, p)
 		}
-	}
+	})
 	e.client.mu.RUnlock()
-	for part := range slices.Chunk(strays, batchOperations) {
-		b := e.newBatch()
-		for _, p := range part {
-			b.touch(p, &planned{})
-		}
-		if err := e.commitSets(ctx, b); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.mend(ctx, strays)
 }
 
 func (e *Engine) spares(spared map[place]bool, p pair) bool {
