@@ -319,9 +319,13 @@ func TestGCAndSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodetest.RemoveSandbox(t, filepath.Base(rebooted.sandbox))
-	if err := c.agent.sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c.agent.sweepSoon()
+	c.eventually(func() error {
+		if _, attached := c.agent.ovs.attachedDevice(cni.Attachment{ContainerID: rebooted.container, IfName: "eth0"}); attached {
+			return errors.New("a sandbox that is gone is still attached")
+		}
+		return nil
+	})
 	c.nothingLeft(rebooted)
 	_, err := c.call(cni.GC, nil, strings.TrimSuffix(plainConfig, "}")+`,"cni.dev/valid-attachments":[{"containerID":"`+kept.container+`","ifname":"eth0"}]}`)
 	if err != nil {
