@@ -2,16 +2,23 @@ package ovn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// elect leads whenever this controller holds the Lease, until ctx is done. Work stops before the Lease
-// is given back, and soon enough before it runs out: there are never two that write.
+// elect leads whenever this controller holds the Lease, until ctx is done.
+//
+// There are never two that write. Others take a Lease when they have seen no renewal for its duration,
+// and they see one no earlier than its request has begun. So the work ends two thirds of the duration
+// after the beginning of the last request that succeeded, whether others hang or not: client-go's own
+// deadline would begin with the first one that fails, and end only with it. And the Lease is given back
+// only when the work has ended.
 func (c *controller) elect(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.term(ctx); err != nil {
@@ -25,34 +32,33 @@ func (c *controller) elect(ctx context.Context) error {
 func (c *controller) term(ctx context.Context) error {
 	election, resign := context.WithCancel(context.WithoutCancel(ctx))
 	defer resign()
-	var working sync.Mutex
+	t := &tenure{limit: c.config.LeaseDuration * 2 / 3, Interface: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: c.config.LeaseNamespace, Name: c.config.LeaseName},
+		Client:     c.client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: c.config.Identity},
+	}}
+	t.work, t.stop = context.WithCancel(ctx)
+	defer context.AfterFunc(t.work, func() { // whatever made it stop
+		t.end()
+		resign()
+	})()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: c.config.LeaseNamespace, Name: c.config.LeaseName},
-			Client:     c.client.CoordinationV1(),
-			LockConfig: resourcelock.ResourceLockConfig{Identity: c.config.Identity},
-		},
+		Lock:            t,
 		Name:            c.config.LeaseName,
 		LeaseDuration:   c.config.LeaseDuration,
-		RenewDeadline:   c.config.LeaseDuration * 2 / 3,
+		RenewDeadline:   t.limit,
 		RetryPeriod:     c.config.LeaseDuration / 8,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(lease context.Context) {
-				working.Lock()
-				defer working.Unlock()
-				work, stop := context.WithCancel(ctx)
-				defer stop()
-				defer context.AfterFunc(lease, stop)()
-				if lease.Err() != nil || work.Err() != nil {
-					return
-				}
-				c.log.Info("leading", "lease", c.config.LeaseName, "identity", c.config.Identity)
-				c.metrics.leader.Set(1)
-				c.lead(work)
-				c.metrics.leader.Set(0)
+			OnStartedLeading: func(context.Context) {
+				t.do(func(ctx context.Context) {
+					c.log.Info("leading", "lease", c.config.LeaseName, "identity", c.config.Identity)
+					c.metrics.leader.Set(1)
+					c.lead(ctx)
+					c.metrics.leader.Set(0)
+				})
 			},
-			OnStoppedLeading: func() {},
+			OnStoppedLeading: t.stop,
 			OnNewLeader: func(identity string) {
 				if identity != c.config.Identity {
 					c.log.Info("standing by", "lease", c.config.LeaseName, "leader", identity)
@@ -61,21 +67,90 @@ func (c *controller) term(ctx context.Context) error {
 		},
 	})
 	if err != nil {
+		t.stop()
 		return fmt.Errorf("lease-name: elect a leader by Lease %s/%s: %w", c.config.LeaseNamespace, c.config.LeaseName, err)
 	}
-	done := make(chan struct{})
-	stopped := context.AfterFunc(ctx, func() { // the work ends, and only then the Lease is given back
-		defer close(done)
-		working.Lock()
-		defer working.Unlock()
-		resign()
-	})
 	elector.Run(election)
-	if stopped() {
-		close(done)
-	}
-	<-done
-	working.Lock() // a lost Lease: its work has been told to stop, and is not followed by other work before it has
-	defer working.Unlock()
+	t.end()
 	return nil
+}
+
+// tenure is the Lease, and the work that it allows: once, and not longer than limit after the beginning
+// of the last request that renewed it. The elector calls it from one goroutine.
+type tenure struct {
+	resourcelock.Interface
+	limit time.Duration
+
+	work    context.Context // the work's; once it is done, there is none in this term
+	stop    context.CancelFunc
+	working sync.Mutex // held while there is work
+
+	timer  *time.Timer
+	holder string // as last read
+}
+
+// do works, unless the time for it is over.
+func (t *tenure) do(work func(context.Context)) {
+	t.working.Lock()
+	defer t.working.Unlock()
+	if t.work.Err() == nil {
+		work(t.work)
+	}
+}
+
+// end returns when the work has ended; there will be no more.
+func (t *tenure) end() {
+	t.stop()
+	t.working.Lock()
+	defer t.working.Unlock()
+}
+
+// extend lets the work go on until limit after a renewal.
+func (t *tenure) extend(renewed time.Time) {
+	left := t.limit - time.Since(renewed)
+	if t.timer == nil {
+		t.timer = time.AfterFunc(left, t.stop)
+		context.AfterFunc(t.work, func() { t.timer.Stop() })
+		return
+	}
+	t.timer.Reset(left)
+}
+
+// request gives up a request in time for another one, which may find another API server.
+func (t *tenure) request(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, t.limit/2)
+	defer cancel()
+	begun := time.Now()
+	err := call(ctx)
+	if err == nil {
+		t.extend(begun)
+	}
+	return err
+}
+
+func (t *tenure) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.limit/2)
+	defer cancel()
+	record, raw, err := t.Interface.Get(ctx)
+	if err == nil {
+		t.holder = record.HolderIdentity
+	}
+	return record, raw, err
+}
+
+func (t *tenure) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return t.request(ctx, func(ctx context.Context) error { return t.Interface.Create(ctx, record) })
+}
+
+// Update renews the Lease, or gives it back when the record names no holder: only after the work, and
+// only if it is still ours. The elector reads it before, but does not look who holds it now.
+func (t *tenure) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" {
+		t.end()
+		if t.holder != t.Identity() {
+			return errors.New("somebody else holds it by now")
+		}
+		return t.Interface.Update(ctx, record)
+	}
+	return t.request(ctx, func(ctx context.Context) error { return t.Interface.Update(ctx, record) })
 }
