@@ -253,7 +253,7 @@ func (it *wish) refusal(err error) problem {
 	meta := &metav1.ObjectMeta{Namespace: it.namespace, Name: it.name, UID: it.uid}
 	return problemf(it.kind.String(), meta, "AnnotationRefused",
 		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again every minute",
-		it.key, err)
+		it.key, quoted(err.Error()))
 }
 
 func logAnnotation(log *slog.Logger, count func(string)) func(annotation, error) {

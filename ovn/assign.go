@@ -224,7 +224,7 @@ func (c *cluster) notePod(p *podState, explained bool) []problem {
 	}
 	return []problem{problemf("Pod", &o.ObjectMeta, "PodNetworkRestored",
 		"annotation %s is %s, which is not what the pod has; it is written anew; do not edit it, weft alone writes it",
-		contract.PodNetworkAnnotation, o.network)}
+		contract.PodNetworkAnnotation, quoted(o.network))}
 }
 
 // pick is the first address of a subnet's family.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -301,6 +302,44 @@ func TestEditedAnnotationIsPutBack(t *testing.T) {
 	s.wantReasons()
 }
 
+// TestMessagesAreShort whatever users write, and end with the remedy.
+func TestMessagesAreShort(t *testing.T) {
+	s := newScene(t, nil)
+	long := strings.Repeat("ü", 100_000)
+	l1, bad := s.node("l1", "10.244.0.0/24"), s.pod("default", "bad", "l1")
+	edited, odd := s.pod("default", "edited", "l1"), s.node("l2", "10.244.1.0/24")
+	bad.network = `{"addresses":["` + long + `"]}`
+	edited.network = `{"mac":"` + long + `"}`
+	l1.facts = `{"chassis":"c","addresses":["` + long + `"]}`
+	odd.facts = `{"chassis":"c","gateway":{"mac":"` + long + `"}}`
+	s.do(l1, odd, bad, edited)
+	if len(s.problems) != 4 {
+		t.Fatalf("%d problems", len(s.problems))
+	}
+	for _, p := range s.problems {
+		if len(p.message) > 500 || !utf8.ValidString(p.message) || !strings.Contains(p.message, "written anew") && !strings.Contains(p.message, "writes it anew") {
+			t.Errorf("%s: %d bytes: %s", p.reason, len(p.message), cut(p.message, 2000))
+		}
+	}
+	if p := problemf("Pod", &bad.ObjectMeta, "X", "%s", long); len(p.message) > maxMessage || !utf8.ValidString(p.message) {
+		t.Errorf("a message of %d bytes", len(p.message))
+	}
+}
+
+// TestFactsAreAddresses and nothing else: they become part of OVN's matches.
+func TestFactsAreAddresses(t *testing.T) {
+	for _, field := range []string{`"addresses":[%s]`, `"gateway":{"network":"n","mac":"02:00:00:00:00:01","addresses":["192.0.2.9/24"],"nextHops":[%s]}`} {
+		for _, addr := range []string{`"fe80::1%x || ip4 || {ip6.dst == ::"`, `""`, `"::ffff:192.0.2.1"`} {
+			s := newScene(t, nil)
+			n := s.node("l1", "10.244.0.0/24")
+			n.facts = `{"chassis":"c",` + strings.ReplaceAll(field, "%s", addr) + `}`
+			s.do(n)
+			s.wantMessage("Node l1", "BadNodeFacts", "zone", "remove the annotation")
+			s.want("chassis", s.c.nodes["l1"].chassis(), "l1")
+		}
+	}
+}
+
 func TestFullPool(t *testing.T) {
 	s := newScene(t, dual)
 	s.do(s.node("l1", "10.244.0.0/29", "fd00:10:244::/64")) // four addresses
@@ -332,6 +371,13 @@ func TestNodeSubnets(t *testing.T) {
 		{"IPv4 first", dual, func(s *scene) { s.do(s.node("l1", "fd00:10:244:7::/64", "10.244.7.0/24")) }, "10.244.7.0/24 fd00:10:244:7::/64", nil},
 		{"weft's own", allocate, func(s *scene) { s.do(s.node("l1"), s.node("l2")) }, "10.244.0.0/24", nil},
 		{"weft's own avoids Kubernetes'", allocate, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23"), s.node("l1")) }, "10.244.2.0/24", nil},
+		{"weft's own of what Kubernetes' has covered", func(c *Config) { allocate(c); c.NodeCIDRMaskIPv4 = 18 }, func(s *scene) {
+			s.do(s.node("l0", "10.244.0.0/17")) // two of the four
+			s.do(s.node("l2"), s.node("l3"))
+			s.remove(nodeKind, "l0")
+			s.do(s.node("l1"), s.node("l4"))
+			s.want("the second", s.c.nodes["l4"].subnets[0].String(), "10.244.64.0/18")
+		}, "10.244.0.0/18", nil},
 		{"weft's own is kept", allocate, func(s *scene) {
 			n := s.node("l1")
 			n.network = contract.Format(contract.NodeNetwork{ID: 9, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.200.0/24")}})

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"cmp"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ type cluster struct {
 
 	notes    []annotation
 	problems []problem
-	told     map[ovsdb.Owner][]string
+	told     map[ovsdb.Owner]map[uint64]struct{} // hashes of messages
 }
 
 // serviceState is a Service, or nil, and its slices; either may come first.
@@ -107,7 +108,7 @@ func newCluster(s *settings) *cluster {
 		unsettled: map[string]struct{}{},
 		sliceOf:   map[string]string{}, local: map[string]struct{}{},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		told: map[ovsdb.Owner][]string{},
+		told: map[ovsdb.Owner]map[uint64]struct{}{},
 	}
 	if s.allocate {
 		for _, pods := range s.pods {
@@ -267,6 +268,8 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 	return serviceChange(s.object, s.slices, c.nodeNames)
 }
 
+var messageSeed = maphash.MakeSeed()
+
 // tell reports what is wrong with an owner's objects now. What was told before is not told again until
 // it was right in between.
 func (c *cluster) tell(owner ovsdb.Owner, found ...problem) {
@@ -277,10 +280,11 @@ func (c *cluster) tell(owner ovsdb.Owner, found ...problem) {
 		}
 		return
 	}
-	now := make([]string, len(found))
-	for i, p := range found {
-		now[i] = p.message
-		if !slices.Contains(before, p.message) {
+	now := make(map[uint64]struct{}, len(found))
+	for _, p := range found {
+		h := maphash.String(messageSeed, p.message)
+		now[h] = struct{}{}
+		if _, told := before[h]; !told {
 			c.problems = append(c.problems, p)
 		}
 	}

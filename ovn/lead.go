@@ -181,7 +181,7 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 		pause := min(max(2*l.backoff[k], l.first), lastPause)
 		if meta := l.cluster.object(k); meta != nil && l.backoff[k] == 0 {
 			l.report(problemf(k.kind.String(), meta, "RowsRefused",
-				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", cause))
+				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", quoted(cause.Error())))
 		}
 		l.backoff[k] = pause
 		l.later(ctx, k, pause)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
@@ -146,8 +147,27 @@ func everything(addr netip.Addr) string {
 }
 
 func parseFacts(text string) (contract.NodeFacts, error) {
-	facts, _, err := contract.Parse[contract.NodeFacts](annotationMap(contract.NodeFactsAnnotation, text), contract.NodeFactsAnnotation)
+	facts, err := parse[contract.NodeFacts](contract.NodeFactsAnnotation, text)
+	if err == nil {
+		err = checkAddresses(facts)
+	}
 	return facts, err
+}
+
+// checkAddresses wants plain ones. They become part of OVN's matches, where a zone, which may be any
+// text, would be read as more of the expression.
+func checkAddresses(facts contract.NodeFacts) error {
+	all := slices.Clone(facts.Addresses)
+	if g := facts.Gateway; g != nil {
+		all = append(append(all, contract.Addrs(g.Addresses)...), g.NextHops...)
+	}
+	for _, addr := range all {
+		if !addr.IsValid() || addr.Zone() != "" || addr.Is4In6() {
+			return fmt.Errorf("annotation %s: address %q is empty, has a zone or is an IPv4 address dressed as IPv6",
+				contract.NodeFactsAnnotation, quoted(addr.String()))
+		}
+	}
+	return nil
 }
 
 // checkGateway checks what a gateway router cannot do without; OVN would leave out the row in silence.
@@ -156,7 +176,7 @@ func checkGateway(g *contract.Gateway) error {
 		return nil
 	}
 	if _, err := net.ParseMAC(g.MAC); err != nil {
-		return fmt.Errorf("gateway.mac %q is not a hardware address", g.MAC)
+		return fmt.Errorf("gateway.mac %q is not a hardware address", quoted(g.MAC))
 	}
 	if g.Network == "" {
 		return errors.New("gateway.network is empty; it names the external bridge as ovn-bridge-mappings does")

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -301,7 +302,35 @@ type problem struct {
 }
 
 func problemf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
-	return problem{kind, meta, reason, fmt.Sprintf(format, args...)}
+	return problem{kind, meta, reason, cut(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// What users write may be long: an annotation has 256 KiB. An Event's message has 1,024 bytes, and what
+// it quotes must leave room for the remedy.
+const (
+	maxMessage = 1024
+	maxQuoted  = 200
+)
+
+// quoted is a user's text as a message may have it.
+func quoted(text string) string { return cut(text, maxQuoted) }
+
+// cut keeps at most limit bytes of a text, and whole characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const more = "…"
+	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
+}
+
+// parse reads an annotation's value, "" being none. Its error does not quote all of it.
+func parse[T any](key, value string) (T, error) {
+	parsed, _, err := contract.Parse[T](annotationMap(key, value), key)
+	if err != nil {
+		return parsed, errors.New(quoted(err.Error()))
+	}
+	return parsed, nil
 }
 
 func key(namespace, name string) string {
@@ -312,5 +341,5 @@ func key(namespace, name string) string {
 }
 
 func (b badAddress) String() string {
-	return fmt.Sprintf("endpoints[%d] address %q: %s", b.index, b.text, strings.TrimSpace(b.why))
+	return fmt.Sprintf("endpoints[%d] address %q: %s", b.index, quoted(b.text), strings.TrimSpace(b.why))
 }

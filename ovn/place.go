@@ -92,10 +92,10 @@ func (c *cluster) place(n *nodeState) {
 	}
 	if other := c.sameChassis(n); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
-			n.facts.Chassis, other)
+			quoted(n.facts.Chassis), other)
 		n.facts = contract.NodeFacts{}
 	}
-	recorded, _, err := contract.Parse[contract.NodeNetwork](annotationMap(contract.NodeNetworkAnnotation, n.object.network), contract.NodeNetworkAnnotation)
+	recorded, err := parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.object.network)
 	if err != nil {
 		complain("BadNodeNetwork", "%v; it is written anew", err)
 	}
@@ -206,6 +206,12 @@ func (c *cluster) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix
 
 // cut takes the next subnet that no node has; one that Kubernetes gave in another size may cover it.
 func (c *cluster) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error) {
+	var covered []netip.Prefix
+	defer func() { // free again as soon as what covers them is gone
+		for _, subnet := range covered {
+			from.release(subnet)
+		}
+	}()
 	for {
 		subnet, err := from.take()
 		if err != nil {
@@ -214,6 +220,7 @@ func (c *cluster) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error)
 		if c.free(n, subnet) == nil {
 			return subnet, nil
 		}
+		covered = append(covered, subnet)
 	}
 }
 

@@ -40,6 +40,5 @@ func podNetwork(uid types.UID, addresses []netip.Prefix) string {
 
 // parseNetwork reads the annotation as it stands at the pod.
 func (p *pod) parseNetwork() (contract.PodNetwork, error) {
-	network, _, err := contract.Parse[contract.PodNetwork](annotationMap(contract.PodNetworkAnnotation, p.network), contract.PodNetworkAnnotation)
-	return network, err
+	return parse[contract.PodNetwork](contract.PodNetworkAnnotation, p.network)
 }

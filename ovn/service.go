@@ -219,14 +219,15 @@ func addresses(list []backend) string {
 	return string(text)
 }
 
-// sliceProblems are the addresses that the Service's slices have and nobody can use.
+// sliceProblems are the slices with addresses that nobody can use: one a slice, which may have a
+// thousand of them.
 func sliceProblems(s *service, from []*slice) []problem {
 	var found []problem
 	for _, sl := range from {
-		for _, bad := range sl.bad {
+		if len(sl.bad) > 0 {
 			found = append(found, problemf("Service", &s.ObjectMeta, "BadEndpointAddress",
-				"EndpointSlice %s: %s; it is left out and the other endpoints are served; correct or remove it in the slice",
-				sl.Name, bad))
+				"EndpointSlice %s: %d of %d addresses cannot be used, first %s; they are left out and the other endpoints are served; correct or remove them in the slice",
+				sl.Name, len(sl.bad), len(sl.bad)+len(sl.endpoints), sl.bad[0]))
 		}
 	}
 	return found

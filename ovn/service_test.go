@@ -260,7 +260,7 @@ func TestBadAddressesAreReported(t *testing.T) {
 	if len(w.problems) != 1 {
 		t.Fatalf("problems %v", w.problems)
 	}
-	for _, word := range []string{"Service default/web", "BadEndpointAddress", "web-a", "endpoints[1]", `"10.244.0.400"`, "correct or remove"} {
+	for _, word := range []string{"Service default/web", "BadEndpointAddress", "web-a", "1 of 2 addresses", "endpoints[1]", `"10.244.0.400"`, "correct or remove"} {
 		if !strings.Contains(w.problems[0].String(), word) {
 			t.Errorf("%q lacks %q", w.problems[0], word)
 		}
@@ -270,6 +270,31 @@ func TestBadAddressesAreReported(t *testing.T) {
 	c.changes()
 	if w.absorb(c); len(w.problems) > 0 {
 		t.Errorf("told twice: %v", w.problems)
+	}
+}
+
+// TestManyBadAddressesAreOneProblem a slice, and short.
+func TestManyBadAddressesAreOneProblem(t *testing.T) {
+	w := newWorld()
+	w.put(must(trim(web())))
+	for _, suffix := range []string{"a", "b"} {
+		var endpoints []discoveryv1.Endpoint
+		for range 1000 {
+			endpoints = append(endpoints, at(strings.Repeat("x", 5000), "n1"))
+		}
+		w.put(must(trim(webSlice(suffix, endpoints...))))
+	}
+	c := newCluster(testSettings(t, nil))
+	c.update(w.keys(), w.get)
+	c.changes()
+	w.absorb(c)
+	if len(w.problems) != 2 {
+		t.Fatalf("%d problems", len(w.problems))
+	}
+	for _, p := range w.problems {
+		if !strings.Contains(p.message, "1000 of 1000 addresses") || !strings.HasSuffix(p.message, "in the slice") || len(p.message) > maxMessage {
+			t.Errorf("%d bytes: %s", len(p.message), p.message)
+		}
 	}
 }
 
