@@ -212,7 +212,7 @@ func (e *Engine) arrive(ctx context.Context) (*batch, outcome, error) {
 			e.abandon(b)
 			return true
 		})
-		return nil, outcome{}, ctx.Err()
+		return nil, outcome{}, fmt.Errorf("wait for a transaction on %s: %w", e.client.config.Model.Name(), ctx.Err())
 	}
 }
 

@@ -81,6 +81,10 @@ func (c *cache) update(text []byte, full bool) error {
 
 func (c *cache) updateRow(s *scanner, t *table, uuid, kind string) error {
 	old := c.rows[uuid]
+	if old != nil && old.table != t {
+		s.skip()
+		return fmt.Errorf("the server has a row of the same UUID in table %s", old.table.name)
+	}
 	switch kind {
 	case "initial", "insert":
 		c.insert(s, t, uuid, old)

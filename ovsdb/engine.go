@@ -77,20 +77,23 @@ func (e *Engine) forget() {
 // enter waits for the engine's turn, which leave ends, and for the transactions that the last call
 // has left in flight.
 func (e *Engine) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	ended := func() error {
+		return fmt.Errorf("wait for other work on %s: %w", e.client.config.Model.Name(), ctx.Err())
+	}
+	if ctx.Err() != nil {
+		return ended()
 	}
 	select {
 	case e.turn <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return ended()
 	}
 	for len(e.flight) > 0 {
 		if b, o, err := e.arrive(ctx); err == nil {
 			e.finish(b, o)
 		} else if ctx.Err() != nil {
 			e.leave()
-			return ctx.Err()
+			return ended()
 		}
 	}
 	return nil

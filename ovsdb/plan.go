@@ -48,6 +48,7 @@ type target struct {
 
 func (e *Engine) resolveRows(c *Change) ([]target, error) {
 	rows := make([]target, len(c.Rows))
+	ids := make(map[string]struct{}, len(c.Rows))
 	for i, r := range c.Rows {
 		t, err := e.table(r.Model)
 		if err != nil {
@@ -57,11 +58,10 @@ func (e *Engine) resolveRows(c *Change) ([]target, error) {
 		if t.marks == nil {
 			e.unmarked[rows[i].id] = c.Owner
 		}
-		for _, other := range rows[:min(i, 64)] {
-			if other.id == rows[i].id {
-				return nil, fmt.Errorf("two rows of table %s have the key %q", t.name, r.Key)
-			}
+		if _, twice := ids[rows[i].id]; twice {
+			return nil, fmt.Errorf("two rows of table %s have the key %q", t.name, r.Key)
 		}
+		ids[rows[i].id] = struct{}{}
 	}
 	return rows, nil
 }

@@ -148,10 +148,15 @@ func TestARefusedOwnerKeepsWhatItHad(t *testing.T) {
 
 func TestMistakesOfTheCaller(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
+		many := ovsdb.Change{Owner: "a"}
+		for i := range 100 {
+			many.Rows = append(many.Rows, ovsdb.Row{Key: fmt.Sprint(min(i, 98)), Model: &nb.ACL{}})
+		}
 		for name, c := range map[string]ovsdb.Change{
 			"not told of": {Owner: "a", Rows: []ovsdb.Row{{Model: &nb.Meter{Name: "m"}}}},
 			"pointer":     {Owner: "a", Rows: []ovsdb.Row{{Model: nb.ACL{}}}},
 			"the key":     {Owner: "a", Rows: []ovsdb.Row{{Model: &nb.ACL{}}, {Model: &nb.ACL{}}}},
+			"key \"98\"":  many,
 			"fill":        {Owner: "a", Memberships: []ovsdb.Membership{{Table: "Logical_Switch", Column: "name"}}},
 		} {
 			refused := s.refused(s.engine.Apply(s.context(), []ovsdb.Change{c}))
