@@ -10,14 +10,20 @@
 //     [Engine.Apply] some of them. Each change is compared with the replica (plan.go); what differs
 //     goes into a batch of many owners (batch.go), a transaction. Several are in flight. A refused
 //     one is taken apart until the guilty owner stands alone (engine.go).
-//   - [Engine.Watch] tells whose rows others have changed, and repairs sets (watch.go).
+//   - [Engine.Watch] tells whose rows others have changed since a Replace, and repairs sets
+//     (events.go, watch.go).
 //   - [Dump] prints the replica for people and for tests.
 //
 // The server sends the changes that a transaction made before it answers the transaction, and the
 // session's reader takes them in that order. So when an answer is there the replica has it all:
 // the engine never waits for its own writes to come back, and tells them from others' by counting.
 //
-// The connection and the replica are weft's own and not libovsdb's client, from which the models,
-// the schemas and the server in memory come: that client refuses a server whose schema lacks any
-// column of a model, drops events when its queue is full, and copies every row that is read.
+// Nothing waits for a server that has stopped: requests lie in the session's outbox until its
+// writer gets rid of them, a call ends with its context, and a server that for two intervals of
+// the probe says or takes nothing is left (session.go).
+//
+// The connection and the replica are weft's own and not libovsdb's client, from whose project the
+// models, the schemas and the server in memory come: that client refuses a server whose schema
+// lacks any column of a model, drops events when its queue is full, and copies a whole row to
+// change it or, mostly, to read it. docs/architecture.md has more.
 package ovsdb
