@@ -44,7 +44,8 @@ type controller struct {
 	database  database
 	connected chan struct{}
 
-	leader atomic.Pointer[leader] // nil on a standby
+	leader   atomic.Pointer[leader] // nil on a standby
+	watchdog watchdog
 }
 
 // database is a connected Northbound.
@@ -234,13 +235,28 @@ func (c *controller) await(ctx context.Context) bool {
 // stuck is how long a batch may take, with a Northbound that answers, before something is broken.
 const stuck = 5 * time.Minute
 
-// alive is false for a controller that only a restart can help.
+// watchdog remembers since when it has seen the same batch under way and the Northbound there.
+type watchdog struct {
+	mu    sync.Mutex
+	batch int64
+	since time.Time
+}
+
+// alive is false for a controller that only a restart can help. It is asked again and again. How long
+// the Northbound was away does not count: the batch begins anew with the connection.
 func (c *controller) alive() error {
-	l := c.leader.Load()
-	if l == nil {
+	w := &c.watchdog
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	batch := int64(0)
+	if l := c.leader.Load(); l != nil && c.database.Connected() {
+		batch = l.begun.Load()
+	}
+	if batch == 0 || batch != w.batch {
+		w.batch, w.since = batch, time.Now()
 		return nil
 	}
-	if busy := l.busy(); busy > stuck && c.database.Connected() {
+	if busy := time.Since(w.since); busy > stuck {
 		return fmt.Errorf("the same batch has been under way for %s", busy.Round(time.Second))
 	}
 	return nil

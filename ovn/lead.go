@@ -70,11 +70,12 @@ func (l *leader) run(ctx context.Context) {
 	l.backoff = map[objectKey]time.Duration{}
 	// What comes into the queue from here on is looked at again, whether the stores had it
 	// already or not.
-	entries := l.queue.drain()
+	l.queue.collect(true)
+	defer l.queue.collect(false)
 	start := time.Now()
 	l.cluster.begin(l.records, l.source.keys(), l.source.get)
 	l.publish()
-	if !l.all(ctx, entries) {
+	if !l.all(ctx, nil) {
 		return
 	}
 	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes), "pods", len(l.cluster.pods),
@@ -93,14 +94,6 @@ func (l *leader) run(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// busy is how long the batch under way has taken so far.
-func (l *leader) busy() time.Duration {
-	if begun := l.begun.Load(); begun > 0 {
-		return time.Since(time.Unix(0, begun))
-	}
-	return 0
 }
 
 // batch does what a set of touched objects asks for.

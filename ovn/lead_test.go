@@ -258,25 +258,38 @@ func TestForeignHandsAreUndone(t *testing.T) {
 	})
 }
 
-// TestStuckBatchIsNotHealthy, unless it is the Northbound that does not answer.
+// TestStuckBatchIsNotHealthy, unless it is the Northbound that does not answer, or did not until now.
 func TestStuckBatchIsNotHealthy(t *testing.T) {
-	c := &controller{database: away{connected: true}}
-	if err := c.alive(); err != nil {
-		t.Errorf("a standby: %v", err)
-	}
-	l := &leader{}
-	c.leader.Store(l)
-	if err := c.alive(); err != nil {
-		t.Errorf("an idle leader: %v", err)
-	}
-	l.begun.Store(time.Now().Add(-2 * stuck).UnixNano())
-	if err := c.alive(); err == nil {
-		t.Error("a stuck leader is called healthy")
-	}
-	c.database = away{connected: false}
-	if err := c.alive(); err != nil {
-		t.Errorf("a restart does not bring the Northbound back: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := &controller{database: away{connected: true}}
+		probe := func(what string, healthy bool) {
+			t.Helper()
+			var err error
+			for range 36 { // six minutes
+				err = c.alive()
+				time.Sleep(10 * time.Second)
+			}
+			if (err == nil) != healthy {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		probe("a standby", true)
+		l := &leader{}
+		c.leader.Store(l)
+		probe("an idle leader", true)
+		l.begun.Store(time.Now().UnixNano())
+		c.database = away{connected: false}
+		probe("a restart does not bring the Northbound back", true)
+		c.database = away{connected: true}
+		if err := c.alive(); err != nil {
+			t.Errorf("the Northbound is back: %v", err)
+		}
+		probe("a stuck leader", false)
+		l.begun.Store(time.Now().UnixNano())
+		if err := c.alive(); err != nil {
+			t.Errorf("the next batch: %v", err)
+		}
+	})
 }
 
 // away is a database that is connected or not, and does nothing else.

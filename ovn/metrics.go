@@ -37,7 +37,7 @@ func newMetrics(q *queue) *metrics {
 			Name: "weft_controller_leader", Help: "1 on the controller that writes the Northbound, 0 on a standby."}),
 	}
 	depth := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weft_controller_queue_depth", Help: "Objects that have changed and were not yet looked at."},
+		Name: "weft_controller_queue_depth", Help: "Objects that have changed and were not yet looked at by the leader; 0 on a standby."},
 		func() float64 { return float64(q.len()) })
 	m.registry.MustRegister(m.reconcile, m.podRow, m.errors, m.problems, m.leader, depth,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -7,9 +7,11 @@ import (
 )
 
 // queue holds the objects that were touched and not yet looked at, each once, however often it was
-// touched: under load the batches that take gives grow by themselves.
+// touched: under load the batches that take gives grow by themselves. It collects while somebody takes
+// from it: a term begins with all objects, and a standby would collect without end.
 type queue struct {
 	mu      sync.Mutex
+	open    bool
 	entries map[objectKey]entry
 	wake    chan struct{} // holds a token while there are entries
 }
@@ -26,6 +28,10 @@ func newQueue() *queue {
 
 func (q *queue) add(key objectKey, fresh bool) {
 	q.mu.Lock()
+	if !q.open {
+		q.mu.Unlock()
+		return
+	}
 	if before, ok := q.entries[key]; !ok {
 		q.entries[key] = entry{time.Now(), fresh}
 	} else if fresh && !before.fresh {
@@ -37,6 +43,13 @@ func (q *queue) add(key objectKey, fresh bool) {
 	case q.wake <- struct{}{}:
 	default:
 	}
+}
+
+// collect opens the queue or closes it; it is empty then.
+func (q *queue) collect(open bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open, q.entries = open, map[objectKey]entry{}
 }
 
 // take waits for entries and takes all there are; nil means that ctx is done.

@@ -8,6 +8,7 @@ import (
 
 func TestQueue(t *testing.T) {
 	q := newQueue()
+	q.collect(true)
 	a, b := objectKey{podKind, "default/a"}, objectKey{nodeKind, "b"}
 	q.add(a, false)
 	q.add(b, false)
@@ -26,7 +27,11 @@ func TestQueue(t *testing.T) {
 		t.Errorf("took %v of an empty queue", entries)
 	}
 	q.add(b, false)
-	q.drain()
+	q.collect(false)
+	q.add(a, true)
+	if q.len() > 0 {
+		t.Error("a standby collects")
+	}
 	if entries := q.take(ctx); entries != nil {
 		t.Errorf("took %v of a drained queue", entries)
 	}
@@ -36,6 +41,7 @@ func TestQueue(t *testing.T) {
 func TestTakeHonoursTheEnd(t *testing.T) {
 	for range 100 {
 		q := newQueue()
+		q.collect(true)
 		q.add(objectKey{podKind, "default/a"}, false)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
