@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
 // scene is a cluster in small: what a test does to objects, and what comes of it.
@@ -435,6 +438,54 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	s.want("an edited annotation", s.objects[objectKey{nodeKind, "l3"}].(*node).network, contract.Format(contract.NodeNetwork{
 		ID: 4, PodCIDRs: again.nodes["l3"].subnets, ClusterCIDRs: s.c.settings.pods, ServiceCIDRs: s.c.settings.services}))
 }
+
+// TestNodesAreNotTakenOver: a node that gives itself what is another's, by its annotations, is the wrong
+// one, whatever its name: by the Northbound's word, or by its age where the Northbound is lost.
+func TestNodesAreNotTakenOver(t *testing.T) {
+	settings := testSettings(t, func(c *Config) { c.AllocateNodeCIDRs = true })
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprint("lost: ", lost), func(t *testing.T) {
+			w := newWorld()
+			victim := w.node("victim")
+			victim.facts = facts(1, false)
+			w.put(victim)
+			s := &scene{t, w, newCluster(settings)}
+			s.touch(w.keys())
+			thief := w.node("a")
+			thief.facts, thief.CreationTimestamp = facts(2, false), metav1.NewTime(time.Unix(60, 0))
+			s.do(thief)
+			s.wantReasons()
+			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), Tables...)
+			if err := engine.Replace(context.Background(), s.c.everything()); err != nil {
+				t.Fatal(err)
+			}
+
+			edited := *w.objects[objectKey{nodeKind, "a"}].(*node)
+			edited.facts, edited.network = facts(1, false), w.objects[objectKey{nodeKind, "victim"}].(*node).network
+			if !lost { // its age would speak for it
+				edited.CreationTimestamp = metav1.NewTime(time.Unix(-60, 0))
+			}
+			w.put(&edited)
+			var r records
+			if !lost {
+				r = ovnRecords(engine)
+			}
+			s.c = newCluster(settings)
+			s.c.begin(r, w.keys(), w.get)
+			s.c.everything()
+			s.touch(w.absorb(s.c))
+			n := s.c.nodes["victim"]
+			s.want("chassis", n.chassis(), "chassis-1")
+			s.want("subnets", join(n.subnets), "10.244.0.0/24")
+			s.want("number", fmt.Sprint(n.id), "1")
+			s.want("the thief's chassis", s.c.nodes["a"].chassis(), "a")
+			s.want("the thief's subnets", join(s.c.nodes["a"].subnets), "10.244.1.0/24")
+			s.wantReasons("Node a DuplicateChassis")
+		})
+	}
+}
+
+func ovnRecords(e *ovsdb.Engine) records { return engine{e}.Records() }
 
 func TestNodeFacts(t *testing.T) {
 	s := newScene(t, nil)

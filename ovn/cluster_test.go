@@ -112,7 +112,7 @@ func TestNothingRemains(t *testing.T) {
 		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
 		"services": len(c.services), "slices": len(c.sliceOf), "local": len(c.local), "told": len(c.told),
 		"dirty":   len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
-		"records": len(c.records.pods),
+		"records": len(c.records.pods) + len(c.records.nodes),
 		"ids":     c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
 	} {
 		if n != 0 {

@@ -68,7 +68,7 @@ type engine struct{ *ovsdb.Engine }
 func (e engine) Connected() bool { return e.Client().Connected() }
 
 func (e engine) Records() records {
-	return recordsOf(ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil))
+	return recordsOf(ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(), nil))
 }
 
 // Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -54,22 +55,54 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 			delete(c.unsettled, name)
 			c.unplace(n)
 			n.facts = contract.NodeFacts{}
+			delete(c.records.nodes, name)
 			c.forgetNode(n)
-		case n.placed || object.network != "":
+		case n.placed || c.recorded(n) || object.network != "":
 			known = append(known, n)
 		default:
 			unknown = append(unknown, n)
 		}
 	}
+	c.rank(known)
+	c.rank(unknown)
 	for _, n := range append(known, unknown...) {
 		c.place(n)
 	}
 	if len(names) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(again)) {
+		var others []*nodeState
+		for name := range again {
 			c.dirtyNodes[name] = struct{}{}
-			c.place(c.nodes[name])
+			others = append(others, c.nodes[name])
+		}
+		c.rank(others)
+		for _, n := range others {
+			c.place(n)
 		}
 	}
+}
+
+func (c *cluster) recorded(n *nodeState) bool {
+	_, ok := c.records.nodes[n.name]
+	return ok
+}
+
+// rank orders nodes by who is right when two claim the same: first those whose chassis is what the
+// Northbound has for them, then those that the Northbound knows at all, then the older.
+func (c *cluster) rank(list []*nodeState) {
+	doubt := make(map[*nodeState]int, len(list))
+	for _, n := range list {
+		record, ok := c.records.nodes[n.name]
+		facts, err := parseFacts(n.object.facts)
+		switch {
+		case !ok:
+			doubt[n] = 2
+		case err != nil || facts.Chassis != record.chassis:
+			doubt[n] = 1
+		}
+	}
+	slices.SortFunc(list, func(a, b *nodeState) int {
+		return cmp.Or(doubt[a]-doubt[b], older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
+	})
 }
 
 // place decides a node's ID and subnets, or says why it cannot.
@@ -99,6 +132,12 @@ func (c *cluster) place(n *nodeState) {
 	if err != nil {
 		complain("BadNodeNetwork", "%v; it is written anew", err)
 	}
+	if record, ok := c.records.nodes[n.name]; ok {
+		recorded.PodCIDRs = record.subnets
+		if id := record.id(c.settings); id > 0 {
+			recorded.ID = id
+		}
+	}
 	subnets, err := c.subnets(n, recorded.PodCIDRs)
 	if err != nil {
 		complain("NoPodSubnet", "%v", err)
@@ -117,6 +156,7 @@ func (c *cluster) place(n *nodeState) {
 	}
 	if !n.placed {
 		n.placed = true
+		delete(c.records.nodes, n.name)
 		i, _ := slices.BinarySearch(c.nodeNames, n.name)
 		c.nodeNames = slices.Insert(c.nodeNames, i, n.name)
 		c.touchLocal()

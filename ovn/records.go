@@ -14,19 +14,76 @@ import (
 // stands in Kubernetes objects: only controllers write there, while annotations and what follows from
 // them are within reach of whoever may create or edit a pod.
 type records struct {
-	pods map[types.UID][]netip.Addr
+	pods  map[types.UID][]netip.Addr
+	nodes map[string]nodeRecord
+}
+
+// nodeRecord is what a node has had; each of its parts may be unknown.
+type nodeRecord struct {
+	chassis string
+	subnets []netip.Prefix
+	joins   []netip.Prefix // its gateway router's on the join switch, which follow from its ID
 }
 
 // recordsOf reads them out of rows.
-func recordsOf(ports []*nb.LogicalSwitchPort) records {
-	r := records{pods: map[types.UID][]netip.Addr{}}
+func recordsOf(ports []*nb.LogicalSwitchPort, routerPorts []*nb.LogicalRouterPort) records {
+	r := records{pods: map[types.UID][]netip.Addr{}, nodes: map[string]nodeRecord{}}
 	for _, port := range ports {
-		k, ok := ownerKey(ovsdb.Owner(port.ExternalIDs[ovsdb.OwnerMark]))
-		if ok && k.kind == podKind {
-			r.pods[types.UID(port.ExternalIDs[ovsdb.KeyMark])] = portIPs(port)
+		switch k, key := rowOf(port.ExternalIDs); {
+		case k.kind == podKind:
+			r.pods[types.UID(key)] = portIPs(port)
+		case k.kind == nodeKind && key == "management":
+			n := r.nodes[k.name]
+			n.chassis = port.Options["requested-chassis"]
+			r.nodes[k.name] = n
 		}
 	}
+	for _, port := range routerPorts {
+		k, key := rowOf(port.ExternalIDs)
+		if k.kind != nodeKind {
+			continue
+		}
+		n := r.nodes[k.name]
+		switch key {
+		case "switch":
+			n.subnets = networks(port)
+		case "join":
+			n.joins = networks(port)
+		}
+		r.nodes[k.name] = n
+	}
 	return r
+}
+
+// rowOf is the object and the key that a row's marks name.
+func rowOf(ids map[string]string) (objectKey, string) {
+	if k, ok := ownerKey(ovsdb.Owner(ids[ovsdb.OwnerMark])); ok {
+		return k, ids[ovsdb.KeyMark]
+	}
+	return objectKey{kind: kinds}, ""
+}
+
+// networks are a router port's, IPv4 first as they were written.
+func networks(port *nb.LogicalRouterPort) []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range port.Networks {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// id is the node's number that its join addresses follow from, 0 when it is not known.
+func (n nodeRecord) id(s *settings) int {
+	for _, p := range n.joins {
+		if j := family(s.joins, p.Addr()); j != nil {
+			if at, ok := offset(*j, p.Addr()); ok && at > 1 && at <= uint64(max(s.maxNodeID(), 0))+1 {
+				return int(at) - 1
+			}
+		}
+	}
+	return 0
 }
 
 // portIPs are the IP addresses in a port's addresses: it is "MAC IP IP", as portAddresses writes it.

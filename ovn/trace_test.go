@@ -98,7 +98,7 @@ func TestPacketsFindTheirWay(t *testing.T) {
 		{"pod to the outside", b + "ip4.src==10.244.1.3 && ip4.dst==198.51.100.1 && tcp.dst==443", []string{"ct_snat", "203.0.113.2", `output to "localnet-l2"`}, nil},
 		{"pod to the outside, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==2001:db8:9::1 && tcp.dst==443", []string{"ct_snat", "2001:db8::1", `output to "localnet-l1"`}, nil},
 		{"pod to the outside without a gateway", c + "ip4.src==10.244.2.3 && ip4.dst==198.51.100.1 && tcp.dst==443", []string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
-		{"answer to another node's gateway router", a + "ip4.src==10.244.0.3 && ip4.dst==100.64.0.4 && icmp4.type==8", []string{`ingress(dp="gw-l2"`}, []string{"gw-l1"}},
+		{"answer to another node's gateway router", a + "ip4.src==10.244.0.3 && ip4.dst==100.64.0.3 && icmp4.type==8", []string{`ingress(dp="gw-l2"`}, []string{"gw-l1"}},
 		{"host to pod on its node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
 		{"host to pod on another node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
 		{"host's own address to pod", host + "ip4.src==192.0.2.1 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
