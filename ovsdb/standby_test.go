@@ -32,9 +32,10 @@ func (s *stage) jobs(other *stage, n int) {
 			gone = append(gone, ovsdb.Change{Owner: podOwner(name)})
 		}
 		s.apply(come...)
+		s.follows(other)
 		s.apply(gone...)
+		s.follows(other)
 	}
-	s.follows(other)
 }
 
 // follows waits until other's replica has all that the stage has written.
@@ -102,6 +103,22 @@ func (s *stage) endWatch() {
 	<-told
 	cancel()
 	ended.Wait()
+}
+
+// What others do while a repair is under way is repaired next.
+func TestStraysThatComeDuringARepair(t *testing.T) {
+	both(t, func(t *testing.T, s *stage) {
+		s.replace(addressSet("ns0"), addressSet("ns1"), addressSet("ns2"), addressSet("ns3"))
+		want := ovsdb.Dump(s.engine.Client())
+		s.watched()
+		theirs := s.second()
+		for i := range 50 {
+			for j := range 4 {
+				theirs.foreign(mutate("Address_Set", addressSetID(fmt.Sprint("ns", j)), "addresses", libovsdb.MutateOperationInsert, texts(fmt.Sprint("192.0.2.", i))))
+			}
+			s.eventually("the address sets are repaired", func() bool { return ovsdb.Dump(s.engine.Client()) == want })
+		}
+	})
 }
 
 // Whatever changes, and whoever fails to look, what is held of it has a bound.

@@ -124,17 +124,20 @@ func (e *Engine) repair(ctx context.Context) ([]Owner, error) {
 		}
 	}
 	owners := slices.Sorted(maps.Keys(suspects))
+	// What is found wrong from here on is for the next repair.
+	dirty := e.dirty
+	e.dirty = map[pair]struct{}{}
 	var wrong []pair
 	e.client.mu.RLock()
-	for p := range e.dirty {
+	for p := range dirty {
 		if e.wrong(p) {
 			wrong = append(wrong, p)
 		}
 	}
 	e.client.mu.RUnlock()
 	err := e.mend(ctx, wrong)
-	if err == nil {
-		e.dirty = map[pair]struct{}{}
+	if err != nil {
+		maps.Copy(e.dirty, dirty)
 	}
 	return owners, err
 }
