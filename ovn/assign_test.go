@@ -386,7 +386,11 @@ func TestNodeSubnets(t *testing.T) {
 			n.network = contract.Format(contract.NodeNetwork{ID: 9, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.200.0/24")}})
 			s.do(n, s.node("l0"))
 		}, "10.244.200.0/24", nil},
-		{"none", nil, func(s *scene) { s.do(s.node("l1")) }, "", []string{"Node l1", "NoPodSubnet", "spec.podCIDRs", "allocate-node-cidrs"}},
+		{"none", nil, func(s *scene) {
+			s.do(s.node("l1"))
+			s.wantReasons() // they may be on their way
+			s.touch(s.c.takeExpected())
+		}, "", []string{"Node l1", "NoPodSubnet", "spec.podCIDRs", "allocate-node-cidrs"}},
 		{"malformed", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0")) }, "", []string{"NoPodSubnet", `"10.244.0.0"`}},
 		{"outside", nil, func(s *scene) { s.do(s.node("l1", "10.9.0.0/24")) }, "", []string{"NoPodSubnet", "10.9.0.0/24", "pod-cidrs 10.244.0.0/16"}},
 		{"too small", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0/30")) }, "", []string{"NoPodSubnet", "no room for a pod"}},

@@ -25,10 +25,12 @@ const (
 
 	// topologyKind is no object: it stands for what exists once.
 	topologyKind
+	// overdueKind is a node that has waited long enough for what somebody else should do.
+	overdueKind
 )
 
 func (k kind) String() string {
-	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice", topologyKind: "Cluster"}[k]
+	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice", topologyKind: "Cluster", overdueKind: "overdue Node"}[k]
 }
 
 // objectKey names an object: namespace/name, or a node's name.
@@ -82,6 +84,7 @@ type cluster struct {
 	dirtyNodes, dirtyPods, dirtyServices map[string]struct{}
 
 	notes    []annotation
+	expected []objectKey
 	problems []problem
 	told     map[ovsdb.Owner]map[uint64]struct{} // hashes of messages
 }
@@ -130,14 +133,21 @@ func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 func (c *cluster) update(keys []objectKey, get lookup) {
 	by := [kinds][]string{}
 	for _, k := range keys {
-		if k.kind == topologyKind {
+		switch k.kind {
+		case topologyKind:
 			c.dirtyTopology = true
-			continue
+		case overdueKind:
+			if n := c.nodes[k.name]; n != nil && n.expects == expecting {
+				n.expects = overdue
+				by[nodeKind] = append(by[nodeKind], k.name)
+			}
+		default:
+			by[k.kind] = append(by[k.kind], k.name)
 		}
-		by[k.kind] = append(by[k.kind], k.name)
 	}
 	for k := range by {
 		slices.Sort(by[k])
+		by[k] = slices.Compact(by[k])
 	}
 	c.updateNodes(by[nodeKind], get)
 	c.updatePods(by[podKind], get)
@@ -296,6 +306,14 @@ func (c *cluster) takeNotes() []annotation {
 	notes := c.notes
 	c.notes = nil
 	return notes
+}
+
+// takeExpected returns keys to be given to update after a while: what they wait for is a problem if it
+// is not there by then.
+func (c *cluster) takeExpected() []objectKey {
+	expected := c.expected
+	c.expected = nil
+	return expected
 }
 
 // takeProblems returns what became wrong since the last call.

@@ -200,11 +200,12 @@ func (c *controller) lead(ctx context.Context) {
 	l := &leader{
 		cluster: newCluster(c.settings), source: c.informers, queue: c.queue,
 		northbound: c.database, records: c.database.Records(), metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
+		disputes: map[ovsdb.Owner]dispute{},
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.run(ctx) })
 	parts.Go(func() {
-		if err := c.database.Watch(ctx, l.suspect); err != nil && ctx.Err() == nil {
+		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil && ctx.Err() == nil {
 			c.log.Error("watch for foreign changes in the Northbound", "error", err)
 		}
 	})

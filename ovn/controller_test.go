@@ -162,7 +162,7 @@ func TestControllerStory(t *testing.T) {
 
 // TestProblemsBecomeEvents on the objects that they are about.
 func TestProblemsBecomeEvents(t *testing.T) {
-	lone := kubeNode("lone")
+	lone := kubeNode("lone", "10.9.0.0/24")
 	d := deploy(t, kubeNode("l1", "10.244.0.0/29"), lone, web(), webSlice("a", at("10.244.0.400", "l1")))
 	for i := range 5 {
 		d.create(kubePod(fmt.Sprint("p", i), "l1"))

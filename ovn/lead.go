@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -47,9 +47,10 @@ type leader struct {
 
 	// backoff is the last pause before a refused owner's next try.
 	backoff map[objectKey]time.Duration
-	timers  sync.WaitGroup
 	first   time.Duration // shortest pauses; tests make them short
-	begun   atomic.Int64  // when the batch under way began, in nanoseconds; 0 between batches
+	// disputes are those of late, by owner.
+	disputes map[ovsdb.Owner]dispute
+	begun    atomic.Int64 // when the batch under way began, in nanoseconds; 0 between batches
 }
 
 // spacing is the least time between the starts of two batches. A change that comes alone does not wait;
@@ -61,9 +62,11 @@ const (
 	lastPause  = time.Minute
 )
 
+// patience is how long something that somebody else will do may take before it is a problem.
+const patience = 10 * time.Second
+
 // run leads until ctx is done.
 func (l *leader) run(ctx context.Context) {
-	defer l.timers.Wait()
 	if l.first == 0 {
 		l.first = firstPause
 	}
@@ -74,7 +77,7 @@ func (l *leader) run(ctx context.Context) {
 	defer l.queue.collect(false)
 	start := time.Now()
 	l.cluster.begin(l.records, l.source.keys(), l.source.get)
-	l.publish()
+	l.publish(ctx)
 	if !l.all(ctx, nil) {
 		return
 	}
@@ -105,7 +108,7 @@ func (l *leader) batch(ctx context.Context, entries map[objectKey]entry) {
 		keys = append(keys, k)
 	}
 	l.cluster.update(keys, l.source.get)
-	l.publish()
+	l.publish(ctx)
 	changes := l.cluster.changes()
 	err := l.northbound.Apply(ctx, changes)
 	if lost(err) {
@@ -128,7 +131,7 @@ func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
 			return false
 		}
 		if !lost(err) {
-			l.publish()
+			l.publish(ctx)
 			l.settle(ctx, changes, err)
 			since(l.metrics.reconcile, start)
 			l.observe(entries)
@@ -182,22 +185,23 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 }
 
 func (l *leader) later(ctx context.Context, k objectKey, pause time.Duration) {
-	l.timers.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
+	time.AfterFunc(pause, func() {
+		if ctx.Err() == nil {
 			l.queue.add(k, false)
 		}
 	})
 }
 
 // publish hands on what the translation found out beside the rows.
-func (l *leader) publish() {
+func (l *leader) publish(ctx context.Context) {
 	if notes := l.cluster.takeNotes(); len(notes) > 0 {
 		l.annotate(notes)
 	}
 	for _, p := range l.cluster.takeProblems() {
 		l.report(p)
+	}
+	for _, k := range l.cluster.takeExpected() {
+		l.later(ctx, k, patience)
 	}
 }
 
@@ -209,13 +213,37 @@ func (l *leader) observe(entries map[objectKey]entry) {
 	}
 }
 
-// suspect is told the owners whose rows another hand has changed.
-func (l *leader) suspect(owners []ovsdb.Owner) {
+// dispute is about an owner's rows that another hand changes.
+type dispute struct {
+	until time.Time // when they were last put back, or will be
+	pause time.Duration
+}
+
+// suspect is told the owners whose rows another hand has changed. They are put back at once, and ever
+// more slowly if that does not end it: the other hand may be another cluster's controller, which does
+// the same. It is called by one goroutine.
+func (l *leader) suspect(ctx context.Context, owners []ovsdb.Owner) {
+	now, first, count := time.Now(), ovsdb.Owner(""), 0
+	maps.DeleteFunc(l.disputes, func(_ ovsdb.Owner, d dispute) bool { return now.Sub(d.until) > lastPause })
 	for _, owner := range owners {
-		if k, ok := ownerKey(owner); ok {
-			l.log.Warn("somebody else changed rows in the Northbound; they are put back", "owner", owner)
-			l.queue.add(k, false)
+		k, ok := ownerKey(owner)
+		d := l.disputes[owner]
+		if !ok || now.Before(d.until) { // not ours, or it will be put back
+			continue
 		}
+		if count++; count == 1 {
+			first = owner
+		}
+		if d.pause == 0 {
+			l.queue.add(k, false)
+		} else {
+			l.later(ctx, k, d.pause)
+		}
+		l.disputes[owner] = dispute{now.Add(d.pause), min(max(2*d.pause, firstPause), lastPause)}
+	}
+	if count > 0 {
+		l.log.Warn("somebody else changed rows in the Northbound; they are put back; if this goes on, see whether another controller writes there",
+			"objects", count, "first", first)
 	}
 }
 

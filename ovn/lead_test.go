@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -112,7 +113,7 @@ func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
 	reports := &[]string{}
 	l := &leader{
 		cluster: newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
-		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: func([]annotation) {},
+		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: func([]annotation) {}, disputes: map[ovsdb.Owner]dispute{},
 		report: func(p problem) { *reports = append(*reports, p.String()) },
 	}
 	done := make(chan struct{})
@@ -253,8 +254,63 @@ func TestForeignHandsAreUndone(t *testing.T) {
 		all := owners("Cluster", "Node/l1", "Pod/default/web-1", "Service/default/web")
 		wantOwners(t, m, all)
 		m.set(func() { clear(m.owners) })
-		l.suspect(append(all, "Mystery/x"))
+		l.suspect(t.Context(), append(all, "Mystery/x"))
 		wantOwners(t, m, all)
+	})
+}
+
+// TestDisputesSlowDown: somebody undoes at once whatever this controller does.
+func TestDisputesSlowDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		w := &lockedWorld{world: newWorld(), queue: q}
+		w.put(w.node("l1", "10.244.0.0/24"))
+		m := &memory{}
+		l, _ := lead(t, m, w)
+		synctest.Wait()
+		for range 60_000 { // ten minutes
+			l.suspect(t.Context(), owners("Node/l1"))
+			time.Sleep(10 * time.Millisecond)
+		}
+		synctest.Wait()
+		m.set(func() {
+			if m.applies < 10 || m.applies > 30 {
+				t.Errorf("put back %d times in ten minutes", m.applies)
+			}
+		})
+		time.Sleep(2*lastPause + time.Second)
+		before := 0
+		m.set(func() { before = m.applies })
+		l.suspect(t.Context(), owners("Node/l1"))
+		time.Sleep(2 * spacing)
+		synctest.Wait()
+		m.set(func() {
+			if m.applies != before+1 {
+				t.Error("a slip after a long peace is not put back at once")
+			}
+		})
+	})
+}
+
+// TestNewNodeHasAMoment: what Kubernetes will give it is missed after a while, and told once.
+func TestNewNodeHasAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		w := &lockedWorld{world: newWorld(), queue: q}
+		m := &memory{}
+		_, reports := lead(t, m, w)
+		synctest.Wait()
+		quick, never := w.node("quick"), w.node("never")
+		w.change(quick, never)
+		time.Sleep(patience / 2)
+		given := *quick
+		given.podCIDRs = []string{"10.244.0.0/24"}
+		w.change(&given)
+		time.Sleep(patience)
+		synctest.Wait()
+		if len(*reports) != 1 || !strings.Contains((*reports)[0], "Node never: NoPodSubnet") {
+			t.Errorf("reports %q", *reports)
+		}
 	})
 }
 

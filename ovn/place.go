@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -15,12 +16,22 @@ type nodeState struct {
 	placement
 	object *node
 	placed bool // it has an ID and subnets, hence a switch
-	pools  []*subnetPool
+	// expects is whether it waits for its subnets; a Node is there a moment before they are.
+	expects expectation
+	pools   []*subnetPool
 	// pods are the pods bound to it that want a port, by key; waiting are those of them that
 	// found no free address.
 	pods    map[string]*podState
 	waiting map[string]struct{}
 }
+
+type expectation int
+
+const (
+	nothing expectation = iota
+	expecting
+	overdue
+)
 
 func (c *cluster) node(name string) *nodeState {
 	n := c.nodes[name]
@@ -55,6 +66,7 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 			delete(c.unsettled, name)
 			c.unplace(n)
 			n.facts = contract.NodeFacts{}
+			n.expects = nothing
 			delete(c.records.nodes, name)
 			c.forgetNode(n)
 		case n.placed || c.recorded(n) || object.network != "":
@@ -140,7 +152,9 @@ func (c *cluster) place(n *nodeState) {
 	}
 	subnets, err := c.subnets(n, recorded.PodCIDRs)
 	if err != nil {
-		complain("NoPodSubnet", "%v", err)
+		if !errors.Is(err, errNoSubnets) || c.late(n) {
+			complain("NoPodSubnet", "%v", err)
+		}
 		c.unplace(n)
 		return
 	}
@@ -156,6 +170,7 @@ func (c *cluster) place(n *nodeState) {
 	}
 	if !n.placed {
 		n.placed = true
+		n.expects = nothing
 		delete(c.records.nodes, n.name)
 		i, _ := slices.BinarySearch(c.nodeNames, n.name)
 		c.nodeNames = slices.Insert(c.nodeNames, i, n.name)
@@ -200,6 +215,17 @@ func (n *nodeState) takeFacts() error {
 	return nil
 }
 
+var errNoSubnets = errors.New("the node has no spec.podCIDRs")
+
+// late says whether a node has waited long enough for its subnets; at first it has not.
+func (c *cluster) late(n *nodeState) bool {
+	if n.expects == nothing {
+		n.expects = expecting
+		c.expected = append(c.expected, objectKey{overdueKind, n.name})
+	}
+	return n.expects == overdue
+}
+
 // takeID prefers the ID that the node had before.
 func (c *cluster) takeID(before int) (int, error) {
 	if before > 0 && c.ids.claim(before-1) {
@@ -220,8 +246,8 @@ func (c *cluster) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix
 		return c.givenSubnets(n)
 	}
 	if !c.settings.allocate {
-		return nil, fmt.Errorf("the node has no spec.podCIDRs, and weft does not allocate them; let kube-controller-manager do so (--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
-			join(c.settings.pods))
+		return nil, fmt.Errorf("%w, and weft does not allocate them; let kube-controller-manager do so (--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
+			errNoSubnets, join(c.settings.pods))
 	}
 	if n.placed && len(n.subnets) == len(c.cuts) {
 		return n.subnets, nil
