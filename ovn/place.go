@@ -140,17 +140,11 @@ func (c *cluster) place(n *nodeState) {
 			quoted(n.facts.Chassis), other)
 		n.facts = contract.NodeFacts{}
 	}
-	recorded, err := parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.object.network)
+	had, err := c.recallNode(n)
 	if err != nil {
 		complain("BadNodeNetwork", "%v; it is written anew", err)
 	}
-	if record, ok := c.records.nodes[n.name]; ok {
-		recorded.PodCIDRs = record.subnets
-		if id := record.id(c.settings); id > 0 {
-			recorded.ID = id
-		}
-	}
-	subnets, err := c.subnets(n, recorded.PodCIDRs)
+	subnets, err := c.subnets(n, had.PodCIDRs)
 	if err != nil {
 		if !errors.Is(err, errNoSubnets) || c.late(n) {
 			complain("NoPodSubnet", "%v", err)
@@ -162,7 +156,7 @@ func (c *cluster) place(n *nodeState) {
 		c.settle(n, subnets)
 	}
 	if n.id == 0 {
-		if n.id, err = c.takeID(recorded.ID); err != nil {
+		if n.id, err = c.takeID(had.ID); err != nil {
 			complain("NoNodeID", "%v", err)
 			c.unplace(n)
 			return
@@ -180,6 +174,18 @@ func (c *cluster) place(n *nodeState) {
 		c.touchPods(n)
 	}
 	c.noteNode(n)
+}
+
+// recallNode finds what a node has had: what the Northbound says, else what its annotation says.
+func (c *cluster) recallNode(n *nodeState) (contract.NodeNetwork, error) {
+	had, err := parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.object.network)
+	if record, ok := c.records.nodes[n.name]; ok {
+		had.PodCIDRs = record.subnets
+		if id := record.id(c.settings); id > 0 {
+			had.ID = id
+		}
+	}
+	return had, err
 }
 
 // sameChassis is another node that was first with this node's chassis name.

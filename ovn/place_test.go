@@ -1,0 +1,188 @@
+package ovn
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+func TestNodeSubnets(t *testing.T) {
+	allocate := func(c *Config) { c.AllocateNodeCIDRs = true }
+	for _, c := range []struct {
+		name  string
+		edit  func(*Config)
+		play  func(s *scene)
+		want  string // of node l1
+		words []string
+	}{
+		{"Kubernetes'", nil, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24", nil},
+		{"Kubernetes' before weft's own", allocate, func(s *scene) { s.do(s.node("l1", "10.244.7.0/24")) }, "10.244.7.0/24", nil},
+		{"IPv4 first", dual, func(s *scene) { s.do(s.node("l1", "fd00:10:244:7::/64", "10.244.7.0/24")) }, "10.244.7.0/24 fd00:10:244:7::/64", nil},
+		{"weft's own", allocate, func(s *scene) { s.do(s.node("l1"), s.node("l2")) }, "10.244.0.0/24", nil},
+		{"weft's own avoids Kubernetes'", allocate, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23"), s.node("l1")) }, "10.244.2.0/24", nil},
+		{"weft's own of what Kubernetes' has covered", func(c *Config) { allocate(c); c.NodeCIDRMaskIPv4 = 18 }, func(s *scene) {
+			s.do(s.node("l0", "10.244.0.0/17")) // two of the four
+			s.do(s.node("l2"), s.node("l3"))
+			s.remove(nodeKind, "l0")
+			s.do(s.node("l1"), s.node("l4"))
+			s.want("the second", s.c.nodes["l4"].subnets[0].String(), "10.244.64.0/18")
+		}, "10.244.0.0/18", nil},
+		{"weft's own is kept", allocate, func(s *scene) {
+			n := s.node("l1")
+			n.network = contract.Format(contract.NodeNetwork{ID: 9, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.200.0/24")}})
+			s.do(n, s.node("l0"))
+		}, "10.244.200.0/24", nil},
+		{"none", nil, func(s *scene) {
+			s.do(s.node("l1"))
+			s.wantReasons() // they may be on their way
+			s.touch(s.c.takeExpected())
+		}, "", []string{"Node l1", "NoPodSubnet", "spec.podCIDRs", "allocate-node-cidrs"}},
+		{"malformed", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0")) }, "", []string{"NoPodSubnet", `"10.244.0.0"`}},
+		{"outside", nil, func(s *scene) { s.do(s.node("l1", "10.9.0.0/24")) }, "", []string{"NoPodSubnet", "10.9.0.0/24", "pod-cidrs 10.244.0.0/16"}},
+		{"too small", nil, func(s *scene) { s.do(s.node("l1", "10.244.0.0/30")) }, "", []string{"NoPodSubnet", "no room for a pod"}},
+		{"overlaps", nil, func(s *scene) { s.do(s.node("l0", "10.244.0.0/23")); s.do(s.node("l1", "10.244.1.0/24")) }, "",
+			[]string{"Node l1", "NoPodSubnet", "10.244.1.0/24 overlaps with 10.244.0.0/23 of Node l0"}},
+		{"overlapped until the other is gone", nil, func(s *scene) {
+			s.do(s.node("l0", "10.244.0.0/23"))
+			s.do(s.node("l1", "10.244.1.0/24"))
+			s.problems = nil
+			s.remove(nodeKind, "l0")
+		}, "10.244.1.0/24", nil},
+		{"all are taken", func(c *Config) { allocate(c); c.NodeCIDRMaskIPv4 = 16 }, func(s *scene) { s.do(s.node("l0"), s.node("l1")) }, "",
+			[]string{"Node l1", "NoPodSubnet", "all 1 subnets", "make pod-cidrs larger"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, c.edit)
+			c.play(s)
+			got := ""
+			if n := s.c.nodes["l1"]; n.placed {
+				got = strings.Join(texts(n.subnets), " ")
+			}
+			s.want("subnets", got, c.want)
+			if c.words == nil {
+				s.wantReasons()
+			} else {
+				s.wantMessage(c.words...)
+			}
+		})
+	}
+}
+
+func TestNodeNumbersAreKept(t *testing.T) {
+	s := newScene(t, nil)
+	for i := range 3 {
+		s.do(s.node(fmt.Sprint("l", i), fmt.Sprintf("10.244.%d.0/24", i)))
+	}
+	s.remove(nodeKind, "l1")
+	s.do(s.node("l3", "10.244.3.0/24"))
+	again := newCluster(s.c.settings)
+	again.begin(records{}, s.keys(), s.get)
+	for name, want := range map[string]int{"l0": 1, "l2": 3, "l3": 4} {
+		if first, second := s.c.nodes[name].id, again.nodes[name].id; first != want || second != want {
+			t.Errorf("node %s has number %d, after a restart %d, want %d", name, first, second, want)
+		}
+	}
+	thief := *s.objects[objectKey{nodeKind, "l3"}].(*node)
+	thief.network = s.objects[objectKey{nodeKind, "l0"}].(*node).network
+	s.do(&thief)
+	s.want("an edited annotation", s.objects[objectKey{nodeKind, "l3"}].(*node).network, contract.Format(contract.NodeNetwork{
+		ID: 4, PodCIDRs: again.nodes["l3"].subnets, ClusterCIDRs: s.c.settings.pods, ServiceCIDRs: s.c.settings.services}))
+}
+
+// TestNodesAreNotTakenOver: a node that gives itself what is another's, by its annotations, is the wrong
+// one, whatever its name: by the Northbound's word, or by its age where the Northbound is lost.
+func TestNodesAreNotTakenOver(t *testing.T) {
+	settings := testSettings(t, func(c *Config) { c.AllocateNodeCIDRs = true })
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprint("lost: ", lost), func(t *testing.T) {
+			w := newWorld()
+			victim := w.node("victim")
+			victim.facts = facts(1, false)
+			w.put(victim)
+			s := &scene{t, w, newCluster(settings)}
+			s.touch(w.keys())
+			thief := w.node("a")
+			thief.facts, thief.CreationTimestamp = facts(2, false), metav1.NewTime(time.Unix(60, 0))
+			s.do(thief)
+			s.wantReasons()
+			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), Tables...)
+			if err := engine.Replace(context.Background(), s.c.everything()); err != nil {
+				t.Fatal(err)
+			}
+
+			edited := *w.objects[objectKey{nodeKind, "a"}].(*node)
+			edited.facts, edited.network = facts(1, false), w.objects[objectKey{nodeKind, "victim"}].(*node).network
+			if !lost { // its age would speak for it
+				edited.CreationTimestamp = metav1.NewTime(time.Unix(-60, 0))
+			}
+			w.put(&edited)
+			var r records
+			if !lost {
+				r = ovnRecords(engine)
+			}
+			s.c = newCluster(settings)
+			s.c.begin(r, w.keys(), w.get)
+			s.c.everything()
+			s.touch(w.absorb(s.c))
+			n := s.c.nodes["victim"]
+			s.want("chassis", n.chassis(), "chassis-1")
+			s.want("subnets", join(n.subnets), "10.244.0.0/24")
+			s.want("number", fmt.Sprint(n.id), "1")
+			s.want("the thief's chassis", s.c.nodes["a"].chassis(), "a")
+			s.want("the thief's subnets", join(s.c.nodes["a"].subnets), "10.244.1.0/24")
+			s.wantReasons("Node a DuplicateChassis")
+		})
+	}
+}
+
+func ovnRecords(e *ovsdb.Engine) records { return engine{e}.Records() }
+
+func TestNodeFacts(t *testing.T) {
+	s := newScene(t, nil)
+	l1 := s.node("l1", "10.244.0.0/24")
+	s.do(l1, s.pod("default", "web", "l1"))
+	rows := func(name string) int { return len(s.c.nodeChange(name).Rows) }
+	bare := rows("l1")
+
+	good := *l1
+	good.facts = facts(1, false)
+	s.do(&good)
+	withGateway := rows("l1")
+	if withGateway <= bare {
+		t.Errorf("%d rows with a gateway, %d without", withGateway, bare)
+	}
+	s.want("chassis", s.c.pods["default/web"].node.chassis(), "chassis-1")
+
+	broken := good
+	broken.facts = "{"
+	s.do(&broken)
+	s.wantMessage("Node l1", "BadNodeFacts", contract.NodeFactsAnnotation, "remove the annotation")
+	if rows("l1") != withGateway {
+		t.Error("unreadable facts changed the node")
+	}
+	broken.facts = strings.Replace(facts(1, false), "02:00:00:00:00:01", "nonsense", 1)
+	s.do(&broken)
+	s.wantMessage("Node l1", "BadNodeFacts", "gateway.mac", `"nonsense"`)
+	if rows("l1") != bare+1 { // the policy for the host's own address stays
+		t.Errorf("%d rows without the gateway, want %d", rows("l1"), bare+1)
+	}
+
+	s.do(&good)
+	copied := s.node("l2", "10.244.1.0/24")
+	copied.facts = facts(1, false)
+	s.do(copied)
+	s.wantMessage("Node l2", "DuplicateChassis", "chassis-1", "Node l1")
+	s.want("the copy's chassis", s.c.nodes["l2"].chassis(), "l2")
+	s.remove(nodeKind, "l1")
+	s.want("the copy's chassis when it is alone", s.c.nodes["l2"].chassis(), "chassis-1")
+	s.wantReasons()
+}
