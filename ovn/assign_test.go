@@ -356,4 +356,3 @@ func TestFullPool(t *testing.T) {
 	s.want("annotation", s.annotated("p4"), s.addresses("p4"))
 	s.wantReasons()
 }
-
