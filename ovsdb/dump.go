@@ -2,7 +2,6 @@ package ovsdb
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,16 +33,6 @@ func Dump(c *Client) string {
 		}
 	}
 	return b.String()
-}
-
-// DumpServer is the Dump of a server's database as it is now.
-func DumpServer(ctx context.Context, config Config) (string, error) {
-	client, err := Connect(ctx, config)
-	if err != nil {
-		return "", err
-	}
-	defer client.Close()
-	return Dump(client), nil
 }
 
 // name is what people call the row: its name, or else whose it is.

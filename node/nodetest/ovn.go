@@ -47,16 +47,6 @@ const (
 
 var runs atomic.Int32
 
-// StartOVS starts the node's own part: ovsdb-server and ovs-vswitchd.
-func StartOVS(tb testing.TB) *OVN {
-	tb.Helper()
-	o := newOVN(tb)
-	o.Start(OVSServer)
-	o.Run("ovs-vsctl", "--db="+o.OVSDatabase(), "--no-wait", "init")
-	o.Start(Vswitchd)
-	return o
-}
-
 // StartOVN starts everything. Nothing is configured: that is for the code under test.
 func StartOVN(tb testing.TB) *OVN {
 	tb.Helper()
@@ -130,9 +120,6 @@ func Programs(tb testing.TB) string {
 }
 
 func (o *OVN) path(name string) string { return filepath.Join(o.dir, name) }
-
-// RunDir is where the programs have their sockets.
-func (o *OVN) RunDir() string { return o.dir }
 
 // OVSDatabase, Northbound and Southbound are the servers as a client dials them.
 func (o *OVN) OVSDatabase() string { return "unix:" + o.path("ovs.sock") }
@@ -284,15 +271,10 @@ func (o *OVN) Run(program string, args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// NB, SB and VS run ovn-nbctl, ovn-sbctl and ovs-vsctl.
+// NB and VS run ovn-nbctl and ovs-vsctl.
 func (o *OVN) NB(args ...string) string {
 	o.tb.Helper()
 	return o.Run("ovn-nbctl", append([]string{"--db=" + o.Northbound()}, args...)...)
-}
-
-func (o *OVN) SB(args ...string) string {
-	o.tb.Helper()
-	return o.Run("ovn-sbctl", append([]string{"--db=" + o.Southbound()}, args...)...)
 }
 
 func (o *OVN) VS(args ...string) string {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -30,16 +29,8 @@ type Lab struct {
 // ErrNotRunning is that of a lab that is not up.
 var ErrNotRunning = errors.New("is not up")
 
-// Open finds the running lab of that name in its usual state directory.
-func Open(name string) (*Lab, error) {
-	if err := CheckName(name); err != nil {
-		return nil, err
-	}
-	return OpenDir(name, StateDir(name))
-}
-
-// OpenDir finds the running lab in a state directory.
-func OpenDir(name, dir string) (*Lab, error) {
+// Open finds the running lab in a state directory.
+func Open(name, dir string) (*Lab, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -150,35 +141,6 @@ func (l *Lab) Kubeconfig() string { return l.kubeconfig("admin") }
 // KubectlCommand is the command for kubectl with args as the cluster's administrator.
 func (l *Lab) KubectlCommand(args ...string) ([]string, error) {
 	return l.EnterNetwork(Central, append([]string{l.lab("kubectl")}, args...)...)
-}
-
-// Kubectl runs kubectl and returns what it printed.
-func (l *Lab) Kubectl(ctx context.Context, args ...string) (string, error) {
-	argv, err := l.KubectlCommand(args...)
-	if err != nil {
-		return "", err
-	}
-	return output(ctx, argv)
-}
-
-// Exec runs a command in a machine and returns what it printed.
-func (l *Lab) Exec(ctx context.Context, name string, command ...string) (string, error) {
-	argv, err := l.Enter(name, command...)
-	if err != nil {
-		return "", err
-	}
-	return output(ctx, argv)
-}
-
-func output(ctx context.Context, argv []string) (string, error) {
-	stderr := &strings.Builder{}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stderr = stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return string(out), fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, stderr)
-	}
-	return string(out), nil
 }
 
 // Dial connects in the network of the central, for clients such as client-go's rest.Config.Dial.

@@ -70,7 +70,7 @@ func (o *options) command(verb string) string {
 }
 
 func (o *options) open() (*lab.Lab, error) {
-	l, err := lab.OpenDir(o.name, o.dir())
+	l, err := lab.Open(o.name, o.dir())
 	if errors.Is(err, lab.ErrNotRunning) {
 		err = fmt.Errorf("%w; `%s` starts it", err, o.command("up"))
 	}
