@@ -45,9 +45,16 @@ func TestNodeComesUpAndPodsTalk(t *testing.T) {
 	if _, err := os.Stat(conflist); err == nil {
 		t.Error("the container runtime was told of a network that has no subnet yet")
 	}
-	if _, err := c.call(cni.Status, nil, plainConfig); code(err) != cni.ErrNotAvailable || !strings.Contains(err.Error(), contract.NodeNetworkAnnotation) {
-		t.Errorf("STATUS without a subnet: %v", err)
-	}
+	c.eventually(func() error { // the facts are published a moment before the agent looks for its subnet
+		_, err := c.call(cni.Status, nil, plainConfig)
+		if code(err) != cni.ErrNotAvailable {
+			t.Fatalf("STATUS without a subnet: %v", err)
+		}
+		if !strings.Contains(err.Error(), contract.NodeNetworkAnnotation) {
+			return err
+		}
+		return nil
+	})
 	c.decide()
 	c.awaitReady()
 	if _, err := c.call(cni.Status, nil, plainConfig); err != nil {
