@@ -141,12 +141,23 @@ type NetworkConfig struct {
 	CNIVersion string
 	// Network is the network's name.
 	Network string
-	// DNS is returned in the result as it is.
+	// DNS is returned in the result as it is: the runtime's for the pod, or the configuration's own.
 	DNS types.DNS
+	// PortMappings are the pod's hostPorts.
+	PortMappings []PortMapping
 	// Previous is the result of the attachment's ADD; nil except in CHECK.
 	Previous *types100.Result
 	// Valid are the attachments that a GC keeps; nil except in GC.
 	Valid map[Attachment]bool
+}
+
+// PortMapping is a port of the host that leads to one of the pod's, as the runtime's capability
+// "portMappings" has it.
+type PortMapping struct {
+	HostPort      int    `json:"hostPort"`
+	ContainerPort int    `json:"containerPort"`
+	Protocol      string `json:"protocol"` // "tcp", "udp" or "sctp"
+	HostIP        string `json:"hostIP,omitempty"`
 }
 
 // Fields of the configuration that weft reads or that the specification and libcni define. Keys

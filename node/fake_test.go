@@ -71,6 +71,20 @@ func (f *fakePlatform) forgetSandbox(name string) {
 	delete(f.sandboxes, name)
 }
 
+func (f *fakePlatform) EnsureUplink(context.Context) (Uplink, error) {
+	leave, err := f.enter("EnsureUplink")
+	defer leave()
+	return Uplink{}, err
+}
+
+func (f *fakePlatform) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {
+	leave, err := f.enter("EndpointArrived")
+	defer leave()
+	return f.devices[cni.HostInterface(e.Attachment)] != nil, err
+}
+
+func (f *fakePlatform) PortType() string { return "" }
+
 func (f *fakePlatform) UplinkMTU(address netip.Addr) (int, error) {
 	leave, err := f.enter("UplinkMTU")
 	defer leave()

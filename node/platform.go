@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/containernetworking/cni/pkg/types"
+
 	"github.com/weftnet/weft/cni"
 )
 
@@ -18,6 +20,10 @@ type Platform interface {
 	// HostAddresses returns the host's own global addresses, sorted, without those of the
 	// interfaces named in except.
 	HostAddresses(except ...string) ([]netip.Addr, error)
+	// EnsureUplink: the host's uplink adapter and the host's own interface are ports of one switch
+	// whose packets Open vSwitch handles, and the host has the addresses that it had before. After an
+	// error the host is as reachable as it was. A zero Uplink: nothing of the kind is needed here.
+	EnsureUplink(ctx context.Context) (Uplink, error)
 	// EnsureGatewayDevice: the device exists, is up, and the host's own stack takes no part in
 	// its traffic. A device that the host itself uses (it has addresses) is refused.
 	EnsureGatewayDevice(name string) error
@@ -26,10 +32,17 @@ type Platform interface {
 	EnsureManagement(m Management) error
 	// SandboxExists says whether a sandbox of that name still is on the node.
 	SandboxExists(sandbox string) (bool, error)
-	// CreateEndpoint: the device [cni.HostInterface] of e exists on the host, is up, and is the
-	// host's end of an interface in the sandbox with e's name, MAC and MTU.
+	// CreateEndpoint: the device [cni.HostInterface] of e is the host's end of an interface in the
+	// sandbox with e's name and MAC. The device exists on the host and is up, or will be when the
+	// sandbox starts, see EndpointArrived.
 	CreateEndpoint(ctx context.Context, e Endpoint) error
-	// ConfigureEndpoint: the interface in the sandbox has e's addresses and default routes, and is up.
+	// EndpointArrived says whether the device of an endpoint is on the host. On Windows it comes with
+	// the sandbox's first container, after ADD has returned.
+	EndpointArrived(ctx context.Context, e Endpoint) (bool, error)
+	// PortType is the type of the Open vSwitch interface of a device that has arrived.
+	PortType() string
+	// ConfigureEndpoint: the interface in the sandbox has e's addresses, default routes and MTU, and is
+	// up. The device has arrived.
 	ConfigureEndpoint(ctx context.Context, e Endpoint) error
 	// CheckEndpoint returns what is missing of the post-conditions of CreateEndpoint and
 	// ConfigureEndpoint, and changes nothing.
@@ -60,6 +73,19 @@ type Endpoint struct {
 	Addresses []netip.Prefix
 	Gateways  []netip.Addr
 	MTU       int
+	// DNS is what the sandbox's resolver shall use, where the platform configures it.
+	DNS types.DNS
+	// PortMappings are ports of the host that lead to the sandbox.
+	PortMappings []cni.PortMapping
+}
+
+// Uplink is the host's own adapter where it and Open vSwitch share it.
+type Uplink struct {
+	// Adapter is the name of the physical adapter's port.
+	Adapter string
+	// Host is the host's own interface on the same switch, with its addresses. The bridge bears its
+	// name: Open vSwitch takes an interface that is named like a bridge for that bridge's own port.
+	Host string
 }
 
 // Management is the host's interface on its node's logical switch.

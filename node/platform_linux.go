@@ -122,6 +122,18 @@ func (l *Linux) Endpoints() ([]string, error) {
 	return names, nil
 }
 
+// EnsureUplink leaves the uplink alone: a Linux host keeps it to itself.
+func (l *Linux) EnsureUplink(context.Context) (Uplink, error) { return Uplink{}, nil }
+
+// EndpointArrived says that CreateEndpoint makes the device itself.
+func (l *Linux) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {
+	link, err := l.linkByName(cni.HostInterface(e.Attachment))
+	return link != nil, err
+}
+
+// PortType is that of a device of the host's.
+func (l *Linux) PortType() string { return "" }
+
 func (l *Linux) EnsureGatewayDevice(name string) error {
 	link, err := l.linkByName(name)
 	if err != nil {

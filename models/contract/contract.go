@@ -43,6 +43,25 @@ type NodeFacts struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 	// Gateway is nil on a node without a gateway of its own.
 	Gateway *Gateway `json:"gateway,omitempty"`
+	// SharedGateway: the node has no gateway of its own, its pods leave by the gateway nodes.
+	SharedGateway bool `json:"sharedGateway,omitempty"`
+	// OS is the node's operating system, [Linux] where it is empty. What OVN may ask of the node's
+	// datapath depends on it.
+	OS string `json:"os,omitempty"`
+	// Hosted is nil on a node that runs an ovn-controller of its own.
+	Hosted *Hosted `json:"hosted,omitempty"`
+}
+
+// Operating systems of nodes, as Kubernetes' label kubernetes.io/os has them.
+const (
+	Linux   = "linux"
+	Windows = "windows"
+)
+
+// Hosted describes a node whose ovn-controller runs on a chassis host.
+type Hosted struct {
+	// Address is HOST:PORT where the node's agent takes the chassis host's streams.
+	Address string `json:"address"`
 }
 
 // Gateway describes how a node's gateway router meets the world outside the cluster.
