@@ -18,47 +18,65 @@ show() { # prints a command as one would type it, then runs it
 }
 field() { lab kubectl -- get "$1" "$2" -o "jsonpath=$3"; }
 
-# trace explains the packet of a request from the pod client to the Service web.
+# trace explains the packet of a request from a pod of the front end to the back end's Service.
 trace() {
-    local pod_mac router_mac pod_ip service_ip backend
-    pod_ip=$(field pod client '{.status.podIP}')
-    pod_mac=$(lab nbctl -- lsp-get-addresses default_client | awk '{print $1}')
-    router_mac=$(lab nbctl -- get logical_router_port rtos-l1 mac | tr -d '"')
-    service_ip=$(field service web '{.spec.clusterIP}')
-    backend=$(field endpointslices '-l kubernetes.io/service-name=web' "{.items[0].endpoints[?(@.nodeName=='l2')].addresses[0]}" | awk '{print $1}')
+    local pod=$1 pod_node pod_mac router_mac pod_ip service_ip backend
+    pod_node=$(field pod "$pod" '{.spec.nodeName}')
+    pod_ip=$(field pod "$pod" '{.status.podIP}')
+    pod_mac=$(lab nbctl -- lsp-get-addresses "default_$pod" | awk '{print $1}')
+    router_mac=$(lab nbctl -- get logical_router_port "rtos-$pod_node" mac | tr -d '"')
+    service_ip=$(field service stock '{.spec.clusterIP}')
+    backend=$(field pod "$(one stock)" '{.status.podIP}')
     # The whole trace names each table's action; these lines are the way that the packet takes.
-    show exec central -- ovn-trace --summary --ct new --lb-dst "$backend:8080" l1 \
-        "inport == \"default_client\" && eth.src == $pod_mac && eth.dst == $router_mac && ip4.src == $pod_ip && ip4.dst == $service_ip && ip.ttl == 64 && tcp && tcp.src == 40000 && tcp.dst == 80" |
+    show exec central -- ovn-trace --summary --ct new --lb-dst "$backend:8080" "$pod_node" \
+        "inport == \"default_$pod\" && eth.src == $pod_mac && eth.dst == $router_mac && ip4.src == $pod_ip && ip4.dst == $service_ip && ip.ttl == 64 && tcp && tcp.src == 40000 && tcp.dst == 80" |
         grep -E '^\$|gress\(dp|ct_lb_mark \{|ip.ttl--|eth.(src|dst) =|outport = |/\* output'
     echo
-    echo "ct_lb_mark rewrites $service_ip:80 to a backend, here $backend:8080, before the packet leaves the switch l1."
+    echo "ct_lb_mark rewrites $service_ip:80 to a backend, here $backend:8080, before the packet leaves the switch $pod_node."
+}
+
+# one pod of an application.
+one() { field pods "-lapp=$1" '{.items[0].metadata.name}'; }
+
+# ask sends twenty requests from a pod of one application to another one's Service, and fails unless
+# all its pods have answered.
+ask() {
+    local answers
+    answers=$(show kubectl -- exec "$(one "$1")" -- sh -c \
+        "for i in \$(seq 20); do curl -sS --max-time 10 http://$2/hostname; echo; done | sort | uniq -c" | tee >(cat >&2))
+    [ "$(grep -c " $2-" <<< "$answers")" = 2 ]
 }
 
 up() {
-    lab up --linux 2
-    title "A sample application: four web pods behind a Service, and a client"
+    lab up --linux 2 --windows 1
+    title "A sample application: a front end on Linux, a back end on Windows"
     lab kubectl -- apply -f test/demo/sample.yaml
-    lab kubectl -- rollout status deployment/web --timeout=120s
-    lab kubectl -- wait --for=condition=Ready --timeout=60s pod/client
+    for name in shop stock; do lab kubectl -- rollout status "deployment/$name" --timeout=120s; done
 
     title "Nodes and pods: every pod has an address of its node's subnet"
-    show kubectl -- get nodes -o wide
+    show kubectl -- get nodes -L kubernetes.io/os -o wide
     show kubectl -- get pods -o wide
 
-    title "Requests from one node's pod to the ClusterIP, answered by pods on both nodes"
-    show kubectl -- exec client -- sh -c 'for i in $(seq 20); do curl -sS --max-time 10 http://web/hostname; echo; done | sort | uniq -c' |
-        tee >(cat >&2) | while read -r count pod; do
-            case $pod in web-*) echo "$(field pod "$pod" '{.spec.nodeName}')" ;; esac
-        done | sort -u | { mapfile -t nodes; echo "answered on: ${nodes[*]}"; [ ${#nodes[@]} = 2 ]; }
+    title "A Linux pod calls the Windows back end by its Service's name, and the other way round"
+    ask shop stock
+    ask stock shop
 
-    title "What answers for the ClusterIP: an OVN load balancer"
+    title "What answers for a ClusterIP, on both systems: an OVN load balancer"
     show nbctl -- lb-list
 
-    title "The way of such a request: rewritten in the client's switch, routed, sent to the other node"
-    trace
+    title "Linux and Windows nodes are chassis alike; no OVN program runs on Windows"
+    show sbctl -- show
+    show exec w1 -- sh -c 'ps -e -o args= | grep -c "[o]vn-controller" || true'
+    show kubectl -- get leases -n kube-system
+
+    title "The way of a request: rewritten in the client's switch, routed, sent to the Windows node"
+    trace "$(one shop)"
+
+    title "The Windows node's own view: HNS network, endpoints and vNICs (emulated here)"
+    show hns w1 -- state
 
     title "No kube-proxy runs, and no rule stands in for it"
-    for node in l1 l2; do
+    for node in l1 w1; do
         show exec "$node" -- sh -c 'ps -e -o args= | grep -c "[k]ube-proxy" || true'
         show exec "$node" -- sh -c 'rules=$(nft list ruleset) && echo "$rules" | grep -cE "dnat( ip6?)? to|redirect to" || true'
     done
@@ -67,7 +85,8 @@ up() {
     cat <<'T'
   bin/weftlab --name demo kubectl -- get pods -A -o wide
   bin/weftlab --name demo nbctl -- show
-  bin/weftlab --name demo exec l1 -- ovs-vsctl show
+  bin/weftlab --name demo exec w1 -- ovs-vsctl show
+  bin/weftlab --name demo hns w1 -- state
   make demo-down
 T
 }

@@ -33,17 +33,28 @@ func TestEveryComponentMayDie(t *testing.T) {
 		{node: "l1", component: "ovsdb-server"},
 		{node: "l1", component: "kubelet"},
 		{node: "l1", component: "ovs-vswitchd", breaks: true},
+		{node: "w1", component: "weft-node"},
+		{node: "w1", component: "ovsdb-server"},
+		{node: "w1", component: "kubelet"},
+		{node: "w1", component: "ovs-vswitchd", breaks: true},
+		{node: "w1", component: chassisHost},
 	} {
 		for _, how := range []string{"kill", "restart"} {
 			t.Run(how+" "+victim.component, func(t *testing.T) {
 				before := northbound(t)
 				traffic := startTraffic(t)
-				component := victim.component
-				if component == "weft-controller" {
+				node, component, newPodsNode := victim.node, victim.component, "l1"
+				switch {
+				case component == "weft-controller":
 					component = leader(t)
+				case component == chassisHost:
+					node = hostOf(t, victim.node)
 				}
-				cluster.must(t, how, victim.node, component)
-				aPodComesUp(t, "l1")
+				if strings.HasPrefix(victim.node, "w") {
+					newPodsNode = victim.node
+				}
+				cluster.must(t, how, node, component)
+				aPodComesUp(t, newPodsNode)
 				for _, report := range traffic.stop(t) {
 					t.Logf("%s: %d answers, longest gap %d ms", report.Name, report.Answers, report.LongestGapMs)
 					if report.Error != "" && !victim.breaks {
@@ -59,6 +70,14 @@ func TestEveryComponentMayDie(t *testing.T) {
 			})
 		}
 	}
+}
+
+const chassisHost = "weft-chassis"
+
+// hostOf is the machine whose `weft chassis` runs a Windows node's ovn-controller.
+func hostOf(t testing.TB, node string) string {
+	t.Helper()
+	return cluster.kubectl(t, "get", "lease", "-n", "kube-system", "weft-chassis-"+node, "-o", "jsonpath={.spec.holderIdentity}")
 }
 
 // leader is the component that leads of the two controllers.
@@ -83,7 +102,7 @@ func aPodComesUp(t *testing.T, node string) {
 	})
 	for _, addr := range podAddresses(t, name) {
 		eventually(t, 60*time.Second, fmt.Sprintf("%s answers at %s", name, addr), func() error {
-			_, err := get(web("l3"), addr, 8080, "hostname")
+			_, err := get(web("l2"), addr, 8080, "hostname")
 			return err
 		})
 	}
@@ -148,7 +167,7 @@ func startTraffic(t *testing.T) *traffic {
 	t.Helper()
 	own := podAddresses(t, web("l1"))[0]
 	args := []string{"exec", "l1", "--", "nsenter", "--net=" + podNamespace(t, "l1", own), "--", steady(), "dial"}
-	for _, to := range []string{"l2", "l3"} {
+	for _, to := range []string{"l2", "w1"} {
 		for _, addr := range podAddresses(t, web(to)) {
 			args = append(args, fmt.Sprintf("%s/%s=%s", to, addr, netip.AddrPortFrom(addr, 7000)))
 		}

@@ -18,10 +18,11 @@ import (
 
 var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is up already")
 
-// cluster is the dual-stack cluster of three nodes that all tests of the package share.
+// cluster is the dual-stack cluster of two Linux and two Windows nodes that all tests of the package
+// share.
 var cluster = lab{name: "weft-test"}
 
-var nodes = []string{"l1", "l2", "l3"}
+var nodes = []string{"l1", "l2", "w1", "w2"}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -30,7 +31,7 @@ func run(m *testing.M) int {
 	if !*keep {
 		defer cluster.down()
 	}
-	if err := cluster.up("--linux", "3", "--dual", "--controllers", "2"); err != nil {
+	if err := cluster.up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestServiceSpreadsOverAllPods(t *testing.T) {
-	want := []string{web("l1"), web("l2"), web("l3")}
+	want := []string{web("l1"), web("l2"), web("w1"), web("w2")}
 	for _, addr := range clusterAddresses(t, "web") {
 		// The client is itself a backend: some of these requests come back to it (hairpin).
 		if got := answered(t, web("l1"), addr, 80); !slices.Equal(got, want) {

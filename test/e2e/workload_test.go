@@ -112,12 +112,12 @@ func get(pod string, addr netip.Addr, port int, path string) (string, error) {
 	return cluster.in(pod, "curl", "-sS", "--max-time", "5", url)
 }
 
-// answered asks often enough that every backend is heard (with odds of 1 in 10,000 to miss one of
-// three), and returns who answered.
+// answered asks often enough that every backend is heard (with odds of 1 in 25,000 to miss one of
+// four), and returns who answered.
 func answered(t testing.TB, pod string, addr netip.Addr, port int) []string {
 	t.Helper()
 	var hosts []string
-	script := fmt.Sprintf("for i in $(seq 24); do curl -sS --max-time 5 http://%s/hostname && echo; done",
+	script := fmt.Sprintf("for i in $(seq 40); do curl -sS --max-time 5 http://%s/hostname && echo; done",
 		netip.AddrPortFrom(addr, uint16(port)))
 	out, err := cluster.in(pod, "sh", "-c", script)
 	if err != nil {
