@@ -1,0 +1,76 @@
+package tunnel
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"time"
+)
+
+// Target is what a stream leads to, as the ALPN protocol names it.
+type Target string
+
+// What an agent serves.
+const (
+	OVSDB    Target = "weft-ovsdb/1"    // the node's Open_vSwitch database
+	OpenFlow Target = "weft-openflow/1" // br-int's management connection
+)
+
+// HostName is the DNS name in a chassis host's certificate.
+const HostName = "chassis.weft.net"
+
+// AgentName is the DNS name in the certificate of a node's agent.
+func AgentName(node string) string { return node + ".node.weft.net" }
+
+// Port is where an agent takes streams unless it is told otherwise.
+const Port = 16642
+
+// Credentials are asked anew for each connection, so that what they return may change at any time.
+// Open streams go on with what they began with.
+type Credentials interface {
+	// Certificate is this end's certificate with its chain and key.
+	Certificate() (*tls.Certificate, error)
+	// Roots are the authorities that the peer's certificate must come from.
+	Roots() (*x509.CertPool, error)
+}
+
+// Direction is where bytes went, as the agent's node sees it.
+type Direction string
+
+// Directions of a stream.
+const (
+	ToNode   Direction = "to-node"
+	FromNode Direction = "from-node"
+)
+
+const (
+	// handshakeTimeout is for everything between a TCP connection and the serving end's verdict.
+	handshakeTimeout = 10 * time.Second
+	// targetTimeout is within it, so that the verdict still arrives.
+	targetTimeout = 5 * time.Second
+)
+
+// What a peer that vanished without a word costs: keepAlive tells it of an idle connection, and
+// unansweredTimeout of one with bytes under way.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
+
+const unansweredTimeout = 10 * time.Second
+
+// watchPeer makes a connection notice that its peer has vanished.
+func watchPeer(conn net.Conn) error {
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		return nil // a test's own kind of connection
+	}
+	if err := tcp.SetKeepAliveConfig(keepAlive); err != nil {
+		return err
+	}
+	return limitUnanswered(tcp, unansweredTimeout)
+}
+
+// within ends a connection's reads and writes when ctx is done, until the function that it returns
+// is called; that one returns false if they have been ended.
+func within(ctx context.Context, conn net.Conn) (release func() bool) {
+	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+}
