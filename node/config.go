@@ -7,8 +7,12 @@ import (
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // Datapath types of Open vSwitch. On [DatapathNetdev] packets are switched in userspace, and the
@@ -19,8 +23,27 @@ const (
 	DatapathNetdev = "netdev"
 )
 
+// Where a node's ovn-controller runs.
+const (
+	// ChassisLocal: on the node itself.
+	ChassisLocal = "local"
+	// ChassisHosted: on a chassis host, which reaches the node's Open vSwitch by the agent's tunnel.
+	ChassisHosted = "hosted"
+)
+
+// How the pods of a node reach the outside, where the user has to say it.
+const (
+	// GatewayLocal: by the node's own gateway router.
+	GatewayLocal = "local"
+	// GatewayShared: by the gateway nodes.
+	GatewayShared = "shared"
+	// GatewayNone: not at all.
+	GatewayNone = "none"
+)
+
 // Config is what `weft node` is told. The key in front of each comment is the user's name for the
-// field, in flags, environment and file.
+// field, in flags, environment and file. Not every system offers every key; the fields of those
+// that it does not offer keep what [DefaultConfig] gives them.
 type Config struct {
 	// kubeconfig: credentials of a kubelet's kind (own Node, own Pods); empty inside a pod.
 	Kubeconfig string
@@ -34,6 +57,21 @@ type Config struct {
 	OVNRunDir string
 	// ovs-database: the node's Open_vSwitch database.
 	OVSDatabase string
+	// ovs-openflow (Windows): the OpenFlow management connection of br-int. Empty: beside the OVS
+	// database's socket.
+	OVSOpenFlow string
+	// chassis (Windows): [ChassisHosted] or [ChassisLocal].
+	Chassis string
+	// tunnel-address (Windows): HOST:PORT where the agent takes the chassis host's streams. Without
+	// HOST it listens on all addresses, and the chassis host is told encap-address.
+	TunnelAddress string
+	// tunnel-ca, tunnel-certificate, tunnel-private-key (Windows): PEM files.
+	TunnelCA, TunnelCertificate, TunnelPrivateKey string
+	// adapter (Windows): the network adapter that pods share with the host. Empty: the one that holds
+	// encap-address.
+	Adapter string
+	// hns-network (Windows): the name of the HNS network on it. Empty on systems without HNS.
+	HNSNetwork string
 	// datapath-type: "system" (kernel) or "netdev" (userspace).
 	DatapathType string
 	// encap-type: the tunnel protocol; OVN clusters with Windows nodes speak "geneve" only.
@@ -42,9 +80,14 @@ type Config struct {
 	EncapAddress netip.Addr
 	// uplink-mtu: in bytes; 0 reads it from the interface that holds encap-address.
 	UplinkMTU int
-	// gateway-interface: the device that joins gateway-bridge; empty if the bridge has one already.
+	// gateway (Windows): [GatewayLocal], [GatewayShared] or [GatewayNone]. Empty: local where
+	// gateway-addresses is set, else none.
+	Gateway string
+	// gateway-interface (Linux): the device that joins gateway-bridge; empty if the bridge has one
+	// already.
 	GatewayInterface string
-	// gateway-bridge: the bridge to the outside; used where gateway-addresses is set.
+	// gateway-bridge (Linux): the bridge to the outside; used where gateway-addresses is set. On
+	// Windows it is the bridge of the adapter.
 	GatewayBridge string
 	// gateway-network: the bridge's name in ovn-bridge-mappings.
 	GatewayNetwork string
@@ -52,33 +95,22 @@ type Config struct {
 	GatewayAddresses []netip.Prefix
 	// gateway-next-hops: of the gateway router's default routes, at most one an address family.
 	GatewayNextHops []netip.Addr
-	// cni-socket: where the agent listens for weft-cni.
+	// cni-socket: where the agent listens for weft-cni: a unix socket's path, a named pipe on Windows.
 	CNISocket string
+	// state-dir (Windows): the folder of the agent's own files. Elsewhere that of cni-socket.
+	StateDir string
 	// cni-conf-dir, cni-conf-name: the file that tells the container runtime about weft.
 	CNIConfDir  string
 	CNIConfName string
 	// cni-timeout: how long an ADD waits for the pod's address and flows; kubelet's own limit for
 	// a sandbox is four minutes, containerd's for a plugin none.
 	CNITimeout time.Duration
+	// vnic-timeout (Windows): how long a pod may have no network interface, or no flows, before an
+	// Event says so. The agent goes on trying.
+	VNICTimeout time.Duration
 	// metrics-address: of /metrics, /healthz and /readyz; empty serves none. Nobody has to say who
 	// they are there, so it is the node's own unless the user opens it.
 	MetricsAddress string
-}
-
-// DefaultConfig has a value for every key that has one.
-func DefaultConfig() Config {
-	return Config{
-		OVSDatabase:    "unix:/var/run/openvswitch/db.sock",
-		DatapathType:   DatapathSystem,
-		EncapType:      "geneve",
-		GatewayBridge:  "br-ex",
-		GatewayNetwork: "external",
-		CNISocket:      "/run/weft/cni.sock",
-		CNIConfDir:     "/etc/cni/net.d",
-		CNIConfName:    "10-weft.conflist",
-		CNITimeout:     50 * time.Second,
-		MetricsAddress: "127.0.0.1:9471",
-	}
 }
 
 // Least MTU of an uplink: IPv6 wants 1280 bytes inside the tunnel.
@@ -96,7 +128,7 @@ func (c Config) Validate() error {
 	if err := validRemotes(c.OVNSouthbound); err != nil {
 		bad("ovn-southbound", "%v", err)
 	}
-	if err := validRemotes(c.OVSDatabase); err != nil {
+	if err := validLocal(c.OVSDatabase); err != nil {
 		bad("ovs-database", "%v", err)
 	}
 	if c.DatapathType != DatapathSystem && c.DatapathType != DatapathNetdev {
@@ -111,6 +143,8 @@ func (c Config) Validate() error {
 	if c.UplinkMTU != 0 && (c.UplinkMTU < minUplinkMTU || c.UplinkMTU > 65535) {
 		bad("uplink-mtu", "%d is outside %d to 65535; 0 reads it from the interface", c.UplinkMTU, minUplinkMTU)
 	}
+	c.validateChassis(bad)
+	c.validateUplink(bad)
 	c.validateGateway(bad)
 	c.validateCNI(bad)
 	if c.MetricsAddress != "" {
@@ -122,11 +156,11 @@ func (c Config) Validate() error {
 }
 
 func (c Config) validateCNI(bad func(key, format string, args ...any)) {
-	if !filepath.IsAbs(c.CNISocket) {
-		bad("cni-socket", "%q is not an absolute path", c.CNISocket)
+	if err := validSocket(c.CNISocket); err != nil {
+		bad("cni-socket", "%v", err)
 	}
-	if len(c.CNISocket) > 107 {
-		bad("cni-socket", "%q is longer than the 107 bytes of a unix socket's address", c.CNISocket)
+	if c.StateDir != "" && !filepath.IsAbs(c.StateDir) {
+		bad("state-dir", "%q is not an absolute path", c.StateDir)
 	}
 	if !filepath.IsAbs(c.CNIConfDir) {
 		bad("cni-conf-dir", "%q is not an absolute path", c.CNIConfDir)
@@ -137,6 +171,95 @@ func (c Config) validateCNI(bad func(key, format string, args ...any)) {
 	if c.CNITimeout < time.Second {
 		bad("cni-timeout", "%v is shorter than a second", c.CNITimeout)
 	}
+	if c.VNICTimeout < time.Second {
+		bad("vnic-timeout", "%v is shorter than a second", c.VNICTimeout)
+	}
+}
+
+// validateChassis checks what a hosted chassis needs.
+func (c Config) validateChassis(bad func(key, format string, args ...any)) {
+	switch c.Chassis {
+	case ChassisLocal:
+		return
+	case ChassisHosted:
+	default:
+		bad("chassis", "%q is neither %q nor %q", c.Chassis, ChassisHosted, ChassisLocal)
+		return
+	}
+	if _, err := c.openFlow(); err != nil {
+		bad("ovs-openflow", "%v", err)
+	}
+	if _, port, err := net.SplitHostPort(c.TunnelAddress); err != nil {
+		bad("tunnel-address", "%v; write it like \"192.0.2.10:16642\", or \":16642\" for all addresses", err)
+	} else if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		bad("tunnel-address", "%q has no port from 1 to 65535", c.TunnelAddress)
+	}
+	for key, file := range map[string]string{
+		"tunnel-ca": c.TunnelCA, "tunnel-certificate": c.TunnelCertificate, "tunnel-private-key": c.TunnelPrivateKey,
+	} {
+		if file == "" {
+			bad(key, "is empty; set it to a PEM file, since chassis hosts are met by mutual TLS only")
+		}
+	}
+}
+
+// validateUplink checks what a system needs whose pods share the host's adapter.
+func (c Config) validateUplink(bad func(key, format string, args ...any)) {
+	if c.HNSNetwork != "" && !hnsName.MatchString(c.HNSNetwork) {
+		bad("hns-network", "%q is not a name of up to 64 letters, digits, spaces, '.', '_' and '-'", c.HNSNetwork)
+	}
+	if strings.ContainsFunc(c.Adapter, func(r rune) bool { return unicode.IsControl(r) || r == '/' }) {
+		bad("adapter", "%q is no name of a network adapter; `Get-NetAdapter` lists them", c.Adapter)
+	}
+	switch c.Gateway {
+	case "":
+	case GatewayLocal:
+		if len(c.GatewayAddresses) == 0 {
+			bad("gateway-addresses", "is empty although gateway is %q; the gateway router needs addresses of its own, or set gateway to %q or %q", c.Gateway, GatewayShared, GatewayNone)
+		}
+	case GatewayShared, GatewayNone:
+		if len(c.GatewayAddresses) > 0 {
+			bad("gateway-addresses", "%v are of no use while gateway is %q; set it to %q", c.GatewayAddresses, c.Gateway, GatewayLocal)
+		}
+	default:
+		bad("gateway", "%q is none of %q, %q and %q", c.Gateway, GatewayLocal, GatewayShared, GatewayNone)
+	}
+}
+
+// sharesAdapter says whether host and pods share the host's adapter.
+func (c Config) sharesAdapter() bool { return c.HNSNetwork != "" }
+
+// openFlow is where br-int takes OpenFlow connections.
+func (c Config) openFlow() (ovsdb.Endpoint, error) {
+	connection := c.OVSOpenFlow
+	if connection == "" {
+		first, _, _ := strings.Cut(c.OVSDatabase, ",")
+		socket, isUnix := strings.CutPrefix(first, "unix:")
+		if !isUnix {
+			return ovsdb.Endpoint{}, fmt.Errorf("is empty, and ovs-database %q is no socket that it could be beside; write it like \"unix:PATH/%s.mgmt\" or \"tcp:127.0.0.1:16653\"", c.OVSDatabase, integrationBridge)
+		}
+		connection = "unix:" + filepath.Join(filepath.Dir(socket), integrationBridge+".mgmt")
+	}
+	if err := validLocal(connection); err != nil {
+		return ovsdb.Endpoint{}, err
+	}
+	endpoints, err := ovsdb.ParseEndpoints(connection)
+	if err != nil {
+		return ovsdb.Endpoint{}, err
+	}
+	if len(endpoints) != 1 {
+		return ovsdb.Endpoint{}, fmt.Errorf("%q is more than one connection", connection)
+	}
+	return endpoints[0], nil
+}
+
+// tunnelEnd is what the chassis host is to dial.
+func (c Config) tunnelEnd() string {
+	host, port, _ := net.SplitHostPort(c.TunnelAddress) // validated
+	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
+		host = c.EncapAddress.String()
+	}
+	return net.JoinHostPort(host, port)
 }
 
 func (c Config) validateGateway(bad func(key, format string, args ...any)) {
@@ -179,8 +302,20 @@ func (c Config) validateGateway(bad func(key, format string, args ...any)) {
 
 var (
 	interfaceName = regexp.MustCompile(`^[^\s/:]{1,15}$`)
+	hnsName       = regexp.MustCompile(`^[A-Za-z0-9._ -]{1,64}$`)
 	networkName   = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 )
+
+// validLocal checks connection methods to something on the node itself. There is no certificate for
+// those, so "ssl" is none of them.
+func validLocal(list string) error {
+	for remote := range strings.SplitSeq(list, ",") {
+		if strings.HasPrefix(remote, "ssl:") {
+			return fmt.Errorf("%q is not on the node itself; write it like \"unix:/path/db.sock\" or \"tcp:127.0.0.1:6640\"", remote)
+		}
+	}
+	return validRemotes(list)
+}
 
 // validRemotes checks a comma-separated list of OVSDB connection methods.
 func validRemotes(list string) error {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,7 +72,7 @@ func controlSockets(folders []string) []string {
 func control(ctx context.Context, socket, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	conn, err := dialSocket(ctx, socket)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (r record) device() string { return cni.HostInterface(r.Attachment) }
 type records struct{ folder string }
 
 func newRecords(c Config) records {
-	return records{filepath.Join(filepath.Dir(c.CNISocket), "attachments")}
+	return records{filepath.Join(cmp.Or(c.StateDir, filepath.Dir(c.CNISocket)), "attachments")}
 }
 
 func (r records) path(device string) string { return filepath.Join(r.folder, device+".json") }

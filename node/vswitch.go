@@ -37,7 +37,7 @@ func connectOpenVSwitch(ctx context.Context, database string) (*openVSwitch, err
 	if err != nil {
 		return nil, err
 	}
-	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: database, Model: model, Tables: vswitchTables})
+	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: database, Model: model, Tables: vswitchTables, Dial: dialLocal})
 	if err != nil {
 		return nil, fmt.Errorf("ovs-database: %w", err)
 	}

@@ -1,5 +1,3 @@
-//go:build linux
-
 // Command weft-cni is the CNI plugin of weft. It passes what the container runtime asks on to the
 // node's agent, `weft node`, and prints the answer.
 package main

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/node"
+)
+
+// systemFlags are the keys of a Windows node alone.
+func systemFlags(f *pflag.FlagSet, defaults node.Config) {
+	f.String("adapter", "", "network adapter that pods share with the host; empty is the one that holds encap-address")
+	f.String("hns-network", defaults.HNSNetwork, "name of the HNS network on that adapter")
+	f.String("ovs-openflow", "", "OpenFlow management connection of br-int; found beside the OVS database's socket if empty")
+	f.String("chassis", defaults.Chassis, "hosted (ovn-controller runs on a chassis host) or local (on this node)")
+	f.String("tunnel-address", defaults.TunnelAddress, "where the chassis host connects, HOST:PORT; without HOST all addresses, and the chassis host is told encap-address")
+	f.String("tunnel-ca", "", "PEM file of the CA that signed the chassis host's certificate")
+	f.String("tunnel-certificate", "", "PEM file of this node's certificate")
+	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
+	f.String("gateway", defaults.Gateway, "how pods reach the outside: local (this node's own gateway router), shared (the gateway nodes) or none")
+	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")
+	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or flows before an Event says so")
+}
+
+func systemConfig(s *settings, config *node.Config) {
+	config.Adapter = s.text("adapter")
+	config.HNSNetwork = s.text("hns-network")
+	config.OVSOpenFlow = s.text("ovs-openflow")
+	config.Chassis = s.text("chassis")
+	config.TunnelAddress = s.text("tunnel-address")
+	config.TunnelCA = s.text("tunnel-ca")
+	config.TunnelCertificate = s.text("tunnel-certificate")
+	config.TunnelPrivateKey = s.text("tunnel-private-key")
+	config.Gateway = s.text("gateway")
+	config.StateDir = s.text("state-dir")
+	config.VNICTimeout = s.duration("vnic-timeout")
+}

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// DefaultConfig has a value for every key that has one.
+func DefaultConfig() Config {
+	return Config{
+		OVSDatabase:    "unix:/var/run/openvswitch/db.sock",
+		Chassis:        ChassisLocal,
+		DatapathType:   DatapathSystem,
+		EncapType:      "geneve",
+		GatewayBridge:  "br-ex",
+		GatewayNetwork: "external",
+		CNISocket:      cni.DefaultSocket,
+		CNIConfDir:     "/etc/cni/net.d",
+		CNIConfName:    "10-weft.conflist",
+		CNITimeout:     50 * time.Second,
+		VNICTimeout:    time.Minute,
+		MetricsAddress: "127.0.0.1:9471",
+	}
+}
+
+// validSocket checks the path of a unix socket.
+func validSocket(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%q is not an absolute path", path)
+	}
+	if len(path) > 107 {
+		return fmt.Errorf("%q is longer than the 107 bytes of a unix socket's address", path)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// DefaultConfig has a value for every key that has one. The folders are those of containerd
+// (its config.toml on Windows, plugins."io.containerd.grpc.v1.cri".cni.conf_dir) and of Open
+// vSwitch's build for Windows.
+func DefaultConfig() Config {
+	return Config{
+		OVSDatabase:    `unix:C:\openvswitch\var\run\openvswitch\db.sock`,
+		Chassis:        ChassisHosted,
+		TunnelAddress:  ":16642",
+		HNSNetwork:     "weft",
+		DatapathType:   DatapathSystem,
+		EncapType:      "geneve",
+		Gateway:        GatewayLocal,
+		GatewayNetwork: "external",
+		CNISocket:      cni.DefaultSocket,
+		StateDir:       filepath.Join(cmp.Or(os.Getenv("ProgramData"), `C:\ProgramData`), "weft"),
+		CNIConfDir:     filepath.Join(cmp.Or(os.Getenv("ProgramFiles"), `C:\Program Files`), "containerd", "cni", "conf"),
+		CNIConfName:    "10-weft.conflist",
+		CNITimeout:     50 * time.Second,
+		VNICTimeout:    time.Minute,
+		MetricsAddress: "127.0.0.1:9471",
+	}
+}
+
+// validSocket checks the name of a named pipe, see CreateNamedPipeW: `\\.\pipe\NAME`, at most 256
+// characters, none of them a backslash in NAME.
+func validSocket(path string) error {
+	name, isPipe := strings.CutPrefix(strings.ToLower(path), `\\.\pipe\`)
+	if !isPipe || name == "" || strings.Contains(name, `\`) || len(path) > 256 {
+		return fmt.Errorf(`%q is not the name of a pipe; write it like "\\.\pipe\weft-cni"`, path)
+	}
+	return nil
+}

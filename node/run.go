@@ -1,0 +1,48 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// ownPlatform is the system's own [Platform].
+type ownPlatform interface {
+	Platform
+	io.Closer
+}
+
+// Run keeps the node fit for pods and serves its CNI plugin, until ctx ends. It waits for whatever
+// is not there yet; an error means that waiting would not help.
+func Run(ctx context.Context, config Config) error {
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	client, err := newKubernetes(config.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	platform, err := newPlatform(config)
+	if err != nil {
+		return err
+	}
+	defer platform.Close()
+	ovs, err := connectOpenVSwitch(ctx, config.OVSDatabase)
+	if err != nil {
+		return err
+	}
+	defer ovs.Close()
+	a, err := newAgent(config, platform, ovs, client)
+	if err != nil {
+		return fmt.Errorf("start the node's agent: %w", err)
+	}
+	listener, err := cni.Listen(config.CNISocket)
+	if err != nil {
+		return err
+	}
+	slog.InfoContext(ctx, "agent started", "node", config.NodeName, "datapath", config.DatapathType, "socket", config.CNISocket)
+	return a.run(ctx, listener)
+}

@@ -1,0 +1,20 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// dialLocal connects to a daemon on the node itself.
+func dialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
+	switch endpoint.Scheme {
+	case "unix":
+		return dialSocket(ctx, endpoint.Address)
+	case "tcp":
+		return (&net.Dialer{}).DialContext(ctx, "tcp", endpoint.Address)
+	}
+	return nil, fmt.Errorf("%s is not on the node itself", endpoint)
+}
