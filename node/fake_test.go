@@ -77,6 +77,12 @@ func (f *fakePlatform) EnsureUplink(context.Context) (Uplink, error) {
 	return Uplink{}, err
 }
 
+func (f *fakePlatform) ReleaseUplink(context.Context) error {
+	leave, err := f.enter("ReleaseUplink")
+	defer leave()
+	return err
+}
+
 func (f *fakePlatform) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {
 	leave, err := f.enter("EndpointArrived")
 	defer leave()

@@ -22,8 +22,12 @@ type Platform interface {
 	HostAddresses(except ...string) ([]netip.Addr, error)
 	// EnsureUplink: the host's uplink adapter and the host's own interface are ports of one switch
 	// whose packets Open vSwitch handles, and the host has the addresses that it had before. After an
-	// error the host is as reachable as it was. A zero Uplink: nothing of the kind is needed here.
+	// error the host is as reachable as it was; one that is [ErrNoUplink] says that there is no such
+	// switch. A zero Uplink: nothing of the kind is needed here.
 	EnsureUplink(ctx context.Context) (Uplink, error)
+	// ReleaseUplink: the host has its adapter, with the addresses, for itself, as if EnsureUplink had
+	// never been called. It is for an Open vSwitch that does not take the uplink up.
+	ReleaseUplink(ctx context.Context) error
 	// EnsureGatewayDevice: the device exists, is up, and the host's own stack takes no part in
 	// its traffic. A device that the host itself uses (it has addresses) is refused.
 	EnsureGatewayDevice(name string) error
@@ -62,6 +66,9 @@ var ErrNoDevice = errors.New("the device does not exist yet")
 // ErrNoSandbox: the sandbox is gone, and with it all that was in it.
 var ErrNoSandbox = errors.New("the sandbox does not exist")
 
+// ErrNoUplink: host and pods share no switch, and the adapter is the host's alone.
+var ErrNoUplink = errors.New("there is no switch for host and pods")
+
 // Endpoint is a pod's interface.
 type Endpoint struct {
 	Attachment cni.Attachment
@@ -81,6 +88,9 @@ type Endpoint struct {
 
 // Uplink is the host's own adapter where it and Open vSwitch share it.
 type Uplink struct {
+	// Switch is what the switch is known by to those who made it, another one after it was lost and
+	// made anew: what Open vSwitch had on it is void then.
+	Switch string
 	// Adapter is the name of the physical adapter's port.
 	Adapter string
 	// Host is the host's own interface on the same switch, with its addresses. The bridge bears its

@@ -125,6 +125,9 @@ func (l *Linux) Endpoints() ([]string, error) {
 // EnsureUplink leaves the uplink alone: a Linux host keeps it to itself.
 func (l *Linux) EnsureUplink(context.Context) (Uplink, error) { return Uplink{}, nil }
 
+// ReleaseUplink has nothing to give back.
+func (l *Linux) ReleaseUplink(context.Context) error { return nil }
+
 // EndpointArrived says that CreateEndpoint makes the device itself.
 func (l *Linux) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {
 	link, err := l.linkByName(cni.HostInterface(e.Attachment))
