@@ -14,9 +14,10 @@ const (
 	etcdAddress      = "127.0.0.1:2379"
 	etcdPeerAddress  = "127.0.0.1:2380"
 	controllerPort   = 9470
-	// manifestsApplied exists when what every cluster has, is there.
-	manifestsApplied = "/run/manifests-applied"
 )
+
+// manifestsApplied exists when what every cluster has, is there. All machines see it.
+func manifestsApplied(f files) string { return machine.Dir(f.dir, Central) + "/manifests-applied" }
 
 // central is the machine of the control plane and OVN's databases. It is also the router of the
 // world outside, so that pods reach it as they would reach any host outside the cluster.
@@ -128,13 +129,27 @@ func (c Config) controlPlane(f files) []machine.Component {
 		},
 		{Name: "kube-scheduler", Command: client("kube-scheduler"), WaitFor: afterAPI, Ready: machine.Probe{TCP: "127.0.0.1:10259"}},
 		{
-			Name: "manifests",
-			Command: []string{"sh", "-ec", `"$@"; touch ` + manifestsApplied, "apply", f.hyperkube(), "kubectl",
-				"--kubeconfig=" + f.kubeconfig("admin"), "apply", "--server-side", "-f", f.dir + "/manifests.yaml"},
+			Name:    "manifests",
+			Prepare: [][]string{{"rm", "-f", manifestsApplied(f)}},
+			Command: c.applyManifests(f),
 			WaitFor: afterAPI,
 			Once:    true,
 		},
 	}
+}
+
+// applyManifests ends when the manifests are in force: a policy is so a moment after it is written.
+func (c Config) applyManifests(f files) []string {
+	inForce := ""
+	if c.Windows > 0 {
+		inForce = `
+			until echo '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w1"}}' |
+				"$kubectl" "$config" create --dry-run=server -o yaml -f - | grep -q 'kubernetes.io/os: windows'; do :; done`
+	}
+	return []string{"sh", "-ec", `
+		kubectl=$0 config=--kubeconfig=$1
+		"$kubectl" "$config" apply --server-side -f "$2"` + inForce + `
+		touch "$3"`, f.lab("kubectl"), f.kubeconfig("admin"), f.dir + "/manifests.yaml", manifestsApplied(f)}
 }
 
 func (c Config) nodeMask() string {
@@ -148,7 +163,7 @@ func (c Config) nodeMask() string {
 }
 
 func (c Config) apiServerCommand(f files) []string {
-	return []string{f.hyperkube(), "kube-apiserver",
+	command := []string{f.hyperkube(), "kube-apiserver",
 		"--etcd-servers=http://" + etcdAddress,
 		"--advertise-address=" + c.addr(management, centralNumber).String(), "--secure-port=" + strconv.Itoa(apiPort),
 		"--service-cluster-ip-range=" + c.list(serviceRangeV4, serviceRangeV6), "--endpoint-reconciler-type=lease",
@@ -164,6 +179,10 @@ func (c Config) apiServerCommand(f files) []string {
 		"--proxy-client-cert-file=" + f.pki("front-proxy.crt"), "--proxy-client-key-file=" + f.pki("front-proxy.key"),
 		"--enable-aggregator-routing=true",
 	}
+	if c.Windows > 0 { // for the policy that labels Windows nodes
+		command = append(command, "--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true")
+	}
+	return command
 }
 
 func (c Config) databases(f files) []machine.Component {
@@ -213,7 +232,7 @@ func (c Config) controller(f files, i int) machine.Component {
 			"--ovn-northbound=tcp:" + hostPort(c.addr(management, centralNumber), northboundPort),
 			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),
 			"--metrics-address=" + metrics},
-		WaitFor: []machine.Probe{{Path: manifestsApplied}, {Unix: northboundSocket}}, // it needs its rights
+		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: northboundSocket}}, // it needs its rights
 		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
 }

@@ -27,8 +27,10 @@ const (
 // Config is what a user chooses about a lab.
 type Config struct {
 	Name string `json:"name"`
-	// Linux is the number of nodes; they are called l1, l2 and so on.
-	Linux       int    `json:"linux"`
+	// Linux is the number of Linux nodes; they are called l1, l2 and so on.
+	Linux int `json:"linux"`
+	// Windows is the number of Windows nodes, w1, w2 and so on; see [Config.windowsNode].
+	Windows     int    `json:"windows,omitempty"`
 	Families    string `json:"families"`
 	OVN         string `json:"ovn"`
 	Controllers int    `json:"controllers"`
@@ -57,6 +59,12 @@ func (c Config) Validate() error {
 	if c.Linux < 1 || c.Linux > MaxNodes {
 		errs = append(errs, fmt.Errorf("--linux %d: a lab has 1 to %d nodes", c.Linux, MaxNodes))
 	}
+	if c.Windows < 0 || c.Windows > MaxNodes-c.Linux {
+		errs = append(errs, fmt.Errorf("--windows %d: a lab has up to %d nodes in all", c.Windows, MaxNodes))
+	}
+	if c.Windows > 0 && c.NoWeft {
+		errs = append(errs, errors.New("--windows: a Windows node is nothing without weft"))
+	}
 	if !slices.Contains([]string{IPv4, IPv6, Dual}, c.Families) {
 		errs = append(errs, fmt.Errorf("families %q is none of ipv4, ipv6 and dual", c.Families))
 	}
@@ -72,13 +80,30 @@ func (c Config) Validate() error {
 func (c Config) v4() bool { return c.Families != IPv6 }
 func (c Config) v6() bool { return c.Families != IPv4 }
 
-// Nodes are the names of the cluster's nodes.
-func (c Config) Nodes() []string {
+// Nodes are the names of the cluster's nodes, Linux ones first.
+func (c Config) Nodes() []string { return append(c.LinuxNodes(), c.WindowsNodes()...) }
+
+// LinuxNodes are the names of the Linux nodes.
+func (c Config) LinuxNodes() []string { return numbered("l", c.Linux) }
+
+// WindowsNodes are the names of the Windows nodes.
+func (c Config) WindowsNodes() []string { return numbered("w", c.Windows) }
+
+func numbered(letter string, count int) []string {
 	var names []string
-	for i := 1; i <= c.Linux; i++ {
-		names = append(names, fmt.Sprintf("l%d", i))
+	for i := 1; i <= count; i++ {
+		names = append(names, fmt.Sprintf("%s%d", letter, i))
 	}
 	return names
+}
+
+// chassisHosts are the Linux nodes that host the Windows nodes' ovn-controllers: two, where there
+// are two, so that one can take over from the other.
+func (c Config) chassisHosts() []string {
+	if c.Windows == 0 {
+		return nil
+	}
+	return c.LinuxNodes()[:min(2, c.Linux)]
 }
 
 // Central is the name of the machine that runs the control plane.

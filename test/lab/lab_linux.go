@@ -143,6 +143,17 @@ func (l *Lab) KubectlCommand(args ...string) ([]string, error) {
 	return l.EnterNetwork(Central, append([]string{l.lab("kubectl")}, args...)...)
 }
 
+// HNSCommand is the command that hands args to the control of a Windows node's emulated HNS.
+func (l *Lab) HNSCommand(name string, args ...string) ([]string, error) {
+	if err := l.CheckMachine(name); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(l.WindowsNodes(), name) {
+		return nil, fmt.Errorf("%s is no Windows node; lab %q has %d of them", name, l.Name, l.Windows)
+	}
+	return l.Enter(name, append([]string{l.lab("hnsemu"), "ctl", "--control", hnsControl}, args...)...)
+}
+
 // Dial connects in the network of the central, for clients such as client-go's rest.Config.Dial.
 func (l *Lab) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	path, err := l.namespace(Central, "net")

@@ -141,7 +141,7 @@ func TestTunnelEndpointsKnowEachOther(t *testing.T) {
 		c := config(families)
 		specs := c.specs(someFiles)[1:]
 		for _, spec := range specs {
-			command := strings.Join(c.setNeighbours(number(t, spec)), " ")
+			command := strings.Join(c.setNeighbours(underlayBridge, number(t, spec)), " ")
 			for _, peer := range specs {
 				n := number(t, peer)
 				entry := flag(t, peer, "weft-node", "encap-address") + " " + underlayMAC(n)
@@ -236,7 +236,7 @@ func TestContainerdConfigFollowsItsVersion(t *testing.T) {
 		}
 		f := someFiles
 		f.containerd = major
-		if config := containerdConfig(f); !strings.HasPrefix(config, want.version) {
+		if config := containerdConfig(f, "runc"); !strings.HasPrefix(config, want.version) {
 			t.Errorf("%s: %s", output, config)
 		}
 	}

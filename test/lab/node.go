@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weftnet/weft/test/lab/image"
 	"github.com/weftnet/weft/test/lab/machine"
@@ -15,15 +16,31 @@ const (
 	agentPort        = 9471
 )
 
-// node is machine i of the cluster, counted from 1.
-func (c Config) node(f files, i int) *machine.Spec {
-	name, number := c.Nodes()[i-1], firstNode+i-1
-	spec := c.machine(f, name)
+// node is a Linux node; number is its own in the lab's networks.
+func (c Config) node(f files, name string, number int) *machine.Spec {
+	spec := c.kubernetesNode(f, name, number, "runc")
 	spec.Interfaces = []machine.Interface{
 		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: uplinkMTU},
 		{Name: "ul0", Bridge: underlay.bridge, MTU: uplinkMTU, Switched: true},
 		{Name: "ex0", Bridge: external.bridge, MTU: uplinkMTU, Switched: true},
 	}
+	spec.Setup = append(spec.Setup, []string{"ln", "-sf", f.bin + "/weft-cni", "/opt/cni/bin/"})
+	if number == firstNode { // the central's way to pods
+		spec.Setup = append(spec.Setup, []string{"nft", c.masquerade()})
+	}
+	spec.Components = append(c.openVSwitch(f, number), c.kubernetes(f, name, number)...)
+	if !c.NoWeft {
+		spec.Components = append(spec.Components, c.agent(f, name, number))
+	}
+	if slices.Contains(c.chassisHosts(), name) {
+		spec.Components = append(spec.Components, c.chassisHost(f, name))
+	}
+	return spec
+}
+
+// kubernetesNode is what Linux and Windows nodes have in common; runtime starts the containers.
+func (c Config) kubernetesNode(f files, name string, number int, runtime string) *machine.Spec {
+	spec := c.machine(f, name)
 	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
 		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(management, centralNumber)[i].String()})
 	}
@@ -32,18 +49,11 @@ func (c Config) node(f files, i int) *machine.Spec {
 		spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/" + b[0], Target: b[1], Create: true})
 	}
 	spec.Files = append(spec.Files,
-		machine.File{Path: "/etc/containerd/config.toml", Content: containerdConfig(f)},
+		machine.File{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, runtime)},
 		machine.File{Path: "/etc/kubernetes/kubelet.json", Content: c.kubeletConfig(f, name)})
 	spec.Setup = append(spec.Setup,
 		[]string{"mkdir", "-p", "/opt/cni/bin", "/etc/cni/net.d"},
-		[]string{"ln", "-sf", f.lab("loopback"), f.bin + "/weft-cni", "/opt/cni/bin/"})
-	if i == 1 { // the central's way to pods
-		spec.Setup = append(spec.Setup, []string{"nft", c.masquerade()})
-	}
-	spec.Components = append(c.openVSwitch(f, number), c.kubernetes(f, name, number)...)
-	if !c.NoWeft {
-		spec.Components = append(spec.Components, c.agent(f, name, number))
-	}
+		[]string{"ln", "-sf", f.lab("loopback"), "/opt/cni/bin/"})
 	return spec
 }
 
@@ -61,23 +71,13 @@ func (c Config) masquerade() string {
 // openVSwitch is the node's OVS with a userspace datapath, the bridge that joins it to the
 // underlay, and ovn-controller. The rest of its set-up is the agent's work.
 func (c Config) openVSwitch(f files, number int) []machine.Component {
-	database, neighbours := "/etc/openvswitch/conf.db", c.setNeighbours(number)
+	neighbours := c.setNeighbours(underlayBridge, number)
+	vswitchd := vswitchd()
+	vswitchd.Finish = append(c.joinUnderlay(number), neighbours)
+	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{neighbours}, neighbourRefresh
 	return []machine.Component{
-		{
-			Name:    "ovsdb-server",
-			Prepare: [][]string{createDatabase(database, c.schema(f, "openvswitch/vswitch.ovsschema"))},
-			Command: []string{"ovsdb-server", database, "--remote=punix:" + ovsSocket,
-				"--pidfile=/run/openvswitch/ovsdb-server.pid", "-vconsole:info", "-vsyslog:off"},
-			Ready:  machine.Probe{Unix: ovsSocket},
-			Finish: [][]string{{"ovs-vsctl", "--timeout=20", "--no-wait", "init"}},
-		},
-		{
-			Name:    "ovs-vswitchd",
-			Command: []string{"ovs-vswitchd", "unix:" + ovsSocket, "--pidfile=/run/openvswitch/ovs-vswitchd.pid", "-vconsole:info", "-vsyslog:off"},
-			WaitFor: []machine.Probe{{Unix: ovsSocket}},
-			Finish:  append(c.joinUnderlay(number), neighbours),
-			Repeat:  [][]string{neighbours}, RepeatEvery: neighbourRefresh,
-		},
+		c.ovsDatabase(f),
+		vswitchd,
 		{
 			Name:    "ovn-controller",
 			Command: []string{"ovn-controller", "unix:" + ovsSocket, "--pidfile=/run/ovn/ovn-controller.pid", "-vconsole:info", "-vsyslog:off"},
@@ -85,6 +85,27 @@ func (c Config) openVSwitch(f files, number int) []machine.Component {
 			// Flows and chassis stay: the next ovn-controller takes them over.
 			Stop: []string{"ovn-appctl", "-t", "ovn-controller", "exit", "--restart"},
 		},
+	}
+}
+
+// ovsDatabase is the node's Open_vSwitch database; remotes are more to listen on.
+func (c Config) ovsDatabase(f files, remotes ...string) machine.Component {
+	database := "/etc/openvswitch/conf.db"
+	return machine.Component{
+		Name:    "ovsdb-server",
+		Prepare: [][]string{createDatabase(database, c.schema(f, "openvswitch/vswitch.ovsschema"))},
+		Command: append([]string{"ovsdb-server", database, "--remote=punix:" + ovsSocket,
+			"--pidfile=/run/openvswitch/ovsdb-server.pid", "-vconsole:info", "-vsyslog:off"}, remotes...),
+		Ready:  machine.Probe{Unix: ovsSocket},
+		Finish: [][]string{{"ovs-vsctl", "--timeout=20", "--no-wait", "init"}},
+	}
+}
+
+func vswitchd() machine.Component {
+	return machine.Component{
+		Name:    "ovs-vswitchd",
+		Command: []string{"ovs-vswitchd", "unix:" + ovsSocket, "--pidfile=/run/openvswitch/ovs-vswitchd.pid", "-vconsole:info", "-vsyslog:off"},
+		WaitFor: []machine.Probe{{Unix: ovsSocket}},
 	}
 }
 

@@ -19,6 +19,10 @@ func (c Config) requirements(f files) []requirements {
 	if !c.NoWeft {
 		made = append(made, f.bin+"/weft", f.bin+"/weft-cni")
 	}
+	var windows []string
+	if c.Windows > 0 {
+		windows = []string{f.bin + "/weftlab", f.bin + "/weft.exe", f.bin + "/weft-cni.exe", f.lab("hnsemu"), f.lab("wine/system.reg"), wine, wineserver}
+	}
 	ovn := requirements{
 		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl",
 			c.schema(f, "ovn/ovn-nb.ovsschema"), c.schema(f, "ovn/ovn-sb.ovsschema"), c.schema(f, "openvswitch/vswitch.ovsschema")},
@@ -30,6 +34,7 @@ func (c Config) requirements(f files) []requirements {
 	}
 	return []requirements{
 		{made, "`make lab` makes them"},
+		{windows, "`make lab` makes them"},
 		ovn,
 		{[]string{"containerd", "runc", "nsenter", "ip", "nft", "ethtool"}, "`make lab-deps` installs what the lab needs"},
 	}

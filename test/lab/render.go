@@ -12,12 +12,12 @@ import (
 	"github.com/weftnet/weft/test/lab/machine"
 )
 
-// containerdConfig is that of a node.
-func containerdConfig(f files) string {
+// containerdConfig is that of a node; runtime is the program that starts its containers.
+func containerdConfig(f files, runtime string) string {
 	values := struct {
-		Socket, Sandbox string
-		KeepOOMScores   bool
-	}{containerdSocket, sandboxImage, f.keepOOMScores}
+		Socket, Sandbox, Runtime string
+		KeepOOMScores            bool
+	}{containerdSocket, sandboxImage, runtime, f.keepOOMScores}
 	if f.containerd >= 2 {
 		return mustRender(containerdV2, values)
 	}
@@ -39,6 +39,7 @@ state = "/run/containerd"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      BinaryName = "{{.Runtime}}"
       SystemdCgroup = false
 `
 
@@ -60,6 +61,7 @@ state = "/run/containerd"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+    BinaryName = "{{.Runtime}}"
     SystemdCgroup = false
 `
 
@@ -108,7 +110,11 @@ func (c Config) manifests() string {
 		DNSAddresses []string
 		Policy       string
 		CoreDNSImage string
-	}{c.pick(dnsServiceV4, dnsServiceV6), map[bool]string{true: "RequireDualStack", false: "SingleStack"}[c.Families == Dual], image.CoreDNS})
+		WindowsNodes []string
+	}{
+		c.pick(dnsServiceV4, dnsServiceV6), map[bool]string{true: "RequireDualStack", false: "SingleStack"}[c.Families == Dual], image.CoreDNS,
+		c.WindowsNodes(),
+	})
 }
 
 func mustRender(text string, values any) string {
@@ -122,8 +128,12 @@ func mustRender(text string, values any) string {
 // specs of all machines of the lab.
 func (c Config) specs(f files) []*machine.Spec {
 	specs := []*machine.Spec{c.central(f)}
-	for i := range c.Nodes() {
-		specs = append(specs, c.node(f, i+1))
+	for i, name := range c.Nodes() {
+		if i < c.Linux {
+			specs = append(specs, c.node(f, name, firstNode+i))
+		} else {
+			specs = append(specs, c.windowsNode(f, name, firstNode+i))
+		}
 	}
 	return specs
 }

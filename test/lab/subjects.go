@@ -30,5 +30,23 @@ func (c Config) subjects() map[string]pki.Subject {
 		subjects[name] = pki.Subject{Name: "system:node:" + name, Groups: []string{"system:nodes"}, DNSNames: []string{name},
 			Addresses: c.addrs(management, firstNode+i)}
 	}
+	if c.Windows > 0 {
+		subjects[chassisUser] = pki.Subject{Name: chassisUser}
+	}
+	for _, name := range c.chassisHosts() {
+		subjects[tunnelPair(name)] = pki.Subject{Name: name, DNSNames: []string{chassisName}}
+	}
+	for _, name := range c.WindowsNodes() {
+		subjects[tunnelPair(name)] = pki.Subject{Name: name, DNSNames: []string{agentName(name)}}
+	}
 	return subjects
 }
+
+// Names in the certificates of the tunnel; package tunnel has the same.
+const chassisName = "chassis.weft.net"
+
+func agentName(node string) string { return node + ".node.weft.net" }
+
+// tunnelPair is the file name of the certificate by which a machine is known at the other end of
+// the tunnel between a Windows node and its chassis host.
+func tunnelPair(machine string) string { return "tunnel-" + machine }

@@ -20,7 +20,7 @@ func (c Config) joinUnderlay(number int) [][]string {
 	return commands
 }
 
-// underlayMAC of a node's bridge: known, so that the other nodes need not ask for it.
+// underlayMAC of a Linux node's bridge and of a Windows node's adapter: known, so that the other nodes need not ask for it.
 func underlayMAC(number int) string { return fmt.Sprintf("02:00:ac:1e:00:%02x", number) }
 
 const (
@@ -29,13 +29,13 @@ const (
 	neighbourRefresh = neighbourAge / 2
 )
 
-// setNeighbours is the command that tells a node's OVS the MAC addresses of the other tunnel
-// endpoints. The userspace datapath does what a kernel does not: it drops the packet for which it
+// setNeighbours is the command that tells a node's OVS, whose tunnels end on that bridge, the MAC
+// addresses of the other tunnel endpoints. The userspace datapath does what a kernel does not: it drops the packet for which it
 // has to ask, so that the first one from one node to another, often a DNS query, would be lost.
-func (c Config) setNeighbours(number int) []string {
+func (c Config) setNeighbours(bridge string, number int) []string {
 	command := []string{"sh", "-ec", `
 		ovs-appctl --timeout=20 tnl/neigh/aging $0
-		while [ $# -gt 0 ]; do ovs-appctl --timeout=20 tnl/neigh/set ` + underlayBridge + ` "$1" "$2"; shift 2; done`,
+		while [ $# -gt 0 ]; do ovs-appctl --timeout=20 tnl/neigh/set ` + bridge + ` "$1" "$2"; shift 2; done`,
 		fmt.Sprint(neighbourAge.Seconds())}
 	for i := range c.Nodes() {
 		if peer := firstNode + i; peer != number {

@@ -49,7 +49,7 @@ func (l *Lab) stages() []stage {
 		{"machines", func(v view) string { return v.missingMachines() }},
 		{"OVN databases", components([]string{Central}, "ovn-nb", "ovn-sb", "ovn-northd")},
 		{"control plane", components([]string{Central}, "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "manifests")},
-		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller")},
+		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay")},
 		{"kubelets", components(l.Nodes(), "containerd", "kubelet")},
 		{"nodes registered", func(v view) string { return v.unregistered() }},
 	}
@@ -60,9 +60,12 @@ func (l *Lab) stages() []stage {
 	for i := range l.Controllers {
 		controllers = append(controllers, controllerName(i))
 	}
+	if l.Windows > 0 {
+		stages = append(stages, stage{"Windows", components(l.WindowsNodes(), "hns", "wineserver")})
+	}
 	return append(stages,
 		stage{"weft controller", components([]string{Central}, controllers...)},
-		stage{"weft node", components(l.Nodes(), "weft-node")},
+		stage{"weft node", components(l.Nodes(), "weft-node", "weft-chassis")},
 		stage{"nodes Ready", func(v view) string { return v.notReady() }},
 		stage{"cluster DNS", func(v view) string { return v.noDNS() }})
 }

@@ -204,6 +204,19 @@ func cgroupRecord(labDir string) string { return filepath.Join(labDir, "cgroups"
 // RemoveCgroups removes all cgroups that the lab's machines made. The lab's processes must have
 // been killed; the last of them may still be ending.
 func RemoveCgroups(labDir string) error {
+	return removeCgroups(labDir, func(string) bool { return true })
+}
+
+// removeMachineCgroups is RemoveCgroups for one machine: its pods' went with their processes.
+func removeMachineCgroups(labDir, name string) error {
+	spec, err := Read(labDir, name)
+	if err != nil {
+		return err
+	}
+	return removeCgroups(labDir, func(dir string) bool { return filepath.Base(dir) == cgroupName(spec) })
+}
+
+func removeCgroups(labDir string, wanted func(dir string) bool) error {
 	record, err := os.Open(cgroupRecord(labDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -214,7 +227,7 @@ func RemoveCgroups(labDir string) error {
 	defer record.Close()
 	deadline := time.Now().Add(10 * time.Second)
 	for lines := bufio.NewScanner(record); lines.Scan(); {
-		for {
+		for wanted(lines.Text()) {
 			err := removeCgroup(lines.Text())
 			if err == nil {
 				break

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // A unix socket's address is short and a state directory's may be long: the directory is opened
@@ -51,6 +52,9 @@ func (s *Supervisor) ServeControl(ctx context.Context) error {
 	mux.HandleFunc("POST /kill/{component}", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, s.Kill(r.PathValue("component")))
 	})
+	mux.HandleFunc("POST /reboot", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, s.Reboot())
+	})
 	server := &http.Server{Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx }}
 	context.AfterFunc(ctx, func() { server.Close() })
 	return server.Serve(listener)
@@ -88,6 +92,48 @@ func (c *Client) Restart(ctx context.Context, component string) error {
 func (c *Client) Kill(ctx context.Context, component string) error {
 	_, err := c.call(ctx, http.MethodPost, "/kill/"+url.PathEscape(component))
 	return err
+}
+
+// Reboot ends everything in the machine at once, as a loss of power would, and returns when it has
+// started again and all its components serve.
+func (c *Client) Reboot(ctx context.Context) error {
+	before, err := os.ReadFile(PIDFile(c.labDir, c.name))
+	if err != nil {
+		return fmt.Errorf("machine %s does not run: %w", c.name, err)
+	}
+	if _, err := c.call(ctx, http.MethodPost, "/reboot"); err != nil {
+		return err
+	}
+	last := "it has not ended"
+	for {
+		if now, err := os.ReadFile(PIDFile(c.labDir, c.name)); err == nil && string(now) != string(before) {
+			status, err := c.Status(ctx)
+			if last = status.pending(); err != nil {
+				last = err.Error()
+			}
+			if last == "" {
+				return nil
+			}
+		}
+		select {
+		case <-time.After(rebootPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("machine %s has not come back: %s", c.name, last)
+		}
+	}
+}
+
+const rebootPoll = 100 * time.Millisecond
+
+// pending names the components that do not work yet.
+func (s Status) pending() string {
+	var pending []string
+	for _, c := range s.Components {
+		if !c.OK() {
+			pending = append(pending, strings.TrimSpace(fmt.Sprintf("%s is %s %s", c.Name, c.State, c.Detail)))
+		}
+	}
+	return strings.Join(pending, ", ")
 }
 
 func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) {

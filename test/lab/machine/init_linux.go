@@ -188,6 +188,9 @@ func mountAll(spec *Spec, controllers []string) error {
 			return err
 		}
 	}
+	if err := mountOverlays(spec.Overlays); err != nil {
+		return err
+	}
 	if err := hideKernelSettings(); err != nil {
 		return err
 	}
@@ -207,6 +210,21 @@ func overlayHost() error {
 		}
 		options := fmt.Sprintf("lowerdir=/%s,upperdir=%s,workdir=%s", name, upper, work)
 		if err := mount("overlay", "/"+name, "overlay", 0, options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mountOverlays(overlays []Overlay) error {
+	for _, o := range overlays {
+		upper, work := filepath.Join(o.Upper, "upper"), filepath.Join(o.Upper, "work")
+		for _, dir := range []string{upper, work, o.Target} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+		}
+		if err := mount("overlay", o.Target, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", o.Lower, upper, work)); err != nil {
 			return err
 		}
 	}

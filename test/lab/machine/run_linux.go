@@ -28,10 +28,11 @@ func Run(ctx context.Context, dir, name string) error {
 		return fmt.Errorf("set up machine %s: %w", name, err)
 	}
 	supervisor := NewSupervisor(spec)
-	failed := make(chan error, 1)
-	go func() { failed <- supervisor.ServeControl(ctx) }()
+	ended := make(chan error, 1)
+	go func() { ended <- supervisor.ServeControl(ctx) }()
+	go func() { ended <- supervisor.awaitReboot(ctx) }()
 	go supervisor.Run(ctx)
-	return <-failed
+	return <-ended
 }
 
 func setUp(ctx context.Context, spec *Spec) error {
@@ -164,6 +165,11 @@ func wire(spec *Spec, pid int) error {
 			}
 		}
 		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: i.Name, PeerNamespace: netlink.NsPid(pid), PeerMTU: uint32(i.MTU)}
+		if i.MAC != "" {
+			if veth.PeerHardwareAddr, err = net.ParseMAC(i.MAC); err != nil {
+				return fmt.Errorf("MAC address of %s of %s: %w", i.Name, spec.Name, err)
+			}
+		}
 		if err := netlink.LinkAdd(veth); err != nil {
 			return fmt.Errorf("make interface %s of %s: %w", i.Name, spec.Name, err)
 		}

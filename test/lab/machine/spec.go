@@ -20,9 +20,10 @@ type Spec struct {
 	Interfaces []Interface
 	Routes     []Route
 	// Sysctls are "net.ipv4.ip_forward=1" and so on, of the machine's own network namespace.
-	Sysctls []string
-	Files   []File
-	Binds   []Bind
+	Sysctls  []string
+	Files    []File
+	Binds    []Bind
+	Overlays []Overlay
 	// Env is added to the environment of every command and component.
 	Env []string
 	// Setup commands run once, when interfaces and files are in place.
@@ -36,6 +37,8 @@ type Interface struct {
 	// Addresses are the kernel's own on it, with the length of their subnet.
 	Addresses []string
 	MTU       int
+	// MAC is the kernel's choice where it is empty.
+	MAC string
 	// Switched: the interface belongs to the userspace datapath. It reads copies of the frames, so
 	// the kernel's own stack must be kept from seeing them too.
 	Switched bool
@@ -57,6 +60,10 @@ type Bind struct {
 	Source, Target string
 	Create         bool
 }
+
+// Overlay shows the directory Lower at Target; what the machine writes there goes to a directory of
+// its own, Upper, which survives the machine.
+type Overlay struct{ Lower, Upper, Target string }
 
 // Component is one long-running program, or with Once a command that must succeed once.
 type Component struct {
@@ -141,6 +148,9 @@ func PIDFile(labDir, name string) string { return filepath.Join(Dir(labDir, name
 
 // EndFile exists when the machine has ended unasked; it says how.
 func EndFile(labDir, name string) string { return filepath.Join(Dir(labDir, name), "ended") }
+
+// rebootFile exists while a machine ends because it was told to start anew.
+func rebootFile(labDir, name string) string { return filepath.Join(Dir(labDir, name), "reboot") }
 
 // PortName is the name of a machine's port on a bridge; it keeps within the 15 bytes of an interface's name.
 func PortName(machine, bridge string) string { return machine + "-" + bridge[:2] }

@@ -31,6 +31,10 @@ func Supervise(ctx context.Context, dir string, machines []string) error {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				err := startMachine(ctx, &wiring, dir, name)
+				if ctx.Err() == nil && rebooted(dir, name) {
+					slog.Info("machine starts anew", "machine", name)
+					continue
+				}
 				slog.Error("machine ended", "machine", name, "err", err)
 				noteEnd(dir, name, err)
 				select {
@@ -42,6 +46,18 @@ func Supervise(ctx context.Context, dir string, machines []string) error {
 	}
 	all.Wait()
 	return ctx.Err()
+}
+
+// rebooted tells whether the machine ended because it was asked to start anew, and removes what does
+// not outlive a machine.
+func rebooted(dir, name string) bool {
+	if err := os.Remove(rebootFile(dir, name)); err != nil {
+		return false
+	}
+	if err := removeMachineCgroups(dir, name); err != nil {
+		slog.Error("remove the cgroups of a machine that starts anew", "machine", name, "err", err)
+	}
+	return true
 }
 
 // noteEnd lets whoever waits for the machine know.

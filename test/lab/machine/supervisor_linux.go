@@ -26,6 +26,7 @@ const (
 type Supervisor struct {
 	spec       *Spec
 	components map[string]*component
+	reboot     chan struct{}
 }
 
 // component's fields below mu are guarded by it; changed is closed and replaced at each change.
@@ -44,7 +45,7 @@ type component struct {
 
 // NewSupervisor makes a supervisor; nothing runs before [Supervisor.Run].
 func NewSupervisor(spec *Spec) *Supervisor {
-	s := &Supervisor{spec: spec, components: map[string]*component{}}
+	s := &Supervisor{spec: spec, components: map[string]*component{}, reboot: make(chan struct{}, 1)}
 	for _, c := range spec.Components {
 		s.components[c.Name] = &component{Component: c, machine: spec, changed: make(chan struct{}),
 			status: ComponentStatus{Name: c.Name, State: StateWaiting, Since: time.Now()}}
@@ -119,6 +120,34 @@ func (s *Supervisor) Restart(ctx context.Context, name string) error {
 		}
 	}
 	return c.await(ctx, func() bool { return c.starts > starts })
+}
+
+// errReboot ends the machine's init, and with it all its processes.
+var errReboot = errors.New("the machine starts anew")
+
+// Reboot makes [Supervisor.awaitReboot] return, after the answer has been given.
+func (s *Supervisor) Reboot() error {
+	if err := os.WriteFile(rebootFile(s.spec.LabDir, s.spec.Name), nil, 0o644); err != nil {
+		return err
+	}
+	select {
+	case s.reboot <- struct{}{}:
+	default: // it is under way
+	}
+	return nil
+}
+
+// rebootDelay lets whoever asked have the answer.
+const rebootDelay = 50 * time.Millisecond
+
+func (s *Supervisor) awaitReboot(ctx context.Context) error {
+	select {
+	case <-s.reboot:
+		time.Sleep(rebootDelay)
+		return errReboot
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // unlessDone refuses to end what has ended for good.

@@ -108,7 +108,7 @@ func rootCommand() *cobra.Command {
 		Use:   "weftlab",
 		Short: "A real Kubernetes cluster with weft on one machine",
 		Long: `weftlab runs a Kubernetes cluster whose network is weft: nodes with kubelet, containerd, Open vSwitch
-and ovn-controller, and a machine called "central" with etcd, the control plane and OVN's databases.
+and ovn-controller, Windows nodes as far as Linux can be one, and a machine called "central" with etcd, the control plane and OVN's databases.
 All of it lives in namespaces of its own and ends with their first process, however that ends.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -120,8 +120,9 @@ All of it lives in namespaces of its own and ends with their first process, howe
 	root.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "where the lab keeps its state (default $XDG_STATE_HOME/weftlab/NAME or /var/tmp/weftlab/NAME)")
 	root.AddCommand(upCommand(o), downCommand(o), statusCommand(o), imagesCommand(),
 		kubectlCommand(o), databaseCommand(o, "nbctl", "Northbound"), databaseCommand(o, "sbctl", "Southbound"), execCommand(o), logsCommand(o),
-		restartCommand(o), killCommand(o), e2eCommand(o))
+		restartCommand(o), killCommand(o), rebootCommand(o), hnsCommand(o), e2eCommand(o))
 	root.AddCommand(roles()...)
+	root.AddCommand(windowsRoles()...)
 	return root
 }
 

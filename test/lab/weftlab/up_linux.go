@@ -52,6 +52,7 @@ down again; its logs stay in the state directory.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&config.Linux, "linux", 2, "number of Linux nodes")
+	f.IntVar(&config.Windows, "windows", 0, "number of Windows nodes: weft.exe under Wine over an emulated HNS")
 	f.BoolVar(&ipv6, "ipv6", false, "IPv6 only: nodes, pods and Services")
 	f.BoolVar(&dual, "dual", false, "both address families, IPv4 first")
 	f.StringVar(&config.OVN, "ovn", lab.OVNPrefix, "OVN's programs: prefix (bin/lab/ovn) or system (from PATH)")

@@ -1,0 +1,44 @@
+// Package hcs does in the lab what containerd and the Host Compute Service do for a pod on Windows
+// and what a Linux containerd leaves out: a pod's network is an HCN namespace, known by a GUID, and
+// its vNICs appear when its first container starts.
+package hcs
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// NamespaceID is the GUID of a pod sandbox's HCN namespace. On Windows HNS chooses it; here it
+// follows from the sandbox's ID, which all that take part know.
+func NamespaceID(sandbox string) string {
+	b := sha256.Sum256([]byte(sandbox))
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// HNS is the emulator's control, reached by its own program.
+type HNS struct{ Program, Socket string }
+
+// AddNamespace makes the HCN namespace that stands for a network namespace.
+func (h HNS) AddNamespace(ctx context.Context, id, netns string) error {
+	return h.control(ctx, "namespace", "add", id, netns)
+}
+
+// DeleteNamespace may find that there is none.
+func (h HNS) DeleteNamespace(ctx context.Context, id string) error {
+	return h.control(ctx, "namespace", "del", id)
+}
+
+// Start tells that the first container of the namespace's pod starts.
+func (h HNS) Start(ctx context.Context, id string) error { return h.control(ctx, "start", id) }
+
+func (h HNS) control(ctx context.Context, args ...string) error {
+	argv := append([]string{"ctl", "--control", h.Socket}, args...)
+	if out, err := exec.CommandContext(ctx, h.Program, argv...).CombinedOutput(); err != nil {
+		return fmt.Errorf("HNS: %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/test/lab/hcs"
+)
+
+// windowsRoles are hidden commands that run on the lab's Windows nodes. The first two arguments of
+// hcs-… are the HNS emulator's program and its control socket.
+func windowsRoles() []*cobra.Command {
+	role := func(name string, least int, run func(ctx context.Context, args []string) error) *cobra.Command {
+		return &cobra.Command{Use: name, Hidden: true, Args: cobra.MinimumNArgs(least), DisableFlagParsing: true,
+			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}
+	}
+	return []*cobra.Command{
+		role("hcs-cni", 3, func(ctx context.Context, args []string) error {
+			plugin := hcs.Plugin{Namespaces: hcs.HNS{Program: args[0], Socket: args[1]}, Command: args[2:],
+				Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+			if code := plugin.Run(ctx, os.Environ()); code != 0 {
+				os.Exit(code) // the reason is on standard output
+			}
+			return nil
+		}),
+		role("hcs-runc", 3, func(ctx context.Context, args []string) error {
+			sandbox, err := hcs.StartedSandbox(args[3:])
+			if err == nil && sandbox != "" {
+				err = hcs.HNS{Program: args[0], Socket: args[1]}.Start(ctx, hcs.NamespaceID(sandbox))
+			}
+			if err != nil {
+				return err
+			}
+			return become(args[2:])
+		}),
+		role("relay", 2, func(ctx context.Context, args []string) error { return relay(ctx, args[0], args[1]) }),
+	}
+}
+
+// relay passes each connection to a TCP address on to a unix socket.
+func relay(ctx context.Context, address, socket string) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer conn.Close()
+			if err := pass(ctx, conn, socket); err != nil {
+				slog.Error("relay", "to", socket, "err", err)
+			}
+		}()
+	}
+}
+
+func pass(ctx context.Context, client net.Conn, socket string) error {
+	server, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	var both sync.WaitGroup
+	errs := make([]error, 2)
+	for i, ends := range [][2]net.Conn{{server, client}, {client, server}} {
+		both.Go(func() {
+			_, errs[i] = io.Copy(ends[0], ends[1])
+			ends[0].(interface{ CloseWrite() error }).CloseWrite() //nolint:errcheck // the other way shows it
+		})
+	}
+	both.Wait()
+	return errors.Join(errs...)
+}
+
+func hnsCommand(o *options) *cobra.Command {
+	return passing("hns NODE [--] ARGS...", "Look at a Windows node's emulated HNS, or break it",
+		cobra.MinimumNArgs(2), func(args []string) ([]string, error) {
+			l, err := o.open()
+			if err != nil {
+				return nil, err
+			}
+			rest := args[1:]
+			if rest[0] == "--" {
+				rest = rest[1:]
+			}
+			return l.HNSCommand(args[0], rest...)
+		})
+}
+
+func rebootCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reboot MACHINE",
+		Short: "Cut a machine's power, and return when it serves again",
+		Long: `reboot ends everything in a machine at once and starts it again, as a loss of power would. What is on
+its disk stays: the databases, kubelet's and containerd's state, HNS networks. Memory, interfaces,
+processes and containers do not. It returns when all components serve; pods may come back later.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			machine, err := o.machine(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), restartTimeout)
+			defer cancel()
+			if err := machine.Reboot(ctx); err != nil {
+				return fmt.Errorf("reboot %s: %w", args[0], err)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,177 @@
+package lab
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// Of a Windows node. Its adapter has the node's underlay address as any host's has, until the agent
+// makes an HNS network on it: then the management vNIC has it, and the OVS bridge bears that one's
+// name.
+const (
+	adapter        = "Ethernet"
+	adapterBridge  = "vEth-" + adapter
+	hnsAddress     = "127.0.0.1:19798"
+	hnsControl     = "/run/hns/control.sock"
+	ovsdbPort      = 16640
+	openFlowPort   = 16653
+	tunnelPort     = 16642
+	winePrefix     = "/var/lib/wine"
+	wineSocket     = winePrefix + "/wineserver"
+	wine           = "/usr/lib/wine/wine64"
+	wineserver     = "/usr/lib/wine/wineserver64"
+	hypervBridge   = "br-hyperv"
+	hypervFeatures = "check_pkt_len"
+	chassisUser    = "weft-chassis"
+	chassisPort    = 9472
+)
+
+// gatewayNumber is the last part of the addresses of a Windows node's gateway router, which is on
+// the node's only network, the underlay.
+func gatewayNumber(number int) int { return 100 + number }
+
+// windowsNode has what a Windows node has, as far as Linux allows: weft.exe and weft-cni.exe run under
+// Wine, over an emulated HNS; Open vSwitch does only what it can do on Hyper-V; and there is no
+// ovn-controller. Containers are Linux ones.
+func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
+	spec := c.kubernetesNode(f, name, number, "/opt/hcs/runc")
+	spec.Interfaces = []machine.Interface{
+		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: uplinkMTU},
+		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: uplinkMTU, MAC: underlayMAC(number)},
+	}
+	dir := machine.Dir(f.dir, name)
+	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true})
+	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine"), Upper: dir + "/wine", Target: winePrefix}}
+	spec.Env = append(spec.Env, wineEnv()...)
+	control := f.lab("hnsemu") + " " + hnsControl
+	spec.Files = append(spec.Files,
+		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+control+" "+wine+" "+f.bin+"/weft-cni.exe"),
+		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+control+` runc "$@"`))
+	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)})
+	spec.Components = append(c.hyperV(f, number), c.wineserver(), c.hns(f))
+	spec.Components = append(spec.Components, c.windowsKubernetes(f, name, number)...)
+	spec.Components = append(spec.Components, c.windowsAgent(f, name, number))
+	return spec
+}
+
+func script(path, command string) machine.File {
+	return machine.File{Path: path, Content: "#!/bin/sh\nexec " + command + "\n", Mode: 0o755}
+}
+
+// wineEnv is the environment of all that runs under Wine on a machine.
+func wineEnv() []string {
+	return []string{
+		"WINEPREFIX=" + winePrefix, "WINEARCH=win64", "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=",
+		"HOME=/run/tmp", "HNSEMU_ADDR=" + hnsAddress,
+	}
+}
+
+// windowsPath is how a program under Wine names a file of the machine.
+func windowsPath(path string) string { return `Z:` + strings.ReplaceAll(path, "/", `\`) }
+
+// hyperV is the node's OVS. On Windows its sockets are named pipes; here the agent reaches them on
+// loopback.
+func (c Config) hyperV(f files, number int) []machine.Component {
+	neighbours := c.setNeighbours(adapterBridge, number)
+	vswitchd := vswitchd()
+	vswitchd.Finish = append(withoutFeatures(), neighbours)
+	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{neighbours}, neighbourRefresh
+	openFlow := fmt.Sprintf("127.0.0.1:%d", openFlowPort)
+	return []machine.Component{
+		c.ovsDatabase(f, fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort)),
+		vswitchd,
+		{
+			Name:    "openflow-relay",
+			Command: []string{f.bin + "/weftlab", "relay", openFlow, "/run/openvswitch/br-int.mgmt"},
+			Ready:   machine.Probe{TCP: openFlow},
+		},
+	}
+}
+
+// withoutFeatures are the commands that take from the datapath what the one of Hyper-V has not. All
+// bridges share one datapath, which is there as long as one of them is: this one is from the start.
+func withoutFeatures() [][]string {
+	commands := [][]string{{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", hypervBridge, "--", "set", "bridge", hypervBridge, "datapath_type=netdev"}}
+	for feature := range strings.FieldsSeq(hypervFeatures) {
+		commands = append(commands, []string{"ovs-appctl", "--timeout=20", "dpif/set-dp-features", hypervBridge, feature, "false"})
+	}
+	return commands
+}
+
+// wineserver is the kernel, as it were, of all programs under Wine on the machine; one that has lost
+// it is of no more use, and neither are its pipes.
+func (c Config) wineserver() machine.Component {
+	return machine.Component{
+		Name: "wineserver",
+		Prepare: [][]string{{"sh", "-c", `
+			for exe in /proc/[0-9]*/exe; do
+				case $(readlink $exe) in */wine64-preloader | */wine64) process=${exe%/exe}; kill -KILL ${process#/proc/} ;; esac
+			done
+			rm -rf ` + wineSocket}},
+		Command: []string{wineserver, "--foreground", "--persistent"},
+		Ready:   machine.Probe{Path: wineSocket},
+	}
+}
+
+func (c Config) hns(f files) machine.Component {
+	return machine.Component{
+		Name: "hns",
+		Command: []string{f.lab("hnsemu"), "serve", "--rpc", hnsAddress, "--control", hnsControl,
+			"--state", "/var/lib/hns/state.json", "--data-plane"},
+		Ready: machine.Probe{Unix: hnsControl},
+	}
+}
+
+// windowsKubernetes is as on Linux nodes, but for the label.
+func (c Config) windowsKubernetes(f files, name string, number int) []machine.Component {
+	components := c.kubernetes(f, name, number)
+	kubelet := &components[len(components)-1]
+	// Without it the node would have another system for the blink of an eye, and pods of that one.
+	kubelet.Command = append(kubelet.Command, "--node-labels=kubernetes.io/os=windows")
+	kubelet.WaitFor = append(kubelet.WaitFor, machine.Probe{Path: manifestsApplied(f)})
+	return components
+}
+
+func (c Config) windowsAgent(f files, name string, number int) machine.Component {
+	metrics := fmt.Sprintf("127.0.0.1:%d", agentPort)
+	gateway := gatewayNumber(number)
+	return machine.Component{
+		Name: "weft-node",
+		Command: []string{wine, f.bin + "/weft.exe", "node",
+			"--kubeconfig=" + windowsPath(f.kubeconfig(name)), "--node-name=" + name,
+			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
+			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
+			"--datapath-type=netdev", "--encap-address=" + c.addr(underlay, number).String(),
+			"--gateway=local",
+			"--gateway-addresses=" + c.list(fmt.Sprintf(underlay.v4, gateway), fmt.Sprintf(underlay.v6, gateway)),
+			"--gateway-next-hops=" + join(c.addrs(underlay, centralNumber)),
+			"--chassis=hosted", "--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort),
+			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
+			"--tunnel-certificate=" + windowsPath(f.pki(tunnelPair(name)+".crt")),
+			"--tunnel-private-key=" + windowsPath(f.pki(tunnelPair(name)+".key")),
+			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"),
+			"--metrics-address=" + metrics},
+		WaitFor: []machine.Probe{{Path: wineSocket}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},
+			{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
+		Ready: machine.Probe{URL: "http://" + metrics + "/healthz"},
+	}
+}
+
+// chassisHost runs the Windows nodes' ovn-controllers on a Linux node.
+func (c Config) chassisHost(f files, name string) machine.Component {
+	metrics := fmt.Sprintf("127.0.0.1:%d", chassisPort)
+	return machine.Component{
+		Name: "weft-chassis",
+		Command: []string{f.bin + "/weft", "chassis",
+			"--kubeconfig=" + f.kubeconfig(chassisUser), "--identity=" + name,
+			"--run-dir=/run/weft/chassis", "--ovn-controller=ovn-controller",
+			"--tunnel-ca=" + f.pki("ca.crt"),
+			"--tunnel-certificate=" + f.pki(tunnelPair(name)+".crt"), "--tunnel-private-key=" + f.pki(tunnelPair(name)+".key"),
+			"--metrics-address=" + metrics},
+		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}}, // it needs its rights
+		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
+	}
+}
