@@ -12,12 +12,19 @@ func (c Config) joinUnderlay(number int) [][]string {
 		{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", underlayBridge, "--", "set", "bridge", underlayBridge,
 			"datapath_type=netdev", "other_config:hwaddr=" + underlayMAC(number),
 			"--", "--may-exist", "add-port", underlayBridge, "ul0"},
+		// One that the database had before is made when ovs-vswitchd comes to it: nothing waits for that.
+		eventually("ip", "link", "show", underlayBridge),
 		{"ip", "link", "set", underlayBridge, "mtu", fmt.Sprint(uplinkMTU), "up"},
 	}
 	for _, address := range c.prefixes(underlay, number) {
 		commands = append(commands, []string{"ip", "addr", "replace", address, "dev", underlayBridge})
 	}
 	return commands
+}
+
+// eventually is the command that repeats another until it succeeds.
+func eventually(argv ...string) []string {
+	return append([]string{"sh", "-c", `until last=$("$@" 2>&1); do sleep 0.05; done`, "sh"}, argv...)
 }
 
 // underlayMAC of a Linux node's bridge and of a Windows node's adapter: known, so that the other nodes need not ask for it.

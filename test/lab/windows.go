@@ -12,21 +12,20 @@ import (
 // makes an HNS network on it: then the management vNIC has it, and the OVS bridge bears that one's
 // name.
 const (
-	adapter        = "Ethernet"
-	adapterBridge  = "vEth-" + adapter
-	hnsAddress     = "127.0.0.1:19798"
-	hnsControl     = "/run/hns/control.sock"
-	ovsdbPort      = 16640
-	openFlowPort   = 16653
-	tunnelPort     = 16642
-	winePrefix     = "/var/lib/wine"
-	wineSocket     = winePrefix + "/wineserver"
-	wine           = "/usr/lib/wine/wine64"
-	wineserver     = "/usr/lib/wine/wineserver64"
-	hypervBridge   = "br-hyperv"
-	hypervFeatures = "check_pkt_len"
-	chassisUser    = "weft-chassis"
-	chassisPort    = 9472
+	adapter       = "Ethernet"
+	adapterBridge = "vEth-" + adapter
+	hnsAddress    = "127.0.0.1:19798"
+	hnsControl    = "/run/hns/control.sock"
+	ovsdbPort     = 16640
+	openFlowPort  = 16653
+	tunnelPort    = 16642
+	winePrefix    = "/var/lib/wine"
+	wineSocket    = winePrefix + "/wineserver"
+	wine          = "/usr/lib/wine/wine64"
+	wineserver    = "/usr/lib/wine/wineserver64"
+	hypervBridge  = "br-hyperv"
+	chassisUser   = "weft-chassis"
+	chassisPort   = 9472
 )
 
 // gatewayNumber is the last part of the addresses of a Windows node's gateway router, which is on
@@ -91,14 +90,20 @@ func (c Config) hyperV(f files, number int) []machine.Component {
 	}
 }
 
+// notOnHyperV are the features of OVS's datapaths that the one for Hyper-V lacks (its source,
+// datapath-windows/ovsext, v3.7: Actions.c knows none of these actions, Conntrack.c none of these
+// attributes). Of a flow's mask it makes nothing either: each connection has flows of its own.
+var notOnHyperV = []string{"check_pkt_len", "clone", "ct_clear", "ct_eventmask", "ct_timeout", "masked_set_action", "trunc",
+	"lb_output_action", "add_mpls", "psample"}
+
 // withoutFeatures are the commands that take from the datapath what the one of Hyper-V has not. All
 // bridges share one datapath, which is there as long as one of them is: this one is from the start.
 func withoutFeatures() [][]string {
 	commands := [][]string{{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", hypervBridge, "--", "set", "bridge", hypervBridge, "datapath_type=netdev"}}
-	for feature := range strings.FieldsSeq(hypervFeatures) {
-		commands = append(commands, []string{"ovs-appctl", "--timeout=20", "dpif/set-dp-features", hypervBridge, feature, "false"})
+	for _, feature := range notOnHyperV {
+		commands = append(commands, eventually("ovs-appctl", "--timeout=20", "dpif/set-dp-features", hypervBridge, feature, "false"))
 	}
-	return commands
+	return append(commands, []string{"ovs-appctl", "--timeout=20", "upcall/disable-megaflows"})
 }
 
 // wineserver is the kernel, as it were, of all programs under Wine on the machine; one that has lost
