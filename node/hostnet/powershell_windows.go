@@ -1,0 +1,61 @@
+package hostnet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// commandTime bounds a command of PowerShell's, which takes seconds to start.
+const commandTime = time.Minute
+
+// powershell is the last resort, for what Windows has no call for. Its exit status proves nothing:
+// whoever calls it reads the state back.
+func powershell(ctx context.Context, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, "powershell.exe", "-NoProfile", "-NonInteractive", "-Command", "$ErrorActionPreference='Stop'; "+command).CombinedOutput()
+	text := strings.TrimSpace(string(output))
+	if err != nil {
+		return text, fmt.Errorf("powershell %s: %w: %s", command, err, text)
+	}
+	return text, nil
+}
+
+// quote makes a literal string of PowerShell's.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+func (Native) SoftwareRSC(ctx context.Context, virtualSwitch string) (bool, error) {
+	command := "(Get-VMSwitch -Name " + quote(virtualSwitch) + ").SoftwareRscEnabled"
+	said, err := powershell(ctx, command)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case strings.EqualFold(said, "True"):
+		return true, nil
+	case strings.EqualFold(said, "False"):
+		return false, nil
+	}
+	return false, fmt.Errorf("powershell %s: the answer %q is neither True nor False (is the feature Hyper-V-PowerShell installed?)", command, said)
+}
+
+func (Native) EnableSoftwareRSC(ctx context.Context, virtualSwitch string) error {
+	_, err := powershell(ctx, "Set-VMSwitch -Name "+quote(virtualSwitch)+" -EnableSoftwareRsc $true")
+	return err
+}
+
+func enableByCommand(a Adapter) error {
+	_, err := powershell(context.Background(), "Enable-NetAdapter -Name "+quote(a.Alias)+" -Confirm:$false")
+	return err
+}
+
+// SetMAC sets the driver's parameter NetworkAddress, for which Windows restarts the adapter.
+func (Native) SetMAC(a Adapter, mac net.HardwareAddr) error {
+	_, err := powershell(context.Background(), "Set-NetAdapterAdvancedProperty -Name "+quote(a.Alias)+
+		" -RegistryKeyword NetworkAddress -RegistryValue "+strings.ToUpper(strings.ReplaceAll(mac.String(), ":", "")))
+	return err
+}

@@ -1,0 +1,339 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// CreateEndpoint: the HNS endpoint is attached to the sandbox. Windows makes its adapter when the
+// sandbox's first container starts.
+func (w *Windows) CreateEndpoint(ctx context.Context, e Endpoint) error {
+	network, err := w.ownNetwork(ctx)
+	if err != nil {
+		return err
+	}
+	want, err := endpointOf(e, network.ID)
+	if err != nil {
+		return err
+	}
+	stale := func(other hns.Endpoint) bool { return w.stale(ctx, other) }
+	_, err = w.hns.EnsureEndpoint(ctx, want, stale)
+	switch {
+	case errors.Is(err, hns.ErrNotFound):
+		if exists, gone := w.SandboxExists(e.Sandbox); gone == nil && !exists {
+			return fmt.Errorf("%w: %w", ErrNoSandbox, err)
+		}
+		w.forgetUplink() // then it is the network that HNS does not know
+		return err
+	case errors.Is(err, hns.ErrPolicy) && len(want.PortMappings) > 0:
+		return fmt.Errorf("pod %s asks for hostPort, and HNS refuses a port mapping on network %s; take hostPort out of the pod and use a Service of type NodePort: %w", e.Label, network.Name, err)
+	}
+	return err
+}
+
+// stale says of an endpoint that is in a pod's way whether it is a remnant: one of weft's whose sandbox
+// is gone, or that never came to one.
+func (w *Windows) stale(ctx context.Context, other hns.Endpoint) bool {
+	if !cni.IsHostInterface(other.Name) {
+		return false
+	}
+	if other.Namespace == "" {
+		return true
+	}
+	_, err := w.hns.Namespace(ctx, other.Namespace)
+	return errors.Is(err, hns.ErrNotFound)
+}
+
+// ownNetwork is the HNS network as EnsureUplink has found it.
+func (w *Windows) ownNetwork(ctx context.Context) (hns.Network, error) {
+	w.mu.Lock()
+	network := w.network
+	w.mu.Unlock()
+	if network.ID != "" {
+		return network, nil
+	}
+	network, err := w.hns.Network(ctx, w.config.Network)
+	if errors.Is(err, hns.ErrNotFound) {
+		return hns.Network{}, fmt.Errorf("the node's HNS network %s does not exist yet", w.config.Network)
+	}
+	return network, err
+}
+
+func (w *Windows) forgetUplink() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uplink.seen, w.network = Uplink{}, hns.Network{}
+}
+
+func endpointOf(e Endpoint, network string) (hns.Endpoint, error) {
+	endpoint := hns.Endpoint{
+		Name: cni.HostInterface(e.Attachment), Network: network, Namespace: e.Sandbox, MAC: e.MAC, Addresses: e.Addresses, Gateways: e.Gateways,
+		DNS: hns.DNS{Domain: e.DNS.Domain, Servers: e.DNS.Nameservers, Search: e.DNS.Search, Options: e.DNS.Options},
+	}
+	for _, m := range e.PortMappings {
+		mappings, err := portMappings(m, e.Addresses)
+		if err != nil {
+			return hns.Endpoint{}, fmt.Errorf("pod %s: %w", e.Label, err)
+		}
+		endpoint.PortMappings = append(endpoint.PortMappings, mappings...)
+	}
+	return endpoint, nil
+}
+
+// Protocols of port mappings by the numbers of IANA. HNS knows no others.
+var mappingProtocols = map[string]uint32{"tcp": 6, "udp": 17}
+
+// portMappings of a hostPort: one for each address family of the endpoint that the host's address allows.
+func portMappings(m cni.PortMapping, addresses []netip.Prefix) ([]hns.PortMapping, error) {
+	protocol, ok := mappingProtocols[strings.ToLower(m.Protocol)]
+	if !ok {
+		return nil, fmt.Errorf("hostPort %d: Windows maps ports of TCP and UDP, not of %q; take it out of the pod", m.HostPort, m.Protocol)
+	}
+	if m.HostPort < 1 || m.HostPort > 65535 || m.ContainerPort < 1 || m.ContainerPort > 65535 {
+		return nil, fmt.Errorf("hostPort %d to containerPort %d: ports are from 1 to 65535", m.HostPort, m.ContainerPort)
+	}
+	mapping := hns.PortMapping{Protocol: protocol, HostPort: uint16(m.HostPort), EndpointPort: uint16(m.ContainerPort)}
+	host := netip.Addr{}
+	if m.HostIP != "" {
+		var err error
+		if host, err = netip.ParseAddr(m.HostIP); err != nil {
+			return nil, fmt.Errorf("hostPort %d: hostIP %q is not an address", m.HostPort, m.HostIP)
+		}
+		if !host.IsUnspecified() {
+			mapping.HostAddress = host.String()
+		}
+	}
+	var mappings []hns.PortMapping
+	for _, six := range []bool{false, true} {
+		inEndpoint := slices.ContainsFunc(addresses, func(p netip.Prefix) bool { return p.Addr().Is6() == six })
+		if inEndpoint && (!host.IsValid() || host.Is6() == six) {
+			mapping.IPv6 = six
+			mappings = append(mappings, mapping)
+		}
+	}
+	if len(mappings) == 0 {
+		return nil, fmt.Errorf("hostPort %d: the pod has no address of the family of hostIP %q", m.HostPort, m.HostIP)
+	}
+	return mappings, nil
+}
+
+// EndpointArrived asks Windows for the adapter, in all compartments, and not HNS: a namespace tells that
+// it has a container some time before that container's adapter is on the switch.
+func (w *Windows) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {
+	_, arrived, err := w.adapterOf(e)
+	return arrived, err
+}
+
+func (w *Windows) adapterOf(e Endpoint) (hostnet.Adapter, bool, error) {
+	adapters, err := w.host.Adapters()
+	if err != nil {
+		return hostnet.Adapter{}, false, fmt.Errorf("list the host's adapters: %w", err)
+	}
+	adapter, ok := hostnet.Endpoint(adapters, cni.HostInterface(e.Attachment), e.MAC)
+	return adapter, ok, nil
+}
+
+// ConfigureEndpoint sets the MTU, for which an HNS endpoint has no field. Addresses and routes are HNS's
+// own to set.
+func (w *Windows) ConfigureEndpoint(ctx context.Context, e Endpoint) error {
+	endpoint, err := w.attached(ctx, e)
+	if err != nil {
+		return err
+	}
+	adapter, arrived, err := w.adapterOf(e)
+	if err != nil {
+		return err
+	}
+	if !arrived {
+		return fmt.Errorf("the adapter of HNS endpoint %s is not there yet", endpoint.Name)
+	}
+	if adapter.MTU == e.MTU {
+		return nil
+	}
+	if err := w.host.SetMTU(adapter, e.MTU); err != nil {
+		return fmt.Errorf("set MTU %d of adapter %q of pod %s: %w", e.MTU, adapter.Alias, e.Label, err)
+	}
+	return nil
+}
+
+// attached returns e's HNS endpoint, which is attached to e's sandbox; [ErrNoSandbox].
+func (w *Windows) attached(ctx context.Context, e Endpoint) (hns.Endpoint, error) {
+	namespace, err := w.hns.Namespace(ctx, e.Sandbox)
+	if errors.Is(err, hns.ErrNotFound) {
+		return hns.Endpoint{}, fmt.Errorf("%w: %w", ErrNoSandbox, err)
+	}
+	if err != nil {
+		return hns.Endpoint{}, err
+	}
+	endpoint, err := w.hns.EndpointNamed(ctx, cni.HostInterface(e.Attachment))
+	if err != nil {
+		return hns.Endpoint{}, err
+	}
+	if !hns.SameID(endpoint.Namespace, e.Sandbox) && !slices.ContainsFunc(namespace.Endpoints, func(id string) bool { return hns.SameID(id, endpoint.ID) }) {
+		return hns.Endpoint{}, fmt.Errorf("HNS endpoint %s of pod %s is not attached to namespace %s", endpoint.Name, e.Label, e.Sandbox)
+	}
+	return endpoint, nil
+}
+
+func (w *Windows) CheckEndpoint(ctx context.Context, e Endpoint) error {
+	endpoint, err := w.attached(ctx, e)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(endpoint.MAC, e.MAC) {
+		return fmt.Errorf("HNS endpoint %s has MAC %v instead of %v", endpoint.Name, endpoint.MAC, e.MAC)
+	}
+	for _, address := range e.Addresses {
+		if !slices.Contains(endpoint.Addresses, address) {
+			return fmt.Errorf("HNS endpoint %s lacks address %v", endpoint.Name, address)
+		}
+	}
+	for _, gateway := range e.Gateways {
+		if !slices.Contains(endpoint.Gateways, gateway) {
+			return fmt.Errorf("HNS endpoint %s lacks the default route by %v", endpoint.Name, gateway)
+		}
+	}
+	adapter, arrived, err := w.adapterOf(e)
+	if err != nil {
+		return err
+	}
+	if !arrived {
+		return fmt.Errorf("the adapter of HNS endpoint %s is not there", endpoint.Name)
+	}
+	if e.MTU != 0 && adapter.MTU != e.MTU {
+		return fmt.Errorf("adapter %q has MTU %d instead of %d", adapter.Alias, adapter.MTU, e.MTU)
+	}
+	return nil
+}
+
+func (w *Windows) DeleteEndpoint(ctx context.Context, device string) error {
+	return w.hns.DeleteEndpoint(ctx, device)
+}
+
+// EnsureManagement configures the adapter that Open vSwitch has made for its internal port.
+func (w *Windows) EnsureManagement(m Management) error {
+	adapters, err := w.host.Adapters()
+	if err != nil {
+		return fmt.Errorf("list the host's adapters: %w", err)
+	}
+	adapter, ok := hostnet.Named(adapters, m.Device)
+	if !ok {
+		return fmt.Errorf("management adapter %s: %w", m.Device, ErrNoDevice)
+	}
+	if err := w.ensureManagement(adapter, m); err != nil {
+		return fmt.Errorf("management adapter %s: %w", m.Device, err)
+	}
+	return nil
+}
+
+func (w *Windows) ensureManagement(adapter hostnet.Adapter, m Management) error {
+	var err error
+	if adapter, err = w.ensureMAC(adapter, m.MAC); err != nil {
+		return err
+	}
+	if !adapter.Up {
+		if err := w.host.Enable(adapter); err != nil {
+			return fmt.Errorf("enable it: %w", err)
+		}
+	}
+	if adapter.MTU != m.MTU {
+		if err := w.host.SetMTU(adapter, m.MTU); err != nil {
+			return fmt.Errorf("set MTU %d: %w", m.MTU, err)
+		}
+	}
+	if err := w.host.Isolate(adapter); err != nil {
+		return fmt.Errorf("keep the host from forwarding by it: %w", err)
+	}
+	if err := w.ensureAddresses(adapter, m.Addresses); err != nil {
+		return err
+	}
+	return w.ensureRoutes(adapter, m.Routes)
+}
+
+// ensureMAC: Open vSwitch for Windows does not set the MAC of the adapters that it makes, although its
+// database has it.
+func (w *Windows) ensureMAC(adapter hostnet.Adapter, mac net.HardwareAddr) (hostnet.Adapter, error) {
+	if bytes.Equal(adapter.MAC, mac) {
+		return adapter, nil
+	}
+	if err := w.host.SetMAC(adapter, mac); err != nil {
+		return adapter, fmt.Errorf("set MAC %v: %w", mac, err)
+	}
+	adapters, err := w.host.Adapters()
+	if err != nil {
+		return adapter, err
+	}
+	now, ok := hostnet.Named(adapters, adapter.Alias)
+	if !ok {
+		return adapter, fmt.Errorf("it went away when it got MAC %v: %w", mac, ErrNoDevice)
+	}
+	if !bytes.Equal(now.MAC, mac) {
+		return adapter, fmt.Errorf("it has MAC %v and does not take %v", now.MAC, mac)
+	}
+	return now, nil
+}
+
+// ensureAddresses gives the adapter the addresses it lacks and takes others, but for link-local ones.
+func (w *Windows) ensureAddresses(adapter hostnet.Adapter, wanted []netip.Prefix) error {
+	have := map[netip.Prefix]bool{}
+	for _, a := range adapter.Addresses {
+		if slices.Contains(wanted, a.Prefix) {
+			have[a.Prefix] = true
+			continue
+		}
+		if a.Prefix.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		if err := w.host.DeleteAddress(adapter, a.Prefix); err != nil {
+			return fmt.Errorf("remove address %v: %w", a.Prefix, err)
+		}
+	}
+	for _, prefix := range wanted {
+		if have[prefix] {
+			continue
+		}
+		if err := w.host.AddAddress(adapter, prefix); err != nil {
+			return fmt.Errorf("add address %v: %w", prefix, err)
+		}
+	}
+	return nil
+}
+
+// ensureRoutes owns all routes by the adapter that have a next hop. Windows has no source in a route: it
+// takes the adapter's own address, of which there is one for each family.
+func (w *Windows) ensureRoutes(adapter hostnet.Adapter, wanted []Route) error {
+	have, err := w.host.Routes(adapter)
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	same := func(r hostnet.Route, route Route) bool {
+		return r.Destination == route.Destination && r.NextHop == route.NextHop
+	}
+	for _, r := range have {
+		if slices.ContainsFunc(wanted, func(route Route) bool { return same(r, route) }) {
+			continue
+		}
+		if err := w.host.DeleteRoute(adapter, r); err != nil {
+			return fmt.Errorf("remove route %v by %v: %w", r.Destination, r.NextHop, err)
+		}
+	}
+	for _, route := range wanted {
+		if slices.ContainsFunc(have, func(r hostnet.Route) bool { return same(r, route) }) {
+			continue
+		}
+		if err := w.host.AddRoute(adapter, hostnet.Route{Destination: route.Destination, NextHop: route.NextHop}); err != nil {
+			return fmt.Errorf("add route %v by %v: %w", route.Destination, route.NextHop, err)
+		}
+	}
+	return nil
+}

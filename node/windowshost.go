@@ -1,0 +1,286 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// chooseAdapter picks the uplink: the one of that name, or the one that holds the tunnel end point's
+// address. HNS would refuse a virtual one with no more than "The parameter is incorrect" (antrea issue
+// 2213), and a team's would lose the team.
+func chooseAdapter(adapters []hostnet.Adapter, name string, address netip.Addr) (hostnet.Adapter, error) {
+	chosen, ok := hostnet.Holding(adapters, address)
+	if name != "" {
+		chosen, ok = hostnet.Named(adapters, name)
+		if !ok {
+			return hostnet.Adapter{}, fmt.Errorf("adapter: this node has no adapter %q, it has %s; set the key adapter to one of them, or leave it empty for the one that holds encap-address", name, aliases(adapters))
+		}
+	}
+	if !ok {
+		return hostnet.Adapter{}, fmt.Errorf("adapter: no adapter of this node holds encap-address %v; set the key adapter, or encap-address, to what the node has: %s", address, aliases(adapters))
+	}
+	switch chosen.Kind {
+	case hostnet.Physical:
+	case hostnet.Team:
+		return hostnet.Adapter{}, fmt.Errorf("adapter: %q is a team of adapters (%s), on which Open vSwitch's driver does not work; dissolve the team or name another adapter by the key adapter", chosen.Alias, chosen.Description)
+	default:
+		return hostnet.Adapter{}, fmt.Errorf("adapter: %q is %s (%s), not a physical adapter; if another HNS network or virtual switch has taken the physical one (Get-HnsNetwork, Get-VMSwitch), remove that; else name another adapter by the key adapter", chosen.Alias, chosen.Kind, chosen.Description)
+	}
+	if len(chosen.Global()) == 0 {
+		if team, ok := teamOf(adapters, chosen); ok {
+			return hostnet.Adapter{}, fmt.Errorf("adapter: %q has no address, since it belongs to the team %q; dissolve the team or name another adapter by the key adapter", chosen.Alias, team.Alias)
+		}
+		return hostnet.Adapter{}, fmt.Errorf("adapter: %q has no usable address; give it the node's, or name another adapter by the key adapter", chosen.Alias)
+	}
+	if !chosen.Has(address) {
+		return hostnet.Adapter{}, fmt.Errorf("adapter: %q has the addresses %v and not encap-address %v; correct the key adapter or encap-address", chosen.Alias, chosen.Global(), address)
+	}
+	return chosen, nil
+}
+
+func aliases(adapters []hostnet.Adapter) string {
+	names := []string{}
+	for _, a := range adapters {
+		if a.InHost() && a.Kind != hostnet.Loopback {
+			names = append(names, fmt.Sprintf("%q (%s, %v)", a.Alias, a.Kind, a.Global()))
+		}
+	}
+	return fmt.Sprint(names)
+}
+
+// teamOf finds the team that an adapter without addresses belongs to: it bears a member's MAC.
+func teamOf(adapters []hostnet.Adapter, member hostnet.Adapter) (hostnet.Adapter, bool) {
+	i := slices.IndexFunc(adapters, func(a hostnet.Adapter) bool { return a.Kind == hostnet.Team && bytes.Equal(a.MAC, member.MAC) })
+	if i < 0 {
+		return hostnet.Adapter{}, false
+	}
+	return adapters[i], true
+}
+
+// hostSettings are the host's on its uplink.
+type hostSettings struct {
+	Adapter   string          `json:"adapter"` // the physical one
+	MAC       string          `json:"mac"`
+	Addresses []netip.Prefix  `json:"addresses"`
+	Routes    []hostnet.Route `json:"routes"`
+	DNS       hostnet.DNS     `json:"dns"`
+	DHCP      bool            `json:"dhcp"`
+	// Network is the HNS network that took them, once it has been made; Ready: it was in order since.
+	Network string `json:"network,omitempty"`
+	Ready   bool   `json:"ready,omitempty"`
+}
+
+func settingsOf(a hostnet.Adapter, routes []hostnet.Route) hostSettings {
+	return hostSettings{Addresses: a.Global(), Routes: routes, DNS: a.DNS, DHCP: a.DHCP}
+}
+
+func (s hostSettings) equal(other hostSettings) bool {
+	a, errA := json.Marshal(s)
+	b, errB := json.Marshal(other)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
+}
+
+func (s hostSettings) holds(address netip.Addr) bool {
+	return slices.ContainsFunc(s.Addresses, func(p netip.Prefix) bool { return p.Addr() == address })
+}
+
+// savedHost is a file with hostSettings.
+type savedHost struct{ path string }
+
+// read returns nil where nothing was written yet.
+func (s savedHost) read() (*hostSettings, error) {
+	content, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the host's saved networking: %w", err)
+	}
+	settings := &hostSettings{}
+	if err := json.Unmarshal(content, settings); err != nil {
+		return nil, fmt.Errorf("read the host's saved networking from %s: %w; remove the file if the host has its addresses", s.path, err)
+	}
+	return settings, nil
+}
+
+// write replaces the file as a whole and has it on the disk: the next thing to happen may be that the
+// node is lost to everybody.
+func (s savedHost) write(settings hostSettings) error {
+	content, err := json.MarshalIndent(settings, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(s.path), 0o700)
+	}
+	if err == nil {
+		err = writeSynced(s.path+".new", content)
+	}
+	if err == nil {
+		err = os.Rename(s.path+".new", s.path)
+	}
+	if err != nil {
+		return fmt.Errorf("save the host's networking: %w", err)
+	}
+	return nil
+}
+
+func writeSynced(path string, content []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// hostPoll is how often it is looked whether Windows has moved the host's addresses yet.
+const hostPoll = 100 * time.Millisecond
+
+// await looks until found is content or the time is over; it returns what it saw last.
+func (w *Windows) await(ctx context.Context, patience time.Duration, found func([]hostnet.Adapter) bool) ([]hostnet.Adapter, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		adapters, err := w.host.Adapters()
+		if err != nil {
+			return nil, false, fmt.Errorf("list the host's adapters: %w", err)
+		}
+		if found(adapters) {
+			return adapters, true, nil
+		}
+		select {
+		case <-time.After(hostPoll):
+		case <-ctx.Done():
+			return adapters, false, nil
+		}
+	}
+}
+
+// ensureHost: the host's own adapter on the network's switch has the host's addresses. Windows moves them
+// there; where it does not (static addresses are lost on some builds, sig-windows-tools issue 162, and a
+// DHCP server may not answer) they are set as they were.
+func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *hostSettings) (hostnet.Adapter, error) {
+	arrived := func(adapters []hostnet.Adapter) (hostnet.Adapter, bool) {
+		host, ok := hostnet.Management(adapters, network.Adapter, uplinkMAC(adapters, network, saved))
+		return host, ok && host.Has(w.config.EncapAddress)
+	}
+	patience := w.config.AddressTime
+	if saved != nil && saved.Ready {
+		patience = 0 // they were there before: nobody is moving them now
+	}
+	adapters, ok, err := w.await(ctx, patience, func(adapters []hostnet.Adapter) bool { _, ok := arrived(adapters); return ok })
+	if err != nil {
+		return hostnet.Adapter{}, err
+	}
+	host, _ := arrived(adapters)
+	if ok && saved != nil {
+		err := w.setSettings(host, *saved, !saved.Ready)
+		return host, err
+	}
+	if ok {
+		return host, nil
+	}
+	if saved == nil || !saved.holds(w.config.EncapAddress) {
+		return hostnet.Adapter{}, fmt.Errorf("encap-address: HNS network %s has adapter %q, and the host's own adapter on its switch does not hold %v, nor was it saved that it once did; correct encap-address, or give the host the address", network.Name, network.Adapter, w.config.EncapAddress)
+	}
+	slog.WarnContext(ctx, "Windows has not moved the host's addresses to the virtual switch: they are set as they were", "network", network.Name, "addresses", saved.Addresses, "dhcp", saved.DHCP)
+	if err := w.restoreHost(ctx, *saved, false); err != nil {
+		return hostnet.Adapter{}, err
+	}
+	if adapters, err = w.host.Adapters(); err != nil {
+		return hostnet.Adapter{}, fmt.Errorf("list the host's adapters: %w", err)
+	}
+	if host, ok := arrived(adapters); ok {
+		return host, nil
+	}
+	return hostnet.Adapter{}, fmt.Errorf("HNS network %s on adapter %q: the host's own adapter on its switch has not come", network.Name, network.Adapter)
+}
+
+func uplinkMAC(adapters []hostnet.Adapter, network hns.Network, saved *hostSettings) net.HardwareAddr {
+	if adapter, ok := hostnet.Named(adapters, network.Adapter); ok && len(adapter.MAC) > 0 {
+		return adapter.MAC
+	}
+	if saved != nil {
+		mac, _ := net.ParseMAC(saved.MAC)
+		return mac
+	}
+	return nil
+}
+
+// restoreHost: the host has the saved addresses, routes and resolvers. They go to its adapter on the
+// switch, or to the physical one where there is no switch. wait: Windows is moving them by itself.
+func (w *Windows) restoreHost(ctx context.Context, saved hostSettings, wait bool) error {
+	holder := func(adapters []hostnet.Adapter) (hostnet.Adapter, bool) {
+		mac, _ := net.ParseMAC(saved.MAC)
+		if host, ok := hostnet.Management(adapters, saved.Adapter, mac); ok {
+			return host, true
+		}
+		return hostnet.Named(adapters, saved.Adapter)
+	}
+	complete := func(adapters []hostnet.Adapter) bool {
+		a, ok := holder(adapters)
+		return ok && !slices.ContainsFunc(saved.Addresses, func(p netip.Prefix) bool { return !a.Has(p.Addr()) })
+	}
+	patience := time.Duration(0)
+	if wait {
+		patience = w.config.AddressTime
+	}
+	adapters, _, err := w.await(ctx, patience, complete)
+	if err != nil {
+		return err
+	}
+	a, ok := holder(adapters)
+	if !ok {
+		return fmt.Errorf("restore the host's addresses %v: adapter %q is not there", saved.Addresses, saved.Adapter)
+	}
+	if err := w.setSettings(a, saved, true); err != nil {
+		return fmt.Errorf("restore the host's addresses %v: %w", saved.Addresses, err)
+	}
+	if _, ok, err = w.await(ctx, w.config.AddressTime, complete); err == nil && !ok {
+		err = fmt.Errorf("restore the host's addresses %v: adapter %q does not have them although Windows took them", saved.Addresses, a.Alias)
+	}
+	return err
+}
+
+// setSettings gives the adapter what it lacks of the settings. routes: also routes and resolvers, which
+// on a host that runs are its own to change.
+func (w *Windows) setSettings(a hostnet.Adapter, settings hostSettings, routes bool) error {
+	var errs []error
+	for _, address := range settings.Addresses {
+		if !a.Has(address.Addr()) && routes {
+			errs = append(errs, w.host.AddAddress(a, address))
+		}
+	}
+	if !routes {
+		return errors.Join(errs...)
+	}
+	have, err := w.host.Routes(a)
+	errs = append(errs, err)
+	for _, route := range settings.Routes {
+		if !slices.ContainsFunc(have, func(r hostnet.Route) bool {
+			return r.Destination == route.Destination && r.NextHop == route.NextHop
+		}) {
+			errs = append(errs, w.host.AddRoute(a, route))
+		}
+	}
+	if len(settings.DNS.Servers) > 0 && !reflect.DeepEqual(a.DNS.Servers, settings.DNS.Servers) {
+		errs = append(errs, w.host.SetDNS(a, settings.DNS))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("adapter %q: %w", a.Alias, err)
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// uplinkState is what EnsureUplink remembers between its calls. All of it is found again without.
+type uplinkState struct {
+	seen     Uplink // as it was last found in order, until something may have changed
+	lookedAt time.Time
+	rscTried bool
+	failures int       // in a row, that cost the host its connections for a moment
+	retryAt  time.Time // after the last of them
+	lastErr  error
+}
+
+// maxRetryShift bounds the doubling of RetryTime.
+const maxRetryShift = 5
+
+// EnsureUplink makes the HNS network on the node's adapter, see [Platform]. It may take a minute: once
+// the network is being made, what has to follow for the host to be reachable is done even if ctx ends.
+// It is to be called again whenever Watch tells of a change; then it costs no call of HNS as long as
+// the network was found in order within the last seconds.
+func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	adapters, err := w.host.Adapters()
+	if err != nil {
+		return Uplink{}, fmt.Errorf("list the host's adapters: %w", err)
+	}
+	if w.uplink.seen != (Uplink{}) && time.Since(w.uplink.lookedAt) < 2*networkPeriod {
+		if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Alias == w.uplink.seen.Host {
+			return w.uplink.seen, nil
+		}
+	}
+	w.uplink.seen = Uplink{}
+	network, err := w.hns.Network(ctx, w.config.Network)
+	switch {
+	case errors.Is(err, hns.ErrNotFound):
+		w.network = hns.Network{}
+		if network, err = w.makeNetwork(ctx, adapters); err != nil {
+			err = fmt.Errorf("%w: %w", ErrNoUplink, err)
+		}
+	case err == nil:
+		err = w.adoptNetwork(ctx, &network)
+	}
+	if err != nil {
+		return Uplink{}, err
+	}
+	uplink, err := w.keepNetwork(context.WithoutCancel(ctx), network)
+	if err != nil {
+		return Uplink{}, err
+	}
+	w.uplink.seen, w.uplink.lookedAt, w.network = uplink, time.Now(), network
+	w.uplink.failures, w.uplink.lastErr = 0, nil
+	w.coalesce(ctx)
+	return uplink, nil
+}
+
+// uplinkHolds says whether the network is still as EnsureUplink has left it.
+func (w *Windows) uplinkHolds(ctx context.Context) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.uplink.seen == (Uplink{}) {
+		return true // EnsureUplink has not succeeded yet, and is called again anyway
+	}
+	ctx, cancel := context.WithTimeout(ctx, sandboxTime)
+	defer cancel()
+	s, err := w.hns.Switch(ctx, w.network)
+	if err != nil && !errors.Is(err, hns.ErrNotFound) {
+		return true // not known: a hang is no change
+	}
+	if found, _ := s.Extension(ovsExtension); err != nil || !found.Enabled {
+		w.uplink.seen = Uplink{}
+		return false
+	}
+	w.uplink.lookedAt = time.Now()
+	return true
+}
+
+// adoptNetwork checks a network of our name, which an earlier run or somebody else has made. It is never
+// removed: it may be another's.
+func (w *Windows) adoptNetwork(ctx context.Context, network *hns.Network) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%w: HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | ? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
+			ErrNoUplink, network.Name, fmt.Sprintf(format, args...), network.Name)
+	}
+	if !strings.EqualFold(network.Type, hns.Transparent) {
+		return refuse("exists already and is of type %s, not %s", network.Type, hns.Transparent)
+	}
+	if network.Adapter == "" {
+		s, err := w.hns.Switch(ctx, *network)
+		if err != nil {
+			return err
+		}
+		network.Adapter = s.Adapter
+	}
+	if w.config.Adapter != "" && !strings.EqualFold(network.Adapter, w.config.Adapter) {
+		return refuse("exists already on adapter %q, while the key adapter says %q", network.Adapter, w.config.Adapter)
+	}
+	for _, subnet := range w.config.PodSubnets() {
+		if !slices.ContainsFunc(network.Subnets, func(s hns.Subnet) bool { return s.Prefix == subnet.Masked() }) {
+			return w.replaceNetwork(ctx, *network, refuse)
+		}
+	}
+	return nil
+}
+
+// replaceNetwork removes a network whose subnets are no longer the node's, if it is weft's and empty.
+func (w *Windows) replaceNetwork(ctx context.Context, network hns.Network, refuse func(string, ...any) error) error {
+	prefixes := []string{}
+	for _, s := range network.Subnets {
+		prefixes = append(prefixes, s.Prefix.String())
+	}
+	problem := fmt.Sprintf("has the subnets %v and not all of the node's pod subnets %v", prefixes, w.config.PodSubnets())
+	saved, err := w.saved.read()
+	if err != nil {
+		return err
+	}
+	if saved == nil || !hns.SameID(saved.Network, network.ID) {
+		return refuse("%s", problem)
+	}
+	endpoints, err := w.hns.Endpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range endpoints {
+		if hns.SameID(e.Network, network.ID) {
+			return fmt.Errorf("HNS network %s %s, and cannot be made again while it has endpoints (%s is one): drain the node", network.Name, problem, e.Name)
+		}
+	}
+	if err := w.removeNetwork(context.WithoutCancel(ctx), network, *saved); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: HNS network %s %s: it was removed and is made again", ErrNoUplink, network.Name, problem)
+}
+
+// makeNetwork makes the network on the node's adapter. What the host had there is written down first:
+// whatever happens from now on, the next call finds it.
+func (w *Windows) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (hns.Network, error) {
+	if wait := time.Until(w.uplink.retryAt); wait > 0 {
+		return hns.Network{}, fmt.Errorf("the HNS network is made again in %v, since each attempt cuts the host off for a moment: %w", wait.Round(time.Second), w.uplink.lastErr)
+	}
+	subnets := w.config.PodSubnets()
+	if len(subnets) == 0 {
+		return hns.Network{}, errors.New("the HNS network is not made yet: the node's pod subnets are not known")
+	}
+	adapters, err := w.recoverAdapter(ctx, adapters)
+	if err != nil {
+		return hns.Network{}, err
+	}
+	adapter, err := chooseAdapter(adapters, w.config.Adapter, w.config.EncapAddress)
+	if err != nil {
+		return hns.Network{}, err
+	}
+	routes, err := w.host.Routes(adapter)
+	if err != nil {
+		return hns.Network{}, fmt.Errorf("list the routes by adapter %s: %w", adapter.Alias, err)
+	}
+	saved := settingsOf(adapter, routes)
+	saved.Adapter, saved.MAC = adapter.Alias, adapter.MAC.String()
+	if err := w.saved.write(saved); err != nil {
+		return hns.Network{}, err
+	}
+	network := hns.Network{Name: w.config.Network, Type: hns.Transparent, Adapter: adapter.Alias}
+	for _, subnet := range subnets {
+		network.Subnets = append(network.Subnets, hns.Subnet{Prefix: subnet.Masked(), Gateway: contract.GatewayAddress(subnet)})
+	}
+	slog.InfoContext(ctx, "the HNS network is made: the host's connections pause", "network", network.Name, "adapter", adapter.Alias, "addresses", adapter.Global())
+	ctx = context.WithoutCancel(ctx)
+	created, err := w.hns.CreateNetwork(ctx, network)
+	if err != nil {
+		// A creation that failed may have moved the addresses already; one that hangs may still do so.
+		return hns.Network{}, w.failed(errors.Join(err, w.restoreHost(ctx, saved, false)))
+	}
+	created.Adapter = adapter.Alias
+	saved.Network = created.ID
+	if err := w.saved.write(saved); err != nil {
+		return hns.Network{}, w.failed(errors.Join(err, w.removeNetwork(ctx, created, saved)))
+	}
+	return created, nil
+}
+
+// recoverAdapter gives the adapter back the addresses that a network which is no more took along.
+func (w *Windows) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter) ([]hostnet.Adapter, error) {
+	if _, held := hostnet.Holding(adapters, w.config.EncapAddress); held {
+		return adapters, nil
+	}
+	saved, err := w.saved.read()
+	if err != nil || saved == nil || !saved.holds(w.config.EncapAddress) {
+		return adapters, err
+	}
+	slog.WarnContext(ctx, "no adapter has the host's addresses: they are set again as they were before the HNS network", "adapter", saved.Adapter)
+	if err := w.restoreHost(ctx, *saved, false); err != nil {
+		return nil, err
+	}
+	return w.host.Adapters()
+}
+
+// keepNetwork: the host has its addresses on the network's switch, and the extension is enabled. A network
+// that has never come so far is removed again.
+func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink, error) {
+	saved, err := w.saved.read()
+	if err != nil {
+		return Uplink{}, err
+	}
+	fresh := saved != nil && !saved.Ready && hns.SameID(saved.Network, network.ID)
+	giveUp := func(err error) (Uplink, error) {
+		if !fresh {
+			return Uplink{}, err
+		}
+		if failed := w.removeNetwork(ctx, network, *saved); failed != nil {
+			return Uplink{}, w.failed(errors.Join(err, failed))
+		}
+		return Uplink{}, w.failed(fmt.Errorf("%w: %w", ErrNoUplink, err))
+	}
+	host, err := w.ensureHost(ctx, network, saved)
+	if err != nil {
+		return giveUp(err)
+	}
+	enabled, err := w.hns.EnsureExtension(ctx, network, ovsExtension)
+	if errors.Is(err, hns.ErrNoExtension) {
+		err = fmt.Errorf("Open vSwitch's extension of virtual switches is not installed on this node: install Open vSwitch with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed: %w", err)
+	}
+	if err != nil {
+		return giveUp(err)
+	}
+	if enabled {
+		slog.InfoContext(ctx, "the extension of Open vSwitch was enabled", "network", network.Name)
+	}
+	return Uplink{Switch: network.ID, Adapter: network.Adapter, Host: host.Alias}, w.remember(network, host, saved)
+}
+
+// remember keeps the file at what the host has now, so that a later loss is repaired from that.
+func (w *Windows) remember(network hns.Network, host hostnet.Adapter, saved *hostSettings) error {
+	routes, err := w.host.Routes(host)
+	if err != nil {
+		return fmt.Errorf("list the routes by adapter %s: %w", host.Alias, err)
+	}
+	now := settingsOf(host, routes)
+	now.Adapter, now.MAC, now.Network, now.Ready = network.Adapter, host.MAC.String(), network.ID, true
+	if saved != nil && now.equal(*saved) {
+		return nil
+	}
+	return w.saved.write(now)
+}
+
+// failed counts a failure that cost the host its connections for a moment.
+func (w *Windows) failed(err error) error {
+	w.uplink.retryAt = time.Now().Add(w.config.RetryTime << min(w.uplink.failures, maxRetryShift))
+	w.uplink.failures++
+	w.uplink.lastErr = err
+	return err
+}
+
+// removeNetwork: the network is gone, and the host has its addresses again on the adapter.
+func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved hostSettings) error {
+	slog.WarnContext(ctx, "the HNS network is removed again, so that the host stays reachable", "network", network.Name)
+	err := w.hns.DeleteNetwork(ctx, network)
+	return errors.Join(err, w.restoreHost(ctx, saved, err == nil))
+}
+
+// ReleaseUplink removes the network, if it is weft's own: the host gets its adapter back.
+func (w *Windows) ReleaseUplink(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.uplink.seen, w.network = Uplink{}, hns.Network{}
+	saved, err := w.saved.read()
+	if err != nil {
+		return err
+	}
+	network, err := w.hns.Network(ctx, w.config.Network)
+	if errors.Is(err, hns.ErrNotFound) {
+		if saved == nil {
+			return nil
+		}
+		return w.restoreHost(ctx, *saved, false)
+	}
+	if err != nil {
+		return err
+	}
+	if saved == nil || !hns.SameID(saved.Network, network.ID) {
+		return fmt.Errorf("HNS network %s was not made by weft, which leaves it alone", network.Name)
+	}
+	return w.removeNetwork(context.WithoutCancel(ctx), network, *saved)
+}
+
+// coalesce switches segment coalescing on for the switch (RSC), which is worth a factor of four to pods
+// (antrea issue 2198) and needed by nothing. There is no call for it but PowerShell's.
+func (w *Windows) coalesce(ctx context.Context) {
+	if w.uplink.rscTried {
+		return
+	}
+	w.uplink.rscTried = true
+	name := w.config.Network
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		on, err := w.host.SoftwareRSC(ctx, name)
+		if err == nil && !on {
+			if err = w.host.EnableSoftwareRSC(ctx, name); err == nil {
+				on, err = w.host.SoftwareRSC(ctx, name)
+			}
+		}
+		switch {
+		case err != nil:
+			slog.WarnContext(ctx, "it is not known whether the virtual switch coalesces segments (RSC); throughput may be lower", "switch", name, "error", err)
+		case !on:
+			slog.WarnContext(ctx, "the virtual switch does not coalesce segments (RSC) although it was told to; throughput may be lower", "switch", name)
+		default:
+			slog.InfoContext(ctx, "the virtual switch coalesces segments (RSC)", "switch", name)
+		}
+	}()
+}
