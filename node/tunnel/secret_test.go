@@ -1,0 +1,64 @@
+package tunnel
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestCredentialsFromASecret(t *testing.T) {
+	ca := newAuthority(t, "test CA")
+	object := func(certificate, key []byte) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "weft-chassis"},
+			Data:       map[string][]byte{"ca.crt": ca.pem, corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
+		}
+	}
+	client := fake.NewClientset()
+	secrets := client.CoreV1().Secrets("kube-system")
+	credentials, err := Secret(t.Context(), client, "kube-system", "weft-chassis")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := credentials.Certificate(); err == nil || !strings.Contains(err.Error(), "kube-system/weft-chassis") {
+		t.Fatalf("before it is there: %v", err)
+	}
+	incomplete := object(nil, nil)
+	if _, err := secrets.Create(t.Context(), incomplete, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its missing keys are named", func() bool {
+		_, err := credentials.Roots()
+		return err != nil && strings.Contains(err.Error(), "tls.crt") && strings.Contains(err.Error(), "tls.key")
+	})
+	serialNumber := func() string {
+		pair, err := credentials.Certificate()
+		if err != nil {
+			return ""
+		}
+		return pair.Leaf.SerialNumber.String()
+	}
+	var last string
+	for range 2 {
+		if _, err := secrets.Update(t.Context(), object(ca.issue(HostName)), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the new certificate is used", func() bool { now := serialNumber(); return now != "" && now != last })
+		last = serialNumber()
+	}
+	if err := secrets.Delete(t.Context(), "weft-chassis", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s := credentials.(*secret)
+	eventually(t, "the loss is noticed", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.problem != ""
+	})
+	if serialNumber() != last {
+		t.Error("a Secret that was removed has taken the certificate along")
+	}
+}
