@@ -17,7 +17,7 @@ GO_LAB_BUILD = CGO_ENABLED=0 nice go build -trimpath -o $(abspath $@)
 .PHONY: lab lab-deps ovn
 
 lab: lab-deps ovn bin/weftlab bin/weft bin/weft-cni $(LAB)/hyperkube $(LAB)/kubectl $(LAB)/loopback \
-		$(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/.images ## bin/weftlab and all it needs
+		bin/weft.exe bin/weft-cni.exe $(LAB)/hnsemu $(LAB)/wine/.complete $(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/.images ## bin/weftlab and all it needs
 	@echo "lab: ready; bin/weftlab up starts a cluster"
 
 lab-deps: ## packages that the lab needs of the machine
@@ -33,6 +33,20 @@ $(LAB)/ovn/.complete: $(LAB_SCRIPTS)/ovn-prefix.sh | lab-deps
 bin/weftlab: $(LAB_GO_FILES)
 	@echo "lab: building weftlab"
 	@$(GO_LAB_BUILD) -ldflags '-s -w' ./test/lab/weftlab
+
+# What is shipped to Windows nodes, as it is shipped.
+bin/weft.exe bin/weft-cni.exe: bin/%.exe: $(GO_FILES)
+	GOOS=windows go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+$(LAB)/hnsemu: $(shell find test/hns -name '*.go') go.mod go.sum
+	@echo "lab: building the emulated HNS"
+	@$(GO_LAB_BUILD) -ldflags '-s -w' ./test/hns/hnsemu
+
+$(LAB)/wine/.complete: $(LAB_SCRIPTS)/wine.sh $(wildcard test/hns/dll/*) | lab-deps
+	@echo "lab: making the Windows nodes' Wine prefix"
+	@rm -rf $(@D)
+	@$(LAB_SCRIPTS)/wine.sh $(@D)
+	@touch $@
 
 $(LAB)/hyperkube: $(KUBE_MODULE) test/lab/kube/hyperkube/main.go
 	@echo "lab: building Kubernetes $(KUBE_VERSION), some minutes the first time"

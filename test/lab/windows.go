@@ -20,9 +20,9 @@ const (
 	openFlowPort  = 16653
 	tunnelPort    = 16642
 	winePrefix    = "/var/lib/wine"
-	wineSocket    = winePrefix + "/wineserver"
 	wine          = "/usr/lib/wine/wine64"
 	wineserver    = "/usr/lib/wine/wineserver64"
+	wineReady     = "/run/wine-ready"
 	hypervBridge  = "br-hyperv"
 	chassisUser   = "weft-chassis"
 	chassisPort   = 9472
@@ -90,10 +90,10 @@ func (c Config) hyperV(f files, number int) []machine.Component {
 	}
 }
 
-// notOnHyperV are the features of OVS's datapaths that the one for Hyper-V lacks (its source,
-// datapath-windows/ovsext, v3.7: Actions.c knows none of these actions, Conntrack.c none of these
-// attributes). Of a flow's mask it makes nothing either: each connection has flows of its own.
-var notOnHyperV = []string{"check_pkt_len", "clone", "ct_clear", "ct_eventmask", "ct_timeout", "masked_set_action", "trunc",
+// notOnHyperV are the features that Open vSwitch's datapath for Hyper-V lacks (datapath-windows/ovsext
+// of v3.7: OvsDoExecuteActions has no case for them, and conntrack no timeout policy). It has no
+// wildcards in its flows either: each connection has flows of its own.
+var notOnHyperV = []string{"check_pkt_len", "clone", "ct_clear", "ct_timeout", "masked_set_action", "trunc",
 	"lb_output_action", "add_mpls", "psample"}
 
 // withoutFeatures are the commands that take from the datapath what the one of Hyper-V has not. All
@@ -113,11 +113,15 @@ func (c Config) wineserver() machine.Component {
 		Name: "wineserver",
 		Prepare: [][]string{{"sh", "-c", `
 			for exe in /proc/[0-9]*/exe; do
-				case $(readlink $exe) in */wine64-preloader | */wine64) process=${exe%/exe}; kill -KILL ${process#/proc/} ;; esac
+				[ "$(readlink $exe)" != ` + wine + ` ] || { process=${exe%/exe}; kill -KILL ${process#/proc/}; }
 			done
-			rm -rf ` + wineSocket}},
+			rm -rf ` + wineReady + ` "$WINEPREFIX/wineserver" "$TMPDIR"/wine-*`}},
 		Command: []string{wineserver, "--foreground", "--persistent"},
-		Ready:   machine.Probe{Path: wineSocket},
+		// A program that comes too early would start a server of its own. The prefix's file wineserver
+		// names the directory of the sockets.
+		Finish: [][]string{{"sh", "-c", `
+			until ls "$TMPDIR/$(cat "$WINEPREFIX/wineserver")"/server-*/socket; do sleep 0.02; done > /dev/null 2>&1
+			touch ` + wineReady}},
 	}
 }
 
@@ -127,6 +131,8 @@ func (c Config) hns(f files) machine.Component {
 		Command: []string{f.lab("hnsemu"), "serve", "--rpc", hnsAddress, "--control", hnsControl,
 			"--state", "/var/lib/hns/state.json", "--data-plane"},
 		Ready: machine.Probe{Unix: hnsControl},
+		// What it remembers of pods is of the time before the machine started.
+		Finish: [][]string{{"sh", "-ec", `[ -e "$1.booted" ] || { "$0" ctl --control "$1" reboot; touch "$1.booted"; }`, f.lab("hnsemu"), hnsControl}},
 	}
 }
 
@@ -159,7 +165,7 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--tunnel-private-key=" + windowsPath(f.pki(tunnelPair(name)+".key")),
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"),
 			"--metrics-address=" + metrics},
-		WaitFor: []machine.Probe{{Path: wineSocket}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},
+		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},
 			{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
 		Ready: machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}

@@ -35,6 +35,9 @@ func (h HNS) DeleteNamespace(ctx context.Context, id string) error {
 // Start tells that the first container of the namespace's pod starts.
 func (h HNS) Start(ctx context.Context, id string) error { return h.control(ctx, "start", id) }
 
+// Stop tells that it is gone.
+func (h HNS) Stop(ctx context.Context, id string) error { return h.control(ctx, "stop", id) }
+
 func (h HNS) control(ctx context.Context, args ...string) error {
 	argv := append([]string{"ctl", "--control", h.Socket}, args...)
 	if out, err := exec.CommandContext(ctx, h.Program, argv...).CombinedOutput(); err != nil {

@@ -1,6 +1,7 @@
 package hcs
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,31 +11,43 @@ import (
 	"slices"
 )
 
-// bundles is where containerd keeps what its runtime is told about containers.
-const bundles = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+// Bundles is where containerd keeps what its runtime is told about containers, a folder each.
+const Bundles = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 
-// StartedSandbox is the pod sandbox with a network of its own that a call of runc starts, "" if it
-// does something else.
-func StartedSandbox(runcArgs []string) (string, error) {
-	if len(runcArgs) < 2 || !slices.Contains(runcArgs, "start") {
-		return "", nil
+// Containers is told about pods' first containers, by HCN namespace.
+type Containers interface {
+	Start(ctx context.Context, id string) error
+	Stop(ctx context.Context, id string) error
+}
+
+// BeforeRunc tells HNS what the runtime is about to do: start or delete the first container of a
+// pod that has a network of its own. args are runc's, of which a container's ID is the last.
+func BeforeRunc(ctx context.Context, hns Containers, bundles string, args []string) error {
+	var tell func(context.Context, string) error
+	switch {
+	case slices.Contains(args, "start"):
+		tell = hns.Start
+	case slices.Contains(args, "delete"):
+		tell = hns.Stop
+	default:
+		return nil
 	}
-	id := runcArgs[len(runcArgs)-1]
+	id := args[len(args)-1]
 	config, err := os.ReadFile(filepath.Join(bundles, id, "config.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return nil // what is cleaned up may have lost its bundle
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	sandbox, err := isNetworkedSandbox(config)
 	if err != nil {
-		return "", fmt.Errorf("configuration of container %s: %w", id, err)
+		return fmt.Errorf("configuration of container %s: %w", id, err)
 	}
 	if !sandbox {
-		return "", nil
+		return nil
 	}
-	return id, nil
+	return tell(ctx, NamespaceID(id))
 }
 
 // isNetworkedSandbox reads an OCI runtime configuration as containerd writes it.

@@ -32,11 +32,7 @@ func windowsRoles() []*cobra.Command {
 			return nil
 		}),
 		role("hcs-runc", 3, func(ctx context.Context, args []string) error {
-			sandbox, err := hcs.StartedSandbox(args[3:])
-			if err == nil && sandbox != "" {
-				err = hcs.HNS{Program: args[0], Socket: args[1]}.Start(ctx, hcs.NamespaceID(sandbox))
-			}
-			if err != nil {
+			if err := hcs.BeforeRunc(ctx, hcs.HNS{Program: args[0], Socket: args[1]}, hcs.Bundles, args[3:]); err != nil {
 				return err
 			}
 			return become(args[2:])
