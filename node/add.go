@@ -15,6 +15,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/vswitch"
 )
 
 // cleanupTime bounds the removal of what a failed ADD made, and a DEL.
@@ -39,14 +40,14 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 	}
 	observe := a.metrics.phase(phaseAddress)
 	network, err := a.pods.wait(ctx, call.Pod, a.podSubnets)
+	if errors.Is(err, errHostsNetwork) {
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, "pod "+call.Pod.String()+" is not weft's to attach", err.Error())
+	}
 	if err != nil {
 		return nil, cni.TryAgain("pod "+call.Pod.String()+" has no address", err.Error())
 	}
 	observe()
-	endpoint := Endpoint{
-		Attachment: call.Attachment, Sandbox: call.Netns, Label: call.Pod.String(),
-		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: mtu,
-	}
+	endpoint := recordOf(call).endpoint(network, mtu)
 	_, existed := a.ovs.attachedDevice(call.Attachment)
 	if err := a.records.write(recordOf(call)); err != nil { // a pod without one fares well until the database is lost
 		slog.WarnContext(ctx, "cannot keep a record of the attachment", "pod", call.Pod, "error", err)
@@ -74,7 +75,7 @@ func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string) e
 	observe()
 	observe = a.metrics.phase(phaseConfigure)
 	flows := a.metrics.phase(phaseFlows)
-	if err := a.platform.ConfigureEndpoint(ctx, e); err != nil {
+	if later, err := a.configure(ctx, e); err != nil || later {
 		return err
 	}
 	observe()
@@ -83,6 +84,30 @@ func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string) e
 	}
 	flows()
 	return nil
+}
+
+// configure finishes the endpoint whose device is there. Where that comes after ADD has returned, the
+// rest is finishArrivals' work.
+func (a *agent) configure(ctx context.Context, e Endpoint) (later bool, err error) {
+	if a.platform.PortType() == "" {
+		return false, a.platform.ConfigureEndpoint(ctx, e)
+	}
+	here, err := a.platform.EndpointArrived(ctx, e)
+	if err != nil {
+		return false, err
+	}
+	if !here {
+		a.arrivals.look()
+		return true, nil
+	}
+	var device *vswitch.Interface
+	if err := a.ovs.WaitFor(ctx, func() (attached bool) { // the replica may be behind
+		device, attached = a.ovs.attachedDevice(e.Attachment)
+		return attached
+	}); err != nil {
+		return false, err
+	}
+	return false, a.complete(ctx, e, device)
 }
 
 // externalIDs are what the attachment's interface tells OVN, other people, and the agent later.

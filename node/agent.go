@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -32,6 +34,12 @@ type agent struct {
 	inspector *inspector
 	health    *health
 	metrics   *metrics
+	events    *events
+	uplink    *sharedUplink
+	arrivals  *arrivals
+	hosted    *hostedChassis // nil where ovn-controller runs on the node
+
+	bridges sync.Mutex // held while bridges are compared and written
 
 	// attention is full when something may have changed and the node is to be looked at again.
 	attention chan struct{}
@@ -63,6 +71,11 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 	a := &agent{
 		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
 		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime,
+		events: newEvents(config.NodeName), uplink: newSharedUplink(), arrivals: newArrivals(),
+	}
+	var more []condition
+	if config.sharesAdapter() {
+		more = append(more, conditionUplink)
 	}
 	a.health = newHealth(func(c condition, err error) {
 		if err == nil {
@@ -72,7 +85,7 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 			slog.Warn("condition does not hold", "condition", c, "reason", err)
 		}
 		a.look()
-	})
+	}, more...)
 	a.metrics = newMetrics(
 		func() float64 { return float64(len(ovs.attached())) },
 		func() float64 {
@@ -82,6 +95,13 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 			return 1
 		})
 	a.metrics.registry.MustRegister(ovs.Metrics()...)
+	a.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
+	}, func() float64 { return float64(a.arrivals.pending()) }))
+	if config.Chassis == ChassisHosted {
+		a.hosted = newHostedChassis(config)
+		a.metrics.registry.MustRegister(a.hosted.collectors()...)
+	}
 	var err error
 	if a.pods, err = newPods(client, config.NodeName); err != nil {
 		return nil, err
@@ -125,9 +145,19 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	if web != nil {
 		part("metrics", func(ctx context.Context) error { return serveHTTP(ctx, web, a.endpoints()) })
 	}
+	defer a.events.start(a.node.client)()
 	part("platform", a.watchPlatform)
 	part("open vswitch", a.watchDatabase)
-	part("ovn-controller", a.watchController)
+	if a.hosted != nil {
+		part("tunnel", a.hosted.serve)
+		part("chassis host", a.watchHosted)
+	} else {
+		part("ovn-controller", a.watchController)
+	}
+	if a.config.sharesAdapter() {
+		part("uplink", a.keepUplink)
+	}
+	part("arrivals", a.finishArrivals)
 	part("node", a.keep)
 	part("sweep", a.sweepAgainAndAgain)
 	<-ctx.Done()
@@ -148,10 +178,17 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 	return nil
 }
 
+// hostChanged is called when interfaces, addresses or routes of the host may have changed.
+func (a *agent) hostChanged() {
+	a.look()
+	a.uplink.look()
+	a.arrivals.look()
+}
+
 // watchPlatform begins anew when the subscription breaks, as netlink's does when it overflows.
 func (a *agent) watchPlatform(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := a.platform.Watch(ctx, a.look); err != nil {
+		if err := a.platform.Watch(ctx, a.hostChanged); err != nil {
 			slog.WarnContext(ctx, "watch the host's network again", "error", err)
 			pause(ctx, time.Second)
 		}
@@ -163,6 +200,9 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 	for {
 		changed := a.ovs.Changed()
 		if a.ovs.Connected() {
+			if a.health.problems()[conditionDatabase] != nil {
+				a.uplink.look()
+			}
 			a.health.set(conditionDatabase, nil)
 		} else {
 			a.health.set(conditionDatabase, fmt.Errorf("no connection to %s", a.config.OVSDatabase))
@@ -242,15 +282,17 @@ func (a *agent) keepBridges(ctx context.Context) error {
 	if !a.ovs.Connected() {
 		return ovsdb.ErrDisconnected
 	}
-	operations, err := a.ovs.setUp(a.config)
-	if err != nil {
-		return err
-	}
+	a.bridges.Lock()
+	defer a.bridges.Unlock()
+	operations, problem := a.ovs.setUp(a.config, a.uplink.get())
 	if len(operations) > 0 {
 		a.metrics.repairs.Inc()
 		if err := a.ovs.apply(ctx, operations); err != nil {
 			return fmt.Errorf("set up Open vSwitch: %w", err)
 		}
+	}
+	if problem != nil {
+		return problem
 	}
 	if a.config.GatewayInterface == "" {
 		return nil
@@ -274,7 +316,16 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if err != nil {
 		return contract.NodeFacts{}, err
 	}
-	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"]}
+	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], SharedGateway: a.config.Gateway == GatewayShared}
+	if runtime.GOOS != contract.Linux {
+		facts.OS = runtime.GOOS
+	}
+	if a.hosted != nil {
+		facts.Hosted = &contract.Hosted{Address: a.config.tunnelEnd()}
+	}
+	if a.config.sharesAdapter() && a.uplink.get() == (Uplink{}) { // addresses are on the way
+		return facts, errNoUplink
+	}
 	if facts.Chassis == "" {
 		return facts, errors.New("the chassis has no system-id yet")
 	}
@@ -341,6 +392,9 @@ func management(network contract.NodeNetwork, mtu int) Management {
 func (a *agent) setSubnets(subnets []netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !slices.Equal(a.subnets, subnets) {
+		a.uplink.look()
+	}
 	a.subnets = subnets
 }
 

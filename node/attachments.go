@@ -137,6 +137,14 @@ func (o *openVSwitch) unplug(ctx context.Context, a cni.Attachment) error {
 // errUnplugged: while an ADD waited, its port was removed, by a DEL or by a later sandbox's ADD.
 var errUnplugged = errors.New("the port was removed while it waited for its flows")
 
+// missingFlows says why a port may have no flows.
+func missingFlows(device *vswitch.Interface) string {
+	if device.Ofport == nil || *device.Ofport <= 0 {
+		return fmt.Sprintf("Open vSwitch cannot use device %s: %s", device.Name, broken(device))
+	}
+	return fmt.Sprintf("ovn-controller has not installed the flows of logical port %s: see its log, and whether the Northbound has the port for this chassis", device.ExternalIDs["iface-id"])
+}
+
 // awaitFlows returns when ovn-controller has installed the flows of an attachment's port.
 func (o *openVSwitch) awaitFlows(ctx context.Context, a cni.Attachment) error {
 	seen, lost := false, false
@@ -151,11 +159,7 @@ func (o *openVSwitch) awaitFlows(ctx context.Context, a cni.Attachment) error {
 		if device.ExternalIDs[installedKey] == "true" {
 			return true
 		}
-		if device.Ofport == nil || *device.Ofport <= 0 {
-			problem = fmt.Sprintf("Open vSwitch cannot use device %s: %s", device.Name, broken(device))
-		} else {
-			problem = fmt.Sprintf("ovn-controller has not installed the flows of logical port %s: see its log, and whether the Northbound has the port for this chassis", device.ExternalIDs["iface-id"])
-		}
+		problem = missingFlows(device)
 		return false
 	})
 	switch {

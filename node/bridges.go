@@ -1,7 +1,10 @@
 package node
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,20 +17,31 @@ import (
 )
 
 // setUp returns what has to be changed in the node's Open vSwitch so that ovn-controller finds its
-// settings and bridges; nothing when all is as it shall be.
-func (o *openVSwitch) setUp(c Config) ([]libovsdb.Operation, error) {
+// settings and bridges; nothing when all is as it shall be. The bridges are made at once: where the
+// host shares its adapter, what it has on the new switch passes only by the uplink's bridge.
+func (o *openVSwitch) setUp(c Config, uplink Uplink) ([]libovsdb.Operation, error) {
 	root, err := o.root()
 	if err != nil {
 		return nil, err
 	}
 	var operations []libovsdb.Operation
-	if mutations := setKeys("external_ids", root.ExternalIDs, chassisSettings(c, root.ExternalIDs)); len(mutations) > 0 {
+	if mutations := setKeys("external_ids", root.ExternalIDs, chassisSettings(c, uplink, root.ExternalIDs)); len(mutations) > 0 {
 		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
+	}
+	if c.sharesAdapter() && uplink == (Uplink{}) {
+		if o.bridge(integrationBridge) == nil {
+			err = errNoUplink
+		}
+		return operations, err
 	}
 	operations = append(operations, o.ensureBridge(root, bridgeSettings{
 		owner: c.owner(), name: integrationBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeSecure,
 		config: map[string]string{"disable-in-band": "true"},
 	})...)
+	if uplink != (Uplink{}) {
+		joined, err := o.setUpUplink(c, root, uplink)
+		return append(operations, joined...), err
+	}
 	if len(c.GatewayAddresses) == 0 {
 		return operations, nil
 	}
@@ -41,12 +55,29 @@ func (o *openVSwitch) setUp(c Config) ([]libovsdb.Operation, error) {
 	return append(operations, port...), err
 }
 
+var errNoUplink = errors.New("the bridges wait for the uplink")
+
+// setUpUplink returns what is missing of the bridge that has the adapter and the host's interface. It
+// passes packets as a learning switch does without any controller: the host depends on it.
+func (o *openVSwitch) setUpUplink(c Config, root *vswitch.OpenvSwitch, uplink Uplink) ([]libovsdb.Operation, error) {
+	existed := o.bridge(uplink.Host) != nil
+	operations := o.ensureBridge(root, bridgeSettings{
+		owner: c.owner(), name: uplink.Host, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
+		ids: map[string]string{switchKey: uplink.Switch}, device: uplink.Adapter,
+	})
+	if !existed {
+		return operations, nil
+	}
+	port, err := o.ensurePort(c.owner(), uplink.Host, uplink.Adapter, deviceSettings{})
+	return append(operations, port...), err
+}
+
 // owner marks what the agent makes for the node itself.
 func (c Config) owner() ovsdb.Owner { return ovsdb.Owner("Node/" + c.NodeName) }
 
 // chassisSettings are the keys that ovn-controller reads. A chassis keeps the name that it has:
 // another one would be a second chassis in the Southbound.
-func chassisSettings(c Config, now map[string]string) map[string]string {
+func chassisSettings(c Config, uplink Uplink, now map[string]string) map[string]string {
 	want := map[string]string{
 		"hostname":                    c.NodeName,
 		"ovn-remote":                  c.OVNSouthbound,
@@ -62,7 +93,10 @@ func chassisSettings(c Config, now map[string]string) map[string]string {
 		want["system-id"] = c.NodeName
 	}
 	if len(c.GatewayAddresses) > 0 {
-		want["ovn-bridge-mappings"] = withMapping(now["ovn-bridge-mappings"], c.GatewayNetwork, c.GatewayBridge)
+		bridge := cmp.Or(uplink.Host, c.GatewayBridge)
+		if bridge != "" {
+			want["ovn-bridge-mappings"] = withMapping(now["ovn-bridge-mappings"], c.GatewayNetwork, bridge)
+		}
 	}
 	return want
 }
@@ -82,6 +116,8 @@ type bridgeSettings struct {
 	name, datapath string
 	failMode       vswitch.BridgeFailMode
 	config         map[string]string
+	ids            map[string]string
+	device         string // a port that the bridge has from its first moment
 }
 
 func (o *openVSwitch) ensureBridge(root *vswitch.OpenvSwitch, want bridgeSettings) []libovsdb.Operation {
@@ -89,10 +125,17 @@ func (o *openVSwitch) ensureBridge(root *vswitch.OpenvSwitch, want bridgeSetting
 	if bridge == nil {
 		uuid := ovsdb.ID(vswitch.BridgeTable, want.owner, want.name)
 		port := ovsdb.ID(vswitch.PortTable, want.owner, want.name)
-		return append(insertPort(want.owner, want.name, deviceSettings{kind: typeInternal}),
+		operations, ports := insertPort(want.owner, want.name, deviceSettings{kind: typeInternal}), []string{port}
+		if want.device != "" {
+			operations = append(operations, insertPort(want.owner, want.device, deviceSettings{})...)
+			ports = append(ports, ovsdb.ID(vswitch.PortTable, want.owner, want.device))
+		}
+		ids := marks(want.owner, want.name)
+		maps.Copy(ids, want.ids)
+		return append(operations,
 			insertRow(vswitch.BridgeTable, uuid, libovsdb.Row{
-				"name": want.name, "datapath_type": want.datapath, "fail_mode": want.failMode, "ports": references(port),
-				"other_config": stringMap(want.config), "external_ids": stringMap(marks(want.owner, want.name)),
+				"name": want.name, "datapath_type": want.datapath, "fail_mode": want.failMode, "ports": references(ports...),
+				"other_config": stringMap(want.config), "external_ids": stringMap(ids),
 			}),
 			mutateRow(vswitch.OpenvSwitchTable, root.UUID, addTo("bridges", uuid)),
 		)

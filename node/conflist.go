@@ -15,11 +15,15 @@ import (
 // "unsupported CNI result version"; later ones (containerd 2) choose the highest of cniVersions,
 // and with 1.1.0 call STATUS and GC.
 func conflist(c Config) ([]byte, error) {
+	plugin := map[string]any{"type": "weft-cni", "socket": c.CNISocket}
+	if c.sharesAdapter() { // HNS gives a sandbox its resolver and its host ports, kubelet does not
+		plugin["capabilities"] = map[string]bool{"dns": true, "portMappings": true}
+	}
 	list, err := json.MarshalIndent(map[string]any{
 		"cniVersion":  "1.0.0",
 		"cniVersions": []string{"1.0.0", "1.1.0"},
 		"name":        "weft",
-		"plugins":     []map[string]any{{"type": "weft-cni", "socket": c.CNISocket}},
+		"plugins":     []map[string]any{plugin},
 	}, "", "  ")
 	return append(list, '\n'), err
 }

@@ -23,6 +23,7 @@ const (
 	conditionFacts      condition = "node-facts"     // the controller can know the node's
 	conditionManagement condition = "management"     // the host reaches its pods
 	conditionController condition = "ovn-controller" // runs and is connected
+	conditionUplink     condition = "uplink"         // host and pods share the adapter, where they have to
 )
 
 // problems maps conditions that do not hold to the reason.
@@ -63,9 +64,10 @@ type health struct {
 // the whole node NotReady on a failing STATUS, and Kubernetes takes its pods out of all Services.
 const interruption = 15 * time.Second
 
-func newHealth(changed func(condition, error)) *health {
+// newHealth is of a node of which nothing is known yet; more are conditions that not every node has.
+func newHealth(changed func(condition, error), more ...condition) *health {
 	h := &health{now: problems{}, since: map[condition]time.Time{}, changed: changed, patience: interruption}
-	for _, c := range []condition{conditionDatabase, conditionBridges, conditionNetwork, conditionFacts, conditionManagement, conditionController} {
+	for _, c := range append(more, conditionDatabase, conditionBridges, conditionNetwork, conditionFacts, conditionManagement, conditionController) {
 		h.now[c] = errors.New("not looked at yet")
 	}
 	return h

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -38,9 +37,8 @@ const entryTable = 0
 
 func newInspector(c Config) *inspector {
 	i := &inspector{bridge: integrationBridge, run: runProgram, rest: inspectionRest}
-	first, _, _ := strings.Cut(c.OVSDatabase, ",")
-	if socket, isUnix := strings.CutPrefix(first, "unix:"); isUnix { // ovs-vswitchd's sockets are beside it
-		i.bridge = "unix:" + filepath.Join(filepath.Dir(socket), integrationBridge+".mgmt")
+	if connection, err := c.openFlow(); err == nil { // else ovs-ofctl looks where it was built to
+		i.bridge = connection.String()
 	}
 	return i
 }

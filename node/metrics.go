@@ -25,6 +25,10 @@ type metrics struct {
 	phases   *prometheus.HistogramVec
 	swept    *prometheus.CounterVec
 	repairs  prometheus.Counter
+
+	arrivals     prometheus.Histogram
+	lateArrivals prometheus.Counter
+	vanished     prometheus.Counter
 }
 
 func newMetrics(attached, ready func() float64) *metrics {
@@ -44,6 +48,15 @@ func newMetrics(attached, ready func() float64) *metrics {
 			Name: "weft_node_repairs_total", Help: "Times that the node's Open vSwitch settings or bridges had to be written.",
 		}),
 	}
+	m.arrivals = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "weft_arrival_seconds", Help: "Time from a port's first sight until its late device was attached and had flows.", Buckets: buckets,
+	})
+	m.lateArrivals = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "weft_late_arrivals_total", Help: "Pods that were told by an Event that their device has not come, or has no flows.",
+	})
+	m.vanished = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "weft_vanished_devices_total", Help: "Devices of running pods that went away.",
+	})
 	m.registry.MustRegister(m.requests, m.phases, m.swept, m.repairs,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_attached_interfaces", Help: "Interfaces of pods that are ports of br-int."}, attached),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_node_ready", Help: "1 if the node can serve CNI ADD."}, ready),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,7 +64,22 @@ func keepPodEssentials(object any) (any, error) {
 		}
 	}
 	kept.Spec.NodeName = pod.Spec.NodeName
+	kept.Spec.HostNetwork = usesHostsNetwork(pod)
 	return kept, nil
+}
+
+// usesHostsNetwork: containers of a host process share the host's network as well (Kubernetes'
+// "Create a Windows HostProcess Pod").
+func usesHostsNetwork(pod *corev1.Pod) bool {
+	windows := func(options *corev1.WindowsSecurityContextOptions) bool {
+		return options != nil && options.HostProcess != nil && *options.HostProcess
+	}
+	if pod.Spec.HostNetwork || pod.Spec.SecurityContext != nil && windows(pod.Spec.SecurityContext.WindowsOptions) {
+		return true
+	}
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return c.SecurityContext != nil && windows(c.SecurityContext.WindowsOptions)
+	})
 }
 
 func (p *pods) wake() {
@@ -90,6 +106,9 @@ type podNetwork struct {
 // errPodGone: the API has another pod of that name, or none any more.
 var errPodGone = errors.New("the pod was deleted")
 
+// errHostsNetwork: a runtime does not ask for an interface of such a pod.
+var errHostsNetwork = errors.New("it uses the host's network (spec.hostNetwork, or hostProcess in windowsOptions) and has no interface of its own")
+
 // wait returns the network of exactly this pod once the controller has allocated it. When ctx ends
 // before, the error says what was missing.
 func (p *pods) wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Prefix) (*podNetwork, error) {
@@ -103,7 +122,7 @@ func (p *pods) wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Pre
 		switch {
 		case problem == nil:
 			return network, nil
-		case gone && seen:
+		case gone && seen, errors.Is(problem, errHostsNetwork):
 			return nil, problem
 		}
 		seen = seen || !gone
@@ -137,6 +156,9 @@ func (p *pods) lookUp(pod cni.Pod, subnets []netip.Prefix) (*podNetwork, error) 
 	found := object.(*corev1.Pod)
 	if string(found.UID) != pod.UID && found.Annotations[mirrorHash] != pod.UID {
 		return nil, fmt.Errorf("%w: the API server has one of UID %s in place of %s", errPodGone, found.UID, pod.UID)
+	}
+	if found.Spec.HostNetwork {
+		return nil, errHostsNetwork
 	}
 	annotation, present, err := contract.Parse[contract.PodNetwork](found.Annotations, contract.PodNetworkAnnotation)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containernetworking/cni/pkg/types"
+
 	"github.com/weftnet/weft/cni"
 )
 
@@ -24,18 +26,32 @@ type record struct {
 	Pod        cni.Pod        `json:"pod"`
 	Sandbox    string         `json:"sandbox"`
 	Network    string         `json:"network"`
+	// What the pod's annotation does not say of its endpoint.
+	DNS          types.DNS         `json:"dns,omitzero"`
+	PortMappings []cni.PortMapping `json:"portMappings,omitempty"`
 
 	written time.Time
 }
 
 func recordOf(call *cni.Call) record {
-	return record{Attachment: call.Attachment, Pod: call.Pod, Sandbox: call.Netns, Network: call.Config.Network}
+	return record{
+		Attachment: call.Attachment, Pod: call.Pod, Sandbox: call.Netns, Network: call.Config.Network,
+		DNS: call.Config.DNS, PortMappings: call.Config.PortMappings,
+	}
 }
 
 func (r record) device() string { return cni.HostInterface(r.Attachment) }
 
+func (r record) endpoint(network *podNetwork, mtu int) Endpoint {
+	return Endpoint{
+		Attachment: r.Attachment, Sandbox: r.Sandbox, Label: r.Pod.String(),
+		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: mtu,
+		DNS: r.DNS, PortMappings: r.PortMappings,
+	}
+}
+
 // records is a folder with a file for each device. Its place, beside the agent's socket, ends with
-// the node's uptime as the devices do.
+// the node's uptime as the devices do; on Windows it outlasts that, and the sweep finds no sandbox.
 type records struct{ folder string }
 
 func newRecords(c Config) records {
@@ -50,7 +66,7 @@ func (r records) write(one record) error {
 	if err != nil {
 		return fmt.Errorf("record of device %s: %w", one.device(), err)
 	}
-	if err := os.MkdirAll(r.folder, 0o700); err != nil {
+	if err := privateFolder(r.folder); err != nil {
 		return fmt.Errorf("record of device %s: %w", one.device(), err)
 	}
 	partial := r.path(one.device()) + ".new" // one call at a time works on a device

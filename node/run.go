@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
 )
@@ -25,7 +28,9 @@ func Run(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	platform, err := newPlatform(config)
+	var a *agent
+	measured := prometheus.NewRegistry()
+	platform, err := newPlatform(config, func() []netip.Prefix { return a.podSubnets() }, measured)
 	if err != nil {
 		return err
 	}
@@ -35,10 +40,10 @@ func Run(ctx context.Context, config Config) error {
 		return err
 	}
 	defer ovs.Close()
-	a, err := newAgent(config, platform, ovs, client)
-	if err != nil {
+	if a, err = newAgent(config, platform, ovs, client); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
+	a.metrics.registry.MustRegister(measured)
 	listener, err := cni.Listen(config.CNISocket)
 	if err != nil {
 		return err

@@ -1,3 +1,11 @@
 package node
 
-func newPlatform(c Config) (ownPlatform, error) { return NewLinux(c.DatapathType) }
+import (
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func newPlatform(c Config, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
+	return NewLinux(c.DatapathType)
+}

@@ -1,7 +1,29 @@
 package node
 
-import "errors"
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
 
-func newPlatform(Config) (ownPlatform, error) {
-	return nil, errors.New("this build has no platform for Windows yet")
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// windowsPlatform has nothing to release: HNS keeps no connections.
+type windowsPlatform struct{ *Windows }
+
+func (windowsPlatform) Close() error { return nil }
+
+func newPlatform(c Config, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
+	if err := secureFolder(c.StateDir); err != nil {
+		return nil, fmt.Errorf("state-dir: %w", err)
+	}
+	platform, err := NewWindows(WindowsConfig{
+		Adapter: c.Adapter, Network: c.HNSNetwork, EncapAddress: c.EncapAddress,
+		StateFile:  filepath.Join(c.StateDir, "host.json"),
+		PodSubnets: podSubnets, Metrics: metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return windowsPlatform{platform}, nil
 }

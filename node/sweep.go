@@ -217,11 +217,13 @@ func (a *agent) plugAgain(ctx context.Context, one record) error {
 	if other := a.ovs.holder(ids["iface-id"]); other != nil {
 		return fmt.Errorf("device %s has its logical port %s", other.Name, ids["iface-id"])
 	}
-	e := Endpoint{
-		Attachment: one.Attachment, Sandbox: one.Sandbox, Label: one.Pod.String(),
-		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: a.mtu(),
+	e := one.endpoint(network, a.mtu())
+	if a.platform.PortType() == "" {
+		err = a.platform.CheckEndpoint(ctx, e)
+	} else { // its device may not have come yet
+		err = a.platform.CreateEndpoint(ctx, e)
 	}
-	if err := a.platform.CheckEndpoint(ctx, e); err != nil {
+	if err != nil {
 		return err
 	}
 	return a.ovs.plug(ctx, e, ids)

@@ -26,7 +26,7 @@ const (
 
 // vswitchTables leaves out statistics, which the server would send every few seconds.
 var vswitchTables = []ovsdb.Table{
-	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges"}},
+	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "next_cfg", "cur_cfg"}},
 	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode", "other_config"}},
 	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces"}},
 	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "mac", "mtu_request", "ofport", "error"}},

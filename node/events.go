@@ -1,0 +1,43 @@
+package node
+
+import (
+	"log/slog"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	clientrecord "k8s.io/client-go/tools/record"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// events tells users on their pods what went wrong after ADD has returned.
+type events struct {
+	broadcaster clientrecord.EventBroadcaster
+	recorder    clientrecord.EventRecorder
+}
+
+func newEvents(node string) *events {
+	broadcaster := clientrecord.NewBroadcaster()
+	return &events{broadcaster, broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "weft-node", Host: node})}
+}
+
+// start sends Events to the API server until stop is called.
+func (e *events) start(client kubernetes.Interface) (stop func()) {
+	e.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return e.broadcaster.Shutdown
+}
+
+// tell writes an Event on a pod, and to the log.
+func (e *events) tell(pod cni.Pod, kind, reason, message string) {
+	level := slog.Warn
+	if kind == corev1.EventTypeNormal {
+		level = slog.Info
+	}
+	level(message, "pod", pod, "reason", reason)
+	e.recorder.Event(&corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID),
+	}, kind, reason, message)
+}

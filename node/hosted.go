@@ -1,0 +1,197 @@
+package node
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// hostedChassis is the node's end of a chassis host's streams.
+type hostedChassis struct {
+	config      Config
+	credentials tunnel.Credentials
+	changed     chan struct{} // full when a stream has come or gone
+
+	mu      sync.Mutex
+	open    map[tunnel.Target]int
+	problem error // of the listener
+
+	streams *prometheus.GaugeVec
+	bytes   *prometheus.CounterVec
+	refused *prometheus.CounterVec
+}
+
+func newHostedChassis(c Config) *hostedChassis {
+	return &hostedChassis{
+		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
+		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{},
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weft_tunnel_streams", Help: "Open streams of the chassis host, by what they lead to.",
+		}, []string{"target"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_tunnel_bytes_total", Help: "Bytes of the chassis host's streams, by what they lead to and direction.",
+		}, []string{"target", "direction"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_tunnel_refused_total", Help: "Connections that got no stream, by reason.",
+		}, []string{"reason"}),
+	}
+}
+
+func (h *hostedChassis) collectors() []prometheus.Collector {
+	return []prometheus.Collector{h.streams, h.bytes, h.refused}
+}
+
+// serve listens until ctx ends, and again when the listener fails: the address may come later, or
+// move to another interface.
+func (h *hostedChassis) serve(ctx context.Context) error {
+	for ctx.Err() == nil {
+		err := h.listen(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		h.note(func() { h.problem = err })
+		pause(ctx, time.Second)
+	}
+	return nil
+}
+
+func (h *hostedChassis) listen(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.config.TunnelAddress)
+	if err != nil {
+		return fmt.Errorf("tunnel-address: %w", err)
+	}
+	h.note(func() { h.problem = nil })
+	return tunnel.Serve(ctx, listener, tunnel.ServerConfig{
+		Credentials: h.credentials,
+		Peer:        tunnel.HostName,
+		Targets: map[tunnel.Target]func(context.Context) (net.Conn, error){
+			tunnel.OVSDB:    h.dialDatabase,
+			tunnel.OpenFlow: h.dialBridge,
+		},
+		Observe: tunnel.Observer{
+			Opened: func(t tunnel.Target) { h.count(t, 1) },
+			Closed: func(t tunnel.Target) { h.count(t, -1) },
+			Passed: func(t tunnel.Target, d tunnel.Direction, n int) {
+				h.bytes.WithLabelValues(string(t), string(d)).Add(float64(n))
+			},
+			Refused: func(r tunnel.Reason) { h.refused.WithLabelValues(string(r)).Inc() },
+		},
+	})
+}
+
+func (h *hostedChassis) dialDatabase(ctx context.Context) (net.Conn, error) {
+	endpoints, err := ovsdb.ParseEndpoints(h.config.OVSDatabase)
+	if err != nil {
+		return nil, fmt.Errorf("ovs-database: %w", err)
+	}
+	var problems []error
+	for _, endpoint := range endpoints {
+		conn, err := dialLocal(ctx, endpoint)
+		if err == nil {
+			return conn, nil
+		}
+		problems = append(problems, err)
+	}
+	return nil, errors.Join(problems...)
+}
+
+func (h *hostedChassis) dialBridge(ctx context.Context) (net.Conn, error) {
+	endpoint, err := h.config.openFlow()
+	if err != nil {
+		return nil, fmt.Errorf("ovs-openflow: %w", err)
+	}
+	return dialLocal(ctx, endpoint)
+}
+
+// note changes what is known and has the condition looked at again.
+func (h *hostedChassis) note(change func()) {
+	h.mu.Lock()
+	change()
+	h.mu.Unlock()
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (h *hostedChassis) count(target tunnel.Target, n int) {
+	h.streams.WithLabelValues(string(target)).Add(float64(n))
+	h.note(func() { h.open[target] += n })
+}
+
+// status returns nil while a chassis host has a stream to the database and one to br-int. Whether
+// its ovn-controller reaches the Southbound is not seen from here; the management port's flows tell.
+func (h *hostedChassis) status(now time.Time) error {
+	h.mu.Lock()
+	open, problem := maps.Clone(h.open), h.problem
+	h.mu.Unlock()
+	if problem != nil {
+		return problem
+	}
+	if open[tunnel.OVSDB] > 0 && open[tunnel.OpenFlow] > 0 {
+		return nil
+	}
+	if err := h.certificateProblem(now); err != nil {
+		return err
+	}
+	missing := "has a stream to br-int and none to the database"
+	switch {
+	case open[tunnel.OVSDB] > 0:
+		missing = "has a stream to the database and none to br-int; see its log, and ovs-openflow"
+	case open[tunnel.OpenFlow] == 0:
+		missing = fmt.Sprintf("is connected to %s: see whether `weft chassis` runs, its log, and whether a firewall lets it through", h.config.tunnelEnd())
+		return errors.New("no chassis host " + missing)
+	}
+	return errors.New("the chassis host " + missing)
+}
+
+// certificateProblem says what a chassis host would not accept of this node's certificate.
+func (h *hostedChassis) certificateProblem(now time.Time) error {
+	own, err := h.credentials.Certificate()
+	if err != nil {
+		return fmt.Errorf("tunnel-certificate: %w", err)
+	}
+	leaf := own.Leaf
+	if leaf == nil {
+		if leaf, err = x509.ParseCertificate(own.Certificate[0]); err != nil {
+			return fmt.Errorf("tunnel-certificate: %w", err)
+		}
+	}
+	want := tunnel.AgentName(h.config.NodeName)
+	switch {
+	case !slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return strings.EqualFold(name, want) }):
+		return fmt.Errorf("tunnel-certificate: %s is for %v and not for %s; issue one with that DNS name", h.config.TunnelCertificate, leaf.DNSNames, want)
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("tunnel-certificate: %s has expired at %v; renew it, or set the clock right", h.config.TunnelCertificate, leaf.NotAfter)
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("tunnel-certificate: %s is not valid before %v; set the clock right", h.config.TunnelCertificate, leaf.NotBefore)
+	}
+	return nil
+}
+
+// watchHosted keeps the condition of the ovn-controller that runs elsewhere.
+func (a *agent) watchHosted(ctx context.Context) error {
+	tick := time.NewTicker(resync)
+	defer tick.Stop()
+	for {
+		a.health.set(conditionController, a.hosted.status(time.Now()))
+		select {
+		case <-a.hosted.changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/vswitch"
+)
+
+// On Windows a pod's device comes with its sandbox's first container, after ADD has returned. Open
+// vSwitch makes an adapter of its own for a port of type "internal" whose device is missing, so
+// ADD leaves the type empty, and here it is set when the device is there and taken back when it has
+// gone. What is to be done stands in the interface's row: an agent that starts goes on.
+
+// attachedKey in an interface's external_ids: the device that arrived was configured.
+const attachedKey = "weft.net/attached"
+
+const (
+	arrivalPoll = 100 * time.Millisecond
+	latePoll    = 2 * time.Second // of a device whose pod has been told
+	// finishTime bounds one step for one device.
+	finishTime = 15 * time.Second
+	// recreateRest is the pause between attempts to make an endpoint whose device does not come.
+	recreateRest = 10 * time.Second
+)
+
+// Reasons of Events on pods.
+const (
+	reasonNotAttached = "NetworkNotAttached"
+	reasonAttached    = "NetworkAttached"
+)
+
+// arrivals is what the agent remembers of devices that it waits for.
+type arrivals struct {
+	wanted chan struct{} // full when devices may have come or gone
+
+	mu      sync.Mutex
+	waiting map[string]*arrival // by device
+}
+
+// arrival is one device between ADD and its flows.
+type arrival struct {
+	since     time.Time
+	recreated time.Time
+	problem   error     // the last one
+	stepped   time.Time // when its last step began
+	waited    bool      // a step has left something to do
+	told      bool
+	busy      bool
+}
+
+func newArrivals() *arrivals {
+	return &arrivals{wanted: make(chan struct{}, 1), waiting: map[string]*arrival{}}
+}
+
+func (w *arrivals) look() {
+	select {
+	case w.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// enter returns a device's arrival unless a step for it is under way.
+func (w *arrivals) enter(device string) *arrival {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.waiting[device]
+	if one == nil {
+		one = &arrival{since: time.Now()}
+		w.waiting[device] = one
+	}
+	if one.busy {
+		return nil
+	}
+	one.busy, one.stepped = true, time.Now()
+	return one
+}
+
+// due says whether a device that is waited for is to be looked at: one that has been late for long
+// is not worth every poll.
+func (w *arrivals) due(device string, late time.Duration) (waiting, due bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.waiting[device]
+	if one == nil {
+		return false, false
+	}
+	return true, time.Since(one.since) < late || time.Since(one.stepped) > latePoll
+}
+
+func (w *arrivals) leave(device string, finished bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one := w.waiting[device]; one != nil {
+		one.busy = false
+		if finished {
+			delete(w.waiting, device)
+		}
+	}
+}
+
+// keepOnly forgets devices that are no ports any more.
+func (w *arrivals) keepOnly(ports map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for device, one := range w.waiting {
+		if !ports[device] && !one.busy {
+			delete(w.waiting, device)
+		}
+	}
+}
+
+func (w *arrivals) pending() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting)
+}
+
+// finishArrivals attends to late devices until ctx ends: to those it waits for at each poll, to the
+// others whenever devices of the host may have changed.
+func (a *agent) finishArrivals(ctx context.Context) error {
+	if a.platform.PortType() == "" {
+		return nil
+	}
+	var steps sync.WaitGroup
+	defer steps.Wait()
+	check := time.NewTicker(resync)
+	defer check.Stop()
+	all := true
+	for ctx.Err() == nil {
+		changed := a.ovs.Changed()
+		for _, device := range a.unfinished(all) {
+			steps.Go(func() { a.finishStep(ctx, device) })
+		}
+		all = false
+		var poll <-chan time.Time
+		if a.arrivals.pending() > 0 {
+			poll = time.After(arrivalPoll)
+		}
+		select {
+		case <-poll:
+		case <-changed:
+			pause(ctx, arrivalPoll/4) // many pods at once change it many times
+		case <-a.arrivals.wanted:
+			all = true
+		case <-check.C:
+			all = true
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// unfinished lists the ports that need something, or all of them.
+func (a *agent) unfinished(all bool) []cni.Attachment {
+	if !a.ovs.Connected() {
+		return nil
+	}
+	ports := map[string]bool{}
+	var list []cni.Attachment
+	for _, device := range a.ovs.attached() {
+		ports[device.Name] = true
+		waiting, due := a.arrivals.due(device.Name, a.config.VNICTimeout)
+		if all || due || !waiting && !a.finished(device) {
+			attachment, _ := attachmentOf(device)
+			list = append(list, attachment)
+		}
+	}
+	a.arrivals.keepOnly(ports)
+	return list
+}
+
+func (a *agent) arrived(device *vswitch.Interface) bool {
+	return device.Type == a.platform.PortType() && device.ExternalIDs[attachedKey] == "true"
+}
+
+func (a *agent) finished(device *vswitch.Interface) bool {
+	return a.arrived(device) && device.ExternalIDs[installedKey] == "true"
+}
+
+// finishStep does for one device what can be done now, and tells the pod when that has not been
+// enough for long.
+func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment) {
+	name := cni.HostInterface(attachment)
+	one := a.arrivals.enter(name)
+	if one == nil {
+		return
+	}
+	finished := false
+	defer func() { a.arrivals.leave(name, finished) }()
+	unlock, _ := a.sandboxes.try(name)
+	if unlock == nil {
+		return // an ADD or a DEL is at work
+	}
+	defer unlock()
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
+	device, attached := a.ovs.attachedDevice(attachment)
+	if !attached {
+		return
+	}
+	endpoint, err := a.endpointOf(device)
+	if errors.Is(err, errPodGone) {
+		return // its DEL is on the way, or the sweep finds it
+	}
+	if err == nil {
+		finished, err = a.finish(ctx, one, endpoint, device)
+	}
+	one.problem, one.waited = err, one.waited || !finished
+	switch pod := podOf(device.ExternalIDs); {
+	case finished && !one.waited: // nothing was wrong with it
+	case finished:
+		a.metrics.arrivals.Observe(time.Since(one.since).Seconds())
+		if one.told {
+			a.events.tell(pod, corev1.EventTypeNormal, reasonAttached, fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
+		}
+	case time.Since(one.since) >= a.config.VNICTimeout && !one.told:
+		one.told = true
+		a.metrics.lateArrivals.Inc()
+		a.events.tell(pod, corev1.EventTypeWarning, reasonNotAttached, a.lateness(ctx, attachment, one))
+	}
+}
+
+// lateness says what is missing, and what to do about it.
+func (a *agent) lateness(ctx context.Context, attachment cni.Attachment, one *arrival) string {
+	name, took := cni.HostInterface(attachment), time.Since(one.since).Round(time.Second)
+	device, _ := a.ovs.attachedDevice(attachment)
+	switch {
+	case one.problem != nil:
+		return fmt.Sprintf("device %s is not attached after %v: %v", name, took, one.problem)
+	case device != nil && a.arrived(device):
+		err := a.explain(ctx, attachment, fmt.Errorf("%s: %w", missingFlows(device), context.DeadlineExceeded))
+		return fmt.Sprintf("device %s has no flows after %v: %v", name, took, err)
+	}
+	return fmt.Sprintf("device %s has not appeared after %v although the sandbox has its endpoint: see whether the pod's containers start, and the node's HNS and Hyper-V switch events; if they run, delete the pod", name, took)
+}
+
+// finish brings a port and its device together. The attachment is locked.
+func (a *agent) finish(ctx context.Context, one *arrival, e Endpoint, device *vswitch.Interface) (bool, error) {
+	here, err := a.platform.EndpointArrived(ctx, e)
+	if err != nil {
+		return false, err
+	}
+	if here {
+		if a.finished(device) {
+			return true, nil
+		}
+		if a.arrived(device) {
+			return false, nil // ovn-controller's turn
+		}
+		return false, a.complete(ctx, e, device)
+	}
+	if operations := leaving(device); len(operations) > 0 {
+		slog.WarnContext(ctx, "a pod's device has gone", "device", device.Name, "pod", podOf(device.ExternalIDs))
+		a.metrics.vanished.Inc()
+		if err := a.ovs.apply(ctx, operations); err != nil {
+			return false, err
+		}
+	} else if time.Since(one.since) < recreateRest {
+		return false, nil // it has just been made
+	}
+	if time.Since(one.recreated) < recreateRest {
+		return false, one.problem
+	}
+	one.recreated = time.Now()
+	if exists, err := a.platform.SandboxExists(e.Sandbox); err != nil || !exists {
+		return false, err // without one the sweep removes the port
+	}
+	return false, a.platform.CreateEndpoint(ctx, e)
+}
+
+// complete makes the port of a device that is there, or finds it made.
+func (a *agent) complete(ctx context.Context, e Endpoint, device *vswitch.Interface) error {
+	if kind := a.platform.PortType(); device.Type != kind {
+		if err := a.ovs.apply(ctx, []libovsdb.Operation{updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": kind})}); err != nil {
+			return fmt.Errorf("set the type of device %s: %w", device.Name, err)
+		}
+	}
+	if err := a.platform.ConfigureEndpoint(ctx, e); err != nil {
+		return err
+	}
+	mutations := setKeys("external_ids", device.ExternalIDs, map[string]string{attachedKey: "true"})
+	if len(mutations) == 0 {
+		return nil
+	}
+	if err := a.ovs.apply(ctx, []libovsdb.Operation{mutateRow(vswitch.InterfaceTable, device.UUID, mutations...)}); err != nil {
+		return fmt.Errorf("note that device %s is attached: %w", device.Name, err)
+	}
+	return nil
+}
+
+// leaving takes back that a port's device is there.
+func leaving(device *vswitch.Interface) []libovsdb.Operation {
+	var operations []libovsdb.Operation
+	if device.Type != "" {
+		operations = append(operations, updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": ""}))
+	}
+	if mutations := setKeys("external_ids", device.ExternalIDs, map[string]string{attachedKey: ""}); len(mutations) > 0 {
+		operations = append(operations, mutateRow(vswitch.InterfaceTable, device.UUID, mutations...))
+	}
+	return operations
+}
+
+// endpointOf is the endpoint of a port, as the record, the port and the pod's annotation have it.
+func (a *agent) endpointOf(device *vswitch.Interface) (Endpoint, error) {
+	attachment, _ := attachmentOf(device)
+	one, err := a.records.read(device.Name)
+	if err != nil { // lost: what the port knows is enough but for DNS and host ports
+		one = record{Attachment: attachment, Pod: podOf(device.ExternalIDs), Sandbox: device.ExternalIDs[netnsKey], Network: device.ExternalIDs[networkKey]}
+	}
+	network, err := a.pods.lookUp(one.Pod, a.podSubnets())
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return one.endpoint(network, a.mtu()), nil
+}

@@ -1,0 +1,258 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+const (
+	// uplinkTime bounds one pass over the uplink: a new virtual switch takes the host's adapter away
+	// for up to half a minute, and a host that takes its address by DHCP waits for that again.
+	uplinkTime = 3 * time.Minute
+	// uplinkRest is the least time between passes that found nothing wrong.
+	uplinkRest = 5 * time.Second
+	// takeUpTime is how long ovs-vswitchd may take for what was written to its database.
+	takeUpTime = 20 * time.Second
+	// releaseRest is the pause after the host was given its adapter back: each new attempt takes it
+	// from the network for a while.
+	releaseRest = time.Minute
+)
+
+// switchKey is the mark of the bridge that has the uplink: [Uplink.Switch] that it was made for.
+const switchKey = "weft.net/switch"
+
+// sharedUplink is the uplink where host and pods share it. It has a part of its own in the agent,
+// since a look at the node shall not wait for a virtual switch.
+type sharedUplink struct {
+	wanted chan struct{} // full when it is to be looked at again
+
+	mu  sync.Mutex
+	now Uplink // zero while there is none
+}
+
+func newSharedUplink() *sharedUplink { return &sharedUplink{wanted: make(chan struct{}, 1)} }
+
+func (u *sharedUplink) get() Uplink {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.now
+}
+
+func (u *sharedUplink) set(now Uplink) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.now = now
+}
+
+func (u *sharedUplink) look() {
+	select {
+	case u.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// keepUplink makes and repairs the uplink, again and again.
+func (a *agent) keepUplink(ctx context.Context) error {
+	tick := time.NewTicker(resync)
+	defer tick.Stop()
+	for {
+		rest := a.keepUplinkOnce(ctx)
+		pause(ctx, rest)
+		select {
+		case <-a.uplink.wanted:
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// keepUplinkOnce returns how long to leave the uplink alone.
+func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, uplinkTime)
+	defer cancel()
+	wait := func(format string, args ...any) time.Duration {
+		if a.uplink.get() == (Uplink{}) {
+			a.health.set(conditionUplink, fmt.Errorf(format, args...))
+		}
+		return 0
+	}
+	if !a.ovs.Connected() { // nobody could tell the new switch where packets go
+		return wait("the adapter is left alone until there is a connection to %s", a.config.OVSDatabase)
+	}
+	if len(a.podSubnets()) == 0 { // an HNS network has the subnets of its endpoints
+		return wait("the adapter is left alone until the node has its pod subnets")
+	}
+	err := a.ensureUplink(ctx)
+	if errors.Is(err, ovsdb.ErrDisconnected) {
+		a.uplink.look()
+		return time.Second
+	}
+	a.health.set(conditionUplink, err)
+	a.look()
+	switch {
+	case errors.Is(err, errReleased):
+		return releaseRest
+	case err != nil:
+		a.uplink.look()
+	}
+	return uplinkRest
+}
+
+// errReleased: the host was given its adapter back.
+var errReleased = errors.New("the host has its adapter back")
+
+// ensureUplink brings the system's part and Open vSwitch's together. On the new switch packets go
+// nowhere until a bridge has the host and the adapter, so ovs-vswitchd is asked first whether it
+// lives, the bridge follows at once, and the host gets its adapter back when the bridge does not work.
+func (a *agent) ensureUplink(ctx context.Context) error {
+	before := a.ovs.uplinkBridge(a.config.owner())
+	if before == nil {
+		if err := a.ovs.roundTrip(ctx); err != nil {
+			return fmt.Errorf("the adapter is left alone until ovs-vswitchd answers; see whether its service runs: %w", err)
+		}
+	}
+	uplink, err := a.platform.EnsureUplink(ctx)
+	if err != nil {
+		if errors.Is(err, ErrNoUplink) {
+			a.uplink.set(Uplink{})
+			err = errors.Join(err, a.clearUplink(ctx))
+		}
+		return err
+	}
+	if before != nil && (before.Name != uplink.Host || before.ExternalIDs[switchKey] != uplink.Switch) {
+		slog.WarnContext(ctx, "the uplink's switch is a new one; bridge and ports are made again", "bridge", before.Name, "switch", uplink.Switch)
+		if err := a.clearUplink(ctx); err != nil {
+			return err
+		}
+		before = nil
+	}
+	a.uplink.set(uplink)
+	if err := a.keepBridges(ctx); err != nil {
+		return a.giveUpUnless(ctx, before != nil, err)
+	}
+	if err := a.ovs.awaitPorts(ctx, uplink.Adapter, uplink.Host); err != nil {
+		return a.giveUpUnless(ctx, before != nil, err)
+	}
+	return nil
+}
+
+// giveUpUnless gives the adapter back to the host, unless the bridge has worked before: then the
+// host depends on it, and what is wrong now may be a daemon that restarts.
+func (a *agent) giveUpUnless(ctx context.Context, worked bool, err error) error {
+	if worked || errors.Is(err, ovsdb.ErrDisconnected) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uplinkTime)
+	defer cancel()
+	a.uplink.set(Uplink{})
+	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)
+	return errors.Join(fmt.Errorf("%w: %w", errReleased, err), a.clearUplink(ctx), a.platform.ReleaseUplink(ctx))
+}
+
+// clearUplink removes what Open vSwitch had on a switch that is gone: the bridge, the host's port on
+// br-int, and the claim of pods' ports that their devices are there.
+func (a *agent) clearUplink(ctx context.Context) error {
+	operations := a.ovs.clearingUplink(a.config.owner(), a.platform.PortType() != "")
+	if len(operations) == 0 {
+		return nil
+	}
+	if err := a.ovs.apply(ctx, operations); err != nil {
+		return fmt.Errorf("remove the uplink's bridge: %w", err)
+	}
+	if err := a.ovs.roundTrip(ctx); err != nil { // one transaction later, and it would see no change
+		return fmt.Errorf("remove the uplink's bridge: %w", err)
+	}
+	a.arrivals.look()
+	return nil
+}
+
+// uplinkBridge is the bridge that the agent has made for an uplink.
+func (o *openVSwitch) uplinkBridge(owner ovsdb.Owner) *vswitch.Bridge {
+	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool {
+		_, marked := b.ExternalIDs[switchKey]
+		return marked && b.ExternalIDs[ovsdb.OwnerMark] == string(owner)
+	}))
+}
+
+func (o *openVSwitch) clearingUplink(owner ovsdb.Owner, late bool) []libovsdb.Operation {
+	root, err := o.root()
+	if err != nil {
+		return nil
+	}
+	var operations []libovsdb.Operation
+	if bridge := o.uplinkBridge(owner); bridge != nil {
+		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
+	}
+	integration := o.bridge(integrationBridge)
+	if integration == nil || !late {
+		return operations
+	}
+	if device := o.device(managementDevice); device != nil {
+		operations = append(operations, o.unplugging(integration, device)...)
+	}
+	for _, device := range o.attached() {
+		operations = append(operations, leaving(device)...)
+	}
+	return operations
+}
+
+// roundTrip returns when ovs-vswitchd has done all that is in its database now, as ovs-vsctl waits
+// for it: by a number that one side raises and the other copies.
+func (o *openVSwitch) roundTrip(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, takeUpTime)
+	defer cancel()
+	root, err := o.root()
+	if err != nil {
+		return err
+	}
+	target := root.NextCfg + 1
+	_, err = o.Transact(ctx, mutateRow(vswitch.OpenvSwitchTable, root.UUID,
+		libovsdb.Mutation{Column: "next_cfg", Mutator: libovsdb.MutateOperationAdd, Value: 1}))
+	if err != nil {
+		return err
+	}
+	err = o.WaitFor(ctx, func() bool {
+		now, err := o.root()
+		return err == nil && now.CurCfg >= target
+	})
+	if err != nil {
+		return fmt.Errorf("ovs-vswitchd has not taken up its database within %v", takeUpTime)
+	}
+	return nil
+}
+
+// awaitPorts returns when ovs-vswitchd uses the devices.
+func (o *openVSwitch) awaitPorts(ctx context.Context, names ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, takeUpTime)
+	defer cancel()
+	var problem error
+	err := o.WaitFor(ctx, func() bool {
+		for _, name := range names {
+			device := o.device(name)
+			if device == nil {
+				problem = fmt.Errorf("device %s is no port", name)
+				return false
+			}
+			// The bridge's own port has OpenFlow port 65534, other numbers are from 1.
+			if device.Ofport == nil || *device.Ofport <= 0 {
+				problem = fmt.Errorf("Open vSwitch cannot use device %s: %s", name, broken(device))
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return problem
+	}
+	return nil
+}
