@@ -3,4 +3,4 @@ package main
 import "github.com/spf13/cobra"
 
 // The controller runs on Linux only.
-func commands() []*cobra.Command { return []*cobra.Command{nodeCommand()} }
+func commands() []*cobra.Command { return []*cobra.Command{nodeCommand(), doctorCommand()} }

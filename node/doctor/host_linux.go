@@ -1,0 +1,207 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// systemChecks are those of a Linux node.
+func systemChecks(config Config) []check {
+	host := linuxHost{config}
+	root := os.DirFS("/")
+	before, after := commonChecks(config, readers{
+		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
+		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, openFlow: host.openFlow,
+		agent: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
+		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
+	})
+	checks := append(before, []check{
+		{"datapath", func(context.Context) []Finding { return checkDatapath(root, config) }},
+		{"encap-address", func(context.Context) []Finding { return checkEncapAddress(host, config) }},
+		{"mtu", func(context.Context) []Finding { return checkDeviceMTU(host, config) }},
+		{"geneve-port", func(context.Context) []Finding { return checkGenevePort(root, config) }},
+		{"reverse-path", func(context.Context) []Finding { return checkReversePath(root) }},
+		{"leftovers", func(context.Context) []Finding { return checkLeftovers(root, host) }},
+	}...)
+	checks = append(checks, after...)
+	if !config.Hosted {
+		checks = append(checks, check{"ovn-controller", func(ctx context.Context) []Finding { return checkOVNController(ctx, host) }})
+	}
+	return checks
+}
+
+// linuxHost reads this machine.
+type linuxHost struct{ config Config }
+
+func dialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
+	network := "tcp"
+	if endpoint.Scheme == "unix" {
+		network = "unix"
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, endpoint.Address)
+}
+
+func (h linuxHost) openFlow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	endpoint, err := openFlowEndpoint(h.config)
+	if err != nil {
+		return err
+	}
+	conn, err := dialLocal(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	return helloOpenFlow(ctx, conn)
+}
+
+func (linuxHost) Devices() ([]device, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var devices []device
+	for _, i := range interfaces {
+		addresses, err := i.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("addresses of %s: %w", i.Name, err)
+		}
+		d := device{Name: i.Name, MTU: i.MTU, Up: i.Flags&net.FlagUp != 0, Loopback: i.Flags&net.FlagLoopback != 0}
+		for _, a := range addresses {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				d.Addresses = append(d.Addresses, netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()))
+			}
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+// FreeSpace measures the file system that the folder is on, or will be.
+func (linuxHost) FreeSpace(folder string) (free, total uint64, err error) {
+	existing, err := existingFolder(folder)
+	if err != nil {
+		return 0, 0, err
+	}
+	var stat unix.Statfs_t
+	if err := unix.Statfs(existing, &stat); err != nil {
+		return 0, 0, err
+	}
+	return stat.Bavail * uint64(stat.Bsize), stat.Blocks * uint64(stat.Bsize), nil
+}
+
+// Chains of iptables in its newer form and of nftables, which the kernel keeps in one place.
+func (linuxHost) Chains() ([]string, bool, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return nil, false, err
+	}
+	chains, err := conn.ListChains()
+	if err != nil {
+		return nil, false, err
+	}
+	var names []string
+	for _, c := range chains {
+		names = append(names, fmt.Sprintf("%s %s", c.Table.Name, c.Name))
+	}
+	legacy := false
+	for _, table := range []string{"/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"} {
+		text, err := os.ReadFile(table)
+		legacy = legacy || err == nil && strings.TrimSpace(string(text)) != ""
+	}
+	return names, legacy, nil
+}
+
+// Control asks the newest control socket of a daemon that answers.
+func (h linuxHost) Control(ctx context.Context, daemon, command string) (string, error) {
+	folders := controlFolders(h.config)
+	problem := fmt.Errorf("no control socket of %s answers in %s: %w", daemon, strings.Join(folders, " or "), errAbsent)
+	for _, socket := range controlSockets(folders, daemon) {
+		answer, err := control(ctx, socket, command)
+		if err == nil {
+			return answer, nil
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			problem = err
+		}
+	}
+	return "", problem
+}
+
+// controlFolders are where the agent looks for ovn-controller's socket, too.
+func controlFolders(config Config) []string {
+	if config.OVNRunDir != "" {
+		return []string{config.OVNRunDir}
+	}
+	first, _, _ := strings.Cut(config.OVSDatabase, ",")
+	path, isUnix := strings.CutPrefix(first, "unix:")
+	if !isUnix {
+		return []string{"/var/run/ovn"}
+	}
+	folder := filepath.Dir(path)
+	return []string{folder, filepath.Join(filepath.Dir(folder), "ovn")}
+}
+
+func controlSockets(folders []string, daemon string) []string {
+	made := map[string]time.Time{}
+	var sockets []string
+	for _, folder := range folders {
+		paths, err := filepath.Glob(filepath.Join(folder, daemon+"*.ctl"))
+		if err != nil {
+			continue // a folder with a name like a pattern
+		}
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil {
+				made[path] = info.ModTime()
+				sockets = append(sockets, path)
+			}
+		}
+	}
+	slices.SortFunc(sockets, func(a, b string) int { return cmp.Or(made[b].Compare(made[a]), cmp.Compare(a, b)) })
+	return sockets
+}
+
+// control runs a command without arguments of an OVS or OVN daemon, as ovs-appctl does.
+func control(ctx context.Context, socket, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return "", err
+	}
+	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": []string{}}); err != nil {
+		return "", err
+	}
+	var reply struct {
+		Result string  `json:"result"`
+		Error  *string `json:"error"`
+	}
+	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
+		return "", fmt.Errorf("%s: %w", command, err)
+	}
+	if reply.Error != nil {
+		return "", fmt.Errorf("%s: %s", command, *reply.Error)
+	}
+	return reply.Result, nil
+}

@@ -1,0 +1,312 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"github.com/Microsoft/go-winio"
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/mgr"
+
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// systemChecks are those of a Windows node.
+func systemChecks(config Config) []check {
+	host := nativeHost{config: config}
+	return windowsChecks(config, readers{
+		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
+		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, openFlow: host.openFlow,
+		agent: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
+		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
+	}, host, newHNS())
+}
+
+// nativeHost reads this Windows.
+type nativeHost struct {
+	hostnet.Native
+	config Config
+}
+
+func newHNS() hnsReader {
+	shim, err := hns.NewHCSShim()
+	if err != nil {
+		return noHNS{fmt.Errorf("%w: %w", errAbsent, err)}
+	}
+	return hns.NewClient(shim, hns.Config{})
+}
+
+// noHNS is a Windows without HNS.
+type noHNS struct{ error }
+
+func (n noHNS) Version(context.Context) (hns.Version, error)            { return hns.Version{}, n.error }
+func (n noHNS) Networks(context.Context) ([]hns.Network, error)         { return nil, n.error }
+func (n noHNS) Switch(context.Context, hns.Network) (hns.Switch, error) { return hns.Switch{}, n.error }
+
+// dialLocal connects to what Open vSwitch calls a unix socket: a named pipe, whose name is the socket's
+// path without its slashes (lib/stream-windows.c, remove_slashes).
+func dialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
+	if endpoint.Scheme == "unix" {
+		return winio.DialPipeContext(ctx, `\\.\pipe\`+strings.NewReplacer("/", "", `\`, "").Replace(endpoint.Address))
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", endpoint.Address)
+}
+
+func (h nativeHost) openFlow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	endpoint, err := openFlowEndpoint(h.config)
+	if err != nil {
+		return err
+	}
+	conn, err := dialLocal(ctx, endpoint)
+	if err != nil {
+		return err
+	}
+	return helloOpenFlow(ctx, conn)
+}
+
+func (nativeHost) WindowsVersion() (windowsVersion, error) {
+	const workstation = 1 // VER_NT_WORKSTATION
+	info := windows.RtlGetVersion()
+	v := windowsVersion{Product: "Windows", Build: int(info.BuildNumber), Server: info.ProductType != workstation}
+	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SOFTWARE\Microsoft\Windows NT\CurrentVersion`, registry.QUERY_VALUE)
+	if err != nil {
+		return v, nil // the build is what counts
+	}
+	defer key.Close()
+	if name, _, err := key.GetStringValue("ProductName"); err == nil {
+		v.Product = name
+	}
+	if revision, _, err := key.GetIntegerValue("UBR"); err == nil {
+		v.Revision = int(revision)
+	}
+	return v, nil
+}
+
+var serviceStates = map[svc.State]string{
+	svc.Stopped: "stopped", svc.StartPending: "start pending", svc.StopPending: "stop pending", svc.Running: "running",
+	svc.ContinuePending: "continue pending", svc.PausePending: "pause pending", svc.Paused: "paused",
+}
+
+var serviceStarts = map[uint32]string{
+	windows.SERVICE_BOOT_START: "boot", windows.SERVICE_SYSTEM_START: "system", windows.SERVICE_AUTO_START: "automatic",
+	windows.SERVICE_DEMAND_START: "manual", windows.SERVICE_DISABLED: "disabled",
+}
+
+// Service asks for no more rights than every user has; the package mgr would ask for all.
+func (nativeHost) Service(name string) (service, error) {
+	manager, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT)
+	if err != nil {
+		return service{}, fmt.Errorf("service manager: %w", err)
+	}
+	defer windows.CloseServiceHandle(manager)
+	name16, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return service{}, err
+	}
+	handle, err := windows.OpenService(manager, name16, windows.SERVICE_QUERY_STATUS|windows.SERVICE_QUERY_CONFIG)
+	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+		return service{}, errAbsent
+	}
+	if err != nil {
+		return service{}, fmt.Errorf("open service %s: %w", name, err)
+	}
+	opened := &mgr.Service{Name: name, Handle: handle}
+	defer opened.Close()
+	return describeService(opened)
+}
+
+func describeService(opened *mgr.Service) (service, error) {
+	status, err := opened.Query()
+	if err != nil {
+		return service{}, fmt.Errorf("state of service %s: %w", opened.Name, err)
+	}
+	config, err := opened.Config()
+	if err != nil {
+		return service{}, fmt.Errorf("configuration of service %s: %w", opened.Name, err)
+	}
+	s := service{State: serviceStates[status.State], Start: serviceStarts[config.StartType], Path: config.BinaryPathName}
+	if actions, err := opened.RecoveryActions(); err == nil { // a driver has none
+		for _, action := range actions {
+			if action.Type == mgr.ServiceRestart {
+				s.Restarts++
+			}
+		}
+	}
+	s.RecoversFromErrors, _ = opened.RecoveryActionsOnNonCrashFailures()
+	return s, nil
+}
+
+func (nativeHost) Library(name string) error {
+	if err := windows.NewLazySystemDLL(name).Load(); err != nil {
+		return fmt.Errorf("%w: %w", errAbsent, err)
+	}
+	return nil
+}
+
+var procWaitNamedPipe = windows.NewLazySystemDLL("kernel32.dll").NewProc("WaitNamedPipeW")
+
+// Pipe asks without becoming a client. WaitNamedPipe fails at once for a pipe that is not there, and
+// with a timeout for one whose every instance is busy.
+func (nativeHost) Pipe(_ context.Context, name string) error {
+	name16, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return err
+	}
+	const millisecond = 1
+	r, _, err := procWaitNamedPipe.Call(uintptr(unsafe.Pointer(name16)), millisecond)
+	switch {
+	case r != 0, errors.Is(err, windows.ERROR_SEM_TIMEOUT), errors.Is(err, windows.WAIT_TIMEOUT):
+		return nil
+	case errors.Is(err, windows.ERROR_FILE_NOT_FOUND):
+		return errAbsent
+	}
+	return err
+}
+
+// Driver looks for the service that ovsext.inf makes.
+func (h nativeHost) Driver() (driver, error) {
+	s, err := h.Service(driverName)
+	if err != nil {
+		return driver{}, err
+	}
+	d := driver{Path: driverPath(s.Path), Loaded: s.running()}
+	d.Signer, d.Refused, d.SignatureUnknown = signatureOf(d.Path)
+	return d, nil
+}
+
+// driverPath is what the kernel calls \SystemRoot\System32\drivers\OVSExt.sys, or system32\… alone.
+func driverPath(image string) string {
+	root, err := windows.GetSystemWindowsDirectory()
+	if err != nil {
+		root = `C:\Windows`
+	}
+	image = strings.TrimPrefix(image, `\??\`)
+	if len(image) > len(`\SystemRoot\`) && strings.EqualFold(image[:len(`\SystemRoot\`)], `\SystemRoot\`) {
+		image = image[len(`\SystemRoot\`):]
+	}
+	switch {
+	case image == "":
+		return filepath.Join(root, `System32\drivers\OVSExt.sys`)
+	case filepath.IsAbs(image):
+		return image
+	}
+	return filepath.Join(root, image)
+}
+
+// Flags of SYSTEM_CODEINTEGRITY_INFORMATION (winternl.h).
+const (
+	codeIntegrityEnabled  = 0x01
+	codeIntegrityTestSign = 0x02
+)
+
+func (nativeHost) CodeIntegrity() (codeIntegrity, error) {
+	information := struct{ length, options uint32 }{length: 8}
+	if err := windows.NtQuerySystemInformation(windows.SystemCodeIntegrityInformation, unsafe.Pointer(&information), information.length, nil); err != nil {
+		return codeIntegrity{}, fmt.Errorf("NtQuerySystemInformation(SystemCodeIntegrityInformation): %w", err)
+	}
+	return codeIntegrity{
+		Enforced: information.options&codeIntegrityEnabled != 0, TestSigning: information.options&codeIntegrityTestSign != 0,
+	}, nil
+}
+
+func (nativeHost) SecureBoot() (bool, error) {
+	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Control\SecureBoot\State`, registry.QUERY_VALUE)
+	if errors.Is(err, registry.ErrNotExist) {
+		return false, errAbsent
+	}
+	if err != nil {
+		return false, err
+	}
+	defer key.Close()
+	enabled, _, err := key.GetIntegerValue("UEFISecureBootEnabled")
+	return enabled != 0, err
+}
+
+// firewallPolicy is where the firewall's service keeps its rules; those of a group policy are elsewhere.
+const firewallPolicy = `SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy`
+
+var firewallRuleKeys = []string{firewallPolicy + `\FirewallRules`, `SOFTWARE\Policies\Microsoft\WindowsFirewall\FirewallRules`}
+
+// firewallProfiles maps their keys in the registry to their names.
+var firewallProfiles = []struct{ key, name string }{
+	{"DomainProfile", "domain"}, {"StandardProfile", "private"}, {"PublicProfile", "public"},
+}
+
+func (nativeHost) Firewall() (firewall, error) {
+	var f firewall
+	for _, profile := range firewallProfiles {
+		key, err := registry.OpenKey(registry.LOCAL_MACHINE, firewallPolicy+`\`+profile.key, registry.QUERY_VALUE)
+		if err != nil {
+			return firewall{}, fmt.Errorf("profile %s of Windows' firewall: %w", profile.name, err)
+		}
+		enabled, _, err := key.GetIntegerValue("EnableFirewall")
+		key.Close()
+		if err != nil {
+			return firewall{}, fmt.Errorf("profile %s of Windows' firewall: %w", profile.name, err)
+		}
+		if enabled != 0 {
+			f.Profiles = append(f.Profiles, profile.name)
+		}
+	}
+	for i, path := range firewallRuleKeys {
+		err := f.read(path)
+		if err != nil && (i == 0 || !errors.Is(err, registry.ErrNotExist)) {
+			return firewall{}, fmt.Errorf("rules of Windows' firewall: %w", err)
+		}
+	}
+	return f, nil
+}
+
+// read adds the rules of one key.
+func (f *firewall) read(path string) error {
+	key, err := registry.OpenKey(registry.LOCAL_MACHINE, path, registry.QUERY_VALUE)
+	if err != nil {
+		return err
+	}
+	defer key.Close()
+	names, err := key.ReadValueNames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, _, err := key.GetStringValue(name)
+		if err != nil {
+			return err
+		}
+		rule, err := parseRule(text)
+		if err != nil {
+			f.Unread = append(f.Unread, name)
+			continue
+		}
+		f.Rules = append(f.Rules, rule)
+	}
+	return nil
+}
+
+// FreeSpace measures the volume that the folder is on, or will be.
+func (nativeHost) FreeSpace(folder string) (free, total uint64, err error) {
+	existing, err := existingFolder(folder)
+	if err != nil {
+		return 0, 0, err
+	}
+	path, err := windows.UTF16PtrFromString(existing)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := windows.GetDiskFreeSpaceEx(path, &free, &total, nil); err != nil {
+		return 0, 0, fmt.Errorf("GetDiskFreeSpaceEx: %w", err)
+	}
+	return free, total, nil
+}

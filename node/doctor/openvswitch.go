@@ -1,0 +1,320 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// openVSwitch is what a node's Open_vSwitch database says.
+type openVSwitch struct {
+	Root    *vswitch.OpenvSwitch // nil in an empty database
+	Bridges []*vswitch.Bridge
+	// Ports has the name of each port by its UUID.
+	Ports      map[string]string
+	Interfaces []*vswitch.Interface
+	SSL        *vswitch.SSL // nil where none is set
+}
+
+func (o *openVSwitch) bridge(name string) *vswitch.Bridge {
+	if i := slices.IndexFunc(o.Bridges, func(b *vswitch.Bridge) bool { return b.Name == name }); i >= 0 {
+		return o.Bridges[i]
+	}
+	return nil
+}
+
+var vswitchTables = []ovsdb.Table{
+	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "ovs_version", "db_version", "cur_cfg", "next_cfg", "ssl", "datapath_types", "iface_types"}},
+	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode"}},
+	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces"}},
+	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "ofport", "error", "options"}},
+	{Model: &vswitch.SSL{}, Read: []string{"ca_cert", "certificate", "private_key"}},
+}
+
+// vswitchReader reads the node's database.
+type vswitchReader interface {
+	OpenVSwitch(ctx context.Context) (*openVSwitch, error)
+}
+
+// vswitchDatabase is the database behind connection methods such as unix:PATH.
+type vswitchDatabase struct {
+	endpoints string
+	dial      func(context.Context, ovsdb.Endpoint) (net.Conn, error)
+}
+
+func (d vswitchDatabase) OpenVSwitch(ctx context.Context) (*openVSwitch, error) {
+	endpoints, err := ovsdb.ParseEndpoints(d.endpoints)
+	if err != nil {
+		return nil, err
+	}
+	if err := reachAny(ctx, endpoints, d.dial); err != nil {
+		return nil, err // the client below would wait for it, and not say why
+	}
+	model, err := vswitch.FullDatabaseModel()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client, err := ovsdb.Connect(ctx, ovsdb.Config{
+		Endpoints: d.endpoints, Model: model, Tables: vswitchTables, Dial: d.dial,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	o := &openVSwitch{
+		Bridges: ovsdb.List[vswitch.Bridge](client, nil), Interfaces: ovsdb.List[vswitch.Interface](client, nil),
+		Ports: map[string]string{},
+	}
+	for _, root := range ovsdb.List[vswitch.OpenvSwitch](client, nil) {
+		o.Root = root
+	}
+	for _, ssl := range ovsdb.List[vswitch.SSL](client, nil) {
+		o.SSL = ssl
+	}
+	for _, port := range ovsdb.List[vswitch.Port](client, nil) {
+		o.Ports[port.UUID] = port.Name
+	}
+	return o, nil
+}
+
+// reachAny dials until one answers.
+func reachAny(ctx context.Context, endpoints []ovsdb.Endpoint, dial func(context.Context, ovsdb.Endpoint) (net.Conn, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var problems []error
+	for _, endpoint := range endpoints {
+		conn, err := dial(ctx, endpoint)
+		if err == nil {
+			return conn.Close()
+		}
+		problems = append(problems, fmt.Errorf("%s: %w", endpoint, err))
+	}
+	return errors.Join(problems...)
+}
+
+// checkOVSDatabase: the agent and ovn-controller do all their work by the node's database.
+func checkOVSDatabase(ctx context.Context, config Config, reader vswitchReader) []Finding {
+	const s = subject("ovs-database")
+	o, err := reader.OpenVSwitch(ctx)
+	if err != nil {
+		return s.failed("start ovsdb-server (as a service), or correct ovs-database; on Windows only SYSTEM and administrators may open its pipe", "%v", err)
+	}
+	if o.Root == nil {
+		return s.failed("run `ovs-vsctl --no-wait init`, as the openvswitch service does", "%s is empty", config.OVSDatabase)
+	}
+	return s.ok("%s answers, with %d bridges", config.OVSDatabase, len(o.Bridges))
+}
+
+// checkVswitchd: the database's columns are ovs-vswitchd's last word, so it is also asked itself.
+func checkVswitchd(ctx context.Context, reader vswitchReader, openFlow func(context.Context) error) []Finding {
+	const s = subject("ovs-vswitchd")
+	const remedy = "start ovs-vswitchd, and see its log if it does not stay up"
+	o, err := reader.OpenVSwitch(ctx)
+	if err != nil || o.Root == nil {
+		return s.unknown("", "there is no database to ask")
+	}
+	if o.Root.OVSVersion == nil {
+		return s.failed(remedy, "ovs-vswitchd has never run with this database: it names no version")
+	}
+	if o.Root.CurCfg < o.Root.NextCfg {
+		return s.failed(remedy, "ovs-vswitchd is at configuration %d of %d: it does not run, or is stuck", o.Root.CurCfg, o.Root.NextCfg)
+	}
+	if o.bridge("br-int") == nil {
+		return s.unknown("", "there is no br-int to ask it by; the agent makes it")
+	}
+	if err := openFlow(ctx); err != nil {
+		return s.failed(remedy, "br-int does not answer OpenFlow: %v", err)
+	}
+	return s.ok("br-int answers OpenFlow")
+}
+
+// helloOpenFlow waits for the message with which every OpenFlow switch begins.
+func helloOpenFlow(ctx context.Context, conn net.Conn) error {
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	// The switch offers OpenFlow 1.0 to 1.5; a hello of ours lets it end the connection in peace.
+	if _, err := conn.Write([]byte{1, 0, 0, 8, 0, 0, 0, 1}); err != nil {
+		return err
+	}
+	var header [8]byte // version, type, length, transaction
+	if _, err := io.ReadFull(conn, header[:]); err != nil {
+		return err
+	}
+	if header[1] != 0 {
+		return fmt.Errorf("it begins with a message of type %d, and not with a hello", header[1])
+	}
+	return nil
+}
+
+// checkEncapsulation compares what ovn-controller is told in the database with the configuration.
+func checkEncapsulation(ctx context.Context, config Config, reader vswitchReader) []Finding {
+	const s = subject("chassis-settings")
+	o, err := reader.OpenVSwitch(ctx)
+	if err != nil || o.Root == nil {
+		return s.unknown("", "there is no database to ask")
+	}
+	ids := o.Root.ExternalIDs
+	if ids["ovn-encap-ip"] == "" && ids["ovn-remote"] == "" {
+		return s.ok("not set yet; the agent sets them")
+	}
+	var wrong []string
+	for key, want := range map[string]string{
+		"ovn-encap-ip": config.EncapAddress.String(), "ovn-remote": config.OVNSouthbound, "ovn-encap-type": "geneve",
+	} {
+		if ids[key] != want && want != "" {
+			wrong = append(wrong, fmt.Sprintf("%s is %q and not %q", key, ids[key], want))
+		}
+	}
+	if len(wrong) > 0 {
+		slices.Sort(wrong)
+		return s.warning("start the agent, which sets them; if it runs, another program writes them too", "%s", strings.Join(wrong, "; "))
+	}
+	if ids["system-id"] == "" {
+		return s.failed("start the agent, which sets it", "the chassis has no name (system-id)")
+	}
+	return s.ok("chassis %s, tunnels end at %s", ids["system-id"], ids["ovn-encap-ip"])
+}
+
+// checkBridges: what Open vSwitch could not open is in the interfaces' rows.
+func checkBridges(ctx context.Context, config Config, reader vswitchReader) []Finding {
+	const s = subject("bridges")
+	o, err := reader.OpenVSwitch(ctx)
+	if err != nil || o.Root == nil {
+		return s.unknown("", "there is no database to ask")
+	}
+	bridge := o.bridge("br-int")
+	if bridge == nil {
+		return s.ok("no br-int yet; the agent makes it")
+	}
+	var findings []Finding
+	if bridge.FailMode == nil || *bridge.FailMode != vswitch.BridgeFailModeSecure {
+		findings = append(findings, s.warning("start the agent, which sets it", "br-int's fail_mode is not secure: it forwards everything while it has no controller")...)
+	}
+	if bridge.DatapathType != config.DatapathType && config.DatapathType != "" && (bridge.DatapathType != "" || config.DatapathType != "system") {
+		findings = append(findings, s.warning("start the agent, which sets it", "br-int's datapath_type is %q and not %q", bridge.DatapathType, config.DatapathType)...)
+	}
+	var broken []string
+	for _, device := range o.Interfaces {
+		if device.Error != nil && *device.Error != "" {
+			broken = append(broken, fmt.Sprintf("%s (%s)", device.Name, *device.Error))
+		}
+	}
+	if len(broken) > 0 {
+		slices.Sort(broken)
+		findings = append(findings, s.warning("a pod's device that is gone is swept by the agent; any other needs its device, or `ovs-vsctl del-port`",
+			"Open vSwitch cannot open %d of %d interfaces: %s", len(broken), len(o.Interfaces), shorten(broken, 5))...)
+	}
+	if len(findings) == 0 {
+		return s.ok("br-int has %d ports, and Open vSwitch has opened all %d interfaces", len(bridge.Ports), len(o.Interfaces))
+	}
+	return findings
+}
+
+// shorten lists the first few.
+func shorten(list []string, most int) string {
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
+// release is a version of Open vSwitch, its first two numbers.
+type release struct{ major, minor int }
+
+var releasePattern = regexp.MustCompile(`^(\d{1,4})\.(\d{1,4})(?:[.\-+~].*)?$`)
+
+func parseRelease(version string) (release, bool) {
+	match := releasePattern.FindStringSubmatch(version)
+	if match == nil {
+		return release{}, false
+	}
+	major, _ := strconv.Atoi(match[1]) // the pattern lets digits through, and no more than an int holds
+	minor, _ := strconv.Atoi(match[2])
+	return release{major, minor}, true
+}
+
+func (r release) before(major, minor int) bool {
+	return r.major < major || r.major == major && r.minor < minor
+}
+
+// checkOVSVersion knows the releases' limits.
+func checkOVSVersion(ctx context.Context, os string, config Config, reader vswitchReader) []Finding {
+	const s = subject("ovs-version")
+	o, err := reader.OpenVSwitch(ctx)
+	if err != nil || o.Root == nil || o.Root.OVSVersion == nil {
+		return s.unknown("run `ovs-vswitchd --version`", "no running ovs-vswitchd has said its version")
+	}
+	version := *o.Root.OVSVersion
+	r, understood := parseRelease(version)
+	if !understood {
+		return s.unknown("run `ovs-vswitchd --version`", "%q is not a version as Open vSwitch writes them", version)
+	}
+	if os == "windows" {
+		return judgeWindowsRelease(s, version, r)
+	}
+	switch {
+	case r.before(2, 16):
+		return s.failed("install Open vSwitch 3.5 or later", "%s is older than what OVN 24.03 and later work with", version)
+	case r.before(3, 3) && config.DatapathType == "netdev":
+		// Seen with 3.1.0: ovs-vswitchd aborts at conntrack.c:1063. 3.5.0 does not.
+		return s.warning("install Open vSwitch 3.5 or later", "%s: the userspace datapath of 3.1 aborts under load in connection tracking; from 3.5 on that was not seen", version)
+	}
+	return s.ok("%s", version)
+}
+
+// judgeWindowsRelease knows what the Hyper-V datapath learnt when, from the log of datapath-windows/ in
+// Open vSwitch's repository: IPv6 tunnels (edb233586) and connection tracking (53b75e91d) in 3.0, meters
+// (b26015c33) and a checksum repair (62ac7b8a5) in 3.1, the repair of a null reference (defb8f33f) in 3.6,
+// removal (232a254fa) after 3.7.
+func judgeWindowsRelease(s subject, version string, r release) []Finding {
+	const remedy = "install Open vSwitch 3.7, the last line with a Windows datapath"
+	switch {
+	case r.before(2, 16):
+		return s.failed(remedy, "%s is older than what Weft was made for", version)
+	case !r.before(3, 8):
+		return s.failed(remedy, "%s: there is no Windows datapath after 3.7", version)
+	case r.before(3, 0):
+		return s.warning(remedy, "%s has neither IPv6 tunnels nor connection tracking for IPv6, which came with 3.0", version)
+	case r.before(3, 1):
+		return s.warning(remedy, "%s has no meters, and a fault in the checksums of received packets that 3.1 repaired", version)
+	case r.before(3, 6):
+		return s.warning(remedy, "%s: its driver may follow a null reference, which 3.6 repaired; such a fault stops the machine", version)
+	}
+	return s.ok("%s; 3.7 is the last line with a Windows datapath", version)
+}
+
+// openFlowEndpoint is where br-int takes OpenFlow connections: as configured, or beside the database.
+func openFlowEndpoint(config Config) (ovsdb.Endpoint, error) {
+	connection := config.OVSOpenFlow
+	if connection == "" {
+		first, _, _ := strings.Cut(config.OVSDatabase, ",")
+		socket, isUnix := strings.CutPrefix(first, "unix:")
+		if !isUnix {
+			return ovsdb.Endpoint{}, fmt.Errorf("ovs-database %q is no socket that br-int's could be beside; set ovs-openflow", config.OVSDatabase)
+		}
+		connection = "unix:" + socket[:strings.LastIndexAny(socket, `/\`)+1] + "br-int.mgmt"
+	}
+	endpoints, err := ovsdb.ParseEndpoints(connection)
+	if err != nil {
+		return ovsdb.Endpoint{}, err
+	}
+	return endpoints[0], nil
+}

@@ -1,0 +1,177 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// dialTime is how long a peer on the network may take.
+const dialTime = 4 * time.Second
+
+// checkSouthbound dials each server of the Southbound as ovn-controller does. Over TLS the server's own
+// certificate is looked at; whether it takes the node's is ovn-controller's to find out.
+func checkSouthbound(ctx context.Context, config Config) []Finding {
+	const s = subject("ovn-southbound")
+	if config.Hosted {
+		return s.ok("%s is dialled by the chassis host, not by this node", config.OVNSouthbound)
+	}
+	endpoints, err := ovsdb.ParseEndpoints(config.OVNSouthbound)
+	if err != nil {
+		return s.unknown("", "it is not known where it is: %v", err)
+	}
+	var findings []Finding
+	for _, endpoint := range endpoints {
+		findings = append(findings, checkServer(ctx, s, endpoint)...)
+	}
+	return findings
+}
+
+func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	network := map[string]string{"unix": "unix"}[endpoint.Scheme]
+	if network == "" {
+		network = "tcp"
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, endpoint.Address)
+	if err != nil {
+		return s.failed(connectRemedy(err), "%s: %v", endpoint, err)
+	}
+	defer conn.Close()
+	if endpoint.Scheme != "ssl" {
+		return s.ok("%s accepts connections", endpoint)
+	}
+	certificate, err := serverCertificate(ctx, conn)
+	if certificate == nil {
+		return s.failed("see whether the server is set up for ssl on this port", "%s: no TLS there: %v", endpoint, err)
+	}
+	if finding := judgeValidity(s, fmt.Sprintf("the certificate of %s", endpoint), certificate, time.Now()); finding != nil {
+		return finding
+	}
+	return s.ok("%s answers, its certificate is valid until %s", endpoint, day(certificate.NotAfter))
+}
+
+// serverCertificate is the server's own. A server that wants ours may refuse us afterwards.
+func serverCertificate(ctx context.Context, conn net.Conn) (*x509.Certificate, error) {
+	var certificate *x509.Certificate
+	client := tls.Client(conn, &tls.Config{
+		InsecureSkipVerify: true, // it is looked at, and nothing is said to it
+		VerifyConnection: func(state tls.ConnectionState) error {
+			certificate = state.PeerCertificates[0]
+			return nil
+		},
+	})
+	err := client.HandshakeContext(ctx)
+	return certificate, err
+}
+
+// readiness is the agent's answer to /readyz.
+type readiness struct {
+	Ready bool
+	Text  string
+}
+
+var errNotRunning = errors.New("nothing answers")
+
+// agentReader asks the agent on this machine. The error is errNotRunning where there is none.
+type agentReader interface {
+	Readiness(ctx context.Context) (readiness, error)
+}
+
+// localAgent is the one behind metrics-address.
+type localAgent struct{ address string }
+
+func (a localAgent) Readiness(ctx context.Context) (readiness, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	host, port, err := net.SplitHostPort(a.address)
+	if err != nil {
+		return readiness{}, err
+	}
+	if address, err := netip.ParseAddr(host); host == "" || err == nil && address.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return readiness{}, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return readiness{}, fmt.Errorf("%w on %s (%v)", errNotRunning, request.URL.Host, plain(err))
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+	return readiness{response.StatusCode == http.StatusOK, strings.TrimSpace(string(text))}, err
+}
+
+// checkAgent: a running agent knows best what is missing.
+func checkAgent(ctx context.Context, config Config, agent agentReader) []Finding {
+	const s = subject("agent")
+	if config.MetricsAddress == "" {
+		return s.unknown("set metrics-address to have it asked", "metrics-address is empty: the agent cannot be asked")
+	}
+	answer, err := agent.Readiness(ctx)
+	if errors.Is(err, errNotRunning) {
+		return s.warning("start it when the other checks are well: `weft node`, on Windows `weft.exe service install`", "the agent does not run: %v", err)
+	}
+	if err != nil {
+		return s.unknown("", "the agent's answer broke off: %v", err)
+	}
+	if answer.Ready {
+		return s.ok("the agent runs, and can attach pods")
+	}
+	var findings []Finding
+	for line := range strings.Lines(answer.Text) {
+		findings = append(findings, s.failed("see the agent's log, and the checks here that concern it", "%s", strings.TrimSpace(line))...)
+	}
+	return findings
+}
+
+// installed says whether the agent runs, so that what it would have made by now may be demanded.
+func installed(ctx context.Context, config Config, agent agentReader) bool {
+	if config.MetricsAddress == "" {
+		return false
+	}
+	_, err := agent.Readiness(ctx)
+	return err == nil
+}
+
+// checkTunnelPort: the chassis host dials the agent, so the agent must listen, and before it runs
+// nobody else may.
+func checkTunnelPort(ctx context.Context, config Config, running bool, listen func(address string) error) []Finding {
+	const s = subject("tunnel-port")
+	if !config.Hosted {
+		return s.ok("not used: the node runs its own ovn-controller")
+	}
+	err := listen(config.TunnelAddress)
+	switch {
+	case running && err == nil:
+		return s.failed("see the agent's log", "the agent runs, but nothing listens on %s for the chassis host", config.TunnelAddress)
+	case running:
+		return s.ok("%s is taken, as it is while the agent runs; whether the chassis host reaches it, only its connections tell", config.TunnelAddress)
+	case err != nil:
+		return s.failed("end the program that has the port, or choose another tunnel-address of this node", "the agent cannot listen on %s: %v", config.TunnelAddress, err)
+	}
+	return s.ok("%s is free for the agent", config.TunnelAddress)
+}
+
+// tryListen listens for a moment.
+func tryListen(address string) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return listener.Close()
+}

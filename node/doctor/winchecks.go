@@ -1,0 +1,73 @@
+package doctor
+
+import (
+	"context"
+	"net"
+	"strconv"
+)
+
+// windowsHost is everything that the checks of a Windows node read.
+type windowsHost interface {
+	versionReader
+	serviceReader
+	libraryReader
+	pipeReader
+	driverReader
+	bootReader
+	firewallReader
+	adapterReader
+	coalescing
+}
+
+// windowsChecks are those of a Windows node, the common ones among them.
+func windowsChecks(config Config, r readers, host windowsHost, service hnsReader) []check {
+	agent := sharedAgent{share(r.agent.Readiness)}
+	r.agent = agent
+	before, after := commonChecks(config, r)
+	running := func(ctx context.Context) bool { return installed(ctx, config, agent) }
+	checks := append(before, []check{
+		{"windows-version", func(context.Context) []Finding { return checkWindowsVersion(host) }},
+		{"containers-feature", func(context.Context) []Finding { return checkContainers(host, host) }},
+		{"hyper-v", func(context.Context) []Finding { return checkHyperV(host) }},
+		{"containerd", func(ctx context.Context) []Finding {
+			return checkPipe(ctx, host, "containerd", `\\.\pipe\containerd-containerd`, "containerd", false)
+		}},
+		{"hns-version", func(ctx context.Context) []Finding { return checkHNS(ctx, service) }},
+		{"test-signing", func(context.Context) []Finding { return checkBoot(host) }},
+		{"ovs-driver", func(context.Context) []Finding { return checkDriver(host) }},
+		{"driver-signature", func(context.Context) []Finding { return checkDriverSignature(host, host) }},
+		{"adapter", func(ctx context.Context) []Finding { return checkAdapter(ctx, host, service, config) }},
+		{"mtu", func(ctx context.Context) []Finding { return checkAdapterMTU(ctx, host, service, config) }},
+		{"dns-servers", func(context.Context) []Finding { return checkResolvers(host) }},
+		{"other-networks", func(ctx context.Context) []Finding { return checkForeignNetworks(ctx, host, service, config) }},
+		{"hns-network", func(ctx context.Context) []Finding { return checkHNSNetwork(ctx, service, config, running(ctx)) }},
+		{"rsc", func(ctx context.Context) []Finding { return checkRSC(ctx, host, service, config) }},
+		{"firewall", func(context.Context) []Finding { return checkFirewall(host, windowsPorts(config)) }},
+		{"ovsdb-server-service", func(context.Context) []Finding { return checkDaemon(host, "ovsdb-server") }},
+		{"ovs-vswitchd-service", func(context.Context) []Finding { return checkDaemon(host, "ovs-vswitchd") }},
+	}...)
+	checks = append(checks, after...)
+	return append(checks, []check{
+		{"cni-pipe", func(ctx context.Context) []Finding {
+			return checkPipe(ctx, host, "cni-pipe", config.CNISocket, "the agent", running(ctx))
+		}},
+		{"agent-service", func(context.Context) []Finding { return checkAgentService(host, config.Service) }},
+	}...)
+}
+
+// windowsPorts are those that the cluster must reach on a Windows node.
+func windowsPorts(config Config) []openPort {
+	ports := []openPort{
+		{protocol: protocolUDP, port: genevePort, use: "GENEVE", below: true},
+		{protocol: protocolTCP, port: 10250, use: "kubelet"},
+	}
+	if !config.Hosted {
+		return ports
+	}
+	if _, text, err := net.SplitHostPort(config.TunnelAddress); err == nil {
+		if port, err := strconv.ParseUint(text, 10, 16); err == nil && port > 0 {
+			ports = append(ports, openPort{protocol: protocolTCP, port: uint16(port), use: "chassis host"})
+		}
+	}
+	return ports
+}

@@ -1,0 +1,127 @@
+package doctor
+
+import (
+	"errors"
+	"strings"
+)
+
+// driver is Open vSwitch's kernel driver as Windows has it installed.
+type driver struct {
+	Path   string
+	Loaded bool
+	// Signer is the name in the certificate that signed the driver or the catalog that lists it; empty
+	// where there is none.
+	Signer string
+	// Refused is Windows' own verdict on the signature, nil for a good one.
+	Refused error
+	// SignatureUnknown: the signature could not be looked at.
+	SignatureUnknown error
+}
+
+// driverReader returns errAbsent where no such driver is installed.
+type driverReader interface {
+	Driver() (driver, error)
+}
+
+// codeIntegrity is what the kernel demands of drivers.
+type codeIntegrity struct {
+	Enforced    bool // drivers must be signed
+	TestSigning bool // certificates made for tests are enough
+}
+
+// bootReader reads how the machine was started. SecureBoot is errAbsent on a machine without UEFI.
+type bootReader interface {
+	CodeIntegrity() (codeIntegrity, error)
+	SecureBoot() (bool, error)
+}
+
+const (
+	driverName   = "OVSExt"
+	installOVS   = "install Open vSwitch for Windows, whose driver is OVSExt.sys: `netcfg -l ovsext.inf -c s -i OVSExt`"
+	needsTesting = "get a driver that Microsoft has signed; for a trial only: switch Secure Boot off, run `bcdedit /set testsigning on` and restart"
+)
+
+// checkDriver: without the extension's driver HNS knows no such extension.
+func checkDriver(reader driverReader) []Finding {
+	const s = subject("ovs-driver")
+	d, err := reader.Driver()
+	switch {
+	case errors.Is(err, errAbsent):
+		return s.failed(installOVS, "the driver %s is not installed", driverName)
+	case err != nil:
+		return s.unknown("run `netcfg -q ovsext`", "%v", err)
+	case !d.Loaded:
+		return s.failed("see the check driver-signature and the event log System; `sc.exe start "+driverName+"` says why it does not start", "the driver %s is installed (%s), but Windows has not loaded it", driverName, d.Path)
+	}
+	return s.ok("%s is loaded", d.Path)
+}
+
+// Whom the kernel trusts without test signing: since Windows 10 1607 new drivers are signed by
+// Microsoft's hardware portal alone, under the first of these names.
+var kernelSigners = []string{
+	"Microsoft Windows Hardware Compatibility Publisher",
+	"Microsoft Windows Hardware Abstraction Layer Publisher",
+	"Microsoft Windows",
+}
+
+// checkDriverSignature tells a driver for production from one for tests, which needs a machine that
+// takes everybody's.
+func checkDriverSignature(drivers driverReader, boot bootReader) []Finding {
+	const s = subject("driver-signature")
+	d, err := drivers.Driver()
+	if err != nil {
+		return s.unknown("", "there is no driver to look at")
+	}
+	if d.SignatureUnknown != nil {
+		return s.unknown("run `Get-AuthenticodeSignature "+d.Path+"`", "%v", d.SignatureUnknown)
+	}
+	for _, signer := range kernelSigners {
+		if strings.EqualFold(d.Signer, signer) && d.Refused == nil {
+			return s.ok("signed by %s", d.Signer)
+		}
+	}
+	signature := "is not signed"
+	if d.Signer != "" {
+		signature = "is signed by " + d.Signer + " and not by Microsoft"
+	}
+	ci, err := boot.CodeIntegrity()
+	if err != nil {
+		return s.unknown(needsTesting, "the driver %s; whether this Windows takes such drivers cannot be read: %v", signature, err)
+	}
+	secure, secureErr := boot.SecureBoot()
+	switch {
+	case ci.TestSigning || !ci.Enforced:
+		return s.warning("do not use it for more than tests", "the driver %s; Windows loads it because test signing is on", signature)
+	case d.Loaded:
+		return s.warning("get a driver that Microsoft has signed before the next upgrade of Windows", "the driver %s; Windows has loaded it all the same", signature)
+	case secureErr == nil && secure:
+		return s.failed(needsTesting, "the driver %s; test signing is off, and Secure Boot does not let it be switched on", signature)
+	}
+	return s.failed(needsTesting, "the driver %s, and test signing is off: Windows will not load it", signature)
+}
+
+// checkBoot tells what test signing costs: every driver that an administrator installs is loaded.
+func checkBoot(boot bootReader) []Finding {
+	const s = subject("test-signing")
+	ci, err := boot.CodeIntegrity()
+	if err != nil {
+		return s.unknown("run `bcdedit`", "%v", err)
+	}
+	text := "Secure Boot cannot be read"
+	secure, err := boot.SecureBoot()
+	switch {
+	case errors.Is(err, errAbsent):
+		text = "there is no Secure Boot"
+	case err == nil && secure:
+		text = "Secure Boot is on"
+	case err == nil:
+		text = "Secure Boot is off"
+	}
+	if ci.TestSigning {
+		return s.warning("with a driver that Microsoft has signed: `bcdedit /set testsigning off` and restart", "test signing is on; %s", text)
+	}
+	if !ci.Enforced {
+		return s.warning("restart Windows without debugging options", "Windows does not demand that drivers are signed; %s", text)
+	}
+	return s.ok("test signing is off; %s", text)
+}

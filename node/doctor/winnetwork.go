@@ -1,0 +1,280 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// adapterReader lists the adapters of Windows, see [hostnet.Host].
+type adapterReader interface {
+	Adapters() ([]hostnet.Adapter, error)
+}
+
+// hnsReader is how HNS is asked; errAbsent where Windows has none.
+type hnsReader interface {
+	Version(context.Context) (hns.Version, error)
+	Networks(context.Context) ([]hns.Network, error)
+	Switch(context.Context, hns.Network) (hns.Switch, error)
+}
+
+// uplink finds the adapter that the node's tunnels leave by: the configured one, the one under the HNS
+// network once that is there, or the one that holds encap-address.
+func uplink(adapters []hostnet.Adapter, networks []hns.Network, config Config) (hostnet.Adapter, error) {
+	name := config.Adapter
+	for _, n := range networks {
+		if n.Name == config.HNSNetwork && name == "" {
+			name = n.Adapter
+		}
+	}
+	if name != "" {
+		if a, found := hostnet.Named(adapters, name); found {
+			return a, nil
+		}
+		return hostnet.Adapter{}, fmt.Errorf("there is no adapter %q; there are: %s", name, adapterNames(adapters))
+	}
+	if !config.EncapAddress.IsValid() {
+		return hostnet.Adapter{}, errors.New("neither adapter nor encap-address is set")
+	}
+	if a, found := hostnet.Holding(adapters, config.EncapAddress); found {
+		return a, nil
+	}
+	return hostnet.Adapter{}, fmt.Errorf("no adapter holds encap-address %v; there are: %s", config.EncapAddress, adapterNames(adapters))
+}
+
+func adapterNames(adapters []hostnet.Adapter) string {
+	var names []string
+	for _, a := range adapters {
+		if a.InHost() && a.Kind != hostnet.Loopback {
+			names = append(names, fmt.Sprintf("%s %v", a.Alias, a.Global()))
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return shorten(names, 8)
+}
+
+// checkAdapter: the adapter under the virtual switch must be a real one of its own.
+func checkAdapter(ctx context.Context, reader adapterReader, service hnsReader, config Config) []Finding {
+	const s = subject("adapter")
+	adapters, err := reader.Adapters()
+	if err != nil {
+		return s.unknown("run `Get-NetAdapter`", "%v", err)
+	}
+	networks, _ := service.Networks(ctx) // none before the installation; that HNS fails is another check's finding
+	a, err := uplink(adapters, networks, config)
+	if err != nil {
+		return s.failed("set adapter to the name of the adapter on the network between nodes, and encap-address to its address", "%v", err)
+	}
+	const another = "set adapter to a physical adapter of its own"
+	name := fmt.Sprintf("adapter %s (%s)", a.Alias, a.Description)
+	switch {
+	case a.Kind == hostnet.Team:
+		return s.failed(another+", or take the team apart (`Remove-NetLbfoTeam`)", "%s is a team", name)
+	case a.Kind != hostnet.Physical:
+		return s.failed(another+", or remove the virtual switch that it belongs to (`Get-VMSwitch`, `Get-HnsNetwork`), which may be a team of adapters, too", "%s is not a physical one", name)
+	case !a.Up:
+		return s.failed("plug it in, or run `Enable-NetAdapter`", "%s is down", name)
+	}
+	holder, held := hostnet.Holding(adapters, config.EncapAddress)
+	switch {
+	case !held:
+		return s.failed("give the node back its address, by DHCP or `New-NetIPAddress`; the agent does so, too, when it starts", "%s is there, but no adapter of the host holds encap-address %v", name, config.EncapAddress)
+	case holder.Alias != a.Alias && !bytes.Equal(holder.MAC, a.MAC):
+		return s.failed("set adapter or encap-address so that they fit", "encap-address %v is on adapter %s, and not on %s", config.EncapAddress, holder.Alias, a.Alias)
+	}
+	return s.ok("%s is up, %v is on %s", name, config.EncapAddress, holder.Alias)
+}
+
+// GENEVE's overhead with OVN's option, in bytes, and the least that is left for an IPv6 packet.
+const (
+	overheadIPv4 = 58
+	overheadIPv6 = 78
+	leastPodMTU  = 1280
+)
+
+// judgeMTU tells what an uplink's MTU leaves for pods.
+func judgeMTU(device string, actual int, config Config) []Finding {
+	const s = subject("mtu")
+	const remedy = "raise the MTU of the network between nodes, on every node and switch"
+	mtu, overhead := actual, overheadIPv4
+	if config.EncapAddress.Is6() {
+		overhead = overheadIPv6
+	}
+	if config.UplinkMTU != 0 {
+		mtu = config.UplinkMTU
+	}
+	if actual > 0 && mtu > actual {
+		return s.failed("lower uplink-mtu, or "+remedy, "uplink-mtu is %d, but %s carries only %d bytes: large packets would be lost", mtu, device, actual)
+	}
+	if mtu-overhead < leastPodMTU {
+		return s.failed(remedy, "%s carries %d bytes, which leaves %d for pods; IPv6 needs %d", device, mtu, mtu-overhead, leastPodMTU)
+	}
+	return s.ok("%s carries %d bytes, pods get %d; whether the network between nodes carries them too, `ping -f -l %d` (Linux: `ping -M do -s %d`) to another node tells", device, mtu, mtu-overhead, mtu-28, mtu-28)
+}
+
+func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReader, config Config) []Finding {
+	const s = subject("mtu")
+	adapters, err := reader.Adapters()
+	if err != nil {
+		return s.unknown("run `Get-NetIPInterface`", "%v", err)
+	}
+	networks, _ := service.Networks(ctx) // see checkAdapter
+	a, err := uplink(adapters, networks, config)
+	if err != nil {
+		return s.unknown("", "the adapter is not known")
+	}
+	if a.MTU <= 0 {
+		return s.unknown("run `Get-NetIPInterface -InterfaceAlias \""+a.Alias+"\"`", "Windows does not tell the MTU of %s", a.Alias)
+	}
+	return judgeMTU(a.Alias, a.MTU, config)
+}
+
+// checkHNS: the second API is that of Windows Server 2019 and later.
+func checkHNS(ctx context.Context, service hnsReader) []Finding {
+	const s = subject("hns-version")
+	v, err := service.Version(ctx)
+	var hung *hns.HungError
+	switch {
+	case errors.Is(err, errAbsent):
+		return s.failed("run `Install-WindowsFeature Containers -Restart`", "%v", err)
+	case errors.As(err, &hung):
+		return s.failed("restart the service (`Restart-Service hns -Force`), or the machine", "%v", err)
+	case err != nil:
+		return s.failed("see whether the services hns and vmcompute run (`Get-Service hns, vmcompute`)", "HNS does not answer: %v", err)
+	}
+	text := fmt.Sprintf("HNS %d.%d", v.Major, v.Minor)
+	switch {
+	case v.Major < 9 || v.Major == 9 && v.Minor < 2:
+		return s.failed("update Windows", "%s has no second API (9.2)", text)
+	case v.Major < 11 || v.Major == 11 && v.Minor < 10:
+		return s.warning("use Windows Server 2022 or 2025", "%s has no dual stack (11.10)", text)
+	}
+	return s.ok("%s, with dual stack", text)
+}
+
+// ovsExtension is the ID of Open vSwitch's extension: NetCfgInstanceId in its ovsext.inf.
+const ovsExtension = "583CC151-73EC-4A6A-8B47-578297AD7623"
+
+// checkHNSNetwork: the agent makes network and switch, and keeps the extension enabled. Before it runs
+// only what would be in its way counts.
+func checkHNSNetwork(ctx context.Context, service hnsReader, config Config, running bool) []Finding {
+	const s = subject("hns-network")
+	networks, err := service.Networks(ctx)
+	if err != nil {
+		return s.unknown("run `Get-HnsNetwork`", "%v", err)
+	}
+	i := slices.IndexFunc(networks, func(n hns.Network) bool { return n.Name == config.HNSNetwork })
+	switch {
+	case i < 0 && running:
+		return s.failed("see the agent's log", "the agent runs, but there is no HNS network %s", config.HNSNetwork)
+	case i < 0:
+		return s.ok("no HNS network %s yet; the agent makes it", config.HNSNetwork)
+	case networks[i].Type != hns.Transparent:
+		return s.failed("remove it (`Get-HnsNetwork | ? Name -eq "+config.HNSNetwork+" | Remove-HnsNetwork`), or set hns-network to another name", "the HNS network %s is of type %s and not %s", config.HNSNetwork, networks[i].Type, hns.Transparent)
+	}
+	return judgeExtension(ctx, service, networks[i], running)
+}
+
+func judgeExtension(ctx context.Context, service hnsReader, network hns.Network, running bool) []Finding {
+	const s = subject("ovs-extension")
+	found := subject("hns-network").ok("%s, type %s, on adapter %s", network.Name, network.Type, network.Adapter)
+	state, err := service.Switch(ctx, network)
+	if err != nil {
+		return append(found, s.unknown("run `Get-VMSwitchExtension`", "%v", err)...)
+	}
+	extension, known := state.Extension(ovsExtension)
+	switch {
+	case !known:
+		return append(found, s.failed(installOVS, "the switch of HNS network %s knows no extension of Open vSwitch", network.Name)...)
+	case !extension.Enabled && running:
+		return append(found, s.failed("the agent enables it within a moment; if it stays so, see its log", "the extension is disabled: pods on this node have no network")...)
+	case !extension.Enabled:
+		return append(found, s.warning("start the agent, which enables it", "the extension is disabled, as it is after a reboot")...)
+	}
+	return append(found, s.ok("enabled")...)
+}
+
+// checkForeignNetworks: an adapter has one virtual switch, so the networks of a former CNI plugin on it
+// are in the way.
+func checkForeignNetworks(ctx context.Context, reader adapterReader, service hnsReader, config Config) []Finding {
+	const s = subject("other-networks")
+	networks, err := service.Networks(ctx)
+	if err != nil {
+		return s.unknown("run `Get-HnsNetwork`", "%v", err)
+	}
+	name := config.Adapter
+	if adapters, err := reader.Adapters(); err == nil {
+		if a, err := uplink(adapters, networks, config); err == nil {
+			name = a.Alias
+		}
+	}
+	var inTheWay, others []string
+	for _, n := range networks {
+		switch {
+		case n.Name == config.HNSNetwork || n.Type == "NAT" || n.Type == "ICS" || n.Type == "Internal" || n.Type == "Private":
+		case n.Adapter == "" || name == "":
+			others = append(others, fmt.Sprintf("%s (%s)", n.Name, n.Type))
+		case strings.EqualFold(n.Adapter, name):
+			inTheWay = append(inTheWay, fmt.Sprintf("%s (%s)", n.Name, n.Type))
+		}
+	}
+	const remedy = "remove what a former CNI plugin left: `Get-HnsNetwork | ? Name -eq NAME | Remove-HnsNetwork`"
+	switch {
+	case len(inTheWay) > 0:
+		return s.failed(remedy, "adapter %s carries other networks of HNS: %s", name, strings.Join(inTheWay, ", "))
+	case len(others) > 0:
+		return s.unknown(remedy, "these networks of HNS do not say which adapter they are on: %s", strings.Join(others, ", "))
+	}
+	return s.ok("no other network of HNS is on the adapter")
+}
+
+// coalescing says whether a virtual switch joins received segments.
+type coalescing interface {
+	SoftwareRSC(ctx context.Context, virtualSwitch string) (bool, error)
+}
+
+// checkRSC: without it a pod's throughput was a quarter (antrea issue 2198).
+func checkRSC(ctx context.Context, reader coalescing, service hnsReader, config Config) []Finding {
+	const s = subject("rsc")
+	networks, err := service.Networks(ctx)
+	if err != nil || !slices.ContainsFunc(networks, func(n hns.Network) bool { return n.Name == config.HNSNetwork }) {
+		return s.ok("there is no HNS network %s whose switch could be asked; the agent switches it on", config.HNSNetwork)
+	}
+	on, err := reader.SoftwareRSC(ctx, config.HNSNetwork)
+	switch {
+	case err != nil:
+		return s.unknown("run `Get-VMSwitch "+config.HNSNetwork+" | fl *Rsc*`", "%v", err)
+	case !on:
+		return s.warning("run `Set-VMSwitch "+config.HNSNetwork+" -EnableSoftwareRsc $true`", "the switch does not coalesce received segments: pods receive slowly")
+	}
+	return s.ok("the switch coalesces received segments")
+}
+
+// checkResolvers: pods with dnsPolicy Default get the node's own servers.
+func checkResolvers(reader adapterReader) []Finding {
+	const s = subject("dns-servers")
+	adapters, err := reader.Adapters()
+	if err != nil {
+		return s.unknown("run `Get-DnsClientServerAddress`", "%v", err)
+	}
+	var servers []string
+	for _, a := range adapters {
+		for _, server := range a.DNS.Servers {
+			if a.InHost() && a.Up && !strings.HasPrefix(server.String(), "fec0:0:0:ffff:") { // what Windows invents
+				servers = append(servers, fmt.Sprintf("%v (%s)", server, a.Alias))
+			}
+		}
+	}
+	if len(servers) == 0 {
+		return s.warning("run `Set-DnsClientServerAddress`", "no adapter of this node has a DNS server: it cannot pull images by name, and pods with dnsPolicy Default resolve nothing")
+	}
+	return s.ok("%s", shorten(servers, 5))
+}

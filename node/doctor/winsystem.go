@@ -1,0 +1,169 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// errAbsent: what was asked for is not there, as opposed to a question without an answer.
+var errAbsent = errors.New("it is not there")
+
+// windowsVersion is what a Windows says of itself.
+type windowsVersion struct {
+	Product  string // "Windows Server 2022 Datacenter"
+	Build    int    // 20348
+	Revision int    // of the updates, 0 where unknown
+	Server   bool
+}
+
+type versionReader interface {
+	WindowsVersion() (windowsVersion, error)
+}
+
+// The builds that have containers, HNS's second API and a datapath of Open vSwitch.
+var windowsServers = map[int]string{17763: "Windows Server 2019", 20348: "Windows Server 2022", 26100: "Windows Server 2025"}
+
+func checkWindowsVersion(reader versionReader) []Finding {
+	const s = subject("windows-version")
+	const remedy = "use Windows Server 2022 or 2025"
+	v, err := reader.WindowsVersion()
+	if err != nil {
+		return s.unknown("run `winver`", "%v", err)
+	}
+	text := fmt.Sprintf("%s, build %d.%d", v.Product, v.Build, v.Revision)
+	name, known := windowsServers[v.Build]
+	switch {
+	case v.Build < 17763:
+		return s.failed(remedy, "%s is older than Windows Server 2019: its HNS cannot serve Kubernetes", text)
+	case !v.Server:
+		return s.warning(remedy, "%s is no server: Kubernetes does not support it as a node", text)
+	case !known:
+		return s.warning(remedy, "%s is a build that Weft does not know", text)
+	case v.Build == 17763:
+		return s.warning(remedy, "%s (%s): kubelet's and containerd's newer releases are made for later ones", text, name)
+	}
+	return s.ok("%s (%s)", text, name)
+}
+
+// service is a Windows service.
+type service struct {
+	State string // as `sc query` writes it in lower case: "running", "stopped", "start pending", …
+	Start string // "automatic", "manual", "disabled", "boot" or "system"
+	Path  string
+	// Restarts is how many of its recovery actions restart it.
+	Restarts int
+	// RecoversFromErrors: recovery also follows an end with an error code, and not only a crash.
+	RecoversFromErrors bool
+}
+
+func (s service) running() bool { return s.State == "running" }
+
+// serviceReader reads the service manager; errAbsent for a service that is not installed.
+type serviceReader interface {
+	Service(name string) (service, error)
+}
+
+// libraryReader tries to load one of the system's libraries; errAbsent.
+type libraryReader interface {
+	Library(name string) error
+}
+
+// checkContainers: HNS comes with the feature Containers.
+func checkContainers(services serviceReader, libraries libraryReader) []Finding {
+	const s = subject("containers-feature")
+	const remedy = "run `Install-WindowsFeature Containers -Restart`"
+	for _, library := range []string{"computenetwork.dll", "vmcompute.dll"} {
+		if err := libraries.Library(library); err != nil {
+			return s.failed(remedy, "there is no %s: %v", library, err)
+		}
+	}
+	var text []string
+	for _, name := range []string{"hns", "vmcompute"} {
+		found, err := services.Service(name)
+		switch {
+		case errors.Is(err, errAbsent):
+			return s.failed(remedy, "the libraries are there, but not the service %s", name)
+		case err != nil:
+			return s.unknown("run `Get-Service "+name+"`", "service %s: %v", name, err)
+		case found.Start == "disabled":
+			return s.failed("run `Set-Service "+name+" -StartupType Manual`", "service %s is disabled", name)
+		}
+		text = append(text, name+" "+found.State) // stopped is no fault: they start when they are asked
+	}
+	return s.ok("%s", strings.Join(text, ", "))
+}
+
+// checkHyperV: pods of process isolation need no hypervisor, but the driver is a filter of Hyper-V's
+// virtual switch, and Antrea's users have been told to install the role for its sake (docs/windows.md of
+// Antrea, "Known issues" 2, has a way without virtualization in the processor).
+func checkHyperV(services serviceReader) []Finding {
+	const s = subject("hyper-v")
+	_, err := services.Service("vmms")
+	switch {
+	case errors.Is(err, errAbsent):
+		return s.unknown("if the extension cannot be enabled, run `Install-WindowsFeature Hyper-V, Hyper-V-PowerShell -Restart`", "the role is not installed; HNS brings its own virtual switch, but Open vSwitch's extension has not been tried on one without the role")
+	case err != nil:
+		return s.unknown("run `Get-Service vmms`", "service vmms: %v", err)
+	}
+	return s.ok("the role is installed")
+}
+
+// checkDaemon looks at one of Open vSwitch's services. Whoever runs the daemons in another way knows it:
+// whether they answer is another check's question.
+func checkDaemon(services serviceReader, name string) []Finding {
+	s := subject(name + "-service")
+	found, err := services.Service(name)
+	switch {
+	case errors.Is(err, errAbsent):
+		return s.unknown("", "there is no service %s; it may run in another way, such as in a container", name)
+	case err != nil:
+		return s.unknown("run `Get-Service "+name+"`", "%v", err)
+	case !found.running():
+		return s.failed("run `Start-Service "+name+"`, and see its log if it does not stay up", "it is %s", found.State)
+	case found.Start != "automatic":
+		return s.warning("run `Set-Service "+name+" -StartupType Automatic`", "it runs, but its start is %s: it will not come back with the machine", found.Start)
+	}
+	return s.ok("running, starts with the machine")
+}
+
+// checkAgentService: the node's network must come back by itself after a reboot and after a crash.
+func checkAgentService(services serviceReader, name string) []Finding {
+	const s = subject("agent-service")
+	found, err := services.Service(name)
+	switch {
+	case errors.Is(err, errAbsent):
+		return s.warning("run `weft.exe service install` when the other checks are well", "the service %s is not installed yet", name)
+	case err != nil:
+		return s.unknown("run `Get-Service "+name+"` as an administrator", "%v", err)
+	case !found.running():
+		return s.failed("run `Start-Service "+name+"`; the event log Application, source "+name+", has its errors", "the service %s is %s", name, found.State)
+	case found.Start != "automatic":
+		return s.failed("run `weft.exe service install` again", "the start of service %s is %s: the node would have no network for pods after a reboot", name, found.Start)
+	case found.Restarts == 0:
+		return s.warning("run `weft.exe service install` again", "the service %s has no recovery action: it stays down after a crash", name)
+	case !found.RecoversFromErrors:
+		return s.warning("run `weft.exe service install` again, or `sc.exe failureflag "+name+" 1`", "the service %s recovers from a crash, but not from an end with an error", name)
+	}
+	return s.ok("service %s is running, starts with the machine and after failures", name)
+}
+
+// pipeReader says whether a named pipe is served; errAbsent if not.
+type pipeReader interface {
+	Pipe(ctx context.Context, name string) error
+}
+
+// checkPipe: weft-cni and kubelet find their peers by pipes.
+func checkPipe(ctx context.Context, pipes pipeReader, s subject, name, whose string, needed bool) []Finding {
+	err := pipes.Pipe(ctx, name)
+	switch {
+	case err == nil:
+		return s.ok("%s has %s", whose, name)
+	case !errors.Is(err, errAbsent):
+		return s.unknown("", "%s: %v", name, err)
+	case needed:
+		return s.failed("see the log of "+whose, "there is no pipe %s of %s", name, whose)
+	}
+	return s.warning("start "+whose, "there is no pipe %s: %s does not run", name, whose)
+}
