@@ -44,9 +44,7 @@ $(LAB)/hnsemu: $(shell find test/hns -name '*.go') go.mod go.sum
 
 $(LAB)/wine/.complete: $(LAB_SCRIPTS)/wine.sh $(wildcard test/hns/dll/*) | lab-deps
 	@echo "lab: making the Windows nodes' Wine prefix"
-	@rm -rf $(@D)
 	@$(LAB_SCRIPTS)/wine.sh $(@D)
-	@touch $@
 
 $(LAB)/hyperkube: $(KUBE_MODULE) test/lab/kube/hyperkube/main.go
 	@echo "lab: building Kubernetes $(KUBE_VERSION), some minutes the first time"

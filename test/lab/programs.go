@@ -21,7 +21,7 @@ func (c Config) requirements(f files) []requirements {
 	}
 	var windows []string
 	if c.Windows > 0 {
-		windows = []string{f.bin + "/weftlab", f.bin + "/weft.exe", f.bin + "/weft-cni.exe", f.lab("hnsemu"), f.lab("wine/system.reg"), wine, wineserver}
+		windows = []string{f.bin + "/weftlab", f.bin + "/weft.exe", f.bin + "/weft-cni.exe", f.lab("hnsemu"), f.lab("wine/.complete"), wine, wineserver}
 	}
 	ovn := requirements{
 		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl",

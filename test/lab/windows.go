@@ -43,7 +43,7 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	}
 	dir := machine.Dir(f.dir, name)
 	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true})
-	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine"), Upper: dir + "/wine", Target: winePrefix}}
+	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: dir + "/wine", Target: winePrefix}}
 	spec.Env = append(spec.Env, wineEnv()...)
 	control := f.lab("hnsemu") + " " + hnsControl
 	spec.Files = append(spec.Files,

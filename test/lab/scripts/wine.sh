@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# wine.sh OUTDIR: makes the Wine prefix that a Windows node of the lab overlays, in OUTDIR/prefix: Windows Server 2022 by its
+# version, with the DLLs of test/hns/dll. Nothing is made when OUTDIR is newer than what it is made of.
+set -euo pipefail
+
+[ $# = 1 ] || { echo "usage: $0 OUTDIR" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+sources=$here/../../hns/dll
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+wine=/usr/lib/wine/wine64
+builtin=/usr/lib/x86_64-linux-gnu/wine/x86_64-windows
+compiler=x86_64-w64-mingw32-gcc
+for needed in "$wine" "$builtin/iphlpapi.dll" "$(command -v $compiler || echo $compiler)"; do
+    [ -e "$needed" ] || { echo "$0: $needed is missing; run test/lab/scripts/deps.sh" >&2; exit 1; }
+done
+
+stamp=$out/.complete
+newer() { [ -n "$(find "$0" "$wine" "$sources" -newer "$stamp" -print -quit)" ]; }
+if [ -e "$stamp" ] && ! newer; then exit 0; fi
+rm -rf "$stamp" "$out/prefix" "$out/new" "$out/dll"
+
+work=$(mktemp -d)
+log=$work/log
+export WINEPREFIX=$out/new HOME=$work WINEARCH=win64 WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
+unset DISPLAY WAYLAND_DISPLAY HNSEMU_ADDR
+end() {
+    status=$?
+    [ -d "$WINEPREFIX" ] && /usr/lib/wine/wineserver -k 2> /dev/null || true
+    [ $status = 0 ] || { echo "$0: the Wine prefix could not be made:" >&2; tail -20 "$log" >&2; }
+    rm -rf "$work"
+}
+trap end EXIT
+
+# build NAME SOURCES -- LIBRARIES
+build() {
+    name=$1 files=() && shift
+    while [ "$1" != -- ]; do files+=("$sources/$1"); shift; done
+    shift
+    $compiler -O2 -s -shared -Wall -Wextra -Werror -Wno-unused-parameter -Wno-cast-function-type \
+        -o "$out/dll/$name" "${files[@]}" "$@" >> "$log" 2>&1
+}
+mkdir "$out/dll"
+build computenetwork.dll computenetwork.c hcn.c rpc.c -- -lws2_32 -lole32
+build vmcompute.dll vmcompute.c hcn.c rpc.c -- -lws2_32 -lole32
+build bcryptprimitives.dll bcryptprimitives.c -- -ladvapi32
+
+$wine wineboot -i >> "$log" 2>&1
+version='HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion'
+setting() { $wine reg add "$version" /v "$1" /t "$2" /d "$3" /f >> "$log" 2>&1; }
+setting CurrentBuild REG_SZ 20348
+setting CurrentBuildNumber REG_SZ 20348
+setting CurrentVersion REG_SZ 6.3
+setting CurrentMajorVersionNumber REG_DWORD 10
+setting CurrentMinorVersionNumber REG_DWORD 0
+setting ProductName REG_SZ "Windows Server 2022 Datacenter"
+setting EditionID REG_SZ ServerDatacenter
+setting InstallationType REG_SZ Server
+/usr/lib/wine/wineserver -k
+/usr/lib/wine/wineserver -w 2> /dev/null || true
+
+cp "$out"/dll/*.dll "$WINEPREFIX/drive_c/windows/system32/"
+mv "$out/new" "$out/prefix"
+touch "$stamp"
