@@ -4,7 +4,8 @@ set -euo pipefail
 
 # program=package
 needed="containerd=containerd runc=runc debootstrap=debootstrap ethtool=ethtool nft=nftables ip=iproute2
-    nsenter=util-linux tar=tar dpkg-deb=dpkg sysctl=procps ping=iputils-ping curl=curl"
+    nsenter=util-linux tar=tar dpkg-deb=dpkg sysctl=procps ping=iputils-ping curl=curl
+    wine=wine /usr/lib/wine/wine64=wine64 x86_64-w64-mingw32-gcc=gcc-mingw-w64-x86-64"
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 missing=""

@@ -1,0 +1,82 @@
+package hns
+
+import "fmt"
+
+// Error is what a Windows function returns: an HRESULT, or a Win32 error for those of iphlpapi.
+type Error uint32
+
+// HNS's own errors, as winerror.h and golang.org/x/sys/windows name them.
+const (
+	ErrNetworkNotFound         Error = 0x803b0001 // HCN_E_NETWORK_NOT_FOUND
+	ErrEndpointNotFound        Error = 0x803b0002 // HCN_E_ENDPOINT_NOT_FOUND
+	ErrSwitchNotFound          Error = 0x803b0004 // HCN_E_SWITCH_NOT_FOUND
+	ErrAdapterNotFound         Error = 0x803b0006 // HCN_E_ADAPTER_NOT_FOUND
+	ErrInvalidNetwork          Error = 0x803b000a // HCN_E_INVALID_NETWORK
+	ErrInvalidNetworkType      Error = 0x803b000b // HCN_E_INVALID_NETWORK_TYPE
+	ErrInvalidEndpoint         Error = 0x803b000c // HCN_E_INVALID_ENDPOINT
+	ErrInvalidPolicy           Error = 0x803b000d // HCN_E_INVALID_POLICY
+	ErrInvalidPolicyType       Error = 0x803b000e // HCN_E_INVALID_POLICY_TYPE
+	ErrNetworkExists           Error = 0x803b0010 // HCN_E_NETWORK_ALREADY_EXISTS
+	ErrPortExists              Error = 0x803b0013 // HCN_E_PORT_ALREADY_EXISTS
+	ErrEndpointAttached        Error = 0x803b0014 // HCN_E_ENDPOINT_ALREADY_ATTACHED
+	ErrRequestUnsupported      Error = 0x803b0015 // HCN_E_REQUEST_UNSUPPORTED
+	ErrInvalidJSON             Error = 0x803b001b // HCN_E_INVALID_JSON
+	ErrInvalidIP               Error = 0x803b001e // HCN_E_INVALID_IP
+	ErrExtensionNotFound       Error = 0x803b001f // HCN_E_SWITCH_EXTENSION_NOT_FOUND
+	ErrEndpointNamespaceExists Error = 0x803b002b // HCN_E_ENDPOINT_NAMESPACE_ALREADY_EXISTS
+	ErrAddressReserved         Error = 0x803b002f // HCN_E_ADDR_INVALID_OR_RESERVED
+)
+
+// Win32 errors as HRESULTs.
+const (
+	ErrNotImplemented    Error = 0x80004001 // E_NOTIMPL
+	ErrElementNotFound   Error = 0x80070490 // ERROR_NOT_FOUND
+	ErrObjectExists      Error = 0x80071392 // ERROR_OBJECT_ALREADY_EXISTS
+	ErrServerUnavailable Error = 0x800706ba // RPC_S_SERVER_UNAVAILABLE
+	ErrCallFailed        Error = 0x800706be // RPC_S_CALL_FAILED
+	ErrGeneral           Error = 0x8007001f // ERROR_GEN_FAILURE
+)
+
+// Win32 errors of iphlpapi.
+const (
+	Win32FileNotFound     Error = 2    // ERROR_FILE_NOT_FOUND: no such interface
+	Win32NotSupported     Error = 50   // ERROR_NOT_SUPPORTED
+	Win32InvalidParameter Error = 87   // ERROR_INVALID_PARAMETER
+	Win32NotFound         Error = 1168 // ERROR_NOT_FOUND: no such address or route
+	Win32ObjectExists     Error = 5010 // ERROR_OBJECT_ALREADY_EXISTS
+)
+
+// The texts are those that Windows prints; hcsshim's first interface shows a caller nothing else.
+var texts = map[Error]string{
+	ErrNetworkNotFound:         "The network was not found. ",
+	ErrEndpointNotFound:        "The endpoint was not found. ",
+	ErrSwitchNotFound:          "The switch was not found. ",
+	ErrAdapterNotFound:         "The network adapter was not found. ",
+	ErrInvalidNetwork:          "The network is invalid. ",
+	ErrInvalidNetworkType:      "Invalid network type. ",
+	ErrInvalidEndpoint:         "The endpoint is invalid. ",
+	ErrInvalidPolicy:           "Invalid policy. ",
+	ErrInvalidPolicyType:       "Invalid policy type. ",
+	ErrNetworkExists:           "A network with this name already exists. ",
+	ErrPortExists:              "The port already exists. ",
+	ErrEndpointAttached:        "The endpoint has already been attached. ",
+	ErrRequestUnsupported:      "The request is unsupported. ",
+	ErrInvalidJSON:             "The JSON document is invalid. ",
+	ErrInvalidIP:               "IP address is either invalid or not part of any configured subnet(s). ",
+	ErrExtensionNotFound:       "The specified switch extension does not exist on the system. ",
+	ErrEndpointNamespaceExists: "An endpoint with this namespace already exists. ",
+	ErrAddressReserved:         "The IP address is invalid or is reserved. ",
+	ErrNotImplemented:          "Not implemented ",
+	ErrElementNotFound:         "Element not found. ",
+	ErrObjectExists:            "The object already exists. ",
+	ErrServerUnavailable:       "The RPC server is unavailable. ",
+	ErrCallFailed:              "The remote procedure call failed. ",
+	ErrGeneral:                 "A device attached to the system is not functioning. ",
+}
+
+func (e Error) Error() string {
+	if text, known := texts[e]; known {
+		return text
+	}
+	return fmt.Sprintf("error 0x%08x", uint32(e))
+}

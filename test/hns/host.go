@@ -1,0 +1,333 @@
+package hns
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Host is the host's own IP configuration, as iphlpapi reads and changes it. Interfaces are named by
+// their index. Errors are [Error]s where Windows has one for it.
+type Host interface {
+	Interfaces() ([]Interface, error)
+	AddAddress(index int, address netip.Prefix) error
+	DeleteAddress(index int, address netip.Addr) error
+	Routes() ([]InterfaceRoute, error)
+	AddRoute(r InterfaceRoute) error
+	SetRoute(r InterfaceRoute) error
+	DeleteRoute(r InterfaceRoute) error
+	SetMTU(index, mtu int) error
+	// Watch calls event with a line for each change, see rpc.h's NOTIFY, until ctx ends.
+	Watch(ctx context.Context, event func(line string)) error
+}
+
+// Interface of the host.
+type Interface struct {
+	Index     int
+	Name      string
+	Hardware  bool // a physical adapter, and none that HNS made
+	MTU       int
+	Connected bool
+	// Endpoint: it is the vNIC of an endpoint, whose MTU is the endpoint's.
+	Endpoint bool
+}
+
+// InterfaceRoute is a route and its interface.
+type InterfaceRoute struct {
+	Index int
+	HostRoute
+}
+
+// The calls that iphlpapi.dll forwards. notifyFunction keeps its connection: a line a change.
+const notifyFunction = "NotifyChanges"
+
+var hostFunctions = map[string]bool{
+	"ListInterfaces": true, "ListIpForwardTable": true, "ListIpInterfaceTable": true,
+	"CreateUnicastIpAddressEntry": true, "SetUnicastIpAddressEntry": true, "DeleteUnicastIpAddressEntry": true,
+	"CreateIpForwardEntry2": true, "SetIpForwardEntry2": true, "DeleteIpForwardEntry2": true,
+	"SetIpInterfaceEntry": true, "SetInterfaceDnsSettings": true,
+}
+
+// interfaceSettings are settings of an interface and family that Linux has no equal of: kept and shown.
+type interfaceSettings struct {
+	Metric               int
+	AutomaticMetric      bool
+	Forwarding           bool
+	DisableDefaultRoutes bool
+}
+
+type interfaceFamily struct {
+	index  int
+	family int // AF_INET 2, AF_INET6 23 as Windows numbers them
+}
+
+// InterfaceDNS is what SetInterfaceDnsSettings has set.
+type InterfaceDNS struct {
+	Interface   string
+	Family      int
+	NameServers string
+	SearchList  string
+}
+
+// callHost does what iphlpapi asks, with the faults that HNS's calls have too.
+func (s *Service) callHost(host Host, c call) Reply {
+	s.mu.Lock()
+	s.calls[c.function]++
+	s.mu.Unlock()
+	hold, fault := s.faults.next(c.function)
+	time.Sleep(hold)
+	if fault != 0 {
+		return Reply{Status: fault}
+	}
+	out, err := s.host(host, c)
+	if err != nil {
+		s.log.Debug("host call", "function", c.function, "body", c.body, "err", err)
+		var code Error
+		if !errors.As(err, &code) {
+			code = Win32InvalidParameter
+		}
+		return Reply{Status: code}
+	}
+	return Reply{Out: &out}
+}
+
+func (s *Service) host(host Host, c call) (string, error) {
+	if host == nil {
+		return "", Win32NotSupported
+	}
+	fields := strings.Fields(c.body)
+	switch c.function {
+	case "ListInterfaces":
+		return s.listInterfaces(host)
+	case "ListIpForwardTable":
+		return listRoutes(host)
+	case "ListIpInterfaceTable":
+		return s.listIPInterfaces(host)
+	case "SetIpInterfaceEntry":
+		return "", s.setIPInterface(host, fields)
+	case "SetInterfaceDnsSettings":
+		return "", s.setDNS(host, c.body)
+	case "CreateUnicastIpAddressEntry", "SetUnicastIpAddressEntry", "DeleteUnicastIpAddressEntry":
+		return "", changeAddress(host, c.function, fields)
+	}
+	return "", changeRoute(host, c.function, fields)
+}
+
+// listInterfaces writes a line an interface: INDEX HARDWARE MTU CONNECTED NAME.
+func (s *Service) listInterfaces(host Host) (string, error) {
+	list, err := host.Interfaces()
+	var text strings.Builder
+	for _, i := range list {
+		fmt.Fprintf(&text, "%d %d %d %d %s\n", i.Index, number(i.Hardware), s.mtu(i), number(i.Connected), i.Name)
+	}
+	return text.String(), err
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// mtu of an interface: of an endpoint's vNIC that which its end in the compartment has.
+func (s *Service) mtu(i Interface) int {
+	if !i.Endpoint {
+		return i.MTU
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.objects.Endpoints {
+		if e.device() == i.Name && e.MTU > 0 {
+			return e.MTU
+		}
+	}
+	return i.MTU
+}
+
+// listRoutes writes a line a route: INDEX DESTINATION NEXT-HOP METRIC.
+func listRoutes(host Host) (string, error) {
+	routes, err := host.Routes()
+	var text strings.Builder
+	for _, r := range routes {
+		hop := r.NextHop
+		if !hop.IsValid() { // on link: Windows writes the family's zero address
+			hop = netip.IPv4Unspecified()
+			if r.Destination.Addr().Is6() {
+				hop = netip.IPv6Unspecified()
+			}
+		}
+		fmt.Fprintf(&text, "%d %s %s %d\n", r.Index, r.Destination, hop, r.Metric)
+	}
+	return text.String(), err
+}
+
+// listIPInterfaces writes a line an interface and family:
+// INDEX FAMILY MTU CONNECTED METRIC AUTOMATIC FORWARDING DISABLE-DEFAULT-ROUTES.
+func (s *Service) listIPInterfaces(host Host) (string, error) {
+	list, err := host.Interfaces()
+	var text strings.Builder
+	for _, i := range list {
+		mtu := s.mtu(i)
+		for _, family := range []int{2, 23} {
+			s.mu.Lock()
+			set, known := s.interfaces[interfaceFamily{i.Index, family}]
+			s.mu.Unlock()
+			if !known {
+				set = interfaceSettings{Metric: 25, AutomaticMetric: true}
+			}
+			fmt.Fprintf(&text, "%d %d %d %d %d %d %d %d\n", i.Index, family, mtu, number(i.Connected),
+				set.Metric, number(set.AutomaticMetric), number(set.Forwarding), number(set.DisableDefaultRoutes))
+		}
+	}
+	return text.String(), err
+}
+
+// setIPInterface takes INDEX FAMILY MTU METRIC AUTOMATIC FORWARDING DISABLE-DEFAULT-ROUTES; an MTU of
+// 0 leaves it.
+func (s *Service) setIPInterface(host Host, fields []string) error {
+	n, err := numbers(fields, 7)
+	if err != nil {
+		return err
+	}
+	one, err := interfaceOf(host, n[0])
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.interfaces[interfaceFamily{n[0], n[1]}] = interfaceSettings{
+		Metric: n[3], AutomaticMetric: n[4] != 0, Forwarding: n[5] != 0, DisableDefaultRoutes: n[6] != 0}
+	s.mu.Unlock()
+	if n[2] == 0 || n[2] == s.mtu(one) {
+		return nil
+	}
+	if !one.Endpoint {
+		return host.SetMTU(n[0], n[2])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.objects.Endpoints {
+		if e.device() == one.Name {
+			e.MTU = n[2]
+		}
+	}
+	s.keep()
+	return nil
+}
+
+func (s *Service) setDNS(host Host, body string) error {
+	var d struct {
+		Index int
+		InterfaceDNS
+	}
+	if err := json.Unmarshal([]byte(body), &d); err != nil {
+		return err
+	}
+	one, err := interfaceOf(host, d.Index)
+	if err != nil {
+		return err
+	}
+	d.Interface = one.Name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dns[interfaceFamily{d.Index, d.Family}] = d.InterfaceDNS
+	return nil
+}
+
+func interfaceOf(host Host, index int) (Interface, error) {
+	list, err := host.Interfaces()
+	if err != nil {
+		return Interface{}, err
+	}
+	for _, i := range list {
+		if i.Index == index {
+			return i, nil
+		}
+	}
+	return Interface{}, Win32FileNotFound
+}
+
+func numbers(fields []string, want int) ([]int, error) {
+	if len(fields) != want {
+		return nil, Win32InvalidParameter
+	}
+	n := make([]int, want)
+	for i, f := range fields {
+		var err error
+		if n[i], err = strconv.Atoi(f); err != nil {
+			return nil, Win32InvalidParameter
+		}
+	}
+	return n, nil
+}
+
+// changeAddress takes INDEX ADDRESS/LENGTH.
+func changeAddress(host Host, function string, fields []string) error {
+	if len(fields) != 2 {
+		return Win32InvalidParameter
+	}
+	index, err := strconv.Atoi(fields[0])
+	prefix, prefixErr := netip.ParsePrefix(fields[1])
+	if err != nil || prefixErr != nil {
+		return Win32InvalidParameter
+	}
+	switch function {
+	case "DeleteUnicastIpAddressEntry":
+		return host.DeleteAddress(index, prefix.Addr())
+	case "SetUnicastIpAddressEntry":
+		if err := host.DeleteAddress(index, prefix.Addr()); err != nil {
+			return err
+		}
+	}
+	return host.AddAddress(index, prefix)
+}
+
+// changeRoute takes INDEX DESTINATION NEXT-HOP METRIC.
+func changeRoute(host Host, function string, fields []string) error {
+	if len(fields) != 4 {
+		return Win32InvalidParameter
+	}
+	index, err := strconv.Atoi(fields[0])
+	destination, destinationErr := netip.ParsePrefix(fields[1])
+	hop, hopErr := netip.ParseAddr(fields[2])
+	metric, metricErr := strconv.Atoi(fields[3])
+	if errors.Join(err, destinationErr, hopErr, metricErr) != nil {
+		return Win32InvalidParameter
+	}
+	if hop.IsUnspecified() {
+		hop = netip.Addr{}
+	}
+	r := InterfaceRoute{index, HostRoute{Destination: destination.Masked(), NextHop: hop, Metric: metric}}
+	switch function {
+	case "DeleteIpForwardEntry2":
+		return host.DeleteRoute(r)
+	case "SetIpForwardEntry2":
+		return host.SetRoute(r)
+	}
+	return host.AddRoute(r)
+}
+
+// watch writes the host's changes to a caller until it goes.
+func watch(ctx context.Context, conn io.ReadWriter, host Host) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // the caller never writes again: what ends the read is its going
+		_, _ = conn.Read(make([]byte, 1))
+		cancel()
+	}()
+	if host == nil {
+		<-ctx.Done()
+		return
+	}
+	_ = host.Watch(ctx, func(line string) {
+		if _, err := io.WriteString(conn, line+"\n"); err != nil {
+			cancel()
+		}
+	})
+}

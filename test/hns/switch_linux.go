@@ -1,0 +1,203 @@
+package hns
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// ensure: the management vNIC exists with the adapter's MAC, has the addresses and routes that the
+// adapter had, and the host's stack sees no frame of the adapter's.
+func (s *hostSwitch) ensure() error {
+	adapter, err := netlink.LinkByName(s.Adapter)
+	if err != nil {
+		return fmt.Errorf("adapter %s of network %s: %w", s.Adapter, s.Network, err)
+	}
+	if s.adapter != adapter.Attrs().Index {
+		if err := wire(s.Adapter, 0); err != nil {
+			return err
+		}
+		if err := netlink.LinkSetUp(adapter); err != nil {
+			return err
+		}
+		s.adapter = adapter.Attrs().Index
+	}
+	vnic, isNew, err := ensureTap(ManagementDevice(s.Adapter))
+	if err != nil {
+		return err
+	}
+	has, err := hostConfig(adapter)
+	if err != nil {
+		return err
+	}
+	if len(has.Addresses) > 0 {
+		// Windows unbinds TCP/IP from the adapter and binds it to the vNIC.
+		if err := takeConfig(adapter, has); err != nil {
+			return err
+		}
+		if !s.KeepAddresses {
+			s.host, isNew = has, true
+		}
+	}
+	if isNew || vnic.Attrs().Flags&net.FlagUp == 0 {
+		if !bytes.Equal(vnic.Attrs().HardwareAddr, adapter.Attrs().HardwareAddr) {
+			if err := netlink.LinkSetHardwareAddr(vnic, adapter.Attrs().HardwareAddr); err != nil {
+				return fmt.Errorf("set the MAC of %s: %w", vnic.Attrs().Name, err)
+			}
+		}
+		if err := netlink.LinkSetUp(vnic); err != nil {
+			return err
+		}
+	}
+	if isNew {
+		return giveConfig(vnic, s.host)
+	}
+	s.remember(vnic)
+	return nil
+}
+
+// remember keeps what the management vNIC has now, unless it is on its way out: a device that goes
+// loses its addresses first.
+func (s *hostSwitch) remember(vnic netlink.Link) {
+	has, err := hostConfig(vnic)
+	if err != nil || len(has.Addresses) == 0 {
+		return
+	}
+	if now, err := netlink.LinkByIndex(vnic.Attrs().Index); err == nil && now.Attrs().Flags&net.FlagUp != 0 {
+		s.host = has
+	}
+}
+
+// remove gives the adapter back what its vNIC has, or what it had before.
+func (s *hostSwitch) remove() error {
+	name := ManagementDevice(s.Adapter)
+	if vnic, err := netlink.LinkByName(name); err == nil {
+		s.remember(vnic)
+	}
+	errs := []error{removeDevice(name), unwire(s.Adapter)}
+	adapter, err := netlink.LinkByName(s.Adapter)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	has := s.host
+	if len(has.Addresses) == 0 {
+		has = s.Host
+	}
+	return errors.Join(append(errs, netlink.LinkSetUp(adapter), giveConfig(adapter, has))...)
+}
+
+// hostConfig reads an interface's global addresses and the routes through it that do not follow from
+// its addresses.
+func hostConfig(link netlink.Link) (HostConfig, error) {
+	has := HostConfig{MAC: link.Attrs().HardwareAddr.String()}
+	addresses, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil {
+		return has, fmt.Errorf("addresses of %s: %w", link.Attrs().Name, err)
+	}
+	for _, a := range addresses {
+		if p, ok := toPrefix(a.IPNet); ok && p.Addr().IsGlobalUnicast() {
+			has.Addresses = append(has.Addresses, p)
+		}
+	}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Table: unix.RT_TABLE_MAIN},
+		netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return has, fmt.Errorf("routes of %s: %w", link.Attrs().Name, err)
+	}
+	for _, r := range routes {
+		if r.Protocol == unix.RTPROT_KERNEL || r.Type != unix.RTN_UNICAST {
+			continue
+		}
+		has.Routes = append(has.Routes, toHostRoute(r))
+	}
+	return has, nil
+}
+
+func takeConfig(link netlink.Link, has HostConfig) error {
+	for _, a := range has.Addresses {
+		err := netlink.AddrDel(link, &netlink.Addr{IPNet: fromPrefix(a)})
+		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("take %s off %s: %w", a, link.Attrs().Name, err)
+		}
+	}
+	for _, r := range has.Routes { // most went with their addresses
+		err := netlink.RouteDel(fromHostRoute(link.Attrs().Index, r))
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("take the route to %s off %s: %w", r.Destination, link.Attrs().Name, err)
+		}
+	}
+	return nil
+}
+
+func giveConfig(link netlink.Link, has HostConfig) error {
+	var errs []error
+	for _, a := range has.Addresses {
+		// A tap that nobody has open has no carrier: duplicate address detection would never end.
+		if err := netlink.AddrReplace(link, &netlink.Addr{IPNet: fromPrefix(a), Flags: unix.IFA_F_NODAD}); err != nil {
+			errs = append(errs, fmt.Errorf("give %s to %s: %w", a, link.Attrs().Name, err))
+		}
+	}
+	for _, r := range has.Routes {
+		if err := replaceRoute(netlink.RouteReplace, fromHostRoute(link.Attrs().Index, r)); err != nil {
+			errs = append(errs, fmt.Errorf("give the route to %s to %s: %w", r.Destination, link.Attrs().Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func toPrefix(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	address, ok := netip.AddrFromSlice(n.IP)
+	ones, _ := n.Mask.Size()
+	return netip.PrefixFrom(address.Unmap(), ones), ok
+}
+
+func fromPrefix(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+func toHostRoute(r netlink.Route) HostRoute {
+	destination, ok := toPrefix(r.Dst)
+	if !ok {
+		any := netip.IPv4Unspecified()
+		if r.Family == unix.AF_INET6 {
+			any = netip.IPv6Unspecified()
+		}
+		destination = netip.PrefixFrom(any, 0)
+	}
+	hop, _ := netip.AddrFromSlice(r.Gw)
+	source, _ := netip.AddrFromSlice(r.Src)
+	return HostRoute{Destination: destination, NextHop: hop.Unmap(), Source: source.Unmap(), Metric: r.Priority}
+}
+
+func fromHostRoute(index int, r HostRoute) *netlink.Route {
+	route := &netlink.Route{LinkIndex: index, Dst: fromPrefix(r.Destination), Priority: r.Metric, Protocol: unix.RTPROT_STATIC}
+	if r.NextHop.IsValid() {
+		route.Gw = r.NextHop.AsSlice()
+	}
+	if r.Source.IsValid() {
+		route.Src = r.Source.AsSlice()
+	}
+	if !r.NextHop.IsValid() {
+		route.Scope = netlink.SCOPE_LINK
+	}
+	return route
+}
+
+// replaceRoute adds a route whose next hop may be outside of the interface's own subnets, as Windows
+// allows.
+func replaceRoute(replace func(*netlink.Route) error, route *netlink.Route) error {
+	err := replace(route)
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.EINVAL) {
+		route.Flags = int(netlink.FLAG_ONLINK)
+		return replace(route)
+	}
+	return err
+}
