@@ -273,7 +273,7 @@ func (c Config) validateGateway(bad func(key, format string, args ...any)) {
 		return
 	}
 	for key, value := range map[string]string{"gateway-bridge": c.GatewayBridge, "gateway-interface": c.GatewayInterface} {
-		if value == "" && key == "gateway-interface" {
+		if value == "" && (key == "gateway-interface" || c.sharesAdapter()) { // the uplink's bridge
 			continue
 		}
 		if !interfaceName.MatchString(value) || value == "br-int" {
