@@ -25,12 +25,14 @@ const (
 
 	// topologyKind is no object: it stands for what exists once.
 	topologyKind
+	// gatewayKind is no object: it stands for the gateway that nodes share.
+	gatewayKind
 	// overdueKind is a node that has waited long enough for what somebody else should do.
 	overdueKind
 )
 
 func (k kind) String() string {
-	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice", topologyKind: "Cluster", overdueKind: "overdue Node"}[k]
+	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice", topologyKind: "Cluster", gatewayKind: "Gateway", overdueKind: "overdue Node"}[k]
 }
 
 // objectKey names an object: namespace/name, or a node's name.
@@ -42,8 +44,11 @@ type objectKey struct {
 // ownerKey names the object that a row's owner stands for; ok is false for owners that this version of
 // weft does not know.
 func ownerKey(owner ovsdb.Owner) (k objectKey, ok bool) {
-	if owner == clusterOwner {
+	switch owner {
+	case clusterOwner:
 		return objectKey{kind: topologyKind}, true
+	case gatewayOwner:
+		return objectKey{kind: gatewayKind}, true
 	}
 	word, name, _ := strings.Cut(string(owner), "/")
 	for _, kind := range []kind{nodeKind, podKind, serviceKind} {
@@ -73,14 +78,19 @@ type cluster struct {
 	cuts      []*subnetAllocator
 	nodeNames []string            // of the nodes that have a switch, sorted
 	unsettled map[string]struct{} // nodes that something is wrong with
+	windows   map[string]struct{} // nodes that run Windows
+	members   map[string]member   // nodes that carry the shared gateway
+	sharers   map[string]struct{} // nodes that use it
 
 	pods map[string]*podState
 
 	services map[string]*serviceState
 	sliceOf  map[string]string   // slice → Service, by key
 	local    map[string]struct{} // Services whose rows depend on which nodes there are
+	// byDatapath are Services by protocol whose rows depend on what nodes' datapaths can do with it.
+	byDatapath map[protocol]map[string]struct{}
 
-	dirtyTopology                        bool
+	dirtyTopology, dirtyGateway          bool
 	dirtyNodes, dirtyPods, dirtyServices map[string]struct{}
 
 	notes    []annotation
@@ -108,8 +118,10 @@ func newCluster(s *settings) *cluster {
 		settings: s,
 		nodes:    map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{},
 		ids:       newPool(max(s.maxNodeID(), 0)),
-		unsettled: map[string]struct{}{},
-		sliceOf:   map[string]string{}, local: map[string]struct{}{},
+		unsettled: map[string]struct{}{}, windows: map[string]struct{}{},
+		members: map[string]member{}, sharers: map[string]struct{}{},
+		sliceOf: map[string]string{}, local: map[string]struct{}{},
+		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
 		told: map[ovsdb.Owner]map[uint64]struct{}{},
 	}
@@ -136,6 +148,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		switch k.kind {
 		case topologyKind:
 			c.dirtyTopology = true
+		case gatewayKind:
+			c.dirtyGateway = true
 		case overdueKind:
 			if n := c.nodes[k.name]; n != nil && n.expects == expecting {
 				n.expects = overdue
@@ -167,6 +181,12 @@ func (c *cluster) updateService(name string, object *service) {
 	delete(c.local, name)
 	if object != nil && object.internalLocal {
 		c.local[name] = struct{}{}
+	}
+	for kind, services := range c.byDatapath {
+		delete(services, name)
+		if object != nil && !object.ignored && object.uses(kind) {
+			services[name] = struct{}{}
+		}
 	}
 	c.dirtyServices[name] = struct{}{}
 	c.forgetService(name)
@@ -213,6 +233,9 @@ func (c *cluster) changes() []ovsdb.Change {
 	if c.dirtyTopology {
 		list = append(list, topologyChange(c.settings))
 	}
+	if c.dirtyGateway {
+		list = append(list, c.gatewayChange())
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyNodes)) {
 		list = append(list, c.nodeChange(name))
 	}
@@ -228,8 +251,11 @@ func (c *cluster) changes() []ovsdb.Change {
 
 // everything is all that the Northbound shall hold of weft's.
 func (c *cluster) everything() []ovsdb.Change {
-	list := make([]ovsdb.Change, 0, 1+len(c.nodeNames)+len(c.pods)+len(c.services))
+	list := make([]ovsdb.Change, 0, 2+len(c.nodeNames)+len(c.pods)+len(c.services))
 	list = append(list, topologyChange(c.settings))
+	if change := c.gatewayChange(); len(change.Rows) > 0 {
+		list = append(list, change)
+	}
 	for _, name := range c.nodeNames {
 		list = append(list, c.nodeChange(name))
 	}
@@ -248,15 +274,17 @@ func (c *cluster) everything() []ovsdb.Change {
 }
 
 func (c *cluster) clean() {
-	c.dirtyTopology = false
+	c.dirtyTopology, c.dirtyGateway = false, false
 	clear(c.dirtyNodes)
 	clear(c.dirtyPods)
 	clear(c.dirtyServices)
 }
 
+func (c *cluster) gatewayChange() ovsdb.Change { return gatewayChange(c.settings, c.gatewayMembers()) }
+
 func (c *cluster) nodeChange(name string) ovsdb.Change {
 	if n := c.nodes[name]; n != nil && n.placed {
-		return nodeChange(c.settings, &n.placement)
+		return nodeChange(c.settings, &n.placement, c.hasGateway())
 	}
 	return ovsdb.Change{Owner: nodeOwner(name)}
 }
@@ -274,8 +302,9 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 		c.tell(serviceOwner(name))
 		return ovsdb.Change{Owner: serviceOwner(name)}
 	}
-	c.tell(serviceOwner(name), sliceProblems(s.object, s.slices)...)
-	return serviceChange(s.object, s.slices, c.nodeNames)
+	on := nodeSet{c.nodeNames, c.windows}
+	c.tell(serviceOwner(name), append(sliceProblems(s.object, s.slices), datapathProblems(s.object, on)...)...)
+	return serviceChange(s.object, s.slices, on)
 }
 
 var messageSeed = maphash.MakeSeed()

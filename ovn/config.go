@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // Config is what the controller is told. Fields that hold addresses are kept as the user wrote them,
@@ -38,6 +40,17 @@ type Config struct {
 	// Keys: node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6.
 	NodeCIDRMaskIPv4, NodeCIDRMaskIPv6 int
 
+	// SharedGatewayAddresses are those that pods of nodes without a gateway of their own have outside, at
+	// most one an address family, each with the length of its subnet, like 203.0.113.10/24; empty: there
+	// is no shared gateway. Key: shared-gateway-addresses.
+	SharedGatewayAddresses []string
+	// SharedGatewayNextHops are the shared gateway's routers to everywhere else, in those subnets.
+	// Key: shared-gateway-next-hops.
+	SharedGatewayNextHops []string
+	// SharedGatewayNetwork is the name that the gateway nodes' ovn-bridge-mappings give the bridge with
+	// those subnets: the gateway-network of their agents. Key: shared-gateway-network.
+	SharedGatewayNetwork string
+
 	// MetricsAddress is where /metrics, /healthz and /readyz are served, as HOST:PORT; empty serves
 	// nothing. Key: metrics-address.
 	MetricsAddress string
@@ -61,10 +74,13 @@ func DefaultConfig() Config {
 		JoinCIDRs:        []string{"100.64.0.0/16", "fd98::/64"},
 		NodeCIDRMaskIPv4: 24,
 		NodeCIDRMaskIPv6: 64,
-		MetricsAddress:   "127.0.0.1:9641",
-		LeaseNamespace:   "kube-system",
-		LeaseName:        "weft-controller",
-		LeaseDuration:    10 * time.Second,
+
+		SharedGatewayNetwork: "external",
+
+		MetricsAddress: "127.0.0.1:9641",
+		LeaseNamespace: "kube-system",
+		LeaseName:      "weft-controller",
+		LeaseDuration:  10 * time.Second,
 	}
 }
 
@@ -80,6 +96,7 @@ type settings struct {
 	pods, services, joins []netip.Prefix // IPv4 first
 	allocate              bool
 	mask4, mask6          int
+	shared                *contract.Gateway // nil when there is no shared gateway
 }
 
 // mask is the prefix length of the node subnets cut out of pods.
@@ -112,6 +129,9 @@ func (c Config) settings() (*settings, error) {
 		complain(s.checkFamilies())
 		complain(s.checkOverlaps())
 		complain(s.checkMasks())
+		shared, err := c.sharedGateway(s)
+		complain(err)
+		s.shared = shared
 	}
 	complain(c.checkNorthbound())
 	complain(c.checkServing())
@@ -168,7 +188,7 @@ func (s *settings) checkFamilies() error {
 				join(s.joins), pods))
 			continue
 		}
-		if hostBits(*j) < 2 {
+		if hostBits(*j) < 3 {
 			errs = append(errs, fmt.Errorf("join-cidrs: %s has no room for a node; make it larger, like /16", *j))
 		}
 		joins = append(joins, *j)

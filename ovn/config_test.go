@@ -36,6 +36,28 @@ func TestConfigValidate(t *testing.T) {
 		{"node mask too long", func(c *Config) { dual(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv6 = true, 128 },
 			[]string{"node-cidr-mask-size-ipv6: 128"}},
 		{"node mask does not matter when Kubernetes allocates", func(c *Config) { c.NodeCIDRMaskIPv4 = 1 }, nil},
+		{"shared gateway", func(c *Config) {
+			dual(c)
+			c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{"2001:db8::50/64", "203.0.113.50/24"}, []string{"203.0.113.254", "203.0.113.253", "2001:db8::ffff"}
+		}, nil},
+		{"next hops without a shared gateway", func(c *Config) { c.SharedGatewayNextHops = []string{"203.0.113.254"} },
+			[]string{"shared-gateway-addresses: is empty"}},
+		{"a shared gateway without next hops", func(c *Config) { c.SharedGatewayAddresses = []string{"203.0.113.50/24"} },
+			[]string{"shared-gateway-next-hops:", "203.0.113.50/24"}},
+		{"a shared address without a length", sharedGateway("203.0.113.50", "203.0.113.254"), []string{`shared-gateway-addresses: "203.0.113.50"`, "203.0.113.10/24"}},
+		{"a shared address that is a subnet's", sharedGateway("203.0.113.0/24", "203.0.113.254"), []string{"shared-gateway-addresses: 203.0.113.0/24 is no host's address"}},
+		{"a shared address that is everybody's", sharedGateway("203.0.113.255/24", "203.0.113.254"), []string{"is no host's address"}},
+		{"a shared address that is nobody's", sharedGateway("127.0.0.2/8", "127.0.0.1"), []string{"is no host's address"}},
+		{"a shared address of a family that pods lack", sharedGateway("2001:db8::50/64", "2001:db8::1"), []string{"has an address family that pod-cidrs"}},
+		{"a shared address within the cluster", sharedGateway("10.244.0.50/24", "10.244.0.1"), []string{"overlaps with pod-cidrs 10.244.0.0/16"}},
+		{"two shared addresses of a family", func(c *Config) {
+			c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{"203.0.113.50/24", "203.0.113.51/24"}, []string{"203.0.113.254"}
+		}, []string{"more than one address of a family"}},
+		{"a next hop elsewhere", sharedGateway("203.0.113.50/24", "198.51.100.1"), []string{"shared-gateway-next-hops: 198.51.100.1 is not another address"}},
+		{"a next hop that is the gateway", sharedGateway("203.0.113.50/24", "203.0.113.50"), []string{"shared-gateway-next-hops: 203.0.113.50 is not another address"}},
+		{"a next hop that is no address", sharedGateway("203.0.113.50/24", "router"), []string{`shared-gateway-next-hops: "router" is not an IP address`}},
+		{"a shared network without a name", func(c *Config) { sharedGateway("203.0.113.50/24", "203.0.113.254")(c); c.SharedGatewayNetwork = "" },
+			[]string{"shared-gateway-network:"}},
 		{"unknown scheme", func(c *Config) { c.Northbound = []string{"http://10.0.0.1:6641"} }, []string{"ovn-northbound:", `"http://10.0.0.1:6641"`, "ssl:HOST:PORT"}},
 		{"no port", func(c *Config) { c.Northbound = []string{"tcp:10.0.0.1"} }, []string{"ovn-northbound:", "missing port"}},
 		{"no path", func(c *Config) { c.Northbound = []string{"unix:"} }, []string{"ovn-northbound:", "names no socket"}},
@@ -69,5 +91,11 @@ func TestConfigValidate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func sharedGateway(address, next string) func(*Config) {
+	return func(c *Config) {
+		c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{address}, []string{next}
 	}
 }

@@ -189,12 +189,12 @@ func (c *controller) lead(ctx context.Context) {
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")})
+	broadcaster.StartRecordingToSink(lastingEvents{&typedcorev1.EventSinkImpl{Interface: c.client.CoreV1().Events("")}})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: agent})
 	report := func(p problem) {
 		c.metrics.problems.WithLabelValues(p.reason).Inc()
 		c.log.Warn(p.message, "object", p.kind+" "+key(p.meta.Namespace, p.meta.Name), "reason", p.reason)
-		recorder.Event(p.reference(), corev1.EventTypeWarning, p.reason, p.message)
+		recorder.AnnotatedEventf(p.reference(), p.annotations(), corev1.EventTypeWarning, p.reason, "%s", p.message)
 	}
 	notes := newAnnotator(c.annotate, logAnnotation(c.log, c.metrics.failed), report)
 	l := &leader{

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
@@ -19,7 +20,11 @@ type placement struct {
 	id      int
 	subnets []netip.Prefix // at most one a family, IPv4 first
 	facts   contract.NodeFacts
+	os      string // [contract.Linux] or [contract.Windows]
 }
+
+// windows says whether the node's chassis has the Hyper-V datapath: see hyperVLimits.
+func (n *placement) windows() bool { return n.os == contract.Windows }
 
 // chassis is where the node's ports may be bound. Before the node's agent has said its chassis' name
 // the node's own stands in: OVN also compares it with the chassis' host name.
@@ -31,17 +36,21 @@ func (n *placement) chassis() string {
 }
 
 // nodeChange is a node's part of the network: the switch of its pods and, if the node has said how it
-// meets the outside, its gateway router.
-func nodeChange(s *settings, n *placement) ovsdb.Change {
+// meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
+func nodeChange(s *settings, n *placement, shared bool) ovsdb.Change {
 	r := newRows(nodeOwner(n.name))
-	id := r.logicalSwitch("switch", n.name, clusterGroupID)
+	group := linuxGroupID
+	if n.windows() {
+		group = windowsGroupID
+	}
+	id := r.logicalSwitch("switch", n.name, clusterGroupID, group)
 	var own, management []netip.Prefix
 	for _, subnet := range n.subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
 		management = append(management, netip.PrefixFrom(contract.ManagementAddress(subnet), subnet.Bits()))
 	}
 	port := routerPort(clusterRouterPort(n.name), own)
-	port.Options = map[string]string{"route_table": n.name} // see gateway
+	port.Options = map[string]string{"route_table": n.name} // see egress
 	r.link("switch", clusterRouterID, id, port, nodeSwitchPort(n.name), nil)
 	// No port security here: the host answers pods also from its own addresses.
 	r.switchPort(id, "management", &nb.LogicalSwitchPort{
@@ -50,8 +59,11 @@ func nodeChange(s *settings, n *placement) ovsdb.Change {
 		Options:   map[string]string{"requested-chassis": n.chassis()},
 	})
 	r.ownHost(n, management)
-	if g := n.facts.Gateway; g != nil {
+	switch g := n.facts.Gateway; {
+	case g != nil:
 		r.gateway(s, n, g)
+	case n.facts.SharedGateway && shared:
+		r.sharedEgress(s, n)
 	}
 	return r.Change
 }
@@ -88,8 +100,8 @@ func (r *rows) ownHost(n *placement, management []netip.Prefix) {
 
 // gateway is the router between the cluster and the world, which lives on the node's chassis.
 func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
-	name, external := gatewayRouter(n.name), "rtoe-"+n.name
-	id := r.add(nb.LogicalRouterTable, "gateway", &nb.LogicalRouter{Name: name, Options: map[string]string{
+	joins := s.joinAddresses(n.id)
+	id := r.gatewayRouter(s, g, "-"+n.name, joins, nb.LogicalRouterPort{}, map[string]string{
 		"chassis": n.chassis(),
 		// The host shares the uplink, and conntrack zone 0 is its own: both must know each
 		// other's ports.
@@ -98,31 +110,46 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		// and neighbours for every pair of them.
 		"dynamic_neigh_routers":         "true",
 		"always_learn_from_arp_request": "false",
-	}})
-	joins := s.joinAddresses(n.id)
-	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, joins), "jtor-"+name, nil)
-	outside := r.logicalSwitch("external", "ext-"+n.name)
-	r.switchPort(outside, "localnet", &nb.LogicalSwitchPort{Name: "localnet-" + n.name, Type: "localnet",
-		Addresses: []string{"unknown"}, Options: map[string]string{"network_name": g.Network}})
-	r.link("external", id, outside, &nb.LogicalRouterPort{Name: external, MAC: g.MAC, Networks: texts(g.Addresses)}, "etor-"+n.name,
-		map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
-	r.gatewayRoutes(s, id, external, g)
+	})
 	for _, join := range joins {
 		subnet := family(n.subnets, join.Addr())
 		if subnet == nil {
 			continue
 		}
-		// What comes from the node's switch and is for nobody within leaves by the node's own
-		// gateway: a default route that only this switch's port has. A route by source would
-		// win over the subnets of other nodes where those are larger, and over their gateway
-		// routers' addresses.
-		r.route(clusterRouterID, "egress/"+everything(join.Addr()), &nb.LogicalRouterStaticRoute{
-			IPPrefix: everything(join.Addr()), Nexthop: join.Addr().String(), RouteTable: n.name})
+		r.egress(n.name, join.Addr())
 		if address := family(g.Addresses, join.Addr()); address != nil {
-			r.member(nb.LogicalRouterTable, id, "nat", r.add(nb.NATTable, "snat/"+subnet.String(), &nb.NAT{
-				Type: nb.NATTypeSNAT, ExternalIP: address.Addr().String(), LogicalIP: subnet.String()}))
+			r.snat(id, *subnet, address.Addr())
 		}
 	}
+}
+
+// gatewayRouter is a router between the join switch and an external switch of its own, and its routes to
+// both sides. Names end with suffix; port is completed, and is the one to the outside.
+func (r *rows) gatewayRouter(s *settings, g *contract.Gateway, suffix string, joins []netip.Prefix, port nb.LogicalRouterPort, options map[string]string) (id string) {
+	name := "gw" + suffix
+	id = r.add(nb.LogicalRouterTable, "gateway", &nb.LogicalRouter{Name: name, Options: options})
+	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, joins), "jtor-"+name, nil)
+	outside := r.logicalSwitch("external", "ext"+suffix)
+	r.switchPort(outside, "localnet", &nb.LogicalSwitchPort{Name: "localnet" + suffix, Type: "localnet",
+		Addresses: []string{"unknown"}, Options: map[string]string{"network_name": g.Network}})
+	port.Name, port.MAC, port.Networks = "rtoe"+suffix, g.MAC, texts(g.Addresses)
+	r.link("external", id, outside, &port, "etor"+suffix,
+		map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
+	r.gatewayRoutes(s, id, port.Name, g)
+	return id
+}
+
+// egress leads what comes from the node's switch, and is for nobody within, to a gateway: by a default
+// route that only this switch's port has. A route by source would win over the subnets of other nodes
+// where those are larger, and over their gateway routers' addresses.
+func (r *rows) egress(node string, gateway netip.Addr) {
+	r.route(clusterRouterID, "egress/"+everything(gateway), &nb.LogicalRouterStaticRoute{
+		IPPrefix: everything(gateway), Nexthop: gateway.String(), RouteTable: node})
+}
+
+func (r *rows) snat(routerID string, inside netip.Prefix, outside netip.Addr) {
+	r.member(nb.LogicalRouterTable, routerID, "nat", r.add(nb.NATTable, "snat/"+inside.String(), &nb.NAT{
+		Type: nb.NATTypeSNAT, ExternalIP: outside.String(), LogicalIP: inside.String()}))
 }
 
 // gatewayRoutes lead to the cluster inside and to everything else outside.
@@ -171,7 +198,7 @@ func checkAddresses(facts contract.NodeFacts) error {
 }
 
 // checkGateway checks what a gateway router cannot do without; OVN would leave out the row in silence.
-func checkGateway(g *contract.Gateway) error {
+func checkGateway(g *contract.Gateway, s *settings) error {
 	if g == nil {
 		return nil
 	}
@@ -183,6 +210,36 @@ func checkGateway(g *contract.Gateway) error {
 	}
 	if len(g.Addresses) == 0 {
 		return errors.New("gateway.addresses is empty; without an address nothing leaves the node")
+	}
+	if s.shared != nil {
+		for _, address := range contract.Addrs(g.Addresses) {
+			if slices.Contains(contract.Addrs(s.shared.Addresses), address) {
+				return fmt.Errorf("gateway.addresses holds %s, which is the shared gateway's (shared-gateway-addresses); give the node another one (gateway-addresses)", address)
+			}
+		}
+	}
+	return nil
+}
+
+func checkOS(os string) error {
+	switch os {
+	case "", contract.Linux, contract.Windows:
+		return nil
+	}
+	return fmt.Errorf("os %q is neither %s nor %s", quoted(os), contract.Linux, contract.Windows)
+}
+
+// checkHosted checks where a chassis host shall connect to.
+func checkHosted(h *contract.Hosted) error {
+	if h == nil {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(h.Address)
+	if err != nil {
+		return fmt.Errorf("hosted.address %q is not HOST:PORT", quoted(h.Address))
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 || host == "" {
+		return fmt.Errorf("hosted.address %q is not HOST:PORT", quoted(h.Address))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -31,13 +32,15 @@ type node struct {
 	podCIDRs []string
 	network  string // contract.NodeNetworkAnnotation, as it stands there
 	facts    string // contract.NodeFactsAnnotation
+	os       string // the label kubernetes.io/os
+	gateway  string // the label weft.net/gateway, "true" where it has no value
 }
 
 // pod is a Pod.
 type pod struct {
 	metav1.ObjectMeta
 	node        string
-	hostNetwork bool
+	hostNetwork bool         // a host-process pod of Windows has it, too: the API server demands it
 	completed   bool         // Succeeded or Failed: its containers will not run again
 	network     string       // contract.PodNetworkAnnotation
 	ips         []netip.Addr // status.podIPs
@@ -130,6 +133,10 @@ func trimNode(o *corev1.Node) *node {
 		podCIDRs:   o.Spec.PodCIDRs,
 		network:    o.Annotations[contract.NodeNetworkAnnotation],
 		facts:      o.Annotations[contract.NodeFactsAnnotation],
+		os:         shared(o.Labels[corev1.LabelOSStable]),
+	}
+	if gateway, ok := o.Labels[gatewayLabel]; ok {
+		n.gateway = cmp.Or(gateway, "true")
 	}
 	if len(n.podCIDRs) == 0 && o.Spec.PodCIDR != "" {
 		n.podCIDRs = []string{o.Spec.PodCIDR}
@@ -256,7 +263,8 @@ func deref[T any](p *T, otherwise T) T {
 }
 
 func (n *node) equal(o *node) bool {
-	return n.UID == o.UID && n.network == o.network && n.facts == o.facts && slices.Equal(n.podCIDRs, o.podCIDRs)
+	return n.UID == o.UID && n.network == o.network && n.facts == o.facts && n.os == o.os && n.gateway == o.gateway &&
+		slices.Equal(n.podCIDRs, o.podCIDRs)
 }
 
 func (p *pod) equal(o *pod) bool {
@@ -299,10 +307,20 @@ type problem struct {
 	meta    *metav1.ObjectMeta
 	reason  string // CamelCase, for machines
 	message string // what, and the remedy
+	// lasting: it is so for as long as the object is, and no mistake. Its Event is not repeated when a
+	// controller starts.
+	lasting bool
 }
 
 func problemf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
-	return problem{kind, meta, reason, cut(fmt.Sprintf(format, args...), maxMessage)}
+	return problem{kind: kind, meta: meta, reason: reason, message: cut(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// limitf is a problem that is not the user's: something was left out that a datapath cannot do.
+func limitf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
+	p := problemf(kind, meta, reason, format, args...)
+	p.lasting = true
+	return p
 }
 
 // What users write may be long: an annotation has 256 KiB. An Event's message has 1,024 bytes, and what

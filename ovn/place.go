@@ -8,14 +8,17 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/weftnet/weft/models/contract"
 )
 
 // nodeState is a node as far as it is known: pods may name it before it is there, and after.
 type nodeState struct {
 	placement
-	object *node
-	placed bool // it has an ID and subnets, hence a switch
+	object   *node
+	placed   bool // it has an ID and subnets, hence a switch
+	problems []problem
 	// expects is whether it waits for its subnets; a Node is there a moment before they are.
 	expects expectation
 	pools   []*subnetPool
@@ -52,7 +55,7 @@ func (c *cluster) forgetNode(n *nodeState) {
 // updateNodes gives up the nodes that are gone, then places those that have been placed before, then
 // the new ones, and then those that another node stood in the way of: it may have moved.
 func (c *cluster) updateNodes(names []string, get lookup) {
-	var known, unknown []*nodeState
+	var gone, known, unknown, others []*nodeState
 	again := maps.Clone(c.unsettled)
 	for _, name := range names {
 		delete(again, name)
@@ -69,6 +72,7 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 			n.expects = nothing
 			delete(c.records.nodes, name)
 			c.forgetNode(n)
+			gone = append(gone, n)
 		case n.placed || c.recorded(n) || object.network != "":
 			known = append(known, n)
 		default:
@@ -81,7 +85,6 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 		c.place(n)
 	}
 	if len(names) > 0 {
-		var others []*nodeState
 		for name := range again {
 			c.dirtyNodes[name] = struct{}{}
 			others = append(others, c.nodes[name])
@@ -89,6 +92,28 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 		c.rank(others)
 		for _, n := range others {
 			c.place(n)
+		}
+	}
+	c.follow(slices.Concat(gone, known, unknown, others))
+}
+
+// follow takes in what other rows follow from: which nodes run Windows, and which carry or use the
+// shared gateway. Then the nodes' owners are told what is wrong, which may depend on all of them.
+func (c *cluster) follow(touched []*nodeState) {
+	before := c.hasGateway()
+	for _, n := range touched {
+		c.updateDatapath(n)
+		c.updateGateway(n)
+	}
+	if c.hasGateway() != before {
+		for _, name := range slices.Sorted(maps.Keys(c.sharers)) {
+			c.dirtyNodes[name] = struct{}{}
+			touched = append(touched, c.nodes[name])
+		}
+	}
+	for _, n := range touched {
+		if n.object != nil {
+			c.tell(nodeOwner(n.name), slices.Concat(n.problems, c.gatewayProblems(n), n.datapathProblems())...)
 		}
 	}
 }
@@ -119,26 +144,25 @@ func (c *cluster) rank(list []*nodeState) {
 
 // place decides a node's ID and subnets, or says why it cannot.
 func (c *cluster) place(n *nodeState) {
-	var problems []problem
+	n.problems = nil
 	complain := func(reason, format string, args ...any) {
-		problems = append(problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
+		n.problems = append(n.problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
 	}
 	defer func() {
-		c.tell(nodeOwner(n.name), problems...)
 		delete(c.unsettled, n.name)
-		if len(problems) > 0 {
+		if len(n.problems) > 0 {
 			c.unsettled[n.name] = struct{}{}
 		}
 	}()
 
 	chassis := n.chassis()
-	if err := n.takeFacts(); err != nil {
+	for _, err := range n.takeFacts(c.settings) {
 		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
 	}
 	if other := c.sameChassis(n); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
 			quoted(n.facts.Chassis), other)
-		n.facts = contract.NodeFacts{}
+		n.facts = contract.NodeFacts{OS: n.facts.OS}
 	}
 	had, err := c.recallNode(n)
 	if err != nil {
@@ -202,23 +226,35 @@ func (c *cluster) sameChassis(n *nodeState) string {
 }
 
 // takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the
-// node's pods are bound to is better than none.
-func (n *nodeState) takeFacts() error {
-	if n.object.facts == "" {
-		n.facts = contract.NodeFacts{}
-		return nil
-	}
+// node's pods are bound to is better than none. Of what can be read, bad parts are left out.
+func (n *nodeState) takeFacts(s *settings) (errs []error) {
 	facts, err := parseFacts(n.object.facts)
 	if err != nil {
-		return err
+		n.os = cmp.Or(n.facts.OS, n.object.os, contract.Linux)
+		return []error{err}
 	}
-	if err := checkGateway(facts.Gateway); err != nil {
+	n.os = cmp.Or(n.object.os, contract.Linux)
+	check := func(err error, without string) bool {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("annotation %s: %w; %s", contract.NodeFactsAnnotation, err, without))
+		}
+		return err != nil
+	}
+	if check(checkOS(facts.OS), "the node is taken for one of "+n.os+", as its label "+corev1.LabelOSStable+" says") {
+		facts.OS = ""
+	}
+	if check(checkHosted(facts.Hosted), "no chassis host can connect its ovn-controller to the node") {
+		facts.Hosted = nil
+	}
+	if check(checkGateway(facts.Gateway, s), "the node has no gateway") {
 		facts.Gateway = nil
-		n.facts = facts
-		return fmt.Errorf("annotation %s: %w; the node has no gateway", contract.NodeFactsAnnotation, err)
 	}
-	n.facts = facts
-	return nil
+	if facts.Gateway != nil && facts.SharedGateway {
+		check(errors.New("gateway and sharedGateway exclude each other"), "the node has its own gateway")
+		facts.SharedGateway = false
+	}
+	n.facts, n.os = facts, cmp.Or(facts.OS, n.os)
+	return errs
 }
 
 var errNoSubnets = errors.New("the node has no spec.podCIDRs")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -28,16 +29,28 @@ var (
 	byClient = []nb.LoadBalancerSelectionFields{nb.LoadBalancerSelectionFieldsIPSrc, nb.LoadBalancerSelectionFieldsIpv6Src}
 	// A datagram socket never ends: without a flush its conntrack entry would send to an endpoint
 	// that is gone for as long as the client keeps on trying. A connection, on the other hand, may
-	// end in peace on an endpoint that gets no new ones.
+	// end in peace on an endpoint that gets no new ones. On Windows the flush would cost the client
+	// its connections, see hyperVLimits.
 	datagramOptions = map[string]string{
 		"reject": "true", "hairpin_snat_ip": hairpinAddresses, "neighbor_responder": "none", "ct_flush": "true",
 	}
 )
 
-// serviceChange is a Service's load balancers, one a protocol. With internalTrafficPolicy Local it is
-// one a protocol and node that has endpoints, and one without endpoints for all other nodes; nodes are
-// all that have a switch.
-func serviceChange(s *service, from []*slice, nodes []string) ovsdb.Change {
+// nodeSet is what a Service's rows depend on of all nodes.
+type nodeSet struct {
+	names   []string            // that have a switch, sorted
+	windows map[string]struct{} // with the Hyper-V datapath, see hyperVLimits
+}
+
+func (n nodeSet) isWindows(name string) bool {
+	_, ok := n.windows[name]
+	return ok
+}
+
+// serviceChange is a Service's load balancers, one a protocol, and of UDP another one for Windows nodes.
+// With internalTrafficPolicy Local it is one a protocol and node that has endpoints, and one without
+// endpoints for all other nodes.
+func serviceChange(s *service, from []*slice, nodes nodeSet) ovsdb.Change {
 	r := newRows(serviceOwner(key(s.Namespace, s.Name)))
 	if s.ignored {
 		return r.Change
@@ -47,21 +60,53 @@ func serviceChange(s *service, from []*slice, nodes []string) ovsdb.Change {
 		if len(vips) == 0 {
 			continue
 		}
+		if kind == "sctp" {
+			dropWindows(vips, nodes)
+		}
 		if s.internalLocal {
 			r.localBalancers(s, kind, vips, nodes)
 			continue
 		}
-		id := r.balancer(s, kind, "", vips)
-		r.member(nb.LoadBalancerGroupTable, clusterGroupID, "load_balancer", id)
+		r.clusterBalancers(s, kind, vips, nodes)
 	}
 	return r.Change
 }
 
+// clusterBalancers puts load balancers into the groups of all switches that may have them.
+func (r *rows) clusterBalancers(s *service, kind protocol, vips []vip, nodes nodeSet) {
+	group := clusterGroupID
+	if kind != "tcp" {
+		group = linuxGroupID
+	}
+	r.member(nb.LoadBalancerGroupTable, group, "load_balancer", r.balancer(s, kind, "", vips, optionsOf(kind, false)))
+	if kind == "udp" && len(nodes.windows) > 0 {
+		r.member(nb.LoadBalancerGroupTable, windowsGroupID, "load_balancer", r.balancer(s, kind, contract.Windows, vips, optionsOf(kind, true)))
+	}
+}
+
+// dropWindows takes the endpoints out that are on Windows nodes.
+func dropWindows(vips []vip, nodes nodeSet) {
+	for i := range vips {
+		vips[i].backends = slices.DeleteFunc(vips[i].backends, func(b backend) bool { return nodes.isWindows(b.node) })
+	}
+}
+
+// optionsOf are a load balancer's, which may be on switches of Windows nodes or not.
+func optionsOf(kind protocol, windows bool) map[string]string {
+	if kind == "udp" && !windows {
+		return datagramOptions
+	}
+	return balancerOptions
+}
+
 // localBalancers puts a load balancer on each node's switch by itself: two that know the same VIP must
 // not meet on a switch.
-func (r *rows) localBalancers(s *service, kind protocol, vips []vip, nodes []string) {
+func (r *rows) localBalancers(s *service, kind protocol, vips []vip, nodes nodeSet) {
 	var without []string
-	for _, node := range nodes {
+	for _, node := range nodes.names {
+		if kind == "sctp" && nodes.isWindows(node) {
+			continue
+		}
 		local := make([]vip, len(vips))
 		found := false
 		for i, v := range vips {
@@ -77,7 +122,7 @@ func (r *rows) localBalancers(s *service, kind protocol, vips []vip, nodes []str
 			without = append(without, node)
 			continue
 		}
-		r.member(nb.LogicalSwitchTable, switchID(node), "load_balancer", r.balancer(s, kind, node, local))
+		r.member(nb.LogicalSwitchTable, switchID(node), "load_balancer", r.balancer(s, kind, node, local, optionsOf(kind, nodes.isWindows(node))))
 	}
 	if len(without) == 0 {
 		return
@@ -86,26 +131,23 @@ func (r *rows) localBalancers(s *service, kind protocol, vips []vip, nodes []str
 	for i, v := range vips {
 		none[i].at = v.at
 	}
-	id := r.balancer(s, kind, elsewhere, none)
+	id := r.balancer(s, kind, elsewhere, none, balancerOptions) // no endpoint goes from it
 	for _, node := range without {
 		r.member(nb.LogicalSwitchTable, switchID(node), "load_balancer", id)
 	}
 }
 
-func (r *rows) balancer(s *service, kind protocol, scope string, vips []vip) (uuid string) {
+func (r *rows) balancer(s *service, kind protocol, scope string, vips []vip, options map[string]string) (uuid string) {
 	name := string(kind)
 	if scope != "" {
 		name += "@" + scope
 	}
 	row := &nb.LoadBalancer{
 		Name:    s.Namespace + "/" + s.Name + "/" + name, // lb-list shows 16 characters: no word to waste
-		Options: balancerOptions,
+		Options: options,
 		Vips:    make(map[string]string, len(vips)),
 	}
 	row.Protocol = (*string)(&kind)
-	if kind == "udp" {
-		row.Options = datagramOptions
-	}
 	if s.clientIP {
 		row.SelectionFields = byClient
 	}
@@ -125,6 +167,11 @@ type backend struct {
 	at                          netip.AddrPort
 	node                        string
 	ready, serving, terminating bool
+}
+
+// uses says whether a Service has a port of a protocol.
+func (s *service) uses(kind protocol) bool {
+	return slices.ContainsFunc(s.ports, func(p servicePort) bool { return p.protocol == kind })
 }
 
 // vips are a Service's of one protocol.
@@ -231,4 +278,14 @@ func sliceProblems(s *service, from []*slice) []problem {
 		}
 	}
 	return found
+}
+
+// datapathProblems are what a Service's owner is told was left out for Windows nodes.
+func datapathProblems(s *service, nodes nodeSet) []problem {
+	if len(nodes.windows) == 0 || !s.uses("sctp") {
+		return nil
+	}
+	return []problem{limitf("Service", &s.ObjectMeta, "NoSCTPOnWindows",
+		"its SCTP ports are not served on Windows nodes, and SCTP endpoints there are left out everywhere: Open vSwitch on Windows lacks %s; run clients and endpoints on Linux nodes (nodeSelector kubernetes.io/os: linux)",
+		trackedProtocols.feature)}
 }

@@ -105,8 +105,8 @@ func TestServices(t *testing.T) {
 					{Name: ptr("s"), Port: ptr(int32(1055)), Protocol: ptr(corev1.ProtocolSCTP)}}
 			}),
 		}, `tcp [cluster] 10.96.0.10:53=10.244.0.3:1053
-			udp [cluster] 10.96.0.10:53=10.244.0.3:1054
-			sctp [cluster] 10.96.0.10:53=10.244.0.3:1055`},
+			udp [linux] flush 10.96.0.10:53=10.244.0.3:1054
+			sctp [linux] 10.96.0.10:53=10.244.0.3:1055`},
 
 		{"a slice's port of the same name and another protocol is another port", services{
 			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = ptr(corev1.ProtocolUDP) }),
@@ -192,7 +192,7 @@ func TestServices(t *testing.T) {
 }
 
 // balancers translates as the controller does, and writes the result as TestServices reads it.
-func balancers(t *testing.T, objects []runtime.Object) []string {
+func balancers(t *testing.T, objects []runtime.Object, windows ...string) []string {
 	t.Helper()
 	var s *service
 	var from []*slice
@@ -205,7 +205,11 @@ func balancers(t *testing.T, objects []runtime.Object) []string {
 		}
 	}
 	nodes := []string{"n1", "n2", "n3"}
-	change := serviceChange(s, from, nodes)
+	on := nodeSet{nodes, map[string]struct{}{}}
+	for _, name := range windows {
+		on.windows[name] = struct{}{}
+	}
+	change := serviceChange(s, from, on)
 	var list []string
 	for _, r := range change.Rows {
 		row := r.Model.(*nb.LoadBalancer)
@@ -215,10 +219,13 @@ func balancers(t *testing.T, objects []runtime.Object) []string {
 		if !strings.HasPrefix(r.Key, *row.Protocol) {
 			t.Errorf("%s has protocol %s", row.Name, *row.Protocol)
 		}
-		if row.Options["reject"] != "true" || row.Options["hairpin_snat_ip"] == "" || (row.Options["ct_flush"] == "true") != (*row.Protocol == "udp") {
+		if row.Options["reject"] != "true" || row.Options["hairpin_snat_ip"] == "" || row.Options["ct_flush"] == "true" && *row.Protocol != "udp" {
 			t.Errorf("%s has options %v", row.Name, row.Options)
 		}
 		text := r.Key + " " + attached(change, ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key), nodes)
+		if row.Options["ct_flush"] == "true" {
+			text += " flush"
+		}
 		if len(row.SelectionFields) > 0 {
 			text += " by " + strings.Join(row.SelectionFields, ",")
 		}
@@ -237,8 +244,8 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 		if !slices.Contains(m.Values, id) {
 			continue
 		}
-		if m.UUID == clusterGroupID {
-			where = append(where, "cluster")
+		if group := map[string]string{clusterGroupID: "cluster", linuxGroupID: "linux", windowsGroupID: "windows"}[m.UUID]; group != "" {
+			where = append(where, group)
 		}
 		for _, n := range nodes {
 			if m.UUID == switchID(n) {

@@ -11,9 +11,11 @@ import (
 // and all other columns (a switch's QoS, a port's DHCP options), are the operator's.
 var Tables = []ovsdb.Table{
 	{Model: &nb.LogicalRouter{}, Columns: []string{"name", "options"}, Sets: []string{"ports", "static_routes", "policies", "nat"}},
-	{Model: &nb.LogicalRouterPort{}, Columns: []string{"name", "mac", "networks", "options"}},
+	{Model: &nb.LogicalRouterPort{}, Columns: []string{"name", "mac", "networks", "options", "ha_chassis_group"}},
 	{Model: &nb.LogicalRouterStaticRoute{}, Columns: []string{"ip_prefix", "nexthop", "output_port", "route_table"}},
 	{Model: &nb.LogicalRouterPolicy{}, Columns: []string{"priority", "match", "action", "nexthops"}},
+	{Model: &nb.HAChassisGroup{}, Columns: []string{"name"}, Sets: []string{"ha_chassis"}},
+	{Model: &nb.HAChassis{}, Columns: []string{"chassis_name", "priority"}},
 	{Model: &nb.NAT{}, Columns: []string{"type", "external_ip", "logical_ip"}},
 	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group"}, Sets: []string{"ports", "load_balancer"}},
 	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options"}},

@@ -9,7 +9,10 @@ import (
 )
 
 // Owners of rows.
-const clusterOwner ovsdb.Owner = "Cluster"
+const (
+	clusterOwner ovsdb.Owner = "Cluster"
+	gatewayOwner ovsdb.Owner = "Gateway/shared"
+)
 
 func nodeOwner(name string) ovsdb.Owner    { return ovsdb.Owner("Node/" + name) }
 func podOwner(key string) ovsdb.Owner      { return ovsdb.Owner("Pod/" + key) }
@@ -17,13 +20,14 @@ func serviceOwner(key string) ovsdb.Owner  { return ovsdb.Owner("Service/" + key
 func switchID(node string) string          { return ovsdb.ID(nb.LogicalSwitchTable, nodeOwner(node), "switch") }
 func nodeSwitchPort(node string) string    { return "stor-" + node }
 func clusterRouterPort(node string) string { return "rtos-" + node }
-func gatewayRouter(node string) string     { return "gw-" + node }
 
 // What all nodes share.
 var (
 	clusterRouterID = ovsdb.ID(nb.LogicalRouterTable, clusterOwner, "cluster")
 	joinSwitchID    = ovsdb.ID(nb.LogicalSwitchTable, clusterOwner, "join")
 	clusterGroupID  = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "cluster")
+	linuxGroupID    = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "linux")
+	windowsGroupID  = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "windows")
 )
 
 // Priorities of the cluster router's policies.
@@ -33,7 +37,8 @@ const (
 )
 
 // topologyChange is what exists once: the cluster's router, the switch that joins it with the gateway
-// routers, and the group of load balancers that every node's switch has.
+// routers, and the groups of load balancers: that of every node's switch, and one more by what the
+// node's datapath can do.
 func topologyChange(s *settings) ovsdb.Change {
 	r := newRows(clusterOwner)
 	// Many gateway routers on the join switch ask for each other's neighbours; what is not for
@@ -41,7 +46,9 @@ func topologyChange(s *settings) ovsdb.Change {
 	r.add(nb.LogicalRouterTable, "cluster", &nb.LogicalRouter{Name: "cluster",
 		Options: map[string]string{"always_learn_from_arp_request": "false"}})
 	r.logicalSwitch("join", "join")
-	r.add(nb.LoadBalancerGroupTable, "cluster", &nb.LoadBalancerGroup{Name: "weft-cluster"})
+	for _, key := range []string{"cluster", "linux", "windows"} {
+		r.add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
+	}
 	r.link("join", clusterRouterID, joinSwitchID, routerPort("rtoj-cluster", s.joinAddresses(0)), "jtor-cluster", nil)
 	for _, services := range s.services {
 		// A ClusterIP has become an endpoint's address before its packet comes to the router.
@@ -53,7 +60,7 @@ func topologyChange(s *settings) ovsdb.Change {
 }
 
 // joinAddresses are a router's on the join switch: the cluster's router is number 0, the gateway
-// router of a node has the node's ID.
+// router of a node has the node's ID, and the shared gateway the number after the largest ID.
 func (s *settings) joinAddresses(number int) []netip.Prefix {
 	list := make([]netip.Prefix, len(s.joins))
 	for i, j := range s.joins {
@@ -70,7 +77,7 @@ func (s *settings) maxNodeID() int {
 			most = min(most, 1<<b)
 		}
 	}
-	return most - 3 // network, cluster router, broadcast
+	return most - 4 // network, cluster router, shared gateway, broadcast
 }
 
 // routerPort is a router port whose hardware address follows from its addresses.

@@ -28,6 +28,9 @@ func controllerCommand() *cobra.Command {
 	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut node subnets out of pod-cidrs where Kubernetes does not")
 	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of such IPv4 subnets")
 	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of such IPv6 subnets")
+	f.StringSlice("shared-gateway-addresses", nil, "addresses outside of pods whose nodes have no gateway of their own, each with its subnet's length; empty: no shared gateway")
+	f.StringSlice("shared-gateway-next-hops", nil, "the shared gateway's routers to everywhere else, in those subnets")
+	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "the gateway-network of the gateway nodes' agents")
 	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
 	f.Bool("profiling", defaults.Profiling, "serve /debug/pprof there too")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
@@ -45,23 +48,26 @@ func controllerCommand() *cobra.Command {
 
 func controllerConfig(s *settings) (ovn.Config, error) {
 	config := ovn.Config{
-		Kubeconfig:        s.text("kubeconfig"),
-		Northbound:        s.list("ovn-northbound"),
-		CA:                s.text("ovn-ca"),
-		Certificate:       s.text("ovn-certificate"),
-		PrivateKey:        s.text("ovn-private-key"),
-		PodCIDRs:          s.list("pod-cidrs"),
-		ServiceCIDRs:      s.list("service-cidrs"),
-		JoinCIDRs:         s.list("join-cidrs"),
-		AllocateNodeCIDRs: s.boolean("allocate-node-cidrs"),
-		NodeCIDRMaskIPv4:  s.integer("node-cidr-mask-size-ipv4"),
-		NodeCIDRMaskIPv6:  s.integer("node-cidr-mask-size-ipv6"),
-		MetricsAddress:    s.text("metrics-address"),
-		Profiling:         s.boolean("profiling"),
-		LeaseNamespace:    s.text("lease-namespace"),
-		LeaseName:         s.text("lease-name"),
-		LeaseDuration:     s.duration("lease-duration"),
-		Identity:          s.text("identity"),
+		Kubeconfig:             s.text("kubeconfig"),
+		Northbound:             s.list("ovn-northbound"),
+		CA:                     s.text("ovn-ca"),
+		Certificate:            s.text("ovn-certificate"),
+		PrivateKey:             s.text("ovn-private-key"),
+		PodCIDRs:               s.list("pod-cidrs"),
+		ServiceCIDRs:           s.list("service-cidrs"),
+		JoinCIDRs:              s.list("join-cidrs"),
+		AllocateNodeCIDRs:      s.boolean("allocate-node-cidrs"),
+		NodeCIDRMaskIPv4:       s.integer("node-cidr-mask-size-ipv4"),
+		NodeCIDRMaskIPv6:       s.integer("node-cidr-mask-size-ipv6"),
+		SharedGatewayAddresses: s.list("shared-gateway-addresses"),
+		SharedGatewayNextHops:  s.list("shared-gateway-next-hops"),
+		SharedGatewayNetwork:   s.text("shared-gateway-network"),
+		MetricsAddress:         s.text("metrics-address"),
+		Profiling:              s.boolean("profiling"),
+		LeaseNamespace:         s.text("lease-namespace"),
+		LeaseName:              s.text("lease-name"),
+		LeaseDuration:          s.duration("lease-duration"),
+		Identity:               s.text("identity"),
 	}
 	return config, errors.Join(s.err(), config.Validate())
 }

@@ -1,0 +1,144 @@
+package ovn
+
+import "strings"
+
+// limit is something that Open vSwitch's datapath on Windows, an extension of the Hyper-V switch,
+// cannot do, in the last releases that have it (branch-3.7 of openvswitch/ovs).
+type limit struct {
+	// feature is Open vSwitch's or OVN's name for it.
+	feature string
+	// effect is what a user sees, if nobody did anything about it.
+	effect string
+	// answer is what weft does about it.
+	answer string
+	// source is where it was read: files and functions, in datapath-windows/ovsext where no folder
+	// is named. None of it was run on Windows.
+	source string
+}
+
+// What users are told of, where it concerns them. Each is part of hyperVLimits.
+var (
+	trackedProtocols = limit{
+		feature: "connection tracking of SCTP and other protocols",
+		effect:  "only TCP, UDP and ICMP (ICMPv6) reach and leave pods, since all their IP packets are tracked; others, as SCTP, GRE and ESP, are dropped",
+		answer:  "SCTP load balancers are kept off the nodes' switches, and SCTP endpoints on the nodes are left out everywhere; an Event on the Service and on the Node says so",
+		source:  "Conntrack.c: OvsDetectCtPacket, OvsCtEntryCreate; Actions.c: OvsDoExecuteActions drops a packet whose ct action fails",
+	}
+	clonedPackets = limit{
+		feature: "clone",
+		effect:  "what OVN does with a copy of a packet is left out where it cannot be undone, as the way of a translated packet back into its distributed gateway's router",
+		answer:  "a Windows node is no gateway for other nodes, and weft mirrors no ports",
+		source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: compose_clone",
+	}
+	hopLimit = limit{
+		feature: "set of IPv6 fields",
+		effect:  "routers leave the hop limit of IPv6 packets as it is, without an error: traceroute does not see them",
+		answer:  "nothing: addresses are translated by connection tracking, and ARP, ICMP and neighbour discovery are answered by ovs-vswitchd and ovn-controller; an Event on the Node says so",
+		source:  "Actions.c: OvsExecuteSetAction knows Ethernet, IPv4, tunnel, TCP and UDP; lib/odp-util.c: commit_set_arp_action, commit_set_icmp_action, commit_set_nd_action",
+	}
+)
+
+// hyperVLimits is the whole table, as the documentation shows it.
+var hyperVLimits = []limit{
+	trackedProtocols,
+	{
+		feature: "flush of a single connection",
+		effect:  "with a UDP endpoint that goes (ct_flush) every translated connection of the same client would lose its way back, as a connection to a ClusterIP",
+		answer:  "UDP load balancers have copies without ct_flush for the nodes: a datagram socket that never rests may go on sending to an endpoint that is gone",
+		source:  "Conntrack.c: OvsCtFlush ends with OvsNatFlush of the whole zone",
+	},
+	clonedPackets,
+	hopLimit,
+	{
+		feature: "check_pkt_len",
+		effect:  "a router with gateway_mtu would send every packet through ovs-vswitchd",
+		answer:  "no router of weft's has gateway_mtu: a packet that is too large for a tunnel is not answered by the router",
+		source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: xlate_check_pkt_larger",
+	},
+	{
+		feature: "ct_clear",
+		effect:  "none: ovs-vswitchd leaves the action out, and what follows looks at the connection anew",
+		answer:  "nothing",
+		source:  "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: compose_ct_clear_action",
+	},
+	{
+		feature: "connection tracking timeout policies",
+		effect:  "how long an idle connection is remembered cannot be set",
+		answer:  "weft sets none",
+		source:  "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Documentation/faq/releases.rst",
+	},
+	{
+		feature: "SNAT to all zeros",
+		effect:  "a connection that goes to an endpoint directly, from the address and port of one that goes there by a ClusterIP, fails",
+		answer:  "nothing: OVN asks and does without",
+		source:  "lib/dpif-netlink.c: dpif_netlink_ct_get_features",
+	},
+	{
+		feature: "megaflows",
+		effect:  "the first packets of every connection go through ovs-vswitchd: new connections are slower",
+		answer:  "nothing",
+		source:  "Flow.c: FlowEqual; OVS_FLOW_ATTR_MASK is parsed and not used",
+	},
+	{
+		feature: "large tables",
+		effect:  "connections and translations are found in tables of 1,024 lists, flows in one of 2,048: tens of thousands of connections at a time are slow, 2,097,152 are the most",
+		answer:  "nothing: it does not bound the endpoints of a Service",
+		source:  "Conntrack.h: CT_HASH_TABLE_SIZE, CT_MAX_ENTRIES; Conntrack-nat.h: NAT_HASH_TABLE_SIZE; Flow.c: OVS_FLOW_TABLE_SIZE",
+	},
+	{
+		feature: "QoS",
+		effect:  "no policing and no shaping",
+		answer:  "weft sets none",
+		source:  "Documentation/faq/releases.rst",
+	},
+	{
+		feature: "meters",
+		effect:  "32 at most, of one band each",
+		answer:  "weft sets none",
+		source:  "Meter.h: OVS_MAX_METERS, OVS_MAX_BANDS",
+	},
+	{
+		feature: "more than one datapath",
+		effect:  "the extension serves one Hyper-V switch: pods, tunnels and the node's gateway share its uplink",
+		answer:  "the agent makes one switch, and takes its bridge for all three",
+		source:  "Switch.c: OvsExtAttach refuses a second switch; Documentation/faq/releases.rst",
+	},
+}
+
+// updateDatapath takes in whether a node runs Windows, and has the Services looked at again whose rows
+// depend on that.
+func (c *cluster) updateDatapath(n *nodeState) {
+	_, before := c.windows[n.name]
+	now := n.object != nil && n.windows()
+	if now == before {
+		return
+	}
+	if now {
+		c.windows[n.name] = struct{}{}
+	} else {
+		delete(c.windows, n.name)
+	}
+	c.touchLocal()
+	touched := []protocol{"sctp"}
+	if len(c.windows) == 0 || now && len(c.windows) == 1 { // the first, or the last
+		touched = append(touched, "udp")
+	}
+	for _, kind := range touched {
+		for name := range c.byDatapath[kind] {
+			c.dirtyServices[name] = struct{}{}
+		}
+	}
+}
+
+// datapathProblems are what a Windows node's owner is told: what differs for its pods.
+func (n *nodeState) datapathProblems() []problem {
+	if !n.placed || !n.windows() {
+		return nil
+	}
+	var effects []string
+	for _, l := range []limit{trackedProtocols, hopLimit} {
+		effects = append(effects, l.feature+": "+l.effect)
+	}
+	return []problem{limitf("Node", &n.object.ObjectMeta, "WindowsDatapath",
+		"Open vSwitch on Windows cannot do all that it can on Linux, and weft leaves out what depends on it. It lacks %s", strings.Join(effects, ". It lacks "))}
+}

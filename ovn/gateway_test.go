@@ -1,0 +1,193 @@
+package ovn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// withShared gives the cluster a shared gateway in the network of facts.
+func withShared(c *Config) {
+	c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{"203.0.113.50/24"}, []string{"203.0.113.254"}
+	if len(c.PodCIDRs) > 1 {
+		c.SharedGatewayAddresses = append(c.SharedGatewayAddresses, "2001:db8::50/64")
+		c.SharedGatewayNextHops = append(c.SharedGatewayNextHops, "2001:db8::ffff")
+	}
+}
+
+// editFacts are facts of node number n, changed.
+func editFacts(n int, dual bool, change func(*contract.NodeFacts)) string {
+	f := must(parseFacts(facts(n, dual)))
+	change(&f)
+	return contract.Format(f)
+}
+
+// sharing are those of a node that uses the shared gateway.
+func sharing(n int, os string) string {
+	return editFacts(n, true, func(f *contract.NodeFacts) { f.Gateway, f.SharedGateway, f.OS = nil, true, os })
+}
+
+// gatewayNode is a Linux node number n that carries the shared gateway.
+func (w *world) gatewayNode(n int) *node {
+	g := w.node(fmt.Sprint("g", n), fmt.Sprintf("10.244.%d.0/24", n))
+	g.facts, g.gateway = facts(n, false), "true"
+	return g
+}
+
+func (w *world) sharingNode(n int, os string) *node {
+	s := w.node(fmt.Sprint("s", n), fmt.Sprintf("10.244.%d.0/24", n))
+	s.facts = sharing(n, os)
+	return s
+}
+
+// members are the shared gateway's as "chassis=priority", the first first.
+func members(change ovsdb.Change) string {
+	var list []string
+	for _, r := range change.Rows {
+		if m, ok := r.Model.(*nb.HAChassis); ok {
+			list = append(list, fmt.Sprintf("%s=%d", m.ChassisName, m.Priority))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func (s *scene) egress(name string) string {
+	var hops []string
+	for _, r := range s.c.nodeChange(name).Rows {
+		if route, ok := r.Model.(*nb.LogicalRouterStaticRoute); ok && route.RouteTable == name {
+			hops = append(hops, route.Nexthop)
+		}
+	}
+	return strings.Join(hops, " ")
+}
+
+// TestSharedGatewayStory: gateway nodes and nodes that share come and go in any order.
+func TestSharedGatewayStory(t *testing.T) {
+	const hop = "100.64.255.254"
+	s := newScene(t, withShared)
+	s.do(s.sharingNode(9, contract.Windows))
+	s.wantReasons("Node s9 NoSharedGateway", "Node s9 WindowsDatapath")
+	s.want("egress without a gateway", s.egress("s9"), "")
+	s.want("rows without a gateway", fmt.Sprint(len(s.c.gatewayChange().Rows)), "0")
+
+	g1 := s.gatewayNode(1)
+	s.do(g1)
+	s.wantReasons()
+	s.want("members", members(s.c.gatewayChange()), "chassis-1=32767")
+	s.want("egress", s.egress("s9"), hop)
+	s.want("the gateway node's own egress", s.egress("g1"), "100.64.0.3")
+
+	s.do(s.gatewayNode(2), s.sharingNode(8, ""))
+	s.want("members", members(s.c.gatewayChange()), "chassis-1=32767 chassis-2=32766")
+	s.want("egress of a Linux node", s.egress("s8"), hop)
+
+	again := *g1
+	again.gateway = "false"
+	s.do(&again)
+	s.want("members without g1", members(s.c.gatewayChange()), "chassis-2=32767")
+	s.remove(nodeKind, "g2")
+	s.want("egress when the last is gone", s.egress("s8")+s.egress("s9"), "")
+	s.wantReasons("Node s8 NoSharedGateway", "Node s9 NoSharedGateway")
+
+	again.gateway = "true"
+	s.do(&again)
+	s.want("egress when there is one again", s.egress("s9"), hop)
+	own := *s.objects[objectKey{nodeKind, "s9"}].(*node)
+	own.facts = editFacts(9, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+	s.do(&own)
+	s.want("egress by its own gateway", s.egress("s9"), "100.64.0.2")
+	s.remove(nodeKind, "g1", "s8", "s9")
+	s.want("what remains", fmt.Sprint(len(s.c.members), len(s.c.sharers), len(s.c.gatewayChange().Rows)), "0 0 0")
+}
+
+// TestGatewayNodes states who carries the shared gateway, and what the others are told.
+func TestGatewayNodes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		edit  func(*Config)
+		node  func(*node)
+		words []string // of the Event; none means that it carries the gateway
+	}{
+		{"a Linux node with a gateway", withShared, func(*node) {}, nil},
+		{"the label says so", withShared, func(n *node) { n.gateway = "no" }, []string{"NotAGatewayNode", `is "no"`, "leave it empty"}},
+		{"nothing is configured", nil, func(*node) {}, []string{"NotAGatewayNode", "no shared-gateway-addresses"}},
+		{"Windows by its agent", withShared, func(n *node) {
+			n.facts = editFacts(1, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+		}, []string{"NotAGatewayNode", "runs Windows", "clone", "label Linux nodes"}},
+		{"Windows by its label", withShared, func(n *node) { n.os = contract.Windows }, []string{"NotAGatewayNode", "runs Windows"}},
+		{"no gateway", withShared, func(n *node) {
+			n.facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway = nil })
+		}, []string{"NotAGatewayNode", "gateway-addresses for the agent"}},
+		{"another network", withShared, func(n *node) {
+			n.facts = editFacts(1, false, func(f *contract.NodeFacts) { f.Gateway.Network = "storage" })
+		}, []string{"NotAGatewayNode", `"storage"`, `shared-gateway-network "external"`}},
+		{"the shared address", withShared, func(n *node) {
+			n.facts = strings.Replace(facts(1, false), "203.0.113.1/24", "203.0.113.50/24", 1)
+		}, []string{"BadNodeFacts", "203.0.113.50", "shared-gateway-addresses", "give the node another one"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, c.edit)
+			n := s.gatewayNode(1)
+			c.node(n)
+			s.do(n)
+			_, carries := s.c.members["g1"]
+			if carries != (c.words == nil) {
+				t.Errorf("carries the gateway: %v", carries)
+			}
+			var texts []string
+			for _, p := range s.problems {
+				texts = append(texts, p.String())
+			}
+			for _, word := range c.words {
+				if !strings.Contains(strings.Join(texts, "\n"), word) {
+					t.Errorf("%q lacks %q", texts, word)
+				}
+			}
+			if c.words == nil && len(texts) > 0 {
+				t.Errorf("problems %q", texts)
+			}
+		})
+	}
+}
+
+// TestSharedGatewayHasAnOwnerOfItsOwn: a refused row of it holds up nobody else.
+func TestSharedGatewayHasAnOwnerOfItsOwn(t *testing.T) {
+	s := newScene(t, withShared)
+	s.do(s.gatewayNode(1))
+	for _, change := range s.c.everything() {
+		for _, r := range change.Rows {
+			if _, ok := r.Model.(*nb.HAChassisGroup); ok && change.Owner != gatewayOwner {
+				t.Errorf("%s has the group", change.Owner)
+			}
+		}
+	}
+	k, ok := ownerKey(gatewayOwner)
+	if !ok {
+		t.Fatal("the owner is not known")
+	}
+	s.c.update([]objectKey{k}, s.get)
+	if changes := s.c.changes(); len(changes) != 1 || changes[0].Owner != gatewayOwner {
+		t.Errorf("changes %v", changes)
+	}
+}
+
+// TestMemberIsReplaced: a Node created anew is younger than the others, and a chassis may get another name.
+func TestMemberIsReplaced(t *testing.T) {
+	s := newScene(t, withShared)
+	s.do(s.gatewayNode(1), s.gatewayNode(2))
+	anew := s.gatewayNode(1)
+	s.do(anew)
+	s.want("members", members(s.c.gatewayChange()), "chassis-2=32767 chassis-1=32766")
+	renamed := *s.objects[objectKey{nodeKind, "g2"}].(*node)
+	renamed.facts = strings.ReplaceAll(renamed.facts, "chassis-2", "chassis-7")
+	s.c.update(s.put(&renamed), s.get)
+	changes := s.c.changes()
+	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool { return c.Owner == gatewayOwner && members(c) == "chassis-7=32767 chassis-1=32766" }) {
+		t.Errorf("changes %v", changes)
+	}
+}
