@@ -1,5 +1,3 @@
-//go:build linux
-
 package cni_test
 
 import (
@@ -8,7 +6,7 @@ import (
 	"encoding/json"
 	"net"
 	"os"
-	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -54,11 +52,12 @@ func (a *agent) observe(verb cni.Verb, code uint, _ time.Duration) {
 }
 
 func serve(t *testing.T, a *agent) (socket string) {
-	socket = filepath.Join(t.TempDir(), "weft", "cni.sock")
+	socket = testSocket(t)
 	listener, err := cni.Listen(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
+	prime(t, socket)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- cni.Serve(ctx, listener, a, a.observe) }()
@@ -98,7 +97,7 @@ func run(t *testing.T, leftover bool, command, config string) (string, *types.Er
 }
 
 func config(version, socket, more string) string {
-	return `{"cniVersion":"` + version + `","name":"weft","type":"weft-cni","socket":"` + socket + `"` + more + `}`
+	return `{"cniVersion":"` + version + `","name":"weft","type":"weft-cni","socket":` + strconv.Quote(socket) + more + `}`
 }
 
 func TestAddPrintsTheResultInTheVersionAsked(t *testing.T) {
@@ -157,7 +156,7 @@ func TestPluginPassesTheAgentsErrorOn(t *testing.T) {
 }
 
 func TestPluginWithoutAgent(t *testing.T) {
-	nobody := filepath.Join(t.TempDir(), "cni.sock")
+	nobody := testSocket(t)
 	for _, test := range []struct {
 		command  string
 		leftover bool
@@ -201,49 +200,5 @@ func TestPluginRefusesWhatTheSpecificationRefuses(t *testing.T) {
 		if _, failure := run(t, false, test.command, test.config); codeOf(failure) != test.code {
 			t.Errorf("%s: %v, want code %d", test.name, failure, test.code)
 		}
-	}
-}
-
-func TestSocketIsForOneUserOnly(t *testing.T) {
-	socket := serve(t, &agent{})
-	for path, want := range map[string]os.FileMode{socket: 0o600, filepath.Dir(socket): 0o700} {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := info.Mode().Perm(); got != want {
-			t.Errorf("%s has mode %o, want %o", path, got, want)
-		}
-	}
-	if _, err := cni.Listen(socket); err == nil {
-		t.Error("a second agent took the socket of the first")
-	}
-}
-
-func TestSocketInSharedFolderIsRefused(t *testing.T) {
-	folder := t.TempDir()
-	if err := os.Chmod(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if listener, err := cni.Listen(filepath.Join(folder, "cni.sock")); err == nil {
-		listener.Close()
-		t.Error("listens in a folder that everybody may enter")
-	}
-	if info, _ := os.Stat(folder); info.Mode().Perm() != 0o755 {
-		t.Error("changed the mode of a folder that is not its own")
-	}
-}
-
-func TestSocketOfDeadAgentIsTakenOver(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "weft", "cni.sock")
-	for range 2 {
-		listener, err := cni.Listen(socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if unix, ok := listener.(interface{ SetUnlinkOnClose(bool) }); ok {
-			unix.SetUnlinkOnClose(false) // as after SIGKILL
-		}
-		listener.Close()
 	}
 }

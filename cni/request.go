@@ -201,6 +201,7 @@ func parseNetworkConfig(verb Verb, text []byte) (*NetworkConfig, error) {
 		if len(known.Previous) > 0 {
 			return nil, types.NewError(types.ErrInvalidNetworkConfig, `network configuration: "prevResult" is present`, "weft must be the first plugin of its list")
 		}
+		return config, config.parseRuntimeConfig(fields["runtimeConfig"])
 	case Check:
 		return config, config.parsePrevious(known.Previous)
 	case GC:

@@ -54,6 +54,14 @@ func TestParseRequestNamesTheField(t *testing.T) {
 		{"misspelt configuration", cni.Add, body(podArgs, `{"name":"weft","mtuu":1400}`), types.ErrUnsupportedField, `"mtuu" with value 1400`},
 		{"IPAM", cni.Add, body(podArgs, `{"name":"weft","ipam":{"type":"host-local"}}`), types.ErrUnsupportedField, `"ipam"`},
 		{"not first in its list", cni.Add, body(podArgs, `{"cniVersion":"1.0.0","name":"weft","prevResult":`+previous+`}`), types.ErrInvalidNetworkConfig, `"prevResult"`},
+		{"runtimeConfig of another type", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":[]}}`), types.ErrDecodingFailure, `"runtimeConfig"`},
+		{"a name as DNS server", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["dns.example"]}}}`), types.ErrInvalidNetworkConfig, `dns.servers" has "dns.example"`},
+		{"two search suffixes in one", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"searches":["a b"]}}}`), types.ErrInvalidNetworkConfig, `dns.searches" has "a b"`},
+		{"host port too large", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":65536,"containerPort":80}]}}`), types.ErrInvalidNetworkConfig, `portMappings[0]" leads from hostPort 65536`},
+		{"no container port", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":80}]}}`), types.ErrInvalidNetworkConfig, `containerPort 0`},
+		{"strange protocol", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":80,"protocol":"icmp"}]}}`), types.ErrInvalidNetworkConfig, `"icmp"`},
+		{"strange host address", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":80,"hostIP":"here"}]}}`), types.ErrInvalidNetworkConfig, `"here"`},
+		{"host port twice", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":80},{"hostPort":80,"containerPort":81,"protocol":"TCP"}]}}`), types.ErrInvalidNetworkConfig, `portMappings[1]" takes hostPort 80/tcp`},
 		{"no container ID", cni.Del, `{"ifName":"eth0","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_CONTAINERID"},
 		{"no interface", cni.Del, `{"containerID":"c1","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_IFNAME"},
 		{"path as interface", cni.Add, `{"containerID":"c1","ifName":"a/b","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_IFNAME"},
@@ -95,6 +103,35 @@ func TestParseRequestKeepsPreviousResultOfEachVersion(t *testing.T) {
 	}
 }
 
+// What the runtime says of the pod is preferred to what the network's configuration says of all.
+func TestParseRequestReadsTheRuntimesCapabilities(t *testing.T) {
+	const config = `{"cniVersion":"1.0.0","name":"weft","dns":{"domain":"d","nameservers":["192.0.2.1"]},"runtimeConfig":{
+		"dns":{"servers":["10.96.0.10","fd00::a"],"searches":["shop.svc.cluster.local","cluster.local"],"options":["ndots:5"]},
+		"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"TCP","HostIP":"192.0.2.9"},{"hostPort":8080,"containerPort":80,"protocol":"udp"}],
+		"other":{}}}`
+	call, err := cni.ParseRequest(cni.Add, []byte(body(podArgs, config)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := cni.NetworkConfig{
+		CNIVersion: "1.0.0", Network: "weft",
+		DNS: types.DNS{
+			Domain: "d", Nameservers: []string{"10.96.0.10", "fd00::a"},
+			Search: []string{"shop.svc.cluster.local", "cluster.local"}, Options: []string{"ndots:5"},
+		},
+		PortMappings: []cni.PortMapping{
+			{HostPort: 8080, ContainerPort: 80, Protocol: "tcp", HostIP: "192.0.2.9"},
+			{HostPort: 8080, ContainerPort: 80, Protocol: "udp"},
+		},
+	}
+	if diff := cmp.Diff(want, call.Config); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := cni.ParseRequest(cni.Del, []byte(body(podArgs, `{"name":"weft","runtimeConfig":{"dns":[]}}`))); err != nil {
+		t.Errorf("a DEL failed for what it does not need: %v", err)
+	}
+}
+
 func TestParseRequestOfGCKnowsWhatIsValid(t *testing.T) {
 	call, err := cni.ParseRequest(cni.GC, []byte(`{"config":{"cniVersion":"1.1.0","name":"weft","cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"}]}}`))
 	if err != nil {
@@ -111,6 +148,7 @@ func TestParseRequestOfGCKnowsWhatIsValid(t *testing.T) {
 func FuzzParseRequest(f *testing.F) {
 	for _, verb := range []cni.Verb{cni.Add, cni.Check, cni.Del, cni.GC, cni.Status} {
 		f.Add(string(verb), []byte(body(podArgs, `{"cniVersion":"1.1.0","name":"weft","prevResult":`+previous+`,"cni.dev/valid-attachments":null}`)))
+		f.Add(string(verb), []byte(body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["192.0.2.1"],"searches":["a"]},"portMappings":[{"hostPort":1,"containerPort":2,"protocol":"udp","hostIP":"::"}]}}`)))
 		f.Add(string(verb), []byte(body("a=b;=;;", `{"name":"weft","ipam":{}}`)))
 	}
 	f.Fuzz(func(t *testing.T, verb string, text []byte) {
@@ -126,6 +164,11 @@ func FuzzParseRequest(f *testing.F) {
 		case cni.Add, cni.Check:
 			if call.Netns == "" || call.Pod.UID == "" || call.Attachment.ContainerID == "" || call.Attachment.IfName == "" {
 				t.Fatalf("%s accepted %+v", verb, call)
+			}
+			for _, m := range call.Config.PortMappings {
+				if m.HostPort < 1 || m.HostPort > 65535 || m.ContainerPort < 1 || m.ContainerPort > 65535 || m.Protocol == "" {
+					t.Fatalf("%s accepted port mapping %+v", verb, m)
+				}
 			}
 		case cni.GC:
 			if call.Config.Valid == nil {

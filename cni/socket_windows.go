@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"github.com/Microsoft/go-winio"
 	"golang.org/x/sys/windows"
@@ -59,6 +60,13 @@ func ownedBySystem(conn net.Conn) error {
 // Listen opens the agent's end of socket, a named pipe that Administrators and LocalSystem of this
 // machine alone can reach. A pipe that another process serves is left to it.
 func Listen(socket string) (net.Listener, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	// Wine lets a second process listen on a pipe.
+	if conn, err := winio.DialPipeContext(ctx, socket); err == nil {
+		conn.Close()
+		return nil, fmt.Errorf("listen for the cni plugin: another process serves %s; is `weft node` running twice?", socket)
+	}
 	listener, err := winio.ListenPipe(socket, &winio.PipeConfig{SecurityDescriptor: pipeAccess})
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("listen for the cni plugin: another process serves %s; is `weft node` running twice? (%w)", socket, err)
@@ -67,6 +75,19 @@ func Listen(socket string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen for the cni plugin: %w", err)
 	}
 	return listener, nil
+}
+
+// Prime takes the first instance of a pipe that [Listen] has just made out of the way. On Windows
+// clients cannot connect to it, since go-winio opens it without the right to read or write; under Wine
+// the first one can, and then waits for ever. It is for agents under Wine alone.
+func Prime(ctx context.Context, socket string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := winio.DialPipeContext(ctx, socket)
+	if err != nil {
+		return fmt.Errorf("take the first instance of pipe %s: %w", socket, err)
+	}
+	return conn.Close()
 }
 
 // Leftover says whether an attachment's endpoint may still be on this node. The plugin cannot know:

@@ -97,6 +97,8 @@ type Config struct {
 	GatewayNextHops []netip.Addr
 	// cni-socket: where the agent listens for weft-cni: a unix socket's path, a named pipe on Windows.
 	CNISocket string
+	// cni-socket-prime (Windows, not shown): see [cni.Prime].
+	PrimeSocket bool
 	// state-dir (Windows): the folder of the agent's own files. Elsewhere that of cni-socket.
 	StateDir string
 	// cni-conf-dir, cni-conf-name: the file that tells the container runtime about weft.

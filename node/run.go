@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weftnet/weft/cni"
 )
 
 // ownPlatform is the system's own [Platform].
@@ -44,7 +43,7 @@ func Run(ctx context.Context, config Config) error {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
 	a.metrics.registry.MustRegister(measured)
-	listener, err := cni.Listen(config.CNISocket)
+	listener, err := listenForPlugin(ctx, config)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,28 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/cni"
 )
+
+func listenForPlugin(ctx context.Context, c Config) (net.Listener, error) {
+	listener, err := cni.Listen(c.CNISocket)
+	if err != nil || !c.PrimeSocket {
+		return listener, err
+	}
+	if err := cni.Prime(ctx, c.CNISocket); err != nil {
+		listener.Close()
+		return nil, err
+	}
+	return listener, nil
+}
 
 // windowsPlatform has nothing to release: HNS keeps no connections.
 type windowsPlatform struct{ *Windows }

@@ -18,6 +18,8 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
 	f.String("gateway", defaults.Gateway, "how pods reach the outside: local (this node's own gateway router), shared (the gateway nodes) or none")
 	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")
+	f.Bool("cni-socket-prime", false, "connect to cni-socket once at the start, which Wine needs and Windows does not")
+	_ = f.MarkHidden("cni-socket-prime") // the flag is there
 	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or flows before an Event says so")
 }
 
@@ -32,5 +34,6 @@ func systemConfig(s *settings, config *node.Config) {
 	config.TunnelPrivateKey = s.text("tunnel-private-key")
 	config.Gateway = s.text("gateway")
 	config.StateDir = s.text("state-dir")
+	config.PrimeSocket = s.boolean("cni-socket-prime")
 	config.VNICTimeout = s.duration("vnic-timeout")
 }

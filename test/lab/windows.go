@@ -39,7 +39,7 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec := c.kubernetesNode(f, name, number, "/opt/hcs/runc")
 	spec.Interfaces = []machine.Interface{
 		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: uplinkMTU},
-		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: uplinkMTU, MAC: underlayMAC(number)},
+		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: uplinkMTU, MAC: c.underlayMAC(number)},
 	}
 	dir := machine.Dir(f.dir, name)
 	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true})
@@ -163,7 +163,7 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
 			"--tunnel-certificate=" + windowsPath(f.pki(tunnelPair(name)+".crt")),
 			"--tunnel-private-key=" + windowsPath(f.pki(tunnelPair(name)+".key")),
-			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"),
+			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},
 			{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
