@@ -263,6 +263,7 @@ var codes = []struct {
 	{windows.HCN_E_SWITCH_EXTENSION_NOT_FOUND, "extension was not found", ErrNoExtension},
 	{windows.HCN_E_INVALID_IP, "", ErrAddressTaken},
 	{windows.HCN_E_ADDR_INVALID_OR_RESERVED, "", ErrAddressTaken},
+	{windows.HCN_E_PORT_ALREADY_EXISTS, "", ErrPortTaken},
 	{windows.HCN_E_INVALID_POLICY, "", ErrPolicy},
 	{windows.HCN_E_INVALID_POLICY_TYPE, "", ErrPolicy},
 	{windows.HCN_E_MAPPING_NOT_SUPPORTED, "", ErrPolicy},

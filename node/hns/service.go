@@ -36,6 +36,8 @@ var (
 	ErrNoExtension = errors.New("the virtual switch extension is not installed")
 	// ErrAddressTaken: another endpoint has the address, or no subnet of the network contains it.
 	ErrAddressTaken = errors.New("HNS refuses the address")
+	// ErrPortTaken: another endpoint has the host's port of a port mapping.
+	ErrPortTaken = errors.New("the port of the host is taken")
 	// ErrPolicy: HNS refuses a policy of an endpoint, such as a port mapping.
 	ErrPolicy = errors.New("HNS refuses the policy")
 )
@@ -112,6 +114,12 @@ type PortMapping struct {
 	HostPort     uint16
 	EndpointPort uint16
 	IPv6         bool
+}
+
+// Collides says whether both want the same port of the host.
+func (m PortMapping) Collides(other PortMapping) bool {
+	sameHost := m.HostAddress == other.HostAddress || m.HostAddress == "" || other.HostAddress == ""
+	return m.Protocol == other.Protocol && m.HostPort == other.HostPort && m.IPv6 == other.IPv6 && sameHost
 }
 
 // Namespace is a network compartment with what is attached to it, by ID.

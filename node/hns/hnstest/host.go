@@ -1,0 +1,141 @@
+package hnstest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// LocalAddress is what an adapter has that came by hand: usable, to stay.
+func LocalAddress(prefix string) hostnet.Address {
+	return hostnet.Address{Prefix: netip.MustParsePrefix(prefix), Usable: true}
+}
+
+func (m *Machine) Adapters() ([]hostnet.Adapter, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if fault := m.faults["Adapters"]; fault != nil {
+		if err := fault(); err != nil {
+			return nil, err
+		}
+	}
+	found := []hostnet.Adapter{}
+	for _, a := range m.adapters {
+		one := a.Adapter
+		one.Addresses = slices.Clone(a.Addresses)
+		found = append(found, one)
+	}
+	return found, nil
+}
+
+func (m *Machine) Routes(a hostnet.Adapter) ([]hostnet.Route, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if own := m.byLUID(a); own != nil {
+		return slices.Clone(own.routes), nil
+	}
+	return []hostnet.Route{}, nil
+}
+
+var errNoAdapter = errors.New("element not found")
+
+func (m *Machine) change(call string, a hostnet.Adapter, change func(*adapter)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls = append(m.calls, call)
+	if fault := m.faults[call]; fault != nil {
+		if err := fault(); err != nil {
+			return err
+		}
+	}
+	own := m.byLUID(a)
+	if own == nil {
+		return errNoAdapter
+	}
+	change(own)
+	m.tell()
+	return nil
+}
+
+func (m *Machine) byLUID(a hostnet.Adapter) *adapter {
+	return one(m.adapters, func(o *adapter) bool { return o.LUID == a.LUID })
+}
+
+func (m *Machine) AddAddress(a hostnet.Adapter, p netip.Prefix) error {
+	return m.change("AddAddress", a, func(own *adapter) {
+		own.Addresses = append(own.Addresses, hostnet.Address{Prefix: p, Usable: true})
+	})
+}
+
+func (m *Machine) DeleteAddress(a hostnet.Adapter, p netip.Prefix) error {
+	return m.change("DeleteAddress", a, func(own *adapter) {
+		own.Addresses = slices.DeleteFunc(own.Addresses, func(o hostnet.Address) bool { return o.Prefix == p })
+	})
+}
+
+func (m *Machine) AddRoute(a hostnet.Adapter, r hostnet.Route) error {
+	return m.change("AddRoute", a, func(own *adapter) { own.routes = append(own.routes, r) })
+}
+
+func (m *Machine) DeleteRoute(a hostnet.Adapter, r hostnet.Route) error {
+	return m.change("DeleteRoute", a, func(own *adapter) {
+		own.routes = slices.DeleteFunc(own.routes, func(o hostnet.Route) bool { return o.Destination == r.Destination && o.NextHop == r.NextHop })
+	})
+}
+
+func (m *Machine) SetDNS(a hostnet.Adapter, dns hostnet.DNS) error {
+	return m.change("SetDNS", a, func(own *adapter) { own.DNS = dns })
+}
+
+func (m *Machine) SetMTU(a hostnet.Adapter, mtu int) error {
+	return m.change("SetMTU", a, func(own *adapter) { own.MTU = mtu })
+}
+
+func (m *Machine) Isolate(a hostnet.Adapter) error {
+	return m.change("Isolate", a, func(own *adapter) { own.isolated = true })
+}
+
+func (m *Machine) Enable(a hostnet.Adapter) error {
+	return m.change("Enable", a, func(own *adapter) { own.Up = true })
+}
+
+func (m *Machine) SetMAC(a hostnet.Adapter, mac net.HardwareAddr) error {
+	return m.change("SetMAC", a, func(own *adapter) { own.MAC = slices.Clone(mac) })
+}
+
+func (m *Machine) SoftwareRSC(context.Context, string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.RSC, nil
+}
+
+// EnableSoftwareRSC returns success and does nothing, as a PowerShell without the module may.
+func (m *Machine) EnableSoftwareRSC(context.Context, string) error { return nil }
+
+func (m *Machine) Watch(ctx context.Context, changed func()) error {
+	told := make(chan struct{}, 1)
+	m.mu.Lock()
+	m.changed = append(m.changed, told)
+	m.mu.Unlock()
+	changed()
+	for {
+		select {
+		case <-told:
+			changed()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Isolated says whether the host was kept from forwarding by the adapter.
+func (m *Machine) Isolated(alias string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.adapter(alias)
+	return a != nil && a.isolated
+}
