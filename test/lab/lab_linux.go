@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -145,13 +146,29 @@ func (l *Lab) KubectlCommand(args ...string) ([]string, error) {
 
 // HNSCommand is the command that hands args to the control of a Windows node's emulated HNS.
 func (l *Lab) HNSCommand(name string, args ...string) ([]string, error) {
-	if err := l.CheckMachine(name); err != nil {
+	if err := l.checkWindows(name); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(l.WindowsNodes(), name) {
-		return nil, fmt.Errorf("%s is no Windows node; lab %q has %d of them", name, l.Name, l.Windows)
-	}
 	return l.Enter(name, append([]string{l.lab("hnsemu"), "ctl", "--control", hnsControl}, args...)...)
+}
+
+// SetClock puts the clock that a Windows node's .exes read off by that much, from the next second or
+// so on. Its kubelet is a Linux program and keeps the machine's time.
+func (l *Lab) SetClock(name string, offset time.Duration) error {
+	if err := l.checkWindows(name); err != nil {
+		return err
+	}
+	return os.WriteFile(clockFile(l.dir, name), fmt.Appendf(nil, "%+ds\n", int64(offset.Seconds())), 0o644)
+}
+
+func (l *Lab) checkWindows(name string) error {
+	if err := l.CheckMachine(name); err != nil {
+		return err
+	}
+	if !slices.Contains(l.WindowsNodes(), name) {
+		return fmt.Errorf("%s is no Windows node; lab %q has %d of them", name, l.Name, l.Windows)
+	}
+	return nil
 }
 
 // Dial connects in the network of the central, for clients such as client-go's rest.Config.Dial.

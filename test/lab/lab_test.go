@@ -10,7 +10,7 @@ import (
 )
 
 func config(families string) Config {
-	return Config{Name: "weft", Linux: 3, Families: families, OVN: OVNPrefix, Controllers: 2, Bin: "/project/bin"}
+	return Config{Name: "weft", Linux: 3, Windows: 2, Families: families, OVN: OVNPrefix, Controllers: 2, Bin: "/project/bin"}
 }
 
 var someFiles = files{dir: "/state/weft", bin: "/project/bin", containerd: 1}
@@ -19,6 +19,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"--name":        func(c *Config) { c.Name = "Weft/1" },
 		"--linux":       func(c *Config) { c.Linux = 0 },
+		"--windows":     func(c *Config) { c.Windows = MaxNodes },
 		"--ovn":         func(c *Config) { c.OVN = "26.03" },
 		"--controllers": func(c *Config) { c.Controllers = 9 },
 	} {
@@ -58,7 +59,7 @@ func TestEveryMachineHasAddressesOfItsOwn(t *testing.T) {
 
 func TestInterfacesAndTheirPortsHaveNamesThatFit(t *testing.T) {
 	c := config(IPv4)
-	c.Linux = MaxNodes
+	c.Linux, c.Windows = 1, MaxNodes-1
 	for _, spec := range c.specs(someFiles) {
 		for _, i := range spec.Interfaces {
 			if port := machine.PortName(spec.Name, i.Bridge); len(port) > 15 || len(i.Name) > 15 {
@@ -141,19 +142,29 @@ func TestTunnelEndpointsKnowEachOther(t *testing.T) {
 		c := config(families)
 		specs := c.specs(someFiles)[1:]
 		for _, spec := range specs {
-			command := strings.Join(c.setNeighbours(underlayBridge, number(t, spec)), " ")
+			command := strings.Join(c.setNeighbours("bridge", number(t, spec)), " ")
 			for _, peer := range specs {
 				n := number(t, peer)
-				entry := flag(t, peer, "weft-node", "encap-address") + " " + underlayMAC(n)
+				entry := flag(t, peer, "weft-node", "encap-address") + " " + c.underlayMAC(n)
 				if strings.Contains(command, entry) != (peer != spec) {
 					t.Errorf("%s: %s is told its neighbours by %s", families, spec.Name, command)
 				}
-				if peer == spec && !strings.Contains(strings.Join(slices.Concat(c.joinUnderlay(n)...), " "), "hwaddr="+underlayMAC(n)) {
+				if peer == spec && macOf(c, spec, n) != c.underlayMAC(n) {
 					t.Errorf("%s has not the MAC address that the others are told", spec.Name)
 				}
 			}
 		}
 	}
+}
+
+// macOf a node's tunnel endpoint: its bridge's, or its adapter's.
+func macOf(c Config, spec *machine.Spec, number int) string {
+	if i := slices.IndexFunc(spec.Interfaces, func(i machine.Interface) bool { return i.Name == adapter }); i >= 0 {
+		return spec.Interfaces[i].MAC
+	}
+	_, rest, _ := strings.Cut(strings.Join(slices.Concat(c.joinUnderlay(number)...), " "), "hwaddr=")
+	mac, _, _ := strings.Cut(rest, " ")
+	return mac
 }
 
 // number of a node in the lab's subnets.

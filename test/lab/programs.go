@@ -19,9 +19,10 @@ func (c Config) requirements(f files) []requirements {
 	if !c.NoWeft {
 		made = append(made, f.bin+"/weft", f.bin+"/weft-cni")
 	}
-	var windows []string
+	tools := []string{"containerd", "runc", "nsenter", "ip", "nft", "ethtool"}
 	if c.Windows > 0 {
-		windows = []string{f.bin + "/weftlab", f.bin + "/weft.exe", f.bin + "/weft-cni.exe", f.lab("hnsemu"), f.lab("wine/.complete"), wine, wineserver}
+		tools = append(tools, wine, wineserver, faketime)
+		made = append(made, f.bin+"/weftlab", f.bin+"/weft.exe", f.bin+"/weft-cni.exe", f.lab("hnsemu"), f.lab("wine/.complete"))
 	}
 	ovn := requirements{
 		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl",
@@ -34,9 +35,8 @@ func (c Config) requirements(f files) []requirements {
 	}
 	return []requirements{
 		{made, "`make lab` makes them"},
-		{windows, "`make lab` makes them"},
 		ovn,
-		{[]string{"containerd", "runc", "nsenter", "ip", "nft", "ethtool"}, "`make lab-deps` installs what the lab needs"},
+		{tools, "`make lab-deps` installs what the lab needs"},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 func (c Config) joinUnderlay(number int) [][]string {
 	commands := [][]string{
 		{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", underlayBridge, "--", "set", "bridge", underlayBridge,
-			"datapath_type=netdev", "other_config:hwaddr=" + underlayMAC(number),
+			"datapath_type=netdev", "other_config:hwaddr=" + c.underlayMAC(number),
 			"--", "--may-exist", "add-port", underlayBridge, "ul0"},
 		// One that the database had before is made when ovs-vswitchd comes to it: nothing waits for that.
 		eventually("ip", "link", "show", underlayBridge),
@@ -27,8 +27,15 @@ func eventually(argv ...string) []string {
 	return append([]string{"sh", "-c", `until last=$("$@" 2>&1); do sleep 0.05; done`, "sh"}, argv...)
 }
 
-// underlayMAC of a Linux node's bridge and of a Windows node's adapter: known, so that the other nodes need not ask for it.
-func underlayMAC(number int) string { return fmt.Sprintf("02:00:ac:1e:00:%02x", number) }
+// underlayMAC of a Linux node's bridge and of a Windows node's adapter: known, so that the other
+// nodes need not ask for it. OVS gives a bridge the MAC address of an adapter in it, unless that is
+// a locally administered one: a Windows node has one for documentation (RFC 7042).
+func (c Config) underlayMAC(number int) string {
+	if number < firstNode+c.Linux {
+		return fmt.Sprintf("02:00:ac:1e:00:%02x", number)
+	}
+	return fmt.Sprintf("00:00:5e:00:53:%02x", number)
+}
 
 const (
 	// neighbourAge is how long OVS believes a neighbour; it accepts no more.
@@ -46,7 +53,7 @@ func (c Config) setNeighbours(bridge string, number int) []string {
 		fmt.Sprint(neighbourAge.Seconds())}
 	for i := range c.Nodes() {
 		if peer := firstNode + i; peer != number {
-			command = append(command, c.addr(underlay, peer).String(), underlayMAC(peer))
+			command = append(command, c.addr(underlay, peer).String(), c.underlayMAC(peer))
 		}
 	}
 	return command

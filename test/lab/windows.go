@@ -23,6 +23,7 @@ const (
 	wine          = "/usr/lib/wine/wine64"
 	wineserver    = "/usr/lib/wine/wineserver64"
 	wineReady     = "/run/wine-ready"
+	faketime      = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 	hypervBridge  = "br-hyperv"
 	chassisUser   = "weft-chassis"
 	chassisPort   = 9472
@@ -49,8 +50,9 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec.Files = append(spec.Files,
 		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+control+" "+wine+" "+f.bin+"/weft-cni.exe"),
 		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+control+` runc "$@"`))
-	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)})
-	spec.Components = append(c.hyperV(f, number), c.wineserver(), c.hns(f))
+	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)},
+		[]string{"sh", "-c", `[ -e "$0" ] || echo +0s > "$0"`, clockFile(f.dir, name)})
+	spec.Components = append(c.hyperV(f, number), c.wineserver(f, name), c.hns(f))
 	spec.Components = append(spec.Components, c.windowsKubernetes(f, name, number)...)
 	spec.Components = append(spec.Components, c.windowsAgent(f, name, number))
 	return spec
@@ -63,7 +65,7 @@ func script(path, command string) machine.File {
 // wineEnv is the environment of all that runs under Wine on a machine.
 func wineEnv() []string {
 	return []string{
-		"WINEPREFIX=" + winePrefix, "WINEARCH=win64", "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=",
+		"WINEPREFIX=" + winePrefix, "WINEARCH=win64", "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=;iphlpapi=n,b",
 		"HOME=/run/tmp", "HNSEMU_ADDR=" + hnsAddress,
 	}
 }
@@ -106,9 +108,12 @@ func withoutFeatures() [][]string {
 	return append(commands, []string{"ovs-appctl", "--timeout=20", "upcall/disable-megaflows"})
 }
 
+// clockFile says how far a Windows node's clock is off, as libfaketime reads it: "+2h".
+func clockFile(labDir, name string) string { return machine.Dir(labDir, name) + "/clock" }
+
 // wineserver is the kernel, as it were, of all programs under Wine on the machine; one that has lost
-// it is of no more use, and neither are its pipes.
-func (c Config) wineserver() machine.Component {
+// it is of no more use, and neither are its pipes. Its clock is theirs.
+func (c Config) wineserver(f files, name string) machine.Component {
 	return machine.Component{
 		Name: "wineserver",
 		Prepare: [][]string{{"sh", "-c", `
@@ -117,6 +122,8 @@ func (c Config) wineserver() machine.Component {
 			done
 			rm -rf ` + wineReady + ` "$WINEPREFIX/wineserver" "$TMPDIR"/wine-*`}},
 		Command: []string{wineserver, "--foreground", "--persistent"},
+		Env: []string{"LD_PRELOAD=" + faketime, "FAKETIME_TIMESTAMP_FILE=" + clockFile(f.dir, name), "FAKETIME_CACHE_DURATION=1",
+			"FAKETIME_DONT_FAKE_MONOTONIC=1"},
 		// A program that comes too early would start a server of its own. The prefix's file wineserver
 		// names the directory of the sockets.
 		Finish: [][]string{{"sh", "-c", `

@@ -204,3 +204,30 @@ func TestWhatEndsAtOnceIsRetriedAndExplained(t *testing.T) {
 		t.Errorf("an unknown component's error should list those there are: %v", err)
 	}
 }
+
+func TestARebootEndsTheMachineOnceItIsAnswered(t *testing.T) {
+	supervisor, client := supervise(t, Component{Name: "sleeper", Command: []string{"sleep", "1000"}})
+	ended := make(chan error, 1)
+	go func() { ended <- supervisor.awaitReboot(t.Context()) }()
+	statusOf(t, client, "sleeper", running)
+	if _, err := client.call(t.Context(), "POST", "/reboot"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != errReboot {
+		t.Errorf("the machine ends with: %v", err)
+	}
+	dir := supervisor.spec.LabDir
+	if !rebooted(dir, "m") {
+		t.Error("the machine's end looks like an accident")
+	}
+	if rebooted(dir, "m") {
+		t.Error("its next end does not look like one")
+	}
+}
+
+func TestPendingNamesWhatDoesNotWork(t *testing.T) {
+	status := Status{Components: []ComponentStatus{{Name: "a", State: StateRunning}, {Name: "b", State: StateBackoff, Detail: "exit status 1"}, {Name: "c", State: StateDone}}}
+	if got := status.pending(); got != "b is backoff exit status 1" {
+		t.Errorf("it says %q", got)
+	}
+}

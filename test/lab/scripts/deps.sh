@@ -13,6 +13,7 @@ for pair in $needed; do
     command -v "${pair%%=*}" > /dev/null || missing="$missing ${pair##*=}"
 done
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
+[ -e /usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1 ] || missing="$missing libfaketime"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 
 if [ -n "$missing" ]; then

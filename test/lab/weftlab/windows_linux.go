@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -93,6 +94,27 @@ func hnsCommand(o *options) *cobra.Command {
 			}
 			return l.HNSCommand(args[0], rest...)
 		})
+}
+
+func clockCommand(o *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "clock NODE OFFSET",
+		Short: "Put the clock of a Windows node's programs off, by 2h or -30m; 0s puts it right",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			offset, err := time.ParseDuration(args[1])
+			if err != nil {
+				return fmt.Errorf("OFFSET %q: a duration is wanted, like 2h or -30m", args[1])
+			}
+			l, err := o.open()
+			if err != nil {
+				return err
+			}
+			return l.SetClock(args[0], offset)
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	return cmd
 }
 
 func rebootCommand(o *options) *cobra.Command {

@@ -1,0 +1,133 @@
+package lab
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/test/hns"
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// windows is the spec of the first Windows node of a lab.
+func windows(t *testing.T, c Config) *machine.Spec {
+	t.Helper()
+	specs := c.specs(someFiles)
+	i := slices.IndexFunc(specs, func(s *machine.Spec) bool { return s.Name == "w1" })
+	if i < 0 {
+		t.Fatal("there is no w1")
+	}
+	return specs[i]
+}
+
+func TestWindowsNodesFollowTheLinuxOnes(t *testing.T) {
+	c := config(IPv4)
+	if want := []string{"l1", "l2", "l3", "w1", "w2"}; !slices.Equal(c.Nodes(), want) {
+		t.Errorf("the nodes are %v, want %v", c.Nodes(), want)
+	}
+	if got := flag(t, windows(t, c), "kubelet", "node-ip"); got != "172.29.0.14" {
+		t.Errorf("w1 is at %s", got)
+	}
+}
+
+func TestAWindowsNodeHasOneAdapterForAll(t *testing.T) {
+	for families, want := range map[string]map[string]string{
+		IPv4: {"encap-address": "172.30.0.14", "gateway-addresses": "172.30.0.114/24", "gateway-next-hops": "172.30.0.1", "tunnel-address": "172.29.0.14:16642"},
+		IPv6: {"encap-address": "fd00:30::14", "gateway-addresses": "fd00:30::114/64", "gateway-next-hops": "fd00:30::1", "tunnel-address": "[fd00:29::14]:16642"},
+		Dual: {"encap-address": "172.30.0.14", "gateway-addresses": "172.30.0.114/24,fd00:30::114/64", "gateway-next-hops": "172.30.0.1,fd00:30::1", "tunnel-address": "172.29.0.14:16642"},
+	} {
+		c := config(families)
+		spec := windows(t, c)
+		for name, value := range want {
+			if got := flag(t, spec, "weft-node", name); got != value {
+				t.Errorf("%s: --%s is %q, want %q", families, name, got, value)
+			}
+		}
+		uplink := spec.Interfaces[1]
+		if uplink.Name != adapter || uplink.Bridge != underlay.bridge || uplink.Switched || len(uplink.Addresses) == 0 {
+			t.Errorf("%s: the adapter is %+v: it must begin as the host's own", families, uplink)
+		}
+		if encap := netip.MustParsePrefix(uplink.Addresses[0]).Addr().String(); encap != want["encap-address"] {
+			t.Errorf("%s: the adapter has %s, the tunnels end at %s", families, encap, want["encap-address"])
+		}
+	}
+}
+
+func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
+	c := config(IPv4)
+	c.Linux, c.Windows = 1, MaxNodes-1
+	for _, spec := range c.specs(someFiles)[1:] {
+		gateway, err := netip.ParsePrefix(flag(t, spec, "weft-node", "gateway-addresses"))
+		if err != nil {
+			t.Fatalf("%s: %v", spec.Name, err)
+		}
+		for _, other := range c.specs(someFiles) {
+			for _, i := range other.Interfaces {
+				if slices.ContainsFunc(i.Addresses, func(a string) bool { return netip.MustParsePrefix(a).Addr() == gateway.Addr() }) {
+					t.Fatalf("the gateway of %s has the address of %s, %v", spec.Name, other.Name, gateway)
+				}
+			}
+		}
+	}
+}
+
+func TestPathsForWindowsPrograms(t *testing.T) {
+	if got, want := windowsPath("/etc/cni/net.d"), `Z:\etc\cni\net.d`; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	spec := windows(t, config(IPv4))
+	for _, name := range []string{"kubeconfig", "tunnel-ca", "tunnel-certificate", "tunnel-private-key", "cni-conf-dir"} {
+		if got := flag(t, spec, "weft-node", name); !strings.HasPrefix(got, `Z:\`) || strings.Contains(got, "/") {
+			t.Errorf("--%s is %s", name, got)
+		}
+	}
+}
+
+func TestTheTunnelsEndsHaveTheNamesThatTheOthersWant(t *testing.T) {
+	c := config(IPv4)
+	subjects := c.subjects()
+	for machine, want := range map[string]string{"l1": tunnel.HostName, "l2": tunnel.HostName, "w1": tunnel.AgentName("w1")} {
+		if got := subjects[tunnelPair(machine)].DNSNames; !slices.Equal(got, []string{want}) {
+			t.Errorf("the certificate of %s has the names %v, want %s", machine, got, want)
+		}
+	}
+	if _, there := subjects[tunnelPair("l3")]; there {
+		t.Error("l3 is no chassis host and has a chassis host's certificate")
+	}
+}
+
+func TestProgramsUnderWineFindTheEmulator(t *testing.T) {
+	spec := windows(t, config(IPv4))
+	for _, variable := range hns.WineEnv(winePrefix, "", hnsAddress) {
+		if key, _, _ := strings.Cut(variable, "="); key != "HOME" && key != "PATH" && !slices.Contains(spec.Env, variable) {
+			t.Errorf("the machine lacks %s", variable)
+		}
+	}
+}
+
+func TestLabsWithoutWindowsNeedNothingOfIt(t *testing.T) {
+	c := config(IPv4)
+	c.Windows = 0
+	for _, text := range []string{"MutatingAdmissionPolicy", "weft-chassis"} {
+		if strings.Contains(c.manifests(), text) {
+			t.Errorf("the manifests have %s", text)
+		}
+		if with := config(IPv4).manifests(); !strings.Contains(with, text) {
+			t.Errorf("the manifests of a lab with Windows nodes lack %s", text)
+		}
+	}
+	for _, spec := range c.specs(someFiles) {
+		for _, component := range spec.Components {
+			if component.Name == "weft-chassis" || strings.Contains(strings.Join(component.Command, " "), "MutatingAdmissionPolicy") {
+				t.Errorf("%s has %s", spec.Name, component.Command)
+			}
+		}
+	}
+	if err := c.checkPrograms(someFiles, func(path string) bool {
+		return !strings.Contains(path, "wine") && !strings.HasSuffix(path, ".exe") && strings.HasPrefix(path, "/")
+	}); err != nil {
+		t.Error(err)
+	}
+}
