@@ -18,6 +18,7 @@ func TestWholeCluster(t *testing.T) {
 		name string
 		edit func(*Config)
 		fill func(*world)
+		told []string
 	}{
 		{"ipv4", nil, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24"), w.node("l2", "10.244.1.0/24")
@@ -25,7 +26,7 @@ func TestWholeCluster(t *testing.T) {
 			w.put(l1, l2, w.pod("default", "web-1", "l1"), w.pod("default", "web-2", "l2"), w.pod("kube-system", "dns", "l2"))
 			w.put(w.service("web", "10.96.0.10"),
 				w.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.0.3", "l1"), ready("10.244.1.3", "l2")))
-		}},
+		}, nil},
 		{"dual", dual, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "fd00:10:244:1::/64", "10.244.1.0/24")
 			l1.facts, l2.facts = facts(1, true), facts(2, true)
@@ -37,12 +38,13 @@ func TestWholeCluster(t *testing.T) {
 			local := w.service("local", "10.96.0.11")
 			local.internalLocal = true
 			w.put(local, w.slice("local-a", "local", []servicePort{{"http", "tcp", 80}}, ready("10.244.0.3", "l1")))
-		}},
+		}, nil},
+		{"mixed", func(c *Config) { dual(c); withShared(c) }, mixedWorld, []string{"Node w1 WindowsDatapath", "Node w2 WindowsDatapath", "Service default/dns NoSCTPOnWindows"}},
 		{"ipv6", func(c *Config) {
 			c.PodCIDRs, c.ServiceCIDRs, c.AllocateNodeCIDRs = []string{"fd00:10:244::/48"}, []string{"fd00:10:96::/112"}, true
 		}, func(w *world) {
 			w.put(w.node("l1"), w.node("l2"), w.pod("default", "web-1", "l1"))
-		}},
+		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()
@@ -50,8 +52,8 @@ func TestWholeCluster(t *testing.T) {
 			cluster, engine := cold(t, testSettings(t, c.edit), w)
 			golden(t, c.name+".txt", ovsdb.Dump(engine.Client()))
 			w.absorb(cluster)
-			if r := w.reasons(); len(r) > 0 {
-				t.Errorf("problems: %s", r)
+			if r := w.reasons(); !slices.Equal(r, c.told) {
+				t.Errorf("problems %q, want %q", r, c.told)
 			}
 		})
 	}
@@ -64,11 +66,13 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := testSettings(t, func(c *Config) {
 				dual(c)
+				withShared(c)
 				c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 // small: pools run full
 			})
 			l := newLife(t, s, seed)
 			for range 60 {
 				l.step()
+				windowsIsSpared(t, l.c)
 			}
 			l.quiesce()
 			for start, r := range map[string]records{"with the Northbound": engine{l.engine}.Records(), "without": {}} {
@@ -92,7 +96,7 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 
 // TestNothingRemains of objects that are gone: a controller lives long.
 func TestNothingRemains(t *testing.T) {
-	s := testSettings(t, func(c *Config) { dual(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 })
+	s := testSettings(t, func(c *Config) { dual(c); withShared(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 })
 	l := newLife(t, s, 1)
 	for range 60 {
 		l.step()
@@ -111,9 +115,11 @@ func TestNothingRemains(t *testing.T) {
 	for what, n := range map[string]int{
 		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
 		"services": len(c.services), "slices": len(c.sliceOf), "local": len(c.local), "told": len(c.told),
-		"dirty":   len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
-		"records": len(c.records.pods) + len(c.records.nodes),
-		"ids":     c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
+		"Windows nodes": len(c.windows), "gateway nodes": len(c.members), "nodes that share": len(c.sharers),
+		"Services by datapath": len(c.byDatapath["udp"]) + len(c.byDatapath["sctp"]),
+		"dirty":                len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
+		"records":              len(c.records.pods) + len(c.records.nodes),
+		"ids":                  c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
 	} {
 		if n != 0 {
 			t.Errorf("%d %s remain", n, what)
@@ -178,7 +184,9 @@ func (l *life) event() []objectKey {
 	case 1:
 		if before, ok := w.objects[objectKey{nodeKind, nodeName}].(*node); ok {
 			after := *before
-			after.facts = facts(1+number, n(2) == 0)
+			after.facts = l.facts(1 + number)
+			after.os = []string{"", contract.Linux, contract.Windows}[n(3)]
+			after.gateway = []string{"", "true", "true", "false", "no"}[n(5)]
 			return w.put(&after)
 		}
 	case 2, 3, 4, 5:
@@ -201,6 +209,7 @@ func (l *life) event() []objectKey {
 	case 8:
 		s := w.service(serviceName, fmt.Sprintf("10.96.0.%d", 10+n(5)))
 		s.internalLocal = n(2) == 0
+		s.ports[0].protocol = []protocol{"tcp", "udp", "sctp"}[n(3)]
 		return l.toggle(objectKey{serviceKind, "default/" + serviceName}, s)
 	default:
 		name := fmt.Sprintf("%s-%d", serviceName, n(2))
@@ -210,9 +219,19 @@ func (l *life) event() []objectKey {
 			e.ready, e.terminating = n(3) > 0, n(2) == 0
 			endpoints = append(endpoints, e)
 		}
-		return l.toggle(objectKey{sliceKind, "default/" + name}, w.slice(name, serviceName, []servicePort{{"http", "tcp", 8080}}, endpoints...))
+		return l.toggle(objectKey{sliceKind, "default/" + name}, w.slice(name, serviceName, []servicePort{{"http", "tcp", 8080}, {"http", "udp", 8080}, {"http", "sctp", 8080}}, endpoints...))
 	}
 	return nil
+}
+
+// facts are some of node number n's.
+func (l *life) facts(number int) string {
+	return editFacts(number, l.random.IntN(2) == 0, func(f *contract.NodeFacts) {
+		f.OS = []string{"", contract.Linux, contract.Windows}[l.random.IntN(3)]
+		if l.random.IntN(3) == 0 {
+			f.Gateway, f.SharedGateway = nil, true
+		}
+	})
 }
 
 // toggle deletes an object that is there, mostly, and creates one that is not.

@@ -184,25 +184,69 @@ func TestProblemsBecomeEvents(t *testing.T) {
 	}
 }
 
-// TestRestartWritesNothing, neither rows nor annotations.
+// mixedCluster has a Windows node that shares the gateway of a Linux node, and Services that are not for it.
+func mixedCluster() []runtime.Object {
+	linux, windows := kubeNode("l1", "10.244.0.0/24"), kubeNode("w1", "10.244.1.0/24")
+	linux.Labels = map[string]string{gatewayLabel: ""}
+	linux.Annotations = map[string]string{contract.NodeFactsAnnotation: facts(1, false)}
+	windows.Labels = map[string]string{corev1.LabelOSStable: contract.Windows}
+	windows.Annotations = map[string]string{contract.NodeFactsAnnotation: sharing(2, contract.Windows)}
+	service := web(local, func(s *corev1.Service) {
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "sigtran", Port: 2905, Protocol: corev1.ProtocolSCTP})
+	})
+	dns := edit(web(func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }), func(s *corev1.Service) {
+		s.Name, s.UID, s.Spec.ClusterIPs = "dns", "dns", []string{"10.96.0.11"}
+	})
+	return []runtime.Object{linux, windows, kubePod("one", "l1"), kubePod("two", "w1"), service, dns,
+		webSlice("a", at("10.244.0.3", "l1"), at("10.244.1.3", "w1"))}
+}
+
+// TestRestartWritesNothing, neither rows nor annotations, and says again only what somebody can mend.
 func TestRestartWritesNothing(t *testing.T) {
-	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"), kubePod("two", "l1"), web(local), webSlice("a", at("10.244.0.3", "l1")))
-	first := d.start("first", nil)
-	d.eventually("all is annotated", func() bool { return d.patches() == 3 })
+	d := deploy(t, mixedCluster()...)
+	first := d.start("first", withShared)
+	d.eventually("all is annotated", func() bool { return d.patches() == 4 })
 	d.eventually("all is written", func() bool { return d.port("default_two") != nil })
+	lasting := map[string]string{"w1": "WindowsDatapath", "web": "NoSCTPOnWindows"}
+	for name, reason := range lasting {
+		d.eventually("the Event on "+name, func() bool { return d.events(name, reason) == 1 })
+	}
 	first.stop()
 	before := d.northbound.Transactions()
-	second := d.start("second", func(c *Config) { c.MetricsAddress = freeAddress(t) })
+	second := d.start("second", func(c *Config) { withShared(c); c.MetricsAddress = freeAddress(t) })
 	d.eventually("the second is in step", func() bool {
 		return strings.Contains(second.page("/metrics"), "\nweft_controller_reconcile_seconds_count 1")
 	})
 	if after := d.northbound.Transactions(); after != before {
 		t.Errorf("%d transactions for a restart", after-before)
 	}
-	second.stop()
-	if n := d.patches(); n != 3 {
-		t.Errorf("%d patches, 3 before the restart", n)
+	// Events are written in their order: when a new one is there, the old ones would be.
+	d.create(kubeNode("lone", "10.9.0.0/24"))
+	d.eventually("the Event on another node", func() bool { return d.events("lone", "NoPodSubnet") == 1 })
+	for name, reason := range lasting {
+		if n := d.events(name, reason); n != 1 {
+			t.Errorf("%d Events %s on %s", n, reason, name)
+		}
 	}
+	second.stop()
+	if n := d.patches(); n != 4 {
+		t.Errorf("%d patches, 4 before the restart", n)
+	}
+}
+
+// events counts an object's by reason, each as often as it was seen.
+func (d *deployment) events(name, reason string) (n int) {
+	d.t.Helper()
+	events, err := d.api.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, e := range events.Items {
+		if e.InvolvedObject.Name == name && e.Reason == reason {
+			n += int(e.Count)
+		}
+	}
+	return n
 }
 
 // TestTakeoverKeepsAddresses: the next leader believes the Northbound and not what a pod's status says,

@@ -187,7 +187,9 @@ func TestMemberIsReplaced(t *testing.T) {
 	renamed.facts = strings.ReplaceAll(renamed.facts, "chassis-2", "chassis-7")
 	s.c.update(s.put(&renamed), s.get)
 	changes := s.c.changes()
-	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool { return c.Owner == gatewayOwner && members(c) == "chassis-7=32767 chassis-1=32766" }) {
+	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool {
+		return c.Owner == gatewayOwner && members(c) == "chassis-7=32767 chassis-1=32766"
+	}) {
 		t.Errorf("changes %v", changes)
 	}
 }

@@ -28,6 +28,10 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 		}), false},
 		{"node: podCIDRs", kubeNode("l1"), kubeNode("l1", "10.244.0.0/24"), true},
 		{"node: facts", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Annotations = annotated(contract.NodeFactsAnnotation) }), true},
+		{"node: operating system", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelOSStable: "windows"} }), true},
+		{"node: gateway", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{gatewayLabel: ""} }), true},
+		{"node: gateway by another word", edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{gatewayLabel: "true"} }),
+			edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{gatewayLabel: ""} }), false},
 		{"node: network", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Annotations = annotated(contract.NodeNetworkAnnotation) }), true},
 		{"pod: conditions", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodRunning

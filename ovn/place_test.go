@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,4 +186,53 @@ func TestNodeFacts(t *testing.T) {
 	s.remove(nodeKind, "l1")
 	s.want("the copy's chassis when it is alone", s.c.nodes["l2"].chassis(), "chassis-1")
 	s.wantReasons()
+}
+
+// TestBadFacts: each is told with the annotation's name and what becomes of the node; the rest of the
+// facts is used, and other nodes notice nothing.
+func TestBadFacts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*contract.NodeFacts)
+		words  []string
+		os     string
+	}{
+		{"operating system", func(f *contract.NodeFacts) { f.OS = "plan9" }, []string{`os "plan9"`, "taken for one of windows", "kubernetes.io/os"}, contract.Windows},
+		{"hosted without an address", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{} }, []string{`hosted.address ""`, "HOST:PORT"}, contract.Windows},
+		{"hosted without a port", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "192.0.2.1"} }, []string{`hosted.address "192.0.2.1"`, "no chassis host can connect"}, contract.Windows},
+		{"hosted with a bad port", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "192.0.2.1:99999"} }, []string{"hosted.address"}, contract.Windows},
+		{"hosted nowhere", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: ":16642"} }, []string{"hosted.address"}, contract.Windows},
+		{"a gateway and a shared one", func(f *contract.NodeFacts) { f.SharedGateway = true }, []string{"exclude each other", "its own gateway"}, contract.Windows},
+		{"none", func(f *contract.NodeFacts) { f.Hosted = &contract.Hosted{Address: "[2001:db8::1]:16642"} }, nil, contract.Windows},
+		{"the agent knows better than the label", func(f *contract.NodeFacts) { f.OS = contract.Linux }, nil, contract.Linux},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, nil)
+			other := s.node("l1", "10.244.1.0/24")
+			other.facts = facts(1, false)
+			bad := s.node("w1", "10.244.2.0/24")
+			bad.os, bad.facts = contract.Windows, editFacts(2, false, c.change)
+			s.do(other, bad)
+			s.problems = slices.DeleteFunc(s.problems, func(p problem) bool { return p.lasting })
+			if c.words == nil {
+				s.wantReasons()
+			} else {
+				s.wantMessage(append(c.words, "Node w1", "BadNodeFacts", contract.NodeFactsAnnotation)...)
+			}
+			n := s.c.nodes["w1"]
+			s.want("os", n.os, c.os)
+			s.want("chassis", n.chassis(), "chassis-2")
+			if n.facts.Gateway == nil || !s.c.nodes["l1"].placed {
+				t.Error("the rest is not used")
+			}
+
+			// From hosted to local, and without the mistake: no more of it.
+			mended := *s.objects[objectKey{nodeKind, "w1"}].(*node)
+			mended.facts = facts(2, false)
+			s.do(&mended)
+			s.problems = slices.DeleteFunc(s.problems, func(p problem) bool { return p.lasting })
+			s.wantReasons()
+			s.want("os by its label", n.os, contract.Windows)
+		})
+	}
 }

@@ -3,9 +3,11 @@ package ovn
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -37,13 +39,47 @@ func (o *ovn) trace(flow string) string {
 	return ovsdbtest.Run(o.t, "ovn-trace", "--db="+o.southbound.Endpoint, "--ct=new", "--ct=new", "--ct=new", flow)
 }
 
+// wantGateway has the chassis join, and checks that OVN has the shared gateway on them, the first first,
+// and nowhere else.
+func (o *ovn) wantGateway(chassis ...string) {
+	o.t.Helper()
+	sbctl := func(args ...string) string {
+		return strings.TrimSpace(ovsdbtest.Run(o.t, "ovn-sbctl", append([]string{"--timeout=60", "--db=" + o.southbound.Endpoint}, args...)...))
+	}
+	for i, name := range chassis {
+		sbctl("chassis-add", name, "geneve", fmt.Sprintf("192.0.2.%d", 1+i))
+	}
+	ovsdbtest.Run(o.t, "ovn-nbctl", "--timeout=60", "--db="+o.northbound.Endpoint, "--wait=sb", "sync")
+	group := sbctl("--bare", "--columns=ha_chassis_group", "find", "Port_Binding", "logical_port=cr-rtoe@shared")
+	var got []string
+	for _, member := range strings.Fields(sbctl("--bare", "--columns=ha_chassis", "list", "HA_Chassis_Group", group)) {
+		priority := sbctl("get", "HA_Chassis", member, "priority")
+		got = append(got, priority+" "+sbctl("get", "Chassis", sbctl("get", "HA_Chassis", member, "chassis"), "name"))
+	}
+	slices.Sort(got)
+	slices.Reverse(got)
+	var want []string
+	for i, name := range chassis {
+		want = append(want, fmt.Sprintf("%d %s", maxPriority-i, name))
+	}
+	if !slices.Equal(got, want) {
+		o.t.Errorf("the shared gateway is on %q, want %q", got, want)
+	}
+	if redirect := sbctl("get", "Port_Binding", "cr-rtoe@shared", "options:always-redirect"); redirect != `"true"` {
+		o.t.Errorf("always-redirect is %s: other nodes would meet the outside by themselves", redirect)
+	}
+}
+
 // TestPacketsFindTheirWay asks ovn-trace, OVN's own simulator, where the topology leads packets to.
 func TestPacketsFindTheirWay(t *testing.T) {
 	w := newWorld()
 	l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "10.244.1.0/24", "fd00:10:244:1::/64")
 	l1.facts, l2.facts = facts(1, true), facts(2, true)
-	w.put(l1, l2, w.node("bare", "10.244.2.0/23", "fd00:10:244:2::/64"))
-	w.put(w.pod("default", "a", "l1"), w.pod("default", "b", "l2"), w.pod("default", "c", "bare"), w.pod("default", "d", "l1"))
+	l1.gateway, l2.gateway = "true", "true"
+	shares := w.node("shares", "10.244.4.0/24", "fd00:10:244:4::/64")
+	shares.facts = sharing(4, contract.Windows)
+	w.put(l1, l2, shares, w.node("bare", "10.244.2.0/23", "fd00:10:244:2::/64"))
+	w.put(w.pod("default", "a", "l1"), w.pod("default", "b", "l2"), w.pod("default", "c", "bare"), w.pod("default", "d", "l1"), w.pod("default", "e", "shares"))
 	serve := func(name string, edit func(*service), ips []string, backends ...string) {
 		s := w.service(name, ips...)
 		if edit != nil {
@@ -58,7 +94,8 @@ func TestPacketsFindTheirWay(t *testing.T) {
 	serve("host", nil, []string{"10.96.0.11"}, "192.0.2.2")
 	serve("empty", nil, []string{"10.96.0.12"})
 	serve("local", func(s *service) { s.internalLocal = true }, []string{"10.96.0.13"}, "10.244.1.3")
-	o := compile(t, testSettings(t, dual), w)
+	o := compile(t, testSettings(t, func(c *Config) { dual(c); withShared(c) }), w)
+	o.wantGateway("chassis-1", "chassis-2")
 
 	pod := func(port, mac, router string) string {
 		return fmt.Sprintf("inport==%q && eth.src==%s && eth.dst==%s && ip.ttl==64 && ", port, mac, router)
@@ -66,6 +103,7 @@ func TestPacketsFindTheirWay(t *testing.T) {
 	a := pod("default_a", "0a:58:0a:f4:00:03", "0a:58:0a:f4:00:01")
 	b := pod("default_b", "0a:58:0a:f4:01:03", "0a:58:0a:f4:01:01")
 	c := pod("default_c", "0a:58:0a:f4:02:03", "0a:58:0a:f4:02:01")
+	e := pod("default_e", "0a:58:0a:f4:04:03", "0a:58:0a:f4:04:01")
 	host := pod("mgmt-l1", "0a:58:0a:f4:00:02", "0a:58:0a:f4:00:01")
 	joined := func(port, mac string) string { // from a gateway router
 		return fmt.Sprintf("inport==%q && eth.src==%s && eth.dst==0a:58:64:40:00:01 && ip.ttl==64 && ", port, mac)
@@ -98,6 +136,13 @@ func TestPacketsFindTheirWay(t *testing.T) {
 		{"pod to the outside", b + "ip4.src==10.244.1.3 && ip4.dst==198.51.100.1 && tcp.dst==443", []string{"ct_snat", "203.0.113.2", `output to "localnet-l2"`}, nil},
 		{"pod to the outside, IPv6", a + "ip6.src==fd00:10:244::3 && ip6.dst==2001:db8:9::1 && tcp.dst==443", []string{"ct_snat", "2001:db8::1", `output to "localnet-l1"`}, nil},
 		{"pod to the outside without a gateway", c + "ip4.src==10.244.2.3 && ip4.dst==198.51.100.1 && tcp.dst==443", []string{"drop;"}, []string{"gw-", "output to \"mgmt"}},
+		{"pod to the outside by the shared gateway", e + "ip4.src==10.244.4.3 && ip4.dst==198.51.100.1 && tcp.dst==443",
+			[]string{`ingress(dp="gw@shared"`, `"cr-rtoe@shared"`, "ct_snat", "203.0.113.50", `output to "localnet@shared"`}, []string{`dp="gw-`}},
+		{"pod to the outside by the shared gateway, IPv6", e + "ip6.src==fd00:10:244:4::3 && ip6.dst==2001:db8:9::1 && tcp.dst==443",
+			[]string{`"cr-rtoe@shared"`, "ct_snat", "2001:db8::50", `output to "localnet@shared"`}, []string{`dp="gw-`}},
+		{"pod of a node that shares to a pod", e + "ip4.src==10.244.4.3 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, []string{"gw"}},
+		{"pod of a node that shares to its own host", e + "ip4.src==10.244.4.3 && ip4.dst==192.0.2.4 && tcp.dst==22", []string{`output to "mgmt-shares"`}, []string{"gw"}},
+		{"shared gateway to pod", joined("rtoj-gw@shared", "0a:58:64:40:ff:fe") + "ip4.src==198.51.100.1 && ip4.dst==10.244.4.3 && tcp.dst==8080", []string{`output to "default_e"`}, nil},
 		{"answer to another node's gateway router", a + "ip4.src==10.244.0.3 && ip4.dst==100.64.0.3 && icmp4.type==8", []string{`ingress(dp="gw-l2"`}, []string{"gw-l1"}},
 		{"host to pod on its node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
 		{"host to pod on another node", host + "ip4.src==10.244.0.2 && ip4.dst==10.244.1.3 && tcp.dst==8080", []string{`output to "default_b"`}, nil},
@@ -110,9 +155,8 @@ func TestPacketsFindTheirWay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o.t = t
 			flow := c.flow
-			if strings.Contains(flow, `inport=="rtoj-gw`) { // what leaves a router port enters the switch by its peer
-				flow = strings.Replace(flow, "rtoj-gw", "jtor-gw", 1)
-			}
+			// What leaves a router port enters the switch by its peer.
+			flow = strings.Replace(flow, `inport=="rtoj-gw`, `inport=="jtor-gw`, 1)
 			text := o.trace(flow)
 			rest := text
 			for _, word := range c.want {

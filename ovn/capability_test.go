@@ -1,0 +1,275 @@
+package ovn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// mixedWorld has two Linux nodes that carry the shared gateway, a Windows node with a gateway of its own,
+// one that shares, and Services of all kinds.
+func mixedWorld(w *world) {
+	subnets := func(n int) []string {
+		return []string{fmt.Sprintf("10.244.%d.0/24", n), fmt.Sprintf("fd00:10:244:%d::/64", n)}
+	}
+	l1, l2 := w.node("l1", subnets(1)...), w.node("l2", subnets(2)...)
+	w1, w2 := w.node("w1", subnets(3)...), w.node("w2", subnets(4)...)
+	l1.facts, l1.gateway = facts(1, true), "true"
+	l2.facts, l2.gateway = facts(2, true), "true"
+	w1.facts = editFacts(3, true, func(f *contract.NodeFacts) {
+		f.OS, f.Hosted = contract.Windows, &contract.Hosted{Address: "192.0.2.3:16642"}
+	})
+	w2.facts, w2.os = sharing(4, ""), contract.Windows
+	w.put(l1, l2, w1, w2)
+	for _, n := range []string{"l1", "l2", "w1", "w2"} {
+		w.put(w.pod("default", "web-"+n, n))
+	}
+	dns := w.service("dns", "10.96.0.10")
+	dns.ports = []servicePort{{"dns", "udp", 53}, {"dns-tcp", "tcp", 53}, {"sigtran", "sctp", 2905}}
+	w.put(dns, w.slice("dns-a", "dns", []servicePort{{"dns", "udp", 5353}, {"dns-tcp", "tcp", 5353}, {"sigtran", "sctp", 2905}},
+		ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
+	local := w.service("local", "10.96.0.11")
+	local.ports, local.internalLocal = []servicePort{{"log", "udp", 514}}, true
+	w.put(local, w.slice("local-a", "local", []servicePort{{"log", "udp", 514}}, ready("10.244.1.3", "l1"), ready("10.244.3.3", "w1")))
+}
+
+// TestServicesBesideWindows: what differs with a Windows node n2.
+func TestServicesBesideWindows(t *testing.T) {
+	of := func(protocol corev1.Protocol, edits ...func(*corev1.Service)) []runtime.Object {
+		s := web(func(s *corev1.Service) { s.Spec.Ports[0].Protocol = protocol })
+		for _, e := range edits {
+			e(s)
+		}
+		return []runtime.Object{s, edit(webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
+			s.Ports[0].Protocol = &protocol
+		})}
+	}
+	for _, c := range []struct {
+		name    string
+		objects []runtime.Object
+		want    []string
+	}{
+		{"TCP", of(corev1.ProtocolTCP), []string{"tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
+		{"UDP is not flushed on Windows", of(corev1.ProtocolUDP), []string{
+			"udp [linux] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080",
+			"udp@windows [windows] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
+		{"SCTP has no Windows node", of(corev1.ProtocolSCTP), []string{"sctp [linux] 10.96.0.10:80=10.244.0.3:8080"}},
+		{"local UDP", of(corev1.ProtocolUDP, local), []string{
+			"udp@* [n3] 10.96.0.10:80=",
+			"udp@n1 [n1] flush 10.96.0.10:80=10.244.0.3:8080",
+			"udp@n2 [n2] 10.96.0.10:80=10.244.1.3:8080"}},
+		{"local SCTP", of(corev1.ProtocolSCTP, local), []string{
+			"sctp@* [n3] 10.96.0.10:80=",
+			"sctp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := balancers(t, c.objects, "n2"); !slices.Equal(got, c.want) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
+			}
+		})
+	}
+}
+
+// TestNodeTurnsWindows and back: only what depends on that is looked at again, and users are told once.
+func TestNodeTurnsWindows(t *testing.T) {
+	s := newScene(t, nil)
+	tcp, udp, sctp := s.service("tcp", "10.96.0.10"), s.service("udp", "10.96.0.11"), s.service("sctp", "10.96.0.12")
+	udp.ports[0].protocol, sctp.ports[0].protocol = "udp", "sctp"
+	s.do(tcp, udp, sctp, s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24"))
+	s.wantReasons()
+	turn := func(name, os string) (owners []string) {
+		n := *s.objects[objectKey{nodeKind, name}].(*node)
+		n.os = os
+		s.c.update(s.put(&n), s.get)
+		for _, change := range s.c.changes() {
+			owners = append(owners, string(change.Owner))
+		}
+		s.absorb(s.c)
+		return owners
+	}
+	all := []string{"Node/n1", "Service/default/sctp", "Service/default/udp"}
+	if got := turn("n1", contract.Windows); !slices.Equal(got, all) {
+		t.Errorf("the first Windows node touches %s", got)
+	}
+	s.wantReasons("Node n1 WindowsDatapath", "Service default/sctp NoSCTPOnWindows")
+	if got := turn("n2", contract.Windows); !slices.Equal(got, []string{"Node/n2", "Service/default/sctp"}) {
+		t.Errorf("another one touches %s", got)
+	}
+	s.wantReasons("Node n2 WindowsDatapath")
+	turn("n2", contract.Linux)
+	s.do(s.node("n3", "10.244.3.0/24"))
+	if got := turn("n1", contract.Linux); !slices.Equal(got, all) {
+		t.Errorf("the last one that leaves touches %s", got)
+	}
+	s.wantReasons()
+	s.want("windows", fmt.Sprint(len(s.c.windows)), "0")
+
+	// The same name, another machine.
+	turn("n1", contract.Windows)
+	s.problems = nil
+	anew := s.node("n1", "10.244.1.0/24")
+	anew.os = contract.Linux
+	s.do(anew)
+	s.wantReasons()
+	s.want("the switch's groups", strings.Join(groupsOf(s.c.nodeChange("n1")), " "), clusterGroupID+" "+linuxGroupID)
+}
+
+func groupsOf(change ovsdb.Change) []string {
+	for _, r := range change.Rows {
+		if row, ok := r.Model.(*nb.LogicalSwitch); ok && r.Key == "switch" {
+			return row.LoadBalancerGroup
+		}
+	}
+	return nil
+}
+
+// TestWindowsNodesAreNotUnsettled: a lasting problem is no reason to look at a node at each change.
+func TestWindowsNodesAreNotUnsettled(t *testing.T) {
+	s := newScene(t, nil)
+	n := s.node("w1", "10.244.1.0/24")
+	n.os = contract.Windows
+	s.do(n)
+	s.c.update(s.put(s.node("l1", "10.244.2.0/24")), s.get)
+	for _, change := range s.c.changes() {
+		if change.Owner == nodeOwner("w1") {
+			t.Error("another node's start touches a Windows node")
+		}
+	}
+}
+
+// windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
+func windowsIsSpared(t *testing.T, c *cluster) {
+	t.Helper()
+	var rows []ovsdb.Row
+	loadBalancers := map[string]*nb.LoadBalancer{} // by UUID
+	members := map[string][]string{}               // by UUID and column
+	var all []ovsdb.Change
+	all = append(all, topologyChange(c.settings), c.gatewayChange())
+	for _, name := range c.nodeNames {
+		all = append(all, c.nodeChange(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.services)) {
+		if s := c.services[name]; s.object != nil {
+			all = append(all, serviceChange(s.object, s.slices, nodeSet{c.nodeNames, c.windows}))
+		}
+	}
+	for _, one := range all {
+		for _, r := range one.Rows {
+			rows = append(rows, r)
+			if b, ok := r.Model.(*nb.LoadBalancer); ok {
+				loadBalancers[ovsdb.ID(nb.LoadBalancerTable, one.Owner, r.Key)] = b
+			}
+		}
+		for _, m := range one.Memberships {
+			members[m.UUID+m.Column] = append(members[m.UUID+m.Column], m.Values...)
+		}
+	}
+	windows := map[string]bool{}
+	endpoints := map[string]bool{} // addresses of endpoints on Windows nodes, and on no other
+	for name := range c.windows {
+		windows[c.nodes[name].chassis()] = true
+	}
+	for _, s := range c.services {
+		for _, sl := range s.slices {
+			for _, e := range sl.endpoints {
+				_, on := c.windows[e.node]
+				if before, known := endpoints[e.addr.String()]; on && (!known || before) {
+					endpoints[e.addr.String()] = true
+				} else {
+					endpoints[e.addr.String()] = false
+				}
+			}
+		}
+	}
+	for name := range c.windows {
+		if !c.nodes[name].placed {
+			continue
+		}
+		balancers := members[switchID(name)+"load_balancer"]
+		for _, group := range groupsOf(c.nodeChange(name)) {
+			balancers = append(balancers, members[group+"load_balancer"]...)
+		}
+		vips := map[string]string{}
+		for _, id := range balancers {
+			b := loadBalancers[id]
+			if *b.Protocol == "sctp" || b.Options["ct_flush"] != "" || b.Options["affinity_timeout"] != "" {
+				t.Errorf("the switch of %s has load balancer %s with %s, %v", name, b.Name, *b.Protocol, b.Options)
+			}
+			for vip := range b.Vips {
+				service, _, _ := strings.Cut(b.Name, "/"+*b.Protocol)
+				one := service + " " + *b.Protocol + " " + vip
+				if other := vips[one]; other != "" {
+					t.Errorf("the switch of %s has %s twice: %s, %s", name, one, other, b.Name)
+				}
+				vips[one] = b.Name
+			}
+		}
+	}
+	for _, r := range rows {
+		switch row := r.Model.(type) {
+		case *nb.LogicalRouterPort: // the pipeline of the cluster's and of the shared router runs everywhere
+			if row.Options["gateway_mtu"] != "" {
+				t.Errorf("router port %s has gateway_mtu", row.Name)
+			}
+		case *nb.HAChassis:
+			if windows[row.ChassisName] {
+				t.Errorf("the Windows chassis %s carries the shared gateway", row.ChassisName)
+			}
+		case *nb.NAT:
+			if row.Type != nb.NATTypeSNAT || row.LogicalPort != nil || row.ExternalMAC != nil {
+				t.Errorf("NAT %+v is distributed", row)
+			}
+		case *nb.LogicalSwitch:
+			if len(row.QOSRules) > 0 {
+				t.Errorf("switch %s has QoS rules", row.Name)
+			}
+		case *nb.LogicalSwitchPort:
+			if len(row.MirrorRules) > 0 {
+				t.Errorf("switch port %s is mirrored", row.Name)
+			}
+		case *nb.LoadBalancer:
+			for vip, list := range row.Vips {
+				for text := range strings.SplitSeq(list, ",") {
+					host, _, _ := strings.Cut(text, ":")
+					if *row.Protocol == "sctp" && endpoints[host] {
+						t.Errorf("%s %s has the endpoint %s on a Windows node", row.Name, vip, text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMixedWorldIsSpared applies the property to the golden world.
+func TestMixedWorldIsSpared(t *testing.T) {
+	w := newWorld()
+	mixedWorld(w)
+	c := newCluster(testSettings(t, func(c *Config) { dual(c); withShared(c) }))
+	c.begin(records{}, w.keys(), w.get)
+	windowsIsSpared(t, c)
+}
+
+// TestLimitsSayAll: each line is complete, and the documentation's table is this one.
+func TestLimitsSayAll(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| what it lacks | what that means | what Weft does | read in |\n|---|---|---|---|\n")
+	for _, l := range hyperVLimits {
+		for _, field := range []string{l.feature, l.effect, l.answer, l.source} {
+			if field == "" || strings.ContainsAny(field, "|\n") {
+				t.Errorf("%q: a field is %q", l.feature, field)
+			}
+		}
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", l.feature, l.effect, l.answer, l.source)
+	}
+	golden(t, "limits.md", table.String())
+}
