@@ -23,6 +23,7 @@ type Host interface {
 	SetRoute(r InterfaceRoute) error
 	DeleteRoute(r InterfaceRoute) error
 	SetMTU(index, mtu int) error
+	SetUp(index int) error
 	// Watch calls event with a line for each change, see rpc.h's NOTIFY, until ctx ends.
 	Watch(ctx context.Context, event func(line string)) error
 }
@@ -51,7 +52,7 @@ var hostFunctions = map[string]bool{
 	"ListInterfaces": true, "ListIpForwardTable": true, "ListIpInterfaceTable": true,
 	"CreateUnicastIpAddressEntry": true, "SetUnicastIpAddressEntry": true, "DeleteUnicastIpAddressEntry": true,
 	"CreateIpForwardEntry2": true, "SetIpForwardEntry2": true, "DeleteIpForwardEntry2": true,
-	"SetIpInterfaceEntry": true, "SetInterfaceDnsSettings": true,
+	"SetIpInterfaceEntry": true, "SetInterfaceDnsSettings": true, "SetIfEntry": true,
 }
 
 // interfaceSettings are settings of an interface and family that Linux has no equal of: kept and shown.
@@ -113,18 +114,28 @@ func (s *Service) host(host Host, c call) (string, error) {
 		return "", s.setIPInterface(host, fields)
 	case "SetInterfaceDnsSettings":
 		return "", s.setDNS(host, c.body)
+	case "SetIfEntry": // an adapter is enabled
+		n, err := numbers(fields, 1)
+		if err != nil {
+			return "", err
+		}
+		return "", host.SetUp(n[0])
 	case "CreateUnicastIpAddressEntry", "SetUnicastIpAddressEntry", "DeleteUnicastIpAddressEntry":
 		return "", changeAddress(host, c.function, fields)
 	}
 	return "", changeRoute(host, c.function, fields)
 }
 
-// listInterfaces writes a line an interface: INDEX HARDWARE MTU CONNECTED NAME.
+// hostCompartment is the compartment of the host itself.
+const hostCompartment = 1
+
+// listInterfaces writes a line an interface: INDEX HARDWARE COMPARTMENT MTU CONNECTED NAME.
 func (s *Service) listInterfaces(host Host) (string, error) {
 	list, err := host.Interfaces()
 	var text strings.Builder
 	for _, i := range list {
-		fmt.Fprintf(&text, "%d %d %d %d %s\n", i.Index, number(i.Hardware), s.mtu(i), number(i.Connected), i.Name)
+		compartment, mtu := s.place(i)
+		fmt.Fprintf(&text, "%d %d %d %d %d %s\n", i.Index, number(i.Hardware), compartment, mtu, number(i.Connected), i.Name)
 	}
 	return text.String(), err
 }
@@ -136,19 +147,24 @@ func number(b bool) int {
 	return 0
 }
 
-// mtu of an interface: of an endpoint's vNIC that which its end in the compartment has.
-func (s *Service) mtu(i Interface) int {
+// place returns an interface's compartment and MTU: of an endpoint's vNIC those of its end in there.
+func (s *Service) place(i Interface) (compartment uint32, mtu int) {
 	if !i.Endpoint {
-		return i.MTU
+		return hostCompartment, i.MTU
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.objects.Endpoints {
-		if e.device() == i.Name && e.MTU > 0 {
-			return e.MTU
+		space := s.namespace(e.HostComputeNamespace)
+		if e.device() != i.Name || space == nil {
+			continue
 		}
+		if e.MTU > 0 {
+			return space.NamespaceID, e.MTU
+		}
+		return space.NamespaceID, i.MTU
 	}
-	return i.MTU
+	return hostCompartment, i.MTU
 }
 
 // listRoutes writes a line a route: INDEX DESTINATION NEXT-HOP METRIC.
@@ -174,7 +190,7 @@ func (s *Service) listIPInterfaces(host Host) (string, error) {
 	list, err := host.Interfaces()
 	var text strings.Builder
 	for _, i := range list {
-		mtu := s.mtu(i)
+		_, mtu := s.place(i)
 		for _, family := range []int{2, 23} {
 			s.mu.Lock()
 			set, known := s.interfaces[interfaceFamily{i.Index, family}]
@@ -204,7 +220,7 @@ func (s *Service) setIPInterface(host Host, fields []string) error {
 	s.interfaces[interfaceFamily{n[0], n[1]}] = interfaceSettings{
 		Metric: n[3], AutomaticMetric: n[4] != 0, Forwarding: n[5] != 0, DisableDefaultRoutes: n[6] != 0}
 	s.mu.Unlock()
-	if n[2] == 0 || n[2] == s.mtu(one) {
+	if _, mtu := s.place(one); n[2] == 0 || n[2] == mtu {
 		return nil
 	}
 	if !one.Endpoint {

@@ -144,6 +144,15 @@ func (l *Linux) SetMTU(index, mtu int) error {
 	return code(netlink.LinkSetMTU(link, mtu))
 }
 
+// SetUp implements [Host].
+func (l *Linux) SetUp(index int) error {
+	link, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return Win32FileNotFound
+	}
+	return code(netlink.LinkSetUp(link))
+}
+
 func errIf(is bool, err error) error {
 	if is {
 		return err

@@ -44,6 +44,20 @@ mkdir "$out/dll"
 build computenetwork.dll computenetwork.c hcn.c rpc.c -- -lws2_32 -lole32
 build vmcompute.dll vmcompute.c hcn.c rpc.c -- -lws2_32 -lole32
 build bcryptprimitives.dll bcryptprimitives.c -- -ladvapi32
+# Of iphlpapi what test/hns/dll has not is forwarded to a copy of Wine's, which is found by another name once the mark that
+# makes Wine load its own file instead is gone.
+x86_64-w64-mingw32-objdump -p "$builtin/iphlpapi.dll" |
+    awk '/^\[Ordinal.*Name Pointer\] Table/ {names = 1; next} names && NF == 0 {exit} names && $NF !~ /@/ {print $NF}' > "$work/exports"
+cut -s -d= -f1 "$sources/iphlpapi.def" > "$work/own"
+{
+    cat "$sources/iphlpapi.def"
+    grep -vxFf "$work/own" "$work/exports" | sed 's/.*/&=wineiphlp.&/'
+} > "$work/iphlpapi.def"
+build iphlpapi.dll iphost.c ipadapters.c ipinterfaces.c iproutes.c ipnotify.c rpc.c -- "$work/iphlpapi.def" -lws2_32
+cp "$builtin/iphlpapi.dll" "$out/dll/wineiphlp.dll"
+chmod u+w "$out/dll/wineiphlp.dll"
+[ "$(dd if="$out/dll/wineiphlp.dll" bs=1 skip=64 count=16 status=none)" = "Wine builtin DLL" ]
+dd if=/dev/zero of="$out/dll/wineiphlp.dll" bs=1 seek=64 count=16 conv=notrunc status=none
 
 $wine wineboot -i >> "$log" 2>&1
 version='HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion'
