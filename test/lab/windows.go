@@ -46,10 +46,9 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true})
 	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: dir + "/wine", Target: winePrefix}}
 	spec.Env = append(spec.Env, wineEnv()...)
-	control := f.lab("hnsemu") + " " + hnsControl
 	spec.Files = append(spec.Files,
-		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+control+" "+wine+" "+f.bin+"/weft-cni.exe"),
-		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+control+` runc "$@"`))
+		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+hnsControl+" "+wine+" "+f.bin+"/weft-cni.exe"),
+		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+hnsControl+` runc "$@"`))
 	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)},
 		[]string{"sh", "-c", `[ -e "$0" ] || echo +0s > "$0"`, clockFile(f.dir, name)})
 	spec.Components = append(c.hyperV(f, number), c.wineserver(f, name), c.hns(f))

@@ -7,8 +7,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"os/exec"
 	"strings"
+
+	"github.com/weftnet/weft/test/hns"
 )
 
 // NamespaceID is the GUID of a pod sandbox's HCN namespace. On Windows HNS chooses it; here it
@@ -19,8 +20,8 @@ func NamespaceID(sandbox string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// HNS is the emulator's control, reached by its own program.
-type HNS struct{ Program, Socket string }
+// HNS is the emulator behind a control socket.
+type HNS struct{ Socket string }
 
 // AddNamespace makes the HCN namespace that stands for a network namespace.
 func (h HNS) AddNamespace(ctx context.Context, id, netns string) error {
@@ -38,10 +39,9 @@ func (h HNS) Start(ctx context.Context, id string) error { return h.control(ctx,
 // Stop tells that it is gone.
 func (h HNS) Stop(ctx context.Context, id string) error { return h.control(ctx, "stop", id) }
 
-func (h HNS) control(ctx context.Context, args ...string) error {
-	argv := append([]string{"ctl", "--control", h.Socket}, args...)
-	if out, err := exec.CommandContext(ctx, h.Program, argv...).CombinedOutput(); err != nil {
-		return fmt.Errorf("HNS: %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+func (h HNS) control(ctx context.Context, words ...string) error {
+	if _, err := hns.Tell(ctx, h.Socket, words); err != nil {
+		return fmt.Errorf("HNS: %s: %w", strings.Join(words, " "), err)
 	}
 	return nil
 }

@@ -16,27 +16,27 @@ import (
 	"github.com/weftnet/weft/test/lab/hcs"
 )
 
-// windowsRoles are hidden commands that run on the lab's Windows nodes. The first two arguments of
-// hcs-… are the HNS emulator's program and its control socket.
+// windowsRoles are hidden commands that run on the lab's Windows nodes. The first argument of
+// hcs-… is the HNS emulator's control socket.
 func windowsRoles() []*cobra.Command {
 	role := func(name string, least int, run func(ctx context.Context, args []string) error) *cobra.Command {
 		return &cobra.Command{Use: name, Hidden: true, Args: cobra.MinimumNArgs(least), DisableFlagParsing: true,
 			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) }}
 	}
 	return []*cobra.Command{
-		role("hcs-cni", 3, func(ctx context.Context, args []string) error {
-			plugin := hcs.Plugin{Namespaces: hcs.HNS{Program: args[0], Socket: args[1]}, Command: args[2:],
+		role("hcs-cni", 2, func(ctx context.Context, args []string) error {
+			plugin := hcs.Plugin{Namespaces: hcs.HNS{Socket: args[0]}, Command: args[1:],
 				Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 			if code := plugin.Run(ctx, os.Environ()); code != 0 {
 				os.Exit(code) // the reason is on standard output
 			}
 			return nil
 		}),
-		role("hcs-runc", 3, func(ctx context.Context, args []string) error {
-			if err := hcs.BeforeRunc(ctx, hcs.HNS{Program: args[0], Socket: args[1]}, hcs.Bundles, args[3:]); err != nil {
+		role("hcs-runc", 2, func(ctx context.Context, args []string) error {
+			if err := hcs.BeforeRunc(ctx, hcs.HNS{Socket: args[0]}, hcs.Bundles, args[2:]); err != nil {
 				return err
 			}
-			return become(args[2:])
+			return become(args[1:])
 		}),
 		role("relay", 2, func(ctx context.Context, args []string) error { return relay(ctx, args[0], args[1]) }),
 	}
