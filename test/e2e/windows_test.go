@@ -1,0 +1,299 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/test/lab/hcs"
+)
+
+// The tests of this file are bad days of a Windows node: what HNS, containerd, kubelet and operators do
+// to it. They use w2; w1 is for those who want a node in peace.
+const badDays = "w2"
+
+// hnsState is what these tests read of the emulator's state.
+type hnsState struct {
+	Networks []struct {
+		Name, Type, Adapter string
+		Extensions          []struct {
+			ID        string `json:"Id"`
+			IsEnabled bool
+		}
+	}
+	Endpoints []struct {
+		ID, Name, MacAddress string
+		HostComputeNamespace string
+		Netns                string
+		MTU                  int
+		Dns                  struct {
+			Domain     string
+			Search     []string
+			ServerList []string
+		}
+		Policies []struct {
+			Type     string
+			Settings json.RawMessage
+		}
+	}
+}
+
+func readHNS(t testing.TB, node string) hnsState {
+	t.Helper()
+	var state hnsState
+	if err := json.Unmarshal([]byte(cluster.must(t, "hns", node, "--", "state")), &state); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// fault breaks HNS until the test ends.
+func fault(t testing.TB, node string, words ...string) {
+	t.Helper()
+	cluster.must(t, append([]string{"hns", node, "--", "fault"}, words...)...)
+	t.Cleanup(func() { cluster.must(t, "hns", node, "--", "fault", "clear") })
+}
+
+func (s *sandbox) device() string {
+	return cni.HostInterface(cni.Attachment{ContainerID: s.container, IfName: "eth0"})
+}
+
+func (s *sandbox) guid() string { return hcs.NamespaceID(s.container) }
+
+// start is the start of the sandbox's first container.
+func (s *sandbox) start(t testing.TB) { cluster.must(t, "hns", s.node, "--", "start", s.guid()) }
+
+// answers waits until the sandbox's address answers a ping from a Linux node's pod.
+func (s *sandbox) answers(t testing.TB, within time.Duration) {
+	t.Helper()
+	for _, addr := range s.addresses(t) {
+		eventually(t, within, fmt.Sprintf("%s answers at %s", s.pod, addr), func() error {
+			out, err := cluster.in(web("l1"), "ping", "-c", "1", "-W", "1", addr.String())
+			if err != nil {
+				return fmt.Errorf("%s %w", out, err)
+			}
+			return nil
+		})
+	}
+}
+
+// nothingLeft waits until neither HNS nor Open vSwitch nor OVN knows the sandbox.
+func (s *sandbox) nothingLeft(t testing.TB) {
+	t.Helper()
+	eventually(t, 30*time.Second, "nothing is left of "+s.pod, func() error {
+		for _, e := range readHNS(t, s.node).Endpoints {
+			if e.Name == s.device() {
+				return fmt.Errorf("HNS has endpoint %s", e.Name)
+			}
+		}
+		if ports := cluster.must(t, "exec", s.node, "--", "ovs-vsctl", "list-ports", "br-int"); strings.Contains(ports, s.device()) {
+			return fmt.Errorf("br-int has port %s", s.device())
+		}
+		if links := cluster.must(t, "exec", s.node, "--", "ip", "-o", "link"); strings.Contains(links, s.device()) {
+			return fmt.Errorf("the host has device %s", s.device())
+		}
+		return nil
+	})
+}
+
+// inBackground runs an ADD that is to meet something on its way.
+func (s *sandbox) inBackground(verb string) chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.cni(verb)
+		done <- err
+	}()
+	return done
+}
+
+func within(t testing.TB, limit time.Duration, what string, done chan error) error {
+	t.Helper()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		t.Fatalf("%s takes more than %v", what, limit)
+		return nil
+	}
+}
+
+func TestWindowsSandboxes(t *testing.T) {
+	takeOverKubelet(t, badDays)
+
+	t.Run("an ADD is repeated, a DEL comes first and twice", func(t *testing.T) {
+		s := newSandbox(t, badDays)
+		if _, err := s.cni("DEL"); err != nil {
+			t.Errorf("DEL before ADD: %v", err)
+		}
+		_, first := s.add(t)
+		_, second := s.add(t)
+		if first != second {
+			t.Errorf("two ADDs differ:\n%s\n%s", first, second)
+		}
+		s.start(t)
+		s.answers(t, 20*time.Second)
+		s.add(t) // kubelet may ask again while the pod runs
+		s.answers(t, 5*time.Second)
+		if out, err := s.cni("CHECK", `,"prevResult":`+first); err != nil {
+			t.Errorf("CHECK: %s %v", out, err)
+		}
+		if out, err := s.cni("STATUS"); err != nil {
+			t.Errorf("STATUS: %s %v", out, err)
+		}
+		for range 2 {
+			if _, err := s.cni("DEL"); err != nil {
+				t.Errorf("DEL: %v", err)
+			}
+		}
+		s.nothingLeft(t)
+		if out, err := s.cni("CHECK", `,"prevResult":`+first); err == nil {
+			t.Errorf("CHECK of a pod that was detached: %s", out)
+		}
+	})
+
+	t.Run("DNS and hostPorts reach the endpoint", func(t *testing.T) {
+		s := newSandbox(t, badDays)
+		s.add(t, `,"runtimeConfig":{"dns":{"servers":["10.96.0.10"],"searches":["default.svc.cluster.local","svc.cluster.local"],"options":["ndots:5"]},`+
+			`"portMappings":[{"hostPort":18080,"containerPort":8080,"protocol":"tcp"}]}`)
+		state := readHNS(t, badDays)
+		for _, e := range state.Endpoints {
+			if e.Name != s.device() {
+				continue
+			}
+			if strings.Join(e.Dns.ServerList, " ") != "10.96.0.10" || strings.Join(e.Dns.Search, " ") != "default.svc.cluster.local svc.cluster.local" {
+				t.Errorf("endpoint's DNS is %+v", e.Dns)
+			}
+			mapped := false
+			for _, p := range e.Policies {
+				mapped = mapped || p.Type == "PortMapping" && strings.Contains(string(p.Settings), "18080")
+			}
+			if !mapped {
+				t.Errorf("the endpoint has no port mapping: %+v", e.Policies)
+			}
+			return
+		}
+		t.Errorf("HNS has no endpoint %s: %+v", s.device(), state.Endpoints)
+	})
+
+	t.Run("the namespace goes between ADD and attach", func(t *testing.T) {
+		s := newSandbox(t, badDays)
+		fault(t, badDays, "hang", "HcnCreateEndpoint", "2", "1")
+		done := s.inBackground("ADD")
+		eventually(t, 20*time.Second, "the ADD is on its way", func() error { return hanging(t, "HcnCreateEndpoint") })
+		cluster.must(t, "hns", badDays, "--", "namespace", "del", s.guid())
+		if err := within(t, time.Minute, "ADD", done); err == nil || !strings.Contains(err.Error(), "does not exist") {
+			t.Errorf("ADD says %v", err)
+		}
+		s.nothingLeft(t)
+	})
+
+	t.Run("the vNIC never appears", func(t *testing.T) {
+		s := newSandbox(t, badDays)
+		fault(t, badDays, "delay-vnic", "3600")
+		s.add(t)
+		s.start(t)
+		eventMentions(t, "Pod", "default", s.pod, "vNIC")
+		cluster.must(t, "hns", badDays, "--", "fault", "clear")
+		cluster.must(t, "hns", badDays, "--", "stop", s.guid())
+		s.start(t)
+		s.answers(t, 30*time.Second)
+	})
+
+	t.Run("HNS fails half-way", func(t *testing.T) {
+		s := newSandbox(t, badDays)
+		fault(t, badDays, "fail", "HcnModifyNamespace", "0x80004005", "1")
+		if out, err := s.cni("ADD"); err == nil {
+			t.Errorf("ADD succeeded although its attach failed: %s", out)
+		}
+		s.nothingLeft(t)
+		s.add(t)
+		s.start(t)
+		s.answers(t, 20*time.Second)
+	})
+
+	t.Run("the endpoint is attached elsewhere", func(t *testing.T) {
+		s, other := newSandbox(t, badDays), newSandbox(t, badDays)
+		s.add(t)
+		// The same sandbox comes back in another namespace, as after a restart of the runtime.
+		cluster.must(t, "hns", badDays, "--", "namespace", "del", s.guid())
+		s.add(t)
+		s.start(t)
+		s.answers(t, 20*time.Second)
+		other.add(t)
+		other.start(t)
+		other.answers(t, 20*time.Second)
+	})
+
+	t.Run("a delete hangs", func(t *testing.T) {
+		stuck, other := newSandbox(t, badDays), newSandbox(t, badDays)
+		stuck.add(t)
+		fault(t, badDays, "hang", "HcnDeleteEndpoint", "45", "1")
+		del := stuck.inBackground("DEL")
+		eventually(t, 20*time.Second, "the DEL hangs", func() error { return hanging(t, "HcnDeleteEndpoint") })
+		add := make(chan error, 1)
+		go func() {
+			_, err := other.cni("ADD")
+			add <- err
+		}()
+		if err := within(t, 20*time.Second, "another pod's ADD", add); err != nil {
+			t.Errorf("another pod's ADD: %v", err)
+		}
+		other.start(t)
+		other.answers(t, 20*time.Second)
+		if err := within(t, 90*time.Second, "DEL", del); err != nil {
+			t.Logf("the hung DEL said %v", err)
+		}
+		eventually(t, 60*time.Second, "a later DEL succeeds", func() error { _, err := stuck.cni("DEL"); return err })
+		stuck.nothingLeft(t)
+		metrics := cluster.must(t, "exec", badDays, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/metrics")
+		if !strings.Contains(metrics, "weft_hns_hangs_total{") {
+			t.Errorf("the hang is not counted")
+		}
+	})
+
+	t.Run("HNS restarts", func(t *testing.T) {
+		running, s := newSandbox(t, badDays), newSandbox(t, badDays)
+		running.add(t)
+		running.start(t)
+		running.answers(t, 20*time.Second)
+		cluster.must(t, "hns", badDays, "--", "fault", "restart", "3")
+		eventually(t, 60*time.Second, "ADD succeeds when it is back", func() error { _, err := s.cni("ADD"); return err })
+		s.start(t)
+		s.answers(t, 20*time.Second)
+		running.answers(t, 5*time.Second)
+	})
+
+	for _, call := range []string{"HcnCreateEndpoint", "HcnModifyNamespace", "HcnQueryNamespaceProperties"} {
+		t.Run("the agent is killed while it waits for "+call, func(t *testing.T) {
+			s := newSandbox(t, badDays)
+			fault(t, badDays, "hang", call, "3", "1")
+			done := s.inBackground("ADD")
+			eventually(t, 20*time.Second, "the ADD is on its way", func() error { return hanging(t, call) })
+			cluster.must(t, "kill", badDays, "weft-node")
+			if err := within(t, time.Minute, "ADD", done); err == nil {
+				t.Log("the ADD was through already")
+			}
+			eventually(t, 60*time.Second, "ADD succeeds when the agent is back", func() error { _, err := s.cni("ADD"); return err })
+			s.start(t)
+			s.answers(t, 30*time.Second)
+			if _, err := s.cni("DEL"); err != nil {
+				t.Error(err)
+			}
+			s.nothingLeft(t)
+		})
+	}
+}
+
+// hanging is nil once a call has met the fault that holds it.
+func hanging(t testing.TB, call string) error {
+	t.Helper()
+	if state := cluster.must(t, "hns", badDays, "--", "state"); strings.Contains(state, `"hang `+call+`"`) {
+		return fmt.Errorf("nobody has called %s yet", call)
+	}
+	return nil
+}

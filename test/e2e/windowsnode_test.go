@@ -1,0 +1,309 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/test/lab/pki"
+)
+
+// webServes waits until a node's pod answers a Linux pod at all its addresses.
+func webServes(t testing.TB, node string, limit time.Duration) {
+	t.Helper()
+	for _, addr := range podAddresses(t, web(node)) {
+		eventually(t, limit, fmt.Sprintf("%s answers at %s", web(node), addr), func() error {
+			host, err := get(web("l1"), addr, 8080, "hostname")
+			if err == nil && host != web(node) {
+				err = fmt.Errorf("%q answers", host)
+			}
+			return err
+		})
+	}
+}
+
+// extension says whether the OVS extension is on in the node's only network.
+func extension(t testing.TB, node string) bool {
+	t.Helper()
+	for _, network := range readHNS(t, node).Networks {
+		for _, e := range network.Extensions {
+			if strings.EqualFold(e.ID, "583CC151-73EC-4A6A-8B47-578297AD7623") && e.IsEnabled {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestExtensionIsEnabledAgain(t *testing.T) {
+	cluster.must(t, "hns", badDays, "--", "fault", "disable-extension")
+	eventually(t, 60*time.Second, "the extension is on again", func() error {
+		if !extension(t, badDays) {
+			return fmt.Errorf("it is off")
+		}
+		return nil
+	})
+	webServes(t, badDays, 20*time.Second)
+	aPodComesUp(t, badDays)
+}
+
+// A lost network takes the endpoints along. They are made again, and so is the way to running pods.
+func TestLostNetworkIsMadeAgain(t *testing.T) {
+	cluster.must(t, "hns", badDays, "--", "fault", "lose-network")
+	eventually(t, 60*time.Second, "the network is there again, with the extension", func() error {
+		if !extension(t, badDays) {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
+	aPodComesUp(t, badDays)
+	webServes(t, badDays, 90*time.Second)
+}
+
+// The host's addresses do not come to the management vNIC by themselves.
+func TestHostKeepsItsAddresses(t *testing.T) {
+	fault(t, badDays, "dhcp-fail")
+	before := hostAddresses(t, badDays)
+	cluster.must(t, "hns", badDays, "--", "fault", "lose-network")
+	eventually(t, 90*time.Second, "the host has its addresses on the new vNIC", func() error {
+		if !extension(t, badDays) {
+			return fmt.Errorf("there is no network yet")
+		}
+		if now := hostAddresses(t, badDays); now != before {
+			return fmt.Errorf("it has %q, and had %q", now, before)
+		}
+		return nil
+	})
+	webServes(t, badDays, 90*time.Second)
+}
+
+func hostAddresses(t testing.TB, node string) string {
+	t.Helper()
+	return cluster.must(t, "exec", node, "--", "sh", "-c",
+		"for d in vEth-Ethernet Ethernet; do ip -o addr show dev $d scope global 2>/dev/null; done | awk '{print $2, $4}' | sort")
+}
+
+func TestMissingDriverIsToldAndTheHostStaysReachable(t *testing.T) {
+	fault(t, badDays, "no-driver")
+	readySays(t, badDays, "extension", "driver")
+	cluster.must(t, "exec", "l1", "--", "ping", "-c", "3", "-W", "2", underlayAddress(t, badDays))
+	cluster.must(t, "hns", badDays, "--", "fault", "clear")
+	eventually(t, 90*time.Second, "the extension is on", func() error {
+		if !extension(t, badDays) {
+			return fmt.Errorf("it is off")
+		}
+		return nil
+	})
+	webServes(t, badDays, 90*time.Second)
+}
+
+func underlayAddress(t testing.TB, node string) string {
+	t.Helper()
+	for line := range strings.Lines(cluster.must(t, "exec", node, "--", "ovs-vsctl", "get", "open", ".", "external_ids:ovn-encap-ip")) {
+		return strings.Trim(strings.TrimSpace(line), `"`)
+	}
+	return ""
+}
+
+// readySays waits until the agent says why it is not ready, in words.
+func readySays(t testing.TB, node string, words ...string) {
+	t.Helper()
+	eventually(t, 60*time.Second, fmt.Sprintf("the agent of %s speaks of %q", node, words), func() error {
+		out, err := cluster.try("exec", node, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/readyz")
+		if err != nil {
+			return err
+		}
+		for _, word := range words {
+			if !strings.Contains(out, word) {
+				return fmt.Errorf("it says %s", out)
+			}
+		}
+		return nil
+	})
+}
+
+// configure gives a node's agent another configuration until the test ends.
+func configure(t testing.TB, node, config string) {
+	t.Helper()
+	write := func(text string) {
+		if out, err := cluster.tryWith(text, "exec", node, "--", "sh", "-c", "cat > /etc/weft/node.yaml"); err != nil {
+			t.Fatal(out, err)
+		}
+		cluster.must(t, "restart", node, "weft-node")
+	}
+	before := cluster.must(t, "exec", node, "--", "cat", "/etc/weft/node.yaml")
+	write(config)
+	t.Cleanup(func() {
+		write(before)
+		eventually(t, 60*time.Second, "the agent is ready again", func() error {
+			_, err := cluster.try("exec", node, "--", "curl", "-fsS", "--max-time", "5", "http://127.0.0.1:9471/readyz")
+			return err
+		})
+	})
+}
+
+func TestBadAdaptersAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, config string
+		says         []string
+	}{
+		{"one that does not exist", "adapter: Ethernet 7\n", []string{"adapter", "Ethernet 7"}},
+		{"a virtual one", "adapter: vEth-Ethernet\n", []string{"adapter", "vEth-Ethernet", "virtual"}},
+		{"one without the node's address", "adapter: eth0\n", []string{"adapter", "eth0", "address"}},
+		{"another's network of the same name", "hns-network: nat\n", []string{"nat", "Transparent"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			configure(t, badDays, c.config)
+			readySays(t, badDays, c.says...)
+			webServes(t, badDays, 20*time.Second)
+		})
+	}
+	webServes(t, badDays, 60*time.Second)
+	aPodComesUp(t, badDays)
+}
+
+func TestWindowsNodeReboots(t *testing.T) {
+	cluster.must(t, "reboot", badDays)
+	eventually(t, 180*time.Second, "its pod serves again, with no operator", func() error {
+		for _, addr := range podAddresses(t, web(badDays)) {
+			if _, err := get(web("l1"), addr, 8080, "hostname"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	aPodComesUp(t, badDays)
+	nothingStale(t)
+}
+
+// nothingStale compares what HNS, Open vSwitch and OVN have with the pods that there are.
+func nothingStale(t testing.TB) {
+	t.Helper()
+	for _, node := range []string{"w1", "w2"} {
+		eventually(t, 120*time.Second, "nothing is stale on "+node, func() error {
+			pods := strings.Fields(cluster.kubectl(t, "get", "pods", "-A", "--field-selector=spec.nodeName="+node, "-o",
+				`jsonpath={range .items[?(@.spec.hostNetwork!=true)]}{.metadata.namespace}_{.metadata.name} {end}`))
+			ports := strings.Fields(cluster.must(t, "exec", node, "--", "ovs-vsctl", "--bare", "--columns=external_ids", "find", "interface",
+				"external_ids:sandbox!=none"))
+			attached := strings.Count(strings.Join(ports, " "), "iface-id=")
+			endpoints := len(readHNS(t, node).Endpoints)
+			lsps := 0
+			for line := range strings.Lines(cluster.must(t, "nbctl", "--", "lsp-list", node)) {
+				if strings.Contains(line, "_") {
+					lsps++
+				}
+			}
+			if len(pods) != attached || len(pods) != endpoints || len(pods) != lsps {
+				return fmt.Errorf("%d pods (%v), %d ports of Open vSwitch, %d HNS endpoints, %d logical ports", len(pods), pods, attached, endpoints, lsps)
+			}
+			return nil
+		})
+	}
+}
+
+// tunnelPair is the node's certificate as the lab has it on the host's disk.
+func tunnelPair(t testing.TB, node string) string {
+	t.Helper()
+	command := cluster.must(t, "exec", node, "--", "sh", "-c", `tr '\0' '\n' < /proc/$(pgrep -f -- '--tunnel-certificate=.*tunnel-`+node+`' | head -1)/cmdline | grep -- --tunnel-certificate=`)
+	_, path, _ := strings.Cut(command, "=")
+	path = strings.ReplaceAll(strings.TrimPrefix(path, "Z:"), `\`, "/")
+	return strings.TrimSuffix(path, ".crt")
+}
+
+// reissue puts another certificate in the place of a node's, and the old one back when the test ends.
+func reissue(t testing.TB, node string, change func(*x509.Certificate)) (restore func()) {
+	t.Helper()
+	base := tunnelPair(t, node)
+	dir, name := filepath.Dir(base), filepath.Base(base)
+	old := pki.Pair{Cert: mustRead(t, base+".crt"), Key: mustRead(t, base+".key")}
+	template := parseCertificate(t, old.Cert)
+	change(template)
+	ca := parseCertificate(t, mustRead(t, filepath.Join(dir, "ca.crt")))
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, parseKey(t, old.Key).Public(), parseKey(t, mustRead(t, filepath.Join(dir, "ca.key"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(p pki.Pair) {
+		if err := p.Write(dir, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(pki.Pair{Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), Key: old.Key})
+	t.Cleanup(func() { write(old) })
+	return func() { write(old) }
+}
+
+func mustRead(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func parseCertificate(t testing.TB, text []byte) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate
+}
+
+func parseKey(t testing.TB, text []byte) *ecdsa.PrivateKey {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.(*ecdsa.PrivateKey)
+}
+
+func TestBadCertificatesAreRefusedUntilRenewed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*x509.Certificate)
+		says   string
+	}{
+		{"expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, "expired"},
+		{"another node's name", func(c *x509.Certificate) { c.DNSNames = []string{"w9.node.weft.net"} }, "w9.node.weft.net"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			restore := reissue(t, badDays, c.change)
+			cluster.must(t, "kill", hostOf(t, badDays), chassisHost) // streams that are open stay open
+			eventMentions(t, "Node", "default", badDays, c.says)
+			webServes(t, badDays, 10*time.Second) // flows stay
+			restore()
+			aPodComesUp(t, badDays)
+		})
+	}
+}
+
+// A node whose clock is wrong takes valid certificates for expired ones.
+func TestClockSkewIsTold(t *testing.T) {
+	cluster.must(t, "clock", badDays, "20000h")
+	t.Cleanup(func() { cluster.must(t, "clock", badDays, "0s") })
+	cluster.must(t, "kill", hostOf(t, badDays), chassisHost)
+	eventually(t, 60*time.Second, "the agent's log speaks of the clock", func() error {
+		log := cluster.must(t, "logs", "weft-node", badDays, "-n", "50")
+		if !strings.Contains(log, "clock") {
+			return fmt.Errorf("it ends with %s", log)
+		}
+		return nil
+	})
+	webServes(t, badDays, 10*time.Second)
+	cluster.must(t, "clock", badDays, "0s")
+	aPodComesUp(t, badDays)
+}
