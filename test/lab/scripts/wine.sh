@@ -47,7 +47,7 @@ build bcryptprimitives.dll bcryptprimitives.c -- -ladvapi32
 # Of iphlpapi what test/hns/dll has not is forwarded to a copy of Wine's, which is found by another name once the mark that
 # makes Wine load its own file instead is gone.
 x86_64-w64-mingw32-objdump -p "$builtin/iphlpapi.dll" |
-    awk '/^\[Ordinal.*Name Pointer\] Table/ {names = 1; next} names && NF == 0 {exit} names && $NF !~ /@/ {print $NF}' > "$work/exports"
+    awk '/^\[Ordinal.*Name Pointer\] Table/ {names = 1; next} NF == 0 {names = 0} names && $NF !~ /@/ {print $NF}' > "$work/exports"
 cut -s -d= -f1 "$sources/iphlpapi.def" > "$work/own"
 {
     cat "$sources/iphlpapi.def"
@@ -73,6 +73,14 @@ setting InstallationType REG_SZ Server
 /usr/lib/wine/wineserver -k
 /usr/lib/wine/wineserver -w 2> /dev/null || true
 
-cp "$out"/dll/*.dll "$WINEPREFIX/drive_c/windows/system32/"
+# What the prefix has of Wine's own files is links to them: 20 MB and not 700.
+system32=$WINEPREFIX/drive_c/windows/system32
+comm -12 <(cd "$system32" && find . -maxdepth 1 -type f | sort) <(cd "$builtin" && find . -maxdepth 1 -type f | sort) |
+    sed "s|^\./|$builtin/|" | xargs -d '\n' ln -sf -t "$system32"
+rm -rf "$WINEPREFIX/drive_c/windows/winsxs" "$WINEPREFIX/drive_c/windows/resources/themes"
+cp "$out"/dll/*.dll "$system32/"
+# Folders of the user that were links into a home that is gone now, and no update at the first start of an overlay.
+find "$WINEPREFIX/drive_c/users" -type l -exec sh -c 'rm "$1"; mkdir "$1"' - {} \;
+echo disable > "$WINEPREFIX/.update-timestamp"
 mv "$out/new" "$out/prefix"
 touch "$stamp"
