@@ -118,13 +118,12 @@ func (c *cluster) updateDatapath(n *nodeState) {
 	} else {
 		delete(c.windows, n.name)
 	}
-	c.touchLocal()
-	touched := []protocol{"sctp"}
-	if len(c.windows) == 0 || now && len(c.windows) == 1 { // the first, or the last
-		touched = append(touched, "udp")
+	for name := range c.byDatapath["sctp"] {
+		c.dirtyServices[name] = struct{}{}
 	}
-	for _, kind := range touched {
-		for name := range c.byDatapath[kind] {
+	edge := len(c.windows) == 0 || now && len(c.windows) == 1 // the first, or the last
+	for name := range c.byDatapath["udp"] {
+		if _, local := c.local[name]; local || edge {
 			c.dirtyServices[name] = struct{}{}
 		}
 	}

@@ -85,7 +85,9 @@ func TestNodeTurnsWindows(t *testing.T) {
 	s := newScene(t, nil)
 	tcp, udp, sctp := s.service("tcp", "10.96.0.10"), s.service("udp", "10.96.0.11"), s.service("sctp", "10.96.0.12")
 	udp.ports[0].protocol, sctp.ports[0].protocol = "udp", "sctp"
-	s.do(tcp, udp, sctp, s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24"))
+	near, nearUDP := s.service("near", "10.96.0.13"), s.service("near-udp", "10.96.0.14")
+	near.internalLocal, nearUDP.internalLocal, nearUDP.ports[0].protocol = true, true, "udp"
+	s.do(tcp, udp, sctp, near, nearUDP, s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24"))
 	s.wantReasons()
 	turn := func(name, os string) (owners []string) {
 		n := *s.objects[objectKey{nodeKind, name}].(*node)
@@ -97,12 +99,12 @@ func TestNodeTurnsWindows(t *testing.T) {
 		s.absorb(s.c)
 		return owners
 	}
-	all := []string{"Node/n1", "Service/default/sctp", "Service/default/udp"}
+	all := []string{"Node/n1", "Service/default/near-udp", "Service/default/sctp", "Service/default/udp"}
 	if got := turn("n1", contract.Windows); !slices.Equal(got, all) {
 		t.Errorf("the first Windows node touches %s", got)
 	}
 	s.wantReasons("Node n1 WindowsDatapath", "Service default/sctp NoSCTPOnWindows")
-	if got := turn("n2", contract.Windows); !slices.Equal(got, []string{"Node/n2", "Service/default/sctp"}) {
+	if got := turn("n2", contract.Windows); !slices.Equal(got, []string{"Node/n2", "Service/default/near-udp", "Service/default/sctp"}) {
 		t.Errorf("another one touches %s", got)
 	}
 	s.wantReasons("Node n2 WindowsDatapath")

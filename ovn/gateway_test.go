@@ -181,15 +181,18 @@ func TestMemberIsReplaced(t *testing.T) {
 	s := newScene(t, withShared)
 	s.do(s.gatewayNode(1), s.gatewayNode(2))
 	anew := s.gatewayNode(1)
-	s.do(anew)
-	s.want("members", members(s.c.gatewayChange()), "chassis-2=32767 chassis-1=32766")
+	s.wantMembers(anew, "chassis-2=32767 chassis-1=32766")
 	renamed := *s.objects[objectKey{nodeKind, "g2"}].(*node)
 	renamed.facts = strings.ReplaceAll(renamed.facts, "chassis-2", "chassis-7")
-	s.c.update(s.put(&renamed), s.get)
+	s.wantMembers(&renamed, "chassis-7=32767 chassis-1=32766")
+}
+
+// wantMembers checks that what happens to a node changes the shared gateway's rows.
+func (s *scene) wantMembers(n *node, want string) {
+	s.t.Helper()
+	s.c.update(s.put(n), s.get)
 	changes := s.c.changes()
-	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool {
-		return c.Owner == gatewayOwner && members(c) == "chassis-7=32767 chassis-1=32766"
-	}) {
-		t.Errorf("changes %v", changes)
+	if !slices.ContainsFunc(changes, func(c ovsdb.Change) bool { return c.Owner == gatewayOwner && members(c) == want }) {
+		s.t.Errorf("changes %v, want members %s", changes, want)
 	}
 }
