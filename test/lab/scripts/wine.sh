@@ -73,12 +73,7 @@ setting InstallationType REG_SZ Server
 /usr/lib/wine/wineserver -k
 /usr/lib/wine/wineserver -w 2> /dev/null || true
 
-# What the prefix has of Wine's own files is links to them: 20 MB and not 700.
-system32=$WINEPREFIX/drive_c/windows/system32
-comm -12 <(cd "$system32" && find . -maxdepth 1 -type f | sort) <(cd "$builtin" && find . -maxdepth 1 -type f | sort) |
-    sed "s|^\./|$builtin/|" | xargs -d '\n' ln -sf -t "$system32"
-rm -rf "$WINEPREFIX/drive_c/windows/winsxs" "$WINEPREFIX/drive_c/windows/resources/themes"
-cp "$out"/dll/*.dll "$system32/"
+cp "$out"/dll/*.dll "$WINEPREFIX/drive_c/windows/system32/"
 # Folders of the user that were links into a home that is gone now, and no update at the first start of an overlay.
 find "$WINEPREFIX/drive_c/users" -type l -exec sh -c 'rm "$1"; mkdir "$1"' - {} \;
 echo disable > "$WINEPREFIX/.update-timestamp"
