@@ -73,7 +73,7 @@ setting InstallationType REG_SZ Server
 /usr/lib/wine/wineserver -k
 /usr/lib/wine/wineserver -w 2> /dev/null || true
 
-cp "$out"/dll/*.dll "$WINEPREFIX/drive_c/windows/system32/"
+cp --remove-destination "$out"/dll/*.dll "$WINEPREFIX/drive_c/windows/system32/"
 # Folders of the user that were links into a home that is gone now, and no update at the first start of an overlay.
 find "$WINEPREFIX/drive_c/users" -type l -exec sh -c 'rm "$1"; mkdir "$1"' - {} \;
 echo disable > "$WINEPREFIX/.update-timestamp"
