@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/node/chassis"
+)
+
+func chassisCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "chassis",
+		Short: "Run the ovn-controllers of nodes that have none of their own",
+	}
+	defaults := chassis.DefaultConfig()
+	f := cmd.Flags()
+	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
+	f.String("identity", defaults.Identity, "this host among the chassis hosts")
+	f.String("run-dir", defaults.RunDir, "has a folder for each node that this host holds")
+	f.String("ovn-controller", defaults.OVNController, "the program, a path or a name to be found in PATH")
+	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
+	f.String("tunnel-certificate", "", "PEM file of the chassis hosts' certificate, of DNS name chassis.weft.net")
+	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
+	f.String("tunnel-secret", "", "NAMESPACE/NAME of a Secret with ca.crt, tls.crt and tls.key, instead of the three files")
+	f.String("ovn-ca", "", "PEM file of the CA that signed the Southbound's certificate; ovn-controller reads it")
+	f.String("ovn-certificate", "", "PEM file that ovn-controller shows to the Southbound; "+chassis.NodePlaceholder+" stands for the node's name")
+	f.String("ovn-private-key", "", "PEM file of that certificate's key; "+chassis.NodePlaceholder+" stands for the node's name")
+	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the hosts' and the nodes' Leases")
+	f.Duration("lease-duration", defaults.LeaseDuration, "how long a silent host is still believed to be alive")
+	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
+	return daemon(cmd, func(ctx context.Context, s *settings) error {
+		config, err := chassisConfig(s)
+		if err != nil {
+			return fmt.Errorf("configuration:\n%w", err)
+		}
+		return chassis.Run(ctx, config)
+	})
+}
+
+func chassisConfig(s *settings) (chassis.Config, error) {
+	config := chassis.Config{
+		Kubeconfig:     s.text("kubeconfig"),
+		Identity:       s.text("identity"),
+		RunDir:         s.text("run-dir"),
+		OVNController:  s.text("ovn-controller"),
+		CA:             s.text("tunnel-ca"),
+		Certificate:    s.text("tunnel-certificate"),
+		PrivateKey:     s.text("tunnel-private-key"),
+		Secret:         s.text("tunnel-secret"),
+		OVNCA:          s.text("ovn-ca"),
+		OVNCertificate: s.text("ovn-certificate"),
+		OVNPrivateKey:  s.text("ovn-private-key"),
+		LeaseNamespace: s.text("lease-namespace"),
+		LeaseDuration:  s.duration("lease-duration"),
+		MetricsAddress: s.text("metrics-address"),
+	}
+	return config, errors.Join(s.err(), config.Validate())
+}

@@ -1,0 +1,296 @@
+//go:build linux
+
+package chassis
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/node/tunnel"
+)
+
+// host is one `weft chassis`.
+type host struct {
+	config      Config
+	leases      coordinationclient.LeaseInterface
+	credentials tunnel.Credentials
+	runDir      *runDir
+	spawner     *spawner
+	metrics     *metrics
+	log         *slog.Logger
+	recorder    recorder
+
+	nodes     cache.Store
+	misread   misread
+	sightings *sightings
+	tenure    *tenure
+	wake      chan struct{} // full when there may be something to do
+	looked    atomic.Int64  // when it was last looked what there is to do, in nanoseconds
+
+	mu      sync.Mutex
+	members map[string]*member
+	// busy are nodes that are being taken or given up; failures, when taking one failed.
+	busy     map[string]bool
+	failures map[string]time.Time
+	// unlucky are the nodes whose agents this host cannot reach while another host may, and when to
+	// try next.
+	unlucky map[string]time.Time
+	work    sync.WaitGroup
+}
+
+func newHost(config Config, client kubernetes.Interface, credentials tunnel.Credentials, dir *runDir) *host {
+	return &host{
+		config: config, leases: client.CoordinationV1().Leases(config.LeaseNamespace), credentials: credentials, runDir: dir,
+		spawner: newSpawner(), metrics: newMetrics(), log: slog.Default().With("host", config.Identity),
+		sightings: newSightings(config.LeaseDuration), tenure: newTenure(config.LeaseDuration * 2 / 3),
+		wake: make(chan struct{}, 1), members: map[string]*member{}, busy: map[string]bool{},
+		failures: map[string]time.Time{}, unlucky: map[string]time.Time{},
+	}
+}
+
+func (h *host) changed() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// held are the members that are not being given up.
+func (h *host) held() map[string]*member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := map[string]*member{}
+	for name, m := range h.members {
+		if !h.busy[name] && !m.over() {
+			held[name] = m
+		}
+	}
+	return held
+}
+
+// hosted are the nodes that some host shall hold, by name.
+func (h *host) hosted() map[string]node {
+	nodes := map[string]node{}
+	for _, object := range h.nodes.List() {
+		full := object.(*corev1.Node)
+		n, ok, err := hostedNode(full)
+		h.misread.say(full, err, h.report)
+		if m := h.member(full.Name); err != nil && m != nil { // it goes on as before
+			n, ok = node{name: m.name, uid: m.uid, address: m.status.dialAddress()}, true
+		}
+		if ok {
+			nodes[n.name] = n
+		}
+	}
+	return nodes
+}
+
+// candidates are the hosts that are alive, this one included as long as its term lasts.
+func (h *host) candidates() []candidate {
+	var hosts []candidate
+	for _, lease := range h.sightings.leases(ofHost) {
+		identity, ok := strings.CutPrefix(lease.Name, hostLeasePrefix)
+		if !ok || identity == h.config.Identity || h.sightings.silent(identity) {
+			continue
+		}
+		hosts = append(hosts, candidate{identity, listed(lease)})
+	}
+	if h.tenure.current() != nil {
+		unlucky := map[string]bool{}
+		for _, node := range h.unluckyNodes() {
+			unlucky[node] = true
+		}
+		hosts = append(hosts, candidate{h.config.Identity, unlucky})
+	}
+	return hosts
+}
+
+func listed(lease *coordinationv1.Lease) map[string]bool {
+	nodes := map[string]bool{}
+	for node := range strings.SplitSeq(lease.Annotations[unreachableAnnotation], ",") {
+		nodes[node] = true
+	}
+	return nodes
+}
+
+func (h *host) unluckyNodes() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return sortedKeys(h.unlucky)
+}
+
+// run holds what this host shall hold, until ctx is done, and then gives it back.
+func (h *host) run(ctx context.Context) {
+	ticker := time.NewTicker(h.config.LeaseDuration / 8)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		h.reconcile()
+		select {
+		case <-ctx.Done():
+		case <-h.wake:
+		case <-ticker.C:
+		}
+	}
+	h.work.Wait()
+	for name, m := range h.held() {
+		h.begin(name, func() { h.giveUp(m, false) })
+	}
+	h.work.Wait()
+	h.bury()
+}
+
+// reconcile starts whatever is to be done. It waits for nobody.
+func (h *host) reconcile() {
+	h.looked.Store(time.Now().UnixNano())
+	h.bury()
+	term := h.tenure.current()
+	if term == nil {
+		return // the members' term has ended, and they with it
+	}
+	nodes := h.hosted()
+	hosts := h.candidates()
+	assigned := assign(sortedKeys(nodes), hosts)
+	for name, n := range nodes {
+		if m := h.member(name); m != nil {
+			if !m.over() { // else it is about to be buried
+				h.keep(m, n, assigned[name], hosts)
+			}
+		} else if h.due(name, assigned[name] == h.config.Identity) {
+			h.begin(name, func() { h.take(term, n) })
+		}
+	}
+	for name, m := range h.held() {
+		if _, ok := nodes[name]; !ok {
+			h.begin(name, func() { h.giveUp(m, true) })
+		}
+	}
+	h.clean(nodes)
+	h.tryAgain(nodes)
+}
+
+// keep goes on with a member, or not.
+func (h *host) keep(m *member, n node, assigned string, hosts []candidate) {
+	if m.status.move(n.address) {
+		m.log.Info("the node's agent has another address", "address", n.address)
+	}
+	if by, lost := h.lost(m); lost {
+		m.log.Error("the node's Lease was taken or removed by somebody; its ovn-controller here is ended", "lease", m.lease.Name, "holder", by)
+		h.begin(m.name, m.abandon)
+		return
+	}
+	if m.status.outOfReach(time.Now()) >= reachPatience && luckier(m.name, h.config.Identity, hosts) {
+		m.log.Warn("the node's agent is not reached from here; another host shall try")
+		h.mu.Lock()
+		h.unlucky[m.name] = time.Now().Add(reachAgain)
+		h.mu.Unlock()
+		return // the next renewal says it to the other hosts
+	}
+	if assigned != h.config.Identity && h.sightings.alive(assigned) {
+		m.log.Info("the node moves to another host", "to", assigned)
+		h.begin(m.name, func() { h.giveUp(m, false) })
+	}
+}
+
+const (
+	// reachPatience is how long a host tries to reach an agent before another host shall.
+	reachPatience = 30 * time.Second
+	reachAgain    = 30 * time.Second
+)
+
+// luckier says whether another host may reach the node.
+func luckier(node, identity string, hosts []candidate) bool {
+	for _, other := range hosts {
+		if other.identity != identity && !other.unreachable[node] {
+			return true
+		}
+	}
+	return false
+}
+
+// lost says whether the node's Lease is no longer this host's. What was seen before this host has
+// taken it does not count.
+func (h *host) lost(m *member) (by string, lost bool) {
+	seen := h.sightings.of(m.lease.Name).lease
+	switch {
+	case seen == nil:
+		return "", m.confirmed
+	case seen.UID == m.lease.UID && transitions(seen) < transitions(m.lease):
+		return "", false // from before
+	case holder(seen) == h.config.Identity && seen.UID == m.lease.UID && transitions(seen) == transitions(m.lease):
+		m.confirmed = true
+		return "", false
+	}
+	return holder(seen), true
+}
+
+// due says whether this host shall try to take a node that it does not hold. The host that is to have
+// it goes first.
+func (h *host) due(name string, mine bool) bool {
+	h.mu.Lock()
+	failed := h.failures[name]
+	busy := h.busy[name]
+	h.mu.Unlock()
+	if busy || time.Since(failed) < h.config.LeaseDuration/8 {
+		return false
+	}
+	seen := h.sightings.of(nodeLease(name))
+	grace := time.Duration(0)
+	if !mine {
+		grace = h.config.LeaseDuration / 2
+	}
+	by := holder(seen.lease)
+	switch by {
+	case "", h.config.Identity:
+		return time.Since(seen.since) >= grace
+	}
+	silence := h.sightings.of(hostLease(by))
+	return time.Since(silence.since) >= duration(silence.lease, h.config.LeaseDuration)+grace
+}
+
+func (h *host) member(name string) *member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.members[name]
+}
+
+// begin does one thing about a node, unless something is being done about it.
+func (h *host) begin(name string, work func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.busy[name] {
+		return
+	}
+	h.busy[name] = true
+	h.work.Go(func() {
+		defer h.changed()
+		work()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.busy, name)
+	})
+}
+
+// bury forgets members of which nothing is left.
+func (h *host) bury() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.members, func(name string, m *member) bool {
+		select {
+		case <-m.ended:
+			return !h.busy[name]
+		default:
+			return false
+		}
+	})
+}

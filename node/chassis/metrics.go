@@ -1,0 +1,113 @@
+//go:build linux
+
+package chassis
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/weftnet/weft/node/tunnel"
+)
+
+type metrics struct {
+	registry  *prometheus.Registry
+	streams   *prometheus.GaugeVec
+	bytes     *prometheus.CounterVec
+	restarts  *prometheus.CounterVec
+	dialled   *prometheus.CounterVec
+	denied    *prometheus.CounterVec
+	takeovers *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weft_chassis_streams", Help: "Open streams, by node and what they lead to.",
+		}, []string{"node", "target"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_chassis_stream_bytes_total", Help: "Bytes that passed, by node, what they lead to and direction.",
+		}, []string{"node", "target", "direction"}),
+		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_chassis_restarts_total", Help: "Times that a node's ovn-controller was started again after it had ended by itself.",
+		}, []string{"node"}),
+		dialled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_chassis_dial_errors_total", Help: "Streams that came to nothing without a refusal, by node and reason.",
+		}, []string{"node", "reason"}),
+		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_chassis_refusals_total", Help: "Streams that this host or the node's agent has refused, by node and reason.",
+		}, []string{"node", "reason"}),
+		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_chassis_takeovers_total", Help: "Nodes that this host has taken, by what they were before: new, released by another host, of a dead host, or its own.",
+		}, []string{"from"}),
+	}
+	for _, from := range []origin{fromNobody, fromReleased, fromDead, fromSelf} {
+		m.takeovers.WithLabelValues(string(from))
+	}
+	m.registry.MustRegister(m.streams, m.bytes, m.restarts, m.dialled, m.denied, m.takeovers,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// refused counts a stream that could not be opened.
+func (m *metrics) refused(node string, reason tunnel.Reason) {
+	counter := m.denied
+	switch reason {
+	case tunnel.Unreachable, tunnel.NoHandshake, tunnel.NoCredentials:
+		counter = m.dialled
+	}
+	counter.WithLabelValues(node, string(reason)).Inc()
+}
+
+// forget drops what is told of a node that this host no longer holds.
+func (m *metrics) forget(node string) {
+	of := prometheus.Labels{"node": node}
+	m.streams.DeletePartialMatch(of)
+	m.bytes.DeletePartialMatch(of)
+	m.restarts.DeletePartialMatch(of)
+	m.dialled.DeletePartialMatch(of)
+	m.denied.DeletePartialMatch(of)
+}
+
+// tell registers what is read when it is asked for.
+func (m *metrics) tell(h *host) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_leases_held", Help: "Nodes that this host holds."}, func() float64 { return float64(len(h.held())) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_hosts", Help: "Live chassis hosts that this one sees, itself included."}, func() float64 { return float64(len(h.candidates())) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_lease_valid", Help: "1 while this host's own Lease is renewed in time."}, func() float64 {
+			if h.tenure.current() == nil {
+				return 0
+			}
+			return 1
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "weft_chassis_lease_lapses_total", Help: "Times that this host's Lease was not renewed in time, and its ovn-controllers were ended."}, func() float64 {
+			lapses := h.tenure.terms()
+			if h.tenure.current() != nil {
+				lapses--
+			}
+			return float64(max(lapses, 0))
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_certificate_expiry_timestamp_seconds", Help: "When this host's tunnel certificate expires, 0 if there is none."}, h.certificateExpiry),
+		nodeStates{h},
+	)
+}
+
+// nodeStates tells each node's state.
+type nodeStates struct{ *host }
+
+var nodeState = prometheus.NewDesc("weft_chassis_node_state", "1 for the state in which a node that this host holds is.", []string{"node", "state"}, nil)
+
+func (nodeStates) Describe(out chan<- *prometheus.Desc) { out <- nodeState }
+
+func (n nodeStates) Collect(out chan<- prometheus.Metric) {
+	for name, m := range n.held() {
+		now, _ := m.status.state()
+		for _, s := range states {
+			value := 0.0
+			if s == now {
+				value = 1
+			}
+			out <- prometheus.MustNewConstMetric(nodeState, prometheus.GaugeValue, value, name, string(s))
+		}
+	}
+}

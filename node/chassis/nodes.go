@@ -1,0 +1,79 @@
+//go:build linux
+
+package chassis
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// node is one that runs no ovn-controller of its own.
+type node struct {
+	name    string
+	uid     types.UID
+	address string // of its agent, HOST:PORT
+}
+
+// hostedNode reads a Node; ok is false for one that runs its own ovn-controller, or whose agent has
+// not said yet.
+func hostedNode(object *corev1.Node) (n node, ok bool, err error) {
+	facts, present, err := contract.Parse[contract.NodeFacts](object.Annotations, contract.NodeFactsAnnotation)
+	if err != nil || !present || facts.Hosted == nil {
+		return node{}, false, err
+	}
+	host, port, err := net.SplitHostPort(facts.Hosted.Address)
+	if err != nil {
+		return node{}, false, fmt.Errorf("annotation %s: hosted address %q is not HOST:PORT; set tunnel-address of the node's agent", contract.NodeFactsAnnotation, facts.Hosted.Address)
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || number == 0 {
+		return node{}, false, fmt.Errorf("annotation %s: hosted address %q is none that can be dialled; set tunnel-address of the node's agent", contract.NodeFactsAnnotation, facts.Hosted.Address)
+	}
+	return node{name: object.Name, uid: object.UID, address: facts.Hosted.Address}, true, nil
+}
+
+// keepFacts drops what this program does not read of a Node.
+func keepFacts(object any) (any, error) {
+	full, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.Node{}
+	kept.Name, kept.UID, kept.ResourceVersion = full.Name, full.UID, full.ResourceVersion
+	if facts, ok := full.Annotations[contract.NodeFactsAnnotation]; ok {
+		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
+	}
+	return kept, nil
+}
+
+// misread remembers what was said of nodes that cannot be read, so that it is said once.
+type misread struct {
+	mu   sync.Mutex
+	said map[string]string
+}
+
+// say logs and reports a node's fault, nil if there is none.
+func (m *misread) say(object *corev1.Node, err error, report func(node, string, string)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		delete(m.said, object.Name)
+		return
+	}
+	if m.said[object.Name] == err.Error() {
+		return
+	}
+	if m.said == nil {
+		m.said = map[string]string{}
+	}
+	m.said[object.Name] = err.Error()
+	slog.Error("a node is not hosted: its facts cannot be read", "node", object.Name, "error", err)
+	report(node{name: object.Name, uid: object.UID}, "ChassisFactsInvalid", err.Error())
+}

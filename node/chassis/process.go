@@ -1,0 +1,153 @@
+//go:build linux
+
+package chassis
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// spawner starts children from one thread that lasts as long as the process: what PR_SET_PDEATHSIG
+// waits for is the end of the thread that has started the child.
+type spawner struct{ jobs chan func() }
+
+func newSpawner() *spawner {
+	s := &spawner{make(chan func())}
+	go func() {
+		runtime.LockOSThread()
+		for job := range s.jobs {
+			job()
+		}
+	}()
+	return s
+}
+
+func (s *spawner) start(command *exec.Cmd) error {
+	started := make(chan error)
+	s.jobs <- func() { started <- command.Start() }
+	return <-started
+}
+
+func (s *spawner) close() { close(s.jobs) }
+
+// controller is a running ovn-controller.
+type controller struct {
+	socket string
+	*exec.Cmd
+	exited chan struct{} // closed when it has
+	reason error         // of its end, set before that
+}
+
+// exitPatience is how long an ovn-controller may take to end by itself.
+const exitPatience = 5 * time.Second
+
+// startController starts ovn-controller in a node's folder. It ends with this process at the latest.
+func (c Config) startController(s *spawner, lock *os.File, node, folder string, log *slog.Logger) (*controller, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer write.Close()
+	p := &controller{
+		socket: filepath.Join(folder, controlSocket), exited: make(chan struct{}),
+		Cmd: exec.Command(c.OVNController, c.controllerArgs(node, folder)...),
+	}
+	p.Dir, p.Stdout, p.Stderr = folder, write, write
+	p.Env = os.Environ()
+	for _, name := range []string{"RUNDIR", "SYSCONFDIR", "LOGDIR", "DBDIR"} { // SYSCONFDIR may hold another chassis's name
+		p.Env = append(p.Env, "OVS_"+name+"="+folder, "OVN_"+name+"="+folder)
+	}
+	p.ExtraFiles = []*os.File{lock}
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := s.start(p.Cmd); err != nil {
+		read.Close()
+		return nil, err
+	}
+	go func() {
+		defer read.Close()
+		relayLog(read, log)
+	}()
+	go func() {
+		p.reason = p.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+func (c Config) controllerArgs(node, folder string) []string {
+	args := []string{
+		"unix:" + filepath.Join(folder, databaseSocket),
+		"--unixctl=" + filepath.Join(folder, controlSocket),
+		"--no-chdir", "-vsyslog:off", "-vfile:off", "-vconsole:info", "-vPATTERN:console:%p|%c|%m",
+	}
+	for _, file := range [][2]string{{"--ca-cert=", c.OVNCA}, {"--certificate=", c.OVNCertificate}, {"--private-key=", c.OVNPrivateKey}} {
+		if file[1] != "" {
+			args = append(args, file[0]+strings.ReplaceAll(file[1], NodePlaceholder, node))
+		}
+	}
+	return args
+}
+
+// leave ends it so that the chassis and its flows stay, as ovn-controller(8) says of exit --restart;
+// a plain exit removes them.
+func (p *controller) leave(log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), exitPatience)
+	defer cancel()
+	_, err := control(ctx, p.socket, "exit", "--restart")
+	if err == nil {
+		select {
+		case <-p.exited:
+			return
+		case <-ctx.Done():
+			err = fmt.Errorf("it has not ended within %s", exitPatience)
+		}
+	}
+	select {
+	case <-p.exited: // and so did not answer
+		return
+	default:
+		log.Warn("ovn-controller does not end by itself and is killed", "error", err)
+		p.kill()
+	}
+}
+
+// kill returns when it is dead.
+func (p *controller) kill() {
+	_ = p.Process.Kill() // it may have ended by itself
+	<-p.exited
+}
+
+// relayLog sends the lines of OVN's log, as controllerArgs asks for them, to ours.
+func relayLog(from io.Reader, log *slog.Logger) {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 64<<10)
+	for lines.Scan() {
+		level, module, message := parseLine(lines.Text())
+		log.Log(context.Background(), level, "ovn-controller: "+message, "module", module)
+	}
+	_, _ = io.Copy(io.Discard, from) // after a line that is too long: a full pipe would stop the child
+}
+
+func parseLine(line string) (level slog.Level, module, message string) {
+	severity, rest, ok := strings.Cut(line, "|")
+	if !ok {
+		return slog.LevelWarn, "", line // of the loader, or of a library
+	}
+	module, message, ok = strings.Cut(rest, "|")
+	levels := map[string]slog.Level{"DBG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn, "ERR": slog.LevelError, "EMER": slog.LevelError}
+	level, known := levels[severity]
+	if !ok || !known {
+		return slog.LevelWarn, "", line
+	}
+	return level, module, message
+}

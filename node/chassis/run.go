@@ -1,0 +1,253 @@
+//go:build linux
+
+package chassis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/weftnet/weft/node/tunnel"
+)
+
+const userAgent = "weft-chassis"
+
+// Run holds its share of the nodes that have no ovn-controller of their own, until ctx is done. Then
+// it leaves them to the other hosts and returns nil. An error means that waiting would not help.
+func Run(ctx context.Context, config Config) error {
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	client, err := connect(config.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	beats, err := connect(config.Kubeconfig) // a burst of other requests must not hold up a renewal
+	if err != nil {
+		return err
+	}
+	return run(ctx, config, client, beats)
+}
+
+func connect(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.UserAgent = userAgent
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	config.QPS, config.Burst = 100, 300 // a dead host's nodes are to be taken at once: three requests each
+	return kubernetes.NewForConfig(config)
+}
+
+func run(ctx context.Context, config Config, client, beats kubernetes.Interface) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // what must last until all is given back
+	defer end()
+	credentials, err := config.credentials(life, client)
+	if err != nil {
+		return err
+	}
+	instance := newInstance(config.Identity)
+	dir, predecessor, err := openRunDir(ctx, config.RunDir, instance)
+	if err != nil {
+		return err
+	}
+	h := newHost(config, client, credentials, dir)
+	defer h.spawner.close()
+	h.metrics.tell(h)
+	waitServed, err := h.serve(life, config.MetricsAddress)
+	if err != nil {
+		return errors.Join(err, dir.close())
+	}
+	broadcaster := record.NewBroadcaster(record.WithContext(life))
+	defer broadcaster.Shutdown()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	h.recorder = recorder{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: userAgent, Host: config.Identity})}
+	beat := &heartbeat{
+		leases: beats.CoordinationV1().Leases(config.LeaseNamespace), namespace: config.LeaseNamespace, identity: config.Identity,
+		instance: instance, predecessor: predecessor, duration: config.LeaseDuration,
+		tenure: h.tenure, sightings: h.sightings, unreachable: h.unluckyNodes, log: h.log, renewed: h.changed,
+	}
+	var parts sync.WaitGroup
+	synced, err := h.watch(life, &parts, client)
+	if err != nil {
+		return errors.Join(err, dir.close())
+	}
+	h.log.Info("chassis host started", "run-dir", config.RunDir, "lease-duration", config.LeaseDuration, "instance", instance)
+	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		beats, stop := context.WithCancel(life)
+		beating := make(chan struct{})
+		go func() {
+			defer close(beating)
+			beat.run(beats)
+		}()
+		h.run(ctx)
+		stop()
+		<-beating
+	}
+	h.tenure.close()
+	h.waitMembers()
+	farewell, cancel := context.WithTimeout(life, h.tenure.limit)
+	defer cancel()
+	err = errors.Join(beat.resign(farewell), dir.close())
+	end()
+	parts.Wait()
+	return errors.Join(err, waitServed())
+}
+
+func (c Config) credentials(ctx context.Context, client kubernetes.Interface) (tunnel.Credentials, error) {
+	if c.Secret == "" {
+		return tunnel.Files(c.CA, c.Certificate, c.PrivateKey), nil
+	}
+	namespace, name, _ := strings.Cut(c.Secret, "/")
+	return tunnel.Secret(ctx, client, namespace, name)
+}
+
+// watch keeps Nodes and Leases in step with the API server.
+func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernetes.Interface) ([]cache.InformerSynced, error) {
+	nodes := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(keepFacts)).Core().V1().Nodes().Informer()
+	h.nodes = nodes.GetStore()
+	onNode, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { h.changed() },
+		UpdateFunc: func(any, any) { h.changed() },
+		DeleteFunc: func(any) { h.changed() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	leases := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(h.config.LeaseNamespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = leaseLabel })).Coordination().V1().Leases().Informer()
+	note := func(object any) {
+		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Labels[leaseLabel] != "" {
+			h.sightings.note(lease.Name, lease)
+			h.changed()
+		}
+	}
+	onLease, err := leases.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    note,
+		UpdateFunc: func(_, object any) { note(object) },
+		DeleteFunc: func(object any) {
+			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				_, name, _ := cache.SplitMetaNamespaceKey(key)
+				h.sightings.note(name, nil)
+				h.changed()
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	parts.Go(func() { nodes.RunWithContext(ctx) })
+	parts.Go(func() { leases.RunWithContext(ctx) })
+	return []cache.InformerSynced{onNode.HasSynced, onLease.HasSynced}, nil
+}
+
+// waitMembers returns when nothing of any member is left.
+func (h *host) waitMembers() {
+	h.mu.Lock()
+	var last []*member
+	for _, m := range h.members {
+		last = append(last, m)
+	}
+	h.mu.Unlock()
+	for _, m := range last {
+		<-m.ended
+	}
+}
+
+// recorder writes Events on Nodes.
+type recorder struct{ record.EventRecorder }
+
+func (r recorder) normal(n node, reason, message string) {
+	r.Event(n.reference(), corev1.EventTypeNormal, reason, message)
+}
+
+func (h *host) report(n node, reason, message string) {
+	h.recorder.Event(n.reference(), corev1.EventTypeWarning, reason, message)
+}
+
+func (n node) reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.name, UID: n.uid}
+}
+
+// serve opens address at once, so that a port in use is an error at start.
+func (h *host) serve(ctx context.Context, address string) (wait func() error, err error) {
+	if address == "" {
+		return func() error { return nil }, nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("metrics-address: listen on %q: %w; choose a free address, or none", address, err)
+	}
+	server := &http.Server{Handler: h.endpoints(), ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return func() error {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("metrics-address: serve on %q: %w", address, err)
+		}
+		return nil
+	}, nil
+}
+
+// endpoints serves /healthz (its loop runs), /readyz (it may hold nodes; with the state of each that
+// it holds) and /metrics.
+func (h *host) endpoints() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if at := h.looked.Load(); at != 0 && time.Since(time.Unix(0, at)) > 10*h.config.LeaseDuration {
+			respond(w, http.StatusServiceUnavailable, "the host's loop stands still")
+			return
+		}
+		respond(w, http.StatusOK, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if h.tenure.current() == nil {
+			respond(w, http.StatusServiceUnavailable, "this host's Lease is not renewed: it holds no node; see its log, and whether the API server answers")
+			return
+		}
+		held, lines := h.held(), []string{"ok"}
+		for _, name := range sortedKeys(held) {
+			now, detail := held[name].status.state()
+			lines = append(lines, strings.TrimSpace(name+" "+string(now)+" "+detail))
+		}
+		respond(w, http.StatusOK, strings.Join(lines, "\n"))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func respond(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n") // a client that left needs no answer
+}
+
+// certificateExpiry is for the metric.
+func (h *host) certificateExpiry() float64 {
+	own, err := h.credentials.Certificate()
+	if err != nil || own.Leaf == nil {
+		return 0
+	}
+	return float64(own.Leaf.NotAfter.Unix())
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package chassis
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// sightings are the Leases as this host last saw them, and since when by its own clock. Nothing is
+// concluded from other hosts' clocks.
+type sightings struct {
+	fallback time.Duration // of a host's Lease that does not say its duration
+
+	mu   sync.Mutex
+	seen map[string]sighting
+}
+
+// sighting is a Lease, nil while there is none, unchanged since then.
+type sighting struct {
+	lease *coordinationv1.Lease
+	since time.Time
+}
+
+func newSightings(fallback time.Duration) *sightings {
+	return &sightings{fallback: fallback, seen: map[string]sighting{}}
+}
+
+// note records a Lease as it is now; nil is one that does not exist.
+func (s *sightings) note(name string, lease *coordinationv1.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, known := s.seen[name]
+	if known && sameClaim(before.lease, lease) {
+		before.lease = lease // what else it says may have changed
+		s.seen[name] = before
+		return
+	}
+	s.seen[name] = sighting{lease, time.Now()}
+}
+
+// sameClaim: the holder has not renewed in between.
+func sameClaim(a, b *coordinationv1.Lease) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.UID == b.UID && holder(a) == holder(b) && transitions(a) == transitions(b) && a.Spec.RenewTime.Equal(b.Spec.RenewTime)
+}
+
+// of returns the sighting of a Lease. One never seen is noted as absent from now on.
+func (s *sightings) of(name string) sighting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, known := s.seen[name]
+	if !known {
+		found = sighting{since: time.Now()}
+		s.seen[name] = found
+	}
+	return found
+}
+
+// prune forgets Leases that have not existed for that long, but for the wanted ones.
+func (s *sightings) prune(wanted map[string]bool, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.seen, func(name string, seen sighting) bool {
+		return seen.lease == nil && !wanted[name] && time.Since(seen.since) >= after
+	})
+}
+
+// silent says whether a host has not been heard of for its Lease's duration: it holds nothing any more,
+// unless this host has missed something.
+func (s *sightings) silent(identity string) bool {
+	sighting := s.of(hostLease(identity))
+	return time.Since(sighting.since) >= duration(sighting.lease, s.fallback)
+}
+
+// alive is a host that has a Lease and is not silent.
+func (s *sightings) alive(identity string) bool {
+	return s.of(hostLease(identity)).lease != nil && !s.silent(identity)
+}
+
+// leases are all that were seen and exist, of one kind.
+func (s *sightings) leases(kind string) []*coordinationv1.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var leases []*coordinationv1.Lease
+	for _, sighting := range s.seen {
+		if sighting.lease != nil && sighting.lease.Labels[leaseLabel] == kind {
+			leases = append(leases, sighting.lease)
+		}
+	}
+	return leases
+}

@@ -1,0 +1,203 @@
+//go:build linux
+
+package chassis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/node/tunnel"
+)
+
+// origin is what a node was before this host took it.
+type origin string
+
+const (
+	fromNobody   origin = "new"      // it had no Lease
+	fromReleased origin = "released" // another host had given it up
+	fromDead     origin = "dead"     // its host has not renewed
+	fromSelf     origin = "own"      // this host's, from before its term had ended or its process had begun
+)
+
+// errHeld: another host holds the node after all.
+var errHeld = errors.New("another host holds it")
+
+// take makes a node a member, if its Lease can be had.
+func (h *host) take(term *term, n node) {
+	ctx, cancel := context.WithTimeout(term, h.tenure.limit)
+	defer cancel()
+	lease, from, former, err := h.takeLease(ctx, n.name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil || term.over() {
+		h.failures[n.name] = time.Now()
+		if err != nil && !errors.Is(err, errHeld) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			h.log.Warn("cannot take a node; trying again", "node", n.name, "error", err)
+		}
+		return
+	}
+	delete(h.failures, n.name)
+	log := h.log.With("node", n.name)
+	m := &member{
+		node: n, term: term, lease: lease, config: h.config, credentials: h.credentials, runDir: h.runDir, spawner: h.spawner,
+		metrics: h.metrics, log: log, report: func(reason, message string) { h.report(n, reason, message) },
+	}
+	h.members[n.name] = m
+	h.metrics.takeovers.WithLabelValues(string(from)).Inc()
+	log.Info("the node is taken", "from", from, "former", former, "address", n.address)
+	if from == fromDead {
+		h.recorder.normal(n, "ChassisTakenOver", fmt.Sprintf("ovn-controller runs on chassis host %s now: host %s has not renewed its Lease", h.config.Identity, former))
+	}
+	m.start()
+}
+
+// takeLease compares and swaps.
+func (h *host) takeLease(ctx context.Context, name string) (lease *coordinationv1.Lease, from origin, former string, err error) {
+	now, err := h.leases.Get(ctx, nodeLease(name), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lease, err = h.leases.Create(ctx, taken(nil, h.config.LeaseNamespace, name, h.config.Identity, h.config.LeaseDuration, time.Now()), metav1.CreateOptions{})
+		return lease, fromNobody, "", err
+	}
+	if err != nil {
+		return nil, "", "", err
+	}
+	h.sightings.note(now.Name, now)
+	switch former = holder(now); former {
+	case "":
+		from = fromReleased
+	case h.config.Identity:
+		from = fromSelf
+	default:
+		from = fromDead
+		if err := h.provenSilent(ctx, former); err != nil {
+			return nil, "", "", err
+		}
+	}
+	lease, err = h.leases.Update(ctx, taken(now, h.config.LeaseNamespace, name, h.config.Identity, h.config.LeaseDuration, time.Now()), metav1.UpdateOptions{})
+	return lease, from, former, err
+}
+
+// provenSilent asks the API server whether a host that seems silent is: this one's watch may be late.
+func (h *host) provenSilent(ctx context.Context, identity string) error {
+	name := hostLease(identity)
+	now, err := h.leases.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		now, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	h.sightings.note(name, now)
+	if !h.sightings.silent(identity) {
+		return errHeld
+	}
+	return nil
+}
+
+// giveUp ends a member gently and its Lease with it: removed when the node needs none any more, else
+// left to the host that shall have it.
+func (h *host) giveUp(m *member, forGood bool) {
+	m.leave()
+	ctx, cancel := context.WithTimeout(m.term, h.tenure.limit)
+	defer cancel()
+	var err error
+	if forGood {
+		err = h.leases.Delete(ctx, m.lease.Name, exactly(m.lease))
+	} else {
+		_, err = h.leases.Update(ctx, released(m.lease), metav1.UpdateOptions{})
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// Somebody else has changed it, so it is not this host's to release.
+	case err != nil:
+		m.log.Warn("the node's Lease is not released; it is when this host's own expires", "lease", m.lease.Name, "error", err)
+	}
+}
+
+func exactly(lease *coordinationv1.Lease) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}}
+}
+
+// expiredFor is how long a Lease that nobody needs must have been useless before it is removed.
+const expiredFor = 10 * time.Minute
+
+// clean removes Leases of nodes that need none and of hosts that are gone. Which host does is of no
+// matter.
+func (h *host) clean(nodes map[string]node) {
+	wanted := map[string]bool{}
+	for name := range nodes {
+		wanted[nodeLease(name)] = true
+	}
+	for _, lease := range h.sightings.leases(ofNode) {
+		by := holder(lease)
+		mine := by == h.config.Identity && h.member(lease.Annotations[nodeAnnotation]) == nil
+		if wanted[lease.Name] || !mine && by != "" && !h.sightings.silent(by) {
+			continue
+		}
+		h.remove(lease)
+	}
+	for _, lease := range h.sightings.leases(ofHost) {
+		if lease.Name != hostLease(h.config.Identity) && time.Since(h.sightings.of(lease.Name).since) >= expiredFor {
+			h.remove(lease)
+		}
+	}
+	h.sightings.prune(wanted, expiredFor)
+}
+
+// remove is for Leases without a member. It is done under a name that no node has.
+func (h *host) remove(lease *coordinationv1.Lease) {
+	h.begin("lease/"+lease.Name, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), h.tenure.limit)
+		defer cancel()
+		err := h.leases.Delete(ctx, lease.Name, exactly(lease))
+		switch {
+		case err == nil:
+			h.log.Info("a Lease that nobody needs is removed", "lease", lease.Name)
+			h.sightings.note(lease.Name, nil)
+		case apierrors.IsNotFound(err):
+			h.sightings.note(lease.Name, nil)
+		case !apierrors.IsConflict(err):
+			h.log.Warn("remove a Lease that nobody needs", "lease", lease.Name, "error", err)
+		}
+	})
+}
+
+// tryAgain looks whether agents that could not be reached from here can be now.
+func (h *host) tryAgain(nodes map[string]node) {
+	for _, name := range h.unluckyNodes() {
+		n, ok := nodes[name]
+		h.mu.Lock()
+		switch at := h.unlucky[name]; {
+		case !ok:
+			delete(h.unlucky, name)
+		case time.Now().Before(at):
+			ok = false
+		default:
+			h.unlucky[name] = time.Now().Add(reachAgain)
+		}
+		h.mu.Unlock()
+		if ok {
+			h.begin("try/"+name, func() { h.try(n) })
+		}
+	}
+}
+
+func (h *host) try(n node) {
+	conn, err := tunnel.Dial(context.Background(), n.address, tunnel.OVSDB, h.credentials, tunnel.AgentName(n.name))
+	if err == nil {
+		conn.Close()
+	}
+	if refused := new(tunnel.Error); err != nil && !(errors.As(err, &refused) && refused.Reason == tunnel.TargetDown) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.unlucky, n.name)
+	h.log.Info("the node's agent is reached from here again", "node", n.name)
+}
