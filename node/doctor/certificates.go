@@ -37,6 +37,9 @@ const expirySoon = 14 * 24 * time.Hour
 // checkPair examines one certificate with everything that has to fit it.
 func checkPair(files fileReader, p pair, now time.Time) []Finding {
 	const s = subject("certificates")
+	if p.CA == "" || p.Certificate == "" || p.Key == "" {
+		return s.unknown("", "%s certificate, key or authority is not set", p.Of)
+	}
 	certificate, key, authority, err := readPair(files, p)
 	if errors.Is(err, fs.ErrPermission) {
 		return s.unknown("run this as an administrator", "%s certificate: %v", p.Of, err)

@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/Microsoft/go-winio"
@@ -88,6 +90,9 @@ func (nativeHost) WindowsVersion() (windowsVersion, error) {
 	if name, _, err := key.GetStringValue("ProductName"); err == nil {
 		v.Product = name
 	}
+	if kind, _, err := key.GetStringValue("InstallationType"); err == nil { // "Server", "Server Core" or "Client"
+		v.Server = strings.HasPrefix(kind, "Server")
+	}
 	if revision, _, err := key.GetIntegerValue("UBR"); err == nil {
 		v.Revision = int(revision)
 	}
@@ -104,8 +109,13 @@ var serviceStarts = map[uint32]string{
 	windows.SERVICE_DEMAND_START: "manual", windows.SERVICE_DISABLED: "disabled",
 }
 
+// oneService: Wine's service manager mixes up the handles of callers that come at once.
+var oneService sync.Mutex
+
 // Service asks for no more rights than every user has; the package mgr would ask for all.
 func (nativeHost) Service(name string) (service, error) {
+	oneService.Lock()
+	defer oneService.Unlock()
 	manager, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT)
 	if err != nil {
 		return service{}, fmt.Errorf("service manager: %w", err)
@@ -132,11 +142,15 @@ func describeService(opened *mgr.Service) (service, error) {
 	if err != nil {
 		return service{}, fmt.Errorf("state of service %s: %w", opened.Name, err)
 	}
-	config, err := opened.Config()
-	if err != nil {
+	// Not by Config of mgr, which fails where one of its further questions is not known.
+	buffer := make([]byte, 8<<10) // the most that the call needs, by its documentation
+	config := (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(&buffer[0]))
+	var needed uint32
+	if err := windows.QueryServiceConfig(opened.Handle, config, uint32(len(buffer)), &needed); err != nil {
 		return service{}, fmt.Errorf("configuration of service %s: %w", opened.Name, err)
 	}
-	s := service{State: serviceStates[status.State], Start: serviceStarts[config.StartType], Path: config.BinaryPathName}
+	s := service{State: serviceStates[status.State], Start: serviceStarts[config.StartType], Path: windows.UTF16PtrToString(config.BinaryPathName)}
+	runtime.KeepAlive(buffer)
 	if actions, err := opened.RecoveryActions(); err == nil { // a driver has none
 		for _, action := range actions {
 			if action.Type == mgr.ServiceRestart {

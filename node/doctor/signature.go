@@ -92,7 +92,7 @@ func signerOf(pkcs7 []byte) (*x509.Certificate, error) {
 		return nil, fmt.Errorf("the signature is of type %v and not signed data", outer.Type)
 	}
 	var data signedData
-	if _, err := asn1.Unmarshal(outer.Content.FullBytes, &data); err != nil {
+	if _, err := asn1.Unmarshal(outer.Content.Bytes, &data); err != nil {
 		return nil, fmt.Errorf("read the signed data: %w", err)
 	}
 	if len(data.Signers) == 0 {

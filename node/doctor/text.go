@@ -10,7 +10,7 @@ import (
 const (
 	textWidth  = 110
 	stateWidth = 13
-	checkWidth = 20
+	checkWidth = 22
 )
 
 var stateText = map[State]string{OK: "ok", Unknown: "cannot tell", Warning: "warning", Failed: "FAILED"}

@@ -268,7 +268,7 @@ func checkResolvers(reader adapterReader) []Finding {
 	var servers []string
 	for _, a := range adapters {
 		for _, server := range a.DNS.Servers {
-			if a.InHost() && a.Up && !strings.HasPrefix(server.String(), "fec0:0:0:ffff:") { // what Windows invents
+			if a.InHost() && a.Up && a.Kind != hostnet.Loopback && !strings.HasPrefix(server.String(), "fec0:0:0:ffff:") { // what Windows invents
 				servers = append(servers, fmt.Sprintf("%v (%s)", server, a.Alias))
 			}
 		}

@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+func limit(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestReadingARealDatabase(t *testing.T) {
+	database := ovsdbtest.OpenVSwitch(t)
+	server := ovsdbtest.Server(t, database)
+	reader := vswitchDatabase{server.Endpoint, dialLocal}
+	ctx := limit(t)
+	expect(t, checkOVSDatabase(ctx, Config{}, reader), "failed", "ovs-vsctl --no-wait init")
+
+	client := ovsdbtest.Connect(t, database, server.Endpoint, ovsdb.Table{Model: &vswitch.OpenvSwitch{}})
+	ids, err := libovsdb.NewOvsMap(map[string]string{"system-id": "l1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Transact(ctx, libovsdb.Operation{Op: libovsdb.OperationInsert, Table: vswitch.OpenvSwitchTable,
+		Row: libovsdb.Row{"ovs_version": "3.5.0", "external_ids": ids}}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := reader.OpenVSwitch(ctx)
+	if err != nil || found.Root == nil || found.Root.OVSVersion == nil || *found.Root.OVSVersion != "3.5.0" || found.Root.ExternalIDs["system-id"] != "l1" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	server.Kill()
+	expect(t, checkOVSDatabase(ctx, Config{}, reader), "failed", "start ovsdb-server")
+}
+
+// kubeconfig names a test server and its certificate.
+func kubeconfig(t *testing.T, url string, certificate []byte) string {
+	t.Helper()
+	authority, err := json.Marshal(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{"clusters": [{"name": "c", "cluster": {"server": "` + url + `", "certificate-authority-data": ` + string(authority) + `}}],
+		"contexts": [{"name": "c", "context": {"cluster": "c"}}], "current-context": "c"}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAskingAnAPIServer(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/version" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write([]byte(`{"gitVersion": "v1.35.4"}`))
+	}))
+	server.Config.ErrorLog = nil
+	defer server.Close()
+	ctx := limit(t)
+	api := apiServer{kubeconfig(t, server.URL, server.Certificate().Raw)}
+	expect(t, checkAPIServer(ctx, api), "ok", "v1.35.4", server.URL)
+	expect(t, checkClock(ctx, api), "ok")
+	expect(t, checkNode(ctx, api, Config{NodeName: "l1"}), "failed", "no Node l1")
+	if got := apiServerName(api.kubeconfig); got != server.URL {
+		t.Errorf("its name is %q", got)
+	}
+
+	stranger := newAuthority(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	expect(t, checkAPIServer(ctx, apiServer{kubeconfig(t, server.URL, stranger.certificate.Raw)}), "failed", "another authority")
+	server.Close()
+	expect(t, checkAPIServer(ctx, api), "failed", "nothing listens on that port")
+	expect(t, checkAPIServer(ctx, apiServer{"/nonexistent"}), "failed", "kubeconfig")
+}
+
+func TestAskingTheAgent(t *testing.T) {
+	ready := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = w.Write([]byte(r.URL.Path + ": text\n"))
+	}))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "http://")
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := Config{MetricsAddress: ":" + port} // all addresses, as a user may write it
+	expect(t, checkAgent(limit(t), config, localAgent{config.MetricsAddress}), "ok")
+	ready = false
+	expect(t, checkAgent(limit(t), config, localAgent{address}), "failed", "/readyz: text")
+	if !installed(limit(t), config, localAgent{address}) {
+		t.Error("an agent that is not ready does not count as running")
+	}
+	server.Close()
+	expect(t, checkAgent(limit(t), config, localAgent{address}), "warning", "does not run")
+}
+
+func TestSouthbound(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	defer secure.Close()
+	at := func(s *httptest.Server) string { return s.Listener.Addr().String() }
+	expect(t, checkSouthbound(limit(t), Config{OVNSouthbound: "tcp:" + at(plain) + ",ssl:" + at(secure)}), "ok ok", "certificate is valid until")
+	expect(t, checkSouthbound(limit(t), Config{OVNSouthbound: "ssl:" + at(plain)}), "failed", "no TLS there")
+	expect(t, checkSouthbound(limit(t), Config{}), "unknown")
+	expect(t, checkSouthbound(limit(t), Config{Hosted: true, OVNSouthbound: "tcp:192.0.2.1:6642"}), "ok", "by the chassis host")
+	plain.Close()
+	expect(t, checkSouthbound(limit(t), Config{OVNSouthbound: "tcp:" + at(plain)}), "failed", "nothing listens")
+}
+
+func TestAskingADaemon(t *testing.T) {
+	folder := t.TempDir()
+	listener, err := net.Listen("unix", filepath.Join(folder, "ovn-controller.123.ctl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			var request struct{ Method string }
+			_ = json.NewDecoder(conn).Decode(&request)
+			answer := map[string]any{"id": 0, "result": "connected\n", "error": nil}
+			if request.Method == "version" {
+				answer = map[string]any{"id": 0, "result": nil, "error": "unknown command"}
+			}
+			_ = json.NewEncoder(conn).Encode(answer)
+			conn.Close()
+		}
+	}()
+	// A daemon that died has left a socket behind; it is the newer one.
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "ovn-controller.456.ctl"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+	expect(t, checkOVNController(limit(t), linuxHost{Config{OVNRunDir: folder}}), "ok", "connected")
+	_, err = linuxHost{Config{OVNRunDir: t.TempDir()}}.Control(limit(t), "ovn-controller", "version")
+	if !errors.Is(err, errAbsent) {
+		t.Error(err)
+	}
+}
+
+func TestThisMachine(t *testing.T) {
+	host := linuxHost{}
+	devices, err := host.Devices()
+	if err != nil || len(devices) == 0 || devices[0].Name != "lo" || !devices[0].Loopback {
+		t.Errorf("%+v, %v", devices, err)
+	}
+	free, total, err := host.FreeSpace(filepath.Join(t.TempDir(), "not", "yet", "there"))
+	if err != nil || free == 0 || total < free {
+		t.Errorf("%d of %d free, %v", free, total, err)
+	}
+	report := Run(limit(t), Config{Version: "v", NodeName: "l1"})
+	if report.Result != Failed || report.OS != "linux" || len(report.Findings) < 20 {
+		t.Errorf("%+v", report)
+	}
+}

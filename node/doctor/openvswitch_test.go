@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/models/vswitch"
+)
+
+type fakeVswitch struct {
+	found *openVSwitch
+	err   error
+}
+
+func (f fakeVswitch) OpenVSwitch(context.Context) (*openVSwitch, error) { return f.found, f.err }
+
+func pointer[T any](v T) *T { return &v }
+
+func TestOVSVersion(t *testing.T) {
+	for _, c := range []struct {
+		os, datapath, version, states, words string
+	}{
+		{"linux", "system", "3.5.0", "ok", "3.5.0"},
+		{"linux", "system", "2.17.9", "ok", ""},
+		{"linux", "system", "2.13.8", "failed", "older"},
+		{"linux", "netdev", "3.1.0", "warning", "aborts"},
+		{"linux", "netdev", "3.5.0", "ok", ""},
+		{"linux", "system", "4.0.0", "ok", ""},
+		{"linux", "system", "main", "unknown", "main"},
+		{"windows", "system", "2.15.0", "failed", ""},
+		{"windows", "system", "2.17.2", "warning", "IPv6"},
+		{"windows", "system", "3.0.5-antrea.1", "warning", "meters"},
+		{"windows", "system", "3.1.0", "warning", "null reference"},
+		{"windows", "system", "3.6.0", "ok", "3.7"},
+		{"windows", "system", "3.7.1", "ok", "3.7.1"},
+		{"windows", "system", "3.8.0", "failed", "no Windows datapath"},
+		{"windows", "system", "4.0.0", "failed", "no Windows datapath"},
+	} {
+		t.Run(c.os+" "+c.version, func(t *testing.T) {
+			o := &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: &c.version}}
+			expect(t, checkOVSVersion(t.Context(), c.os, Config{DatapathType: c.datapath}, fakeVswitch{found: o}), c.states, c.words)
+		})
+	}
+	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, fakeVswitch{err: errBroken}), "unknown")
+	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, fakeVswitch{found: &openVSwitch{}}), "unknown")
+}
+
+func FuzzParseRelease(f *testing.F) {
+	for _, seed := range []string{"3.7.1", "2.17", "", "3.", "99999.1", "3.0.5-antrea.1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, ok := parseRelease(text)
+		if ok && (r.major < 0 || r.minor < 0 || !strings.Contains(text, ".")) {
+			t.Errorf("%q is %v", text, r)
+		}
+	})
+}
+
+func TestDatabaseAndDaemon(t *testing.T) {
+	answers := func(context.Context) error { return nil }
+	silent := func(context.Context) error { return errBroken }
+	bridge := []*vswitch.Bridge{{Name: "br-int"}}
+	for _, c := range []struct {
+		name               string
+		reader             fakeVswitch
+		openFlow           func(context.Context) error
+		database, vswitchd string
+	}{
+		{"no database", fakeVswitch{err: errBroken}, answers, "failed", "unknown"},
+		{"empty", fakeVswitch{found: &openVSwitch{}}, answers, "failed", "unknown"},
+		{"never started", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{}}}, answers, "ok", "failed"},
+		{"stuck", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("3.7.1"), NextCfg: 3, CurCfg: 2}}}, answers, "ok", "failed"},
+		{"fresh", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("3.7.1")}}}, answers, "ok", "unknown"},
+		{"dead", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("3.7.1")}, Bridges: bridge}}, silent, "ok", "failed"},
+		{"runs", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("3.7.1")}, Bridges: bridge}}, answers, "ok", "ok"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			expect(t, checkOVSDatabase(t.Context(), Config{}, c.reader), c.database)
+			expect(t, checkVswitchd(t.Context(), c.reader, c.openFlow), c.vswitchd)
+		})
+	}
+}
+
+func TestHelloOfOpenFlow(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer []byte
+		ok     bool
+	}{
+		{"hello", []byte{6, 0, 0, 16, 0, 0, 0, 7}, true},
+		{"something else", []byte{6, 2, 0, 8, 0, 0, 0, 7}, false},
+		{"cut off", []byte{6, 0}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			go func() {
+				buffer := make([]byte, 8)
+				_, _ = theirs.Read(buffer)
+				_, _ = theirs.Write(c.answer)
+				theirs.Close()
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := helloOpenFlow(ctx, ours); (err == nil) != c.ok {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestChassisSettings(t *testing.T) {
+	config := Config{EncapAddress: netip.MustParseAddr("192.0.2.11"), OVNSouthbound: "tcp:192.0.2.1:6642"}
+	right := map[string]string{"ovn-encap-ip": "192.0.2.11", "ovn-remote": "tcp:192.0.2.1:6642", "ovn-encap-type": "geneve", "system-id": "l1"}
+	changed := func(key, value string) map[string]string {
+		ids := map[string]string{key: value}
+		for k, v := range right {
+			if k != key {
+				ids[k] = v
+			}
+		}
+		return ids
+	}
+	for _, c := range []struct {
+		name   string
+		ids    map[string]string
+		states string
+		words  string
+	}{
+		{"not yet", nil, "ok", "the agent sets them"},
+		{"right", right, "ok", "chassis l1"},
+		{"other address", changed("ovn-encap-ip", "192.0.2.99"), "warning", `"192.0.2.99" and not "192.0.2.11"`},
+		{"other type", changed("ovn-encap-type", "vxlan"), "warning", "ovn-encap-type"},
+		{"no name", changed("system-id", ""), "failed", "system-id"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := &openVSwitch{Root: &vswitch.OpenvSwitch{ExternalIDs: c.ids}}
+			expect(t, checkEncapsulation(t.Context(), config, fakeVswitch{found: o}), c.states, c.words)
+		})
+	}
+}
+
+func TestBridges(t *testing.T) {
+	secure := pointer(vswitch.BridgeFailModeSecure)
+	for _, c := range []struct {
+		name   string
+		found  openVSwitch
+		states string
+		words  string
+	}{
+		{"none", openVSwitch{}, "ok", "no br-int yet"},
+		{"well", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure, DatapathType: "system"}}}, "ok", "all 0 interfaces"},
+		{"type by default", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure}}}, "ok", ""},
+		{"open", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", DatapathType: "netdev"}}}, "warning warning", "secure"},
+		{"broken devices", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure}},
+			Interfaces: []*vswitch.Interface{{Name: "p1", Error: pointer("no such device")}, {Name: "p2"}}}, "warning", "1 of 2 interfaces: p1 (no such device)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.found.Root = &vswitch.OpenvSwitch{}
+			expect(t, checkBridges(t.Context(), Config{DatapathType: "system"}, fakeVswitch{found: &c.found}), c.states, c.words)
+		})
+	}
+}
+
+func TestOpenFlowIsBesideTheDatabase(t *testing.T) {
+	for _, c := range []struct{ database, openFlow, want string }{
+		{"unix:/run/openvswitch/db.sock", "", "unix:/run/openvswitch/br-int.mgmt"},
+		{`unix:C:\openvswitch\var\run\openvswitch\db.sock`, "", `unix:C:\openvswitch\var\run\openvswitch\br-int.mgmt`},
+		{"tcp:127.0.0.1:16640", "tcp:127.0.0.1:16653", "tcp:127.0.0.1:16653"},
+		{"tcp:127.0.0.1:16640", "", ""},
+	} {
+		endpoint, err := openFlowEndpoint(Config{OVSDatabase: c.database, OVSOpenFlow: c.openFlow})
+		if (err != nil) != (c.want == "") || err == nil && endpoint.String() != c.want {
+			t.Errorf("%+v: %v, %v", c, endpoint, err)
+		}
+	}
+}
