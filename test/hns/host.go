@@ -1,11 +1,14 @@
 package hns
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -33,6 +36,7 @@ type Interface struct {
 	Index     int
 	Name      string
 	Hardware  bool // a physical adapter, and none that HNS made
+	MAC       net.HardwareAddr
 	MTU       int
 	Connected bool
 	// Endpoint: it is the vNIC of an endpoint, whose MTU is the endpoint's.
@@ -129,13 +133,15 @@ func (s *Service) host(host Host, c call) (string, error) {
 // hostCompartment is the compartment of the host itself.
 const hostCompartment = 1
 
-// listInterfaces writes a line an interface: INDEX HARDWARE COMPARTMENT MTU CONNECTED NAME.
+// listInterfaces writes a line an interface: INDEX HARDWARE COMPARTMENT MTU CONNECTED MAC NAME,
+// the MAC as hexadecimal digits, "-" for none.
 func (s *Service) listInterfaces(host Host) (string, error) {
 	list, err := host.Interfaces()
 	var text strings.Builder
 	for _, i := range list {
 		compartment, mtu := s.place(i)
-		fmt.Fprintf(&text, "%d %d %d %d %d %s\n", i.Index, number(i.Hardware), compartment, mtu, number(i.Connected), i.Name)
+		mac := cmp.Or(hex.EncodeToString(i.MAC), "-")
+		fmt.Fprintf(&text, "%d %d %d %d %d %s %s\n", i.Index, number(i.Hardware), compartment, mtu, number(i.Connected), mac, i.Name)
 	}
 	return text.String(), err
 }

@@ -30,7 +30,7 @@ func (l *Linux) Interfaces() ([]Interface, error) {
 		if isEnd(a.Name) {
 			continue
 		}
-		list = append(list, Interface{Index: a.Index, Name: a.Name, Hardware: physical(link), MTU: a.MTU,
+		list = append(list, Interface{Index: a.Index, Name: a.Name, Hardware: physical(link), MAC: a.HardwareAddr, MTU: a.MTU,
 			Connected: a.Flags&net.FlagRunning != 0, Endpoint: endpoints[a.Name]})
 	}
 	return list, nil

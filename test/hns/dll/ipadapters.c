@@ -47,6 +47,8 @@ ULONG WINAPI host_GetAdaptersAddresses(ULONG family, ULONG flags, void *reserved
         a->Description = description(i);
         a->CompartmentId = i->compartment;
         a->Mtu = i->mtu;
+        a->PhysicalAddressLength = i->mac_length;
+        memcpy(a->PhysicalAddress, i->mac, sizeof i->mac);
     }
     free(list.items);
     return status;
@@ -61,6 +63,8 @@ static void complete(MIB_IF_ROW2 *row, const struct host_interface *i) {
     row->MediaConnectState = i->connected ? MediaConnectStateConnected : MediaConnectStateDisconnected;
     row->PhysicalMediumType = i->hardware ? NdisPhysicalMedium802_3 : NdisPhysicalMediumUnspecified;
     row->Mtu = i->mtu;
+    row->PhysicalAddressLength = i->mac_length;
+    memcpy(row->PhysicalAddress, i->mac, sizeof i->mac);
 }
 
 static DWORD complete_table(DWORD status, MIB_IF_TABLE2 **table) {

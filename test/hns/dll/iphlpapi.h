@@ -9,13 +9,16 @@
 
 #define HOST_COMPARTMENT 1
 
-/* An interface as the emulator lists it: Wine's list keeps those that are gone, and knows no compartments. */
+/* An interface as the emulator lists it: Wine's list keeps those that are gone, and the MAC that one had at first, and knows
+ * no compartments. */
 struct host_interface {
     ULONG index;
     int hardware;
     ULONG compartment;
     ULONG mtu;
     int connected;
+    BYTE mac[6];
+    int mac_length;
     WCHAR alias[IF_MAX_STRING_SIZE + 1];
 };
 

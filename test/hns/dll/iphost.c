@@ -80,8 +80,11 @@ DWORD list_interfaces(struct host_list *list) {
     for (char *rest = answer, *line; list->items && (line = next_line(&rest));) {
         struct host_interface *i = &list->items[list->count];
         int name = 0;
-        if (sscanf(line, "%lu %d %lu %lu %d %n", &i->index, &i->hardware, &i->compartment, &i->mtu, &i->connected, &name) < 5 || !name)
+        char mac[13];
+        if (sscanf(line, "%lu %d %lu %lu %d %12s %n", &i->index, &i->hardware, &i->compartment, &i->mtu, &i->connected, mac, &name) < 6 || !name)
             continue;
+        for (unsigned byte; i->mac_length < 6 && sscanf(mac + 2 * i->mac_length, "%2x", &byte) == 1; i->mac_length++)
+            i->mac[i->mac_length] = byte;
         MultiByteToWideChar(CP_UTF8, 0, line + name, -1, i->alias, IF_MAX_STRING_SIZE + 1);
         list->count++;
     }
