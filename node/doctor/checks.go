@@ -15,6 +15,7 @@ type readers struct {
 	vswitch  vswitchReader
 	openFlow func(context.Context) error
 	agent    agentReader
+	metrics  metricsReader
 	files    fileReader
 	disk     diskReader
 	names    resolver
@@ -88,6 +89,7 @@ func commonChecks(config Config, r readers) (before, after []check) {
 		{"cni-configuration", func(ctx context.Context) []Finding {
 			return checkConflist(r.conflist, config, installed(ctx, config, agent))
 		}},
+		{"chassis-host", func(ctx context.Context) []Finding { return checkChassisHost(ctx, config, r.metrics) }},
 		{"agent", func(ctx context.Context) []Finding { return checkAgent(ctx, config, agent) }},
 	}
 	return before, after

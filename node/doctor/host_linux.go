@@ -28,7 +28,7 @@ func systemChecks(config Config) []check {
 	before, after := commonChecks(config, readers{
 		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
 		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, openFlow: host.openFlow,
-		agent: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
+		agent: localAgent{config.MetricsAddress}, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
 		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
 	})
 	checks := append(before, []check{

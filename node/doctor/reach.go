@@ -93,27 +93,34 @@ type agentReader interface {
 type localAgent struct{ address string }
 
 func (a localAgent) Readiness(ctx context.Context) (readiness, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
-	defer cancel()
-	host, port, err := net.SplitHostPort(a.address)
+	response, err := a.get(ctx, "/readyz")
 	if err != nil {
 		return readiness{}, err
-	}
-	if address, err := netip.ParseAddr(host); host == "" || err == nil && address.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
-	if err != nil {
-		return readiness{}, err
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return readiness{}, fmt.Errorf("%w on %s (%v)", errNotRunning, request.URL.Host, plain(err))
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 	return readiness{response.StatusCode == http.StatusOK, strings.TrimSpace(string(text))}, err
+}
+
+// get asks by the loopback address where the agent listens on all.
+func (a localAgent) get(ctx context.Context, path string) (*http.Response, error) {
+	host, port, err := net.SplitHostPort(a.address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: metrics-address: %w", errNotRunning, err)
+	}
+	if address, err := netip.ParseAddr(host); host == "" || err == nil && address.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: dialTime}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w on %s (%v)", errNotRunning, request.URL.Host, plain(err))
+	}
+	return response, nil
 }
 
 // checkAgent: a running agent knows best what is missing.
