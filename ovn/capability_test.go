@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -152,102 +151,99 @@ func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 // windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
-	var rows []ovsdb.Row
-	loadBalancers := map[string]*nb.LoadBalancer{} // by UUID
-	members := map[string][]string{}               // by UUID and column
-	var all []ovsdb.Change
-	all = append(all, topologyChange(c.settings), c.gatewayChange())
+	all := []ovsdb.Change{topologyChange(c.settings), c.gatewayChange()}
 	for _, name := range c.nodeNames {
 		all = append(all, c.nodeChange(name))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.services)) {
-		if s := c.services[name]; s.object != nil {
+	for _, s := range c.services {
+		if s.object != nil {
 			all = append(all, serviceChange(s.object, s.slices, nodeSet{c.nodeNames, c.windows}))
 		}
 	}
-	for _, one := range all {
-		for _, r := range one.Rows {
-			rows = append(rows, r)
+	for name := range c.windows {
+		if c.nodes[name].placed {
+			checkBalancers(t, name, carried(all, name))
+		}
+	}
+	for _, change := range all {
+		for _, r := range change.Rows {
+			checkRow(t, c, r)
+		}
+	}
+}
+
+// carried are the load balancers of a node's switch.
+func carried(all []ovsdb.Change, node string) (list []*nb.LoadBalancer) {
+	rows := map[string]*nb.LoadBalancer{} // by UUID
+	members := map[string][]string{}      // load balancers by what they are in
+	var groups []string
+	for _, change := range all {
+		for _, r := range change.Rows {
 			if b, ok := r.Model.(*nb.LoadBalancer); ok {
-				loadBalancers[ovsdb.ID(nb.LoadBalancerTable, one.Owner, r.Key)] = b
+				rows[ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key)] = b
 			}
 		}
-		for _, m := range one.Memberships {
-			members[m.UUID+m.Column] = append(members[m.UUID+m.Column], m.Values...)
+		for _, m := range change.Memberships {
+			if m.Column == "load_balancer" {
+				members[m.UUID] = append(members[m.UUID], m.Values...)
+			}
+		}
+		if change.Owner == nodeOwner(node) {
+			groups = groupsOf(change)
 		}
 	}
-	windows := map[string]bool{}
-	endpoints := map[string]bool{} // addresses of endpoints on Windows nodes, and on no other
-	for name := range c.windows {
-		windows[c.nodes[name].chassis()] = true
-	}
-	for _, s := range c.services {
-		for _, sl := range s.slices {
-			for _, e := range sl.endpoints {
-				_, on := c.windows[e.node]
-				if before, known := endpoints[e.addr.String()]; on && (!known || before) {
-					endpoints[e.addr.String()] = true
-				} else {
-					endpoints[e.addr.String()] = false
-				}
-			}
+	for _, place := range append(groups, switchID(node)) {
+		for _, id := range members[place] {
+			list = append(list, rows[id])
 		}
 	}
-	for name := range c.windows {
-		if !c.nodes[name].placed {
-			continue
+	return list
+}
+
+// checkBalancers checks a Windows node's: also that none is there twice, for Linux and for Windows.
+func checkBalancers(t *testing.T, node string, list []*nb.LoadBalancer) {
+	t.Helper()
+	seen := map[string]string{}
+	for _, b := range list {
+		if *b.Protocol == "sctp" || b.Options["ct_flush"] != "" || b.Options["affinity_timeout"] != "" {
+			t.Errorf("the switch of %s has load balancer %s with %s, %v", node, b.Name, *b.Protocol, b.Options)
 		}
-		balancers := members[switchID(name)+"load_balancer"]
-		for _, group := range groupsOf(c.nodeChange(name)) {
-			balancers = append(balancers, members[group+"load_balancer"]...)
-		}
-		vips := map[string]string{}
-		for _, id := range balancers {
-			b := loadBalancers[id]
-			if *b.Protocol == "sctp" || b.Options["ct_flush"] != "" || b.Options["affinity_timeout"] != "" {
-				t.Errorf("the switch of %s has load balancer %s with %s, %v", name, b.Name, *b.Protocol, b.Options)
+		service, _, _ := strings.Cut(b.Name, "/"+*b.Protocol)
+		for vip := range b.Vips {
+			one := service + " " + *b.Protocol + " " + vip
+			if other := seen[one]; other != "" {
+				t.Errorf("the switch of %s has %s twice: %s, %s", node, one, other, b.Name)
 			}
-			for vip := range b.Vips {
-				service, _, _ := strings.Cut(b.Name, "/"+*b.Protocol)
-				one := service + " " + *b.Protocol + " " + vip
-				if other := vips[one]; other != "" {
-					t.Errorf("the switch of %s has %s twice: %s, %s", name, one, other, b.Name)
-				}
-				vips[one] = b.Name
-			}
+			seen[one] = b.Name
 		}
 	}
-	for _, r := range rows {
-		switch row := r.Model.(type) {
-		case *nb.LogicalRouterPort: // the pipeline of the cluster's and of the shared router runs everywhere
-			if row.Options["gateway_mtu"] != "" {
-				t.Errorf("router port %s has gateway_mtu", row.Name)
-			}
-		case *nb.HAChassis:
-			if windows[row.ChassisName] {
+}
+
+// checkRow checks what holds for every row: the cluster's and the shared gateway's routers run everywhere.
+func checkRow(t *testing.T, c *cluster, r ovsdb.Row) {
+	t.Helper()
+	switch row := r.Model.(type) {
+	case *nb.LogicalRouterPort:
+		if row.Options["gateway_mtu"] != "" {
+			t.Errorf("router port %s has gateway_mtu", row.Name)
+		}
+	case *nb.HAChassis:
+		for name := range c.windows {
+			if c.nodes[name].placed && c.nodes[name].chassis() == row.ChassisName {
 				t.Errorf("the Windows chassis %s carries the shared gateway", row.ChassisName)
 			}
-		case *nb.NAT:
-			if row.Type != nb.NATTypeSNAT || row.LogicalPort != nil || row.ExternalMAC != nil {
-				t.Errorf("NAT %+v is distributed", row)
-			}
-		case *nb.LogicalSwitch:
-			if len(row.QOSRules) > 0 {
-				t.Errorf("switch %s has QoS rules", row.Name)
-			}
-		case *nb.LogicalSwitchPort:
-			if len(row.MirrorRules) > 0 {
-				t.Errorf("switch port %s is mirrored", row.Name)
-			}
-		case *nb.LoadBalancer:
-			for vip, list := range row.Vips {
-				for text := range strings.SplitSeq(list, ",") {
-					host, _, _ := strings.Cut(text, ":")
-					if *row.Protocol == "sctp" && endpoints[host] {
-						t.Errorf("%s %s has the endpoint %s on a Windows node", row.Name, vip, text)
-					}
-				}
-			}
+		}
+	case *nb.NAT:
+		if row.Type != nb.NATTypeSNAT || row.LogicalPort != nil || row.ExternalMAC != nil {
+			t.Errorf("NAT %+v is distributed", row)
+		}
+	case *nb.LogicalSwitch:
+		if len(row.QOSRules) > 0 {
+			t.Errorf("switch %s has QoS rules", row.Name)
+		}
+	case *nb.LogicalSwitchPort:
+		if len(row.MirrorRules) > 0 {
+			t.Errorf("switch port %s is mirrored", row.Name)
 		}
 	}
 }

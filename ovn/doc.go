@@ -11,5 +11,8 @@
 // holds what must be remembered between events (which node has which number and subnets, which pod
 // which address), and can be rebuilt from the Northbound's rows (records.go) or, where they are lost,
 // from the Kubernetes objects alone: a restarted controller comes to the same rows. Only controller.go
-// and what it uses (informers.go, annotate.go, elect.go, serve.go) talk to the world.
+// and what it uses (informers.go, annotate.go, events.go, elect.go, serve.go) talk to the world.
+//
+// What the datapath of Windows nodes cannot do is a table in capability.go; the rows that follow from it
+// are all in node.go, service.go and gateway.go.
 package ovn

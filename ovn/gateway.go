@@ -127,10 +127,10 @@ func (c *cluster) gatewayProblems(n *nodeState) []problem {
 	switch {
 	case c.settings.shared == nil:
 		found = append(found, problemf("Node", &n.object.ObjectMeta, "NoSharedGateway",
-			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no shared-gateway-addresses: they reach the cluster and nothing else; set shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
+			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
 	case len(c.members) == 0:
 		found = append(found, problemf("Node", &n.object.ObjectMeta, "NoSharedGateway",
-			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach the cluster and nothing else; label Linux nodes that have a gateway with %s=", gatewayLabel))
+			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=", gatewayLabel))
 	}
 	return found
 }

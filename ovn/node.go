@@ -37,7 +37,7 @@ func (n *placement) chassis() string {
 
 // nodeChange is a node's part of the network: the switch of its pods and, if the node has said how it
 // meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
-func nodeChange(s *settings, n *placement, shared bool) ovsdb.Change {
+func nodeChange(s *settings, n *placement, hasShared bool) ovsdb.Change {
 	r := newRows(nodeOwner(n.name))
 	group := linuxGroupID
 	if n.windows() {
@@ -62,7 +62,7 @@ func nodeChange(s *settings, n *placement, shared bool) ovsdb.Change {
 	switch g := n.facts.Gateway; {
 	case g != nil:
 		r.gateway(s, n, g)
-	case n.facts.SharedGateway && shared:
+	case n.facts.SharedGateway && hasShared:
 		r.sharedEgress(s, n)
 	}
 	return r.Change
