@@ -49,7 +49,7 @@ func TestConfigValidate(t *testing.T) {
 		{"a shared address that is everybody's", sharedGateway("203.0.113.255/24", "203.0.113.254"), []string{"is no host's address"}},
 		{"a shared address that is nobody's", sharedGateway("127.0.0.2/8", "127.0.0.1"), []string{"is no host's address"}},
 		{"a shared address of a family that pods lack", sharedGateway("2001:db8::50/64", "2001:db8::1"), []string{"has an address family that pod-cidrs"}},
-		{"a shared address within the cluster", sharedGateway("10.244.0.50/24", "10.244.0.1"), []string{"overlaps with pod-cidrs 10.244.0.0/16"}},
+		{"a shared address within the cluster", sharedGateway("10.244.0.50/24", "10.244.0.1"), []string{"overlaps with 10.244.0.0/16"}},
 		{"two shared addresses of a family", func(c *Config) {
 			c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{"203.0.113.50/24", "203.0.113.51/24"}, []string{"203.0.113.254"}
 		}, []string{"more than one address of a family"}},

@@ -105,7 +105,7 @@ func (c *cluster) refuseMember(n *nodeState) string {
 	case n.facts.Chassis == "":
 		return fmt.Sprintf("it has the label %s, but its agent has not said its chassis' name yet", gatewayLabel)
 	case n.facts.Gateway == nil:
-		return fmt.Sprintf("it has the label %s, but its agent says of no gateway on the node; set gateway-interface and gateway-addresses for the agent, or remove the label", gatewayLabel)
+		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; set gateway-interface and gateway-addresses for the agent, or remove the label", gatewayLabel)
 	case n.facts.Gateway.Network != c.settings.shared.Network:
 		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on shared-gateway-network %q; make the two the same, or remove the label",
 			gatewayLabel, quoted(n.facts.Gateway.Network), c.settings.shared.Network)
@@ -223,11 +223,9 @@ func (s *settings) sharedAddress(text string) (netip.Prefix, error) {
 	case family(s.pods, addr) == nil:
 		return p, fmt.Errorf("shared-gateway-addresses: %s has an address family that pod-cidrs %s lacks; drop it or add a pod range of that family", p, join(s.pods))
 	}
-	for key, ranges := range map[string][]netip.Prefix{"pod-cidrs": s.pods, "service-cidrs": s.services, "join-cidrs": s.joins} {
-		for _, r := range ranges {
-			if r.Overlaps(p.Masked()) {
-				return p, fmt.Errorf("shared-gateway-addresses: the subnet of %s overlaps with %s %s; the gateway's addresses are outside the cluster", p, key, r)
-			}
+	for _, inside := range slices.Concat(s.pods, s.services, s.joins) {
+		if inside.Overlaps(p.Masked()) {
+			return p, fmt.Errorf("shared-gateway-addresses: the subnet of %s overlaps with %s, which is the cluster's own; the gateway's addresses are outside", p, inside)
 		}
 	}
 	return p, nil
