@@ -28,7 +28,7 @@ var (
 		feature: "clone",
 		effect:  "what OVN does with a copy of a packet is left out where it cannot be undone, as the way of a translated packet back into its distributed gateway's router",
 		answer:  "a Windows node is no gateway for other nodes, and weft mirrors no ports",
-		source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: compose_clone",
+		source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: clone_xlate_actions; ofproto/ofproto-dpif.c: check_clone, check_max_sample_nesting",
 	}
 	hopLimit = limit{
 		feature: "set of IPv6 fields",
