@@ -13,6 +13,7 @@ type readers struct {
 	api      apiReader
 	server   string // where the API server is, empty if that is not known
 	vswitch  vswitchReader
+	daemons  daemonControl
 	openFlow func(context.Context) error
 	agent    agentReader
 	metrics  metricsReader
@@ -78,7 +79,7 @@ func commonChecks(config Config, r readers) (before, after []check) {
 	}
 	after = []check{
 		{"ovs-database", func(ctx context.Context) []Finding { return checkOVSDatabase(ctx, config, ovs) }},
-		{"ovs-version", func(ctx context.Context) []Finding { return checkOVSVersion(ctx, runtime.GOOS, config, ovs) }},
+		{"ovs-version", func(ctx context.Context) []Finding { return checkOVSVersion(ctx, runtime.GOOS, config, r.daemons, ovs) }},
 		{"ovs-vswitchd", func(ctx context.Context) []Finding { return checkVswitchd(ctx, ovs, r.openFlow) }},
 		{"chassis-settings", func(ctx context.Context) []Finding { return checkEncapsulation(ctx, config, ovs) }},
 		{"bridges", func(ctx context.Context) []Finding { return checkBridges(ctx, config, ovs) }},

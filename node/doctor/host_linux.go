@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +26,7 @@ func systemChecks(config Config) []check {
 	root := os.DirFS("/")
 	before, after := commonChecks(config, readers{
 		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
-		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, openFlow: host.openFlow,
+		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, daemons: host, openFlow: host.openFlow,
 		agent: localAgent{config.MetricsAddress}, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
 		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
 	})
@@ -177,7 +176,7 @@ func controlSockets(folders []string, daemon string) []string {
 	return sockets
 }
 
-// control runs a command without arguments of an OVS or OVN daemon, as ovs-appctl does.
+// control dials a socket and asks.
 func control(ctx context.Context, socket, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -185,23 +184,5 @@ func control(ctx context.Context, socket, command string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return "", err
-	}
-	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": []string{}}); err != nil {
-		return "", err
-	}
-	var reply struct {
-		Result string  `json:"result"`
-		Error  *string `json:"error"`
-	}
-	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
-		return "", fmt.Errorf("%s: %w", command, err)
-	}
-	if reply.Error != nil {
-		return "", fmt.Errorf("%s: %s", command, *reply.Error)
-	}
-	return reply.Result, nil
+	return askDaemon(ctx, conn, command)
 }

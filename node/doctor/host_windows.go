@@ -28,7 +28,7 @@ func systemChecks(config Config) []check {
 	host := nativeHost{config: config}
 	return windowsChecks(config, readers{
 		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
-		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, openFlow: host.openFlow,
+		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, daemons: host, openFlow: host.openFlow,
 		agent: localAgent{config.MetricsAddress}, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
 		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
 	}, host, newHNS())
@@ -76,6 +76,24 @@ func (h nativeHost) openFlow(ctx context.Context) error {
 		return err
 	}
 	return helloOpenFlow(ctx, conn)
+}
+
+// Control asks by the pipe beside the database's: on Windows its name has no process's number
+// (unixctl_server_create in lib/unixctl.c of Open vSwitch).
+func (h nativeHost) Control(ctx context.Context, daemon, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	first, _, _ := strings.Cut(h.config.OVSDatabase, ",")
+	socket, isUnix := strings.CutPrefix(first, "unix:")
+	if !isUnix {
+		return "", fmt.Errorf("ovs-database %q tells nothing of %s's pipe: %w", h.config.OVSDatabase, daemon, errAbsent)
+	}
+	path := socket[:strings.LastIndexAny(socket, `/\`)+1] + daemon + ".ctl"
+	conn, err := dialLocal(ctx, ovsdb.Endpoint{Scheme: "unix", Address: path})
+	if err != nil {
+		return "", err
+	}
+	return askDaemon(ctx, conn, command)
 }
 
 func (nativeHost) WindowsVersion() (windowsVersion, error) {

@@ -155,11 +155,6 @@ func parseUDPTable(text string) ([]int, error) {
 	return ports, lines.Err()
 }
 
-// daemonControl asks a daemon by its control socket, as ovs-appctl does; errAbsent where none answers.
-type daemonControl interface {
-	Control(ctx context.Context, daemon, command string) (string, error)
-}
-
 // checkOVNController: without it no new pod gets flows.
 func checkOVNController(ctx context.Context, control daemonControl) []Finding {
 	const s = subject("ovn-controller")

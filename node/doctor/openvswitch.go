@@ -111,7 +111,7 @@ func checkOVSDatabase(ctx context.Context, config Config, reader vswitchReader) 
 	const s = subject("ovs-database")
 	o, err := reader.OpenVSwitch(ctx)
 	if err != nil {
-		return s.failed("start ovsdb-server (as a service), or correct ovs-database; on Windows only SYSTEM and administrators may open its pipe", "%v", err)
+		return s.failed("start ovsdb-server, or correct ovs-database; run this as root or an administrator, who alone may open its socket or pipe", "%v", err)
 	}
 	if o.Root == nil {
 		return s.failed("run `ovs-vsctl --no-wait init`, as the openvswitch service does", "%s is empty", config.OVSDatabase)
@@ -127,8 +127,8 @@ func checkVswitchd(ctx context.Context, reader vswitchReader, openFlow func(cont
 	if err != nil || o.Root == nil {
 		return s.unknown("", "there is no database to ask")
 	}
-	if o.Root.OVSVersion == nil {
-		return s.failed(remedy, "ovs-vswitchd has never run with this database: it names no version")
+	if len(o.Root.IfaceTypes) == 0 {
+		return s.failed(remedy, "ovs-vswitchd has never run with this database: it has not said which types of interfaces it knows")
 	}
 	if o.Root.CurCfg < o.Root.NextCfg {
 		return s.failed(remedy, "ovs-vswitchd is at configuration %d of %d: it does not run, or is stuck", o.Root.CurCfg, o.Root.NextCfg)
@@ -256,13 +256,12 @@ func (r release) before(major, minor int) bool {
 }
 
 // checkOVSVersion knows the releases' limits.
-func checkOVSVersion(ctx context.Context, os string, config Config, reader vswitchReader) []Finding {
+func checkOVSVersion(ctx context.Context, os string, config Config, daemons daemonControl, reader vswitchReader) []Finding {
 	const s = subject("ovs-version")
-	o, err := reader.OpenVSwitch(ctx)
-	if err != nil || o.Root == nil || o.Root.OVSVersion == nil {
-		return s.unknown("run `ovs-vswitchd --version`", "no running ovs-vswitchd has said its version")
+	version, err := vswitchVersion(ctx, daemons, reader)
+	if err != nil {
+		return s.unknown("run `ovs-vswitchd --version`", "%v", err)
 	}
-	version := *o.Root.OVSVersion
 	r, understood := parseRelease(version)
 	if !understood {
 		return s.unknown("run `ovs-vswitchd --version`", "%q is not a version as Open vSwitch writes them", version)

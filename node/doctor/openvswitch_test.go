@@ -42,11 +42,15 @@ func TestOVSVersion(t *testing.T) {
 	} {
 		t.Run(c.os+" "+c.version, func(t *testing.T) {
 			o := &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: &c.version}}
-			expect(t, checkOVSVersion(t.Context(), c.os, Config{DatapathType: c.datapath}, fakeVswitch{found: o}), c.states, c.words)
+			expect(t, checkOVSVersion(t.Context(), c.os, Config{DatapathType: c.datapath}, fakeControl{}, fakeVswitch{found: o}), c.states, c.words)
 		})
 	}
-	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, fakeVswitch{err: errBroken}), "unknown")
-	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, fakeVswitch{found: &openVSwitch{}}), "unknown")
+	running := fakeControl{"version": "ovs-vswitchd (Open vSwitch) 3.7.1\n"}
+	stale := fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("2.1.0")}}}
+	expect(t, checkOVSVersion(t.Context(), "windows", Config{}, running, stale), "ok", "3.7.1")
+	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, running, fakeVswitch{err: errBroken}), "ok", "3.7.1")
+	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, refusingControl{errBroken}, fakeVswitch{err: errBroken}), "unknown", "broken")
+	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, fakeControl{}, fakeVswitch{found: &openVSwitch{}}), "unknown")
 }
 
 func FuzzParseRelease(f *testing.F) {
@@ -74,10 +78,10 @@ func TestDatabaseAndDaemon(t *testing.T) {
 		{"no database", fakeVswitch{err: errBroken}, answers, "failed", "unknown"},
 		{"empty", fakeVswitch{found: &openVSwitch{}}, answers, "failed", "unknown"},
 		{"never started", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{}}}, answers, "ok", "failed"},
-		{"stuck", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("3.7.1"), NextCfg: 3, CurCfg: 2}}}, answers, "ok", "failed"},
-		{"fresh", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("3.7.1")}}}, answers, "ok", "unknown"},
-		{"dead", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("3.7.1")}, Bridges: bridge}}, silent, "ok", "failed"},
-		{"runs", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("3.7.1")}, Bridges: bridge}}, answers, "ok", "ok"},
+		{"stuck", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}, NextCfg: 3, CurCfg: 2}}}, answers, "ok", "failed"},
+		{"fresh", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}}}}, answers, "ok", "unknown"},
+		{"dead", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}}, Bridges: bridge}}, silent, "ok", "failed"},
+		{"runs", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}}, Bridges: bridge}}, answers, "ok", "ok"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, checkOVSDatabase(t.Context(), Config{}, c.reader), c.database)

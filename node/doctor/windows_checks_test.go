@@ -351,7 +351,7 @@ func TestRSCAndResolvers(t *testing.T) {
 func TestEveryCheckRunsOnAnEmptyWindows(t *testing.T) {
 	checks := windowsChecks(Config{Hosted: true}, readers{
 		api: fakeAPI{}, vswitch: fakeVswitch{err: errBroken}, openFlow: func(context.Context) error { return errBroken },
-		agent: fakeAgent{err: errNotRunning}, metrics: fakeMetrics{err: errNotRunning}, files: osFiles{}, disk: fakeDisk{err: errBroken}, names: fakeNames{},
+		daemons: fakeControl{}, agent: fakeAgent{err: errNotRunning}, metrics: fakeMetrics{err: errNotRunning}, files: osFiles{}, disk: fakeDisk{err: errBroken}, names: fakeNames{},
 		conflist: brokenFS{}, listen: func(string) error { return errBroken },
 	}, fakeWindows{broken: errBroken}, fakeHNS{err: errBroken})
 	seen := map[subject]bool{}
