@@ -118,7 +118,7 @@ func checkHNSCalls(ctx context.Context, agent metricsReader) []Finding {
 	case !counted:
 		return s.unknown("", "the agent does not count them")
 	case hung > 0:
-		return s.failed("restart the service (`Restart-Service hns -Force`), then the agent's; or the machine", "HNS has not answered %.0f of the agent's calls", hung)
+		return s.failed(restartHNS, "HNS has not answered %.0f of the agent's calls", hung)
 	case ever > 0:
 		return s.warning("update Windows; see the agent's log for when it was", "HNS was too slow for %.0f of the agent's calls (%s), and has answered since", ever, strings.Join(calls, ", "))
 	}

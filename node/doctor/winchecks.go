@@ -23,6 +23,7 @@ type windowsHost interface {
 func windowsChecks(config Config, r readers, host windowsHost, service hnsReader) []check {
 	agent := sharedAgent{share(r.agent.Readiness)}
 	r.agent = agent
+	service = listOnce(service)
 	before, after := commonChecks(config, r)
 	running := func(ctx context.Context) bool { return installed(ctx, config, agent) }
 	checks := append(before, []check{

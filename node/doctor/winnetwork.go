@@ -24,6 +24,16 @@ type hnsReader interface {
 	Switch(context.Context, hns.Network) (hns.Switch, error)
 }
 
+// listedHNS lists the networks once for all checks: calls of HNS are made one after the other.
+type listedHNS struct {
+	hnsReader
+	list *shared[[]hns.Network]
+}
+
+func listOnce(service hnsReader) hnsReader { return listedHNS{service, share(service.Networks)} }
+
+func (l listedHNS) Networks(ctx context.Context) ([]hns.Network, error) { return l.list.get(ctx) }
+
 // uplink finds the adapter that the node's tunnels leave by: the configured one, the one under the HNS
 // network once that is there, or the one that holds encap-address.
 func uplink(adapters []hostnet.Adapter, networks []hns.Network, config Config) (hostnet.Adapter, error) {
@@ -68,8 +78,11 @@ func checkAdapter(ctx context.Context, reader adapterReader, service hnsReader, 
 	if err != nil {
 		return s.unknown("run `Get-NetAdapter`", "%v", err)
 	}
-	networks, _ := service.Networks(ctx) // none before the installation; that HNS fails is another check's finding
+	networks, silence := service.Networks(ctx) // none before the installation
 	a, err := uplink(adapters, networks, config)
+	if silence != nil && !errors.Is(silence, errAbsent) && a.Kind == hostnet.Virtual {
+		return s.unknown("see the check hns-version", "only HNS knows what is below adapter %s, and it does not answer", a.Alias)
+	}
 	if err != nil {
 		return s.failed("set adapter to the name of the adapter on the network between nodes, and encap-address to its address", "%v", err)
 	}
@@ -126,7 +139,7 @@ func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReade
 	if err != nil {
 		return s.unknown("run `Get-NetIPInterface`", "%v", err)
 	}
-	networks, _ := service.Networks(ctx) // see checkAdapter
+	networks, _ := service.Networks(ctx) // without them it is the host's own adapter, whose MTU is the same
 	a, err := uplink(adapters, networks, config)
 	if err != nil {
 		return s.unknown("", "the adapter is not known")
@@ -137,6 +150,8 @@ func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReade
 	return judgeMTU(a.Alias, a.MTU, config)
 }
 
+const restartHNS = "restart the service (`Restart-Service hns -Force`), then the agent's; or the machine"
+
 // checkHNS: the second API is that of Windows Server 2019 and later.
 func checkHNS(ctx context.Context, service hnsReader) []Finding {
 	const s = subject("hns-version")
@@ -145,8 +160,8 @@ func checkHNS(ctx context.Context, service hnsReader) []Finding {
 	switch {
 	case errors.Is(err, errAbsent):
 		return s.failed("run `Install-WindowsFeature Containers -Restart`", "%v", err)
-	case errors.As(err, &hung):
-		return s.failed("restart the service (`Restart-Service hns -Force`), or the machine", "%v", err)
+	case errors.As(err, &hung), errors.Is(err, context.DeadlineExceeded):
+		return s.failed(restartHNS, "%v", err)
 	case err != nil:
 		return s.failed("see whether the services hns and vmcompute run (`Get-Service hns, vmcompute`)", "HNS does not answer: %v", err)
 	}
@@ -168,6 +183,10 @@ const ovsExtension = "583CC151-73EC-4A6A-8B47-578297AD7623"
 func checkHNSNetwork(ctx context.Context, service hnsReader, config Config, running bool) []Finding {
 	const s = subject("hns-network")
 	networks, err := service.Networks(ctx)
+	var hung *hns.HungError
+	if errors.As(err, &hung) {
+		return s.failed(restartHNS, "%v", err)
+	}
 	if err != nil {
 		return s.unknown("run `Get-HnsNetwork`", "%v", err)
 	}
@@ -245,7 +264,10 @@ type coalescing interface {
 func checkRSC(ctx context.Context, reader coalescing, service hnsReader, config Config) []Finding {
 	const s = subject("rsc")
 	networks, err := service.Networks(ctx)
-	if err != nil || !slices.ContainsFunc(networks, func(n hns.Network) bool { return n.Name == config.HNSNetwork }) {
+	if err != nil && !errors.Is(err, errAbsent) {
+		return s.unknown("run `Get-VMSwitch`", "HNS does not say whether there is a switch: %v", err)
+	}
+	if !slices.ContainsFunc(networks, func(n hns.Network) bool { return n.Name == config.HNSNetwork }) {
 		return s.ok("there is no HNS network %s whose switch could be asked; the agent switches it on", config.HNSNetwork)
 	}
 	on, err := reader.SoftwareRSC(ctx, config.HNSNetwork)
