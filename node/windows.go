@@ -57,9 +57,11 @@ type Windows struct {
 	host   hostnet.Host
 	saved  savedHost
 
-	mu      sync.Mutex // one EnsureUplink at a time; guards what follows
-	uplink  uplinkState
-	network hns.Network
+	busy  chan struct{} // full while somebody works on the uplink
+	retry uplinkRetry   // of whoever does
+
+	mu   sync.Mutex
+	seen uplinkSeen
 }
 
 func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*Windows, error) {
@@ -72,7 +74,7 @@ func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*
 	if !filepath.IsAbs(config.StateFile) {
 		return nil, fmt.Errorf("the file %q for the host's networking is not an absolute path", config.StateFile)
 	}
-	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: savedHost{config.StateFile}}
+	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: savedHost{config.StateFile}, busy: make(chan struct{}, 1)}
 	if config.Metrics != nil {
 		for _, collector := range w.hns.Worker().Metrics() {
 			if err := config.Metrics.Register(collector); err != nil {

@@ -56,10 +56,7 @@ func (w *Windows) stale(ctx context.Context, other hns.Endpoint) bool {
 
 // ownNetwork is the HNS network as EnsureUplink has found it.
 func (w *Windows) ownNetwork(ctx context.Context) (hns.Network, error) {
-	w.mu.Lock()
-	network := w.network
-	w.mu.Unlock()
-	if network.ID != "" {
+	if network := w.lastSeen().network; network.ID != "" {
 		return network, nil
 	}
 	network, err := w.hns.Network(ctx, w.config.Network)
@@ -67,12 +64,6 @@ func (w *Windows) ownNetwork(ctx context.Context) (hns.Network, error) {
 		return hns.Network{}, fmt.Errorf("the node's HNS network %s does not exist yet", w.config.Network)
 	}
 	return network, err
-}
-
-func (w *Windows) forgetUplink() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.uplink.seen, w.network = Uplink{}, hns.Network{}
 }
 
 func endpointOf(e Endpoint, network string) (hns.Endpoint, error) {

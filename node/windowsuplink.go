@@ -14,14 +14,19 @@ import (
 	"github.com/weftnet/weft/node/hostnet"
 )
 
-// uplinkState is what EnsureUplink remembers between its calls. All of it is found again without.
-type uplinkState struct {
-	seen     Uplink // as it was last found in order, until something may have changed
+// uplinkSeen is the uplink as it was last found in order, until something may have changed.
+type uplinkSeen struct {
+	uplink   Uplink
+	network  hns.Network
 	lookedAt time.Time
+}
+
+// uplinkRetry paces what costs the host its connections for a moment.
+type uplinkRetry struct {
 	rscTried bool
-	failures int       // in a row, that cost the host its connections for a moment
-	retryAt  time.Time // after the last of them
-	lastErr  error
+	failures int       // in a row
+	at       time.Time // not before
+	err      error     // the last one
 }
 
 // maxRetryShift bounds the doubling of RetryTime.
@@ -32,22 +37,25 @@ const maxRetryShift = 5
 // It is to be called again whenever Watch tells of a change; then it costs no call of HNS as long as
 // the network was found in order within the last seconds.
 func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	select {
+	case w.busy <- struct{}{}:
+		defer func() { <-w.busy }()
+	case <-ctx.Done():
+		return Uplink{}, fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
+	}
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return Uplink{}, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	if w.uplink.seen != (Uplink{}) && time.Since(w.uplink.lookedAt) < 2*networkPeriod {
-		if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Alias == w.uplink.seen.Host {
-			return w.uplink.seen, nil
+	if seen := w.lastSeen(); seen.uplink != (Uplink{}) && time.Since(seen.lookedAt) < 2*networkPeriod {
+		if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Alias == seen.uplink.Host {
+			return seen.uplink, nil
 		}
 	}
-	w.uplink.seen = Uplink{}
+	w.forgetUplink()
 	network, err := w.hns.Network(ctx, w.config.Network)
 	switch {
 	case errors.Is(err, hns.ErrNotFound):
-		w.network = hns.Network{}
 		if network, err = w.makeNetwork(ctx, adapters); err != nil {
 			err = fmt.Errorf("%w: %w", ErrNoUplink, err)
 		}
@@ -61,30 +69,50 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 	if err != nil {
 		return Uplink{}, err
 	}
-	w.uplink.seen, w.uplink.lookedAt, w.network = uplink, time.Now(), network
-	w.uplink.failures, w.uplink.lastErr = 0, nil
+	w.see(uplinkSeen{uplink, network, time.Now()})
+	w.retry.failures, w.retry.err = 0, nil
 	w.coalesce(ctx)
 	return uplink, nil
 }
 
-// uplinkHolds says whether the network is still as EnsureUplink has left it.
-func (w *Windows) uplinkHolds(ctx context.Context) bool {
+func (w *Windows) lastSeen() uplinkSeen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.uplink.seen == (Uplink{}) {
+	return w.seen
+}
+
+func (w *Windows) see(seen uplinkSeen) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = seen
+}
+
+func (w *Windows) forgetUplink() { w.see(uplinkSeen{}) }
+
+// uplinkHolds says whether the network is still as EnsureUplink has left it.
+func (w *Windows) uplinkHolds(ctx context.Context) bool {
+	select {
+	case w.busy <- struct{}{}:
+		defer func() { <-w.busy }()
+	default:
+		return true // somebody is at work on it
+	}
+	seen := w.lastSeen()
+	if seen.uplink == (Uplink{}) {
 		return true // EnsureUplink has not succeeded yet, and is called again anyway
 	}
 	ctx, cancel := context.WithTimeout(ctx, sandboxTime)
 	defer cancel()
-	s, err := w.hns.Switch(ctx, w.network)
+	s, err := w.hns.Switch(ctx, seen.network)
 	if err != nil && !errors.Is(err, hns.ErrNotFound) {
 		return true // not known: a hang is no change
 	}
 	if found, _ := s.Extension(ovsExtension); err != nil || !found.Enabled {
-		w.uplink.seen = Uplink{}
+		w.forgetUplink()
 		return false
 	}
-	w.uplink.lookedAt = time.Now()
+	seen.lookedAt = time.Now()
+	w.see(seen)
 	return true
 }
 
@@ -148,8 +176,8 @@ func (w *Windows) replaceNetwork(ctx context.Context, network hns.Network, refus
 // makeNetwork makes the network on the node's adapter. What the host had there is written down first:
 // whatever happens from now on, the next call finds it.
 func (w *Windows) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (hns.Network, error) {
-	if wait := time.Until(w.uplink.retryAt); wait > 0 {
-		return hns.Network{}, fmt.Errorf("the HNS network is made again in %v, since each attempt cuts the host off for a moment: %w", wait.Round(time.Second), w.uplink.lastErr)
+	if wait := time.Until(w.retry.at); wait > 0 {
+		return hns.Network{}, fmt.Errorf("the HNS network is made again in %v, since each attempt cuts the host off for a moment: %w", wait.Round(time.Second), w.retry.err)
 	}
 	subnets := w.config.PodSubnets()
 	if len(subnets) == 0 {
@@ -257,9 +285,9 @@ func (w *Windows) remember(network hns.Network, host hostnet.Adapter, saved *hos
 
 // failed counts a failure that cost the host its connections for a moment.
 func (w *Windows) failed(err error) error {
-	w.uplink.retryAt = time.Now().Add(w.config.RetryTime << min(w.uplink.failures, maxRetryShift))
-	w.uplink.failures++
-	w.uplink.lastErr = err
+	w.retry.at = time.Now().Add(w.config.RetryTime << min(w.retry.failures, maxRetryShift))
+	w.retry.failures++
+	w.retry.err = err
 	return err
 }
 
@@ -272,9 +300,13 @@ func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved 
 
 // ReleaseUplink removes the network, if it is weft's own: the host gets its adapter back.
 func (w *Windows) ReleaseUplink(ctx context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.uplink.seen, w.network = Uplink{}, hns.Network{}
+	select {
+	case w.busy <- struct{}{}:
+		defer func() { <-w.busy }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
+	}
+	w.forgetUplink()
 	saved, err := w.saved.read()
 	if err != nil {
 		return err
@@ -298,10 +330,10 @@ func (w *Windows) ReleaseUplink(ctx context.Context) error {
 // coalesce switches segment coalescing on for the switch (RSC), which is worth a factor of four to pods
 // (antrea issue 2198) and needed by nothing. There is no call for it but PowerShell's.
 func (w *Windows) coalesce(ctx context.Context) {
-	if w.uplink.rscTried {
+	if w.retry.rscTried {
 		return
 	}
-	w.uplink.rscTried = true
+	w.retry.rscTried = true
 	name := w.config.Network
 	ctx = context.WithoutCancel(ctx)
 	go func() {

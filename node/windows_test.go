@@ -1,0 +1,242 @@
+package node
+
+import (
+	"errors"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hns/hnstest"
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// winBench is a Windows machine with an adapter of two addresses, and the platform on it.
+type winBench struct {
+	*testing.T
+	*hnstest.Machine
+	windows *Windows
+	config  WindowsConfig
+}
+
+const winMAC = "02:00:00:00:00:03"
+
+var (
+	winAddress = netip.MustParseAddr("172.30.0.3")
+	winRoutes  = []hostnet.Route{{Destination: netip.MustParsePrefix("0.0.0.0/0"), NextHop: netip.MustParseAddr("172.30.0.254"), Metric: 10}}
+	winDNS     = hostnet.DNS{Servers: []netip.Addr{netip.MustParseAddr("172.30.0.53")}, Suffix: "corp.example"}
+)
+
+func newWinBench(t *testing.T, change ...func(*WindowsConfig)) *winBench {
+	t.Helper()
+	b := &winBench{T: t, Machine: hnstest.New()}
+	b.AddAdapter(hostnet.Adapter{Alias: "Loopback Pseudo-Interface 1", Kind: hostnet.Loopback, Addresses: []hostnet.Address{hnstest.LocalAddress("127.0.0.1/8")}})
+	b.AddAdapter(hostnet.Adapter{Alias: "Management", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:77"), MTU: 1500, Addresses: []hostnet.Address{hnstest.LocalAddress("192.0.2.3/24")}})
+	b.AddAdapter(hostnet.Adapter{
+		Alias: "Ethernet", Kind: hostnet.Physical, MAC: hnstest.MAC(winMAC), MTU: 1500, DNS: winDNS,
+		Addresses: []hostnet.Address{hnstest.LocalAddress("172.30.0.3/24"), hnstest.LocalAddress("fd30::3/64"), hnstest.LocalAddress("fe80::3/64")},
+	}, winRoutes...)
+	b.config = WindowsConfig{
+		Network: "weft", EncapAddress: winAddress, StateFile: filepath.Join(t.TempDir(), "host.json"),
+		PodSubnets: func() []netip.Prefix {
+			return []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:1::/64")}
+		},
+	}
+	for _, c := range change {
+		c(&b.config)
+	}
+	b.restart()
+	return b
+}
+
+// restart makes the platform anew, as a process that starts has it.
+func (b *winBench) restart() {
+	b.Helper()
+	var err error
+	if b.windows, err = newWindows(b.config, b.Machine, b.Machine); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *winBench) ensureUplink() Uplink {
+	b.Helper()
+	uplink, err := b.windows.EnsureUplink(b.Context())
+	if err != nil {
+		b.Fatalf("%v\n%s", err, b.Dump())
+	}
+	return uplink
+}
+
+// reachable: the adapter of that alias has the host's addresses, routes and resolvers.
+func (b *winBench) reachable(alias string) {
+	b.Helper()
+	adapters, err := b.Adapters()
+	if err != nil {
+		b.Fatal(err)
+	}
+	a, ok := hostnet.Named(adapters, alias)
+	want := []netip.Prefix{netip.MustParsePrefix("172.30.0.3/24"), netip.MustParsePrefix("fd30::3/64")}
+	routes, err := b.Routes(a)
+	if !ok || err != nil || !slices.Equal(a.Global(), want) || !slices.Equal(routes, winRoutes) || !slices.Equal(a.DNS.Servers, winDNS.Servers) {
+		b.Fatalf("adapter %s: there %v, addresses %v, routes %v, resolvers %v, error %v\n%s", alias, ok, a.Global(), routes, a.DNS.Servers, err, b.Dump())
+	}
+}
+
+func (b *winBench) networks() int {
+	b.Helper()
+	networks, err := b.Networks()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return len(networks)
+}
+
+func TestUplinkIsMadeOnceAndKept(t *testing.T) {
+	b := newWinBench(t)
+	uplink := b.ensureUplink()
+	if uplink.Adapter != "Ethernet" || uplink.Host != "vEthernet (Ethernet)" || uplink.Switch == "" {
+		t.Errorf("uplink %+v", uplink)
+	}
+	b.reachable("vEthernet (Ethernet)")
+	b.Calls()
+	if again := b.ensureUplink(); again != uplink {
+		t.Errorf("uplink %+v, then %+v", uplink, again)
+	}
+	if calls := b.Calls(); len(calls) != 0 {
+		t.Errorf("an uplink that was just seen in order cost the calls %v", calls)
+	}
+	b.restart()
+	if again := b.ensureUplink(); again != uplink || b.networks() != 1 {
+		t.Errorf("after a restart %+v\n%s", again, b.Dump())
+	}
+	if err := b.windows.ReleaseUplink(t.Context()); err != nil || b.networks() != 0 {
+		t.Errorf("release: %v\n%s", err, b.Dump())
+	}
+	b.reachable("Ethernet")
+	if again := b.ensureUplink(); again.Switch == uplink.Switch {
+		t.Errorf("a new switch is told by the old one's ID %s", again.Switch)
+	}
+}
+
+func TestUplinkIsRefusedBeforeAnythingChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*WindowsConfig)
+		before func(b *winBench)
+		want   []string
+	}{
+		"no such adapter": {change: func(c *WindowsConfig) { c.Adapter = "Ethernet 9" }, want: []string{"adapter", `"Ethernet 9"`, `"Ethernet" (physical`}},
+		"virtual": {change: func(c *WindowsConfig) { c.Adapter = "vEthernet (nat)" }, before: func(b *winBench) {
+			b.AddAdapter(hostnet.Adapter{Alias: "vEthernet (nat)", Kind: hostnet.Virtual, Description: "Hyper-V Virtual Ethernet Adapter", Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
+		}, want: []string{"adapter", "vEthernet (nat)", "not a physical adapter", "Get-HnsNetwork"}},
+		"team": {change: func(c *WindowsConfig) { c.Adapter = "Team" }, before: func(b *winBench) {
+			b.AddAdapter(hostnet.Adapter{Alias: "Team", Kind: hostnet.Team, Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
+		}, want: []string{"adapter", "team of adapters", "dissolve"}},
+		"member of a team": {change: func(c *WindowsConfig) { c.Adapter = "Ethernet 2" }, before: func(b *winBench) {
+			b.AddAdapter(hostnet.Adapter{Alias: "Ethernet 2", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:05")})
+			b.AddAdapter(hostnet.Adapter{Alias: "Team", Kind: hostnet.Team, MAC: hnstest.MAC("02:00:00:00:00:05"), Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
+		}, want: []string{"adapter", `team "Team"`}},
+		"without address": {change: func(c *WindowsConfig) { c.Adapter = "Ethernet 2" }, before: func(b *winBench) {
+			b.AddAdapter(hostnet.Adapter{Alias: "Ethernet 2", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:05"), Addresses: []hostnet.Address{hnstest.LocalAddress("169.254.1.1/16")}})
+		}, want: []string{"adapter", "no usable address"}},
+		"without encap-address": {change: func(c *WindowsConfig) { c.Adapter = "Management" }, want: []string{"adapter", "encap-address 172.30.0.3"}},
+		"nobody holds it":       {change: func(c *WindowsConfig) { c.EncapAddress = netip.MustParseAddr("172.30.0.9") }, want: []string{"adapter", "encap-address 172.30.0.9"}},
+		"subnets not known":     {change: func(c *WindowsConfig) { c.PodSubnets = func() []netip.Prefix { return nil } }, want: []string{"pod subnets are not known"}},
+		"network of another type": {before: func(b *winBench) {
+			if _, err := b.CreateNetwork(hns.Network{Name: "weft", Type: "L2Bridge", Adapter: "Management"}); err != nil {
+				b.Fatal(err)
+			}
+		}, want: []string{"HNS network weft", "L2Bridge", "hns-network", "Remove-HnsNetwork"}},
+		"network on another adapter": {change: func(c *WindowsConfig) { c.Adapter = "Ethernet" }, before: func(b *winBench) {
+			if _, err := b.CreateNetwork(hns.Network{Name: "weft", Type: hns.Transparent, Adapter: "Management"}); err != nil {
+				b.Fatal(err)
+			}
+		}, want: []string{"HNS network weft", `"Management"`, `"Ethernet"`, "hns-network"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change := test.change
+			if change == nil {
+				change = func(*WindowsConfig) {}
+			}
+			b := newWinBench(t, change)
+			if test.before != nil {
+				test.before(b)
+			}
+			before := b.Dump()
+			for range 2 {
+				_, err := b.windows.EnsureUplink(t.Context())
+				if !errors.Is(err, ErrNoUplink) {
+					t.Fatalf("error %v", err)
+				}
+				for _, want := range test.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("error %q does not say %q", err, want)
+					}
+				}
+			}
+			if after := b.Dump(); after != before {
+				t.Errorf("changed from\n%sto\n%s", before, after)
+			}
+		})
+	}
+}
+
+func TestHostStaysReachable(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(b *winBench)
+		want   string // of the error; empty: it succeeds
+	}{
+		"Windows does not move the addresses":           {before: func(b *winBench) { b.Moves = false }},
+		"the extension is not installed":                {before: func(b *winBench) { b.Driver = false }, want: "not installed"},
+		"nor does Windows move the addresses":           {before: func(b *winBench) { b.Driver, b.Moves = false, false }, want: "not installed"},
+		"the extension stays disabled":                  {before: func(b *winBench) { b.Disobeys = true }, want: "stays disabled"},
+		"HNS refuses the network":                       {before: func(b *winBench) { b.Fail("CreateNetwork", func() error { return errors.New("0x57") }) }, want: "0x57"},
+		"HNS fails when the extension is enabled":       {before: func(b *winBench) { b.Fail("EnableExtension", func() error { return errors.New("RPC is gone") }) }, want: "RPC is gone"},
+		"the host's networking cannot be read any more": {before: func(b *winBench) { b.failAdaptersOnceMade() }, want: "no adapters today"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newWinBench(t)
+				test.before(b)
+				_, err := b.windows.EnsureUplink(t.Context())
+				if test.want == "" {
+					if err != nil {
+						t.Fatalf("%v\n%s", err, b.Dump())
+					}
+					b.reachable("vEthernet (Ethernet)")
+					return
+				}
+				if err == nil || !strings.Contains(err.Error(), test.want) || b.networks() != 0 {
+					t.Fatalf("error %v\n%s", err, b.Dump())
+				}
+				b.reachable("Ethernet")
+				b.Calls()
+				if _, again := b.windows.EnsureUplink(t.Context()); again == nil || !strings.Contains(again.Error(), "made again in") || !strings.Contains(again.Error(), test.want) || slices.Contains(b.Calls(), "CreateNetwork") {
+					t.Errorf("at once again: %v", again)
+				}
+				time.Sleep(b.windows.config.RetryTime)
+				b.Driver, b.Disobeys = true, false
+				b.Fail("CreateNetwork", nil)
+				b.Fail("EnableExtension", nil)
+				b.ensureUplink()
+				b.reachable("vEthernet (Ethernet)")
+			})
+		})
+	}
+}
+
+// failAdaptersOnceMade has one look at the adapters fail after the network was made.
+func (b *winBench) failAdaptersOnceMade() {
+	made := false
+	b.Fail("CreateNetwork", func() error { made = true; return nil })
+	b.Fail("Adapters", func() error {
+		if made {
+			made = false
+			return errors.New("no adapters today")
+		}
+		return nil
+	})
+}

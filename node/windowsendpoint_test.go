@@ -1,0 +1,215 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hns/hnstest"
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// lateWindows starts the container of a sandbox as soon as an endpoint is made in it, for the story that
+// all platforms tell.
+type lateWindows struct {
+	*Windows
+	machine *hnstest.Machine
+	started map[string]bool
+}
+
+func (l *lateWindows) ConfigureEndpoint(ctx context.Context, e Endpoint) error {
+	if !l.started[e.Sandbox] {
+		if err := l.Windows.ConfigureEndpoint(ctx, e); err == nil {
+			return errors.New("an endpoint was configured before its device arrived")
+		}
+		if arrived, err := l.EndpointArrived(ctx, e); arrived || err != nil {
+			return errors.New("the device arrived before the container started")
+		}
+		if _, err := l.hns.EndpointNamed(ctx, cni.HostInterface(e.Attachment)); err != nil {
+			return err
+		}
+		l.machine.StartContainer(e.Sandbox)
+		l.started[e.Sandbox] = true
+	}
+	return l.Windows.ConfigureEndpoint(ctx, e)
+}
+
+func TestWindowsKeepsThePlatformsPromises(t *testing.T) {
+	b := newWinBench(t)
+	b.ensureUplink()
+	sandboxes := map[string]string{}
+	platformStory(t, &lateWindows{b.windows, b.Machine, map[string]bool{}},
+		func(name string) string { sandboxes[name] = b.AddNamespace(); return sandboxes[name] },
+		func(name string) { b.RemoveNamespace(sandboxes[name]) })
+}
+
+// winPod is an endpoint of both address families in a new sandbox.
+func winPod(b *winBench) Endpoint {
+	address := netip.MustParseAddr("10.244.1.3")
+	return Endpoint{
+		Attachment: cni.Attachment{ContainerID: "c1", IfName: "eth0"}, Sandbox: b.AddNamespace(), Label: "shop/web", MAC: contract.MAC(address), MTU: 1400,
+		Addresses: []netip.Prefix{netip.PrefixFrom(address, 24), netip.MustParsePrefix("fd00:1::3/64")},
+		Gateways:  []netip.Addr{netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("fd00:1::1")},
+		DNS:       types.DNS{Nameservers: []string{"10.96.0.10"}, Search: []string{"shop.svc.cluster.local", "svc.cluster.local"}, Options: []string{"ndots:5"}},
+	}
+}
+
+func TestEndpointHasWhatThePodAsksFor(t *testing.T) {
+	b := newWinBench(t)
+	b.ensureUplink()
+	e := winPod(b)
+	e.PortMappings = []cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}, {HostPort: 53, ContainerPort: 53, Protocol: "udp", HostIP: "172.30.0.3"}}
+	if err := b.windows.CreateEndpoint(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	made, err := b.windows.hns.EndpointNamed(t.Context(), cni.HostInterface(e.Attachment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantDNS := hns.DNS{Servers: e.DNS.Nameservers, Search: e.DNS.Search, Options: e.DNS.Options}
+	wantPorts := []hns.PortMapping{
+		{Protocol: 6, HostPort: 8080, EndpointPort: 80},
+		{Protocol: 6, HostPort: 8080, EndpointPort: 80, IPv6: true},
+		{Protocol: 17, HostPort: 53, EndpointPort: 53, HostAddress: "172.30.0.3"},
+	}
+	if !slices.Equal(made.Addresses, e.Addresses) || !slices.Equal(made.Gateways, e.Gateways) || !reflect.DeepEqual(made.DNS, wantDNS) || !slices.Equal(made.PortMappings, wantPorts) {
+		t.Errorf("made %+v", made)
+	}
+	b.StartContainer(e.Sandbox)
+	if arrived, err := b.windows.EndpointArrived(t.Context(), e); !arrived || err != nil {
+		t.Fatalf("arrived %v, %v", arrived, err)
+	}
+	if err := b.windows.CheckEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), "MTU 1500 instead of 1400") {
+		t.Errorf("before it is configured: %v", err)
+	}
+	if err := errors.Join(b.windows.ConfigureEndpoint(t.Context(), e), b.windows.CheckEndpoint(t.Context(), e)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHostPortsThatCannotBe(t *testing.T) {
+	v4, both := []netip.Prefix{netip.MustParsePrefix("10.244.1.3/24")}, []netip.Prefix{netip.MustParsePrefix("10.244.1.3/24"), netip.MustParsePrefix("fd00:1::3/64")}
+	for name, test := range map[string]struct {
+		mapping   cni.PortMapping
+		addresses []netip.Prefix
+		want      string
+		count     int
+	}{
+		"sctp":                    {cni.PortMapping{HostPort: 80, ContainerPort: 80, Protocol: "sctp"}, v4, `"sctp"`, 0},
+		"port zero":               {cni.PortMapping{HostPort: 80, Protocol: "tcp"}, v4, "1 to 65535", 0},
+		"no address":              {cni.PortMapping{HostPort: 80, ContainerPort: 80, Protocol: "tcp", HostIP: "web"}, v4, `"web"`, 0},
+		"IPv6 for an IPv4 pod":    {cni.PortMapping{HostPort: 80, ContainerPort: 80, Protocol: "tcp", HostIP: "::1"}, v4, "family", 0},
+		"everywhere":              {cni.PortMapping{HostPort: 80, ContainerPort: 80, Protocol: "TCP"}, both, "", 2},
+		"everywhere, as zero":     {cni.PortMapping{HostPort: 80, ContainerPort: 80, Protocol: "tcp", HostIP: "0.0.0.0"}, both, "", 1},
+		"on one of its addresses": {cni.PortMapping{HostPort: 80, ContainerPort: 80, Protocol: "udp", HostIP: "172.30.0.3"}, both, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made, err := portMappings(test.mapping, test.addresses)
+			if len(made) != test.count || (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("made %+v, error %v", made, err)
+			}
+		})
+	}
+}
+
+func TestEndpointErrorsSayWhatToDo(t *testing.T) {
+	b := newWinBench(t)
+	e := winPod(b)
+	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), "HNS network weft does not exist yet") {
+		t.Errorf("before the uplink: %v", err)
+	}
+	b.ensureUplink()
+	b.Fail("CreateEndpoint", func() error { return hns.ErrPolicy })
+	e.PortMappings = []cni.PortMapping{{HostPort: 80, ContainerPort: 80, Protocol: "tcp"}}
+	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), "pod shop/web asks for hostPort") {
+		t.Errorf("a port mapping that HNS refuses: %v", err)
+	}
+	b.Fail("CreateEndpoint", nil)
+	b.LoseNetworks()
+	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || errors.Is(err, ErrNoSandbox) {
+		t.Errorf("a network that is lost: %v", err)
+	}
+	b.ensureUplink()
+	if err := b.windows.CreateEndpoint(t.Context(), e); err != nil {
+		t.Errorf("after the repair: %v", err)
+	}
+	e.Sandbox = "00000099-0000-4000-8000-000000000000"
+	if err := b.windows.CreateEndpoint(t.Context(), e); !errors.Is(err, ErrNoSandbox) || len(must(b.windows.Endpoints())) != 0 {
+		t.Errorf("a sandbox that is gone: %v\n%s", err, b.Dump())
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestEndpointOfADeadPodGivesItsAddressBack(t *testing.T) {
+	b := newWinBench(t)
+	b.ensureUplink()
+	dead := winPod(b)
+	if err := b.windows.CreateEndpoint(t.Context(), dead); err != nil {
+		t.Fatal(err)
+	}
+	e := winPod(b)
+	e.Attachment.ContainerID = "c2"
+	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), cni.HostInterface(dead.Attachment)) {
+		t.Errorf("the address of a pod that lives: %v", err)
+	}
+	b.RemoveNamespace(dead.Sandbox)
+	if err := b.windows.CreateEndpoint(t.Context(), e); err != nil || len(must(b.windows.Endpoints())) != 1 {
+		t.Errorf("error %v\n%s", err, b.Dump())
+	}
+}
+
+func TestManagementAdapter(t *testing.T) {
+	b := newWinBench(t)
+	b.ensureUplink()
+	address := netip.MustParsePrefix("10.244.1.2/24")
+	m := Management{
+		Device: managementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address},
+		Routes: []Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
+	}
+	if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) {
+		t.Fatalf("before Open vSwitch has made it: %v", err)
+	}
+	b.AddAdapter(hostnet.Adapter{Alias: managementDevice, Kind: hostnet.Virtual, MAC: hnstest.MAC("02:00:00:00:00:88"), MTU: 1500,
+		Addresses: []hostnet.Address{hnstest.LocalAddress("10.244.9.2/24"), hnstest.LocalAddress("169.254.7.7/16")}},
+		hostnet.Route{Destination: netip.MustParsePrefix("10.97.0.0/16"), NextHop: netip.MustParseAddr("10.244.9.1")})
+	if err := b.windows.EnsureManagement(m); err != nil {
+		t.Fatal(err)
+	}
+	adapter, _ := hostnet.Named(must(b.Adapters()), managementDevice)
+	routes := must(b.Routes(adapter))
+	want := []hostnet.Route{{Destination: m.Routes[0].Destination, NextHop: m.Routes[0].NextHop}}
+	if adapter.MAC.String() != m.MAC.String() || adapter.MTU != 1400 || !adapter.Up || !slices.Equal(adapter.Global(), m.Addresses) || !slices.Equal(routes, want) || !b.Isolated(managementDevice) {
+		t.Errorf("adapter %+v, routes %v", adapter, routes)
+	}
+	b.Calls()
+	if err := b.windows.EnsureManagement(m); err != nil {
+		t.Fatal(err)
+	}
+	if calls := b.Calls(); !slices.Equal(calls, []string{"Isolate"}) { // which compares by itself
+		t.Errorf("an adapter in order was changed: %v", calls)
+	}
+	if hosts := must(b.windows.HostAddresses(managementDevice)); !slices.Equal(hosts, []netip.Addr{winAddress, netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("fd30::3")}) {
+		t.Errorf("the host's addresses are %v", hosts)
+	}
+	if mtu := must(b.windows.UplinkMTU(winAddress)); mtu != 1500 {
+		t.Errorf("the uplink's MTU is %d", mtu)
+	}
+	if err := b.windows.EnsureGatewayDevice("Ethernet 2"); err == nil || !strings.Contains(err.Error(), "gateway-interface") {
+		t.Errorf("a gateway device: %v", err)
+	}
+}

@@ -1,0 +1,243 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hns/hnstest"
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// A process may end at any of the calls that it makes on the way to an uplink; the next one finds what
+// is there and ends with an uplink and a host that is reachable.
+func TestUplinkSurvivesACrashAtEveryStep(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		for _, call := range []string{"CreateNetwork", "Switch", "EnableExtension", "AddAddress", "AddRoute", "SetDNS"} {
+			for _, after := range []bool{false, true} {
+				t.Run(strings.Join([]string{map[bool]string{true: "moved", false: "not moved"}[moves], map[bool]string{true: "after", false: "at"}[after], call}, " "), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { crashAt(t, moves, call, after) })
+				})
+			}
+		}
+	}
+}
+
+func crashAt(t *testing.T, moves bool, call string, after bool) {
+	b := newWinBench(t)
+	b.Moves = moves
+	times := 0
+	b.Fail(call, func() error {
+		if times++; after && times == 1 {
+			return nil
+		}
+		return errCrash
+	})
+	// The process does not live to tidy up: all that it does after the crash is refused.
+	crashed := &crashing{Machine: b.Machine}
+	b.windows, _ = newWindows(b.config, crashed, crashed)
+	_, err := b.windows.EnsureUplink(t.Context())
+	if err != nil && !errors.Is(err, errCrash) {
+		t.Fatalf("the first process: %v", err)
+	}
+	b.Fail(call, nil)
+	b.restart()
+	b.ensureUplink()
+	b.reachable("vEthernet (Ethernet)")
+	if b.networks() != 1 || !strings.Contains(b.Dump(), "extension true") {
+		t.Errorf("left:\n%s", b.Dump())
+	}
+}
+
+var errCrash = errors.New("the process has crashed")
+
+// crashing refuses to change anything once a call has returned errCrash.
+type crashing struct {
+	*hnstest.Machine
+	dead bool
+}
+
+func (c *crashing) change(change func() error) error {
+	if c.dead {
+		return errCrash
+	}
+	err := change()
+	c.dead = errors.Is(err, errCrash)
+	return err
+}
+
+func (c *crashing) CreateNetwork(n hns.Network) (created hns.Network, err error) {
+	err = c.change(func() error { created, err = c.Machine.CreateNetwork(n); return err })
+	return created, err
+}
+
+func (c *crashing) Switch(id string) (s hns.Switch, err error) {
+	err = c.change(func() error { s, err = c.Machine.Switch(id); return err })
+	return s, err
+}
+
+func (c *crashing) DeleteNetwork(id string) error {
+	return c.change(func() error { return c.Machine.DeleteNetwork(id) })
+}
+
+func (c *crashing) EnableExtension(id, extension string) error {
+	return c.change(func() error { return c.Machine.EnableExtension(id, extension) })
+}
+
+func (c *crashing) AddAddress(a hostnet.Adapter, p netip.Prefix) error {
+	return c.change(func() error { return c.Machine.AddAddress(a, p) })
+}
+
+func (c *crashing) AddRoute(a hostnet.Adapter, r hostnet.Route) error {
+	return c.change(func() error { return c.Machine.AddRoute(a, r) })
+}
+
+func (c *crashing) SetDNS(a hostnet.Adapter, d hostnet.DNS) error {
+	return c.change(func() error { return c.Machine.SetDNS(a, d) })
+}
+
+func TestLostUplinkIsRepaired(t *testing.T) {
+	for name, test := range map[string]struct {
+		lose func(b *winBench)
+		new  bool // the switch is another one afterwards
+	}{
+		"network":                            {lose: func(b *winBench) { b.LoseNetworks() }, new: true},
+		"network, and the addresses with it": {lose: func(b *winBench) { b.Moves = false; b.LoseNetworks() }, new: true},
+		"extension":                          {lose: func(b *winBench) { b.DisableExtensions() }},
+		"addresses": {lose: func(b *winBench) {
+			adapters, _ := b.Adapters()
+			host, _ := hostnet.Named(adapters, "vEthernet (Ethernet)")
+			for _, a := range host.Global() {
+				if err := b.DeleteAddress(host, a); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newWinBench(t)
+				before := b.ensureUplink()
+				ctx, cancel := context.WithCancel(t.Context())
+				told := make(chan struct{}, 1)
+				ended := make(chan error, 1)
+				go func() {
+					ended <- b.windows.Watch(ctx, func() {
+						select {
+						case told <- struct{}{}:
+						default:
+						}
+					})
+				}()
+				<-told
+				begin := time.Now()
+				test.lose(b)
+				<-told
+				if took := time.Since(begin); took > 2*networkPeriod {
+					t.Errorf("it took %v to notice", took)
+				}
+				after := b.ensureUplink()
+				if (after.Switch != before.Switch) != test.new || !strings.Contains(b.Dump(), "extension true") {
+					t.Errorf("switch %s, then %s\n%s", before.Switch, after.Switch, b.Dump())
+				}
+				b.reachable("vEthernet (Ethernet)")
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestNetworkThatHangsInItsMaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWinBench(t, func(c *WindowsConfig) { c.Metrics = prometheus.NewRegistry() })
+		held := make(chan struct{})
+		b.Fail("CreateNetwork", func() error { b.Fail("CreateNetwork", nil); <-held; return nil })
+		var hung *hns.HungError
+		if _, err := b.windows.EnsureUplink(t.Context()); !errors.As(err, &hung) {
+			t.Fatalf("error %v", err)
+		}
+		b.reachable("Ethernet")
+		close(held) // and now it is made after all
+		synctest.Wait()
+		b.ensureUplink()
+		b.reachable("vEthernet (Ethernet)")
+		if b.networks() != 1 {
+			t.Errorf("left:\n%s", b.Dump())
+		}
+	})
+}
+
+func TestNetworkOfOtherSubnets(t *testing.T) {
+	other := func(b *winBench) {
+		b.config.PodSubnets = func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("10.244.9.0/24")} }
+		b.restart()
+	}
+	t.Run("empty: it is made again", func(t *testing.T) {
+		b := newWinBench(t)
+		before := b.ensureUplink()
+		other(b)
+		if _, err := b.windows.EnsureUplink(t.Context()); !errors.Is(err, ErrNoUplink) {
+			t.Errorf("the bridge of the old switch would stay: %v", err)
+		}
+		b.reachable("Ethernet")
+		if after := b.ensureUplink(); after.Switch == before.Switch {
+			t.Errorf("kept:\n%s", b.Dump())
+		}
+		b.reachable("vEthernet (Ethernet)")
+	})
+	t.Run("with endpoints: they stay", func(t *testing.T) {
+		b := newWinBench(t)
+		uplink := b.ensureUplink()
+		b.AddForeignEndpoint(hns.Endpoint{Name: "weft00000000001", Network: uplink.Switch})
+		other(b)
+		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), "drain the node") || b.networks() != 1 {
+			t.Errorf("error %v\n%s", err, b.Dump())
+		}
+	})
+	t.Run("another's: it stays", func(t *testing.T) {
+		b := newWinBench(t)
+		b.ensureUplink()
+		if err := os.Remove(b.config.StateFile); err != nil {
+			t.Fatal(err)
+		}
+		other(b)
+		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "leaves it alone") || b.networks() != 1 {
+			t.Errorf("error %v\n%s", err, b.Dump())
+		}
+	})
+}
+
+func TestSavedHostFollowsTheHost(t *testing.T) {
+	b := newWinBench(t)
+	b.ensureUplink()
+	adapters, _ := b.Adapters()
+	host, _ := hostnet.Named(adapters, "vEthernet (Ethernet)")
+	if err := errors.Join(b.DeleteAddress(host, netip.MustParsePrefix("fd30::3/64")), b.AddAddress(host, netip.MustParsePrefix("fd30::33/64"))); err != nil {
+		t.Fatal(err)
+	}
+	b.restart() // the operator's change is no loss
+	b.ensureUplink()
+	saved, err := b.windows.saved.read()
+	if err != nil || !saved.Ready || !slices.Equal(saved.Addresses, []netip.Prefix{netip.MustParsePrefix("172.30.0.3/24"), netip.MustParsePrefix("fd30::33/64")}) {
+		t.Errorf("saved %+v, error %v", saved, err)
+	}
+	if err := os.WriteFile(b.config.StateFile, []byte(`{"adapter`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), b.config.StateFile) {
+		t.Errorf("a file that is damaged: %v", err)
+	}
+}
