@@ -24,10 +24,11 @@ import (
 func systemChecks(config Config) []check {
 	host := linuxHost{config}
 	root := os.DirFS("/")
+	agent := sharedAgent{share(localAgent{config.MetricsAddress}.Readiness)}
 	before, after := commonChecks(config, readers{
 		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
 		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, daemons: host, openFlow: host.openFlow,
-		agent: localAgent{config.MetricsAddress}, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
+		agent: agent, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
 		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
 	})
 	checks := append(before, []check{
@@ -39,6 +40,9 @@ func systemChecks(config Config) []check {
 		{"leftovers", func(context.Context) []Finding { return checkLeftovers(root, host) }},
 	}...)
 	checks = append(checks, after...)
+	checks = append(checks, check{"cni-socket", func(ctx context.Context) []Finding {
+		return checkSocket(root, config, installed(ctx, config, agent))
+	}})
 	if !config.Hosted {
 		checks = append(checks, check{"ovn-controller", func(ctx context.Context) []Finding { return checkOVNController(ctx, host) }})
 	}

@@ -246,6 +246,26 @@ func routesOf(text, device string) (int, error) {
 	return count, lines.Err()
 }
 
+// checkSocket: weft-cni finds the agent by a socket. Whether somebody listens there the agent's own
+// check tells.
+func checkSocket(root fs.FS, config Config, running bool) []Finding {
+	const s = subject("cni-socket")
+	info, err := fs.Stat(root, strings.TrimPrefix(config.CNISocket, "/"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && running:
+		return s.failed("restart the agent; see that nothing cleans up its folder", "the agent runs, but %s is gone: no pod can be attached", config.CNISocket)
+	case errors.Is(err, fs.ErrNotExist):
+		return s.ok("%s is not there yet; the agent makes it", config.CNISocket)
+	case err != nil:
+		return s.unknown("run this as root", "%v", err)
+	case info.Mode().Type() != fs.ModeSocket:
+		return s.failed("take it away, or correct cni-socket", "%s is no socket", config.CNISocket)
+	case info.Mode().Perm()&0o077 != 0:
+		return s.failed("take the rights away (`chmod 600`): who may use it decides over the node's network", "%s may be used by others than root", config.CNISocket)
+	}
+	return s.ok("%s is there, for its owner only", config.CNISocket)
+}
+
 // Interfaces that other networks make, by the beginning of their names.
 var foreignDevices = map[string]string{
 	"flannel": "flannel", "cni0": "the plugin bridge", "cali": "Calico", "cilium_": "Cilium", "lxc_health": "Cilium",

@@ -192,3 +192,23 @@ func TestLeftovers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { expect(t, checkLeftovers(c.root, c.chains), c.states, c.words) })
 	}
 }
+
+func TestSocket(t *testing.T) {
+	const path = "/run/weft/cni.sock"
+	at := func(mode fs.FileMode) fs.FS { return fstest.MapFS{path[1:]: {Mode: mode}} }
+	for _, c := range []struct {
+		name    string
+		root    fs.FS
+		running bool
+		states  string
+	}{
+		{"before", fstest.MapFS{}, false, "ok"},
+		{"gone", fstest.MapFS{}, true, "failed"},
+		{"there", at(fs.ModeSocket | 0o600), true, "ok"},
+		{"for everybody", at(fs.ModeSocket | 0o666), true, "failed"},
+		{"a file", at(0o600), true, "failed"},
+		{"unreadable", brokenFS{}, true, "unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) { expect(t, checkSocket(c.root, Config{CNISocket: path}, c.running), c.states) })
+	}
+}

@@ -182,3 +182,11 @@ func tryListen(address string) error {
 	}
 	return listener.Close()
 }
+
+func tryListenUDP(port int) error {
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{Port: port})
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}

@@ -44,6 +44,7 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"hns-network", func(ctx context.Context) []Finding { return checkHNSNetwork(ctx, service, config, running(ctx)) }},
 		{"rsc", func(ctx context.Context) []Finding { return checkRSC(ctx, host, service, config) }},
 		{"firewall", func(context.Context) []Finding { return checkFirewall(host, windowsPorts(config)) }},
+		{"geneve-port", func(context.Context) []Finding { return checkFreeGenevePort(tryListenUDP) }},
 		{"ovsdb-server-service", func(context.Context) []Finding { return checkDaemon(host, "ovsdb-server") }},
 		{"ovs-vswitchd-service", func(context.Context) []Finding { return checkDaemon(host, "ovs-vswitchd") }},
 	}...)

@@ -146,11 +146,18 @@ func TestPipes(t *testing.T) {
 	expect(t, checkPipe(t.Context(), host, "p", "refused", "x", true), "unknown")
 }
 
+func TestFreeGenevePort(t *testing.T) {
+	expect(t, checkFreeGenevePort(func(int) error { return nil }), "ok", "6081")
+	expect(t, checkFreeGenevePort(func(int) error { return errBroken }), "warning", "Get-NetUDPEndpoint")
+}
+
 func TestDriver(t *testing.T) {
 	microsoft := driver{Path: "p", Loaded: true, Signer: "Microsoft Windows Hardware Compatibility Publisher"}
 	tester := driver{Path: "p", Signer: "WDKTestCert builder"}
 	loaded := tester
 	loaded.Loaded = true
+	attested := microsoft
+	attested.Loaded = false
 	forged := microsoft
 	forged.Loaded, forged.Refused = false, errBroken
 	unreadable := driver{Path: "p", Loaded: true, SignatureUnknown: errBroken}
@@ -164,6 +171,7 @@ func TestDriver(t *testing.T) {
 	}{
 		{"none", fakeWindows{integrity: enforced}, "failed", "unknown", "ok", "no driver"},
 		{"production", fakeWindows{driver: &microsoft, integrity: enforced}, "ok", "ok", "ok", "signed by Microsoft"},
+		{"attested only", fakeWindows{driver: &attested, integrity: enforced}, "failed", "unknown", "ok", "HLK"},
 		{"test, not allowed", fakeWindows{driver: &tester, integrity: enforced}, "failed", "failed", "ok", "test signing is off"},
 		{"test, Secure Boot", fakeWindows{driver: &tester, integrity: enforced, secure: pointer(true)}, "failed", "failed", "ok", "Secure Boot does not let"},
 		{"test, allowed", fakeWindows{driver: &loaded, integrity: testSigned, secure: pointer(false)}, "ok", "warning", "warning", "WDKTestCert"},
@@ -367,7 +375,7 @@ func TestEveryCheckRunsOnAnEmptyWindows(t *testing.T) {
 		seen[c.name] = true
 	}
 	for _, f := range runChecks(t.Context(), patience, checks) {
-		if f.State == OK && f.Check != "configuration" && f.Check != "ovn-southbound" {
+		if f.State == OK && f.Check != "configuration" && f.Check != "ovn-southbound" && f.Check != "geneve-port" {
 			t.Errorf("%s is ok although nothing can be read: %s", f.Check, f.Detail)
 		}
 	}

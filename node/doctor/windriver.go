@@ -56,8 +56,10 @@ func checkDriver(reader driverReader) []Finding {
 	return s.ok("%s is loaded", d.Path)
 }
 
-// Whom the kernel trusts without test signing: since Windows 10 1607 new drivers are signed by
-// Microsoft's hardware portal alone, under the first of these names.
+// Whom the kernel trusts without test signing: since Windows 10 1607 and Server 2016 new drivers are
+// signed by Microsoft's hardware portal alone, under the first of these names. A server wants those that
+// passed the tests of the HLK and not the attested ones, which bear the same name: only that it has
+// loaded one shows it.
 var kernelSigners = []string{
 	"Microsoft Windows Hardware Compatibility Publisher",
 	"Microsoft Windows Hardware Abstraction Layer Publisher",
@@ -76,7 +78,11 @@ func checkDriverSignature(drivers driverReader, boot bootReader) []Finding {
 		return s.unknown("run `Get-AuthenticodeSignature "+d.Path+"`", "%v", d.SignatureUnknown)
 	}
 	for _, signer := range kernelSigners {
-		if strings.EqualFold(d.Signer, signer) && d.Refused == nil {
+		switch {
+		case !strings.EqualFold(d.Signer, signer) || d.Refused != nil:
+		case !d.Loaded:
+			return s.unknown("see that it has passed the HLK's tests: a server does not take a driver that is merely attested", "signed by %s, but not loaded", d.Signer)
+		default:
 			return s.ok("signed by %s", d.Signer)
 		}
 	}

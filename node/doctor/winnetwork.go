@@ -71,7 +71,8 @@ func adapterNames(adapters []hostnet.Adapter) string {
 	return shorten(names, 8)
 }
 
-// checkAdapter: the adapter under the virtual switch must be a real one of its own.
+// checkAdapter: the adapter under the virtual switch must be a real one of its own. Over a team machines
+// have stopped with a blue screen (ovs-issues 78, 111).
 func checkAdapter(ctx context.Context, reader adapterReader, service hnsReader, config Config) []Finding {
 	const s = subject("adapter")
 	adapters, err := reader.Adapters()

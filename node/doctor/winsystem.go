@@ -167,3 +167,13 @@ func checkPipe(ctx context.Context, pipes pipeReader, s subject, name, whose str
 	}
 	return s.warning("start "+whose, "there is no pipe %s: %s does not run", name, whose)
 }
+
+// checkFreeGenevePort: the driver takes the tunnels' packets inside the switch and needs no socket, so a
+// program that has the port gets none of its packets any more.
+func checkFreeGenevePort(listen func(port int) error) []Finding {
+	const s = subject("geneve-port")
+	if err := listen(genevePort); err != nil {
+		return s.warning("see which program has it: `Get-NetUDPEndpoint -LocalPort 6081`, and end it", "UDP %d is taken on this host, such as by another network's tunnels: %v", genevePort, err)
+	}
+	return s.ok("no program has UDP %d", genevePort)
+}
