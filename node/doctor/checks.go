@@ -80,7 +80,9 @@ func commonChecks(config Config, r readers) (before, after []check) {
 	after = []check{
 		{"ovs-database", func(ctx context.Context) []Finding { return checkOVSDatabase(ctx, config, ovs) }},
 		{"ovs-version", func(ctx context.Context) []Finding { return checkOVSVersion(ctx, runtime.GOOS, config, r.daemons, ovs) }},
-		{"ovs-vswitchd", func(ctx context.Context) []Finding { return checkVswitchd(ctx, ovs, r.openFlow) }},
+		{"ovs-vswitchd", func(ctx context.Context) []Finding {
+			return checkVswitchd(ctx, runtime.GOOS == "windows" && !installed(ctx, config, agent), ovs, r.openFlow)
+		}},
 		{"chassis-settings", func(ctx context.Context) []Finding { return checkEncapsulation(ctx, config, ovs) }},
 		{"bridges", func(ctx context.Context) []Finding { return checkBridges(ctx, config, ovs) }},
 		{"ovn-southbound", func(ctx context.Context) []Finding { return checkSouthbound(ctx, config) }},

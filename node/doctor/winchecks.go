@@ -45,8 +45,8 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"rsc", func(ctx context.Context) []Finding { return checkRSC(ctx, host, service, config) }},
 		{"firewall", func(context.Context) []Finding { return checkFirewall(host, windowsPorts(config)) }},
 		{"geneve-port", func(context.Context) []Finding { return checkFreeGenevePort(tryListenUDP) }},
-		{"ovsdb-server-service", func(context.Context) []Finding { return checkDaemon(host, "ovsdb-server") }},
-		{"ovs-vswitchd-service", func(context.Context) []Finding { return checkDaemon(host, "ovs-vswitchd") }},
+		{"ovsdb-server-service", func(context.Context) []Finding { return checkDaemon(host, "ovsdb-server", false) }},
+		{"ovs-vswitchd-service", func(ctx context.Context) []Finding { return checkDaemon(host, "ovs-vswitchd", !running(ctx)) }},
 	}...)
 	checks = append(checks, after...)
 	return append(checks, []check{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/weftnet/weft/node/hns"
@@ -133,7 +134,8 @@ func TestServices(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, checkAgentService(c.host, "weft"), c.agent, c.words)
-			expect(t, checkDaemon(c.host, "weft"), c.daemon)
+			expect(t, checkDaemon(c.host, "weft", false), c.daemon)
+			expect(t, checkDaemon(c.host, "weft", true), strings.ReplaceAll(c.daemon, "failed", "warning"))
 		})
 	}
 }

@@ -111,8 +111,8 @@ func checkHyperV(services serviceReader) []Finding {
 }
 
 // checkDaemon looks at one of Open vSwitch's services. Whoever runs the daemons in another way knows it:
-// whether they answer is another check's question.
-func checkDaemon(services serviceReader, name string) []Finding {
+// whether they answer is another check's question. early: see checkVswitchd.
+func checkDaemon(services serviceReader, name string, early bool) []Finding {
 	s := subject(name + "-service")
 	found, err := services.Service(name)
 	switch {
@@ -120,6 +120,8 @@ func checkDaemon(services serviceReader, name string) []Finding {
 		return s.unknown("", "there is no service %s; it may run in another way, such as in a container", name)
 	case err != nil:
 		return s.unknown("run `Get-Service "+name+"`", "%v", err)
+	case !found.running() && early:
+		return s.warning("run `Start-Service "+name+"`; if it does not stay up, look again when the agent has enabled the extension", "it is %s", found.State)
 	case !found.running():
 		return s.failed("run `Start-Service "+name+"`, and see its log if it does not stay up", "it is %s", found.State)
 	case found.Start != "automatic":
