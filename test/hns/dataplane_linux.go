@@ -26,13 +26,16 @@ type Linux struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
+	links    *links
 	switches map[string]*hostSwitch // by adapter
 	vnics    map[string]*hostVNIC   // by the endpoint's GUID
 }
 
 type hostSwitch struct {
 	Switch
-	adapter int // index of the adapter whose frames are kept from the host
+	adapter int  // index of the adapter whose frames are kept from the host
+	vnic    int  // index of the management vNIC
+	wasDown bool // the management vNIC has been down since its configuration was given to it
 	// host is what the management vNIC was last seen with: it is made again with that.
 	host HostConfig
 }
@@ -46,9 +49,13 @@ type hostVNIC struct {
 	mtu        int
 }
 
-// NewLinux returns a data plane that has made nothing yet.
-func NewLinux(log *slog.Logger) *Linux {
-	return &Linux{log: log, switches: map[string]*hostSwitch{}, vnics: map[string]*hostVNIC{}}
+// NewLinux returns a data plane that has made nothing yet. It is to be closed.
+func NewLinux(log *slog.Logger) (*Linux, error) {
+	links, err := watchLinks()
+	if err != nil {
+		return nil, err
+	}
+	return &Linux{log: log, links: links, switches: map[string]*hostSwitch{}, vnics: map[string]*hostVNIC{}}, nil
 }
 
 const maxDeviceName = unix.IFNAMSIZ - 1
@@ -122,6 +129,9 @@ func (l *Linux) Apply(switches []Switch, vnics []VNIC) error {
 		wantedSwitches[s.Adapter] = true
 		if l.switches[s.Adapter] == nil {
 			l.switches[s.Adapter] = &hostSwitch{}
+			if !s.KeepAddresses {
+				l.switches[s.Adapter].host = s.Host
+			}
 		}
 		l.switches[s.Adapter].Switch = s
 	}
@@ -143,7 +153,7 @@ func (l *Linux) Apply(switches []Switch, vnics []VNIC) error {
 func (l *Linux) reconcile() error {
 	var errs []error
 	for _, adapter := range slices.Sorted(maps.Keys(l.switches)) {
-		errs = append(errs, l.switches[adapter].ensure())
+		errs = append(errs, l.switches[adapter].ensure(l.seen))
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.vnics)) {
 		if err := l.vnics[id].ensure(); err != nil {
@@ -151,6 +161,17 @@ func (l *Linux) reconcile() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// seen marks the management vNICs that have been down.
+func (l *Linux) seen() error {
+	return l.links.drain(func(index int, up bool) {
+		for _, s := range l.switches {
+			if !up && s.vnic == index {
+				s.wasDown = true
+			}
+		}
+	})
 }
 
 // settle is how long a burst of the kernel's notices is waited for, before one look at all of it.
@@ -189,7 +210,11 @@ func (l *Linux) Run(ctx context.Context) error {
 }
 
 // Close removes what was made, so that the adapters are as before.
-func (l *Linux) Close() error { return l.Apply(nil, nil) }
+func (l *Linux) Close() error {
+	err := l.Apply(nil, nil)
+	l.links.close()
+	return err
+}
 
 // Devices implements [DataPlane].
 func (l *Linux) Devices() any {

@@ -1,7 +1,6 @@
 package hns
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -12,8 +11,11 @@ import (
 )
 
 // ensure: the management vNIC exists with the adapter's MAC, has the addresses and routes that the
-// adapter had, and the host's stack sees no frame of the adapter's.
-func (s *hostSwitch) ensure() error {
+// adapter had, and the host's stack sees no frame of the adapter's. Who has changed the vNIC's
+// configuration since, has changed it: it is remembered. But Open vSwitch gives the bridge's MAC to its
+// local port, and takes the device down for it, which costs routes and IPv6 addresses; nothing of the
+// kind happens on Windows, so they come back. seen looks at what has happened to devices, see links.
+func (s *hostSwitch) ensure(seen func() error) error {
 	adapter, err := netlink.LinkByName(s.Adapter)
 	if err != nil {
 		return fmt.Errorf("adapter %s of network %s: %w", s.Adapter, s.Network, err)
@@ -35,49 +37,52 @@ func (s *hostSwitch) ensure() error {
 	if err != nil {
 		return err
 	}
+	moved := false
 	if len(has.Addresses) > 0 {
 		// Windows unbinds TCP/IP from the adapter and binds it to the vNIC.
 		if err := takeConfig(adapter, has); err != nil {
 			return err
 		}
 		if !s.KeepAddresses {
-			s.host, isNew = has, true
-		}
-	}
-	if isNew || vnic.Attrs().Flags&net.FlagUp == 0 {
-		if !bytes.Equal(vnic.Attrs().HardwareAddr, adapter.Attrs().HardwareAddr) {
-			if err := netlink.LinkSetHardwareAddr(vnic, adapter.Attrs().HardwareAddr); err != nil {
-				return fmt.Errorf("set the MAC of %s: %w", vnic.Attrs().Name, err)
-			}
-		}
-		if err := netlink.LinkSetUp(vnic); err != nil {
-			return err
+			s.host, moved = has, true
 		}
 	}
 	if isNew {
-		return giveConfig(vnic, s.host)
+		if err := netlink.LinkSetHardwareAddr(vnic, adapter.Attrs().HardwareAddr); err != nil {
+			return fmt.Errorf("set the MAC of %s: %w", vnic.Attrs().Name, err)
+		}
 	}
-	s.remember(vnic)
+	s.vnic = vnic.Attrs().Index
+	now, err := hostConfig(vnic)
+	if err != nil {
+		return err
+	}
+	if err := seen(); err != nil { // all that happened before the configuration was read
+		return err
+	}
+	if !isNew && !moved && !s.wasDown && vnic.Attrs().Flags&net.FlagUp != 0 {
+		if len(now.Addresses) > 0 {
+			s.host = now
+		}
+		return nil
+	}
+	if err := netlink.LinkSetUp(vnic); err != nil {
+		return fmt.Errorf("set %s up: %w", vnic.Attrs().Name, err)
+	}
+	if err := giveConfig(vnic, s.host); err != nil {
+		return err
+	}
+	s.wasDown = false
 	return nil
-}
-
-// remember keeps what the management vNIC has now, unless it is on its way out: a device that goes
-// loses its addresses first.
-func (s *hostSwitch) remember(vnic netlink.Link) {
-	has, err := hostConfig(vnic)
-	if err != nil || len(has.Addresses) == 0 {
-		return
-	}
-	if now, err := netlink.LinkByIndex(vnic.Attrs().Index); err == nil && now.Attrs().Flags&net.FlagUp != 0 {
-		s.host = has
-	}
 }
 
 // remove gives the adapter back what its vNIC has, or what it had before.
 func (s *hostSwitch) remove() error {
 	name := ManagementDevice(s.Adapter)
-	if vnic, err := netlink.LinkByName(name); err == nil {
-		s.remember(vnic)
+	if vnic, err := netlink.LinkByName(name); err == nil && !s.wasDown {
+		if now, err := hostConfig(vnic); err == nil && len(now.Addresses) > 0 {
+			s.host = now
+		}
 	}
 	errs := []error{removeDevice(name), unwire(s.Adapter)}
 	adapter, err := netlink.LinkByName(s.Adapter)

@@ -66,7 +66,10 @@ func serve(ctx context.Context, o serveOptions) error {
 	var host hns.Host
 	var plane *hns.Linux
 	if o.dataPlane {
-		plane = hns.NewLinux(log)
+		var err error
+		if plane, err = hns.NewLinux(log); err != nil {
+			return err
+		}
 		config.DataPlane, host = plane, plane
 	}
 	service, err := hns.New(config)
