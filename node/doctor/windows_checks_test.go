@@ -79,6 +79,8 @@ func TestWindowsVersion(t *testing.T) {
 	}{
 		{windowsVersion{"Windows Server 2022 Datacenter", 20348, 2340, true}, "ok", "20348.2340"},
 		{windowsVersion{"Windows Server 2025 Standard", 26100, 1, true}, "ok", "2025"},
+		{windowsVersion{"Windows Server 2022 Datacenter", 20348, 2582, true}, "warning", "KB5044281"},
+		{windowsVersion{"Windows Server 2022 Datacenter", 20348, 2762, true}, "ok", ""},
 		{windowsVersion{"Windows Server 2019", 17763, 1, true}, "warning", "newer releases"},
 		{windowsVersion{"Windows Server 2016", 14393, 1, true}, "failed", "older"},
 		{windowsVersion{"Windows 11", 26100, 1, false}, "warning", "no server"},

@@ -41,6 +41,9 @@ func checkWindowsVersion(reader versionReader) []Finding {
 		return s.warning(remedy, "%s is no server: Kubernetes does not support it as a node", text)
 	case !known:
 		return s.warning(remedy, "%s is a build that Weft does not know", text)
+	case v.Build == 20348 && v.Revision >= 2582 && v.Revision < 2762:
+		// microsoft/Windows-Containers issue 516: KB5040437 broke the network of pods, KB5044281 repaired it.
+		return s.warning("install the current updates of Windows", "%s: the updates from July to September 2024 cut pods off (KB5040437), that of October 2024 (KB5044281, build 20348.2762) repaired it", text)
 	case v.Build == 17763:
 		return s.warning(remedy, "%s (%s): kubelet's and containerd's newer releases are made for later ones", text, name)
 	}
