@@ -276,6 +276,9 @@ func matches(object any, filter map[string]any) bool {
 		return false
 	}
 	for name, want := range filter {
+		if name == "VirtualNetwork" { // its name in the first version, which hcsshim asks by
+			name = "HostComputeNetwork"
+		}
 		if !strings.EqualFold(fmt.Sprint(fields[name]), fmt.Sprint(want)) {
 			return false
 		}

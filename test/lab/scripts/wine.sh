@@ -18,7 +18,7 @@ done
 stamp=$out/.complete
 newer() { [ -n "$(find "$0" "$wine" "$sources" -newer "$stamp" -print -quit)" ]; }
 if [ -e "$stamp" ] && ! newer; then exit 0; fi
-rm -rf "$stamp" "$out/prefix" "$out/new" "$out/dll"
+rm -rf "$stamp" "$out/new" "$out/dll"
 
 work=$(mktemp -d)
 log=$work/log
@@ -84,5 +84,6 @@ cp --remove-destination "$out"/dll/*.dll "$system32/"
 # Folders of the user that were links into a home that is gone now, and no update at the first start of an overlay.
 find "$WINEPREFIX/drive_c/users" -type l -exec sh -c 'rm "$1"; mkdir "$1"' - {} \;
 echo disable > "$WINEPREFIX/.update-timestamp"
+rm -rf "$out/prefix"
 mv "$out/new" "$out/prefix"
 touch "$stamp"
