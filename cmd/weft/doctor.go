@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/doctor"
@@ -63,9 +66,13 @@ func examine(cmd *cobra.Command) error {
 	if !known {
 		return &exitError{doctor.ExitNotAsked, fmt.Errorf("output: %q is neither \"text\" nor \"json\"", settings.text("output"))}
 	}
-	if err := setUpLog(settings); err != nil {
-		return &exitError{doctor.ExitNotAsked, err}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(settings.text("log-level"))); err != nil {
+		return &exitError{doctor.ExitNotAsked, fmt.Errorf("log-level: %w; it is debug, info, warn or error", err)}
 	}
+	// Never to the agent's own log, even where the file names one.
+	slog.SetDefault(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
+	klog.SetLogger(logr.FromSlogHandler(slog.Default().Handler()))
 	config, problem := nodeConfig(settings)
 	report := doctor.Run(cmd.Context(), doctorConfig(config, problem))
 	if err := cmd.Context().Err(); err != nil {
@@ -97,7 +104,7 @@ func doctorConfig(c node.Config, problem error) doctor.Config {
 		MetricsAddress: c.MetricsAddress, StateDir: c.StateDir,
 		Hosted: c.Chassis == node.ChassisHosted, TunnelAddress: c.TunnelAddress, TunnelName: tunnel.AgentName(c.NodeName),
 		TunnelCA: c.TunnelCA, TunnelCertificate: c.TunnelCertificate, TunnelPrivateKey: c.TunnelPrivateKey,
-		Adapter: c.Adapter, HNSNetwork: c.HNSNetwork, Service: "weft",
+		Adapter: c.Adapter, HNSNetwork: c.HNSNetwork, Service: "weft-node", // as `weft.exe service install` makes it
 	}
 	if config.StateDir == "" {
 		config.StateDir = filepath.Dir(c.CNISocket)
