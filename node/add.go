@@ -97,7 +97,7 @@ func (a *agent) configure(ctx context.Context, e Endpoint) (later bool, err erro
 		return false, err
 	}
 	if !here {
-		a.arrivals.look()
+		a.arrivals.await(cni.HostInterface(e.Attachment))
 		return true, nil
 	}
 	var device *vswitch.Interface

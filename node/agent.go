@@ -49,6 +49,8 @@ type agent struct {
 	// for portlessTime is nobody's.
 	portless     map[string]time.Time
 	portlessTime time.Duration
+	// takeUpTime is how long ovs-vswitchd may take for what is written to its database.
+	takeUpTime time.Duration
 
 	mu      sync.Mutex
 	subnets []netip.Prefix
@@ -70,7 +72,7 @@ const (
 func newAgent(config Config, platform Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
 		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
-		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime,
+		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime,
 		events: newEvents(config.NodeName), uplink: newSharedUplink(), arrivals: newArrivals(),
 	}
 	var more []condition

@@ -1,12 +1,12 @@
 package node
 
 import (
-	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/windows"
 
 	"github.com/weftnet/weft/cni"
 )
@@ -25,13 +25,21 @@ func DefaultConfig() Config {
 		Gateway:        GatewayLocal,
 		GatewayNetwork: "external",
 		CNISocket:      cni.DefaultSocket,
-		StateDir:       filepath.Join(cmp.Or(os.Getenv("ProgramData"), `C:\ProgramData`), "weft"),
-		CNIConfDir:     filepath.Join(cmp.Or(os.Getenv("ProgramFiles"), `C:\Program Files`), "containerd", "cni", "conf"),
+		StateDir:       filepath.Join(systemFolder(windows.FOLDERID_ProgramData, `C:\ProgramData`), "weft"),
+		CNIConfDir:     filepath.Join(systemFolder(windows.FOLDERID_ProgramFiles, `C:\Program Files`), "containerd", "cni", "conf"),
 		CNIConfName:    "10-weft.conflist",
 		CNITimeout:     50 * time.Second,
 		VNICTimeout:    time.Minute,
 		MetricsAddress: "127.0.0.1:9471",
 	}
+}
+
+// systemFolder asks Windows, since a service's environment may have other values than a person's.
+func systemFolder(id *windows.KNOWNFOLDERID, otherwise string) string {
+	if path, err := windows.KnownFolderPath(id, 0); err == nil {
+		return path
+	}
+	return otherwise
 }
 
 // validSocket checks the name of a named pipe, see CreateNamedPipeW: `\\.\pipe\NAME`, at most 256

@@ -23,17 +23,23 @@ type fakePlatform struct {
 	addresses  []netip.Addr
 	mtu        int
 	fail       map[string]error // what a method returns in place of doing its work
+	calls      map[string]int
 	changed    chan struct{}
+	late       bool            // devices come when their sandbox starts, as on Windows
+	started    map[string]bool // sandboxes
+	uplink     Uplink
 }
 
 type fakeDevice struct {
 	endpoint   Endpoint
 	configured bool
+	arrived    bool
 }
 
 func newFakePlatform() *fakePlatform {
 	return &fakePlatform{
 		sandboxes: map[string]bool{}, devices: map[string]*fakeDevice{}, fail: map[string]error{}, mtu: 1500,
+		calls: map[string]int{}, started: map[string]bool{},
 		addresses: []netip.Addr{netip.MustParseAddr("172.30.0.1")}, changed: make(chan struct{}, 1),
 	}
 }
@@ -41,7 +47,42 @@ func newFakePlatform() *fakePlatform {
 // enter locks the host and returns the error that a test wants of the method.
 func (f *fakePlatform) enter(method string) (leave func(), err error) {
 	f.mu.Lock()
+	f.calls[method]++
 	return f.mu.Unlock, f.fail[method]
+}
+
+func (f *fakePlatform) called(method string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[method]
+}
+
+// startSandbox runs its first container: the devices that it has endpoints for come, where they come
+// late.
+func (f *fakePlatform) startSandbox(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started[name] = true
+	f.arrive()
+}
+
+// arrive brings the devices whose endpoints are in sandboxes that run. f.mu is held.
+func (f *fakePlatform) arrive() {
+	for _, d := range f.devices {
+		d.arrived = d.arrived || !f.late || f.started[d.endpoint.Sandbox]
+	}
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+// loseDevices is what the loss of a network does to its endpoints.
+func (f *fakePlatform) loseDevices() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.devices)
+	f.arrive()
 }
 
 func (f *fakePlatform) failing(method string, err error) {
@@ -61,6 +102,7 @@ func (f *fakePlatform) removeSandbox(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.sandboxes, name)
+	delete(f.started, name)
 	maps.DeleteFunc(f.devices, func(_ string, d *fakeDevice) bool { return d.endpoint.Sandbox == name })
 }
 
@@ -74,7 +116,10 @@ func (f *fakePlatform) forgetSandbox(name string) {
 func (f *fakePlatform) EnsureUplink(context.Context) (Uplink, error) {
 	leave, err := f.enter("EnsureUplink")
 	defer leave()
-	return Uplink{}, err
+	if err != nil {
+		return Uplink{}, err
+	}
+	return f.uplink, nil
 }
 
 func (f *fakePlatform) ReleaseUplink(context.Context) error {
@@ -86,10 +131,16 @@ func (f *fakePlatform) ReleaseUplink(context.Context) error {
 func (f *fakePlatform) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {
 	leave, err := f.enter("EndpointArrived")
 	defer leave()
-	return f.devices[cni.HostInterface(e.Attachment)] != nil, err
+	d := f.devices[cni.HostInterface(e.Attachment)]
+	return d != nil && d.arrived, err
 }
 
-func (f *fakePlatform) PortType() string { return "" }
+func (f *fakePlatform) PortType() string {
+	if f.late {
+		return typeInternal
+	}
+	return ""
+}
 
 func (f *fakePlatform) UplinkMTU(address netip.Addr) (int, error) {
 	leave, err := f.enter("UplinkMTU")
@@ -150,6 +201,7 @@ func (f *fakePlatform) CreateEndpoint(_ context.Context, e Endpoint) error {
 		}
 	}
 	f.devices[name] = &fakeDevice{endpoint: e}
+	f.arrive()
 	return nil
 }
 
@@ -163,7 +215,7 @@ func (f *fakePlatform) ConfigureEndpoint(_ context.Context, e Endpoint) error {
 		return ErrNoSandbox
 	}
 	d := f.devices[cni.HostInterface(e.Attachment)]
-	if d == nil || d.endpoint.Sandbox != e.Sandbox {
+	if d == nil || !d.arrived || d.endpoint.Sandbox != e.Sandbox {
 		return errors.New("Link not found")
 	}
 	d.endpoint, d.configured = e, true

@@ -30,7 +30,7 @@ const (
 	// finishTime bounds one step for one device.
 	finishTime = 15 * time.Second
 	// recreateRest is the pause between attempts to make an endpoint whose device does not come.
-	recreateRest = 10 * time.Second
+	recreateRest = 5 * time.Second
 )
 
 // Reasons of Events on pods.
@@ -49,13 +49,13 @@ type arrivals struct {
 
 // arrival is one device between ADD and its flows.
 type arrival struct {
-	since     time.Time
-	recreated time.Time
-	problem   error     // the last one
-	stepped   time.Time // when its last step began
-	waited    bool      // a step has left something to do
-	told      bool
-	busy      bool
+	since   time.Time
+	made    time.Time // when its endpoint was last made or found
+	problem error     // the last one
+	stepped time.Time // when its last step began
+	waited  bool      // a step has left something to do
+	told    bool
+	busy    bool
 }
 
 func newArrivals() *arrivals {
@@ -85,16 +85,26 @@ func (w *arrivals) enter(device string) *arrival {
 	return one
 }
 
-// due says whether a device that is waited for is to be looked at: one that has been late for long
-// is not worth every poll.
-func (w *arrivals) due(device string, late time.Duration) (waiting, due bool) {
+// await notes that ADD has made a device's endpoint.
+func (w *arrivals) await(device string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one := w.waiting[device]; one == nil || !one.busy {
+		w.waiting[device] = &arrival{since: time.Now(), made: time.Now()}
+	}
+	w.look()
+}
+
+// due says whether a device that is waited for is to be looked at: one whose pod has been told is not
+// worth every poll.
+func (w *arrivals) due(device string) (waiting, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one := w.waiting[device]
-	if one == nil {
-		return false, false
+	if one == nil || one.busy {
+		return one != nil, false
 	}
-	return true, time.Since(one.since) < late || time.Since(one.stepped) > latePoll
+	return true, !one.told || time.Since(one.stepped) > latePoll
 }
 
 func (w *arrivals) leave(device string, finished bool) {
@@ -139,7 +149,9 @@ func (a *agent) finishArrivals(ctx context.Context) error {
 	for ctx.Err() == nil {
 		changed := a.ovs.Changed()
 		for _, device := range a.unfinished(all) {
-			steps.Go(func() { a.finishStep(ctx, device) })
+			if one := a.arrivals.enter(cni.HostInterface(device)); one != nil {
+				steps.Go(func() { a.finishStep(ctx, device, one) })
+			}
 		}
 		all = false
 		var poll <-chan time.Time
@@ -169,7 +181,7 @@ func (a *agent) unfinished(all bool) []cni.Attachment {
 	var list []cni.Attachment
 	for _, device := range a.ovs.attached() {
 		ports[device.Name] = true
-		waiting, due := a.arrivals.due(device.Name, a.config.VNICTimeout)
+		waiting, due := a.arrivals.due(device.Name)
 		if all || due || !waiting && !a.finished(device) {
 			attachment, _ := attachmentOf(device)
 			list = append(list, attachment)
@@ -189,12 +201,8 @@ func (a *agent) finished(device *vswitch.Interface) bool {
 
 // finishStep does for one device what can be done now, and tells the pod when that has not been
 // enough for long.
-func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment) {
+func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment, one *arrival) {
 	name := cni.HostInterface(attachment)
-	one := a.arrivals.enter(name)
-	if one == nil {
-		return
-	}
 	finished := false
 	defer func() { a.arrivals.leave(name, finished) }()
 	unlock, _ := a.sandboxes.try(name)
@@ -265,13 +273,11 @@ func (a *agent) finish(ctx context.Context, one *arrival, e Endpoint, device *vs
 		if err := a.ovs.apply(ctx, operations); err != nil {
 			return false, err
 		}
-	} else if time.Since(one.since) < recreateRest {
-		return false, nil // it has just been made
 	}
-	if time.Since(one.recreated) < recreateRest {
+	if time.Since(one.made) < recreateRest {
 		return false, one.problem
 	}
-	one.recreated = time.Now()
+	one.made = time.Now()
 	if exists, err := a.platform.SandboxExists(e.Sandbox); err != nil || !exists {
 		return false, err // without one the sweep removes the port
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // platformStory is an endpoint's life, with every step done twice: what a [Platform] promises.
-// make and remove are the container runtime's work.
-func platformStory(t *testing.T, p Platform, makeSandbox func(name string) (path string), removeSandbox func(name string)) {
+// make, remove and, where devices come late, start are the container runtime's work.
+func platformStory(t *testing.T, p Platform, makeSandbox func(name string) (path string), removeSandbox func(name string), startSandbox ...func(name string)) {
 	t.Helper()
 	ctx := t.Context()
 	sandbox := makeSandbox("story")
@@ -46,6 +46,21 @@ func platformStory(t *testing.T, p Platform, makeSandbox func(name string) (path
 		must("create", p.CreateEndpoint(ctx, e))
 		devices(device)
 	}
+	if here, err := p.EndpointArrived(ctx, e); err != nil || here != (len(startSandbox) == 0) {
+		t.Errorf("the device is on the host before its sandbox starts: %v, %v", here, err)
+	}
+	if (p.PortType() == "") != (len(startSandbox) == 0) {
+		t.Errorf("the type of ports is %q", p.PortType())
+	}
+	for _, start := range startSandbox {
+		if err := p.ConfigureEndpoint(ctx, e); err == nil {
+			t.Error("configured a device that has not come")
+		}
+		start("story")
+		if here, err := p.EndpointArrived(ctx, e); err != nil || !here {
+			t.Errorf("the device has not come with its sandbox: %v, %v", here, err)
+		}
+	}
 	for range 2 {
 		must("configure", p.ConfigureEndpoint(ctx, e))
 		must("check", p.CheckEndpoint(ctx, e))
@@ -78,4 +93,11 @@ func platformStory(t *testing.T, p Platform, makeSandbox func(name string) (path
 func TestFakeKeepsThePlatformsPromises(t *testing.T) {
 	f := newFakePlatform()
 	platformStory(t, f, func(name string) string { f.addSandbox("/" + name); return "/" + name }, func(name string) { f.removeSandbox("/" + name) })
+}
+
+func TestFakeKeepsThePlatformsPromisesWithLateDevices(t *testing.T) {
+	f := newFakePlatform()
+	f.late = true
+	platformStory(t, f, func(name string) string { f.addSandbox("/" + name); return "/" + name },
+		func(name string) { f.removeSandbox("/" + name) }, func(name string) { f.startSandbox("/" + name) })
 }

@@ -15,12 +15,12 @@ import (
 // folders, those in ProgramData may be made by every user of the machine.
 const folderAccess = "O:BAD:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 
-// privateFolder makes a folder below the agent's own, which [secureFolder] has closed to others.
+// privateFolder makes a folder below the agent's own, which [SecureFolder] has closed to others.
 func privateFolder(path string) error { return os.MkdirAll(path, 0o700) }
 
-// secureFolder makes the agent's folder. One that is there already becomes the Administrators', and
+// SecureFolder makes the agent's folder. One that is there already becomes the Administrators', and
 // what others may do with it ends; a file or a link in its place is refused.
-func secureFolder(path string) error {
+func SecureFolder(path string) error {
 	access, err := windows.SecurityDescriptorFromString(folderAccess)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
-
 )
 
 // ownPlatform is the system's own [Platform].

@@ -10,7 +10,9 @@ import (
 	"github.com/weftnet/weft/cni"
 )
 
-func listenForPlugin(_ context.Context, c Config) (net.Listener, error) { return cni.Listen(c.CNISocket) }
+func listenForPlugin(_ context.Context, c Config) (net.Listener, error) {
+	return cni.Listen(c.CNISocket)
+}
 
 func newPlatform(c Config, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
 	return NewLinux(c.DatapathType)

@@ -30,7 +30,7 @@ type windowsPlatform struct{ *Windows }
 func (windowsPlatform) Close() error { return nil }
 
 func newPlatform(c Config, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
-	if err := secureFolder(c.StateDir); err != nil {
+	if err := SecureFolder(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}
 	platform, err := NewWindows(WindowsConfig{

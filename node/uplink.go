@@ -117,7 +117,7 @@ var errReleased = errors.New("the host has its adapter back")
 func (a *agent) ensureUplink(ctx context.Context) error {
 	before := a.ovs.uplinkBridge(a.config.owner())
 	if before == nil {
-		if err := a.ovs.roundTrip(ctx); err != nil {
+		if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil {
 			return fmt.Errorf("the adapter is left alone until ovs-vswitchd answers; see whether its service runs: %w", err)
 		}
 	}
@@ -140,7 +140,7 @@ func (a *agent) ensureUplink(ctx context.Context) error {
 	if err := a.keepBridges(ctx); err != nil {
 		return a.giveUpUnless(ctx, before != nil, err)
 	}
-	if err := a.ovs.awaitPorts(ctx, uplink.Adapter, uplink.Host); err != nil {
+	if err := a.ovs.awaitPorts(ctx, a.takeUpTime, uplink.Adapter, uplink.Host); err != nil {
 		return a.giveUpUnless(ctx, before != nil, err)
 	}
 	return nil
@@ -169,7 +169,7 @@ func (a *agent) clearUplink(ctx context.Context) error {
 	if err := a.ovs.apply(ctx, operations); err != nil {
 		return fmt.Errorf("remove the uplink's bridge: %w", err)
 	}
-	if err := a.ovs.roundTrip(ctx); err != nil { // one transaction later, and it would see no change
+	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil { // one transaction later, and it would see no change
 		return fmt.Errorf("remove the uplink's bridge: %w", err)
 	}
 	a.arrivals.look()
@@ -208,8 +208,8 @@ func (o *openVSwitch) clearingUplink(owner ovsdb.Owner, late bool) []libovsdb.Op
 
 // roundTrip returns when ovs-vswitchd has done all that is in its database now, as ovs-vsctl waits
 // for it: by a number that one side raises and the other copies.
-func (o *openVSwitch) roundTrip(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, takeUpTime)
+func (o *openVSwitch) roundTrip(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	root, err := o.root()
 	if err != nil {
@@ -226,14 +226,14 @@ func (o *openVSwitch) roundTrip(ctx context.Context) error {
 		return err == nil && now.CurCfg >= target
 	})
 	if err != nil {
-		return fmt.Errorf("ovs-vswitchd has not taken up its database within %v", takeUpTime)
+		return fmt.Errorf("ovs-vswitchd has not taken up its database within %v", limit)
 	}
 	return nil
 }
 
 // awaitPorts returns when ovs-vswitchd uses the devices.
-func (o *openVSwitch) awaitPorts(ctx context.Context, names ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, takeUpTime)
+func (o *openVSwitch) awaitPorts(ctx context.Context, limit time.Duration, names ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var problem error
 	err := o.WaitFor(ctx, func() bool {

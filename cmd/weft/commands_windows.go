@@ -3,4 +3,6 @@ package main
 import "github.com/spf13/cobra"
 
 // The controller runs on Linux only.
-func commands() []*cobra.Command { return []*cobra.Command{nodeCommand(), doctorCommand()} }
+func commands() []*cobra.Command {
+	return []*cobra.Command{nodeCommand(), serviceCommand(), doctorCommand()}
+}

@@ -70,15 +70,17 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 	cmd.Flags().String("log-level", "info", "debug, info, warn or error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cmd.SilenceUsage = true // a wrong value is no question of usage
-		settings, err := loadSettings(cmd)
-		if err != nil {
-			return err
-		}
-		if err := setUpLog(settings); err != nil {
-			return err
-		}
-		slog.Info("starting", "command", cmd.Name(), "version", version)
-		return start(cmd.Context(), settings)
+		return launch(cmd, func(ctx context.Context) error {
+			settings, err := loadSettings(cmd)
+			if err != nil {
+				return err
+			}
+			if err := setUpLog(settings); err != nil {
+				return err
+			}
+			slog.Info("starting", "command", cmd.Name(), "version", version)
+			return start(ctx, settings)
+		})
 	}
 	return cmd
 }
@@ -93,7 +95,11 @@ func setUpLog(s *settings) error {
 	if err := level.UnmarshalText([]byte(text)); err != nil {
 		return fmt.Errorf("log-level: %w; it is debug, info, warn or error", err)
 	}
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+	handler, err := logHandler(s, &slog.HandlerOptions{Level: level})
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(slog.New(handler))
 	klog.SetLogger(logr.FromSlogHandler(slog.Default().Handler()))
 	return nil
 }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc"
+
+	"github.com/weftnet/weft/node"
+)
+
+// serviceName is the service's, and its source's in the event log.
+const serviceName = "weft-node"
+
+// launch runs a daemon: under the service control manager where the flag service says so, else until
+// Ctrl-C. The flag decides since Windows' own answer is a guess from the parent process.
+func launch(cmd *cobra.Command, run func(context.Context) error) error {
+	asService := cmd.Flags().Lookup("service")
+	if asService == nil || asService.Value.String() != "true" {
+		return run(cmd.Context())
+	}
+	s := &service{run: run, context: cmd.Context()}
+	err := svc.Run(serviceName, s)
+	if errors.Is(err, windows.ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
+		return fmt.Errorf("only the service control manager can run a service: leave --service out, or use `weft service start`")
+	}
+	if err != nil {
+		return fmt.Errorf("run as a service: %w", err)
+	}
+	return s.failure
+}
+
+// service is the daemon as the service control manager sees it.
+type service struct {
+	run     func(context.Context) error
+	context context.Context
+	failure error
+}
+
+// failed is the exit code of the service when the daemon has ended with an error: the recovery actions
+// are for that, too.
+const failed = 1
+
+// Execute runs the daemon until the manager asks it to stop, or it ends by itself.
+func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (specific bool, code uint32) {
+	status <- svc.Status{State: svc.StartPending}
+	ctx, cancel := context.WithCancel(s.context)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	running := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
+	status <- running
+	for {
+		select {
+		case s.failure = <-ended:
+			if s.failure == nil {
+				return false, 0
+			}
+			slog.Error("the agent has ended", "error", s.failure)
+			reportFailure(s.failure)
+			return true, failed
+		case request := <-requests:
+			switch request.Cmd {
+			case svc.Interrogate:
+				status <- running
+			case svc.Stop, svc.Shutdown:
+				running = svc.Status{State: svc.StopPending, WaitHint: 20_000}
+				status <- running
+				cancel()
+			}
+		}
+	}
+}
+
+// logHandler writes to the console. A service has none: it writes to a file, and to the event log what
+// somebody shall see.
+func logHandler(s *settings, options *slog.HandlerOptions) (slog.Handler, error) {
+	if !s.has("service") {
+		return slog.NewTextHandler(os.Stderr, options), nil
+	}
+	asService, path := s.boolean("service"), s.text("log-file")
+	if path == "" && asService {
+		path = filepath.Join(s.text("state-dir"), "weft-node.log")
+		if err := node.SecureFolder(s.text("state-dir")); err != nil {
+			return nil, fmt.Errorf("state-dir: %w", err)
+		}
+	}
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	var handlers []slog.Handler
+	if !asService {
+		handlers = append(handlers, slog.NewTextHandler(os.Stderr, options))
+	}
+	if path != "" {
+		file, err := openLogFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("log-file: %w", err)
+		}
+		handlers = append(handlers, slog.NewTextHandler(file, options))
+	}
+	if asService {
+		if events, err := newEventHandler(); err == nil { // `weft service install` makes the source
+			handlers = append(handlers, events)
+		}
+	}
+	return slog.NewMultiHandler(handlers...), nil
+}

@@ -1,0 +1,306 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/vswitch"
+)
+
+// newLateNode is a node whose devices come with their sandboxes, with all of the agent that attends to
+// them.
+func newLateNode(t *testing.T, change func(*Config)) *bareNode {
+	t.Helper()
+	n := newBareNodeWith(t, func(c *Config, f *fakePlatform) {
+		f.late = true
+		if change != nil {
+			change(c)
+		}
+	})
+	n.installFlows()
+	n.follow()
+	return n
+}
+
+// follow runs the agent's parts for late devices; stop is a kill.
+func (n *bareNode) follow() (stop func()) {
+	ctx, cancel := context.WithCancel(n.t.Context())
+	ended := make(chan struct{}, 2)
+	go func() { _ = n.finishArrivals(ctx); ended <- struct{}{} }()
+	go func() { _ = n.watchPlatform(ctx); ended <- struct{}{} }()
+	stopEvents := n.events.start(n.client)
+	n.t.Cleanup(stopEvents)
+	return func() { cancel(); <-ended; <-ended }
+}
+
+func (n *bareNode) port(call *cni.Call) *vswitch.Interface {
+	device, _ := n.ovs.attachedDevice(call.Attachment)
+	return device
+}
+
+func (n *bareNode) mustAdd(call *cni.Call) {
+	n.t.Helper()
+	if _, err := n.Add(n.t.Context(), call); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// whole waits until a pod has all that it is to have.
+func (n *bareNode) whole(call *cni.Call) {
+	n.t.Helper()
+	n.until(func() bool { device := n.port(call); return device != nil && n.finished(device) })
+	n.platform.mu.Lock()
+	defer n.platform.mu.Unlock()
+	device := n.platform.devices[cni.HostInterface(call.Attachment)]
+	if device == nil || !device.configured || device.endpoint.MTU != 1442 {
+		n.t.Errorf("the device is %+v", device)
+	}
+}
+
+// event waits for an Event on a pod.
+func (n *bareNode) event(reason string) string {
+	n.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		list, err := n.client.CoreV1().Events("shop").List(n.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.Name == "web" && e.InvolvedObject.UID == "u1" {
+				return e.Message
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	n.t.Fatalf("no Event %s", reason)
+	return ""
+}
+
+func TestDeviceThatComesAfterAdd(t *testing.T) {
+	n := newLateNode(t, nil)
+	call := n.pod("web", "u1", nil)
+	call.Config.DNS = types.DNS{Nameservers: []string{"10.96.0.10"}}
+	call.Config.PortMappings = []cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}
+	n.mustAdd(call)
+	n.mustAdd(call) // as kubelet repeats it
+	n.until(func() bool { return n.port(call) != nil })
+	if device := n.port(call); device.Type != "" || device.ExternalIDs[attachedKey] != "" {
+		t.Errorf("the port has type %q before its device is there: %v", device.Type, device.ExternalIDs)
+	}
+	n.platform.startSandbox(call.Netns)
+	n.whole(call)
+	n.mustAdd(call)
+	n.whole(call)
+	n.platform.mu.Lock()
+	endpoint := n.platform.devices[cni.HostInterface(call.Attachment)].endpoint
+	n.platform.mu.Unlock()
+	if len(endpoint.DNS.Nameservers) != 1 || len(endpoint.PortMappings) != 1 {
+		t.Errorf("the endpoint has lost what the runtime said: %+v", endpoint)
+	}
+	for range 2 {
+		if err := n.Del(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.empty()
+}
+
+func TestDelComesBeforeTheDevice(t *testing.T) {
+	n := newLateNode(t, nil)
+	call := n.pod("web", "u1", nil)
+	if err := n.Del(t.Context(), call); err != nil { // before ADD
+		t.Fatal(err)
+	}
+	n.mustAdd(call)
+	if err := n.Del(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	n.platform.startSandbox(call.Netns)
+	n.empty()
+	n.until(func() bool { return n.arrivals.pending() == 0 || n.lookAgain() })
+}
+
+func TestDeviceThatDoesNotCome(t *testing.T) {
+	n := newLateNode(t, func(c *Config) { c.VNICTimeout = 50 * time.Millisecond })
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	if text := n.event(reasonNotAttached); !strings.Contains(text, "has not appeared") || !strings.Contains(text, cni.HostInterface(call.Attachment)) {
+		t.Errorf("the Event says %q", text)
+	}
+	if device := n.port(call); device == nil || device.Type != "" {
+		t.Errorf("the port is %+v", device)
+	}
+	n.platform.startSandbox(call.Netns)
+	n.whole(call)
+	n.event(reasonAttached)
+}
+
+func TestDeviceThatCannotBeConfigured(t *testing.T) {
+	n := newLateNode(t, func(c *Config) { c.VNICTimeout = 50 * time.Millisecond })
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	n.platform.failing("ConfigureEndpoint", errors.New("HNS is busy"))
+	n.platform.startSandbox(call.Netns)
+	if text := n.event(reasonNotAttached); !strings.Contains(text, "HNS is busy") {
+		t.Errorf("the Event says %q", text)
+	}
+	n.platform.failing("ConfigureEndpoint", nil)
+	n.whole(call)
+}
+
+func TestDeviceWithoutFlows(t *testing.T) {
+	n := newBareNodeWith(t, func(c *Config, f *fakePlatform) { f.late, c.VNICTimeout = true, 50*time.Millisecond })
+	n.follow() // and no flows
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	n.platform.startSandbox(call.Netns)
+	if text := n.event(reasonNotAttached); !strings.Contains(text, "no flows") {
+		t.Errorf("the Event says %q", text)
+	}
+}
+
+// A network that is lost takes the devices along. Their ports must not keep a type that would have Open
+// vSwitch make devices of its own.
+func TestDeviceThatGoesAway(t *testing.T) {
+	n := newLateNode(t, nil)
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	n.platform.startSandbox(call.Netns)
+	n.whole(call)
+	made := n.platform.called("CreateEndpoint")
+	n.platform.failing("CreateEndpoint", errors.New("there is no network"))
+	n.platform.loseDevices()
+	n.until(func() bool { device := n.port(call); return device.Type == "" && device.ExternalIDs[attachedKey] == "" })
+	for n.platform.called("CreateEndpoint") == made {
+		time.Sleep(time.Millisecond)
+	}
+	n.platform.failing("CreateEndpoint", nil)
+	n.whole(call)
+}
+
+// killed replaces the agent by a new one that knows nothing.
+func (n *bareNode) killed(stop func()) {
+	n.t.Helper()
+	stop()
+	platform := n.platform
+	client := n.client
+	fresh, err := newAgent(n.config, platform, n.ovs, client)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	fresh.pods, fresh.node, fresh.podMTU, fresh.subnets, fresh.health = n.pods, n.node, n.podMTU, n.subnets, n.health
+	n.agent = fresh
+	n.follow()
+}
+
+// The agent dies at each step of an ADD and after it. Nothing stays that nobody looks after, whether the
+// pod goes or lives on.
+func TestAgentKilledAtEachStep(t *testing.T) {
+	steps := map[string]func(n *bareNode, call *cni.Call) error{
+		"record written":  func(n *bareNode, call *cni.Call) error { return n.records.write(recordOf(call)) },
+		"endpoint made":   func(n *bareNode, call *cni.Call) error { n.halfDone(call); return nil },
+		"port plugged in": func(n *bareNode, call *cni.Call) error { _, err := n.Add(n.t.Context(), call); return err },
+		"device arrived": func(n *bareNode, call *cni.Call) error {
+			_, err := n.Add(n.t.Context(), call)
+			n.platform.startSandbox(call.Netns)
+			return err
+		},
+		"type set": func(n *bareNode, call *cni.Call) error {
+			n.platform.failing("ConfigureEndpoint", errors.New("killed"))
+			_, err := n.Add(n.t.Context(), call)
+			n.platform.startSandbox(call.Netns)
+			n.until(func() bool { device := n.port(call); return device != nil && device.Type == typeInternal })
+			return err
+		},
+	}
+	for name, reach := range steps {
+		t.Run(name+", pod lives on", func(t *testing.T) {
+			n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
+			n.installFlows()
+			stop := n.follow()
+			call := n.pod("web", "u1", nil)
+			if err := reach(n, call); err != nil {
+				t.Fatal(err)
+			}
+			n.platform.failing("ConfigureEndpoint", nil)
+			n.killed(stop)
+			n.mustAdd(call) // kubelet has had no answer, or asks again
+			n.platform.startSandbox(call.Netns)
+			n.whole(call)
+			n.has(call)
+		})
+		t.Run(name+", pod goes", func(t *testing.T) {
+			n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
+			n.installFlows()
+			stop := n.follow()
+			call := n.pod("web", "u1", nil)
+			if err := reach(n, call); err != nil {
+				t.Fatal(err)
+			}
+			n.platform.forgetSandbox(call.Netns)
+			n.killed(stop)
+			n.mustSweep()
+			n.mustSweep()
+			n.has()
+		})
+	}
+}
+
+func TestRestartedAgentGoesOnWaiting(t *testing.T) {
+	n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
+	n.installFlows()
+	stop := n.follow()
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	n.killed(stop)
+	n.platform.startSandbox(call.Netns)
+	n.whole(call)
+}
+
+// A database that is lost while a pod waits for its device is no reason to forget it.
+func TestLatePodIsPluggedInAgain(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		n := newLateNode(t, nil)
+		call := n.pod("web", "u1", nil)
+		n.mustAdd(call)
+		if started {
+			n.platform.startSandbox(call.Netns)
+			n.whole(call)
+		}
+		n.removePort(call)
+		n.mustSweep()
+		n.platform.startSandbox(call.Netns)
+		n.whole(call)
+		n.has(call)
+	}
+}
+
+func TestPodsOnTheHostsNetworkAreNotAttached(t *testing.T) {
+	yes := true
+	for name, change := range map[string]func(*corev1.Pod){
+		"hostNetwork": func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+		"hostProcess of the pod": func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}
+		},
+		"hostProcess of a container": func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{SecurityContext: &corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newLateNode(t, nil)
+			call := n.pod("web", "u1", change)
+			if _, err := n.Add(t.Context(), call); code(err) != types.ErrInvalidNetworkConfig || !strings.Contains(err.Error(), "host's network") {
+				t.Errorf("got %v", err)
+			}
+			n.empty()
+		})
+	}
+}

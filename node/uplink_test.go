@@ -1,0 +1,188 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// vswitchd is a stand-in for ovs-vswitchd: it takes up what is in the database.
+type vswitchd struct {
+	refuses string // a device that it cannot open
+}
+
+// newUplinkNode is a node whose host shares its adapter with the pods.
+func newUplinkNode(t *testing.T, daemon *vswitchd) *bareNode {
+	t.Helper()
+	n := newBareNodeWith(t, func(c *Config, f *fakePlatform) {
+		c.HNSNetwork, c.Gateway = "weft", GatewayLocal
+		c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("172.30.0.101/24")}
+		c.GatewayBridge = ""
+		f.late = true
+		f.uplink = Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
+	})
+	n.takeUpTime = 300 * time.Millisecond
+	if daemon != nil {
+		n.takeUpTime = 5 * time.Second
+		go daemon.run(n)
+	}
+	n.keepOnce(t.Context()) // learns the subnets
+	return n
+}
+
+func (d *vswitchd) run(n *bareNode) {
+	for n.t.Context().Err() == nil {
+		changed := n.ovs.Changed()
+		for _, device := range ovsdb.List[vswitch.Interface](n.ovs.Client, nil) {
+			port := 7
+			if device.Name == d.refuses {
+				port = -1
+			}
+			if device.Ofport == nil || *device.Ofport != port {
+				_, _ = n.ovs.Transact(n.t.Context(), updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
+			}
+		}
+		if root, err := n.ovs.root(); err == nil && root.CurCfg != root.NextCfg {
+			_, _ = n.ovs.Transact(n.t.Context(), updateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
+		}
+		select {
+		case <-changed:
+		case <-n.t.Context().Done():
+		}
+	}
+}
+
+func (n *bareNode) uplinkProblem() string {
+	return fmt.Sprint(n.health.problems()[conditionUplink])
+}
+
+func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
+	daemon := &vswitchd{}
+	n := newUplinkNode(t, daemon)
+	if n.ovs.bridge(integrationBridge) != nil {
+		t.Error("br-int is there before the uplink")
+	}
+	n.keepUplinkOnce(t.Context())
+	if problem := n.health.problems()[conditionUplink]; problem != nil {
+		t.Fatal(problem)
+	}
+	bridge := n.ovs.bridge("vEthernet (Ethernet)")
+	if bridge == nil || bridge.FailMode == nil || *bridge.FailMode != vswitch.BridgeFailModeStandalone || len(bridge.Ports) != 2 || bridge.ExternalIDs[switchKey] != "guid-1" {
+		t.Fatalf("the bridge is %+v", bridge)
+	}
+	if adapter := n.ovs.port("Ethernet"); adapter == nil || !slices.Contains(bridge.Ports, adapter.UUID) {
+		t.Errorf("the adapter's port is %+v", adapter)
+	}
+	root, err := n.ovs.root()
+	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "external:vEthernet (Ethernet)" {
+		t.Errorf("settings %v, %v", root, err)
+	}
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems()[conditionFacts] == nil })
+	n.until(func() bool {
+		annotations, err := n.node.annotations()
+		if err != nil {
+			return false
+		}
+		facts, present, err := contract.Parse[contract.NodeFacts](annotations, contract.NodeFactsAnnotation)
+		return err == nil && present && facts.Gateway != nil && facts.Gateway.Network == "external" || n.lookAgain()
+	})
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	before := n.ovs.Changed()
+	n.keepUplinkOnce(t.Context())
+	n.keepOnce(t.Context())
+	select {
+	case <-before:
+		t.Error("a second look changes what is as it shall be")
+	case <-time.After(50 * time.Millisecond): // nothing can tell that nothing comes
+	}
+}
+
+func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
+	n := newUplinkNode(t, nil)
+	n.keepUplinkOnce(t.Context())
+	if n.platform.called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+		t.Errorf("%d calls; %s", n.platform.called("EnsureUplink"), n.uplinkProblem())
+	}
+	if n.ovs.bridge(integrationBridge) != nil {
+		t.Error("bridges were made")
+	}
+}
+
+// A bridge that does not work would keep the host off the network.
+func TestHostGetsItsAdapterBack(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
+	n.takeUpTime = 300 * time.Millisecond
+	n.keepUplinkOnce(t.Context())
+	if n.platform.called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
+		t.Errorf("%d calls; %s", n.platform.called("ReleaseUplink"), n.uplinkProblem())
+	}
+	n.until(func() bool { return n.ovs.bridge("vEthernet (Ethernet)") == nil })
+	n.keepOnce(t.Context())
+	if n.ovs.bridge("vEthernet (Ethernet)") != nil {
+		t.Error("the bridge is back without its switch")
+	}
+}
+
+func TestUplinkThatFailsLater(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		goes bool
+	}{
+		"HNS hangs":           {errors.New("HNS has not answered within 10s"), false},
+		"the network is lost": {fmt.Errorf("%w: no adapter", ErrNoUplink), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newUplinkNode(t, &vswitchd{})
+			n.keepUplinkOnce(t.Context())
+			n.platform.failing("EnsureUplink", test.err)
+			n.keepUplinkOnce(t.Context())
+			if !strings.Contains(n.uplinkProblem(), test.err.Error()) {
+				t.Error(n.uplinkProblem())
+			}
+			n.keepOnce(t.Context())
+			n.until(func() bool { return (n.ovs.bridge("vEthernet (Ethernet)") == nil) == test.goes })
+			if n.platform.called("ReleaseUplink") != 0 {
+				t.Error("the agent has released what the platform sees to")
+			}
+			n.platform.failing("EnsureUplink", nil)
+			n.keepUplinkOnce(t.Context())
+			if n.health.problems()[conditionUplink] != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+				t.Errorf("not repaired: %s", n.uplinkProblem())
+			}
+		})
+	}
+}
+
+// What Open vSwitch had on a switch that is gone is void, the pods' ports too.
+func TestUplinksSwitchIsAnotherOne(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{})
+	n.keepUplinkOnce(t.Context())
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	n.installFlows()
+	n.follow()
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	n.platform.startSandbox(call.Netns)
+	n.whole(call)
+	n.platform.mu.Lock()
+	n.platform.uplink.Switch = "guid-2"
+	clear(n.platform.devices)
+	n.platform.mu.Unlock()
+	n.keepUplinkOnce(t.Context())
+	bridge := n.ovs.bridge("vEthernet (Ethernet)")
+	if bridge == nil || bridge.ExternalIDs[switchKey] != "guid-2" {
+		t.Fatalf("the bridge is %+v", bridge)
+	}
+	n.whole(call)
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+}
