@@ -82,8 +82,11 @@ func (l *Linux) Adapter(name string) (string, HostConfig, error) {
 		}
 	}
 	link, err := netlink.LinkByName(name)
-	if err != nil || !physical(link) {
+	if err != nil {
 		return "", HostConfig{}, ErrAdapterNotFound
+	}
+	if !physical(link) {
+		return "", HostConfig{}, ErrInvalidParameter
 	}
 	has, err := hostConfig(link)
 	return name, has, err

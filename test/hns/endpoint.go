@@ -96,6 +96,9 @@ func (s *Service) checkPolicies(e *Endpoint, policies []Policy) Error {
 		if !ok {
 			return ErrInvalidPolicy
 		}
+		if port.InternalPort == 0 {
+			return ErrInvalidInternalPort
+		}
 		for _, o := range s.objects.Endpoints {
 			for _, op := range o.Policies {
 				if taken, ok := parsePortMapping(op); ok && !sameID(o.ID, e.ID) && taken.takes(port) {
@@ -117,7 +120,7 @@ type portMapping struct {
 func parsePortMapping(p Policy) (portMapping, bool) {
 	var m portMapping
 	ok := p.Type == "PortMapping" && json.Unmarshal(p.Settings, &m) == nil
-	return m, ok && m.InternalPort != 0 && (m.Protocol == 6 || m.Protocol == 17)
+	return m, ok && (m.Protocol == 6 || m.Protocol == 17)
 }
 
 // takes says whether both want the same port of the host.

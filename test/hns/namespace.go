@@ -55,8 +55,11 @@ func (s *Service) modifyNamespace(n *Namespace, m modification) Error {
 // attach puts an endpoint into a namespace. In one whose container runs the vNIC comes at once, else
 // with the container.
 func (s *Service) attach(n *Namespace, e *Endpoint) Error {
-	if e.HostComputeNamespace != "" {
+	switch {
+	case sameID(e.HostComputeNamespace, n.ID):
 		return ErrEndpointAttached
+	case e.HostComputeNamespace != "":
+		return ErrEndpointNamespaceExists
 	}
 	e.HostComputeNamespace = n.ID
 	n.Resources = append(n.Resources, Resource{Type: kindEndpoint, Data: ResourceData{e.ID}})

@@ -2,6 +2,7 @@ package hns
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -43,8 +44,8 @@ func (s *Service) addNetwork(id string, n *Network) (string, Error) {
 	n.SchemaVersion = schemaVersion
 	n.Extensions = []Extension{
 		{ID: "E7C3B2F0-F3C5-48DF-AF2B-10FED6D72E7A", Name: "Microsoft Windows Filtering Platform"},
-		{ID: "F74F241B-440F-4433-BB28-00F89EAD20D8", Name: "Microsoft Azure VFP Switch Extension"},
-		{ID: "430BDADD-BAB0-41AB-A369-94B67FA5BE0A", Name: "Microsoft NDIS Capture", IsEnabled: true},
+		{ID: "E9B59CFA-2BE1-4B21-828F-B6FBDBDDC017", Name: "Microsoft Azure VFP Switch Extension"},
+		{ID: "EA24CD6C-D17A-4348-9190-09F0D5BE83DD", Name: "Microsoft NDIS Capture", IsEnabled: true},
 	}
 	if !s.config.NoDriver && !s.faults.driverMissing() {
 		n.Extensions = append(n.Extensions, Extension{ID: OVSExtension, Name: "Open vSwitch Extension"})
@@ -63,7 +64,11 @@ func (s *Service) takeAdapter(n *Network) Error {
 	}
 	adapter, has, err := s.config.DataPlane.Adapter(named.NetworkAdapterName)
 	if err != nil {
-		return ErrAdapterNotFound
+		var code Error
+		if errors.As(err, &code) {
+			return code
+		}
+		return ErrGeneral
 	}
 	// An adapter that is a switch's external port has no protocol of the host's bound to it any more.
 	if slices.ContainsFunc(s.objects.Networks, func(o *Network) bool { return o.Adapter == adapter }) {

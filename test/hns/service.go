@@ -35,8 +35,8 @@ type Config struct {
 
 // DataPlane is what the emulator needs of the machine it runs on.
 type DataPlane interface {
-	// Adapter returns what a physical adapter of that name has: [ErrAdapterNotFound] without one. An
-	// empty name asks for the adapter that HNS chooses.
+	// Adapter returns what a physical adapter of that name has: [ErrAdapterNotFound] without one,
+	// [ErrInvalidParameter] for a virtual one. An empty name asks for the adapter that HNS chooses.
 	Adapter(name string) (adapter string, has HostConfig, err error)
 	// Apply makes the switches and vNICs exactly these. It returns the first error, having tried all.
 	Apply(switches []Switch, vnics []VNIC) error

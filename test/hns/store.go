@@ -157,10 +157,6 @@ func (s *Service) namespace(id string) *Namespace {
 	return byID(s.objects.Namespaces, id, func(n *Namespace) string { return n.ID })
 }
 
-func (s *Service) loadBalancer(id string) *LoadBalancer {
-	return byID(s.objects.LoadBalancers, id, func(l *LoadBalancer) string { return l.ID })
-}
-
 // find returns nil, and not a nil pointer, for what is not there.
 func (s *Service) find(kind, id string) any {
 	for found, object := range s.all(kind) {

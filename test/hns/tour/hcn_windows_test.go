@@ -215,10 +215,11 @@ func TestNamespaces(t *testing.T) {
 	if found, err := hcn.GetEndpointByID(made.Id); err != nil || found.HostComputeNamespace != first {
 		t.Errorf("attached: %+v, %v", found, err)
 	}
-	for name, space := range map[string]string{"again": first, "elsewhere": second} {
-		if err := hcn.AddNamespaceEndpoint(space, made.Id); !hcn.CheckErrorWithCode(err, code(hns.ErrEndpointAttached)) {
-			t.Errorf("attach %s: %v", name, err)
-		}
+	if err := hcn.AddNamespaceEndpoint(first, made.Id); !hcn.CheckErrorWithCode(err, code(hns.ErrEndpointAttached)) {
+		t.Errorf("attach again: %v", err)
+	}
+	if err := hcn.AddNamespaceEndpoint(second, made.Id); !hcn.CheckErrorWithCode(err, code(hns.ErrEndpointNamespaceExists)) {
+		t.Errorf("attach elsewhere: %v", err)
 	}
 	// hcsshim 0.15's IsNotFoundError does not know this one: its HcnError does not unwrap.
 	if err := hcn.AddNamespaceEndpoint(nobody, made.Id); !hcn.IsElementNotFoundError(err) || hcn.IsNotFoundError(err) {
