@@ -74,7 +74,7 @@ func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNod
 	n.until(func() bool { return len(ovsdb.List[vswitch.OpenvSwitch](ovs.Client, nil)) == 1 })
 	n.health.set(conditionDatabase, nil)
 	n.health.set(conditionController, nil)
-	go n.install(func() []*vswitch.Interface {
+	go n.install(ovs, func() []*vswitch.Interface {
 		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == managementDevice })
 	})
 	n.until(func() bool {
@@ -99,16 +99,15 @@ func (n *bareNode) until(condition func() bool) {
 
 // installFlows does what ovs-vswitchd and ovn-controller do for each new device.
 func (n *bareNode) installFlows() {
-	go n.install(n.ovs.attached)
+	go n.install(n.ovs, n.ovs.attached) // a test may replace the agent
 }
 
-func (n *bareNode) install(devices func() []*vswitch.Interface) {
-	ovs, platform := n.ovs, n.platform // a test may replace the agent
+func (n *bareNode) install(ovs *openVSwitch, devices func() []*vswitch.Interface) {
 	for n.t.Context().Err() == nil {
 		changed := ovs.Changed()
 		for _, device := range devices() {
 			want := "true"
-			if _, pod := attachmentOf(device); pod && device.Type != platform.PortType() {
+			if _, pod := attachmentOf(device); pod && device.Type != n.platform.PortType() {
 				want = "" // Open vSwitch has not opened the device
 			}
 			if device.ExternalIDs[installedKey] != want {
