@@ -103,7 +103,7 @@ func (s *Service) controlStart(args []string) (string, error) {
 	if !n.Started {
 		n.Started = true
 		n.Resources = append(n.Resources, Resource{Type: "Container", Data: ResourceData{strings.ToLower(n.ID)}})
-		s.delay(n)
+		s.delay(n.endpoints()...)
 	}
 	s.keep()
 	return "", nil

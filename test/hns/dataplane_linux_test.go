@@ -421,7 +421,8 @@ func TestVNICGoesWithItsCompartment(t *testing.T) {
 func TestVNICIsLate(t *testing.T) {
 	m := newMachine(t)
 	control(t, m.service, "fault", "delay-vnic", "0.3")
-	p := m.pod(m.network())
+	network := m.network()
+	p := m.pod(network)
 	began := time.Now()
 	control(t, m.service, "start", p.namespace)
 	if m.exists(p.name) {
@@ -435,6 +436,12 @@ func TestVNICIsLate(t *testing.T) {
 	})
 	if waited := time.Since(began); waited < 300*time.Millisecond {
 		t.Errorf("the vNIC came after %v", waited)
+	}
+	control(t, m.service, "fault", "delay-vnic", "60")
+	second := must(t, m.service, "HcnCreateEndpoint", "", open(t, m.service, "Network", network), `{"Name":"second","IpConfigurations":[{"IpAddress":"10.244.0.99","PrefixLength":24}]}`)
+	attach(t, m.service, p.namespace, second)
+	if !m.exists(p.name) || m.exists("second") {
+		t.Error("a second vNIC that is late takes the first one away, or comes at once")
 	}
 }
 

@@ -343,7 +343,8 @@ func watch(ctx context.Context, conn io.ReadWriter, host Host) {
 		_, _ = conn.Read(make([]byte, 1))
 		cancel()
 	}()
-	if host == nil {
+	if host == nil { // nothing ever changes
+		_, _ = io.WriteString(conn, "ready\n")
 		<-ctx.Done()
 		return
 	}

@@ -64,7 +64,7 @@ func (s *Service) attach(n *Namespace, e *Endpoint) Error {
 	e.HostComputeNamespace = n.ID
 	n.Resources = append(n.Resources, Resource{Type: kindEndpoint, Data: ResourceData{e.ID}})
 	if n.Started {
-		s.delay(n)
+		s.delay(e.ID)
 	}
 	return 0
 }
@@ -76,13 +76,12 @@ func (s *Service) detach(n *Namespace, e *Endpoint) {
 	})
 }
 
-// delay holds back the vNICs of a namespace for as long as the fault delay-vnic says.
-func (s *Service) delay(n *Namespace) {
+// delay holds back the vNICs of endpoints for as long as the fault delay-vnic says.
+func (s *Service) delay(endpoints ...string) {
 	wait := s.faults.vnicDelay()
 	if wait == 0 {
 		return
 	}
-	endpoints := n.endpoints()
 	for _, id := range endpoints {
 		s.late[id] = true
 	}
