@@ -28,9 +28,12 @@ type heartbeat struct {
 	duration              time.Duration
 	tenure                *tenure
 	sightings             *sightings
-	unreachable           func() []string
-	renewed               func() // is called when a term has begun
-	log                   *slog.Logger
+	// What the Lease says besides; hurry is full when that has changed.
+	unreachable func() []string
+	leaving     func() bool
+	hurry       <-chan struct{}
+	renewed     func() // is called when a term has begun
+	log         *slog.Logger
 
 	last    *coordinationv1.Lease // as this process last wrote it
 	problem string                // as last logged
@@ -51,7 +54,13 @@ func (b *heartbeat) run(ctx context.Context) {
 		if err != nil {
 			pause = b.duration / 10
 		}
-		sleep(ctx, pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-b.hurry:
+		}
+		timer.Stop()
 	}
 }
 
@@ -101,7 +110,7 @@ func (b *heartbeat) update(ctx context.Context, lease *coordinationv1.Lease, _ m
 
 // mayTake returns why this process must not write a Lease that exists.
 func (b *heartbeat) mayTake(found *coordinationv1.Lease) error {
-	b.sightings.note(found.Name, found)
+	b.sightings.note(found)
 	switch by := holder(found); {
 	case by == "" || by == b.instance || by == b.predecessor:
 		return nil
@@ -119,6 +128,10 @@ func (b *heartbeat) write(ctx context.Context, lease *coordinationv1.Lease, send
 		lease.Annotations = map[string]string{}
 	}
 	delete(lease.Annotations, unreachableAnnotation)
+	delete(lease.Annotations, leavingAnnotation)
+	if b.leaving() {
+		lease.Annotations[leavingAnnotation] = "true"
+	}
 	if nodes := b.unreachable(); len(nodes) > 0 {
 		lease.Annotations[unreachableAnnotation] = strings.Join(nodes, ",")
 	}
@@ -133,6 +146,7 @@ func (b *heartbeat) write(ctx context.Context, lease *coordinationv1.Lease, send
 		return err
 	}
 	b.last = written
+	b.sightings.note(written)
 	if b.tenure.renewed(begun) {
 		b.renewed()
 	}

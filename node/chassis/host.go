@@ -33,9 +33,12 @@ type host struct {
 
 	nodes     cache.Store
 	misread   misread
+	patience  atomic.Int64 // how long an agent is tried before another host shall, in nanoseconds
 	sightings *sightings
 	tenure    *tenure
 	wake      chan struct{} // full when there may be something to do
+	hurry     chan struct{} // full when the other hosts shall be told something at once
+	leaving   atomic.Bool   // this host takes no node any more
 	looked    atomic.Int64  // when it was last looked what there is to do, in nanoseconds
 
 	mu      sync.Mutex
@@ -50,18 +53,23 @@ type host struct {
 }
 
 func newHost(config Config, client kubernetes.Interface, credentials tunnel.Credentials, dir *runDir) *host {
-	return &host{
+	h := &host{
 		config: config, leases: client.CoordinationV1().Leases(config.LeaseNamespace), credentials: credentials, runDir: dir,
 		spawner: newSpawner(), metrics: newMetrics(), log: slog.Default().With("host", config.Identity),
 		sightings: newSightings(config.LeaseDuration), tenure: newTenure(config.LeaseDuration * 2 / 3),
-		wake: make(chan struct{}, 1), members: map[string]*member{}, busy: map[string]bool{},
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), members: map[string]*member{}, busy: map[string]bool{},
 		failures: map[string]time.Time{}, unlucky: map[string]time.Time{},
 	}
+	h.patience.Store(int64(reachPatience))
+	return h
 }
 
-func (h *host) changed() {
+// changed has the host look what there is to do.
+func (h *host) changed() { ring(h.wake) }
+
+func ring(bell chan struct{}) {
 	select {
-	case h.wake <- struct{}{}:
+	case bell <- struct{}{}:
 	default:
 	}
 }
@@ -101,7 +109,7 @@ func (h *host) candidates() []candidate {
 	var hosts []candidate
 	for _, lease := range h.sightings.leases(ofHost) {
 		identity, ok := strings.CutPrefix(lease.Name, hostLeasePrefix)
-		if !ok || identity == h.config.Identity || h.sightings.silent(identity) {
+		if !ok || identity == h.config.Identity || lease.Annotations[leavingAnnotation] != "" || h.sightings.silent(identity) {
 			continue
 		}
 		hosts = append(hosts, candidate{identity, listed(lease)})
@@ -142,6 +150,8 @@ func (h *host) run(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
+	h.leaving.Store(true)
+	ring(h.hurry)
 	h.work.Wait()
 	for name, m := range h.held() {
 		h.begin(name, func() { h.giveUp(m, false) })
@@ -185,21 +195,34 @@ func (h *host) keep(m *member, n node, assigned string, hosts []candidate) {
 		m.log.Info("the node's agent has another address", "address", n.address)
 	}
 	if by, lost := h.lost(m); lost {
-		m.log.Error("the node's Lease was taken or removed by somebody; its ovn-controller here is ended", "lease", m.lease.Name, "holder", by)
-		h.begin(m.name, m.abandon)
+		h.begin(m.name, func() {
+			m.log.Error("the node's Lease was taken or removed by somebody; its ovn-controller here is ended", "lease", m.lease.Name, "holder", by)
+			m.abandon()
+		})
 		return
 	}
-	if m.status.outOfReach(time.Now()) >= reachPatience && luckier(m.name, h.config.Identity, hosts) {
+	if m.status.outOfReach(time.Now()) >= time.Duration(h.patience.Load()) && luckier(m.name, h.config.Identity, hosts) && h.noteUnlucky(m.name) {
 		m.log.Warn("the node's agent is not reached from here; another host shall try")
-		h.mu.Lock()
-		h.unlucky[m.name] = time.Now().Add(reachAgain)
-		h.mu.Unlock()
 		return // the next renewal says it to the other hosts
 	}
 	if assigned != h.config.Identity && h.sightings.alive(assigned) {
-		m.log.Info("the node moves to another host", "to", assigned)
-		h.begin(m.name, func() { h.giveUp(m, false) })
+		h.begin(m.name, func() {
+			m.log.Info("the node moves to another host", "to", assigned)
+			h.giveUp(m, false)
+		})
 	}
+}
+
+// noteUnlucky notes that a node's agent is out of reach, and says whether that is news.
+func (h *host) noteUnlucky(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, known := h.unlucky[name]
+	if !known {
+		h.unlucky[name] = time.Now().Add(reachAgain)
+		ring(h.hurry)
+	}
+	return !known
 }
 
 const (
@@ -218,20 +241,13 @@ func luckier(node, identity string, hosts []candidate) bool {
 	return false
 }
 
-// lost says whether the node's Lease is no longer this host's. What was seen before this host has
-// taken it does not count.
+// lost says whether the node's Lease is no longer as this host has taken it.
 func (h *host) lost(m *member) (by string, lost bool) {
 	seen := h.sightings.of(m.lease.Name).lease
-	switch {
-	case seen == nil:
-		return "", m.confirmed
-	case seen.UID == m.lease.UID && transitions(seen) < transitions(m.lease):
-		return "", false // from before
-	case holder(seen) == h.config.Identity && seen.UID == m.lease.UID && transitions(seen) == transitions(m.lease):
-		m.confirmed = true
-		return "", false
+	if seen == nil {
+		return "", true
 	}
-	return holder(seen), true
+	return holder(seen), seen.UID != m.lease.UID || transitions(seen) != transitions(m.lease) || holder(seen) != h.config.Identity
 }
 
 // due says whether this host shall try to take a node that it does not hold. The host that is to have

@@ -27,6 +27,8 @@ const (
 	nodeAnnotation = "weft.net/node"
 	// unreachableAnnotation on a host's Lease lists, with commas, the nodes whose agents it cannot reach.
 	unreachableAnnotation = "weft.net/unreachable"
+	// leavingAnnotation on a host's Lease: it gives its nodes up.
+	leavingAnnotation = "weft.net/leaving"
 )
 
 // nodeLease is the name of a node's Lease.

@@ -22,8 +22,6 @@ type member struct {
 	node
 	term  *term
 	lease *coordinationv1.Lease // as this host has taken it
-	// confirmed: the Lease was seen as this host's since. For the host's loop only.
-	confirmed bool
 
 	config      Config
 	credentials tunnel.Credentials
@@ -150,20 +148,19 @@ func (m *member) run() error {
 
 const (
 	watchEvery = time.Second
+	// watchStart is the pause while it is not connected yet.
+	watchStart = 200 * time.Millisecond
 	// deaf is how long an ovn-controller with a database may leave its control socket unanswered.
 	deaf = time.Minute
 )
 
 // watch asks ovn-controller how it is, until ctx ends.
 func (m *member) watch(ctx context.Context, process *controller) {
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
-	heard := time.Now()
+	heard, pause := time.Now(), watchStart
 	for {
-		select {
-		case <-ctx.Done():
+		sleep(ctx, pause)
+		if ctx.Err() != nil {
 			return
-		case <-ticker.C:
 		}
 		question, cancel := context.WithTimeout(ctx, watchEvery)
 		answer, err := control(question, process.socket, "connection-status")
@@ -181,6 +178,9 @@ func (m *member) watch(ctx context.Context, process *controller) {
 		m.status.southbound(answer, err)
 		if reason, message := m.status.complaint(now); reason != "" {
 			m.report(reason, message)
+		}
+		if pause = watchStart; answer == "connected" {
+			pause = watchEvery
 		}
 	}
 }

@@ -44,7 +44,7 @@ func Run(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	return run(ctx, config, client, beats)
+	return run(ctx, config, client, beats, func(*host) {})
 }
 
 func connect(kubeconfig string) (kubernetes.Interface, error) {
@@ -59,7 +59,8 @@ func connect(kubeconfig string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-func run(ctx context.Context, config Config, client, beats kubernetes.Interface) error {
+// run is Run with its clients; began is told the host once there is one.
+func run(ctx context.Context, config Config, client, beats kubernetes.Interface, began func(*host)) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx)) // what must last until all is given back
 	defer end()
 	credentials, err := config.credentials(life, client)
@@ -85,13 +86,15 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface)
 	beat := &heartbeat{
 		leases: beats.CoordinationV1().Leases(config.LeaseNamespace), namespace: config.LeaseNamespace, identity: config.Identity,
 		instance: instance, predecessor: predecessor, duration: config.LeaseDuration,
-		tenure: h.tenure, sightings: h.sightings, unreachable: h.unluckyNodes, log: h.log, renewed: h.changed,
+		tenure: h.tenure, sightings: h.sightings, log: h.log, renewed: h.changed,
+		unreachable: h.unluckyNodes, leaving: h.leaving.Load, hurry: h.hurry,
 	}
 	var parts sync.WaitGroup
 	synced, err := h.watch(life, &parts, client)
 	if err != nil {
 		return errors.Join(err, dir.close())
 	}
+	began(h)
 	h.log.Info("chassis host started", "run-dir", config.RunDir, "lease-duration", config.LeaseDuration, "instance", instance)
 	if cache.WaitForCacheSync(ctx.Done(), synced...) {
 		beats, stop := context.WithCancel(life)
@@ -138,7 +141,7 @@ func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernet
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = leaseLabel })).Coordination().V1().Leases().Informer()
 	note := func(object any) {
 		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Labels[leaseLabel] != "" {
-			h.sightings.note(lease.Name, lease)
+			h.sightings.note(lease)
 			h.changed()
 		}
 	}
@@ -146,9 +149,11 @@ func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernet
 		AddFunc:    note,
 		UpdateFunc: func(_, object any) { note(object) },
 		DeleteFunc: func(object any) {
-			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
-				_, name, _ := cache.SplitMetaNamespaceKey(key)
-				h.sightings.note(name, nil)
+			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = unknown.Obj
+			}
+			if lease, ok := object.(*coordinationv1.Lease); ok {
+				h.sightings.gone(lease.Name, lease)
 				h.changed()
 			}
 		},

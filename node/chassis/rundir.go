@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,16 +103,16 @@ func (d *runDir) folder(node string) string {
 	return filepath.Join(d.path, shortened(node, maxSocketPath-len(d.path)-len("/")-len("/"+controlSocket)))
 }
 
-// make makes a node's folder, for root only.
+// make makes a node's folder, empty and for root only.
 func (d *runDir) make(node string) (folder string, err error) {
 	folder = d.folder(node)
 	if strings.ContainsAny(node, "/\x00") || filepath.Dir(folder) != filepath.Clean(d.path) {
 		return "", fmt.Errorf("node %q has a name that cannot be a folder's", node)
 	}
-	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.RemoveAll(folder); err != nil {
 		return "", err
 	}
-	if err := os.Chmod(folder, 0o700); err != nil {
+	if err := os.Mkdir(folder, 0o700); err != nil {
 		return "", err
 	}
 	return folder, os.WriteFile(filepath.Join(folder, ownerFile), []byte(node+"\n"), 0o600)

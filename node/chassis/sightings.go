@@ -8,6 +8,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // sightings are the Leases as this host last saw them, and since when by its own clock. Nothing is
@@ -29,17 +30,37 @@ func newSightings(fallback time.Duration) *sightings {
 	return &sightings{fallback: fallback, seen: map[string]sighting{}}
 }
 
-// note records a Lease as it is now; nil is one that does not exist.
-func (s *sightings) note(name string, lease *coordinationv1.Lease) {
+// note records a Lease as it was read or written. What is older than what is known changes nothing:
+// a watch comes after the answers to this host's own requests.
+func (s *sightings) note(lease *coordinationv1.Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, known := s.seen[lease.Name]
+	if known && before.lease != nil && older(lease, before.lease) {
+		return
+	}
+	if known && sameClaim(before.lease, lease) {
+		before.lease = lease // what else it says may have changed
+		s.seen[lease.Name] = before
+		return
+	}
+	s.seen[lease.Name] = sighting{lease, time.Now()}
+}
+
+// gone records that a Lease does not exist, or no more; last, if not nil, is it at its end.
+func (s *sightings) gone(name string, last *coordinationv1.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, known := s.seen[name]
-	if known && sameClaim(before.lease, lease) {
-		before.lease = lease // what else it says may have changed
-		s.seen[name] = before
+	if known && before.lease == nil || before.lease != nil && last != nil && last.UID != before.lease.UID && older(last, before.lease) {
 		return
 	}
-	s.seen[name] = sighting{lease, time.Now()}
+	s.seen[name] = sighting{since: time.Now()}
+}
+
+func older(a, b *coordinationv1.Lease) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order < 0
 }
 
 // sameClaim: the holder has not renewed in between.

@@ -33,6 +33,9 @@ func (h *host) take(term *term, n node) {
 	ctx, cancel := context.WithTimeout(term, h.tenure.limit)
 	defer cancel()
 	lease, from, former, err := h.takeLease(ctx, n.name)
+	if err == nil {
+		h.sightings.note(lease)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil || term.over() {
@@ -67,7 +70,7 @@ func (h *host) takeLease(ctx context.Context, name string) (lease *coordinationv
 	if err != nil {
 		return nil, "", "", err
 	}
-	h.sightings.note(now.Name, now)
+	h.sightings.note(now)
 	switch former = holder(now); former {
 	case "":
 		from = fromReleased
@@ -87,13 +90,14 @@ func (h *host) takeLease(ctx context.Context, name string) (lease *coordinationv
 func (h *host) provenSilent(ctx context.Context, identity string) error {
 	name := hostLease(identity)
 	now, err := h.leases.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		now, err = nil, nil
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		h.sightings.note(now)
+	case apierrors.IsNotFound(err):
+		h.sightings.gone(name, nil)
+	default:
 		return err
 	}
-	h.sightings.note(name, now)
 	if !h.sightings.silent(identity) {
 		return errHeld
 	}
@@ -107,12 +111,17 @@ func (h *host) giveUp(m *member, forGood bool) {
 	ctx, cancel := context.WithTimeout(m.term, h.tenure.limit)
 	defer cancel()
 	var err error
+	after := m.lease
 	if forGood {
 		err = h.leases.Delete(ctx, m.lease.Name, exactly(m.lease))
 	} else {
-		_, err = h.leases.Update(ctx, released(m.lease), metav1.UpdateOptions{})
+		after, err = h.leases.Update(ctx, released(m.lease), metav1.UpdateOptions{})
 	}
 	switch {
+	case err == nil && forGood:
+		h.sightings.gone(m.lease.Name, m.lease)
+	case err == nil:
+		h.sightings.note(after)
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		// Somebody else has changed it, so it is not this host's to release.
 	case err != nil:
@@ -159,9 +168,9 @@ func (h *host) remove(lease *coordinationv1.Lease) {
 		switch {
 		case err == nil:
 			h.log.Info("a Lease that nobody needs is removed", "lease", lease.Name)
-			h.sightings.note(lease.Name, nil)
+			h.sightings.gone(lease.Name, lease)
 		case apierrors.IsNotFound(err):
-			h.sightings.note(lease.Name, nil)
+			h.sightings.gone(lease.Name, lease)
 		case !apierrors.IsConflict(err):
 			h.log.Warn("remove a Lease that nobody needs", "lease", lease.Name, "error", err)
 		}

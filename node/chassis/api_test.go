@@ -1,0 +1,159 @@
+//go:build linux
+
+package chassis
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	kubetesting "k8s.io/client-go/testing"
+)
+
+// api is an API server that compares and swaps Leases, and that several clients reach, each of which
+// can be cut off.
+type api struct {
+	tracker kubetesting.ObjectTracker
+
+	mu      sync.Mutex
+	version int
+}
+
+func newAPI(tb testing.TB, objects ...runtime.Object) *api {
+	tb.Helper()
+	a := &api{tracker: kubetesting.NewObjectTracker(scheme.Scheme, scheme.Codecs.UniversalDecoder())}
+	for _, object := range objects {
+		if err := a.tracker.Add(object); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return a
+}
+
+// link is one client's way to the API server.
+type link struct {
+	mu    sync.Mutex
+	calls chan struct{} // closed while calls pass
+	watch chan struct{} // closed while events pass
+}
+
+func newLink() *link {
+	l := &link{}
+	l.thaw()
+	return l
+}
+
+// freeze lets calls, events or both hang, whatever deadline a caller has set.
+func (l *link) freeze(calls, events bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if calls {
+		l.calls = make(chan struct{})
+	}
+	if events {
+		l.watch = make(chan struct{})
+	}
+}
+
+func (l *link) thaw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, gate := range []*chan struct{}{&l.calls, &l.watch} {
+		if *gate == nil {
+			*gate = make(chan struct{})
+		}
+		select {
+		case <-*gate:
+		default:
+			close(*gate)
+		}
+	}
+}
+
+func (l *link) pass(gate *chan struct{}) {
+	l.mu.Lock()
+	open := *gate
+	l.mu.Unlock()
+	<-open
+}
+
+// client reaches the API server by l.
+func (a *api) client(l *link) *fake.Clientset {
+	c := &fake.Clientset{}
+	c.AddReactor("*", "*", func(action kubetesting.Action) (bool, runtime.Object, error) {
+		l.pass(&l.calls)
+		return a.react(action)
+	})
+	c.AddWatchReactor("*", func(action kubetesting.Action) (bool, watch.Interface, error) {
+		var options metav1.ListOptions
+		if w, ok := action.(kubetesting.WatchActionImpl); ok {
+			options = w.ListOptions
+		}
+		events, err := a.tracker.Watch(action.GetResource(), action.GetNamespace(), options)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, watch.Filter(events, func(e watch.Event) (watch.Event, bool) {
+			l.pass(&l.watch)
+			return e, true
+		}), nil
+	})
+	return c
+}
+
+func (a *api) react(action kubetesting.Action) (bool, runtime.Object, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if action.GetResource().Resource == "leases" {
+		if err := a.compareAndSwap(action); err != nil {
+			return true, nil, err
+		}
+	}
+	return kubetesting.ObjectReaction(a.tracker)(action)
+}
+
+// compareAndSwap refuses what was made from an old version, and gives a new one.
+func (a *api) compareAndSwap(action kubetesting.Action) error {
+	stored := func(name string) *coordinationv1.Lease {
+		object, err := a.tracker.Get(action.GetResource(), action.GetNamespace(), name)
+		if err != nil {
+			return nil
+		}
+		return object.(*coordinationv1.Lease)
+	}
+	conflict := func(name string) error {
+		return apierrors.NewConflict(action.GetResource().GroupResource(), name, fmt.Errorf("it has changed"))
+	}
+	switch action := action.(type) {
+	case kubetesting.UpdateActionImpl:
+		lease := action.GetObject().(*coordinationv1.Lease)
+		if now := stored(lease.Name); now != nil && (now.ResourceVersion != lease.ResourceVersion || now.UID != lease.UID) {
+			return conflict(lease.Name)
+		}
+		a.stamp(lease)
+	case kubetesting.CreateActionImpl:
+		lease := action.GetObject().(*coordinationv1.Lease)
+		a.stamp(lease)
+		lease.UID = types.UID("uid-" + lease.ResourceVersion)
+	case kubetesting.DeleteActionImpl:
+		now, want := stored(action.Name), action.DeleteOptions.Preconditions
+		if now != nil && want != nil && (*want.ResourceVersion != now.ResourceVersion || *want.UID != now.UID) {
+			return conflict(action.Name)
+		}
+	}
+	return nil
+}
+
+func (a *api) stamp(lease *coordinationv1.Lease) {
+	a.version++
+	lease.ResourceVersion = strconv.Itoa(a.version)
+}

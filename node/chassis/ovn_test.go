@@ -1,0 +1,319 @@
+//go:build linux
+
+package chassis
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/tunnel"
+)
+
+// mixed is a central, a node like a Windows one (Open vSwitch, no ovn-controller, an agent that takes
+// streams), and chassis hosts in processes of their own.
+type mixed struct {
+	tb    testing.TB
+	ovn   *nodetest.OVN
+	dir   string // of the node's Open vSwitch
+	ca    *authority
+	admin kubernetes.Interface
+	kube  string // a kubeconfig
+
+	address   string
+	stopAgent func()
+	ports     int
+}
+
+const windows = "win1"
+
+func newMixed(tb testing.TB) *mixed {
+	tb.Helper()
+	m := &mixed{tb: tb, ovn: nodetest.StartOVN(tb), ca: newAuthority(tb), address: freeAddress(tb)}
+	m.ovn.Kill(nodetest.OVNController)
+	m.dir = filepath.Dir(strings.TrimPrefix(m.ovn.OVSDatabase(), "unix:"))
+	m.ovn.VS("set", "open_vswitch", ".", "external_ids:system-id="+windows, "external_ids:hostname="+windows,
+		"external_ids:ovn-remote="+m.ovn.Southbound(), "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1",
+		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=netdev", "external_ids:ovn-monitor-all=true",
+		"--", "--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev", "fail_mode=secure", "other_config:disable-in-band=true")
+	m.ovn.NB("ls-add", windows)
+	m.startAgent()
+	api := newAPI(tb, hostedOn(windows, m.address))
+	m.admin, m.kube = api.client(newLink()), api.serveHTTP(tb)
+	return m
+}
+
+// startAgent serves the node's two sockets; stopAgent breaks all streams half-way.
+func (m *mixed) startAgent() {
+	m.tb.Helper()
+	listener, err := net.Listen("tcp", m.address)
+	if err != nil {
+		m.tb.Fatal(err)
+	}
+	unix := func(name string) func(context.Context) (net.Conn, error) {
+		return func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(m.dir, name))
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- tunnel.Serve(ctx, listener, tunnel.ServerConfig{
+			Credentials: m.ca.agent(windows), Peer: tunnel.HostName,
+			Targets: map[tunnel.Target]func(context.Context) (net.Conn, error){tunnel.OVSDB: unix("ovs.sock"), tunnel.OpenFlow: unix("br-int.mgmt")},
+		})
+	}()
+	m.stopAgent = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			m.tb.Error(err)
+		}
+	})
+	m.tb.Cleanup(m.stopAgent)
+}
+
+func (m *mixed) config(identity string) Config {
+	c := DefaultConfig()
+	c.Identity, c.Kubeconfig = identity, m.kube
+	c.RunDir = newRunDir()
+	c.OVNController = filepath.Join(nodetest.Programs(m.tb), "ovn-controller")
+	m.ca.useHost(&c, time.Now().Add(time.Hour))
+	return c
+}
+
+// port is a pod's.
+type port struct{ name, sandbox, address string }
+
+// plug makes a pod's port as the controller, the agent and the runtime do together, and returns the
+// time until OVN says that it is installed.
+func (m *mixed) plug() (port, time.Duration) {
+	m.tb.Helper()
+	m.ports++
+	p := port{name: fmt.Sprintf("p%d", m.ports), address: fmt.Sprintf("10.244.1.%d", 10+m.ports)}
+	p.sandbox = nodetest.Sandbox(m.tb, p.name)
+	mac := fmt.Sprintf("0a:58:0a:f4:01:%02x", 10+m.ports)
+	m.run("ip", "link", "add", p.name, "type", "veth", "peer", "name", "eth0", "netns", p.name)
+	m.run("ip", "link", "set", p.name, "up")
+	m.run("ip", "-n", p.name, "link", "set", "eth0", "address", mac, "up")
+	m.run("ip", "-n", p.name, "addr", "add", p.address+"/24", "dev", "eth0")
+	m.ovn.NB("lsp-add", windows, p.name, "--", "lsp-set-addresses", p.name, mac+" "+p.address)
+	begun := time.Now()
+	m.ovn.VS("add-port", "br-int", p.name, "--", "set", "interface", p.name, "external_ids:iface-id="+p.name)
+	nodetest.Eventually(m.tb, 30*time.Second, func() error {
+		if installed := m.ovn.VS("--if-exists", "get", "interface", p.name, "external_ids:ovn-installed"); installed != `"true"` {
+			return fmt.Errorf("%s is not installed: %q", p.name, installed)
+		}
+		return nil
+	})
+	return p, time.Since(begun)
+}
+
+func (m *mixed) run(args ...string) {
+	m.tb.Helper()
+	if output, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+		m.tb.Fatalf("%v: %v\n%s", args, err, output)
+	}
+}
+
+func (m *mixed) mustReach(from, to port) {
+	m.tb.Helper()
+	nodetest.Eventually(m.tb, 10*time.Second, func() error {
+		if output, err := exec.Command("ip", "netns", "exec", from.name, "ping", "-n", "-c1", "-W1", to.address).CombinedOutput(); err != nil {
+			return fmt.Errorf("%v\n%s", err, output)
+		}
+		return nil
+	})
+}
+
+// traffic pings every 20 ms until stop, which says how many packets were lost of how many.
+func (m *mixed) traffic(from, to port) (stop func() (lost, sent int)) {
+	m.tb.Helper()
+	ping := exec.Command("ip", "netns", "exec", from.name, "ping", "-n", "-q", "-i", "0.02", to.address)
+	var output strings.Builder
+	ping.Stdout = &output
+	if err := ping.Start(); err != nil {
+		m.tb.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = ping.Wait() // its summary counts
+		close(ended)
+	}()
+	once := sync.OnceFunc(func() {
+		_ = ping.Process.Signal(syscall.SIGINT)
+		<-ended
+	})
+	m.tb.Cleanup(once)
+	return func() (lost, sent int) {
+		once()
+		for line := range strings.SplitSeq(output.String(), "\n") {
+			fields := strings.Fields(line)
+			if strings.Contains(line, "packets transmitted") {
+				sent, _ = strconv.Atoi(fields[0])
+				received, _ := strconv.Atoi(fields[3])
+				return sent - received, sent
+			}
+		}
+		m.tb.Fatalf("ping says %q", output.String())
+		return 0, 0
+	}
+}
+
+func (m *mixed) flows() int {
+	return len(strings.Split(m.ovn.Run("ovs-ofctl", "-OOpenFlow15", "dump-flows", "unix:"+filepath.Join(m.dir, "br-int.mgmt")), "\n"))
+}
+
+func (m *mixed) holder() string {
+	lease, err := m.admin.CoordinationV1().Leases("kube-system").Get(m.tb.Context(), nodeLease(windows), metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	return holder(lease)
+}
+
+// TestAHostedNode is the life of one node under traffic: nothing that happens to its ovn-controller,
+// its streams or its chassis host costs a packet, and each time a new port is wired soon.
+func TestAHostedNode(t *testing.T) {
+	m := newMixed(t)
+	a := startProgram(t, m.config("a"))
+	a.awaitState(windows, "connected")
+	one, took := m.plug()
+	two, again := m.plug()
+	t.Logf("a port is installed after %v and %v", took, again)
+	m.mustReach(one, two)
+	stop := m.traffic(one, two)
+	chassis := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=_uuid", "find", "chassis", "name="+windows)
+
+	wired := func(what string, limit time.Duration, do func()) {
+		t.Helper()
+		begun := time.Now()
+		do()
+		fresh, _ := m.plug()
+		took := time.Since(begun)
+		t.Logf("%s: a new port is wired %v later", what, took.Round(time.Millisecond))
+		if took > limit {
+			t.Errorf("%s: more than %v", what, limit)
+		}
+		m.mustReach(fresh, one)
+	}
+	wired("kill -9 of ovn-controller", 15*time.Second, func() {
+		for _, pid := range processesIn(a.config.RunDir) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	wired("streams broken half-way", 15*time.Second, func() { m.stopAgent(); m.startAgent() })
+	b := startProgram(t, m.config("b"))
+	nodetest.Eventually(t, 20*time.Second, func() error {
+		text, err := b.get("metrics")
+		if err != nil || !strings.Contains(text, "weft_chassis_hosts 2") {
+			return fmt.Errorf("b does not see a: %v", err)
+		}
+		return nil
+	})
+	first, second := a, b
+	nodetest.Eventually(t, 20*time.Second, func() error {
+		first, second = a, b
+		if m.holder() == "b" {
+			first, second = b, a
+		}
+		text, err := first.ready()
+		if err != nil || !strings.Contains(text, windows+" connected") {
+			return fmt.Errorf("%s %v", text, err)
+		}
+		return nil
+	})
+	wired("kill -9 of the chassis host", 15*time.Second, func() {
+		first.kill()
+		nodetest.Eventually(t, time.Second, func() error {
+			if left := processesIn(first.config.RunDir); len(left) > 0 {
+				return fmt.Errorf("processes %v outlive their host", left)
+			}
+			return nil
+		})
+	})
+	second.awaitState(windows, "connected")
+	wired("restart of the chassis host that was killed, in its run directory", 15*time.Second, func() {
+		first = startProgram(t, first.config)
+	})
+	wired("the holder ends in order", 15*time.Second, func() {
+		if m.holder() == first.config.Identity {
+			first, second = second, first
+		}
+		second.terminate()
+	})
+	first.awaitState(windows, "connected")
+	if lost, sent := stop(); lost > 0 {
+		t.Errorf("%d of %d packets lost", lost, sent)
+	} else {
+		t.Logf("none of %d packets lost", sent)
+	}
+	if now := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=_uuid", "find", "chassis", "name="+windows); now != chassis {
+		t.Errorf("the chassis was made anew: %s, before %s", now, chassis)
+	}
+	flows := m.flows()
+	first.terminate()
+	if left := m.flows(); left != flows {
+		t.Errorf("%d flows are left of %d", left, flows)
+	}
+	for _, host := range []*hostProgram{first, second} {
+		if left := processesIn(host.config.RunDir); len(left) > 0 {
+			t.Errorf("processes %v are left", left)
+		}
+		if entries, err := os.ReadDir(host.config.RunDir); err != nil || len(entries) != 1 {
+			t.Errorf("the run directory has %v %v", entries, err)
+		}
+	}
+	if leases, err := m.admin.CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{}); err != nil || len(leases.Items) != 1 || m.holder() != "" {
+		t.Errorf("Leases are left: %v %v", leases.Items, err)
+	}
+}
+
+func TestAnExpiredCertificateIsNamedAndItsRenewalHeals(t *testing.T) {
+	m := newMixed(t)
+	config := m.config("a")
+	m.ca.useHost(&config, time.Now().Add(-time.Minute))
+	a := startProgram(t, config)
+	a.awaitState(windows, string(unreachable), string(tunnel.Expired), "has expired")
+	nodetest.Eventually(t, 30*time.Second, func() error {
+		events, err := m.admin.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(events.Items) == 0 {
+			return fmt.Errorf("no Event: %v", err)
+		}
+		e := events.Items[0]
+		if len(events.Items) != 1 || e.InvolvedObject.Name != windows || e.Reason != "ChassisHandshakeFailed" || !strings.Contains(e.Message, "has expired") {
+			return fmt.Errorf("Events %v", events.Items)
+		}
+		return nil
+	})
+	m.ca.useHost(&config, time.Now().Add(time.Hour))
+	a.awaitState(windows, "connected")
+	m.plug()
+	text, err := a.get("metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`weft_chassis_refusals_total{node="win1",reason="expired"}`, `weft_chassis_node_state{node="win1",state="connected"} 1`,
+		`weft_chassis_leases_held 1`, `weft_chassis_takeovers_total{from="new"} 1`, `weft_chassis_streams{node="win1",target="weft-ovsdb/1"}`,
+		`weft_chassis_stream_bytes_total{direction="to-node",node="win1",target="weft-openflow/1"}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("metrics lack %s:\n%s", want, text)
+		}
+	}
+}
