@@ -27,7 +27,7 @@ type Host interface {
 	DeleteRoute(r InterfaceRoute) error
 	SetMTU(index, mtu int) error
 	SetUp(index int) error
-	// Watch calls event with a line for each change, see rpc.h's NOTIFY, until ctx ends.
+	// Watch calls event with "ready" and then a line for each change (dll/ipnotify.c reads them), until ctx ends.
 	Watch(ctx context.Context, event func(line string)) error
 }
 
