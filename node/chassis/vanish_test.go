@@ -25,15 +25,12 @@ func TestAHostThatVanishesLeavesNoStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const near, far = "192.0.2.1", "192.0.2.2"
 			sandbox := nodetest.Sandbox(t, "far")
-			for _, args := range [][]string{
-				{"link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", "far"},
-				{"addr", "add", near + "/24", "dev", "near0"}, {"link", "set", "near0", "up"},
-				{"-n", "far", "addr", "add", far + "/24", "dev", "far0"}, {"-n", "far", "link", "set", "far0", "up"},
-			} {
-				if output, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-					t.Fatalf("ip %v: %v\n%s", args, err, output)
-				}
-			}
+			ip(t, "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", "far")
+			defer ip(t, "link", "del", "near0")
+			ip(t, "addr", "add", near+"/24", "dev", "near0")
+			ip(t, "link", "set", "near0", "up")
+			ip(t, "-n", "far", "addr", "add", far+"/24", "dev", "far0")
+			ip(t, "-n", "far", "link", "set", "far0", "up")
 			ca := newAuthority(t)
 			listener, err := net.Listen("tcp", near+":0")
 			if err != nil {
@@ -60,9 +57,7 @@ func TestAHostThatVanishesLeavesNoStream(t *testing.T) {
 			conn := dialFrom(t, sandbox, listener.Addr().String(), tunnel.Files(config.CA, config.Certificate, config.PrivateKey))
 			defer conn.Close()
 			nodetest.Eventually(t, 10*time.Second, func() error { return wantOpen(&open, 1) })
-			if output, err := exec.Command("ip", "-n", "far", "link", "set", "far0", "down").CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, output)
-			}
+			ip(t, "-n", "far", "link", "set", "far0", "down")
 			begun := time.Now()
 			theirs := <-bridge
 			defer theirs.Close()
@@ -76,9 +71,16 @@ func TestAHostThatVanishesLeavesNoStream(t *testing.T) {
 					}
 				}()
 			}
-			nodetest.Eventually(t, 20*time.Second, func() error { return wantOpen(&open, 0) })
+			nodetest.Eventually(t, 12*time.Second, func() error { return wantOpen(&open, 0) })
 			t.Logf("noticed after %v", time.Since(begun).Round(100*time.Millisecond))
 		})
+	}
+}
+
+func ip(tb testing.TB, args ...string) {
+	tb.Helper()
+	if output, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		tb.Fatalf("ip %v: %v\n%s", args, err, output)
 	}
 }
 

@@ -54,9 +54,9 @@ const (
 
 // What a peer that vanished without a word costs: keepAlive tells it of an idle connection, and
 // unansweredTimeout of one with bytes under way.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 4 * time.Second, Interval: 2 * time.Second, Count: 3}
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: time.Second, Count: 3}
 
-const unansweredTimeout = 10 * time.Second
+const unansweredTimeout = 6 * time.Second
 
 // watchPeer makes a connection notice that its peer has vanished.
 func watchPeer(conn net.Conn) error {
