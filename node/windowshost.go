@@ -249,10 +249,12 @@ func (w *Windows) restoreHost(ctx context.Context, saved hostSettings, wait bool
 	if err := w.setSettings(a, saved, true); err != nil {
 		return fmt.Errorf("restore the host's addresses %v: %w", saved.Addresses, err)
 	}
-	if _, ok, err = w.await(ctx, w.config.AddressTime, complete); err == nil && !ok {
-		err = fmt.Errorf("restore the host's addresses %v: adapter %q does not have them although Windows took them", saved.Addresses, a.Alias)
+	adapters, ok, err = w.await(ctx, w.config.AddressTime, complete)
+	if err != nil || ok {
+		return err
 	}
-	return err
+	a, _ = holder(adapters)
+	return fmt.Errorf("restore the host's addresses %v: Windows took them, and adapter %q has %v", saved.Addresses, a.Alias, a.Addresses)
 }
 
 // setSettings gives the adapter what it lacks of the settings. routes: also routes and resolvers, which
