@@ -152,6 +152,8 @@ func configure(t testing.TB, node, config string) {
 }
 
 func TestBadAdaptersAreRefused(t *testing.T) {
+	cluster.must(t, "hns", badDays, "--", "network", "add", "nat", "NAT")
+	t.Cleanup(func() { cluster.must(t, "hns", badDays, "--", "fault", "lose-network", "nat") })
 	for _, c := range []struct {
 		name, config string
 		says         []string

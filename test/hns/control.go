@@ -25,6 +25,7 @@ type verb struct {
 var verbs = []verb{
 	{[]string{"namespace", "add"}, "GUID NETNS", 2, 2, (*Service).controlAddNamespace},
 	{[]string{"namespace", "del"}, "GUID", 1, 1, (*Service).controlRemoveNamespace},
+	{[]string{"network", "add"}, "NAME TYPE", 2, 2, (*Service).controlAddNetwork},
 	{[]string{"start"}, "GUID", 1, 1, (*Service).controlStart},
 	{[]string{"stop"}, "GUID", 1, 1, (*Service).controlStop},
 	{[]string{"state"}, "", 0, 0, (*Service).controlState},
@@ -88,6 +89,17 @@ func (s *Service) controlRemoveNamespace(args []string) (string, error) {
 	defer s.mu.Unlock()
 	// What is gone stays gone: a runtime repeats its clean-up.
 	_ = s.remove(kindNamespace, args[0])
+	s.keep()
+	return "", nil
+}
+
+// controlAddNetwork makes a network that is none of the agent's, such as Docker's NAT.
+func (s *Service) controlAddNetwork(args []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.addNetwork("", &Network{Name: args[0], Type: args[1]}); err != 0 {
+		return "", fmt.Errorf("add network %s of type %s: %w", args[0], args[1], err)
+	}
 	s.keep()
 	return "", nil
 }

@@ -12,7 +12,9 @@ import (
 // makes an HNS network on it: then the management vNIC has it, and the OVS bridge bears that one's
 // name.
 const (
-	adapter       = "Ethernet"
+	adapter = "Ethernet"
+	// agentConfig is where a user may add keys of the agent's.
+	agentConfig   = "/etc/weft/node.yaml"
 	adapterBridge = "vEth-" + adapter
 	hnsAddress    = "127.0.0.1:19798"
 	hnsControl    = "/run/hns/control.sock"
@@ -47,6 +49,7 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: dir + "/wine", Target: winePrefix}}
 	spec.Env = append(spec.Env, wineEnv()...)
 	spec.Files = append(spec.Files,
+		machine.File{Path: agentConfig, Content: "log-level: info\n", Mode: 0o644},
 		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+hnsControl+" "+wine+" "+f.bin+"/weft-cni.exe"),
 		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+hnsControl+` runc "$@"`))
 	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)},
@@ -157,7 +160,7 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 	gateway := gatewayNumber(number)
 	return machine.Component{
 		Name: "weft-node",
-		Command: []string{wine, f.bin + "/weft.exe", "node",
+		Command: []string{wine, f.bin + "/weft.exe", "node", "--config=" + windowsPath(agentConfig),
 			"--kubeconfig=" + windowsPath(f.kubeconfig(name)), "--node-name=" + name,
 			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
 			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
