@@ -39,23 +39,6 @@ static void give_addresses_back(const struct host_list *list, IP_ADAPTER_ADDRESS
     }
 }
 
-/* Wine finds the adapter of an address by its name, and so gives those of an adapter that was made again to the one it remembers. */
-static void inherit(IP_ADAPTER_ADDRESSES *adapters, const struct host_list *list) {
-    for (IP_ADAPTER_ADDRESSES *gone = adapters; gone; gone = gone->Next) {
-        if (!gone->FirstUnicastAddress || living(list, gone->IfIndex ? gone->IfIndex : gone->Ipv6IfIndex, gone->FriendlyName))
-            continue;
-        for (IP_ADAPTER_ADDRESSES *a = adapters; a; a = a->Next) {
-            if (a == gone || a->FirstUnicastAddress || wcscmp(a->FriendlyName, gone->FriendlyName) ||
-                !living(list, a->IfIndex ? a->IfIndex : a->Ipv6IfIndex, a->FriendlyName))
-                continue;
-            a->FirstUnicastAddress = gone->FirstUnicastAddress;
-            a->FirstPrefix = gone->FirstPrefix;
-            gone->FirstUnicastAddress = NULL;
-            break;
-        }
-    }
-}
-
 ULONG WINAPI host_GetAdaptersAddresses(ULONG family, ULONG flags, void *reserved, IP_ADAPTER_ADDRESSES *adapters, ULONG *size) {
     ULONG(WINAPI * original)(ULONG, ULONG, void *, IP_ADAPTER_ADDRESSES *, ULONG *) = (void *)wine("GetAdaptersAddresses");
     if (!original)
@@ -65,7 +48,6 @@ ULONG WINAPI host_GetAdaptersAddresses(ULONG family, ULONG flags, void *reserved
     if (status || list_interfaces(&list))
         return status;
     give_addresses_back(&list, adapters);
-    inherit(adapters, &list);
     IP_ADAPTER_ADDRESSES *previous = NULL;
     for (IP_ADAPTER_ADDRESSES *a = adapters; a; a = a->Next) {
         const struct host_interface *i = living(&list, a->IfIndex ? a->IfIndex : a->Ipv6IfIndex, a->FriendlyName);
