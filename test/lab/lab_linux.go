@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/test/lab/machine"
+	"github.com/weftnet/weft/test/lab/pki"
 )
 
 // Lab is a running lab.
@@ -169,6 +170,28 @@ func (l *Lab) checkWindows(name string) error {
 		return fmt.Errorf("%s is no Windows node; lab %q has %d of them", name, l.Name, l.Windows)
 	}
 	return nil
+}
+
+// IssueTunnelCertificate gives a Windows node's agent or a chassis host a new certificate for the
+// tunnel between them, changed from what its role wants by change, which may be nil. Both read theirs
+// again when it has changed.
+func (l *Lab) IssueTunnelCertificate(name string, change func(*pki.Subject)) error {
+	subject, has := l.subjects()[tunnelPair(name)]
+	if !has {
+		return fmt.Errorf("%s is no end of the tunnel in lab %q", name, l.Name)
+	}
+	if change != nil {
+		change(&subject)
+	}
+	ca, err := pki.ReadAuthority(l.pki(""), "ca")
+	if err != nil {
+		return err
+	}
+	pair, err := ca.Issue(subject)
+	if err != nil {
+		return err
+	}
+	return pair.Write(l.pki(""), tunnelPair(name))
 }
 
 // Dial connects in the network of the central, for clients such as client-go's rest.Config.Dial.

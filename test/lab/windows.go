@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/weftnet/weft/test/lab/machine"
 )
@@ -81,7 +82,8 @@ func (c Config) hyperV(f files, number int) []machine.Component {
 	neighbours := c.setNeighbours(adapterBridge, number)
 	vswitchd := vswitchd()
 	vswitchd.Finish = append(withoutFeatures(), neighbours)
-	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{neighbours}, neighbourRefresh
+	// A bridge that is made again, as after the loss of the HNS network, has forgotten them.
+	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{neighbours}, 20*time.Second
 	openFlow := fmt.Sprintf("127.0.0.1:%d", openFlowPort)
 	return []machine.Component{
 		c.ovsDatabase(f, fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort)),

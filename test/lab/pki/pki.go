@@ -6,10 +6,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -29,6 +31,8 @@ type Subject struct {
 	Groups    []string
 	DNSNames  []string
 	Addresses []netip.Addr
+	// NotBefore and NotAfter bound its validity; where they are zero it is valid now, and for long.
+	NotBefore, NotAfter time.Time
 }
 
 // Authority signs certificates.
@@ -63,6 +67,27 @@ func NewAuthority(name string) (*Authority, error) {
 	return a, err
 }
 
+// ReadAuthority reads what [Pair.Write] of an authority has written.
+func ReadAuthority(dir, name string) (*Authority, error) {
+	a := &Authority{}
+	var errs [2]error
+	a.Cert, errs[0] = os.ReadFile(filepath.Join(dir, name+".crt"))
+	a.Key, errs[1] = os.ReadFile(filepath.Join(dir, name+".key"))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(a.Cert, a.Key)
+	if err != nil {
+		return nil, fmt.Errorf("authority %s in %s: %w", name, dir, err)
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("authority %s in %s has a key of type %T", name, dir, pair.PrivateKey)
+	}
+	a.cert, a.key = pair.Leaf, key
+	return a, nil
+}
+
 // Issue makes a certificate that serves for both ends of a connection.
 func (a *Authority) Issue(s Subject) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -72,6 +97,12 @@ func (a *Authority) Issue(s Subject) (Pair, error) {
 	template := newTemplate(pkix.Name{CommonName: s.Name, Organization: s.Groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	template.DNSNames = s.DNSNames
+	if !s.NotBefore.IsZero() {
+		template.NotBefore = s.NotBefore
+	}
+	if !s.NotAfter.IsZero() {
+		template.NotAfter = s.NotAfter
+	}
 	for _, address := range s.Addresses {
 		template.IPAddresses = append(template.IPAddresses, net.IP(address.AsSlice()))
 	}

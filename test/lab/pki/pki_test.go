@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 func authority(t *testing.T) *Authority {
@@ -101,5 +102,33 @@ func TestSigningKeysBelongTogether(t *testing.T) {
 	}
 	if !key.PublicKey.Equal(other) {
 		t.Error("the public key is another key's")
+	}
+}
+
+func TestAnAuthorityFromItsFilesIssuesForAnyTime(t *testing.T) {
+	a, dir := authority(t), t.TempDir()
+	if err := a.Write(dir, "ca"); err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadAuthority(dir, "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for name, c := range map[string]struct {
+		subject Subject
+		valid   bool
+	}{
+		"now":     {Subject{Name: "w1"}, true},
+		"expired": {Subject{Name: "w1", NotAfter: now.Add(-time.Minute)}, false},
+		"not yet": {Subject{Name: "w1", NotBefore: now.Add(time.Hour)}, false},
+	} {
+		cert := keyPair(t, read, c.subject)
+		if _, err := cert.Leaf.Verify(x509.VerifyOptions{Roots: pool(a), CurrentTime: now}); (err == nil) != c.valid {
+			t.Errorf("%s: verified with %v", name, err)
+		}
+	}
+	if _, err := ReadAuthority(t.TempDir(), "ca"); err == nil {
+		t.Error("an authority was read where there is none")
 	}
 }
