@@ -8,6 +8,9 @@ import (
 	"github.com/weftnet/weft/cni"
 )
 
+// ovnRunDir is where OVN's programs have their control sockets.
+const ovnRunDir = "/var/run/ovn"
+
 // DefaultConfig has a value for every key that has one.
 func DefaultConfig() Config {
 	return Config{

@@ -14,8 +14,10 @@ import (
 	"github.com/weftnet/weft/models/contract"
 )
 
+// validConfig is what works on each system, without what some have alone.
 func validConfig() Config {
 	c := DefaultConfig()
+	c.Chassis, c.HNSNetwork, c.Gateway, c.GatewayBridge = ChassisLocal, "", "", "br-ex"
 	c.NodeName, c.OVNSouthbound, c.EncapAddress = "n1", "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642", netip.MustParseAddr("192.0.2.10")
 	return c
 }
@@ -81,6 +83,68 @@ func TestValidateNamesTheKey(t *testing.T) {
 	}
 }
 
+// hostedConfig is what works on a node with a hosted chassis and a shared adapter. Its paths are of no
+// system.
+func hostedConfig() Config {
+	c := validConfig()
+	c.OVSDatabase, c.OVSOpenFlow = "tcp:127.0.0.1:16640", "tcp:127.0.0.1:16653"
+	c.Chassis, c.TunnelAddress = ChassisHosted, ":16642"
+	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = "ca", "crt", "key"
+	c.HNSNetwork, c.Gateway = "weft", GatewayNone
+	return c
+}
+
+func TestValidateOfHostedNodesNamesTheKey(t *testing.T) {
+	gateway := []netip.Prefix{netip.MustParsePrefix("192.0.2.110/24")}
+	for key, spoil := range map[string]func(*Config){
+		"":                               func(*Config) {},
+		"chassis: \"both\"":              func(c *Config) { c.Chassis = "both" },
+		"ovs-database: \"ssl":            func(c *Config) { c.OVSDatabase = "ssl:127.0.0.1:1" },
+		"ovs-openflow: is empty":         func(c *Config) { c.OVSOpenFlow = "" },
+		"ovs-openflow: \"ssl":            func(c *Config) { c.OVSOpenFlow = "ssl:127.0.0.1:1" },
+		"ovs-openflow: \"tcp:1.1.1.1:1,": func(c *Config) { c.OVSOpenFlow = "tcp:1.1.1.1:1,tcp:1.1.1.1:2" },
+		"tunnel-address: address":        func(c *Config) { c.TunnelAddress = "16642" },
+		"tunnel-address: \":0\"":         func(c *Config) { c.TunnelAddress = ":0" },
+		"tunnel-ca":                      func(c *Config) { c.TunnelCA = "" },
+		"tunnel-certificate":             func(c *Config) { c.TunnelCertificate = "" },
+		"tunnel-private-key":             func(c *Config) { c.TunnelPrivateKey = "" },
+		"adapter":                        func(c *Config) { c.Adapter = "a/b" },
+		"hns-network":                    func(c *Config) { c.HNSNetwork = "a;b" },
+		"gateway: \"all\"":               func(c *Config) { c.Gateway = "all" },
+		"gateway-addresses: is empty":    func(c *Config) { c.Gateway = GatewayLocal },
+		"of no use while gateway is \"shared\"": func(c *Config) {
+			c.Gateway, c.GatewayAddresses = GatewayShared, gateway
+		},
+		"state-dir":    func(c *Config) { c.StateDir = "weft" },
+		"vnic-timeout": func(c *Config) { c.VNICTimeout = 0 },
+	} {
+		c := hostedConfig()
+		spoil(&c)
+		err := c.Validate()
+		if key == "" {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("want %q in %v", key, err)
+		}
+	}
+}
+
+func TestTunnelEndIsWhereTheChassisHostFindsTheNode(t *testing.T) {
+	for listen, want := range map[string]string{
+		":16642": "192.0.2.10:16642", "0.0.0.0:16642": "192.0.2.10:16642", "[::]:1": "192.0.2.10:1", "198.51.100.1:2": "198.51.100.1:2", "[2001:db8::1]:3": "[2001:db8::1]:3",
+	} {
+		c := hostedConfig()
+		c.TunnelAddress = listen
+		if got := c.tunnelEnd(); got != want {
+			t.Errorf("%s: %s, want %s", listen, got, want)
+		}
+	}
+}
+
 func TestMetricsAreTheNodesOwnByDefault(t *testing.T) {
 	address, err := netip.ParseAddrPort(DefaultConfig().MetricsAddress)
 	if err != nil || !address.Addr().IsLoopback() {
@@ -101,7 +165,7 @@ func TestValidateReportsAllMistakes(t *testing.T) {
 
 func TestConflistReplacesOwnStaleOnesOnly(t *testing.T) {
 	c := validConfig()
-	c.CNIConfDir = filepath.Join(t.TempDir(), "net.d")
+	c.CNIConfDir, c.CNISocket = filepath.Join(testFolder(t), "net.d"), "/run/weft/cni.sock"
 	write := func(name, text string) {
 		t.Helper()
 		if err := os.MkdirAll(c.CNIConfDir, 0o755); err != nil {
@@ -208,21 +272,6 @@ func TestPodMTU(t *testing.T) {
 	}{{1500, "192.0.2.1", 1442}, {1500, "2001:db8::1", 1422}, {9000, "192.0.2.1", 8942}} {
 		if got := podMTU(test.uplink, netip.MustParseAddr(test.encap)); got != test.want {
 			t.Errorf("%d over %s: %d, want %d", test.uplink, test.encap, got, test.want)
-		}
-	}
-}
-
-func TestControllerFolders(t *testing.T) {
-	for _, test := range []struct {
-		database, rundir string
-		want             []string
-	}{
-		{"unix:/var/run/openvswitch/db.sock", "", []string{"/var/run/openvswitch", "/var/run/ovn"}},
-		{"unix:/var/run/openvswitch/db.sock", "/opt/ovn", []string{"/opt/ovn"}},
-		{"tcp:127.0.0.1:6640", "", []string{"/var/run/ovn"}},
-	} {
-		if diff := cmp.Diff(test.want, controllerFolders(Config{OVSDatabase: test.database, OVNRunDir: test.rundir})); diff != "" {
-			t.Errorf("%s: %s", test.database, diff)
 		}
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/weftnet/weft/cni"
 )
 
+// ovnRunDir is where a user's own ovn-controller.exe has its control socket.
+const ovnRunDir = `C:\openvswitch\var\run\openvswitch`
+
 // DefaultConfig has a value for every key that has one. The folders are those of containerd
 // (its config.toml on Windows, plugins."io.containerd.grpc.v1.cri".cni.conf_dir) and of Open
 // vSwitch's build for Windows.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
 	"reflect"
 	"slices"
 	"sync"
+	"testing"
 
 	"github.com/weftnet/weft/cni"
 )
@@ -266,4 +268,19 @@ func (f *fakePlatform) Watch(ctx context.Context, changed func()) error {
 			return nil
 		}
 	}
+}
+
+// testFolder goes with the test as far as the system lets it: Wine 8 cannot remove folders.
+func testFolder(t *testing.T) string {
+	t.Helper()
+	path, err := os.MkdirTemp("", "weft-test-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(path); err != nil {
+			t.Log(err)
+		}
+	})
+	return path
 }

@@ -40,13 +40,13 @@ func TestInspectorNamesTheMissingStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := validConfig()
-			config.OVSDatabase = "unix:/run/other/db.sock"
+			config.OVSOpenFlow = "tcp:127.0.0.1:16653"
 			i := newInspector(config)
 			i.run = func(_ context.Context, program string, args ...string) ([]byte, error) {
 				switch asked := program + " " + strings.Join(args, " "); asked {
-				case "ovs-ofctl dump-flows unix:/run/other/br-int.mgmt table=0":
+				case "ovs-ofctl dump-flows tcp:127.0.0.1:16653 table=0":
 					return []byte(test.flows), test.err
-				case "ovs-ofctl dump-ports unix:/run/other/br-int.mgmt 5":
+				case "ovs-ofctl dump-ports tcp:127.0.0.1:16653 5":
 					return []byte(portStats), nil
 				default:
 					return nil, fmt.Errorf("unexpected %s", asked)

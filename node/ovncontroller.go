@@ -21,7 +21,7 @@ func controllerFolders(c Config) []string {
 	first, _, _ := strings.Cut(c.OVSDatabase, ",")
 	path, isUnix := strings.CutPrefix(first, "unix:")
 	if !isUnix {
-		return []string{"/var/run/ovn"}
+		return []string{ovnRunDir}
 	}
 	folder := filepath.Dir(path)
 	return []string{folder, filepath.Join(filepath.Dir(folder), "ovn")}

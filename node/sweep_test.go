@@ -160,7 +160,7 @@ func TestSweepKeepsRecords(t *testing.T) {
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(n.records.folder); err != nil {
+	if err := n.records.remove(cni.HostInterface(call.Attachment)); err != nil {
 		t.Fatal(err)
 	}
 	n.mustSweep()

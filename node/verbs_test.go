@@ -51,9 +51,9 @@ func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNod
 	}
 	config := DefaultConfig()
 	config.NodeName, config.OVNSouthbound, config.EncapAddress = "n1", "tcp:192.0.2.1:6642", netip.MustParseAddr("172.30.0.1")
-	config.CNIConfDir, config.CNITimeout = t.TempDir(), 5*time.Second
-	config.HNSNetwork, config.Gateway, config.Chassis = "", "", ChassisLocal // those of any system
-	config.StateDir = t.TempDir()
+	config.CNIConfDir, config.CNITimeout = testFolder(t), 5*time.Second
+	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", ChassisLocal // those of any system
+	config.StateDir = testFolder(t)
 	n := &bareNode{t: t, platform: newFakePlatform()}
 	if change != nil {
 		change(&config, n.platform)

@@ -41,7 +41,7 @@ func newWinBench(t *testing.T, change ...func(*WindowsConfig)) *winBench {
 		Addresses: []hostnet.Address{hnstest.LocalAddress("172.30.0.3/24"), hnstest.LocalAddress("fd30::3/64"), hnstest.LocalAddress("fe80::3/64")},
 	}, winRoutes...)
 	b.config = WindowsConfig{
-		Network: "weft", EncapAddress: winAddress, StateFile: filepath.Join(t.TempDir(), "host.json"),
+		Network: "weft", EncapAddress: winAddress, StateFile: filepath.Join(testFolder(t), "host.json"),
 		PodSubnets: func() []netip.Prefix {
 			return []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:1::/64")}
 		},

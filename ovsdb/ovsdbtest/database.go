@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,7 +68,7 @@ func ConnectWith(t testing.TB, config ovsdb.Config) *ovsdb.Client {
 	if config.Logger == nil {
 		config.Logger = Logger(t)
 	}
-	if strings.HasSuffix(config.Endpoints, memorySocket) {
+	if _, memory := inMemory.Load(config.Endpoints); memory {
 		config.Pipeline = 1
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

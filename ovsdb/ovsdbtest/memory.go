@@ -1,7 +1,11 @@
 package ovsdbtest
 
 import (
+	"net"
 	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -10,7 +14,8 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/server"
 )
 
-const memorySocket = "/memory.sock"
+// inMemory has the endpoints of servers in memory.
+var inMemory sync.Map
 
 // Memory starts libovsdb's server in memory and gives its endpoint. It does as the real one does
 // except that it accepts values outside of a column's enumeration or range, and does not keep the
@@ -27,9 +32,9 @@ func Memory(t testing.TB, d Database) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := socketDir(t) + memorySocket
+	network, address, endpoint := memoryAddress(t)
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve("unix", path) }()
+	go func() { ended <- s.Serve(network, address) }()
 	waitUntil(t, "the server in memory serves", s.Ready)
 	t.Cleanup(func() {
 		s.Close()
@@ -37,7 +42,24 @@ func Memory(t testing.TB, d Database) string {
 			t.Errorf("server in memory: %v", err)
 		}
 	})
-	return "unix:" + path
+	inMemory.Store(endpoint, true)
+	return endpoint
+}
+
+// memoryAddress is where a server in memory listens: a unix socket, a port of the loopback interface on
+// Windows, where unix sockets depend on the release.
+func memoryAddress(t testing.TB) (network, address, endpoint string) {
+	t.Helper()
+	if runtime.GOOS != "windows" {
+		path := filepath.Join(socketDir(t), "memory.sock")
+		return "unix", path, "unix:" + path
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.Close()
+	return "tcp", free.Addr().String(), "tcp:" + free.Addr().String()
 }
 
 // socketDir is a directory whose name is short enough for a socket within.

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/windows"
+)
+
+func TestDefaultsOfWindows(t *testing.T) {
+	c := windowsConfig()
+	if c.StateDir != `C:\ProgramData\weft` || c.CNIConfDir != `C:\Program Files\containerd\cni\conf` {
+		t.Errorf("folders %q and %q", c.StateDir, c.CNIConfDir)
+	}
+	endpoint, err := c.openFlow()
+	if err != nil || endpoint.String() != `unix:C:\openvswitch\var\run\openvswitch\br-int.mgmt` {
+		t.Errorf("br-int is reached at %v, %v", endpoint, err)
+	}
+	if got := pipeOf(`C:/openvswitch/var\run/openvswitch/db.sock`); got != `\\.\pipe\C:openvswitchvarrunopenvswitchdb.sock` {
+		t.Errorf("the database's pipe is %q", got)
+	}
+	text, err := conflist(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Plugins []struct {
+			Socket       string
+			Capabilities map[string]bool
+		}
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	if p := list.Plugins[0]; p.Socket != `\\.\pipe\weft-cni` || !p.Capabilities["dns"] || !p.Capabilities["portMappings"] {
+		t.Errorf("the container runtime is told of %+v", p)
+	}
+}
+
+func TestSocketIsAPipe(t *testing.T) {
+	for path, good := range map[string]bool{
+		`\\.\pipe\weft-cni`: true, `\\.\PIPE\weft`: true, `\\.\pipe\`: false, `\\.\pipe\a\b`: false, `\\host\pipe\a`: false, `C:\weft.sock`: false,
+		`\\.\pipe\` + strings.Repeat("x", 250): false,
+	} {
+		if err := validSocket(path); (err == nil) != good {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// A folder that somebody else has prepared becomes the Administrators'.
+func TestFolderIsClosedToOthers(t *testing.T) {
+	path := testFolder(t) + `\made\by\weft`
+	for range 2 { // made, and found
+		if err := SecureFolder(path); err != nil {
+			t.Fatal(err)
+		}
+		found, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+		if err != nil {
+			t.Fatal(err)
+		}
+		everybody, err := windows.CreateWellKnownSid(windows.WinWorldSid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := found.String(); !underWine() && (strings.Contains(text, ";;;WD)") || strings.Contains(text, everybody.String())) {
+			t.Errorf("the folder has %s", text)
+		}
+	}
+}
+
+// underWine: it keeps no more of an access list than the mode bits of a Unix file.
+func underWine() bool {
+	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil
+}
+
+// windowsConfig is what works on Windows.
+func windowsConfig() Config {
+	c := DefaultConfig()
+	c.NodeName, c.OVNSouthbound, c.EncapAddress = "n1", "ssl:192.0.2.1:6642", netip.MustParseAddr("192.0.2.10")
+	c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.110/24")}
+	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = "ca", "crt", "key"
+	return c
+}
+
+func TestValidateAcceptsAWindowsNode(t *testing.T) {
+	if err := windowsConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+}
