@@ -258,7 +258,7 @@ func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink,
 	}
 	enabled, err := w.hns.EnsureExtension(ctx, network, ovsExtension)
 	if errors.Is(err, hns.ErrNoExtension) {
-		err = fmt.Errorf("Open vSwitch's extension of virtual switches is not installed on this node: install Open vSwitch with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed: %w", err)
+		err = fmt.Errorf("the virtual switch extension of Open vSwitch is not installed on this node: install Open vSwitch with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed: %w", err)
 	}
 	if err != nil {
 		return giveUp(err)
