@@ -102,12 +102,63 @@ func (a *api) client(l *link) *fake.Clientset {
 		if err != nil {
 			return true, nil, err
 		}
-		return true, watch.Filter(events, func(e watch.Event) (watch.Event, bool) {
-			l.pass(&l.watch)
-			return e, true
-		}), nil
+		return true, newStream(events, func() { l.pass(&l.watch) }), nil
 	})
 	return c
+}
+
+// stream passes on a watch's events through a gate. Those that wait are kept: the tracker panics when a
+// hundred of them are not taken.
+type stream struct {
+	source watch.Interface
+	events chan watch.Event
+	once   sync.Once
+	ended  chan struct{}
+}
+
+func newStream(source watch.Interface, gate func()) *stream {
+	s := &stream{source: source, events: make(chan watch.Event), ended: make(chan struct{})}
+	more, mu, queue := make(chan struct{}, 1), sync.Mutex{}, []watch.Event{}
+	go func() {
+		for e := range source.ResultChan() {
+			mu.Lock()
+			queue = append(queue, e)
+			mu.Unlock()
+			ring(more)
+		}
+	}()
+	go func() {
+		defer close(s.events)
+		for {
+			select {
+			case <-s.ended:
+				return
+			case <-more:
+			}
+			mu.Lock()
+			batch := queue
+			queue = nil
+			mu.Unlock()
+			for _, e := range batch {
+				gate()
+				select {
+				case <-s.ended:
+					return
+				case s.events <- e:
+				}
+			}
+		}
+	}()
+	return s
+}
+
+func (s *stream) ResultChan() <-chan watch.Event { return s.events }
+
+func (s *stream) Stop() {
+	s.once.Do(func() {
+		s.source.Stop()
+		close(s.ended)
+	})
 }
 
 func (a *api) react(action kubetesting.Action) (bool, runtime.Object, error) {

@@ -57,7 +57,9 @@ func newMixed(tb testing.TB) *mixed {
 }
 
 // startAgent serves the node's two sockets; stopAgent breaks all streams half-way.
-func (m *mixed) startAgent() {
+func (m *mixed) startAgent() { m.startAgentOf(windows, "ovs.sock") }
+
+func (m *mixed) startAgentOf(node, database string) {
 	m.tb.Helper()
 	listener, err := net.Listen("tcp", m.address)
 	if err != nil {
@@ -72,8 +74,8 @@ func (m *mixed) startAgent() {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- tunnel.Serve(ctx, listener, tunnel.ServerConfig{
-			Credentials: m.ca.agent(windows), Peer: tunnel.HostName,
-			Targets: map[tunnel.Target]func(context.Context) (net.Conn, error){tunnel.OVSDB: unix("ovs.sock"), tunnel.OpenFlow: unix("br-int.mgmt")},
+			Credentials: m.ca.agent(node), Peer: tunnel.HostName,
+			Targets: map[tunnel.Target]func(context.Context) (net.Conn, error){tunnel.OVSDB: unix(database), tunnel.OpenFlow: unix("br-int.mgmt")},
 		})
 	}()
 	m.stopAgent = sync.OnceFunc(func() {
