@@ -193,6 +193,7 @@ func TestWindowsSandboxes(t *testing.T) {
 	})
 
 	t.Run("the vNIC never appears", func(t *testing.T) {
+		configure(t, badDays, "vnic-timeout: 3s\n")
 		s := newSandbox(t, badDays)
 		fault(t, badDays, "delay-vnic", "3600")
 		s.add(t)
@@ -251,8 +252,8 @@ func TestWindowsSandboxes(t *testing.T) {
 		eventually(t, 60*time.Second, "a later DEL succeeds", func() error { _, err := stuck.cni("DEL"); return err })
 		stuck.nothingLeft(t)
 		metrics := cluster.must(t, "exec", badDays, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/metrics")
-		if !strings.Contains(metrics, "weft_hns_hangs_total{") {
-			t.Errorf("the hang is not counted")
+		if !strings.Contains(metrics, `weft_hns_hung_calls_total{call="delete endpoint"} 1`) {
+			t.Errorf("the hang is not counted:\n%s", metrics)
 		}
 	})
 

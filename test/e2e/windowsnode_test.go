@@ -3,17 +3,12 @@
 package e2e
 
 import (
-	"crypto/ecdsa"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	weftlab "github.com/weftnet/weft/test/lab"
 	"github.com/weftnet/weft/test/lab/pki"
 )
 
@@ -212,82 +207,34 @@ func nothingStale(t testing.TB) {
 	}
 }
 
-// tunnelPair is the node's certificate as the lab has it on the host's disk.
-func tunnelPair(t testing.TB, node string) string {
+// reissue puts another certificate in the place of a Windows node's.
+func reissue(t testing.TB, node string, change func(*pki.Subject)) {
 	t.Helper()
-	command := cluster.must(t, "exec", node, "--", "sh", "-c", `tr '\0' '\n' < /proc/$(pgrep -f -- '--tunnel-certificate=.*tunnel-`+node+`' | head -1)/cmdline | grep -- --tunnel-certificate=`)
-	_, path, _ := strings.Cut(command, "=")
-	path = strings.ReplaceAll(strings.TrimPrefix(path, "Z:"), `\`, "/")
-	return strings.TrimSuffix(path, ".crt")
-}
-
-// reissue puts another certificate in the place of a node's, and the old one back when the test ends.
-func reissue(t testing.TB, node string, change func(*x509.Certificate)) (restore func()) {
-	t.Helper()
-	base := tunnelPair(t, node)
-	dir, name := filepath.Dir(base), filepath.Base(base)
-	old := pki.Pair{Cert: mustRead(t, base+".crt"), Key: mustRead(t, base+".key")}
-	template := parseCertificate(t, old.Cert)
-	change(template)
-	ca := parseCertificate(t, mustRead(t, filepath.Join(dir, "ca.crt")))
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, parseKey(t, old.Key).Public(), parseKey(t, mustRead(t, filepath.Join(dir, "ca.key"))))
+	l, err := weftlab.Open(cluster.name, weftlab.StateDir(cluster.name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := func(p pki.Pair) {
-		if err := p.Write(dir, name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(pki.Pair{Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), Key: old.Key})
-	t.Cleanup(func() { write(old) })
-	return func() { write(old) }
-}
-
-func mustRead(t testing.TB, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
+	if err := l.IssueTunnelCertificate(node, change); err != nil {
 		t.Fatal(err)
 	}
-	return text
-}
-
-func parseCertificate(t testing.TB, text []byte) *x509.Certificate {
-	t.Helper()
-	block, _ := pem.Decode(text)
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate
-}
-
-func parseKey(t testing.TB, text []byte) *ecdsa.PrivateKey {
-	t.Helper()
-	block, _ := pem.Decode(text)
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key.(*ecdsa.PrivateKey)
 }
 
 func TestBadCertificatesAreRefusedUntilRenewed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*x509.Certificate)
+		change func(*pki.Subject)
 		says   string
 	}{
-		{"expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, "expired"},
-		{"another node's name", func(c *x509.Certificate) { c.DNSNames = []string{"w9.node.weft.net"} }, "w9.node.weft.net"},
+		{"expired", func(s *pki.Subject) { s.NotAfter = time.Now().Add(-time.Minute) }, "expired"},
+		{"another node's name", func(s *pki.Subject) { s.DNSNames = []string{"w9.node.weft.net"} }, "w9.node.weft.net"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			restore := reissue(t, badDays, c.change)
+			reissue(t, badDays, c.change)
+			t.Cleanup(func() { reissue(t, badDays, nil) })
 			cluster.must(t, "kill", hostOf(t, badDays), chassisHost) // streams that are open stay open
 			eventMentions(t, "Node", "default", badDays, c.says)
 			webServes(t, badDays, 10*time.Second) // flows stay
-			restore()
+			reissue(t, badDays, nil)
 			aPodComesUp(t, badDays)
 		})
 	}
