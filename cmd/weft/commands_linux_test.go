@@ -20,6 +20,8 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 		{"node --node-name=l1 --ovn-southbound=bar --encap-address=there --encap-type=vxlan", "ovn-southbound bar encap-address there encap-type vxlan"},
 		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --gateway-addresses=172.31.0.1", "gateway-addresses 172.31.0.1"},
 		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --datapath-type=dpdk", "datapath-type dpdk"},
+		{"chassis --identity=A --run-dir=here --ovn-controller=/no/such", "identity run-dir ovn-controller /no/such tunnel-ca tunnel-certificate tunnel-private-key"},
+		{"chassis --identity=a --ovn-controller=/bin/true --tunnel-secret=weft --lease-duration=1s", "tunnel-secret NAMESPACE/NAME lease-duration"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			root := rootCommand()

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/cache"
@@ -32,6 +31,7 @@ type host struct {
 	recorder    recorder
 
 	nodes     cache.Store
+	readings  map[string]reading // for the host's loop only
 	misread   misread
 	patience  atomic.Int64 // how long an agent is tried before another host shall, in nanoseconds
 	sightings *sightings
@@ -89,16 +89,15 @@ func (h *host) held() map[string]*member {
 
 // hosted are the nodes that some host shall hold, by name.
 func (h *host) hosted() map[string]node {
+	h.readings = readNodes(h.nodes.List(), h.readings)
 	nodes := map[string]node{}
-	for _, object := range h.nodes.List() {
-		full := object.(*corev1.Node)
-		n, ok, err := hostedNode(full)
-		h.misread.say(full, err, h.report)
-		if m := h.member(full.Name); err != nil && m != nil { // it goes on as before
-			n, ok = node{name: m.name, uid: m.uid, address: m.status.dialAddress()}, true
+	for name, r := range h.readings {
+		h.misread.say(r.from, r.err, h.report)
+		if m := h.member(name); r.err != nil && m != nil { // it goes on as before
+			r.node, r.ok = node{name: m.name, uid: m.uid, address: m.status.dialAddress()}, true
 		}
-		if ok {
-			nodes[n.name] = n
+		if r.ok {
+			nodes[name] = r.node
 		}
 	}
 	return nodes
@@ -143,7 +142,7 @@ func (h *host) run(ctx context.Context) {
 	ticker := time.NewTicker(h.config.LeaseDuration / 8)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		h.reconcile()
+		h.reconcile(ctx)
 		select {
 		case <-ctx.Done():
 		case <-h.wake:
@@ -161,7 +160,7 @@ func (h *host) run(ctx context.Context) {
 }
 
 // reconcile starts whatever is to be done. It waits for nobody.
-func (h *host) reconcile() {
+func (h *host) reconcile(ctx context.Context) {
 	h.looked.Store(time.Now().UnixNano())
 	h.bury()
 	term := h.tenure.current()
@@ -186,7 +185,7 @@ func (h *host) reconcile() {
 		}
 	}
 	h.clean(nodes)
-	h.tryAgain(nodes)
+	h.tryAgain(ctx, nodes)
 }
 
 // keep goes on with a member, or not.

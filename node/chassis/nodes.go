@@ -39,6 +39,32 @@ func hostedNode(object *corev1.Node) (n node, ok bool, err error) {
 	return node{name: object.Name, uid: object.UID, address: facts.Hosted.Address}, true, nil
 }
 
+// reading is what was found in a Node.
+type reading struct {
+	from *corev1.Node // as in the informer's store, where objects are replaced and not changed
+	node
+	ok  bool
+	err error
+}
+
+// readNodes reads Nodes, but for those that have not changed since before.
+func readNodes(objects []any, before map[string]reading) map[string]reading {
+	now := make(map[string]reading, len(objects))
+	for _, object := range objects {
+		full, ok := object.(*corev1.Node)
+		if !ok {
+			continue
+		}
+		r := before[full.Name]
+		if r.from != full {
+			r = reading{from: full}
+			r.node, r.ok, r.err = hostedNode(full)
+		}
+		now[full.Name] = r
+	}
+	return now
+}
+
 // keepFacts drops what this program does not read of a Node.
 func keepFacts(object any) (any, error) {
 	full, ok := object.(*corev1.Node)
@@ -51,6 +77,13 @@ func keepFacts(object any) (any, error) {
 		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
 	}
 	return kept, nil
+}
+
+func factsOf(object any) string {
+	if full, ok := object.(*corev1.Node); ok {
+		return full.Annotations[contract.NodeFactsAnnotation]
+	}
+	return ""
 }
 
 // misread remembers what was said of nodes that cannot be read, so that it is said once.

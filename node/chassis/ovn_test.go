@@ -4,11 +4,13 @@ package chassis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -282,6 +284,60 @@ func TestAHostedNode(t *testing.T) {
 	}
 	if leases, err := m.admin.CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{}); err != nil || len(leases.Items) != 1 || m.holder() != "" {
 		t.Errorf("Leases are left: %v %v", leases.Items, err)
+	}
+}
+
+// TestAFrozenHost wakes up when another one has taken its node: not a byte of it may reach the node.
+func TestAFrozenHost(t *testing.T) {
+	m := newMixed(t)
+	a := startProgram(t, m.config("a"))
+	a.awaitState(windows, "connected")
+	one, _ := m.plug()
+	two, _ := m.plug()
+	b := startProgram(t, m.config("b"))
+	frozen, other := a, b
+	nodetest.Eventually(t, 20*time.Second, func() error {
+		for _, pair := range [][2]*hostProgram{{a, b}, {b, a}} {
+			text, err := pair[1].get("metrics")
+			if err != nil || !strings.Contains(text, "weft_chassis_hosts 2") {
+				return fmt.Errorf("they do not see each other: %v", err)
+			}
+			if text, _ := pair[0].ready(); m.holder() == pair[0].config.Identity && strings.Contains(text, windows+" connected") {
+				frozen, other = pair[0], pair[1]
+				return nil
+			}
+		}
+		return errors.New("no host has the node")
+	})
+	m.mustReach(one, two)
+	stop := m.traffic(one, two)
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := frozen.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun := time.Now()
+	signal(syscall.SIGSTOP)
+	three, _ := m.plug()
+	if took := time.Since(begun); took > 15*time.Second {
+		t.Errorf("a new port is wired after %v", took)
+	}
+	other.awaitState(windows, "connected")
+	before := processesIn(frozen.config.RunDir)
+	signal(syscall.SIGCONT)
+	nodetest.Eventually(t, 5*time.Second, func() error {
+		for _, pid := range processesIn(frozen.config.RunDir) {
+			if slices.Contains(before, pid) {
+				return fmt.Errorf("its ovn-controller %d goes on", pid)
+			}
+		}
+		return nil
+	})
+	four, _ := m.plug() // whichever host has it now
+	m.mustReach(three, four)
+	if lost, sent := stop(); lost > 0 {
+		t.Errorf("%d of %d packets lost", lost, sent)
 	}
 }
 

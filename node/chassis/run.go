@@ -130,8 +130,12 @@ func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernet
 	nodes := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(keepFacts)).Core().V1().Nodes().Informer()
 	h.nodes = nodes.GetStore()
 	onNode, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { h.changed() },
-		UpdateFunc: func(any, any) { h.changed() },
+		AddFunc: func(any) { h.changed() },
+		UpdateFunc: func(before, after any) { // kubelet renews its status all the time
+			if factsOf(before) != factsOf(after) {
+				h.changed()
+			}
+		},
 		DeleteFunc: func(any) { h.changed() },
 	})
 	if err != nil {

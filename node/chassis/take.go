@@ -178,7 +178,7 @@ func (h *host) remove(lease *coordinationv1.Lease) {
 }
 
 // tryAgain looks whether agents that could not be reached from here can be now.
-func (h *host) tryAgain(nodes map[string]node) {
+func (h *host) tryAgain(ctx context.Context, nodes map[string]node) {
 	for _, name := range h.unluckyNodes() {
 		n, ok := nodes[name]
 		h.mu.Lock()
@@ -192,13 +192,13 @@ func (h *host) tryAgain(nodes map[string]node) {
 		}
 		h.mu.Unlock()
 		if ok {
-			h.begin("try/"+name, func() { h.try(n) })
+			h.begin("try/"+name, func() { h.try(ctx, n) })
 		}
 	}
 }
 
-func (h *host) try(n node) {
-	conn, err := tunnel.Dial(context.Background(), n.address, tunnel.OVSDB, h.credentials, tunnel.AgentName(n.name))
+func (h *host) try(ctx context.Context, n node) {
+	conn, err := tunnel.Dial(ctx, n.address, tunnel.OVSDB, h.credentials, tunnel.AgentName(n.name))
 	if err == nil {
 		conn.Close()
 	}
