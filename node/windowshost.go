@@ -177,21 +177,16 @@ func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *ho
 		host, ok := hostnet.Management(adapters, network.Adapter, uplinkMAC(adapters, network, saved))
 		return host, ok && host.Has(w.config.EncapAddress)
 	}
-	patience := w.config.AddressTime
-	if saved != nil && saved.Ready {
-		patience = 0 // they were there before: nobody is moving them now
-	}
-	adapters, ok, err := w.await(ctx, patience, func(adapters []hostnet.Adapter) bool { _, ok := arrived(adapters); return ok })
+	// Also a network that was in order before gets the time: after a boot Windows is at it again.
+	adapters, ok, err := w.await(ctx, w.config.AddressTime, func(adapters []hostnet.Adapter) bool { _, ok := arrived(adapters); return ok })
 	if err != nil {
 		return hostnet.Adapter{}, err
 	}
-	host, _ := arrived(adapters)
-	if ok && saved != nil {
-		err := w.setSettings(host, *saved, !saved.Ready)
-		return host, err
-	}
-	if ok {
-		return host, nil
+	if host, _ := arrived(adapters); ok {
+		if saved == nil || saved.Ready { // what else the host has is its own to change
+			return host, nil
+		}
+		return host, w.setSettings(host, *saved)
 	}
 	if saved == nil || !saved.holds(w.config.EncapAddress) {
 		return hostnet.Adapter{}, fmt.Errorf("encap-address: HNS network %s has adapter %q, and the host's own adapter on its switch does not hold %v, nor was it saved that it once did; correct encap-address, or give the host the address", network.Name, network.Adapter, w.config.EncapAddress)
@@ -246,7 +241,7 @@ func (w *Windows) restoreHost(ctx context.Context, saved hostSettings, wait bool
 	if !ok {
 		return fmt.Errorf("restore the host's addresses %v: adapter %q is not there", saved.Addresses, saved.Adapter)
 	}
-	if err := w.setSettings(a, saved, true); err != nil {
+	if err := w.setSettings(a, saved); err != nil {
 		return fmt.Errorf("restore the host's addresses %v: %w", saved.Addresses, err)
 	}
 	adapters, ok, err = w.await(ctx, w.config.AddressTime, complete)
@@ -257,17 +252,13 @@ func (w *Windows) restoreHost(ctx context.Context, saved hostSettings, wait bool
 	return fmt.Errorf("restore the host's addresses %v: Windows took them, and adapter %q has %v", saved.Addresses, a.Alias, a.Addresses)
 }
 
-// setSettings gives the adapter what it lacks of the settings. routes: also routes and resolvers, which
-// on a host that runs are its own to change.
-func (w *Windows) setSettings(a hostnet.Adapter, settings hostSettings, routes bool) error {
+// setSettings gives the adapter what it lacks of the settings.
+func (w *Windows) setSettings(a hostnet.Adapter, settings hostSettings) error {
 	var errs []error
 	for _, address := range settings.Addresses {
-		if !a.Has(address.Addr()) && routes {
+		if !a.Has(address.Addr()) {
 			errs = append(errs, w.host.AddAddress(a, address))
 		}
-	}
-	if !routes {
-		return errors.Join(errs...)
 	}
 	have, err := w.host.Routes(a)
 	errs = append(errs, err)

@@ -38,8 +38,8 @@ var (
 	ErrAddressTaken = errors.New("HNS refuses the address")
 	// ErrPortTaken: another endpoint has the host's port of a port mapping.
 	ErrPortTaken = errors.New("the port of the host is taken")
-	// ErrPolicy: HNS refuses a policy of an endpoint, such as a port mapping.
-	ErrPolicy = errors.New("HNS refuses the policy")
+	// ErrPolicy: HNS refuses a policy of an endpoint, such as a port mapping, or all of a request.
+	ErrPolicy = errors.New("HNS does not support that")
 )
 
 // Transparent is the type of a network whose switch leaves packets as they are.
