@@ -89,7 +89,17 @@ type credentialFiles struct {
 }
 
 func newFiles(tb testing.TB, trusted *authority, certificate, key []byte) *credentialFiles {
-	f := &credentialFiles{tb, tb.TempDir()}
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "tunnel")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { // not TempDir: Wine 8 fails to remove a folder with what is in it
+		for _, name := range []string{"ca.crt", "tls.crt", "tls.key", ""} {
+			_ = os.Remove(filepath.Join(dir, name)) // a test may have
+		}
+	})
+	f := &credentialFiles{tb, dir}
 	f.write("ca.crt", trusted.pem)
 	f.renew(certificate, key)
 	return f
