@@ -17,6 +17,9 @@
 //   - Who holds a node is changed by comparing and swapping the node's Lease, by a host that comes
 //     back after its term has ended too.
 //
+// A host that was frozen can kill nothing until it wakes up. Its relay stands still meanwhile, and looks
+// at the clock before it passes on what it finds; only the Southbound can hear two ovn-controllers then.
+//
 // An ovn-controller is never asked to end in a way that would remove its chassis or its flows: the
 // node's packets go on until the next one has taken over.
 package chassis

@@ -141,7 +141,7 @@ func (m *member) run() error {
 		process.kill()
 		return errTermOver
 	case <-m.leaving:
-		process.leave(m.log)
+		process.leave(m.ctx, m.log)
 		return nil
 	}
 }

@@ -99,9 +99,9 @@ func (c Config) controllerArgs(node, folder string) []string {
 }
 
 // leave ends it so that the chassis and its flows stay, as ovn-controller(8) says of exit --restart;
-// a plain exit removes them.
-func (p *controller) leave(log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), exitPatience)
+// a plain exit removes them. It kills it when it takes too long or ctx is done.
+func (p *controller) leave(ctx context.Context, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, exitPatience)
 	defer cancel()
 	_, err := control(ctx, p.socket, "exit", "--restart")
 	if err == nil {
@@ -109,7 +109,7 @@ func (p *controller) leave(log *slog.Logger) {
 		case <-p.exited:
 			return
 		case <-ctx.Done():
-			err = fmt.Errorf("it has not ended within %s", exitPatience)
+			err = fmt.Errorf("it has not ended within %s, or within this host's term", exitPatience)
 		}
 	}
 	select {

@@ -352,7 +352,13 @@ func TestTwoProcessesOfOneIdentity(t *testing.T) {
 		}
 		return nil
 	})
-	sleep(t.Context(), 2*testLease) // there is nothing to wait for: nothing happens
+	looked := time.Now()
+	nodetest.Eventually(t, 20*time.Second, func() error { // long enough for the second to take it if it would
+		if renewed := w.lease(hostLease("a")).Spec.RenewTime.Time; renewed.Before(looked.Add(2 * testLease)) {
+			return fmt.Errorf("renewed at %v", renewed)
+		}
+		return nil
+	})
 	if held := second.held(); len(held) != 0 || len(first.connectedNodes()) != 3 {
 		t.Errorf("the second holds %v, the first %v", held, first.connectedNodes())
 	}
