@@ -122,6 +122,35 @@ func TestUplinkIsMadeOnceAndKept(t *testing.T) {
 	}
 }
 
+// Who misspells a key of a node that works is told so, and the host, whose address is on the switch's
+// vNIC, is not cut off from it.
+func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
+	for name, change := range map[string]func(*WindowsConfig){
+		"another adapter":         func(c *WindowsConfig) { c.Adapter = "Management" },
+		"another network":         func(c *WindowsConfig) { c.Network = "other" },
+		"another network's name":  func(c *WindowsConfig) { c.Network = "nat" },
+		"an adapter that is none": func(c *WindowsConfig) { c.Adapter = "Ethernet 9" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newWinBench(t, func(*WindowsConfig) {})
+			b.ensureUplink()
+			if _, err := b.CreateNetwork(hns.Network{Name: "nat", Type: "L2Bridge", Adapter: "Management"}); err != nil {
+				t.Fatal(err)
+			}
+			change(&b.config)
+			b.restart()
+			before := b.Dump()
+			if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, ErrNoUplink) {
+				t.Errorf("error %v", err)
+			}
+			if after := b.Dump(); after != before {
+				t.Errorf("changed from\n%sto\n%s", before, after)
+			}
+			b.reachable("vEthernet (Ethernet)")
+		})
+	}
+}
+
 func TestUplinkIsRefusedBeforeAnythingChanges(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*WindowsConfig)

@@ -57,10 +57,10 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 	switch {
 	case errors.Is(err, hns.ErrNotFound):
 		if network, err = w.makeNetwork(ctx, adapters); err != nil {
-			err = fmt.Errorf("%w: %w", ErrNoUplink, err)
+			err = w.withoutUplink(adapters, err)
 		}
 	case err == nil:
-		err = w.adoptNetwork(ctx, &network)
+		err = w.adoptNetwork(ctx, adapters, &network)
 	}
 	if err != nil {
 		return Uplink{}, err
@@ -73,6 +73,15 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 	w.retry.failures, w.retry.err = 0, nil
 	w.coalesce(ctx)
 	return uplink, nil
+}
+
+// withoutUplink says that host and pods share no switch, unless the host's address is on a switch's
+// vNIC: then the host may depend on the bridge there, whatever it is that the configuration names now.
+func (w *Windows) withoutUplink(adapters []hostnet.Adapter, err error) error {
+	if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Kind == hostnet.Virtual {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNoUplink, err)
 }
 
 func (w *Windows) lastSeen() uplinkSeen {
@@ -118,10 +127,10 @@ func (w *Windows) uplinkHolds(ctx context.Context) bool {
 
 // adoptNetwork checks a network of our name, which an earlier run or somebody else has made. It is never
 // removed: it may be another's.
-func (w *Windows) adoptNetwork(ctx context.Context, network *hns.Network) error {
+func (w *Windows) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, network *hns.Network) error {
 	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%w: HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | ? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
-			ErrNoUplink, network.Name, fmt.Sprintf(format, args...), network.Name)
+		return w.withoutUplink(adapters, fmt.Errorf("HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | ? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
+			network.Name, fmt.Sprintf(format, args...), network.Name))
 	}
 	if !strings.EqualFold(network.Type, hns.Transparent) {
 		return refuse("exists already and is of type %s, not %s", network.Type, hns.Transparent)

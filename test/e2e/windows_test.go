@@ -198,7 +198,7 @@ func TestWindowsSandboxes(t *testing.T) {
 		fault(t, badDays, "delay-vnic", "3600")
 		s.add(t)
 		s.start(t)
-		eventMentions(t, "Pod", "default", s.pod, "vNIC")
+		eventMentions(t, "Pod", "default", s.pod, "has not appeared after 3s", "delete the pod")
 		cluster.must(t, "hns", badDays, "--", "fault", "clear")
 		cluster.must(t, "hns", badDays, "--", "stop", s.guid())
 		s.start(t)
@@ -252,7 +252,7 @@ func TestWindowsSandboxes(t *testing.T) {
 		eventually(t, 60*time.Second, "a later DEL succeeds", func() error { _, err := stuck.cni("DEL"); return err })
 		stuck.nothingLeft(t)
 		metrics := cluster.must(t, "exec", badDays, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/metrics")
-		if !strings.Contains(metrics, `weft_hns_hung_calls_total{call="delete endpoint"} 1`) {
+		if !strings.Contains(metrics, `weft_hns_hung_calls_total{call="DeleteEndpoint"} 1`) {
 			t.Errorf("the hang is not counted:\n%s", metrics)
 		}
 	})
