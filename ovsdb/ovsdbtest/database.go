@@ -69,7 +69,7 @@ func ConnectWith(t testing.TB, config ovsdb.Config) *ovsdb.Client {
 		config.Logger = Logger(t)
 	}
 	if _, memory := inMemory.Load(config.Endpoints); memory {
-		config.Pipeline = 1
+		config.Pipeline, config.Dial = 1, dialOneAtATime
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
