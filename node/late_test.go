@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +143,13 @@ func TestDeviceThatDoesNotCome(t *testing.T) {
 	n.platform.startSandbox(call.Netns)
 	n.whole(call)
 	n.event(reasonAttached)
+	recorder := httptest.NewRecorder()
+	n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{"weft_arrival_seconds_count 1", "weft_late_arrivals_total 1", "weft_vanished_devices_total 0", "weft_pending_arrivals 0"} {
+		if !strings.Contains(recorder.Body.String(), want) {
+			t.Errorf("no %s in\n%s", want, recorder.Body)
+		}
+	}
 }
 
 func TestDeviceThatCannotBeConfigured(t *testing.T) {

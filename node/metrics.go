@@ -57,7 +57,7 @@ func newMetrics(attached, ready func() float64) *metrics {
 	m.vanished = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "weft_vanished_devices_total", Help: "Devices of running pods that went away.",
 	})
-	m.registry.MustRegister(m.requests, m.phases, m.swept, m.repairs,
+	m.registry.MustRegister(m.requests, m.phases, m.swept, m.repairs, m.arrivals, m.lateArrivals, m.vanished,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_attached_interfaces", Help: "Interfaces of pods that are ports of br-int."}, attached),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_node_ready", Help: "1 if the node can serve CNI ADD."}, ready),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -80,17 +80,11 @@ func (a *agent) keepUplink(ctx context.Context) error {
 func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, uplinkTime)
 	defer cancel()
-	wait := func(format string, args ...any) time.Duration {
+	if !a.ovs.Connected() { // nobody could tell the new switch where packets go
 		if a.uplink.get() == (Uplink{}) {
-			a.health.set(conditionUplink, fmt.Errorf(format, args...))
+			a.health.set(conditionUplink, fmt.Errorf("the adapter is left alone until there is a connection to %s", a.config.OVSDatabase))
 		}
 		return 0
-	}
-	if !a.ovs.Connected() { // nobody could tell the new switch where packets go
-		return wait("the adapter is left alone until there is a connection to %s", a.config.OVSDatabase)
-	}
-	if len(a.podSubnets()) == 0 { // an HNS network has the subnets of its endpoints
-		return wait("the adapter is left alone until the node has its pod subnets")
 	}
 	err := a.ensureUplink(ctx)
 	if errors.Is(err, ovsdb.ErrDisconnected) {
@@ -102,6 +96,10 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	switch {
 	case errors.Is(err, errReleased):
 		return releaseRest
+	case err != nil && len(a.podSubnets()) == 0:
+		// A switch that is there has been looked for all the same: the host may need its bridge to reach
+		// the API server. A new one has the pods' subnets, which call for another look.
+		return 0
 	case err != nil:
 		a.uplink.look()
 	}

@@ -118,6 +118,20 @@ func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	}
 }
 
+// After a boot the host may need the bridge to reach the API server, which knows the pods' subnets.
+func TestUplinkDoesNotWaitForTheController(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{})
+	n.setSubnets(nil)
+	n.keepUplinkOnce(t.Context())
+	if n.health.problems()[conditionUplink] != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+		t.Errorf("no bridge: %s", n.uplinkProblem())
+	}
+	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", ErrNoUplink))
+	if rest := n.keepUplinkOnce(t.Context()); rest != 0 {
+		t.Errorf("the subnets are not taken up for %v", rest)
+	}
+}
+
 // A bridge that does not work would keep the host off the network.
 func TestHostGetsItsAdapterBack(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
