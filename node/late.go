@@ -231,7 +231,7 @@ func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment, one *
 		if one.told {
 			a.events.tell(pod, corev1.EventTypeNormal, reasonAttached, fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
 		}
-	case time.Since(one.since) >= a.config.VNICTimeout && !one.told:
+	case time.Since(one.since) >= a.config.VNICTimeout && !one.told && !a.pods.leaving(pod):
 		one.told = true
 		a.metrics.lateArrivals.Inc()
 		a.events.tell(pod, corev1.EventTypeWarning, reasonNotAttached, a.lateness(ctx, attachment, one))
@@ -267,12 +267,19 @@ func (a *agent) finish(ctx context.Context, one *arrival, e Endpoint, device *vs
 		}
 		return false, a.complete(ctx, e, device)
 	}
+	pod := podOf(device.ExternalIDs)
+	ends := a.pods.leaving(pod) // then its device goes before its DEL comes
 	if operations := leaving(device); len(operations) > 0 {
-		slog.WarnContext(ctx, "a pod's device has gone", "device", device.Name, "pod", podOf(device.ExternalIDs))
-		a.metrics.vanished.Inc()
+		if !ends {
+			slog.WarnContext(ctx, "a pod's device has gone", "device", device.Name, "pod", pod)
+			a.metrics.vanished.Inc()
+		}
 		if err := a.ovs.apply(ctx, operations); err != nil {
 			return false, err
 		}
+	}
+	if ends {
+		return false, nil
 	}
 	if time.Since(one.made) < recreateRest {
 		return false, one.problem

@@ -195,6 +195,41 @@ func TestDeviceThatGoesAway(t *testing.T) {
 	n.whole(call)
 }
 
+// A pod that ends loses its device before its DEL comes. Nobody makes it anew, and nobody is told.
+func TestDeviceOfAPodThatEnds(t *testing.T) {
+	n := newLateNode(t, func(c *Config) { c.VNICTimeout = 50 * time.Millisecond })
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	n.platform.startSandbox(call.Netns)
+	n.whole(call)
+	pod, err := n.client.CoreV1().Pods("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.Now()
+	pod.DeletionTimestamp = &now
+	if _, err := n.client.CoreV1().Pods("shop").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.until(func() bool { return n.pods.leaving(call.Pod) || n.lookAgain() })
+	made := n.platform.called("CreateEndpoint")
+	n.platform.loseDevices()
+	n.until(func() bool { return n.port(call).Type == "" })
+	looks := n.platform.called("EndpointArrived")
+	n.until(func() bool { return n.platform.called("EndpointArrived") > looks+1 || n.lookAgain() })
+	if n.platform.called("CreateEndpoint") != made {
+		t.Error("the endpoint was made again")
+	}
+	if err := n.Del(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	n.has()
+	list, err := n.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) > 0 {
+		t.Errorf("Events %v, %v", list.Items, err)
+	}
+}
+
 // killed replaces the agent by a new one that knows nothing.
 func (n *bareNode) killed(stop func()) {
 	n.t.Helper()

@@ -63,6 +63,7 @@ func keepPodEssentials(object any) (any, error) {
 			kept.Annotations[key] = value
 		}
 	}
+	kept.DeletionTimestamp = pod.DeletionTimestamp
 	kept.Spec.NodeName = pod.Spec.NodeName
 	kept.Spec.HostNetwork = usesHostsNetwork(pod)
 	return kept, nil
@@ -177,6 +178,12 @@ func (p *pods) lookUp(pod cni.Pod, subnets []netip.Prefix) (*podNetwork, error) 
 	}
 	network.uid = string(found.UID)
 	return network, nil
+}
+
+// leaving says whether the pod is on its way out, or gone.
+func (p *pods) leaving(pod cni.Pod) bool {
+	object, exists, err := p.informer.GetStore().GetByKey(pod.String())
+	return err == nil && (!exists || object.(*corev1.Pod).DeletionTimestamp != nil)
 }
 
 func checkPodNetwork(annotation contract.PodNetwork, subnets []netip.Prefix) (*podNetwork, error) {
