@@ -243,7 +243,7 @@ func (o *openVSwitch) awaitPorts(ctx context.Context, limit time.Duration, names
 			}
 			// The bridge's own port has OpenFlow port 65534, other numbers are from 1.
 			if device.Ofport == nil || *device.Ofport <= 0 {
-				problem = fmt.Errorf("Open vSwitch cannot use device %s: %s", name, broken(device))
+				problem = fmt.Errorf("device %s cannot be used by Open vSwitch: %s", name, broken(device))
 				return false
 			}
 		}

@@ -54,9 +54,6 @@ func loadSettings(cmd *cobra.Command) (*settings, error) {
 
 func (s *settings) err() error { return errors.Join(s.errs...) }
 
-// has says whether the command knows a key.
-func (s *settings) has(key string) bool { return s.viper.IsSet(key) }
-
 // text is a key's only value.
 func (s *settings) text(key string) string {
 	return scalar(s, key, cast.ToStringE, "a single value")

@@ -18,7 +18,7 @@ var errStarted = errors.New("started")
 func runDaemon(t *testing.T, file string, args ...string) (level string, ranges []string, count int, err error) {
 	t.Helper()
 	if file != "" {
-		path := filepath.Join(t.TempDir(), "weft.conf")
+		path := filepath.Join(folder(t), "weft.conf")
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+const goodNode = "--node-name=w1 --ovn-southbound=ssl:192.0.2.1:6642 --encap-address=192.0.2.10 --tunnel-ca=a --tunnel-certificate=b --tunnel-private-key=c"
+
+// TestCommandsRefuseWhatTheyCannotWorkWith runs the real commands; none gets as far as a connection.
+func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
+	for _, c := range []struct {
+		args, want string // want: words that the error has
+	}{
+		{"node --node-name=w1", "ovn-southbound encap-address tunnel-ca tunnel-certificate tunnel-private-key gateway-addresses"},
+		{"node " + goodNode, "gateway-addresses shared none"},
+		{"node " + goodNode + " --gateway=all", "gateway all"},
+		{"node " + goodNode + " --gateway=shared --gateway-addresses=192.0.2.110/24", "gateway-addresses shared"},
+		{"node " + goodNode + " --gateway=none --chassis=both", "chassis both"},
+		{"node " + goodNode + " --gateway=none --cni-socket=C:\\weft.sock", "cni-socket pipe"},
+		{"node " + goodNode + " --gateway=none --ovs-database=tcp:127.0.0.1:16640", "ovs-openflow"},
+		{"node " + goodNode + " --gateway=none --state-dir=weft", "state-dir"},
+		{"node " + goodNode + " --gateway-bridge=br-ex", "gateway-bridge"},
+		{"node " + goodNode + " --gateway=none --service", "service start"},
+		{"service install -- --node-name=w1", "ovn-southbound"},
+		{"service install -- " + goodNode + " --gateway=none --service", "--service goes without saying"},
+		{"service install -- " + goodNode + " --gateway=none now", "now"},
+		{"service install -- --no-such-key", "no-such-key"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			root := rootCommand()
+			root.SetArgs(strings.Fields(c.args))
+			root.SetOut(io.Discard)
+			root.SetErr(io.Discard)
+			err := root.ExecuteContext(t.Context())
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for word := range strings.FieldsSeq(c.want) {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("no word of %s in:\n%v", word, err)
+				}
+			}
+		})
+	}
+}
+
+func TestServicesCommandLineIsQuoted(t *testing.T) {
+	got := commandLine(`C:\Program Files\weft\weft.exe`, []string{"node", "--service", `--config=C:\Program Data\weft.yaml`, `--node-name=a"b`})
+	want := `"C:\Program Files\weft\weft.exe" node --service "--config=C:\Program Data\weft.yaml" --node-name=a\"b`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
