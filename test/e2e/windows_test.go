@@ -194,6 +194,7 @@ func TestWindowsSandboxes(t *testing.T) {
 
 	t.Run("the vNIC never appears", func(t *testing.T) {
 		configure(t, badDays, "vnic-timeout: 3s\n")
+		isReady(t, badDays)
 		s := newSandbox(t, badDays)
 		fault(t, badDays, "delay-vnic", "3600")
 		s.add(t)

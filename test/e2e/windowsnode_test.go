@@ -12,18 +12,25 @@ import (
 	"github.com/weftnet/weft/test/lab/pki"
 )
 
-// webServes waits until a node's pod answers a Linux pod at all its addresses.
+// webServes waits until a node's pod answers a Linux pod at all its addresses, which may be new ones.
 func webServes(t testing.TB, node string, limit time.Duration) {
 	t.Helper()
-	for _, addr := range podAddresses(t, web(node)) {
-		eventually(t, limit, fmt.Sprintf("%s answers at %s", web(node), addr), func() error {
+	eventually(t, limit, web(node)+" serves", func() error {
+		addrs, err := tryAddresses("pod/"+web(node), podIPs)
+		if err != nil {
+			return err
+		}
+		for _, addr := range addrs {
 			host, err := get(web("l1"), addr, 8080, "hostname")
 			if err == nil && host != web(node) {
 				err = fmt.Errorf("%q answers", host)
 			}
-			return err
-		})
-	}
+			if err != nil {
+				return fmt.Errorf("%s: %w", addr, err)
+			}
+		}
+		return nil
+	})
 }
 
 // extension says whether the OVS extension is on in the node's only network.
@@ -139,10 +146,24 @@ func configure(t testing.TB, node, config string) {
 	write(config)
 	t.Cleanup(func() {
 		write(before)
-		eventually(t, 60*time.Second, "the agent is ready again", func() error {
-			_, err := cluster.try("exec", node, "--", "curl", "-fsS", "--max-time", "5", "http://127.0.0.1:9471/readyz")
-			return err
-		})
+		isReady(t, node)
+	})
+}
+
+func isReady(t testing.TB, node string) {
+	t.Helper()
+	eventually(t, 60*time.Second, "the agent is ready", func() error {
+		_, err := cluster.try("exec", node, "--", "curl", "-fsS", "--max-time", "5", "http://127.0.0.1:9471/readyz")
+		return err
+	})
+}
+
+// killHost kills the chassis host of a Windows node, which may just be coming back from another death.
+func killHost(t testing.TB, node string) {
+	t.Helper()
+	eventually(t, 30*time.Second, "a chassis host of "+node+" dies", func() error {
+		_, err := cluster.try("kill", hostOf(t, node), chassisHost)
+		return err
 	})
 }
 
@@ -189,14 +210,7 @@ func TestBadAdaptersAreRefused(t *testing.T) {
 
 func TestWindowsNodeReboots(t *testing.T) {
 	cluster.must(t, "reboot", badDays)
-	eventually(t, 180*time.Second, "its pod serves again, with no operator", func() error {
-		for _, addr := range podAddresses(t, web(badDays)) {
-			if _, err := get(web("l1"), addr, 8080, "hostname"); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	webServes(t, badDays, 180*time.Second) // no operator does anything
 	aPodComesUp(t, badDays)
 	nothingStale(t)
 }
@@ -259,7 +273,7 @@ func TestBadCertificatesAreRefusedUntilRenewed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			reissue(t, badDays, c.change)
 			t.Cleanup(func() { reissue(t, badDays, nil) })
-			cluster.must(t, "kill", hostOf(t, badDays), chassisHost) // streams that are open stay open
+			killHost(t, badDays) // streams that are open stay open
 			eventMentions(t, "Node", "default", badDays, c.says)
 			servesIPv4(t, badDays) // flows stay
 			reissue(t, badDays, nil)
@@ -272,7 +286,7 @@ func TestBadCertificatesAreRefusedUntilRenewed(t *testing.T) {
 func TestClockSkewIsTold(t *testing.T) {
 	cluster.must(t, "clock", badDays, "20000h")
 	t.Cleanup(func() { cluster.must(t, "clock", badDays, "0s") })
-	cluster.must(t, "kill", hostOf(t, badDays), chassisHost)
+	killHost(t, badDays)
 	eventually(t, 60*time.Second, "the agent's log speaks of the clock", func() error {
 		log := cluster.must(t, "logs", "weft-node", badDays, "-n", "50")
 		if !strings.Contains(log, "clock") {

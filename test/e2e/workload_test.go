@@ -83,10 +83,12 @@ func steady() string { return filepath.Join(repository(), "bin/steady") }
 
 func web(node string) string { return "web-" + node }
 
+const podIPs = "{.status.podIPs[*].ip}"
+
 // podAddresses are a pod's addresses, IPv4 first.
 func podAddresses(t testing.TB, pod string) []netip.Addr {
 	t.Helper()
-	return addresses(t, "pod/"+pod, "{.status.podIPs[*].ip}")
+	return addresses(t, "pod/"+pod, podIPs)
 }
 
 func clusterAddresses(t testing.TB, service string) []netip.Addr {
@@ -96,14 +98,27 @@ func clusterAddresses(t testing.TB, service string) []netip.Addr {
 
 func addresses(t testing.TB, object, path string) []netip.Addr {
 	t.Helper()
+	addrs, err := tryAddresses(object, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addrs
+}
+
+// tryAddresses fails as long as the object has not one of each family.
+func tryAddresses(object, path string) ([]netip.Addr, error) {
+	out, err := cluster.try("kubectl", "--", "get", object, "-o", "jsonpath="+path)
+	if err != nil {
+		return nil, err
+	}
 	var addrs []netip.Addr
-	for field := range strings.FieldsSeq(cluster.kubectl(t, "get", object, "-o", "jsonpath="+path)) {
+	for field := range strings.FieldsSeq(out) {
 		addrs = append(addrs, netip.MustParseAddr(field))
 	}
 	if len(addrs) != 2 {
-		t.Fatalf("%s has addresses %v, want one of each family", object, addrs)
+		return nil, fmt.Errorf("%s has addresses %v, want one of each family", object, addrs)
 	}
-	return addrs
+	return addrs, nil
 }
 
 // get asks a URL from a pod and returns the body.

@@ -34,15 +34,15 @@ const (
 	mountedFD = 4
 )
 
+// program is what ps shows.
+const program = "weftlab"
+
+// self stays right when the program's file is replaced while a lab runs.
 const self = "/proc/self/exe"
 
 // LabInit is PID 1 of the lab's namespaces: when it ends, the kernel ends everything in them.
 func LabInit(dir string) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return err
-	}
-	exe, err := os.Readlink(self)
-	if err != nil {
 		return err
 	}
 	// The locks that were handed over are this process's alone.
@@ -52,16 +52,12 @@ func LabInit(dir string) error {
 	if err := mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return err
 	}
-	return reapUntilEnd(exe, CommandSupervise, dir)
+	return reapUntilEnd(CommandSupervise, dir)
 }
 
 // Init is PID 1 of a machine, before it has cgroups of its own.
 func Init(dir, name string) error {
 	spec, err := Read(dir, name)
-	if err != nil {
-		return err
-	}
-	exe, err := os.Readlink(self)
 	if err != nil {
 		return err
 	}
@@ -74,7 +70,7 @@ func Init(dir, name string) error {
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("unshare the cgroup namespace: %w", err)
 	}
-	return unix.Exec(exe, []string{exe, CommandMount, dir, name, strings.Join(controllers, ";")}, os.Environ())
+	return unix.Exec(self, []string{program, CommandMount, dir, name, strings.Join(controllers, ";")}, os.Environ())
 }
 
 // Mount is PID 1 of a machine from then on: it makes the file system, waits for the interfaces,
@@ -87,10 +83,6 @@ func Mount(dir, name, controllers string) error {
 	var list []string
 	if controllers != "" {
 		list = strings.Split(controllers, ";")
-	}
-	exe, err := os.Readlink(self)
-	if err != nil {
-		return err
 	}
 	if err := mountAll(spec, list); err != nil {
 		return err
@@ -109,12 +101,12 @@ func Mount(dir, name, controllers string) error {
 		return fmt.Errorf("machine %s got no interfaces", name)
 	}
 	release.Close()
-	return reapUntilEnd(exe, CommandRun, dir, name)
+	return reapUntilEnd(CommandRun, dir, name)
 }
 
 // reapUntilEnd starts the program again in another role and reaps every orphan until that ends.
-func reapUntilEnd(exe string, args ...string) error {
-	child, err := os.StartProcess(exe, append([]string{exe}, args...), &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+func reapUntilEnd(args ...string) error {
+	child, err := os.StartProcess(self, append([]string{program}, args...), &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err
 	}
