@@ -72,8 +72,8 @@ up() {
     title "The way of a request: rewritten in the client's switch, routed, sent to the Windows node"
     trace "$(one shop)"
 
-    title "The Windows node's own view: HNS network, endpoints and vNICs (emulated here)"
-    show hns w1 -- state
+    title "The Windows node's Open vSwitch: pods' vNICs, host and tunnels share one adapter"
+    show exec w1 -- ovs-vsctl show
 
     title "No kube-proxy runs, and no rule stands in for it"
     for node in l1 w1; do
