@@ -14,7 +14,7 @@ help: ## this list
 
 include test/lab/lab.mk
 
-build: bin/weft bin/weft-cni ## the two binaries, in bin/
+build: bin/weft bin/weft-cni bin/weft.exe bin/weft-cni.exe ## the two programs for Linux and for Windows, in bin/
 
 bin/weft bin/weft-cni: bin/%: $(GO_FILES)
 	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
@@ -25,7 +25,7 @@ demo: lab ## a real cluster on this machine, a sample application, and what to l
 demo-down: ## end the demo's cluster
 	test/demo/demo.sh down
 
-test: lab-deps ovn check unit cluster-test ## everything that must pass
+test: lab-deps ovn check unit windows-unit cluster-test ## everything that must pass
 
 check: vet lint ## what can be said without running anything
 
@@ -38,23 +38,30 @@ vet:
 lint:
 	go tool staticcheck ./...
 	go tool staticcheck -tags cluster ./test/e2e
+	GOOS=windows $$(go tool -n staticcheck) ./...
 
-unit: ovn ## unit tests, and those against a real ovsdb-server and OVN, with the race detector
+unit: ovn $(LAB)/wine/.complete ## unit tests, and those against a real ovsdb-server, OVN and Wine, with the race detector
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
 
+.PHONY: windows-unit
+windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, under Wine
+	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/tunnel ./node/doctor ./node/hns ./node/hostnet
+
 .PHONY: cluster-test
-cluster-test: lab bin/steady ## a three-node cluster: pods, Services, names, and every component killed
+cluster-test: lab bin/steady ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
 	go test -tags cluster -count 1 -timeout 25m -v ./test/e2e
 
 bin/steady: test/e2e/steady/main.go
 	go build -trimpath -o $@ ./test/e2e/steady
 
-e2e: lab bin/lab/e2e.test ## the official Kubernetes network tests on a three-node cluster
+e2e: lab bin/steady bin/lab/e2e.test ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
 	test/e2e/official.sh
+	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates' ./test/e2e -args -thorough
 
 bench: lab ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovsdb/...
 	go test -run '^$$' -bench . -benchtime 50x -timeout 30m ./node
+	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./node/chassis
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench
 
 generate: ## models from their schemas

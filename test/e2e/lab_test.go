@@ -16,6 +16,8 @@ import (
 	"time"
 )
 
+var thorough = flag.Bool("thorough", false, "also what takes long: components that end in their orderly way, and more certificates")
+
 var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is up already")
 
 // cluster is the dual-stack cluster of two Linux and two Windows nodes that all tests of the package
