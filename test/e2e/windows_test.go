@@ -125,148 +125,15 @@ func within(t testing.TB, limit time.Duration, what string, done chan error) err
 func TestWindowsSandboxes(t *testing.T) {
 	takeOverKubelet(t, badDays)
 
-	t.Run("an ADD is repeated, a DEL comes first and twice", func(t *testing.T) {
-		s := newSandbox(t, badDays)
-		if _, err := s.cni("DEL"); err != nil {
-			t.Errorf("DEL before ADD: %v", err)
-		}
-		_, first := s.add(t)
-		_, second := s.add(t)
-		if first != second {
-			t.Errorf("two ADDs differ:\n%s\n%s", first, second)
-		}
-		s.start(t)
-		s.answers(t, 20*time.Second)
-		s.add(t) // kubelet may ask again while the pod runs
-		s.answers(t, 5*time.Second)
-		if out, err := s.cni("CHECK", `,"prevResult":`+first); err != nil {
-			t.Errorf("CHECK: %s %v", out, err)
-		}
-		if out, err := s.cni("STATUS"); err != nil {
-			t.Errorf("STATUS: %s %v", out, err)
-		}
-		for range 2 {
-			if _, err := s.cni("DEL"); err != nil {
-				t.Errorf("DEL: %v", err)
-			}
-		}
-		s.nothingLeft(t)
-		if out, err := s.cni("CHECK", `,"prevResult":`+first); err == nil {
-			t.Errorf("CHECK of a pod that was detached: %s", out)
-		}
-	})
-
-	t.Run("DNS and hostPorts reach the endpoint", func(t *testing.T) {
-		s := newSandbox(t, badDays)
-		s.add(t, `,"runtimeConfig":{"dns":{"servers":["10.96.0.10"],"searches":["default.svc.cluster.local","svc.cluster.local"],"options":["ndots:5"]},`+
-			`"portMappings":[{"hostPort":18080,"containerPort":8080,"protocol":"tcp"}]}`)
-		state := readHNS(t, badDays)
-		for _, e := range state.Endpoints {
-			if e.Name != s.device() {
-				continue
-			}
-			if strings.Join(e.Dns.ServerList, " ") != "10.96.0.10" || strings.Join(e.Dns.Search, " ") != "default.svc.cluster.local svc.cluster.local" {
-				t.Errorf("endpoint's DNS is %+v", e.Dns)
-			}
-			mapped := false
-			for _, p := range e.Policies {
-				mapped = mapped || p.Type == "PortMapping" && strings.Contains(string(p.Settings), "18080")
-			}
-			if !mapped {
-				t.Errorf("the endpoint has no port mapping: %+v", e.Policies)
-			}
-			return
-		}
-		t.Errorf("HNS has no endpoint %s: %+v", s.device(), state.Endpoints)
-	})
-
-	t.Run("the namespace goes between ADD and attach", func(t *testing.T) {
-		s := newSandbox(t, badDays)
-		fault(t, badDays, "hang", "HcnCreateEndpoint", "2", "1")
-		done := s.inBackground("ADD")
-		eventually(t, 20*time.Second, "the ADD is on its way", func() error { return hanging(t, "HcnCreateEndpoint") })
-		cluster.must(t, "hns", badDays, "--", "namespace", "del", s.guid())
-		if err := within(t, time.Minute, "ADD", done); err == nil || !strings.Contains(err.Error(), "does not exist") {
-			t.Errorf("ADD says %v", err)
-		}
-		s.nothingLeft(t)
-	})
-
-	t.Run("the vNIC never appears", func(t *testing.T) {
-		configure(t, badDays, "vnic-timeout: 3s\n")
-		isReady(t, badDays)
-		s := newSandbox(t, badDays)
-		fault(t, badDays, "delay-vnic", "12") // late beyond all patience, not for ever
-		s.add(t)
-		s.start(t)
-		eventMentions(t, "Pod", "default", s.pod, "has not appeared after 3s", "delete the pod")
-		s.answers(t, 40*time.Second)
-	})
-
-	t.Run("HNS fails half-way", func(t *testing.T) {
-		s := newSandbox(t, badDays)
-		fault(t, badDays, "fail", "HcnModifyNamespace", "0x80004005", "1")
-		if out, err := s.cni("ADD"); err == nil {
-			t.Errorf("ADD succeeded although its attach failed: %s", out)
-		}
-		s.nothingLeft(t)
-		s.add(t)
-		s.start(t)
-		s.answers(t, 20*time.Second)
-	})
-
-	t.Run("the endpoint is attached elsewhere", func(t *testing.T) {
-		s, other := newSandbox(t, badDays), newSandbox(t, badDays)
-		s.add(t)
-		// The same sandbox comes back in another namespace, as after a restart of the runtime.
-		cluster.must(t, "hns", badDays, "--", "namespace", "del", s.guid())
-		s.add(t)
-		s.start(t)
-		s.answers(t, 20*time.Second)
-		other.add(t)
-		other.start(t)
-		other.answers(t, 20*time.Second)
-	})
-
-	t.Run("a delete hangs", func(t *testing.T) {
-		stuck, other := newSandbox(t, badDays), newSandbox(t, badDays)
-		stuck.add(t)
-		fault(t, badDays, "hang", "HcnDeleteEndpoint", "45", "1")
-		del := stuck.inBackground("DEL")
-		eventually(t, 20*time.Second, "the DEL hangs", func() error { return hanging(t, "HcnDeleteEndpoint") })
-		add := make(chan error, 1)
-		go func() {
-			_, err := other.cni("ADD")
-			add <- err
-		}()
-		if err := within(t, 20*time.Second, "another pod's ADD", add); err != nil {
-			t.Errorf("another pod's ADD: %v", err)
-		}
-		other.start(t)
-		other.answers(t, 20*time.Second)
-		if err := within(t, 90*time.Second, "DEL", del); err != nil {
-			t.Logf("the hung DEL said %v", err)
-		}
-		eventually(t, 60*time.Second, "a later DEL succeeds", func() error { _, err := stuck.cni("DEL"); return err })
-		stuck.nothingLeft(t)
-		metrics := cluster.must(t, "exec", badDays, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/metrics")
-		if !strings.Contains(metrics, `weft_hns_hung_calls_total{call="DeleteEndpoint"} 1`) {
-			t.Errorf("the hang is not counted:\n%s", metrics)
-		}
-	})
-
-	t.Run("HNS restarts", func(t *testing.T) {
-		running, s := newSandbox(t, badDays), newSandbox(t, badDays)
-		running.add(t)
-		running.start(t)
-		running.answers(t, 20*time.Second)
-		cluster.must(t, "hns", badDays, "--", "fault", "restart", "3")
-		eventually(t, 60*time.Second, "ADD succeeds when it is back", func() error { _, err := s.cni("ADD"); return err })
-		s.start(t)
-		s.answers(t, 20*time.Second)
-		running.answers(t, 5*time.Second)
-	})
-
+	t.Run("an ADD is repeated, a DEL comes first and twice", repeatedCalls)
+	t.Run("GC removes what the runtime does not know", garbage)
+	t.Run("DNS and hostPorts reach the endpoint", dnsAndHostPorts)
+	t.Run("the namespace goes between ADD and attach", namespaceGoes)
+	t.Run("the vNIC never appears", lateVNIC)
+	t.Run("HNS fails half-way", halfMadeEndpoint)
+	t.Run("the endpoint is attached elsewhere", endpointElsewhere)
+	t.Run("a delete hangs", hungDelete)
+	t.Run("HNS restarts", hnsRestarts)
 	for _, call := range []string{"HcnCreateEndpoint", "HcnModifyNamespace", "HcnQueryNamespaceProperties"} {
 		t.Run("the agent is killed while it waits for "+call, func(t *testing.T) {
 			s := newSandbox(t, badDays)
@@ -286,6 +153,171 @@ func TestWindowsSandboxes(t *testing.T) {
 			s.nothingLeft(t)
 		})
 	}
+}
+
+func repeatedCalls(t *testing.T) {
+	s := newSandbox(t, badDays)
+	if _, err := s.cni("DEL"); err != nil {
+		t.Errorf("DEL before ADD: %v", err)
+	}
+	_, first := s.add(t)
+	_, second := s.add(t)
+	if first != second {
+		t.Errorf("two ADDs differ:\n%s\n%s", first, second)
+	}
+	s.start(t)
+	s.answers(t, 20*time.Second)
+	s.add(t) // kubelet may ask again while the pod runs
+	s.answers(t, 5*time.Second)
+	if out, err := s.cni("CHECK", `,"prevResult":`+first); err != nil {
+		t.Errorf("CHECK: %s %v", out, err)
+	}
+	if out, err := s.cni("STATUS"); err != nil {
+		t.Errorf("STATUS: %s %v", out, err)
+	}
+	for range 2 {
+		if _, err := s.cni("DEL"); err != nil {
+			t.Errorf("DEL: %v", err)
+		}
+	}
+	s.nothingLeft(t)
+	if out, err := s.cni("CHECK", `,"prevResult":`+first); err == nil {
+		t.Errorf("CHECK of a pod that was detached: %s", out)
+	}
+}
+
+func garbage(t *testing.T) {
+	var valid []string
+	ids := cluster.must(t, "exec", badDays, "--", "ovs-vsctl", "--bare", "--columns=external_ids", "find", "interface")
+	for field := range strings.FieldsSeq(ids) {
+		if id, ok := strings.CutPrefix(field, "sandbox="); ok {
+			valid = append(valid, fmt.Sprintf(`{"containerID":%q,"ifname":"eth0"}`, id))
+		}
+	}
+	if len(valid) == 0 {
+		t.Fatalf("no pod is attached: %s", ids)
+	}
+	s := newSandbox(t, badDays)
+	s.add(t)
+	if out, err := s.cni("GC", `,"cni.dev/valid-attachments":[`+strings.Join(valid, ",")+"]"); err != nil {
+		t.Errorf("GC: %s %v", out, err)
+	}
+	s.nothingLeft(t)
+	webServes(t, badDays, 5*time.Second)
+	if out, err := s.cni("VERSION"); err != nil || !strings.Contains(out, `"1.1.0"`) {
+		t.Errorf("VERSION: %s %v", out, err)
+	}
+}
+
+func dnsAndHostPorts(t *testing.T) {
+	s := newSandbox(t, badDays)
+	s.add(t, `,"runtimeConfig":{"dns":{"servers":["10.96.0.10"],"searches":["default.svc.cluster.local","svc.cluster.local"],"options":["ndots:5"]},`+
+		`"portMappings":[{"hostPort":18080,"containerPort":8080,"protocol":"tcp"}]}`)
+	state := readHNS(t, badDays)
+	for _, e := range state.Endpoints {
+		if e.Name != s.device() {
+			continue
+		}
+		if strings.Join(e.Dns.ServerList, " ") != "10.96.0.10" || strings.Join(e.Dns.Search, " ") != "default.svc.cluster.local svc.cluster.local" {
+			t.Errorf("endpoint's DNS is %+v", e.Dns)
+		}
+		mapped := false
+		for _, p := range e.Policies {
+			mapped = mapped || p.Type == "PortMapping" && strings.Contains(string(p.Settings), "18080")
+		}
+		if !mapped {
+			t.Errorf("the endpoint has no port mapping: %+v", e.Policies)
+		}
+		return
+	}
+	t.Errorf("HNS has no endpoint %s: %+v", s.device(), state.Endpoints)
+}
+
+func namespaceGoes(t *testing.T) {
+	s := newSandbox(t, badDays)
+	fault(t, badDays, "hang", "HcnCreateEndpoint", "2", "1")
+	done := s.inBackground("ADD")
+	eventually(t, 20*time.Second, "the ADD is on its way", func() error { return hanging(t, "HcnCreateEndpoint") })
+	cluster.must(t, "hns", badDays, "--", "namespace", "del", s.guid())
+	if err := within(t, time.Minute, "ADD", done); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("ADD says %v", err)
+	}
+	s.nothingLeft(t)
+}
+
+func lateVNIC(t *testing.T) {
+	configure(t, badDays, "vnic-timeout: 3s\n")
+	isReady(t, badDays)
+	s := newSandbox(t, badDays)
+	fault(t, badDays, "delay-vnic", "12") // late beyond all patience, not for ever
+	s.add(t)
+	s.start(t)
+	eventMentions(t, "Pod", "default", s.pod, "has not appeared after 3s", "delete the pod")
+	s.answers(t, 40*time.Second)
+}
+
+func halfMadeEndpoint(t *testing.T) {
+	s := newSandbox(t, badDays)
+	fault(t, badDays, "fail", "HcnModifyNamespace", "0x80004005", "1")
+	if out, err := s.cni("ADD"); err == nil {
+		t.Errorf("ADD succeeded although its attach failed: %s", out)
+	}
+	s.nothingLeft(t)
+	s.add(t)
+	s.start(t)
+	s.answers(t, 20*time.Second)
+}
+
+func endpointElsewhere(t *testing.T) {
+	s, other := newSandbox(t, badDays), newSandbox(t, badDays)
+	s.add(t)
+	// The same sandbox comes back in another namespace, as after a restart of the runtime.
+	cluster.must(t, "hns", badDays, "--", "namespace", "del", s.guid())
+	s.add(t)
+	s.start(t)
+	s.answers(t, 20*time.Second)
+	other.add(t)
+	other.start(t)
+	other.answers(t, 20*time.Second)
+}
+
+func hungDelete(t *testing.T) {
+	stuck, other := newSandbox(t, badDays), newSandbox(t, badDays)
+	stuck.add(t)
+	fault(t, badDays, "hang", "HcnDeleteEndpoint", "45", "1")
+	del := stuck.inBackground("DEL")
+	eventually(t, 20*time.Second, "the DEL hangs", func() error { return hanging(t, "HcnDeleteEndpoint") })
+	add := make(chan error, 1)
+	go func() {
+		_, err := other.cni("ADD")
+		add <- err
+	}()
+	if err := within(t, 20*time.Second, "another pod's ADD", add); err != nil {
+		t.Errorf("another pod's ADD: %v", err)
+	}
+	other.start(t)
+	other.answers(t, 20*time.Second)
+	if err := within(t, 90*time.Second, "DEL", del); err != nil {
+		t.Logf("the hung DEL said %v", err)
+	}
+	eventually(t, 60*time.Second, "a later DEL succeeds", func() error { _, err := stuck.cni("DEL"); return err })
+	stuck.nothingLeft(t)
+	metrics := cluster.must(t, "exec", badDays, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/metrics")
+	if !strings.Contains(metrics, `weft_hns_hung_calls_total{call="DeleteEndpoint"} 1`) {
+		t.Errorf("the hang is not counted:\n%s", metrics)
+	}
+}
+
+func hnsRestarts(t *testing.T) {
+	running, s := newSandbox(t, badDays), newSandbox(t, badDays)
+	running.add(t)
+	running.start(t)
+	running.answers(t, 20*time.Second)
+	cluster.must(t, "hns", badDays, "--", "fault", "restart", "3")
+	eventually(t, 60*time.Second, "ADD succeeds when it is back", func() error { _, err := s.cni("ADD"); return err })
+	s.start(t)
+	s.answers(t, 20*time.Second)
+	running.answers(t, 5*time.Second)
 }
 
 // hanging is nil once a call has met the fault that holds it.
