@@ -43,7 +43,7 @@ func newSandbox(t testing.TB, node string) *sandbox {
 	t.Helper()
 	sandboxes++
 	s := &sandbox{node: node, pod: fmt.Sprintf("sandbox-%s-%d", node, sandboxes)}
-	s.container = strings.Repeat(fmt.Sprintf("%08x", time.Now().UnixNano()&0xffffffff), 8)
+	s.container = newContainerID()
 	s.netns = "/run/netns/" + s.pod
 	cluster.apply(t, fmt.Sprintf(`
 apiVersion: v1
@@ -72,6 +72,10 @@ func (s *sandbox) removeNamespace(t testing.TB) {
 	cluster.must(t, "exec", s.node, "--", "sh", "-c", "if [ -e "+s.netns+" ]; then ip netns del "+s.pod+"; fi")
 }
 
+func newContainerID() string {
+	return strings.Repeat(fmt.Sprintf("%08x", time.Now().UnixNano()&0xffffffff), 8)
+}
+
 // addresses are what the controller gave the pod.
 func (s *sandbox) addresses(t testing.TB) []netip.Addr {
 	t.Helper()
@@ -85,11 +89,21 @@ func (s *sandbox) addresses(t testing.TB) []netip.Addr {
 
 // cni is a call of the plugin as containerd makes it.
 func (s *sandbox) cni(verb string, more ...string) (string, error) {
-	config := `{"cniVersion":"1.1.0","name":"weft","type":"weft-cni"` + strings.Join(more, "") + `}`
-	return cluster.tryWith(config, "exec", s.node, "--", "env",
-		"CNI_COMMAND="+verb, "CNI_CONTAINERID="+s.container, "CNI_NETNS="+s.netns, "CNI_IFNAME=eth0", "CNI_PATH=/opt/cni/bin",
-		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME="+s.pod+";K8S_POD_INFRA_CONTAINER_ID="+s.container+";K8S_POD_UID="+s.uid,
-		"/opt/cni/bin/weft-cni")
+	args := append(append([]string{"exec", s.node, "--", "env"}, s.environment(verb)...), plugin)
+	return cluster.tryWith(cniConfig(more...), args...)
+}
+
+const plugin = "/opt/cni/bin/weft-cni"
+
+func cniConfig(more ...string) string {
+	return `{"cniVersion":"1.1.0","name":"weft","type":"weft-cni"` + strings.Join(more, "") + `}`
+}
+
+func (s *sandbox) environment(verb string) []string {
+	return []string{
+		"CNI_COMMAND=" + verb, "CNI_CONTAINERID=" + s.container, "CNI_NETNS=" + s.netns, "CNI_IFNAME=eth0", "CNI_PATH=/opt/cni/bin",
+		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + s.pod + ";K8S_POD_INFRA_CONTAINER_ID=" + s.container + ";K8S_POD_UID=" + s.uid,
+	}
 }
 
 // add is an ADD that must succeed; it returns the pod's first address and the whole result.

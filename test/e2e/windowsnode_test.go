@@ -134,8 +134,13 @@ func readySays(t testing.TB, node string, words ...string) {
 	})
 }
 
-// configure gives a node's agent another configuration until the test ends.
-func configure(t testing.TB, node, config string) {
+// configure adds to the configuration of a node's agent until the test ends.
+func configure(t testing.TB, node, more string) {
+	t.Helper()
+	replaceConfig(t, node, cluster.must(t, "exec", node, "--", "cat", "/etc/weft/node.yaml")+"\n"+more)
+}
+
+func replaceConfig(t testing.TB, node, config string) {
 	t.Helper()
 	write := func(text string) {
 		if out, err := cluster.tryWith(text, "exec", node, "--", "sh", "-c", "cat > /etc/weft/node.yaml"); err != nil {

@@ -33,6 +33,7 @@ const (
 const (
 	centralNumber  = 1
 	outsideNumber  = 254
+	sharedNumber   = 200 // of the gateway that nodes share
 	firstNode      = 11
 	uplinkMTU      = 1500
 	northboundPort = 6641

@@ -231,6 +231,9 @@ func (c Config) controller(f files, i int) machine.Component {
 			"--kubeconfig=" + f.kubeconfig("weft-controller"),
 			"--ovn-northbound=tcp:" + hostPort(c.addr(management, centralNumber), northboundPort),
 			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),
+			// Nobody shares a gateway until nodes are told to, and others are labelled.
+			"--shared-gateway-addresses=" + c.list(fmt.Sprintf(external.v4, sharedNumber), fmt.Sprintf(external.v6, sharedNumber)),
+			"--shared-gateway-next-hops=" + join(c.addrs(external, outsideNumber)),
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: northboundSocket}}, // it needs its rights
 		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},

@@ -50,7 +50,7 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: dir + "/wine", Target: winePrefix}}
 	spec.Env = append(spec.Env, wineEnv()...)
 	spec.Files = append(spec.Files,
-		machine.File{Path: agentConfig, Content: "log-level: info\n", Mode: 0o644},
+		machine.File{Path: agentConfig, Content: c.windowsGateway(number), Mode: 0o644},
 		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+hnsControl+" "+wine+" "+f.bin+"/weft-cni.exe"),
 		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+hnsControl+` runc "$@"`))
 	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)},
@@ -157,9 +157,15 @@ func (c Config) windowsKubernetes(f files, name string, number int) []machine.Co
 	return components
 }
 
+// windowsGateway are the keys of the node's way out, in a file: a user may want another.
+func (c Config) windowsGateway(number int) string {
+	gateway := gatewayNumber(number)
+	return fmt.Sprintf("gateway: local\ngateway-addresses: %s\ngateway-next-hops: %s\n",
+		c.list(fmt.Sprintf(underlay.v4, gateway), fmt.Sprintf(underlay.v6, gateway)), join(c.addrs(underlay, centralNumber)))
+}
+
 func (c Config) windowsAgent(f files, name string, number int) machine.Component {
 	metrics := fmt.Sprintf("127.0.0.1:%d", agentPort)
-	gateway := gatewayNumber(number)
 	return machine.Component{
 		Name: "weft-node",
 		Command: []string{wine, f.bin + "/weft.exe", "node", "--config=" + windowsPath(agentConfig),
@@ -167,9 +173,6 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
 			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
 			"--datapath-type=netdev", "--encap-address=" + c.addr(underlay, number).String(),
-			"--gateway=local",
-			"--gateway-addresses=" + c.list(fmt.Sprintf(underlay.v4, gateway), fmt.Sprintf(underlay.v6, gateway)),
-			"--gateway-next-hops=" + join(c.addrs(underlay, centralNumber)),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort),
 			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
 			"--tunnel-certificate=" + windowsPath(f.pki(tunnelPair(name)+".crt")),

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/vishvananda/netns"
+)
+
+// pingInterval is how exactly a first answer is timed.
+const pingInterval = 2 * time.Millisecond
+
+const (
+	echoReply   = 0
+	echoRequest = 8
+	echoLength  = 8
+)
+
+var echoes atomic.Uint32
+
+// ping sends an echo request each interval, from a network namespace or ("") this process' own, and
+// returns when the first answer came. Requests that cannot be sent are those of an address that has no
+// route yet.
+func ping(ctx context.Context, namespace, to string) (time.Time, error) {
+	addr, err := netip.ParseAddr(to)
+	if err != nil {
+		return time.Time{}, err
+	}
+	conn, err := listenICMP(namespace)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("open an ICMP socket in %q: %w", namespace, err)
+	}
+	defer conn.Close()
+	request := newEcho(uint16(os.Getpid()) ^ uint16(echoes.Add(1)<<12))
+	answered := make(chan time.Time, 1)
+	go awaitEcho(conn, addr, request, answered)
+	ticker := time.NewTicker(pingInterval)
+	defer ticker.Stop()
+	for {
+		_, err = conn.WriteTo(request, &net.IPAddr{IP: addr.AsSlice()})
+		select {
+		case at := <-answered:
+			return at, nil
+		case <-ctx.Done():
+			return time.Time{}, fmt.Errorf("ping %s from %q: %w", to, namespace, errors.Join(ctx.Err(), err))
+		case <-ticker.C:
+		}
+	}
+}
+
+// listenICMP opens a socket that stays in the namespace where it was opened.
+func listenICMP(namespace string) (net.PacketConn, error) {
+	if namespace == "" {
+		return net.ListenPacket("ip4:icmp", "0.0.0.0")
+	}
+	target, err := netns.GetFromPath(namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	type opened struct {
+		conn net.PacketConn
+		err  error
+	}
+	result := make(chan opened)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		if err := netns.Set(target); err != nil {
+			result <- opened{err: err}
+			return
+		}
+		conn, err := net.ListenPacket("ip4:icmp", "0.0.0.0")
+		result <- opened{conn, err}
+	}()
+	o := <-result
+	return o.conn, o.err
+}
+
+func newEcho(id uint16) []byte {
+	echo := make([]byte, echoLength)
+	echo[0] = echoRequest
+	binary.BigEndian.PutUint16(echo[4:], id)
+	sum := uint32(echoRequest)<<8 + uint32(id)
+	binary.BigEndian.PutUint16(echo[2:], ^uint16(sum+sum>>16))
+	return echo
+}
+
+// awaitEcho returns when the request is answered, or the socket closed.
+func awaitEcho(conn net.PacketConn, from netip.Addr, request []byte, answered chan<- time.Time) {
+	buffer := make([]byte, 1500)
+	for {
+		n, source, err := conn.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		at := time.Now()
+		if n >= echoLength && buffer[0] == echoReply && string(buffer[4:echoLength]) == string(request[4:]) && source.String() == from.String() {
+			answered <- at
+			return
+		}
+	}
+}
