@@ -41,8 +41,8 @@ func TestAWindowsNodeHasOneAdapterForAll(t *testing.T) {
 		c := config(families)
 		spec := windows(t, c)
 		for name, value := range want {
-			if got := flag(t, spec, "weft-node", name); got != value {
-				t.Errorf("%s: --%s is %q, want %q", families, name, got, value)
+			if got := agentKey(t, spec, name); got != value {
+				t.Errorf("%s: %s is %q, want %q", families, name, got, value)
 			}
 		}
 		uplink := spec.Interfaces[1]
@@ -55,11 +55,27 @@ func TestAWindowsNodeHasOneAdapterForAll(t *testing.T) {
 	}
 }
 
+// agentKey is a key of the node's agent, from its file or its flags.
+func agentKey(t *testing.T, spec *machine.Spec, name string) string {
+	t.Helper()
+	for _, file := range spec.Files {
+		if file.Path != agentConfig {
+			continue
+		}
+		for line := range strings.Lines(file.Content) {
+			if value, ok := strings.CutPrefix(line, name+": "); ok {
+				return strings.TrimSpace(value)
+			}
+		}
+	}
+	return flag(t, spec, "weft-node", name)
+}
+
 func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
 	c := config(IPv4)
 	c.Linux, c.Windows = 1, MaxNodes-1
 	for _, spec := range c.specs(someFiles)[1:] {
-		gateway, err := netip.ParsePrefix(flag(t, spec, "weft-node", "gateway-addresses"))
+		gateway, err := netip.ParsePrefix(agentKey(t, spec, "gateway-addresses"))
 		if err != nil {
 			t.Fatalf("%s: %v", spec.Name, err)
 		}
