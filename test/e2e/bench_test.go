@@ -33,59 +33,68 @@ type benchPod struct {
 	address netip.Addr // IPv4
 }
 
-// BenchmarkCNIAdd times the plugin as containerd calls it, from the start of its process to its end, and
+// BenchmarkCNI times the plugin as containerd calls it, from the start of its process to its end, and
 // as a floor the same plugin asked for its VERSION, which it answers alone. On the Windows node both
-// are of weft-cni.exe under Wine, behind the lab's shim. Pods have their annotations before. A Linux
-// ADD waits for the pod's flows; a Windows ADD cannot, since the vNIC comes with the container.
-func BenchmarkCNIAdd(b *testing.B) {
+// are of weft-cni.exe under Wine, behind the lab's shim. Pods have their annotations before.
+//
+// A Linux ADD waits for the pod's flows. A Windows ADD cannot, since the vNIC comes with the pod's first
+// container, which here starts when the pod's ADD, or those of all that are wired together, have
+// ended. So the time from there to the first ping belongs to it: until the pod answers its node, over
+// the management port, and until a pod of another node answers it. Both ping every 2 ms.
+func BenchmarkCNI(b *testing.B) {
 	watch := newStopwatch(b)
+	peer := podAddresses(b, web("l1"))[0]
 	for _, together := range []int{1, 10} {
 		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
-			add, floor := map[string][]time.Duration{}, map[string][]time.Duration{}
+			all := map[string][]wiring{}
 			for range b.N {
 				for range samples / roundPods {
-					watch.onNewPods(b, func(node string, pods []*benchPod) {
-						a, f := watch.adds(b, node, pods, together)
-						add[node], floor[node] = append(add[node], a...), append(floor[node], f...)
+					onNewPods(b, func(node string, pods []*benchPod) {
+						all[node] = append(all[node], watch.wire(b, node, pods, together, peer)...)
 					})
 				}
 			}
-			for _, node := range []string{linuxNode, windowsNode} {
-				report50(b, system(node)+"-add", add[node])
-				report50(b, system(node)+"-floor", floor[node])
-				b.ReportMetric(median(add[node])/median(floor[node]), system(node)+"-add-to-floor")
+			linux, windows := all[linuxNode], all[windowsNode]
+			for _, figure := range figures {
+				tell(b, "linux-"+figure.name, figure.of, linux)
+				tell(b, "windows-"+figure.name, figure.of, windows)
+				ratio := percentile(windows, 50, figure.of) / percentile(linux, 50, figure.of)
+				b.ReportMetric(ratio, "windows-to-linux-"+figure.name)
 			}
-			b.ReportMetric(median(add[windowsNode])/median(add[linuxNode]), "windows-to-linux-add")
-			b.ReportMetric(median(floor[windowsNode])/median(floor[linuxNode]), "windows-to-linux-floor")
+			tell(b, "windows-vnic", func(w wiring) time.Duration { return w.Started }, windows)
 			b.ReportMetric(0, "ns/op") // of all together says nothing
 		})
 	}
 }
 
-// BenchmarkCNIFirstPing times what comes after a Windows ADD: the pod's first container starts, its
-// vNIC appears, Open vSwitch takes it and its flows let packets through. The pod is pinged from its
-// node, over the management port, and pings a pod of another node itself, both every 2 ms.
-func BenchmarkCNIFirstPing(b *testing.B) {
-	watch := newStopwatch(b)
-	peer := podAddresses(b, web("l1"))[0].String()
-	var started, fromHost, fromPod []time.Duration
-	for range b.N {
-		for range samples / roundPods {
-			watch.onNewPods(b, func(node string, pods []*benchPod) {
-				watch.adds(b, node, pods, 1)
-				if node != windowsNode {
-					return
-				}
-				for _, first := range watch.firstPings(b, node, pods, peer) {
-					started, fromHost, fromPod = append(started, first.Started), append(fromHost, first.FromHost), append(fromPod, first.FromPod)
-				}
-			})
-		}
+var figures = []struct {
+	name string
+	of   func(wiring) time.Duration
+}{
+	{"add", func(w wiring) time.Duration { return w.Add }},
+	{"floor", func(w wiring) time.Duration { return w.Floor }},
+	{"ping-from-host", func(w wiring) time.Duration { return w.FromHost }},
+	{"ping-from-pod", func(w wiring) time.Duration { return w.FromPod }},
+	{"add-to-ping", func(w wiring) time.Duration { return w.Add + w.FromPod }},
+}
+
+// wiring is what the stopwatch says of a pod.
+type wiring struct{ Floor, Add, Started, FromHost, FromPod time.Duration }
+
+func tell(b *testing.B, name string, of func(wiring) time.Duration, all []wiring) {
+	b.Helper()
+	b.ReportMetric(percentile(all, 50, of), name+"-p50-ms")
+	b.ReportMetric(percentile(all, 99, of), name+"-p99-ms")
+}
+
+// percentile in milliseconds; the 99th of fifty times is the longest.
+func percentile(all []wiring, p int, of func(wiring) time.Duration) float64 {
+	var times []time.Duration
+	for _, w := range all {
+		times = append(times, of(w))
 	}
-	report50(b, "vnic", started)
-	report50(b, "ping-from-host", fromHost)
-	report50(b, "ping-from-pod", fromPod)
-	b.ReportMetric(0, "ns/op")
+	slices.Sort(times)
+	return float64(times[len(times)*p/100].Microseconds()) / 1000
 }
 
 // newStopwatch has the nodes to itself until the benchmark ends, which must leave nothing in HNS.
@@ -114,90 +123,41 @@ func newStopwatch(b *testing.B) stopwatch {
 // stopwatch is the path of the program.
 type stopwatch string
 
-// call and firstPing are as the program has them.
-type call struct {
-	Env   []string
-	Stdin string
-}
-
-type firstPing struct{ Started, FromHost, FromPod time.Duration }
-
-func (s *sandbox) call(verb string) call { return call{s.environment(verb), cniConfig()} }
-
-// adds attaches pods, so many at a time; floor is what as many calls for the VERSION took just before.
-func (w stopwatch) adds(b *testing.B, node string, pods []*benchPod, together int) (add, floor []time.Duration) {
+// wire attaches pods, so many at a time.
+func (w stopwatch) wire(b *testing.B, node string, pods []*benchPod, together int, peer netip.Addr) (took []wiring) {
 	b.Helper()
-	var groups [][]call
-	for some := range slices.Chunk(pods, together) {
-		var versions, adds []call
-		for _, s := range some {
-			versions, adds = append(versions, s.call("VERSION")), append(adds, s.call("ADD"))
-		}
-		groups = append(groups, versions, adds)
+	type pod struct {
+		Environment                             []string
+		Config, Namespace, Netns, Address, Peer string
 	}
-	took, err := w.calls(node, groups)
+	var groups [][]pod
+	for some := range slices.Chunk(pods, together) {
+		var group []pod
+		for _, s := range some {
+			group = append(group, pod{s.environment("ADD"), cniConfig(), s.guid(), s.netns, s.address.String(), peer.String()})
+		}
+		groups = append(groups, group)
+	}
+	input, err := json.Marshal(groups)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for pair := range slices.Chunk(took, 2) {
-		floor, add = append(floor, pair[0]...), append(add, pair[1]...)
+	args := []string{"exec", node, "--", string(w)}
+	if node == windowsNode {
+		args = append(args, "--hns", hnsControl)
 	}
-	return add, floor
-}
-
-func (w stopwatch) calls(node string, groups [][]call) (took [][]time.Duration, err error) {
-	err = w.ask(&took, groups, "exec", node, "--", string(w), "calls", plugin)
-	return took, err
-}
-
-// firstPings starts pods one after the other.
-func (w stopwatch) firstPings(b *testing.B, node string, pods []*benchPod, peer string) (took []firstPing) {
-	b.Helper()
-	type pod struct{ Namespace, Netns, Address, Peer string }
-	var started []pod
-	for _, s := range pods {
-		started = append(started, pod{s.guid(), s.netns, s.address.String(), peer})
-	}
-	if err := w.ask(&took, started, "exec", node, "--", string(w), "first-ping", hnsControl); err != nil {
+	out, err := cluster.tryWith(string(input), append(args, plugin)...)
+	if err != nil {
 		b.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(out), &took); err != nil || len(took) != len(pods) {
+		b.Fatalf("the stopwatch says %q of %d pods: %v", out, len(pods), err)
 	}
 	return took
 }
 
-func (w stopwatch) ask(answer, question any, command ...string) error {
-	text, err := json.Marshal(question)
-	if err != nil {
-		return err
-	}
-	out, err := cluster.tryWith(string(text), command...)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal([]byte(out), answer)
-}
-
-func system(node string) string {
-	if node == windowsNode {
-		return "windows"
-	}
-	return "linux"
-}
-
-func report50(b *testing.B, what string, times []time.Duration) {
-	b.ReportMetric(percentile(times, 50), what+"-p50-ms")
-	b.ReportMetric(percentile(times, 99), what+"-p99-ms")
-}
-
-func median(times []time.Duration) float64 { return percentile(times, 50) }
-
-// percentile in milliseconds; the 99th of fifty times is the longest.
-func percentile(times []time.Duration, p int) float64 {
-	sorted := slices.Sorted(slices.Values(times))
-	return float64(sorted[len(sorted)*p/100].Microseconds()) / 1000
-}
-
 // onNewPods makes a round of pods on both nodes, has each node's used, and removes them.
-func (w stopwatch) onNewPods(b *testing.B, use func(node string, pods []*benchPod)) {
+func onNewPods(b *testing.B, use func(node string, pods []*benchPod)) {
 	b.Helper()
 	round := map[string][]*benchPod{}
 	var manifest strings.Builder
@@ -220,7 +180,7 @@ spec:
 `, s.pod, node, image)
 		}
 	}
-	defer w.removePods(b, round)
+	defer removePods(b, round)
 	if out, err := cluster.tryWith(manifest.String(), "kubectl", "--", "apply", "-f", "-"); err != nil {
 		b.Fatal(out, err)
 	}
@@ -245,15 +205,13 @@ func inNamespaces(b *testing.B, node string, pods []*benchPod, command string) {
 	}
 }
 
-func (w stopwatch) removePods(b *testing.B, round map[string][]*benchPod) {
+func removePods(b *testing.B, round map[string][]*benchPod) {
 	b.Helper()
 	for node, pods := range round {
-		var dels []call
 		for _, s := range pods {
-			dels = append(dels, s.call("DEL"))
-		}
-		if _, err := w.calls(node, [][]call{dels}); err != nil {
-			b.Error(err)
+			if out, err := s.cni("DEL"); err != nil {
+				b.Errorf("DEL at the end: %s %v", out, err)
+			}
 		}
 		inNamespaces(b, node, pods, `[ ! -e "/run/netns/$p" ] || ip netns del "$p"`)
 	}

@@ -18,11 +18,13 @@ import (
 
 var thorough = flag.Bool("thorough", false, "also what takes long: components that end in their orderly way, and more certificates")
 
+var labName = flag.String("lab", "weft-test", "the cluster's name")
+
 var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is up already")
 
 // cluster is the dual-stack cluster of two Linux and two Windows nodes that all tests of the package
 // share.
-var cluster = lab{name: "weft-test"}
+var cluster lab
 
 var nodes = []string{"l1", "l2", "w1", "w2"}
 
@@ -30,6 +32,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
+	cluster.name = *labName
 	if !*keep {
 		defer cluster.down()
 	}

@@ -1,11 +1,11 @@
 // Command stopwatch times inside a machine of the lab what must not be timed from outside, where the
 // way into the machine would count.
 //
-//	stopwatch calls COMMAND...      starts the command as often as its standard input says
-//	stopwatch first-ping HNS        has a Windows node's pods started, through HNS' control socket,
-//	                                and pings until they answer
+//	stopwatch [--hns SOCKET] PLUGIN
 //
-// What is to be done comes as JSON, and so do the times that it took, in nanoseconds.
+// Its input is groups of pods as JSON, its output the times of each. The pods of a group are wired at
+// the same time, one group comes after the other. With --hns the machine is a Windows node: a pod's
+// container starts after its ADD, as that emulated HNS is told.
 package main
 
 import (
@@ -13,9 +13,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,51 +29,69 @@ import (
 const patience = 30 * time.Second
 
 func main() {
-	if err := run(context.Background(), os.Args[1:]); err != nil {
+	hns := flag.String("hns", "", "control socket of a Windows node's HNS")
+	flag.Parse()
+	if err := run(context.Background(), flag.Arg(0), *hns); err != nil {
 		fmt.Fprintln(os.Stderr, "stopwatch:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	switch {
-	case len(args) > 1 && args[0] == "calls":
-		return answer(func(groups [][]call) ([][]time.Duration, error) { return timeCalls(ctx, args[1:], groups) })
-	case len(args) == 2 && args[0] == "first-ping":
-		return answer(func(pods []pod) ([]firstPing, error) { return timeStarts(ctx, hcs.HNS{Socket: args[1]}, pods) })
+func run(ctx context.Context, plugin, hns string) error {
+	var groups [][]pod
+	if err := json.NewDecoder(os.Stdin).Decode(&groups); err != nil {
+		return fmt.Errorf("read the pods: %w", err)
 	}
-	return errors.New("usage: stopwatch calls COMMAND... | stopwatch first-ping HNS-CONTROL-SOCKET")
-}
-
-func answer[Q, A any](do func(Q) (A, error)) error {
-	var question Q
-	if err := json.NewDecoder(os.Stdin).Decode(&question); err != nil {
-		return fmt.Errorf("read what is to be done: %w", err)
-	}
-	times, err := do(question)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(times)
-}
-
-// call is one start of the command: what it gets beside this process' environment, and its input.
-type call struct {
-	Env   []string
-	Stdin string
-}
-
-// timeCalls makes one group of calls after the other, and those of a group at the same time.
-func timeCalls(ctx context.Context, command []string, groups [][]call) ([][]time.Duration, error) {
-	took := make([][]time.Duration, len(groups))
-	for g, group := range groups {
-		took[g] = make([]time.Duration, len(group))
-		errs := make([]error, len(group))
-		var calls sync.WaitGroup
-		for i, c := range group {
-			calls.Go(func() { took[g][i], errs[i] = c.time(ctx, command) })
+	var all []times
+	for _, group := range groups {
+		took, err := wire(ctx, plugin, hns, group)
+		if err != nil {
+			return err
 		}
-		calls.Wait()
+		all = append(all, took...)
+	}
+	return json.NewEncoder(os.Stdout).Encode(all)
+}
+
+// pod is one that has its addresses and a network namespace, and nothing in it.
+type pod struct {
+	Environment   []string // of the plugin's ADD
+	Config        string
+	Namespace     string // the GUID that HNS knows it by
+	Netns         string // path
+	Address, Peer string // its own IPv4 address; one that is to answer it
+}
+
+// times of one pod, in nanoseconds.
+type times struct {
+	Floor time.Duration // the plugin's answer to VERSION
+	Add   time.Duration // its answer to ADD
+	// Since the container was told to start, or on Linux since ADD's answer:
+	Started  time.Duration // its vNIC is made, as far as it is HNS'
+	FromHost time.Duration // it has answered its node
+	FromPod  time.Duration // its peer has answered it
+}
+
+// wire takes the times of pods that are wired together, a step after the other.
+func wire(ctx context.Context, plugin, hns string, pods []pod) ([]times, error) {
+	took := make([]times, len(pods))
+	for _, step := range []func(pod, *times) error{
+		func(p pod, t *times) (err error) {
+			t.Floor, err = p.call(ctx, plugin, slices.Concat(p.Environment, []string{"CNI_COMMAND=VERSION"}))
+			return err
+		},
+		func(p pod, t *times) (err error) {
+			t.Add, err = p.call(ctx, plugin, slices.Concat(p.Environment, []string{"CNI_COMMAND=ADD"}))
+			return err
+		},
+		func(p pod, t *times) error { return p.start(ctx, hns, t) },
+	} {
+		errs := make([]error, len(pods))
+		var steps sync.WaitGroup
+		for i, p := range pods {
+			steps.Go(func() { errs[i] = step(p, &took[i]) })
+		}
+		steps.Wait()
 		if err := errors.Join(errs...); err != nil {
 			return nil, err
 		}
@@ -79,60 +99,38 @@ func timeCalls(ctx context.Context, command []string, groups [][]call) ([][]time
 	return took, nil
 }
 
-func (c call) time(ctx context.Context, command []string) (time.Duration, error) {
+// call runs the plugin and tells how long that took.
+func (p pod) call(ctx context.Context, plugin string, environment []string) (time.Duration, error) {
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), c.Env...), strings.NewReader(c.Stdin), &out, &out
-	start := time.Now()
+	cmd := exec.CommandContext(ctx, plugin)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), environment...), strings.NewReader(p.Config), &out, &out
+	begin := time.Now()
 	err := cmd.Run()
-	took := time.Since(start)
+	took := time.Since(begin)
 	if err != nil {
-		return 0, fmt.Errorf("%s with %q: %w: %s", strings.Join(command, " "), c.Env, err, out.String())
+		return 0, fmt.Errorf("%s with %q: %w: %s", plugin, environment, err, out.String())
 	}
 	return took, nil
 }
 
-// pod is one that has a network but no container yet.
-type pod struct {
-	Namespace     string // the GUID that HNS knows it by
-	Netns         string // path
-	Address, Peer string // its own IPv4 address; one that is to answer it
-}
-
-// firstPing are the times since a pod's first container was told to start.
-type firstPing struct {
-	Started  time.Duration // its vNIC is made, as far as it is HNS'
-	FromHost time.Duration // it has answered its node
-	FromPod  time.Duration // its peer has answered it
-}
-
-func timeStarts(ctx context.Context, hns hcs.HNS, pods []pod) ([]firstPing, error) {
-	took := make([]firstPing, len(pods))
-	for i, p := range pods {
-		var err error
-		if took[i], err = p.timeStart(ctx, hns); err != nil {
-			return nil, err
-		}
-	}
-	return took, nil
-}
-
-// timeStart pings from before the start on: the answer to the first ping that can have one counts.
-func (p pod) timeStart(ctx context.Context, hns hcs.HNS) (firstPing, error) {
+// start pings from before the container's start on: the answer to the first ping that can have one
+// counts.
+func (p pod) start(ctx context.Context, hns string, took *times) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var outside, inside time.Time
-	var errs [2]error
+	var host, inside time.Time
+	errs := make([]error, 3)
 	var pings sync.WaitGroup
 	begin := time.Now()
-	pings.Go(func() { outside, errs[0] = ping(ctx, "", p.Address) })
+	pings.Go(func() { host, errs[0] = ping(ctx, "", p.Address) })
 	pings.Go(func() { inside, errs[1] = ping(ctx, p.Netns, p.Peer) })
-	if err := hns.Start(ctx, p.Namespace); err != nil {
-		cancel()
-		pings.Wait()
-		return firstPing{}, err
+	if hns != "" {
+		if errs[2] = (hcs.HNS{Socket: hns}).Start(ctx, p.Namespace); errs[2] != nil {
+			cancel()
+		}
 	}
 	started := time.Now()
 	pings.Wait()
-	return firstPing{Started: started.Sub(begin), FromHost: outside.Sub(begin), FromPod: inside.Sub(begin)}, errors.Join(errs[:]...)
+	took.Started, took.FromHost, took.FromPod = started.Sub(begin), host.Sub(begin), inside.Sub(begin)
+	return errors.Join(errs...)
 }
