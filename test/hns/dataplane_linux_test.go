@@ -451,6 +451,11 @@ func TestMTUOfAVNICIsThatOfTheCompartmentsEnd(t *testing.T) {
 	control(t, m.service, "start", p.namespace)
 	link, err := netlink.LinkByName(p.name)
 	m.check(err)
+	// As Open vSwitch does, which holds the taps that it opens to the least MTU of their bridge.
+	m.check(netlink.LinkSetMTU(link, 1342))
+	if _, mtu := m.service.place(Interface{Index: link.Attrs().Index, Name: p.name, Endpoint: true, MTU: 1342}); mtu != ethernetMTU {
+		t.Errorf("before it was set its MTU is told as %d", mtu)
+	}
 	reply := m.service.callHost(m.plane, call{function: "SetIpInterfaceEntry", body: fmt.Sprintf("%d 2 1342 25 1 0 0", link.Attrs().Index)})
 	if reply.Status != 0 {
 		t.Fatal(reply.Status)

@@ -153,6 +153,9 @@ func number(b bool) int {
 	return 0
 }
 
+// ethernetMTU in bytes is that of a vNIC that has not been given another.
+const ethernetMTU = 1500
+
 // place returns an interface's compartment and MTU: of an endpoint's vNIC those of its end in there.
 func (s *Service) place(i Interface) (compartment uint32, mtu int) {
 	if !i.Endpoint {
@@ -168,7 +171,7 @@ func (s *Service) place(i Interface) (compartment uint32, mtu int) {
 		if e.MTU > 0 {
 			return space.NamespaceID, e.MTU
 		}
-		return space.NamespaceID, i.MTU
+		return space.NamespaceID, ethernetMTU // the tap may have another one, which Open vSwitch has given it
 	}
 	return hostCompartment, i.MTU
 }
