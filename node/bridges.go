@@ -76,7 +76,8 @@ func (o *openVSwitch) setUpUplink(c Config, root *vswitch.OpenvSwitch, uplink Up
 func (c Config) owner() ovsdb.Owner { return ovsdb.Owner("Node/" + c.NodeName) }
 
 // chassisSettings are the keys that ovn-controller reads. A chassis keeps the name that it has:
-// another one would be a second chassis in the Southbound.
+// another one would be a second chassis in the Southbound. A chassis host gives it the node's name, and
+// takes no other.
 func chassisSettings(c Config, uplink Uplink, now map[string]string) map[string]string {
 	want := map[string]string{
 		"hostname":                    c.NodeName,
@@ -89,7 +90,7 @@ func chassisSettings(c Config, uplink Uplink, now map[string]string) map[string]
 		"ovn-openflow-probe-interval": "180",
 		"ovn-enable-lflow-cache":      "true",
 	}
-	if now["system-id"] == "" {
+	if now["system-id"] == "" || c.Chassis == ChassisHosted {
 		want["system-id"] = c.NodeName
 	}
 	if len(c.GatewayAddresses) > 0 {

@@ -208,3 +208,15 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	n.whole(call)
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
 }
+
+func TestAHostedChassisHasTheNodesName(t *testing.T) {
+	had := map[string]string{"system-id": "theirs"}
+	c := hostedConfig()
+	if got := chassisSettings(c, Uplink{}, had)["system-id"]; got != c.NodeName {
+		t.Errorf("system-id becomes %q", got)
+	}
+	c.Chassis = ChassisLocal
+	if got, set := chassisSettings(c, Uplink{}, had)["system-id"]; set {
+		t.Errorf("a chassis of its own is renamed to %q", got)
+	}
+}

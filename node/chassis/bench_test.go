@@ -92,6 +92,7 @@ func (f *fleet) host(identity string) *hostProgram {
 	f.tb.Helper()
 	c := DefaultConfig()
 	c.Identity, c.Kubeconfig, c.RunDir = identity, f.kube, newRunDir()
+	c.Southbound = f.ovn.Southbound()
 	c.OVNController = filepath.Join(nodetest.Programs(f.tb), "ovn-controller")
 	f.ca.useHost(&c, time.Now().Add(time.Hour))
 	return startProgram(f.tb, c)

@@ -32,6 +32,10 @@ type Config struct {
 	// Secret, NAMESPACE/NAME, holds them instead, as ca.crt, tls.crt and tls.key. Key: tunnel-secret.
 	Secret string
 
+	// Southbound is what ovn-controller connects to, whatever the nodes' databases say: a list of
+	// ssl:HOST:PORT and tcp:HOST:PORT, or unix:/PATH. Empty takes it from each node's database. Key: ovn-southbound.
+	Southbound string
+
 	// OVNCA, OVNCertificate and OVNPrivateKey are PEM files that ovn-controller shows to the
 	// Southbound; [NodePlaceholder] in them stands for the node's name, since the Southbound's RBAC
 	// wants a certificate with the chassis's name. Keys: ovn-ca, ovn-certificate, ovn-private-key.
@@ -111,10 +115,21 @@ func (c Config) validateTunnel() error {
 
 func (c Config) validateOVN() error {
 	files := []key{{"ovn-ca", c.OVNCA}, {"ovn-certificate", c.OVNCertificate}, {"ovn-private-key", c.OVNPrivateKey}}
-	if len(set(files)) == 0 {
-		return nil // a Southbound without TLS, or the node's own SSL table
+	if len(set(files)) > 0 {
+		if err := missing(files, "give the three PEM files or none"); err != nil {
+			return err
+		}
 	}
-	return missing(files, "give the three PEM files or none")
+	if c.Southbound == "" {
+		return nil
+	}
+	if _, isSocket := strings.CutPrefix(c.Southbound, "unix:/"); isSocket {
+		return nil // the operator's word, for a host that has the Southbound too
+	}
+	if problem := refuseRemote(c.Southbound, c.OVNCA != ""); problem != "" {
+		return fmt.Errorf("ovn-southbound: %q: %s", c.Southbound, problem)
+	}
+	return nil
 }
 
 type key struct{ name, value string }

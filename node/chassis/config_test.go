@@ -40,6 +40,12 @@ func TestConfigErrorsNameTheKey(t *testing.T) {
 		{"both", func(c *Config) { c.Secret = "a/b" }, "tunnel-secret: tunnel-certificate"},
 		{"no Secret's name", func(c *Config) { c.CA, c.Certificate, c.PrivateKey, c.Secret = "", "", "", "b" }, "tunnel-secret: NAMESPACE/NAME"},
 		{"half of OVN's", func(c *Config) { c.OVNCA = "/a" }, "ovn-certificate: ovn-private-key:"},
+		{"a Southbound", func(c *Config) { c.Southbound = "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642" }, ""},
+		{"a Southbound beside it", func(c *Config) { c.Southbound = "unix:/run/ovn/ovnsb_db.sock" }, ""},
+		{"a Southbound that listens", func(c *Config) { c.Southbound = "ptcp:6642" }, "ovn-southbound: ssl:HOST:PORT"},
+		{"a Southbound in clear", func(c *Config) {
+			c.OVNCA, c.OVNCertificate, c.OVNPrivateKey, c.Southbound = "/a", "/b", "/c", "tcp:192.0.2.1:6642"
+		}, "ovn-southbound: clear"},
 		{"namespace", func(c *Config) { c.LeaseNamespace = "a/b" }, "lease-namespace:"},
 		{"short", func(c *Config) { c.LeaseDuration = time.Second }, "lease-duration: 3s"},
 		{"address", func(c *Config) { c.MetricsAddress = "9472" }, "metrics-address: HOST:PORT"},
@@ -63,6 +69,9 @@ func TestConfigErrorsNameTheKey(t *testing.T) {
 func TestOVNsCredentialsAreOfTheNode(t *testing.T) {
 	c := Config{OVNCA: "/ca.pem", OVNCertificate: "/pki/{node}-cert.pem", OVNPrivateKey: "/pki/{node}-key.pem"}
 	args := c.controllerArgs("win1", "/run/weft/chassis/win1")
+	if i := slices.Index(args, "-n"); i < 0 || args[i+1] != "win1" {
+		t.Errorf("the chassis's name is left to the node: %v", args)
+	}
 	for _, want := range []string{"unix:/run/weft/chassis/win1/db.sock", "--ca-cert=/ca.pem", "--certificate=/pki/win1-cert.pem", "--private-key=/pki/win1-key.pem"} {
 		if !slices.Contains(args, want) {
 			t.Errorf("no %s in %v", want, args)

@@ -30,6 +30,7 @@ type member struct {
 	metrics     *metrics
 	log         *slog.Logger
 	report      func(reason, message string)
+	guard       *guard
 
 	leaving chan struct{} // closed to end it gently
 	once    sync.Once

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -72,7 +74,7 @@ func keepFacts(object any) (any, error) {
 		return object, nil
 	}
 	kept := &corev1.Node{}
-	kept.Name, kept.UID, kept.ResourceVersion = full.Name, full.UID, full.ResourceVersion
+	kept.Name, kept.UID, kept.ResourceVersion, kept.CreationTimestamp = full.Name, full.UID, full.ResourceVersion, full.CreationTimestamp
 	if facts, ok := full.Annotations[contract.NodeFactsAnnotation]; ok {
 		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
 	}
@@ -84,6 +86,30 @@ func factsOf(object any) string {
 		return full.Annotations[contract.NodeFactsAnnotation]
 	}
 	return ""
+}
+
+// claimed is the node other than name that has an address by its facts, "" if there is none. Among
+// those that say so, the one that came first has it.
+func claimed(objects []any, name string, address netip.Addr) string {
+	var owner *corev1.Node
+	for _, object := range objects {
+		full, ok := object.(*corev1.Node)
+		if !ok {
+			continue
+		}
+		facts, _, err := contract.Parse[contract.NodeFacts](full.Annotations, contract.NodeFactsAnnotation)
+		if err != nil || !slices.Contains(facts.Addresses, address) {
+			continue
+		}
+		if owner == nil || full.CreationTimestamp.Before(&owner.CreationTimestamp) ||
+			full.CreationTimestamp.Equal(&owner.CreationTimestamp) && full.Name < owner.Name {
+			owner = full
+		}
+	}
+	if owner == nil || owner.Name == name {
+		return ""
+	}
+	return owner.Name
 }
 
 // misread remembers what was said of nodes that cannot be read, so that it is said once.

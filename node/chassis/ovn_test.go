@@ -93,6 +93,7 @@ func (m *mixed) config(identity string) Config {
 	c := DefaultConfig()
 	c.Identity, c.Kubeconfig = identity, m.kube
 	c.RunDir = newRunDir()
+	c.Southbound = m.ovn.Southbound()
 	c.OVNController = filepath.Join(nodetest.Programs(m.tb), "ovn-controller")
 	m.ca.useHost(&c, time.Now().Add(time.Hour))
 	return c

@@ -88,6 +88,7 @@ func (c Config) controllerArgs(node, folder string) []string {
 	args := []string{
 		"unix:" + filepath.Join(folder, databaseSocket),
 		"--unixctl=" + filepath.Join(folder, controlSocket),
+		"-n", node, // and no other, whatever the node's database says
 		"--no-chdir", "-vsyslog:off", "-vfile:off", "-vconsole:info", "-vPATTERN:console:%p|%c|%m",
 	}
 	for _, file := range [][2]string{{"--ca-cert=", c.OVNCA}, {"--certificate=", c.OVNCertificate}, {"--private-key=", c.OVNPrivateKey}} {

@@ -81,6 +81,9 @@ func (r *relay) carry(ctx context.Context, local net.Conn, target tunnel.Target)
 	for _, direction := range []tunnel.Direction{tunnel.ToNode, tunnel.FromNode} {
 		bytes[direction] = r.metrics.bytes.WithLabelValues(r.name, string(target), string(direction))
 	}
+	if target == tunnel.OVSDB {
+		remote = r.guard.through(remote, r.status.trust)
+	}
 	err = tunnel.Join(ctx, local, remote, func(direction tunnel.Direction, n int) error {
 		if r.over() {
 			return errTermOver
@@ -88,5 +91,20 @@ func (r *relay) carry(ctx context.Context, local net.Conn, target tunnel.Target)
 		bytes[direction].Add(float64(n))
 		return nil
 	})
+	if refused := new(refusedDatabase); errors.As(err, &refused) {
+		r.refuse(ctx, refused)
+		return
+	}
 	r.log.DebugContext(ctx, "stream ended", "target", target, "error", err)
+}
+
+// refuse tells that the node's database was not let through. ovn-controller tries again, and goes on
+// with what it has.
+func (r *relay) refuse(ctx context.Context, refused *refusedDatabase) {
+	r.metrics.refused(r.name, badDatabase)
+	if !r.status.distrust(refused.text) {
+		return
+	}
+	r.log.ErrorContext(ctx, "the node's database asks for what the node may not have; ovn-controller does not get to read it", "error", refused)
+	r.report("ChassisDatabaseRefused", "the chassis host does not let the node's Open vSwitch database through to ovn-controller: "+refused.text+"; running pods keep their flows, new ones wait")
 }

@@ -34,6 +34,9 @@ type status struct {
 	since    map[tunnel.Target]time.Time // of streams
 	problems map[tunnel.Target]*problem
 	told     map[tunnel.Reason]time.Time // when an Event was last written
+	refused  string                      // what the guard has found in the database last, "" after it was good
+	said     string                      // and what was said of it
+	saidAt   time.Time
 }
 
 // problem is why there is no stream, since then.
@@ -120,6 +123,25 @@ func (s *status) closed(target tunnel.Target) {
 	s.streams[target]--
 }
 
+// distrust records what the node's database has and may not have, and says whether that is to be told.
+func (s *status) distrust(text string) (tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = text
+	if s.said == text && time.Since(s.saidAt) < complaintEvery {
+		return false
+	}
+	s.said, s.saidAt = text, time.Now()
+	return true
+}
+
+// trust takes it back.
+func (s *status) trust() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = ""
+}
+
 // hasDatabase says whether there has been a stream to the database for that long.
 func (s *status) hasDatabase(now time.Time, d time.Duration) bool {
 	s.mu.Lock()
@@ -146,6 +168,8 @@ func (s *status) state() (state, string) {
 		return backoff, s.resting.Error()
 	case p != nil:
 		return unreachable, fmt.Sprintf("%s: %v", p.Reason, p.Error)
+	case s.refused != "":
+		return unreachable, fmt.Sprintf("%s: %s", badDatabase, s.refused)
 	case s.answer != "" && s.answer != "connected":
 		return noSouthbound, "ovn-controller is " + s.answer + " from the Southbound; see its log above and ovn-remote in the node's Open_vSwitch row"
 	case s.answer == "connected" && s.streams[tunnel.OVSDB] > 0 && s.streams[tunnel.OpenFlow] > 0:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -50,6 +51,10 @@ func (h *host) take(term *term, n node) {
 	m := &member{
 		node: n, term: term, lease: lease, config: h.config, credentials: h.credentials, runDir: h.runDir, spawner: h.spawner,
 		metrics: h.metrics, log: log, report: func(reason, message string) { h.report(n, reason, message) },
+		guard: &guard{
+			node: n.name, southbound: h.config.Southbound, onlyTLS: h.config.OVNCA != "",
+			claimed: func(address netip.Addr) string { return claimed(h.nodes.List(), n.name, address) },
+		},
 	}
 	h.members[n.name] = m
 	h.metrics.takeovers.WithLabelValues(string(from)).Inc()
