@@ -1,40 +1,59 @@
 package tunnel
 
 import (
+	"net"
+	"slices"
 	"sync"
 	"time"
 )
 
-// occupancy counts places taken, in all and by each.
-type occupancy struct {
+// waiting are the connections that have not shown yet who they are: so many in all, and so many of each
+// address. When all places are taken, who comes gets that of the one who has waited longest: a chassis
+// host needs its place for milliseconds, a stranger keeps it as long as he may.
+type waiting struct {
 	limit, each int
 
-	mu    sync.Mutex
-	all   int
-	taken map[string]int
+	mu     sync.Mutex
+	places []place // the oldest first
 }
 
-func (o *occupancy) enter(who string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.all >= o.limit || o.taken[who] >= o.each {
+type place struct {
+	conn net.Conn
+	who  string
+}
+
+// enter returns false for an address that has all its places, else whom the place was taken from, if
+// from anybody.
+func (w *waiting) enter(conn net.Conn, who string) (evicted net.Conn, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := 0
+	for _, p := range w.places {
+		if p.who == who {
+			taken++
+		}
+	}
+	if taken >= w.each {
+		return nil, false
+	}
+	if len(w.places) >= w.limit {
+		evicted = w.places[0].conn
+		w.places = slices.Delete(w.places, 0, 1)
+	}
+	w.places = append(w.places, place{conn, who})
+	return evicted, true
+}
+
+// leave returns false if the place was taken from conn.
+func (w *waiting) leave(conn net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.IndexFunc(w.places, func(p place) bool { return p.conn == conn })
+	if i < 0 {
 		return false
 	}
-	if o.taken == nil {
-		o.taken = map[string]int{}
-	}
-	o.all++
-	o.taken[who]++
+	w.places = slices.Delete(w.places, i, i+1)
 	return true
-}
-
-func (o *occupancy) leave(who string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all--
-	if o.taken[who]--; o.taken[who] == 0 {
-		delete(o.taken, who)
-	}
 }
 
 // complaints keeps a log from being flooded: of the same reason of the same peer one is due in a

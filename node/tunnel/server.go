@@ -38,7 +38,7 @@ type Observer struct {
 const (
 	defaultMaxStreams = 64
 	// Strangers can open connections too. What they can hold until handshakeTimeout is bounded, and so
-	// is what one address can hold of it.
+	// is what one address, or IPv6 subnet, can hold of it.
 	maxHandshakes           = 64
 	maxHandshakesPerAddress = 24
 )
@@ -58,7 +58,7 @@ func Serve(ctx context.Context, listener net.Listener, config ServerConfig) erro
 	}
 	s := &server{
 		config: config, log: config.Logger, streams: make(chan struct{}, config.MaxStreams),
-		handshakes: &occupancy{limit: maxHandshakes, each: maxHandshakesPerAddress},
+		handshakes: &waiting{limit: maxHandshakes, each: maxHandshakesPerAddress},
 		complaints: &complaints{pause: time.Minute},
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -68,11 +68,13 @@ func Serve(ctx context.Context, listener net.Listener, config ServerConfig) erro
 	return s.accept(ctx, listener)
 }
 
+var errTooSlow = refusal(TooMany, "too many connections have not finished their handshakes, and this one took longest")
+
 type server struct {
 	config     ServerConfig
 	log        *slog.Logger
 	streams    chan struct{} // has a place for each
-	handshakes *occupancy
+	handshakes *waiting
 	complaints *complaints
 	wait       sync.WaitGroup
 }
@@ -99,20 +101,24 @@ func (s *server) accept(ctx context.Context, listener net.Listener) error {
 		}
 		pause = time.Millisecond
 		from := host(conn.RemoteAddr())
-		if !s.handshakes.enter(from) {
+		evicted, ok := s.handshakes.enter(conn, from)
+		if !ok {
 			conn.Close()
-			s.refuse(ctx, conn, refusal(TooMany, "too many connections from %s, or from all, have not finished their handshakes", from))
+			s.refuse(ctx, conn, refusal(TooMany, "too many connections from %s have not finished their handshakes", from))
 			continue
 		}
-		s.wait.Go(func() { s.serve(ctx, conn, from) })
+		if evicted != nil {
+			evicted.Close()
+		}
+		s.wait.Go(func() { s.serve(ctx, conn) })
 	}
 }
 
 // serve is the life of one connection.
-func (s *server) serve(ctx context.Context, conn net.Conn, from string) {
+func (s *server) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
+	defer s.handshakes.leave(conn)
 	host, node, target, err := s.open(ctx, conn)
-	s.handshakes.leave(from)
 	if err != nil {
 		s.refuse(ctx, conn, err)
 		return
@@ -147,6 +153,9 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	}
 	host = tls.Server(conn, s.handshakeConfig(own))
 	if err := host.HandshakeContext(ctx); err != nil {
+		if errors.Is(err, net.ErrClosed) && ctx.Err() == nil {
+			err = errTooSlow
+		}
 		return nil, nil, "", explainHandshake(err, s.config.Peer, own, time.Now())
 	}
 	defer within(ctx, host)()
@@ -156,6 +165,9 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	}
 	if err := admit(state, roots, s.config.Peer, time.Now()); err != nil {
 		return nil, nil, "", s.deny(host, err)
+	}
+	if !s.handshakes.leave(conn) {
+		return nil, nil, "", errTooSlow
 	}
 	select {
 	case s.streams <- struct{}{}:
@@ -241,10 +253,19 @@ func (s *server) refuse(ctx context.Context, conn net.Conn, refused error) {
 	}
 }
 
-// host is an address without its port.
+// host is an address without its port, and of an IPv6 one the subnet: its hosts choose the rest.
 func host(addr net.Addr) string {
-	if tcp, ok := addr.(*net.TCPAddr); ok {
-		return tcp.IP.String()
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return addr.String()
 	}
-	return addr.String()
+	ip := tcp.AddrPort().Addr().Unmap()
+	if ip.Is4() {
+		return ip.String()
+	}
+	subnet, err := ip.WithZone("").Prefix(64)
+	if err != nil {
+		return ip.String()
+	}
+	return subnet.String()
 }

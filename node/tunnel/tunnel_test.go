@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -320,6 +321,39 @@ func TestStrangersDoNotKeepOutTheChassisHost(t *testing.T) {
 	echoes(t, mustDial(t, a, host), "from another address")
 	for _, conn := range held {
 		conn.Close()
+	}
+}
+
+func TestStrangersOfManyAddressesDoNotKeepOutTheChassisHost(t *testing.T) {
+	_, node, host := pair(t)
+	a := startAgent(t, node)
+	stranger := func(address byte) {
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, address)}}).Dial("tcp", a.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+	}
+	for i := range maxHandshakes {
+		stranger(byte(1 + i%4))
+	}
+	begun := time.Now()
+	echoes(t, mustDial(t, a, host), "in spite of them")
+	if took := time.Since(begun); took > handshakeTimeout/2 {
+		t.Errorf("after %v", took)
+	}
+	if reason := <-a.refused; reason != TooMany {
+		t.Errorf("the oldest stranger: %s", reason)
+	}
+}
+
+func TestPlacesAreCountedByAddressOrSubnet(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "2001:db8::2:0:0:1": "2001:db8::/64", "fe80::1%eth0": "fe80::/64",
+	} {
+		if got := host(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))); got != want {
+			t.Errorf("%s counts as %s, want %s", address, got, want)
+		}
 	}
 }
 
