@@ -37,7 +37,7 @@ func serviceCommand() *cobra.Command {
 		Use:   "install [flags] [-- FLAGS OF weft node]",
 		Short: "Install the service, or change it; it starts with Windows",
 		Example: `  weft service install -- --config C:\ProgramData\weft\weft-node.yaml
-  weft service install --depends hns,ovs-vswitchd -- --ovn-southbound ssl:192.0.2.1:6642 --encap-address 192.0.2.10`,
+  weft service install --depends hns,ovsdb-server -- --ovn-southbound ssl:192.0.2.1:6642 --encap-address 192.0.2.10`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			depends, err := cmd.Flags().GetStringSlice("depends")
 			if err != nil {
@@ -47,7 +47,9 @@ func serviceCommand() *cobra.Command {
 			return installService(args, depends)
 		},
 	}
-	install.Flags().StringSlice("depends", []string{"hns", "ovs-vswitchd"}, "services that Windows starts before")
+	// Not ovs-vswitchd: after a boot it may end until the agent has enabled the extension, and Windows would
+	// not start an agent whose dependency has ended (antrea issue 4721). The agent waits for it by itself.
+	install.Flags().StringSlice("depends", []string{"hns"}, "services that Windows starts before")
 	verb := func(use, short string, run func(*mgr.Service) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
