@@ -139,7 +139,9 @@ func (c Config) Validate() error {
 	if c.EncapType != "geneve" {
 		bad("encap-type", "%q is not supported; set it to \"geneve\"", c.EncapType)
 	}
-	if !c.EncapAddress.IsValid() || c.EncapAddress.IsUnspecified() || c.EncapAddress.IsLoopback() || c.EncapAddress.IsMulticast() {
+	if !c.EncapAddress.IsValid() {
+		bad("encap-address", "is empty; set it to the node's address on the network between nodes")
+	} else if c.EncapAddress.IsUnspecified() || c.EncapAddress.IsLoopback() || c.EncapAddress.IsMulticast() {
 		bad("encap-address", "%v cannot end a tunnel; set it to the node's address on the network between nodes", c.EncapAddress)
 	}
 	if c.UplinkMTU != 0 && (c.UplinkMTU < minUplinkMTU || c.UplinkMTU > 65535) {

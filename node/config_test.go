@@ -43,7 +43,8 @@ func TestValidateNamesTheKey(t *testing.T) {
 		"ovs-database":                func(c *Config) { c.OVSDatabase = "unix:db.sock" },
 		"datapath-type":               func(c *Config) { c.DatapathType = "dpdk" },
 		"encap-type":                  func(c *Config) { c.EncapType = "vxlan" },
-		"encap-address":               func(c *Config) { c.EncapAddress = netip.MustParseAddr("127.0.0.1") },
+		"encap-address: 127.0.0.1":    func(c *Config) { c.EncapAddress = netip.MustParseAddr("127.0.0.1") },
+		"encap-address: is empty":     func(c *Config) { c.EncapAddress = netip.Addr{} },
 		"uplink-mtu":                  func(c *Config) { c.UplinkMTU = 1300 },
 		"gateway-addresses: is empty": func(c *Config) { c.GatewayInterface = "eth1" },
 		"gateway-addresses: 198.51.100.0/24 is a subnet": func(c *Config) {

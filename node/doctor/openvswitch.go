@@ -183,9 +183,13 @@ func checkEncapsulation(ctx context.Context, config Config, reader vswitchReader
 	if ids["ovn-encap-ip"] == "" && ids["ovn-remote"] == "" {
 		return s.ok("not set yet; the agent sets them")
 	}
+	encapIP := ""
+	if config.EncapAddress.IsValid() {
+		encapIP = config.EncapAddress.String()
+	}
 	var wrong []string
 	for key, want := range map[string]string{
-		"ovn-encap-ip": config.EncapAddress.String(), "ovn-remote": config.OVNSouthbound, "ovn-encap-type": "geneve",
+		"ovn-encap-ip": encapIP, "ovn-remote": config.OVNSouthbound, "ovn-encap-type": "geneve",
 	} {
 		if ids[key] != want && want != "" {
 			wrong = append(wrong, fmt.Sprintf("%s is %q and not %q", key, ids[key], want))

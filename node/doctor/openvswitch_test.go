@@ -148,6 +148,8 @@ func TestChassisSettings(t *testing.T) {
 			expect(t, checkEncapsulation(t.Context(), config, fakeVswitch{found: o}), c.states, c.words)
 		})
 	}
+	o := &openVSwitch{Root: &vswitch.OpenvSwitch{ExternalIDs: right}}
+	expect(t, checkEncapsulation(t.Context(), Config{}, fakeVswitch{found: o}), "ok", "192.0.2.11") // nothing to compare with
 }
 
 func TestBridges(t *testing.T) {

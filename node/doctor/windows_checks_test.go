@@ -300,6 +300,8 @@ func TestAdapter(t *testing.T) {
 			expect(t, checkAdapterMTU(t.Context(), host, c.service, config), c.mtu)
 		})
 	}
+	found := fakeWindows{adapters: []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}}
+	expect(t, checkAdapter(t.Context(), found, fakeHNS{}, Config{Adapter: "Ethernet"}), "unknown", "encap-address is not set")
 	expect(t, checkAdapter(t.Context(), fakeWindows{broken: errBroken}, fakeHNS{}, Config{}), "unknown")
 	expect(t, checkAdapter(t.Context(), fakeWindows{adapters: []hostnet.Adapter{nic("Ethernet", hostnet.Physical)}}, fakeHNS{}, Config{}), "failed", "neither adapter nor encap-address")
 }

@@ -99,6 +99,8 @@ func checkAdapter(ctx context.Context, reader adapterReader, service hnsReader, 
 	}
 	holder, held := hostnet.Holding(adapters, config.EncapAddress)
 	switch {
+	case !config.EncapAddress.IsValid():
+		return s.unknown("set encap-address to the node's address on the network between nodes", "%s is up, and encap-address is not set", name)
 	case !held:
 		return s.failed("give the node back its address, by DHCP or `New-NetIPAddress`; the agent does so, too, when it starts", "%s is there, but no adapter of the host holds encap-address %v", name, config.EncapAddress)
 	case holder.Alias != a.Alias && !bytes.Equal(holder.MAC, a.MAC):
