@@ -8,7 +8,7 @@ import (
 
 // systemFlags are the keys of a Windows node alone.
 func systemFlags(f *pflag.FlagSet, defaults node.Config) {
-	f.Bool("service", false, "run under the service control manager, as `weft service` does")
+	f.Bool("service", false, "run under the service control manager, as \"weft service\" does")
 	f.String("log-file", "", "write the log to this file too; a service's default is weft-node.log in state-dir")
 	f.String("adapter", "", "network adapter that pods share with the host; empty is the one that holds encap-address")
 	f.String("hns-network", defaults.HNSNetwork, "name of the HNS network on that adapter")
