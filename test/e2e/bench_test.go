@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -208,11 +209,15 @@ func inNamespaces(b *testing.B, node string, pods []*benchPod, command string) {
 func removePods(b *testing.B, round map[string][]*benchPod) {
 	b.Helper()
 	for node, pods := range round {
+		var dels sync.WaitGroup
 		for _, s := range pods {
-			if out, err := s.cni("DEL"); err != nil {
-				b.Errorf("DEL at the end: %s %v", out, err)
-			}
+			dels.Go(func() {
+				if out, err := s.cni("DEL"); err != nil {
+					b.Errorf("DEL at the end: %s %v", out, err)
+				}
+			})
 		}
+		dels.Wait()
 		inNamespaces(b, node, pods, `[ ! -e "/run/netns/$p" ] || ip netns del "$p"`)
 	}
 	if _, err := cluster.try("kubectl", "--", "delete", "pod", "-l", "app=bench", "--force", "--grace-period=0"); err != nil {

@@ -28,13 +28,18 @@ var echoes atomic.Uint32
 
 // ping sends an echo request each interval, from a network namespace or ("") this process' own, and
 // returns when the first answer came. Requests that cannot be sent are those of an address that has no
-// route yet.
+// route yet. It wants a goroutine of its own, which ends with it.
 func ping(ctx context.Context, namespace, to string) (time.Time, error) {
 	addr, err := netip.ParseAddr(to)
 	if err != nil {
 		return time.Time{}, err
 	}
-	conn, err := listenICMP(namespace)
+	if namespace != "" {
+		if err := enter(namespace); err != nil {
+			return time.Time{}, fmt.Errorf("enter %s: %w", namespace, err)
+		}
+	}
+	conn, err := net.ListenPacket("ip4:icmp", "0.0.0.0")
 	if err != nil {
 		return time.Time{}, fmt.Errorf("open an ICMP socket in %q: %w", namespace, err)
 	}
@@ -44,8 +49,11 @@ func ping(ctx context.Context, namespace, to string) (time.Time, error) {
 	go awaitEcho(conn, addr, request, answered)
 	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()
-	for {
-		_, err = conn.WriteTo(request, &net.IPAddr{IP: addr.AsSlice()})
+	for impatient := namespace == ""; ; {
+		impatient = impatient || askNeighboursOften() == nil
+		if impatient { // otherwise there is no device yet
+			_, err = conn.WriteTo(request, &net.IPAddr{IP: addr.AsSlice()})
+		}
 		select {
 		case at := <-answered:
 			return at, nil
@@ -56,32 +64,21 @@ func ping(ctx context.Context, namespace, to string) (time.Time, error) {
 	}
 }
 
-// listenICMP opens a socket that stays in the namespace where it was opened.
-func listenICMP(namespace string) (net.PacketConn, error) {
-	if namespace == "" {
-		return net.ListenPacket("ip4:icmp", "0.0.0.0")
-	}
+// enter is for good: the thread ends with its goroutine, which has it for itself.
+func enter(namespace string) error {
 	target, err := netns.GetFromPath(namespace)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer target.Close()
-	type opened struct {
-		conn net.PacketConn
-		err  error
-	}
-	result := make(chan opened)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		if err := netns.Set(target); err != nil {
-			result <- opened{err: err}
-			return
-		}
-		conn, err := net.ListenPacket("ip4:icmp", "0.0.0.0")
-		result <- opened{conn, err}
-	}()
-	o := <-result
-	return o.conn, o.err
+	runtime.LockOSThread()
+	return netns.Set(target)
+}
+
+// askNeighboursOften in the thread's namespace. A question that comes before the flows is lost, and
+// would be asked again after a whole second, which would be all that one sees.
+func askNeighboursOften() error {
+	return os.WriteFile("/proc/sys/net/ipv4/neigh/eth0/retrans_time_ms", []byte("10"), 0)
 }
 
 func newEcho(id uint16) []byte {
