@@ -86,8 +86,8 @@ func (r records) remove(device string) error {
 	return nil
 }
 
-// list returns the records, the latest first. A file that is none is left out: its device is then
-// one that nobody knows.
+// list returns the records, the latest first. A file that is none is what a node leaves that crashed
+// while it was written, and is removed: its device, if there is one, is then one that nobody knows.
 func (r records) list() ([]record, error) {
 	entries, err := os.ReadDir(r.folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -105,6 +105,11 @@ func (r records) list() ([]record, error) {
 		}
 		if err != nil {
 			slog.Warn("passed over a record of an attachment", "device", device, "error", err)
+			if errors.Is(err, errNoRecord) {
+				if err := r.remove(device); err != nil {
+					return nil, err
+				}
+			}
 			continue
 		}
 		all = append(all, one)
@@ -112,6 +117,8 @@ func (r records) list() ([]record, error) {
 	slices.SortFunc(all, func(a, b record) int { return b.written.Compare(a.written) })
 	return all, nil
 }
+
+var errNoRecord = errors.New("the file holds no record of the device")
 
 func (r records) read(device string) (record, error) {
 	var one record
@@ -124,10 +131,10 @@ func (r records) read(device string) (record, error) {
 		return one, err
 	}
 	if err := json.Unmarshal(text, &one); err != nil {
-		return one, err
+		return one, fmt.Errorf("%w: %w", errNoRecord, err)
 	}
 	if one.device() != device {
-		return one, fmt.Errorf("it is that of device %s", one.device())
+		return one, fmt.Errorf("%w: it is that of device %s", errNoRecord, one.device())
 	}
 	one.written = info.ModTime()
 	return one, nil

@@ -224,3 +224,21 @@ func TestSweepForgetsRecordsWithoutDevice(t *testing.T) {
 	n.mustSweep()
 	n.has()
 }
+
+// A node that loses its power leaves files without content; on Windows they would stay for ever.
+func TestSweepRemovesWhatIsNoRecord(t *testing.T) {
+	n := newBareNode(t)
+	if err := privateFolder(n.records.folder); err != nil {
+		t.Fatal(err)
+	}
+	for device, content := range map[string]string{"weft00000000000": "", "weft00000000001": `{"attachment":{}}`} {
+		if err := os.WriteFile(n.records.path(device), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.mustSweep()
+	n.has()
+	if entries, err := os.ReadDir(n.records.folder); err != nil || len(entries) != 0 {
+		t.Errorf("the folder has %v %v", entries, err)
+	}
+}
