@@ -25,8 +25,11 @@ func powershell(ctx context.Context, command string) (string, error) {
 	return text, nil
 }
 
-// quote makes a literal string of PowerShell's.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+// quotes are PowerShell's, to which the typographic ones are the same, each doubled.
+var quotes = strings.NewReplacer("'", "''", "‘", "‘‘", "’", "’’", "‚", "‚‚", "‛", "‛‛")
+
+// quote makes a literal string of PowerShell's (about_Quoting_Rules, and CharTraits.cs: IsSingleQuote).
+func quote(text string) string { return "'" + quotes.Replace(text) + "'" }
 
 func (Native) SoftwareRSC(ctx context.Context, virtualSwitch string) (bool, error) {
 	command := "(Get-VMSwitch -Name " + quote(virtualSwitch) + ").SoftwareRscEnabled"
