@@ -129,6 +129,7 @@ func (a *agent) ensureUplink(ctx context.Context) error {
 	}
 	if before != nil && (before.Name != uplink.Host || before.ExternalIDs[switchKey] != uplink.Switch) {
 		slog.WarnContext(ctx, "the uplink's switch is a new one; bridge and ports are made again", "bridge", before.Name, "switch", uplink.Switch)
+		a.uplink.set(Uplink{}) // whoever keeps the bridges meanwhile would make it again for the old switch
 		if err := a.clearUplink(ctx); err != nil {
 			return err
 		}

@@ -1,11 +1,13 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,6 +209,35 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	}
 	n.whole(call)
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+}
+
+// Bridges are kept all the time, and must not be made for the old switch while Open vSwitch takes them from it.
+func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{})
+	n.keepUplinkOnce(t.Context())
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	n.platform.mu.Lock()
+	n.platform.uplink.Switch = "guid-2"
+	n.platform.mu.Unlock()
+	ctx, stop := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	others.Go(func() {
+		for ctx.Err() == nil {
+			changed := n.ovs.Changed()
+			_ = n.keepBridges(ctx)
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	})
+	n.keepUplinkOnce(t.Context())
+	stop()
+	others.Wait()
+	bridge := n.ovs.bridge("vEthernet (Ethernet)")
+	if bridge == nil || bridge.ExternalIDs[switchKey] != "guid-2" {
+		t.Errorf("the bridge is %+v", bridge)
+	}
 }
 
 func TestAHostedChassisHasTheNodesName(t *testing.T) {
