@@ -197,6 +197,19 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		}
 		b.reachable("vEthernet (Ethernet)")
 	})
+	// As when the Node was deleted and has come back: nobody starts the agent again.
+	t.Run("they change while the agent runs", func(t *testing.T) {
+		subnets := []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}
+		b := newWinBench(t, func(c *WindowsConfig) { c.PodSubnets = func() []netip.Prefix { return subnets } })
+		before := b.ensureUplink()
+		subnets = []netip.Prefix{netip.MustParsePrefix("10.244.9.0/24")}
+		if _, err := b.windows.EnsureUplink(t.Context()); !errors.Is(err, ErrNoUplink) {
+			t.Errorf("the network of the old subnets would stay: %v", err)
+		}
+		if after := b.ensureUplink(); after.Switch == before.Switch {
+			t.Errorf("kept:\n%s", b.Dump())
+		}
+	})
 	t.Run("with endpoints: they stay", func(t *testing.T) {
 		b := newWinBench(t)
 		uplink := b.ensureUplink()

@@ -47,7 +47,7 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 	if err != nil {
 		return Uplink{}, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	if seen := w.lastSeen(); seen.uplink != (Uplink{}) && time.Since(seen.lookedAt) < 2*networkPeriod {
+	if seen := w.lastSeen(); seen.uplink != (Uplink{}) && time.Since(seen.lookedAt) < 2*networkPeriod && w.hasPodSubnets(seen.network) {
 		if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Alias == seen.uplink.Host {
 			return seen.uplink, nil
 		}
@@ -145,12 +145,20 @@ func (w *Windows) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, 
 	if w.config.Adapter != "" && !strings.EqualFold(network.Adapter, w.config.Adapter) {
 		return refuse("exists already on adapter %q, while the key adapter says %q", network.Adapter, w.config.Adapter)
 	}
-	for _, subnet := range w.config.PodSubnets() {
-		if !slices.ContainsFunc(network.Subnets, func(s hns.Subnet) bool { return s.Prefix == subnet.Masked() }) {
-			return w.replaceNetwork(ctx, *network, refuse)
-		}
+	if !w.hasPodSubnets(*network) {
+		return w.replaceNetwork(ctx, *network, refuse)
 	}
 	return nil
+}
+
+// hasPodSubnets: they change when the Node is deleted and comes back.
+func (w *Windows) hasPodSubnets(network hns.Network) bool {
+	for _, subnet := range w.config.PodSubnets() {
+		if !slices.ContainsFunc(network.Subnets, func(s hns.Subnet) bool { return s.Prefix == subnet.Masked() }) {
+			return false
+		}
+	}
+	return true
 }
 
 // replaceNetwork removes a network whose subnets are no longer the node's, if it is weft's and empty.
