@@ -194,6 +194,11 @@ func TestANodeThatWouldBeAnother(t *testing.T) {
 	a := startProgram(t, m.config("a"))
 	a.awaitState(windows, "connected")
 	m.plug()
+	for _, pid := range processesIn(a.config.RunDir) {
+		if score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)); err != nil || strings.TrimSpace(string(score)) != "500" {
+			t.Errorf("oom_score_adj %s %v", score, err)
+		}
+	}
 	if encaps := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=ip", "list", "encap"); encaps != "127.0.0.1" {
 		t.Errorf("tunnel addresses %q", encaps)
 	}

@@ -128,7 +128,11 @@ func (s *status) distrust(text string) (tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused = text
-	if s.said == text && time.Since(s.saidAt) < complaintEvery {
+	pause := complaintEvery
+	if s.said != text { // whoever has the node chooses the text
+		pause = refusalPause
+	}
+	if time.Since(s.saidAt) < pause {
 		return false
 	}
 	s.said, s.saidAt = text, time.Now()
@@ -194,6 +198,8 @@ const (
 	// complaintAfter spares users the restart of an agent.
 	complaintAfter = 10 * time.Second
 	complaintEvery = 30 * time.Minute
+	// refusalPause is between two things said of what a node's database has and may not have.
+	refusalPause = 5 * time.Second
 )
 
 // complaint is what shall be told on the Node object now: each reason once, and again when it still

@@ -123,3 +123,28 @@ func TestLinesOfOVNsLog(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatADatabaseHasIsToldOnceAndNotAsOftenAsItLikes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s status
+		s.begin("192.0.2.1:16642")
+		for _, c := range []struct {
+			text string
+			wait time.Duration
+			want bool
+		}{
+			{"a", 0, true}, {"a", time.Minute, false}, {"b", 0, true}, {"c", time.Second, false}, {"d", refusalPause, true}, {"d", complaintEvery, true},
+		} {
+			time.Sleep(c.wait)
+			if told := s.distrust(c.text); told != c.want {
+				t.Errorf("%q after %v: told %t", c.text, c.wait, told)
+			}
+		}
+		if now, says := s.state(); now != unreachable || !strings.Contains(says, "bad-database: d") {
+			t.Errorf("%s %q", now, says)
+		}
+		if s.trust(); s.refused != "" {
+			t.Error("it is never trusted again")
+		}
+	})
+}
