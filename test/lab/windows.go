@@ -193,6 +193,7 @@ func (c Config) chassisHost(f files, name string) machine.Component {
 		Command: []string{f.bin + "/weft", "chassis",
 			"--kubeconfig=" + f.kubeconfig(chassisUser), "--identity=" + name,
 			"--run-dir=/run/weft/chassis", "--ovn-controller=ovn-controller",
+			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
 			"--tunnel-ca=" + f.pki("ca.crt"),
 			"--tunnel-certificate=" + f.pki(tunnelPair(name)+".crt"), "--tunnel-private-key=" + f.pki(tunnelPair(name)+".key"),
 			"--metrics-address=" + metrics},
