@@ -55,11 +55,11 @@ func run(ctx context.Context, plugin, hns string) error {
 
 // pod is one that has its addresses and a network namespace, and nothing in it.
 type pod struct {
-	Environment   []string // of the plugin's ADD
-	Config        string
-	Namespace     string // the GUID that HNS knows it by
-	Netns         string // path
-	Address, Peer string // its own IPv4 address; one that is to answer it
+	Environment []string // of the plugin's ADD
+	Config      string
+	Namespace   string // the GUID that HNS knows it by
+	Netns       string // path
+	Peer        string // the IPv4 address of one that is to answer it
 }
 
 // times of one pod, in nanoseconds.
@@ -67,9 +67,8 @@ type times struct {
 	Floor time.Duration // the plugin's answer to VERSION
 	Add   time.Duration // its answer to ADD
 	// Since the container was told to start, or on Linux since ADD's answer:
-	Started  time.Duration // its vNIC is made, as far as it is HNS'
-	FromHost time.Duration // it has answered its node
-	FromPod  time.Duration // its peer has answered it
+	Started time.Duration // its vNIC is made, as far as it is HNS'
+	Ping    time.Duration // its peer has answered it
 }
 
 // wire takes the times of pods that are wired together, a step after the other.
@@ -118,19 +117,19 @@ func (p pod) call(ctx context.Context, plugin string, environment []string) (tim
 func (p pod) start(ctx context.Context, hns string, took *times) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var host, inside time.Time
-	errs := make([]error, 3)
+	var answered time.Time
+	var failed error
 	var pings sync.WaitGroup
 	begin := time.Now()
-	pings.Go(func() { host, errs[0] = ping(ctx, "", p.Address) })
-	pings.Go(func() { inside, errs[1] = ping(ctx, p.Netns, p.Peer) })
+	pings.Go(func() { answered, failed = ping(ctx, p.Netns, p.Peer) })
+	var err error
 	if hns != "" {
-		if errs[2] = (hcs.HNS{Socket: hns}).Start(ctx, p.Namespace); errs[2] != nil {
+		if err = (hcs.HNS{Socket: hns}).Start(ctx, p.Namespace); err != nil {
 			cancel()
 		}
 	}
 	started := time.Now()
 	pings.Wait()
-	took.Started, took.FromHost, took.FromPod = started.Sub(begin), host.Sub(begin), inside.Sub(begin)
-	return errors.Join(errs...)
+	took.Started, took.Ping = started.Sub(begin), answered.Sub(begin)
+	return errors.Join(err, failed)
 }

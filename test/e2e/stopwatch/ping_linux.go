@@ -26,22 +26,20 @@ const (
 
 var echoes atomic.Uint32
 
-// ping sends an echo request each interval, from a network namespace or ("") this process' own, and
-// returns when the first answer came. Requests that cannot be sent are those of an address that has no
-// route yet. It wants a goroutine of its own, which ends with it.
+// ping sends an echo request each interval, from a pod's network namespace, and returns when the first
+// answer came. Requests that cannot be sent are those of a pod that has no route yet. It wants a
+// goroutine of its own, which ends with it.
 func ping(ctx context.Context, namespace, to string) (time.Time, error) {
 	addr, err := netip.ParseAddr(to)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if namespace != "" {
-		if err := enter(namespace); err != nil {
-			return time.Time{}, fmt.Errorf("enter %s: %w", namespace, err)
-		}
+	if err := enter(namespace); err != nil {
+		return time.Time{}, fmt.Errorf("enter %s: %w", namespace, err)
 	}
 	conn, err := net.ListenPacket("ip4:icmp", "0.0.0.0")
 	if err != nil {
-		return time.Time{}, fmt.Errorf("open an ICMP socket in %q: %w", namespace, err)
+		return time.Time{}, fmt.Errorf("open an ICMP socket in %s: %w", namespace, err)
 	}
 	defer conn.Close()
 	request := newEcho(uint16(os.Getpid()) ^ uint16(echoes.Add(1)<<12))
@@ -49,16 +47,19 @@ func ping(ctx context.Context, namespace, to string) (time.Time, error) {
 	go awaitEcho(conn, addr, request, answered)
 	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()
-	for impatient := namespace == ""; ; {
-		impatient = impatient || askNeighboursOften() == nil
-		if impatient { // otherwise there is no device yet
+	for arrived := false; ; {
+		if !arrived {
+			err = askNeighboursOften()
+			arrived = err == nil
+		}
+		if arrived {
 			_, err = conn.WriteTo(request, &net.IPAddr{IP: addr.AsSlice()})
 		}
 		select {
 		case at := <-answered:
 			return at, nil
 		case <-ctx.Done():
-			return time.Time{}, fmt.Errorf("ping %s from %q: %w", to, namespace, errors.Join(ctx.Err(), err))
+			return time.Time{}, fmt.Errorf("ping %s from %s: %w", to, namespace, errors.Join(ctx.Err(), err))
 		case <-ticker.C:
 		}
 	}
@@ -75,8 +76,9 @@ func enter(namespace string) error {
 	return netns.Set(target)
 }
 
-// askNeighboursOften in the thread's namespace. A question that comes before the flows is lost, and
-// would be asked again after a whole second, which would be all that one sees.
+// askNeighboursOften in the thread's namespace; it fails as long as the pod's device is not there. A
+// question that comes before the flows is lost, and would be asked again after a whole second, which
+// would be all that one sees.
 func askNeighboursOften() error {
 	return os.WriteFile("/proc/sys/net/ipv4/neigh/eth0/retrans_time_ms", []byte("10"), 0)
 }
