@@ -179,7 +179,7 @@ func (a *agent) notePortless(ctx context.Context, devices []string, records []re
 		}
 		since[device] = time.Now()
 		if !recorded[device] {
-			slog.WarnContext(ctx, "a device has neither port nor record; if its pod, which `ip link` shows as its alias, still runs, delete the pod", "device", device)
+			slog.WarnContext(ctx, "a device has neither port nor record; its pod (on Linux the alias that `ip link` shows), if it still runs, has to be deleted", "device", device)
 		}
 	}
 	a.portless = since

@@ -23,6 +23,7 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 		{"node " + goodNode + " --gateway=none --state-dir=weft", "state-dir"},
 		{"node " + goodNode + " --gateway-bridge=br-ex", "gateway-bridge"},
 		{"node " + goodNode + " --gateway=none --service", "service start"},
+		{"service remove", "unknown command remove"},
 		{"service install -- --node-name=w1", "ovn-southbound"},
 		{"service install -- " + goodNode + " --gateway=none --service", "--service goes without saying"},
 		{"service install -- " + goodNode + " --gateway=none now", "now"},

@@ -32,11 +32,12 @@ const recoveryReset = 24 * 60 * 60 // seconds
 const serviceTime = 45 * time.Second
 
 func serviceCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "service", Short: "Install and run `weft node` as a Windows service"}
+	cmd := &cobra.Command{Use: "service", Short: "Install and run `weft node` as a Windows service", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	install := &cobra.Command{
 		Use:   "install [flags] [-- FLAGS OF weft node]",
 		Short: "Install the service, or change it; it starts with Windows",
-		Example: `  weft service install -- --config C:\ProgramData\weft\weft-node.yaml
+		Example: `  weft service install -- --config C:\ProgramData\weft\weft.yaml
   weft service install --depends hns,ovsdb-server -- --ovn-southbound ssl:192.0.2.1:6642 --encap-address 192.0.2.10`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			depends, err := cmd.Flags().GetStringSlice("depends")
