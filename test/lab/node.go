@@ -30,7 +30,9 @@ func (c Config) node(f files, name string, number int) *machine.Spec {
 	}
 	spec.Components = append(c.openVSwitch(f, number), c.kubernetes(f, name, number)...)
 	if !c.NoWeft {
-		spec.Components = append(spec.Components, c.agent(f, name, number))
+		agent := c.agent(f, name, number)
+		spec.Components = append(spec.Components, agent)
+		spec.Files = append(spec.Files, doctor(agent))
 	}
 	if slices.Contains(c.chassisHosts(), name) {
 		spec.Components = append(spec.Components, c.chassisHost(f, name))

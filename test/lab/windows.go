@@ -57,8 +57,22 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 		[]string{"sh", "-c", `[ -e "$0" ] || echo +0s > "$0"`, clockFile(f.dir, name)})
 	spec.Components = append(c.hyperV(f, number), c.wineserver(f, name), c.hns(f))
 	spec.Components = append(spec.Components, c.windowsKubernetes(f, name, number)...)
-	spec.Components = append(spec.Components, c.windowsAgent(f, name, number))
+	agent := c.windowsAgent(f, name, number)
+	spec.Components = append(spec.Components, agent)
+	spec.Files = append(spec.Files, doctor(agent))
 	return spec
+}
+
+// doctor examines the node with its agent's keys.
+func doctor(agent machine.Component) machine.File {
+	var command strings.Builder
+	for _, word := range agent.Command {
+		if word == "node" {
+			word = "doctor"
+		}
+		command.WriteString("'" + word + "' ") // no word has a quote
+	}
+	return script("/opt/weft/doctor", command.String()+`"$@"`)
 }
 
 func script(path, command string) machine.File {

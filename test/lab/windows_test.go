@@ -89,6 +89,24 @@ func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestDoctorHasItsAgentsKeys(t *testing.T) {
+	for _, spec := range config(IPv4).specs(someFiles)[1:] {
+		for _, file := range spec.Files {
+			if file.Path != "/opt/weft/doctor" {
+				continue
+			}
+			for _, want := range []string{" 'doctor' ", "'--encap-address=" + flag(t, spec, "weft-node", "encap-address") + "'", `"$@"`} {
+				if !strings.Contains(file.Content, want) {
+					t.Errorf("%s: no %s in %s", spec.Name, want, file.Content)
+				}
+			}
+		}
+		if !slices.ContainsFunc(spec.Files, func(f machine.File) bool { return f.Path == "/opt/weft/doctor" }) {
+			t.Errorf("%s has none", spec.Name)
+		}
+	}
+}
+
 func TestPathsForWindowsPrograms(t *testing.T) {
 	if got, want := windowsPath("/etc/cni/net.d"), `Z:\etc\cni\net.d`; got != want {
 		t.Errorf("%s, not %s", got, want)
