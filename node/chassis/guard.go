@@ -36,6 +36,7 @@ const (
 	rootTable   = "Open_vSwitch"
 	settings    = "external_ids"
 	remoteKey   = "ovn-remote"
+	deepestJSON = 32      // levels; an update has eight, a schema ten, and each may cost a look at all below
 	longestJSON = 4 << 20 // bytes of one message, which takes some 20 times as much to read; a node of 250 pods sends less than 1 MB
 )
 
@@ -63,11 +64,14 @@ func refusedSetting(key, value, why string) error {
 // rows takes out of a message's value what ovn-controller must not see, and returns a
 // error for what a node may not have. seen: settings of the Open_vSwitch row were in it. A reply to
 // get_schema loses table SSL too: what looks like one may be an update.
-func (g *guard) rows(value any) (seen bool, err error) {
+func (g *guard) rows(value any, depth int) (seen bool, err error) {
+	if depth > deepestJSON {
+		return false, &refusedDatabase{fmt.Sprintf("it sends a message with more than %d levels", deepestJSON)}
+	}
 	switch value := value.(type) {
 	case []any:
 		for _, inner := range value {
-			has, err := g.rows(inner)
+			has, err := g.rows(inner, depth+1)
 			if err != nil {
 				return false, err
 			}
@@ -83,7 +87,7 @@ func (g *guard) rows(value any) (seen bool, err error) {
 				}
 				seen = seen || has
 			}
-			has, err := g.rows(inner)
+			has, err := g.rows(inner, depth+1)
 			if err != nil {
 				return false, err
 			}
@@ -240,7 +244,7 @@ func (c *guarded) Read(p []byte) (int, error) {
 		if err := c.decoder.Decode(&message); err != nil {
 			return 0, err
 		}
-		seen, err := c.guard.rows(message)
+		seen, err := c.guard.rows(message, 0)
 		if err != nil {
 			return 0, err
 		}
