@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -152,7 +153,9 @@ func TestPipes(t *testing.T) {
 
 func TestFreeGenevePort(t *testing.T) {
 	expect(t, checkFreeGenevePort(func(int) error { return nil }), "ok", "6081")
-	expect(t, checkFreeGenevePort(func(int) error { return errBroken }), "warning", "Get-NetUDPEndpoint")
+	taken := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", wsaEADDRINUSE)}
+	expect(t, checkFreeGenevePort(func(int) error { return taken }), "warning", "Get-NetUDPEndpoint")
+	expect(t, checkFreeGenevePort(func(int) error { return errBroken }), "unknown", "Get-NetUDPEndpoint")
 }
 
 func TestDriver(t *testing.T) {
@@ -316,6 +319,7 @@ func TestMTU(t *testing.T) {
 	}{
 		{1500, 0, v4, "ok", "pods get 1442"},
 		{1500, 0, v6, "ok", "pods get 1422"},
+		{1500, 0, v6, "ok", "`ping -l 1452`"},
 		{9000, 1500, v4, "ok", "pods get 1442"},
 		{1500, 9000, v4, "failed", "uplink-mtu is 9000"},
 		{1338, 0, v4, "ok", "1280"},

@@ -120,9 +120,9 @@ const (
 func judgeMTU(device string, actual int, config Config) []Finding {
 	const s = subject("mtu")
 	const remedy = "raise the MTU of the network between nodes, on every node and switch"
-	mtu, overhead := actual, overheadIPv4
-	if config.EncapAddress.Is6() {
-		overhead = overheadIPv6
+	mtu, overhead, headers, whole := actual, overheadIPv4, 28, "-f "
+	if config.EncapAddress.Is6() { // nobody fragments on the way, and ping has no -f
+		overhead, headers, whole = overheadIPv6, 48, ""
 	}
 	if config.UplinkMTU != 0 {
 		mtu = config.UplinkMTU
@@ -133,7 +133,7 @@ func judgeMTU(device string, actual int, config Config) []Finding {
 	if mtu-overhead < leastPodMTU {
 		return s.failed(remedy, "%s carries %d bytes, which leaves %d for pods; IPv6 needs %d", device, mtu, mtu-overhead, leastPodMTU)
 	}
-	return s.ok("%s carries %d bytes, pods get %d; whether the network between nodes carries them too, `ping -f -l %d` (Linux: `ping -M do -s %d`) to another node tells", device, mtu, mtu-overhead, mtu-28, mtu-28)
+	return s.ok("%s carries %d bytes, pods get %d; whether the network between nodes carries them too, `ping %s-l %d` (Linux: `ping -M do -s %d`) to another node tells", device, mtu, mtu-overhead, whole, mtu-headers, mtu-headers)
 }
 
 func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReader, config Config) []Finding {

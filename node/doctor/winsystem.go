@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 )
 
 // errAbsent: what was asked for is not there, as opposed to a question without an answer.
@@ -177,8 +178,19 @@ func checkPipe(ctx context.Context, pipes pipeReader, s subject, name, whose str
 // program that has the port gets none of its packets any more.
 func checkFreeGenevePort(listen func(port int) error) []Finding {
 	const s = subject("geneve-port")
-	if err := listen(genevePort); err != nil {
+	var errno syscall.Errno
+	switch err := listen(genevePort); {
+	case err == nil:
+		return s.ok("no program has UDP %d", genevePort)
+	case errors.As(err, &errno) && (errno == wsaEADDRINUSE || errno == wsaEACCES):
 		return s.warning("see which program has it: `Get-NetUDPEndpoint -LocalPort 6081`, and end it", "UDP %d is taken on this host, such as by another network's tunnels: %v", genevePort, err)
+	default:
+		return s.unknown("run `Get-NetUDPEndpoint -LocalPort 6081`", "UDP %d: %v", genevePort, err)
 	}
-	return s.ok("no program has UDP %d", genevePort)
 }
+
+// What Windows says of a port that another program has; the second if that one has it for itself alone.
+const (
+	wsaEADDRINUSE syscall.Errno = 10048
+	wsaEACCES     syscall.Errno = 10013
+)
