@@ -58,11 +58,12 @@ e2e: lab bin/steady bin/lab/e2e.test ## the official Kubernetes network tests on
 	test/e2e/official.sh
 	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates' ./test/e2e -args -thorough
 
-bench: lab ## benchmarks, each beside its floor
+bench: lab bin/steady ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovsdb/...
 	go test -run '^$$' -bench . -benchtime 50x -timeout 30m ./node
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./node/chassis
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench
+	go test -tags cluster -run '^$$' -bench CNI -timeout 15m ./test/e2e
 
 generate: ## models from their schemas
 	go generate ./models/...

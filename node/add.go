@@ -52,7 +52,7 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 	if err := a.records.write(recordOf(call)); err != nil { // a pod without one fares well until the database is lost
 		slog.WarnContext(ctx, "cannot keep a record of the attachment", "pod", call.Pod, "error", err)
 	}
-	if err := a.attach(ctx, endpoint, externalIDs(recordOf(call), network)); err != nil {
+	if err := a.attach(ctx, endpoint, externalIDs(recordOf(call), network), existed); err != nil {
 		if !existed {
 			err = errors.Join(err, a.detach(context.WithoutCancel(ctx), call.Attachment))
 		}
@@ -61,8 +61,9 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 	return result(endpoint, call.Config.DNS), nil
 }
 
-// attach makes the device, plugs it, and configures its sandbox while ovn-controller works.
-func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string) error {
+// attach makes the device, plugs it, and configures its sandbox while ovn-controller works. again says
+// that an earlier call has plugged it.
+func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string, again bool) error {
 	observe := a.metrics.phase(phaseDevice)
 	if err := a.platform.CreateEndpoint(ctx, e); err != nil {
 		return err
@@ -75,7 +76,7 @@ func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string) e
 	observe()
 	observe = a.metrics.phase(phaseConfigure)
 	flows := a.metrics.phase(phaseFlows)
-	if later, err := a.configure(ctx, e); err != nil || later {
+	if later, err := a.configure(ctx, e, again); err != nil || later {
 		return err
 	}
 	observe()
@@ -87,14 +88,16 @@ func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string) e
 }
 
 // configure finishes the endpoint whose device is there. Where that comes after ADD has returned, the
-// rest is finishArrivals' work.
-func (a *agent) configure(ctx context.Context, e Endpoint) (later bool, err error) {
+// rest is finishArrivals' work; a sandbox's first call is not worth a look, which lists all adapters.
+func (a *agent) configure(ctx context.Context, e Endpoint, again bool) (later bool, err error) {
 	if a.platform.PortType() == "" {
 		return false, a.platform.ConfigureEndpoint(ctx, e)
 	}
-	here, err := a.platform.EndpointArrived(ctx, e)
-	if err != nil {
-		return false, err
+	here := false
+	if again {
+		if here, err = a.platform.EndpointArrived(ctx, e); err != nil {
+			return false, err
+		}
 	}
 	if !here {
 		a.arrivals.await(cni.HostInterface(e.Attachment))

@@ -39,12 +39,18 @@ func askUDP(pod, addr string, port int) (string, error) {
 }
 
 func TestLargePacketsPass(t *testing.T) {
-	for _, addr := range podAddresses(t, web("l2")) {
-		// 40,000 bytes make many full segments, through the tunnel and back.
-		out, err := cluster.in(web("l1"), "sh", "-c",
-			fmt.Sprintf("head -c 40000 /dev/zero | tr '\\0' x | nc -w 3 -q 2 %s 7000 | wc -c", addr))
-		if err != nil || strings.TrimSpace(out) != "40000" {
-			t.Errorf("%s returned %q of 40000 bytes: %v", addr, out, err)
+	for _, pair := range [][2]string{{"l1", "l2"}, {"l1", "w1"}, {"w1", "l2"}, {"w1", "w2"}} {
+		for _, addr := range podAddresses(t, web(pair[1])) {
+			// 40,000 bytes make many full segments, through the tunnel and back.
+			out, err := cluster.in(web(pair[0]), "sh", "-c",
+				fmt.Sprintf("head -c 40000 /dev/zero | tr '\\0' x | nc -w 3 -q 1 %s 7000 | wc -c", addr))
+			if err != nil || strings.TrimSpace(out) != "40000" {
+				t.Errorf("%v: %s returned %q of 40000 bytes: %v", pair, addr, out, err)
+			}
+			// Two fragments, each as large as the pod believes that it may be.
+			if out, err := cluster.in(web(pair[0]), "ping", "-c", "2", "-W", "2", "-s", "2000", addr.String()); err != nil {
+				t.Errorf("%v: %s %v", pair, out, err)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,43 @@ import (
 	weftlab "github.com/weftnet/weft/test/lab"
 	"github.com/weftnet/weft/test/lab/pki"
 )
+
+// finding is what a doctor says of one thing.
+type finding struct{ Check, Status, Detail, Remedy string }
+
+func doctor(t testing.TB, node string) map[string]finding {
+	t.Helper()
+	// Its exit code is that of the worst finding, and on a Windows node that is none there is always one.
+	out := cluster.must(t, "exec", node, "--", "sh", "-c", "/opt/weft/doctor --output json || [ $? -le 2 ]")
+	var report struct {
+		Findings []finding `json:"findings"`
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Findings) == 0 {
+		t.Fatalf("the doctor of %s says %s: %v", node, out, err)
+	}
+	found := map[string]finding{}
+	for _, f := range report.Findings {
+		found[f.Check] = f
+	}
+	return found
+}
+
+func TestDoctorsTellTheSickFromTheWell(t *testing.T) {
+	if out, err := cluster.try("exec", "l1", "--", "/opt/weft/doctor"); err != nil {
+		t.Errorf("a healthy Linux node: %s %v", out, err)
+	}
+	well := doctor(t, badDays)
+	for _, check := range []string{"adapter", "hns-network", "ovs-extension", "chassis-host", "certificates", "agent", "hns-calls"} {
+		if f := well[check]; f.Status != "ok" {
+			t.Errorf("a healthy Windows node: %s is %+v", check, f)
+		}
+	}
+	configure(t, badDays, "adapter: Ethernet 7\n")
+	readySays(t, badDays, "Ethernet 7")
+	if f := doctor(t, badDays)["adapter"]; f.Status != "failed" || !strings.Contains(f.Detail+f.Remedy, "Ethernet 7") {
+		t.Errorf("a wrong adapter: %+v", f)
+	}
+}
 
 // webServes waits until a node's pod answers a Linux pod at all its addresses, which may be new ones.
 func webServes(t testing.TB, node string, limit time.Duration) {
