@@ -15,7 +15,7 @@ import (
 )
 
 // finding is what a doctor says of one thing.
-type finding struct{ Check, Status, Detail, Remedy string }
+type finding struct{ Check, State, Detail, Remedy string }
 
 func doctor(t testing.TB, node string) map[string]finding {
 	t.Helper()
@@ -40,13 +40,13 @@ func TestDoctorsTellTheSickFromTheWell(t *testing.T) {
 	}
 	well := doctor(t, badDays)
 	for _, check := range []string{"adapter", "hns-network", "ovs-extension", "chassis-host", "certificates", "agent", "hns-calls"} {
-		if f := well[check]; f.Status != "ok" {
+		if f := well[check]; f.State != "ok" {
 			t.Errorf("a healthy Windows node: %s is %+v", check, f)
 		}
 	}
 	configure(t, badDays, "adapter: Ethernet 7\n")
 	readySays(t, badDays, "Ethernet 7")
-	if f := doctor(t, badDays)["adapter"]; f.Status != "failed" || !strings.Contains(f.Detail+f.Remedy, "Ethernet 7") {
+	if f := doctor(t, badDays)["adapter"]; f.State != "failed" || !strings.Contains(f.Detail+f.Remedy, "Ethernet 7") {
 		t.Errorf("a wrong adapter: %+v", f)
 	}
 }
