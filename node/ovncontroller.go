@@ -3,14 +3,14 @@ package node
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weftnet/weft/node/unixctl"
 )
 
 // controllerFolders are where ovn-controller may have its control socket.
@@ -76,23 +76,5 @@ func control(ctx context.Context, socket, command string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return "", err
-	}
-	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": []string{}}); err != nil {
-		return "", err
-	}
-	var reply struct {
-		Result string  `json:"result"`
-		Error  *string `json:"error"`
-	}
-	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
-		return "", fmt.Errorf("%s: %w", command, err)
-	}
-	if reply.Error != nil {
-		return "", errors.New(*reply.Error)
-	}
-	return reply.Result, nil
+	return unixctl.Run(ctx, conn, command)
 }

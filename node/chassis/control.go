@@ -4,12 +4,10 @@ package chassis
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net"
 	"strings"
+
+	"github.com/weftnet/weft/node/unixctl"
 )
 
 // control runs a command of a daemon by its control socket, as ovn-appctl does.
@@ -18,23 +16,6 @@ func control(ctx context.Context, socket, command string, args ...string) (strin
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if args == nil {
-		args = []string{}
-	}
-	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": args}); err != nil {
-		return "", err
-	}
-	var reply struct {
-		Result string  `json:"result"`
-		Error  *string `json:"error"`
-	}
-	if err := json.NewDecoder(io.LimitReader(conn, 1<<20)).Decode(&reply); err != nil {
-		return "", fmt.Errorf("%s: %w", command, err)
-	}
-	if reply.Error != nil {
-		return "", errors.New(*reply.Error)
-	}
-	return strings.TrimSpace(reply.Result), nil
+	answer, err := unixctl.Run(ctx, conn, command, args...)
+	return strings.TrimSpace(answer), err
 }

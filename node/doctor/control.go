@@ -2,9 +2,7 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
 	"strings"
 )
 
@@ -12,30 +10,6 @@ import (
 // errAbsent where none answers.
 type daemonControl interface {
 	Control(ctx context.Context, daemon, command string) (string, error)
-}
-
-// askDaemon runs a command without arguments, until ctx's deadline.
-func askDaemon(ctx context.Context, conn net.Conn, command string) (string, error) {
-	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return "", err
-		}
-	}
-	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": []string{}}); err != nil {
-		return "", err
-	}
-	var reply struct {
-		Result string  `json:"result"`
-		Error  *string `json:"error"`
-	}
-	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
-		return "", fmt.Errorf("%s: %w", command, err)
-	}
-	if reply.Error != nil {
-		return "", fmt.Errorf("%s: %s", command, *reply.Error)
-	}
-	return reply.Result, nil
 }
 
 // vswitchVersion is the running daemon's word, "ovs-vswitchd (Open vSwitch) 3.7.1"; without it the

@@ -17,6 +17,7 @@ import (
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/node/unixctl"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -188,5 +189,5 @@ func control(ctx context.Context, socket, command string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return askDaemon(ctx, conn, command)
+	return unixctl.Run(ctx, conn, command)
 }

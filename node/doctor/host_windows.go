@@ -20,6 +20,7 @@ import (
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/unixctl"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -93,7 +94,7 @@ func (h nativeHost) Control(ctx context.Context, daemon, command string) (string
 	if err != nil {
 		return "", err
 	}
-	return askDaemon(ctx, conn, command)
+	return unixctl.Run(ctx, conn, command)
 }
 
 func (nativeHost) WindowsVersion() (windowsVersion, error) {

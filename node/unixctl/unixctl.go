@@ -1,0 +1,39 @@
+// Package unixctl runs commands of Open vSwitch's and OVN's daemons by their control sockets, as
+// ovs-appctl does (ovs-appctl(8); lib/unixctl.c).
+package unixctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// maxAnswer bounds what a daemon may answer, in bytes.
+const maxAnswer = 1 << 20
+
+// Run sends a command on a new connection to a control socket, which it closes, and returns the
+// daemon's answer as it is. A daemon's refusal is an error with its words. It ends with ctx.
+func Run(ctx context.Context, conn net.Conn, command string, args ...string) (string, error) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if args == nil {
+		args = []string{} // JSON's null is no list
+	}
+	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": args}); err != nil {
+		return "", fmt.Errorf("%s: %w", command, err)
+	}
+	var reply struct {
+		Result string  `json:"result"`
+		Error  *string `json:"error"`
+	}
+	if err := json.NewDecoder(io.LimitReader(conn, maxAnswer)).Decode(&reply); err != nil {
+		return "", fmt.Errorf("%s: %w", command, err)
+	}
+	if reply.Error != nil {
+		return "", errors.New(*reply.Error)
+	}
+	return reply.Result, nil
+}
