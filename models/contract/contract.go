@@ -21,6 +21,19 @@ const (
 	PodNetworkAnnotation = "weft.net/pod-network"
 )
 
+// Labels by which an owner takes a Service away from the cluster's network.
+const (
+	HeadlessLabel  = "service.kubernetes.io/headless"
+	ProxyNameLabel = "service.kubernetes.io/service-proxy-name"
+)
+
+// Unserved says whether a Service with these labels is somebody else's to serve.
+func Unserved(labels map[string]string) bool {
+	_, headless := labels[HeadlessLabel]
+	_, foreign := labels[ProxyNameLabel]
+	return headless || foreign
+}
+
 // NodeNetwork is what the controller has decided for a node.
 type NodeNetwork struct {
 	// ID is the node's number in the cluster, from 1; its join addresses derive from it.
@@ -31,6 +44,9 @@ type NodeNetwork struct {
 	// management port.
 	ClusterCIDRs []netip.Prefix `json:"clusterCIDRs"`
 	ServiceCIDRs []netip.Prefix `json:"serviceCIDRs"`
+	// JoinCIDRs are those of the cluster's own routers. Some packets come from there, as errors about
+	// others; outside they mean nothing.
+	JoinCIDRs []netip.Prefix `json:"joinCIDRs,omitempty"`
 }
 
 // NodeFacts is what a node's agent has found out about its node.
@@ -72,8 +88,52 @@ type Gateway struct {
 	MAC string `json:"mac"`
 	// Addresses are the gateway router's own, with the length of their subnet; SNAT uses them.
 	Addresses []netip.Prefix `json:"addresses"`
-	// NextHops are the default routes' next hops.
+	// NextHops are the default routes' next hops; several of one family share the load (ECMP).
 	NextHops []netip.Addr `json:"nextHops"`
+	// HostAddresses: MAC and Addresses are the host's own. The external bridge's flows share them between
+	// host and router, and do the source NAT of what leaves the cluster.
+	HostAddresses bool `json:"hostAddresses,omitempty"`
+	// Routed: pods keep their addresses outside, whose routers know the way back.
+	Routed bool `json:"routed,omitempty"`
+}
+
+// Addresses with a meaning of their own on every node. They never leave it: each is the same on all nodes.
+var (
+	// HostVIPs stand for the node's own addresses in NodePorts, for its host's clients: what the host
+	// sends to HostVIP:NODEPORT through its management port is load-balanced there, while what it sends
+	// to an address of its own never leaves the host.
+	HostVIPs = [2]netip.Addr{netip.MustParseAddr("169.254.169.4"), netip.MustParseAddr("fd69::4")}
+	// HostAliases stand for the host in the gateway router with the host's addresses, which takes
+	// packets to those as its own: the external bridge turns them into the host's addresses.
+	HostAliases = [2]netip.Addr{netip.MustParseAddr("169.254.169.2"), netip.MustParseAddr("fd69::2")}
+	// HostClients are where the host sees a client that came by its alias and would otherwise have
+	// an address of the cluster's or of the host's own.
+	HostClients = [2]netip.Addr{netip.MustParseAddr("169.254.169.3"), netip.MustParseAddr("fd69::3")}
+)
+
+// OwnRanges hold these addresses, and those of clients that their own Service sends back to themselves:
+// nothing else in a cluster may have one.
+var OwnRanges = [2]netip.Prefix{netip.MustParsePrefix("169.254.169.0/29"), netip.MustParsePrefix("fd69::/125")}
+
+// HostsOwn says whether a port of a node's own addresses is always the host's, whatever a Service asks
+// for: ssh's, the API server's, kubelet's, OVN's databases' and GENEVE's. Without them nobody could take
+// back what whoever may write Services has taken.
+func HostsOwn(protocol string, port uint16) bool {
+	switch protocol {
+	case "tcp":
+		return port == 22 || port == 6443 || port == 10250 || port == 6641 || port == 6642
+	case "udp":
+		return port == 6081
+	}
+	return false
+}
+
+// OfFamily is the one of a pair whose address family addr has.
+func OfFamily(pair [2]netip.Addr, addr netip.Addr) netip.Addr {
+	if addr.Is4() {
+		return pair[0]
+	}
+	return pair[1]
 }
 
 // PodNetwork is what the controller has allocated to a pod.

@@ -1,0 +1,154 @@
+package crds_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// apiServer is a real one, with its etcd, that knows the CustomResourceDefinitions.
+type apiServer struct {
+	url    string
+	client *http.Client
+}
+
+const token = "administrator"
+
+func startAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private := write("sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	tokens := write("tokens", token+",admin,admin,system:masters\n")
+	etcd, peer, port := freePort(t), freePort(t), freePort(t)
+	run(t, dir, "etcd", "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=error",
+		"--listen-client-urls=http://127.0.0.1:"+etcd, "--advertise-client-urls=http://127.0.0.1:"+etcd, "--listen-peer-urls=http://127.0.0.1:"+peer,
+		"--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
+	run(t, dir, "kube-apiserver", "--etcd-servers=http://127.0.0.1:"+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port="+port, "--service-cluster-ip-range=10.96.0.0/16", "--cert-dir="+filepath.Join(dir, "certificates"),
+		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+private, "--service-account-signing-key-file="+private)
+	s := &apiServer{"https://127.0.0.1:" + port, &http.Client{Timeout: 20 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} // it makes its certificate itself
+	t.Cleanup(s.client.CloseIdleConnections)
+	s.eventually(t, "the API server is ready", func() error {
+		_, err := s.do(http.MethodGet, "/readyz", "", nil)
+		return err
+	})
+	return s
+}
+
+// do gives what the API server answers; an answer that is not a success is an error with its text.
+func (s *apiServer) do(method, path, kind string, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(context.Background(), method, s.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", kind)
+	response, err := s.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s %s: %d: %s", method, path, response.StatusCode, text)
+	}
+	return text, err
+}
+
+func (s *apiServer) eventually(t *testing.T, what string, try func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited two minutes until %s: %v", what, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// run starts one of Kubernetes' programs and ends it with the test.
+func run(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	log, err := os.Create(filepath.Join(dir, name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(kubernetes(t), append([]string{name}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		log.Close()
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			lines := strings.Split(string(text), "\n")
+			t.Logf("%s said at last:\n%s", name, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+		}
+	})
+}
+
+// kubernetes is the lab's program with all of Kubernetes' parts.
+func kubernetes(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("WEFT_LAB_BIN")
+	if dir == "" {
+		dir = "../../../bin/lab"
+	}
+	path, err := filepath.Abs(filepath.Join(dir, "hyperkube"))
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("%v: run make lab", err)
+	}
+	return path
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
