@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
 )
 
 // writeAnnotation writes one annotation of one object. An object that is gone, or is another one of
@@ -23,6 +25,9 @@ type writeAnnotation func(context.Context, annotation) error
 
 // patch is a merge patch that fails on an object of another UID.
 func (a annotation) patch() []byte {
+	if a.key == statusKey {
+		return a.statusPatch(time.Now())
+	}
 	type metadata struct {
 		UID         types.UID         `json:"uid"`
 		Annotations map[string]string `json:"annotations"`
@@ -46,11 +51,20 @@ func annotateThrough(client kubernetes.Interface) writeAnnotation {
 
 // request has the client not wait and try again by itself: the annotator has others to write meanwhile.
 func request(core rest.Interface, a annotation) *rest.Request {
-	r := core.Patch(types.MergePatchType).Name(a.name).MaxRetries(0)
-	if a.kind == nodeKind {
-		return r.Resource("nodes")
+	r := core.Patch(types.MergePatchType).MaxRetries(0)
+	switch a.kind {
+	case nodeKind:
+		return r.Resource("nodes").Name(a.name)
+	case serviceKind:
+		return r.Resource("services").Namespace(a.namespace).Name(a.name).SubResource(statusKey)
+	case egressKind, poolKind:
+		resource := v1alpha1.EgressIPs
+		if a.kind == poolKind {
+			resource = v1alpha1.AddressPools
+		}
+		return r.AbsPath("/apis", resource.Group, resource.Version, resource.Resource, a.name, statusKey)
 	}
-	return r.Resource("pods").Namespace(a.namespace)
+	return r.Resource("pods").Namespace(a.namespace).Name(a.name)
 }
 
 // gone forgives an object that was deleted, or deleted and created anew.
@@ -251,6 +265,10 @@ func (it *wish) nextPause(err error) time.Duration {
 
 func (it *wish) refusal(err error) problem {
 	meta := &metav1.ObjectMeta{Namespace: it.namespace, Name: it.name, UID: it.uid}
+	if it.key == statusKey {
+		return problemf(it.kind.String(), meta, "StatusRefused",
+			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried again every minute", quoted(err.Error()))
+	}
 	return problemf(it.kind.String(), meta, "AnnotationRefused",
 		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again every minute",
 		it.key, quoted(err.Error()))

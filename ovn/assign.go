@@ -19,6 +19,8 @@ type podState struct {
 	// had are addresses that the pod shall get again if it can, known is where from.
 	had   []netip.Addr
 	known evidence
+	// egress are the EgressIPs that it leaves by, of IPv4 and IPv6.
+	egress [2]*egressState
 }
 
 // evidence is where it is known from what addresses a pod has had, the best first.
@@ -63,6 +65,7 @@ func (c *cluster) updatePods(names []string, get lookup) {
 			problems[i] = append(problems[i], c.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], c.notePod(p, len(problems[i]) > 0)...)
+		problems[i] = append(problems[i], hostPortProblems(p.object, &p.node.placement)...)
 		c.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
 	}
 }
@@ -90,6 +93,7 @@ func (c *cluster) updatePod(name string, object *pod) {
 		p.node.pods[name] = p
 		c.pods[name] = p
 	}
+	c.indexHostPorts(name, p.object, object)
 	p.object = object
 }
 
@@ -99,8 +103,10 @@ func (c *cluster) removePod(name string, p *podState) {
 	for i, a := range p.addresses {
 		n.pools[i].release(a.Addr())
 	}
+	c.leaveBy(p, [2]*egressState{})
 	delete(n.pods, name)
 	delete(n.waiting, name)
+	c.indexHostPorts(name, p.object, nil)
 	delete(c.pods, name)
 	if len(p.addresses) > 0 {
 		for other := range n.waiting {

@@ -43,16 +43,16 @@ var hyperVLimits = []limit{
 	trackedProtocols,
 	{
 		feature: "flush of a single connection",
-		effect:  "with a UDP endpoint that goes (ct_flush) every translated connection of the same client would lose its way back, as a connection to a ClusterIP",
-		answer:  "UDP load balancers have copies without ct_flush for the nodes: a datagram socket that never rests may go on sending to an endpoint that is gone",
-		source:  "Conntrack.c: OvsCtFlush ends with OvsNatFlush of the whole zone",
+		effect:  "when a UDP endpoint goes, a client that has sent to it within the last minute loses the way back of all its translated IPv4 connections, as those to ClusterIPs; so do, on the node's gateway router, all clients outside; over IPv6 nothing is flushed",
+		answer:  "UDP is flushed on the nodes, too (ct_flush): a datagram socket that never rests would not leave an endpoint that is gone, while lost connections are made anew. Services of UDP port 53 alone have copies without ct_flush for the nodes: DNS clients ask from a new port each time, and are almost all pods. The annotation weft.net/flush-on-windows of a Service (true or false) says otherwise",
+		source:  "Conntrack.c: OvsCtFlush ends with OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch 3.1 there is no such flush (NXT_CT_FLUSH)",
 	},
 	clonedPackets,
 	hopLimit,
 	{
 		feature: "check_pkt_len",
 		effect:  "a router with gateway_mtu would send every packet through ovs-vswitchd",
-		answer:  "no router of weft's has gateway_mtu: a packet that is too large for a tunnel is not answered by the router",
+		answer:  "gateway routers on the nodes have no gateway_mtu: a packet that is too large for a tunnel is not answered by the router",
 		source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: xlate_check_pkt_larger",
 	},
 	{
@@ -123,7 +123,8 @@ func (c *cluster) updateDatapath(n *nodeState) {
 	}
 	edge := len(c.windows) == 0 || now && len(c.windows) == 1 // the first, or the last
 	for name := range c.byDatapath["udp"] {
-		if _, local := c.local[name]; local || edge {
+		_, local := c.local[name]
+		if _, outward := c.outward[name]; local || outward || edge {
 			c.dirtyServices[name] = struct{}{}
 		}
 	}

@@ -46,11 +46,7 @@ func mixedWorld(w *world) {
 // TestServicesBesideWindows: what differs with a Windows node n2.
 func TestServicesBesideWindows(t *testing.T) {
 	of := func(protocol corev1.Protocol, edits ...func(*corev1.Service)) []runtime.Object {
-		s := web(func(s *corev1.Service) { s.Spec.Ports[0].Protocol = protocol })
-		for _, e := range edits {
-			e(s)
-		}
-		return []runtime.Object{s, edit(webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
+		return []runtime.Object{web(append(edits, of(protocol))...), edit(webSlice("a", at("10.244.0.3", "n1"), at("10.244.1.3", "n2")), func(s *discoveryv1.EndpointSlice) {
 			s.Ports[0].Protocol = &protocol
 		})}
 	}
@@ -60,14 +56,24 @@ func TestServicesBesideWindows(t *testing.T) {
 		want    []string
 	}{
 		{"TCP", of(corev1.ProtocolTCP), []string{"tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
-		{"UDP is not flushed on Windows", of(corev1.ProtocolUDP), []string{
+		{"UDP is flushed on Windows", of(corev1.ProtocolUDP), []string{"udp [cluster] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
+		{"DNS is not flushed on Windows", of(corev1.ProtocolUDP, port(53)), []string{
+			"udp [linux] flush 10.96.0.10:53=10.244.0.3:8080,10.244.1.3:8080",
+			"udp@*windows [windows] 10.96.0.10:53=10.244.0.3:8080,10.244.1.3:8080"}},
+		{"DNS is flushed on Windows if asked for", of(corev1.ProtocolUDP, port(53), flush("true")), []string{
+			"udp [cluster] flush 10.96.0.10:53=10.244.0.3:8080,10.244.1.3:8080"}},
+		{"UDP is not flushed on Windows if asked for", of(corev1.ProtocolUDP, flush("false")), []string{
 			"udp [linux] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080",
-			"udp@windows [windows] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
+			"udp@*windows [windows] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
 		{"SCTP has no Windows node", of(corev1.ProtocolSCTP), []string{"sctp [linux] 10.96.0.10:80=10.244.0.3:8080"}},
 		{"local UDP", of(corev1.ProtocolUDP, local), []string{
 			"udp@* [n3] 10.96.0.10:80=",
 			"udp@n1 [n1] flush 10.96.0.10:80=10.244.0.3:8080",
-			"udp@n2 [n2] 10.96.0.10:80=10.244.1.3:8080"}},
+			"udp@n2 [n2] flush 10.96.0.10:80=10.244.1.3:8080"}},
+		{"local DNS", of(corev1.ProtocolUDP, local, port(53)), []string{
+			"udp@* [n3] 10.96.0.10:53=",
+			"udp@n1 [n1] flush 10.96.0.10:53=10.244.0.3:8080",
+			"udp@n2 [n2] 10.96.0.10:53=10.244.1.3:8080"}},
 		{"local SCTP", of(corev1.ProtocolSCTP, local), []string{
 			"sctp@* [n3] 10.96.0.10:80=",
 			"sctp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080"}},
@@ -123,7 +129,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 	anew.os = contract.Linux
 	s.do(anew)
 	s.wantReasons()
-	s.want("the switch's groups", strings.Join(groupsOf(s.c.nodeChange("n1")), " "), clusterGroupID+" "+linuxGroupID)
+	s.want("the switch's groups", strings.Join(groupsOf(s.c.nodeChange("n1")), " "), clusterGroupID+" "+linuxGroupID+" "+zoneGroupID("", contract.Linux, onSwitches))
 }
 
 func groupsOf(change ovsdb.Change) []string {
@@ -152,18 +158,18 @@ func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 // windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
-	all := []ovsdb.Change{topologyChange(c.settings), c.gatewayChange()}
+	all := []ovsdb.Change{c.topologyChange(), c.gatewayChange()}
 	for _, name := range c.nodeNames {
 		all = append(all, c.nodeChange(name))
 	}
 	for _, s := range c.services {
 		if s.object != nil {
-			all = append(all, serviceChange(s.object, s.slices, nodeSet{c.nodeNames, c.windows}))
+			all = append(all, serviceChange(s.object, s.slices, c.nodeSet()))
 		}
 	}
 	for name := range c.windows {
 		if c.nodes[name].placed {
-			checkBalancers(t, name, carried(all, name))
+			checkBalancers(t, c, name, carried(all, name))
 		}
 	}
 	for _, change := range all {
@@ -202,14 +208,20 @@ func carried(all []ovsdb.Change, node string) (list []*nb.LoadBalancer) {
 }
 
 // checkBalancers checks a Windows node's: also that none is there twice, for Linux and for Windows.
-func checkBalancers(t *testing.T, node string, list []*nb.LoadBalancer) {
+func checkBalancers(t *testing.T, c *cluster, node string, list []*nb.LoadBalancer) {
 	t.Helper()
 	seen := map[string]string{}
 	for _, b := range list {
-		if *b.Protocol == "sctp" || b.Options["ct_flush"] != "" || b.Options["affinity_timeout"] != "" {
-			t.Errorf("the switch of %s has load balancer %s with %s, %v", node, b.Name, *b.Protocol, b.Options)
+		if strings.Contains(b.Name, "/hostport/") {
+			if *b.Protocol == "sctp" {
+				t.Errorf("%s is on node %s", b.Name, node)
+			}
+			continue
 		}
 		service, _, _ := strings.Cut(b.Name, "/"+*b.Protocol)
+		if *b.Protocol == "sctp" || b.Options["ct_flush"] != "" && !c.services[service].object.flushWindows {
+			t.Errorf("the switch of %s has load balancer %s with %s, %v", node, b.Name, *b.Protocol, b.Options)
+		}
 		for vip := range b.Vips {
 			one := service + " " + *b.Protocol + " " + vip
 			if other := seen[one]; other != "" {
@@ -225,7 +237,8 @@ func checkRow(t *testing.T, c *cluster, r ovsdb.Row) {
 	t.Helper()
 	switch row := r.Model.(type) {
 	case *nb.LogicalRouterPort:
-		if row.Options["gateway_mtu"] != "" {
+		node, ofNode := strings.CutPrefix(row.Name, "rtoj-gw-")
+		if row.Options["gateway_mtu"] != "" && (!ofNode || c.nodes[node].windows()) {
 			t.Errorf("router port %s has gateway_mtu", row.Name)
 		}
 	case *nb.HAChassis:
@@ -235,7 +248,7 @@ func checkRow(t *testing.T, c *cluster, r ovsdb.Row) {
 			}
 		}
 	case *nb.NAT:
-		if row.Type != nb.NATTypeSNAT || row.LogicalPort != nil || row.ExternalMAC != nil {
+		if row.LogicalPort != nil || row.ExternalMAC != nil {
 			t.Errorf("NAT %+v is distributed", row)
 		}
 	case *nb.LogicalSwitch:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/maphash"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -21,6 +22,10 @@ const (
 	podKind
 	serviceKind
 	sliceKind
+	namespaceKind
+	egressKind
+	poolKind
+	serviceCIDRKind
 	kinds // their number
 
 	// topologyKind is no object: it stands for what exists once.
@@ -29,10 +34,22 @@ const (
 	gatewayKind
 	// overdueKind is a node that has waited long enough for what somebody else should do.
 	overdueKind
+	// egressNodesKind is no object: it stands for what EgressIPs share.
+	egressNodesKind
+	// carrierKind is an EgressIP whose addresses are on another chassis now, which is what there is to be got.
+	carrierKind
+	// aliveKind is a node whose port that shows that it lives is on another chassis now.
+	aliveKind
+	// aliveNodesKind is no object: it stands for all these ports.
+	aliveNodesKind
+	// countKind is an EgressIP whose status shall have its number of pods.
+	countKind
 )
 
 func (k kind) String() string {
-	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice", topologyKind: "Cluster", gatewayKind: "Gateway", overdueKind: "overdue Node"}[k]
+	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice",
+		namespaceKind: "Namespace", egressKind: "EgressIP", poolKind: "AddressPool", serviceCIDRKind: "ServiceCIDR", topologyKind: "Cluster", gatewayKind: "Gateway", overdueKind: "overdue Node",
+		egressNodesKind: "Egress", carrierKind: "carrier of EgressIP", aliveKind: "life of Node", aliveNodesKind: "Alive", countKind: "pods of EgressIP"}[k]
 }
 
 // objectKey names an object: namespace/name, or a node's name.
@@ -49,9 +66,13 @@ func ownerKey(owner ovsdb.Owner) (k objectKey, ok bool) {
 		return objectKey{kind: topologyKind}, true
 	case gatewayOwner:
 		return objectKey{kind: gatewayKind}, true
+	case egressNodesOwner:
+		return objectKey{kind: egressNodesKind}, true
+	case aliveOwner:
+		return objectKey{kind: aliveNodesKind}, true
 	}
 	word, name, _ := strings.Cut(string(owner), "/")
-	for _, kind := range []kind{nodeKind, podKind, serviceKind} {
+	for _, kind := range []kind{nodeKind, podKind, serviceKind, egressKind} {
 		if kind.String() == word {
 			return objectKey{kind, name}, true
 		}
@@ -69,8 +90,9 @@ type lookup func(objectKey) any
 //
 // begin and update take objects in; changes, everything and the two reports take out what follows from them.
 type cluster struct {
-	settings  *settings
-	records   records // what no object has claimed yet
+	settings  *settings      // its own: services follows the API server's ServiceCIDRs
+	given     []netip.Prefix // the ranges of ClusterIPs that it was started with
+	records   records        // what no object has claimed yet
 	beginning bool
 
 	nodes     map[string]*nodeState
@@ -84,11 +106,23 @@ type cluster struct {
 
 	pods map[string]*podState
 
-	services map[string]*serviceState
-	sliceOf  map[string]string   // slice → Service, by key
-	local    map[string]struct{} // Services whose rows depend on which nodes there are
+	services     map[string]*serviceState
+	serviceCIDRs map[string]*serviceCIDR
+	claims       claimBook
+	apiServers   map[netip.AddrPort]bool              // as the Service default/kubernetes has them
+	hostPorted   map[numberedPort]map[string]struct{} // pods, by key
+	sliceOf      map[string]string                    // slice → Service, by key
+	local        map[string]struct{}                  // Services whose rows depend on which nodes there are
+	outward      map[string]struct{}                  // Services that have endpoints that may be hosts: their rows depend on those
+	hinted       map[string]struct{}                  // Services that have endpoints with hints: their rows depend on zones, too
+	zones        map[string][]string                  // nodes that have a switch by zone, sorted
+	zoneOf       map[string]string
+	gateways     entrances
 	// byDatapath are Services by protocol whose rows depend on what nodes' datapaths can do with it.
 	byDatapath map[protocol]map[string]struct{}
+
+	egress    egressBook
+	balancers poolBook
 
 	dirtyTopology, dirtyGateway          bool
 	dirtyNodes, dirtyPods, dirtyServices map[string]struct{}
@@ -114,16 +148,19 @@ type annotation struct {
 }
 
 func newCluster(s *settings) *cluster {
+	own := *s
 	c := &cluster{
-		settings: s,
-		nodes:    map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{},
+		settings: &own, given: s.services,
+		nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(),
+		apiServers: map[netip.AddrPort]bool{}, hostPorted: map[numberedPort]map[string]struct{}{},
 		ids:       newPool(max(s.maxNodeID(), 0)),
 		unsettled: map[string]struct{}{}, windows: map[string]struct{}{},
 		members: map[string]member{}, sharers: map[string]struct{}{},
 		sliceOf: map[string]string{}, local: map[string]struct{}{},
+		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		told: map[ovsdb.Owner]map[uint64]struct{}{},
+		told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(),
 	}
 	if s.allocate {
 		for _, pods := range s.pods {
@@ -136,20 +173,28 @@ func newCluster(s *settings) *cluster {
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
 func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 	c.records, c.beginning = r, true
+	c.claimEgress()
 	c.update(keys, get)
+	c.forgetEgress()
 	c.beginning = false
 }
 
 // update takes in the newest state of the objects that keys name. The result does not depend on the
 // order of keys: what is given up comes first, then what was allocated before, then what is new.
 func (c *cluster) update(keys []objectKey, get lookup) {
-	by := [kinds][]string{}
+	by, statuses := [kinds][]string{}, []objectKey(nil)
 	for _, k := range keys {
 		switch k.kind {
 		case topologyKind:
 			c.dirtyTopology = true
 		case gatewayKind:
 			c.dirtyGateway = true
+		case egressNodesKind:
+			c.egress.dirtyNodes = true
+		case aliveNodesKind:
+			c.balancers.dirtyAlive = true
+		case carrierKind, countKind, aliveKind:
+			statuses = append(statuses, k)
 		case overdueKind:
 			if n := c.nodes[k.name]; n != nil && n.expects == expecting {
 				n.expects = overdue
@@ -163,7 +208,14 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		slices.Sort(by[k])
 		by[k] = slices.Compact(by[k])
 	}
+	c.updateServiceCIDRs(by[serviceCIDRKind], get)
 	c.updateNodes(by[nodeKind], get)
+	if len(c.serviceCIDRs) > 0 && len(by[nodeKind]) > 0 || len(by[serviceCIDRKind]) > 0 {
+		c.settleServices()
+	}
+	c.updateNamespaces(by[namespaceKind], get)
+	c.updateEgress(by[egressKind], get)
+	c.updatePools(by[poolKind], get)
 	c.updatePods(by[podKind], get)
 	for _, name := range by[sliceKind] {
 		object, _ := get(objectKey{sliceKind, name}).(*slice)
@@ -173,22 +225,32 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		object, _ := get(objectKey{serviceKind, name}).(*service)
 		c.updateService(name, object)
 	}
+	c.settleEgress()
+	for _, k := range statuses {
+		if k.kind == aliveKind {
+			c.updateAlive(k.name, get)
+			continue
+		}
+		c.updateEgressStatus(k, get)
+	}
+	c.settleBalancers()
 }
 
 func (c *cluster) updateService(name string, object *service) {
 	state := c.service(name)
 	state.object = object
 	delete(c.local, name)
-	if object != nil && object.internalLocal {
+	if object != nil && (object.internalLocal || object.externalLocal) {
 		c.local[name] = struct{}{}
 	}
 	for kind, services := range c.byDatapath {
 		delete(services, name)
-		if object != nil && !object.ignored && object.uses(kind) {
+		if object != nil && !object.ignored && object.uses(kind) && (kind != "udp" || !object.flushWindows) {
 			services[name] = struct{}{}
 		}
 	}
 	c.dirtyServices[name] = struct{}{}
+	c.updateClaims(name, object)
 	c.forgetService(name)
 }
 
@@ -198,6 +260,7 @@ func (c *cluster) updateSlice(name string, object *slice) {
 		state.slices = slices.DeleteFunc(state.slices, func(s *slice) bool { return key(s.Namespace, s.Name) == name })
 		delete(c.sliceOf, name)
 		c.dirtyServices[before] = struct{}{}
+		c.followSlices(before, state)
 		c.forgetService(before)
 	}
 	if object == nil || object.ignored {
@@ -208,7 +271,17 @@ func (c *cluster) updateSlice(name string, object *slice) {
 	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *slice) int { return cmp.Compare(a.Name, b.Name) })
 	state.slices = slices.Insert(state.slices, i, object)
 	c.sliceOf[name] = owner
+	c.followSlices(owner, state)
 	c.dirtyServices[owner] = struct{}{}
+}
+
+// followSlices takes in what other rows follow from of a Service's slices.
+func (c *cluster) followSlices(name string, state *serviceState) {
+	c.updateHinted(name, state)
+	c.updateOutward(name, state)
+	if name == apiServer {
+		c.updateAPIServers(state)
+	}
 }
 
 func (c *cluster) service(name string) *serviceState {
@@ -231,10 +304,19 @@ func (c *cluster) forgetService(name string) {
 func (c *cluster) changes() []ovsdb.Change {
 	list := make([]ovsdb.Change, 0, len(c.dirtyNodes)+len(c.dirtyPods)+len(c.dirtyServices))
 	if c.dirtyTopology {
-		list = append(list, topologyChange(c.settings))
+		list = append(list, c.topologyChange())
 	}
 	if c.dirtyGateway {
 		list = append(list, c.gatewayChange())
+	}
+	if c.egress.dirtyNodes {
+		list = append(list, c.egressNodesChange())
+	}
+	if c.balancers.dirtyAlive {
+		list = append(list, c.aliveChange())
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.egress.dirty)) {
+		list = append(list, c.egressChange(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyNodes)) {
 		list = append(list, c.nodeChange(name))
@@ -252,9 +334,20 @@ func (c *cluster) changes() []ovsdb.Change {
 // everything is all that the Northbound shall hold of weft's.
 func (c *cluster) everything() []ovsdb.Change {
 	list := make([]ovsdb.Change, 0, 2+len(c.nodeNames)+len(c.pods)+len(c.services))
-	list = append(list, topologyChange(c.settings))
+	list = append(list, c.topologyChange())
 	if change := c.gatewayChange(); len(change.Rows) > 0 {
 		list = append(list, change)
+	}
+	if change := c.egressNodesChange(); len(change.Rows) > 0 {
+		list = append(list, change)
+	}
+	if change := c.aliveChange(); len(change.Rows) > 0 {
+		list = append(list, change)
+	}
+	for _, e := range c.egress.order {
+		if change := c.egressChange(e.object.Name); len(change.Rows) > 0 {
+			list = append(list, change)
+		}
 	}
 	for _, name := range c.nodeNames {
 		list = append(list, c.nodeChange(name))
@@ -274,24 +367,32 @@ func (c *cluster) everything() []ovsdb.Change {
 }
 
 func (c *cluster) clean() {
-	c.dirtyTopology, c.dirtyGateway = false, false
+	c.dirtyTopology, c.dirtyGateway, c.egress.dirtyNodes = false, false, false
+	clear(c.egress.dirty)
+	c.balancers.dirtyAlive = false
 	clear(c.dirtyNodes)
 	clear(c.dirtyPods)
 	clear(c.dirtyServices)
 }
 
+func (c *cluster) topologyChange() ovsdb.Change { return topologyChange(c.settings, c.zones) }
+
 func (c *cluster) gatewayChange() ovsdb.Change { return gatewayChange(c.settings, c.gatewayMembers()) }
 
 func (c *cluster) nodeChange(name string) ovsdb.Change {
 	if n := c.nodes[name]; n != nil && n.placed {
-		return nodeChange(c.settings, &n.placement, c.hasGateway())
+		change := nodeChange(c.settings, &n.placement, c.hasGateway())
+		announceOn(&change, n.facts.Gateway, c.announces(name))
+		return change
 	}
 	return ovsdb.Change{Owner: nodeOwner(name)}
 }
 
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods[name]; p != nil && len(p.addresses) > 0 {
-		return podChange(p.object, p.addresses, p.node.chassis())
+		change := podChange(p.object, p.addresses, &p.node.placement, c.serviceHas)
+		egressMembers(p, &change)
+		return change
 	}
 	return ovsdb.Change{Owner: podOwner(name)}
 }
@@ -302,9 +403,16 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 		c.tell(serviceOwner(name))
 		return ovsdb.Change{Owner: serviceOwner(name)}
 	}
-	on := nodeSet{c.nodeNames, c.windows}
-	c.tell(serviceOwner(name), append(sliceProblems(s.object, s.slices), datapathProblems(s.object, on)...)...)
-	return serviceChange(s.object, s.slices, on)
+	on := c.nodeSet()
+	object, found := c.judge(name, s.object)
+	c.tell(serviceOwner(name), slices.Concat(found, sliceProblems(object, s.slices), datapathProblems(object, on), affinityProblems(object),
+		flushProblems(object), sourceProblems(object))...)
+	return serviceChange(object, s.slices, on)
+}
+
+func (c *cluster) nodeSet() *nodeSet {
+	return &nodeSet{names: c.nodeNames, gateways: c.gateways.names, windows: c.windows, zones: c.zones, zoneOf: c.zoneOf,
+		hosts: c.gateways.hosts, widths: c.gateways.widths, own: c.gateways.own, announcer: c.announcer, balanced: c.balanced}
 }
 
 var messageSeed = maphash.MakeSeed()
@@ -366,6 +474,14 @@ func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
 	case serviceKind:
 		if s := c.services[k.name]; s != nil && s.object != nil {
 			return &s.object.ObjectMeta
+		}
+	case serviceCIDRKind:
+		if o := c.serviceCIDRs[k.name]; o != nil {
+			return &o.ObjectMeta
+		}
+	case egressKind:
+		if e := c.egress.all[k.name]; e != nil {
+			return &e.object.ObjectMeta
 		}
 	}
 	return nil

@@ -2,11 +2,15 @@ package ovn
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovsdb"
@@ -59,15 +63,19 @@ func TestWholeCluster(t *testing.T) {
 	}
 }
 
+var lives = flag.Uint64("lives", 20, "how many random lives of clusters are played")
+
 // TestEventsComeToTheSameAsAColdStart plays random lives of clusters, event by event in batches, and
 // compares with a controller that starts at the end and sees only what is left.
 func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range *lives {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			s := testSettings(t, func(c *Config) {
 				dual(c)
 				withShared(c)
 				c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 // small: pools run full
+				c.AllocateLoadBalancerAddresses = true
 			})
 			l := newLife(t, s, seed)
 			for range 60 {
@@ -75,7 +83,7 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 				windowsIsSpared(t, l.c)
 			}
 			l.quiesce()
-			for start, r := range map[string]records{"with the Northbound": engine{l.engine}.Records(), "without": {}} {
+			for start, r := range map[string]records{"with the Northbound": engine{l.engine}.Records(s), "without": {}} {
 				again := newCluster(s)
 				again.begin(r, l.w.keys(), l.w.get)
 				if notes := again.takeNotes(); len(notes) > 0 {
@@ -96,12 +104,16 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 
 // TestNothingRemains of objects that are gone: a controller lives long.
 func TestNothingRemains(t *testing.T) {
-	s := testSettings(t, func(c *Config) { dual(c); withShared(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 })
+	s := testSettings(t, func(c *Config) {
+		dual(c)
+		withShared(c)
+		c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4, c.AllocateLoadBalancerAddresses = true, 28, true
+	})
 	l := newLife(t, s, 1)
 	for range 60 {
 		l.step()
 	}
-	for _, kind := range []kind{serviceKind, nodeKind, podKind, sliceKind} {
+	for _, kind := range []kind{serviceKind, nodeKind, egressKind, podKind, sliceKind, poolKind, namespaceKind, serviceCIDRKind} {
 		var keys []objectKey
 		for k := range l.w.objects {
 			if k.kind == kind {
@@ -116,9 +128,13 @@ func TestNothingRemains(t *testing.T) {
 		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
 		"services": len(c.services), "slices": len(c.sliceOf), "local": len(c.local), "told": len(c.told),
 		"Windows nodes": len(c.windows), "gateway nodes": len(c.members), "nodes that share": len(c.sharers),
+		"claims": len(c.claims.by) + len(c.claims.of) + len(c.claims.at), "host ports": len(c.hostPorted), "API servers": len(c.apiServers), "Services with hints": len(c.hinted), "ServiceCIDRs": len(c.serviceCIDRs) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
 		"Services by datapath": len(c.byDatapath["udp"]) + len(c.byDatapath["sctp"]),
 		"dirty":                len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
-		"records":              len(c.records.pods) + len(c.records.nodes),
+		"records":              len(c.records.pods) + len(c.records.nodes) + len(c.records.egress),
+		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.egress.nodes) + len(c.egress.namespaces) + len(c.egress.candidates),
+		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),
+		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.hosting) + len(c.balancers.byNode),
 		"ids":                  c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
 	} {
 		if n != 0 {
@@ -164,7 +180,7 @@ func (l *life) apply(keys []objectKey) {
 // quiesce lets all annotations be written, as they are before a controller ends in peace.
 func (l *life) quiesce() {
 	for range 10 {
-		touched := l.w.absorb(l.c)
+		touched := append(l.w.absorb(l.c), l.c.takeExpected()...)
 		if len(touched) == 0 {
 			return
 		}
@@ -178,7 +194,29 @@ func (l *life) event() []objectKey {
 	number := n(4)
 	nodeName := fmt.Sprintf("n%d", number)
 	podName, serviceName := fmt.Sprintf("p%d", n(40)), fmt.Sprintf("s%d", n(5))
-	switch n(12) {
+	switch n(16) {
+	case 12:
+		return l.toggle(objectKey{namespaceKind, "default"}, w.namespace("default", fmt.Sprint("team=", n(2))))
+	case 13:
+		name := fmt.Sprint("e", n(4))
+		e := w.egressIP(name, []string{"", "team=0", "team=1"}[n(3)], [][]string{{"203.0.113.20"}, {"2001:db8::20"}, {"203.0.113.21", "2001:db8::21"}, {"198.51.100.1"}}[n(4)]...)
+		if n(2) == 0 {
+			e.pods = must(parseSelector("app=web"))
+		}
+		if before, ok := w.objects[objectKey{egressKind, name}].(*egressIP); ok && n(2) == 0 {
+			e.UID, e.Generation = before.UID, before.Generation+1
+		}
+		return l.toggle(objectKey{egressKind, name}, e)
+	case 14:
+		name := fmt.Sprint("a", n(3))
+		return l.toggle(objectKey{poolKind, name}, w.addressPool(name, [][]string{{"203.0.113.40/31"}, {"203.0.113.20-203.0.113.22", "2001:db8::40/126"}, {"203.0.113.41-203.0.113.44", "10.244.0.0/24"}}[n(3)]...))
+	case 15:
+		s := w.service(fmt.Sprint("b", n(5)), fmt.Sprintf("10.96.1.%d", 10+n(5)))
+		s.balancer = balancer{balances: n(4) > 0, families: []string{"4", "6", "4,6"}[n(3)], local: n(2) == 0}
+		if before, ok := w.objects[objectKey{serviceKind, "default/" + s.Name}].(*service); ok && n(2) == 0 {
+			s.UID, s.balancer.ingress = before.UID, before.balancer.ingress
+		}
+		return l.toggle(objectKey{serviceKind, "default/" + s.Name}, s)
 	case 0:
 		return l.toggle(objectKey{nodeKind, nodeName}, w.node(nodeName))
 	case 1:
@@ -187,10 +225,18 @@ func (l *life) event() []objectKey {
 			after.facts = l.facts(1 + number)
 			after.os = []string{"", contract.Linux, contract.Windows}[n(3)]
 			after.gateway = []string{"", "true", "true", "false", "no"}[n(5)]
+			after.ready = n(3) > 0
+			after.labels = newLabelSet(labelMap([][]string{nil, {"weft.net/egress=x"}, {"weft.net/egress="}}[n(3)]))
+			after.zone = []string{"", "z1", "z2"}[n(3)]
 			return w.put(&after)
 		}
 	case 2, 3, 4, 5:
-		return l.toggle(objectKey{podKind, "default/" + podName}, w.pod("default", podName, nodeName))
+		p := w.pod("default", podName, nodeName)
+		p.labels = newLabelSet(labelMap([][]string{nil, {"app=web"}}[n(2)]))
+		if n(2) == 0 {
+			p.hostPorts = []hostPort{{[]protocol{"tcp", "udp", "sctp"}[n(3)], netip.Addr{}, []uint16{8000, 8001, 30000, 8080}[n(4)], 80}}
+		}
+		return l.toggle(objectKey{podKind, "default/" + podName}, p)
 	case 6: // the same name, a new pod
 		return w.put(w.pod("default", podName, nodeName))
 	case 7:
@@ -206,20 +252,46 @@ func (l *life) event() []objectKey {
 			}
 			return w.put(&after)
 		}
+	case 9:
+		name := fmt.Sprintf("c%d", number)
+		ranges := []string{"10.96.0.0/16", "10.97.0.0/16", "10.97.4.0/24", "192.0.2.0/30", "203.0.113.0/29", "10.244.0.0/20", "100.64.1.0/24", "fd00:10:97::/112", "nonsense"}
+		return l.toggle(objectKey{serviceCIDRKind, name}, w.serviceCIDR(name, ranges[n(len(ranges))], ranges[n(len(ranges))]))
 	case 8:
 		s := w.service(serviceName, fmt.Sprintf("10.96.0.%d", 10+n(5)))
 		s.internalLocal = n(2) == 0
 		s.ports[0].protocol = []protocol{"tcp", "udp", "sctp"}[n(3)]
+		s.flushWindows, s.clientIP = n(2) == 0, n(4) == 0
+		s.CreationTimestamp = metav1.NewTime(time.Unix(int64(n(3)), 0))
+		s.externalLocal = n(2) == 0
+		if n(2) == 0 {
+			s.nodePorts = []nodePort{{s.ports[0], uint16(30000 + n(3))}}
+		}
+		if n(2) == 0 {
+			s.externalIPs = []netip.Addr{netip.MustParseAddr([]string{"192.0.2.200", "192.0.2.201", "192.0.2.1", "203.0.113.2", "203.0.113.20", "203.0.113.41"}[n(6)])}
+			s.ports[0].port = []uint16{80, 8000, 6443}[n(3)]
+			if n(2) == 0 {
+				s.ingress, s.sourceRanges = s.externalIPs, [][]string{nil, {"192.0.2.0/24"}, {"nonsense"}}[n(3)]
+			}
+		}
 		return l.toggle(objectKey{serviceKind, "default/" + serviceName}, s)
 	default:
-		name := fmt.Sprintf("%s-%d", serviceName, n(2))
+		name, target := fmt.Sprintf("%s-%d", serviceName, n(2)), []uint16{8080, 80, 8000, 30000}[n(4)]
+		if n(8) == 0 {
+			name, serviceName, target = "kubernetes", "kubernetes", 6443
+		}
 		var endpoints []endpoint
+		hint := []hints{"", "z1,", "z2,", "z1,z2,"}[n(4)]
+		onNode := []hints{"", "", "n1,", "n2,"}[n(4)]
 		for range n(4) {
 			e := ready(fmt.Sprintf("10.244.%d.%d", n(2), 3+n(5)), nodeName)
+			if n(4) == 0 { // a host's
+				e.addr = netip.MustParseAddr([]string{"172.18.0.10", "192.0.2.1", "203.0.113.2", "192.0.2.200", "10.96.0.11", "203.0.113.41"}[n(6)])
+			}
 			e.ready, e.terminating = n(3) > 0, n(2) == 0
+			e.zones, e.nodes = hint, onNode
 			endpoints = append(endpoints, e)
 		}
-		return l.toggle(objectKey{sliceKind, "default/" + name}, w.slice(name, serviceName, []servicePort{{"http", "tcp", 8080}, {"http", "udp", 8080}, {"http", "sctp", 8080}}, endpoints...))
+		return l.toggle(objectKey{sliceKind, "default/" + name}, w.slice(name, serviceName, []servicePort{{"http", "tcp", target}, {"http", "udp", target}, {"http", "sctp", target}}, endpoints...))
 	}
 	return nil
 }
@@ -228,6 +300,7 @@ func (l *life) event() []objectKey {
 func (l *life) facts(number int) string {
 	return editFacts(number, l.random.IntN(2) == 0, func(f *contract.NodeFacts) {
 		f.OS = []string{"", contract.Linux, contract.Windows}[l.random.IntN(3)]
+		f.Gateway.HostAddresses, f.Gateway.Routed = l.random.IntN(2) == 0, l.random.IntN(3) == 0
 		if l.random.IntN(3) == 0 {
 			f.Gateway, f.SharedGateway = nil, true
 		}

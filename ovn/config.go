@@ -28,8 +28,12 @@ type Config struct {
 
 	// PodCIDRs are the ranges of all pod addresses, at most one an address family. Key: pod-cidrs.
 	PodCIDRs []string
-	// ServiceCIDRs are the ranges of ClusterIPs, at most one an address family. Key: service-cidrs.
+	// ServiceCIDRs are the ranges of ClusterIPs from the start, at most one an address family; those of
+	// the API server's ServiceCIDR objects are added at run time. Key: service-cidrs.
 	ServiceCIDRs []string
+	// NodePortRange are the ports that the API server gives Services on nodes, as its
+	// --service-node-port-range has them. Key: node-port-range.
+	NodePortRange string
 	// JoinCIDRs are the ranges that link the cluster's router with the nodes' gateway routers. They
 	// never leave OVN, but must not overlap with anything pods talk to. Key: join-cidrs.
 	JoinCIDRs []string
@@ -50,6 +54,11 @@ type Config struct {
 	// SharedGatewayNetwork is the name that the gateway nodes' ovn-bridge-mappings give the bridge with
 	// those subnets: the gateway-network of their agents. Key: shared-gateway-network.
 	SharedGatewayNetwork string
+
+	// AllocateLoadBalancerAddresses has Services of type LoadBalancer without a loadBalancerClass get
+	// addresses of AddressPools. Those with the class weft.net/address-pool get them in any case.
+	// Key: allocate-load-balancer-addresses.
+	AllocateLoadBalancerAddresses bool
 
 	// MetricsAddress is where /metrics, /healthz and /readyz are served, as HOST:PORT; empty serves
 	// nothing. Key: metrics-address.
@@ -72,6 +81,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		JoinCIDRs:        []string{"100.64.0.0/16", "fd98::/64"},
+		NodePortRange:    "30000-32767",
 		NodeCIDRMaskIPv4: 24,
 		NodeCIDRMaskIPv6: 64,
 
@@ -97,6 +107,8 @@ type settings struct {
 	allocate              bool
 	mask4, mask6          int
 	shared                *contract.Gateway // nil when there is no shared gateway
+	allocateBalancers     bool
+	nodePorts             portRange
 }
 
 // mask is the prefix length of the node subnets cut out of pods.
@@ -124,7 +136,11 @@ func (c Config) settings() (*settings, error) {
 		services: prefixes("service-cidrs", c.ServiceCIDRs),
 		joins:    prefixes("join-cidrs", c.JoinCIDRs),
 		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
+		allocateBalancers: c.AllocateLoadBalancerAddresses,
 	}
+	nodePorts, err := parsePortRange(c.NodePortRange)
+	complain(err)
+	s.nodePorts = nodePorts
 	if len(errs) == 0 {
 		complain(s.checkFamilies())
 		complain(s.checkOverlaps())
@@ -211,6 +227,7 @@ func (s *settings) checkOverlaps() error {
 	add("pod-cidrs", s.pods)
 	add("service-cidrs", s.services)
 	add("join-cidrs", s.joins)
+	add("weft's range", contract.OwnRanges[:])
 	var errs []error
 	for i, a := range all {
 		for _, b := range all[i+1:] {

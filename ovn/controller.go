@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -33,6 +34,7 @@ type controller struct {
 	config   Config
 	settings *settings
 	client   kubernetes.Interface
+	own      dynamic.Interface // of weft's own API group
 	annotate writeAnnotation
 	log      *slog.Logger
 
@@ -54,7 +56,10 @@ type database interface {
 	// Watch tells of owners whose rows another hand has changed, until ctx is done.
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
-	Records() records
+	Records(*settings) records
+	// Carriers tells of EgressIPs (carrierKind) and nodes (aliveKind) whose ports are on another chassis
+	// now, until ctx is done.
+	Carriers(ctx context.Context, moved func(what objectKey, chassis string))
 	// Connected says whether there is a connection now.
 	Connected() bool
 }
@@ -67,25 +72,25 @@ type engine struct{ *ovsdb.Engine }
 
 func (e engine) Connected() bool { return e.Client().Connected() }
 
-func (e engine) Records() records {
-	return recordsOf(ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(), nil))
+func (e engine) Records(s *settings) records {
+	return recordsOf(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(), nil))
 }
 
 // Run runs a controller until ctx is done or it cannot go on. An API server or a Northbound that is
 // away is waited for, at start and later.
 func Run(ctx context.Context, config Config) error {
-	client, err := connectKubernetes(config.Kubeconfig)
+	client, own, err := connectKubernetes(config.Kubeconfig)
 	if err != nil {
 		return err
 	}
-	c, err := newController(config, client, annotateThrough(client))
+	c, err := newController(config, client, own, annotateThrough(client))
 	if err != nil {
 		return err
 	}
 	return c.run(ctx, c.dial)
 }
 
-func newController(config Config, client kubernetes.Interface, annotate writeAnnotation) (*controller, error) {
+func newController(config Config, client kubernetes.Interface, own dynamic.Interface, annotate writeAnnotation) (*controller, error) {
 	s, err := config.settings()
 	if err != nil {
 		return nil, err
@@ -99,20 +104,20 @@ func newController(config Config, client kubernetes.Interface, annotate writeAnn
 	}
 	q := newQueue()
 	return &controller{
-		config: config, settings: s, client: client, annotate: annotate, log: slog.Default(),
-		queue: q, informers: newInformers(client, q), metrics: newMetrics(q), connected: make(chan struct{}),
+		config: config, settings: s, client: client, own: own, annotate: annotate, log: slog.Default(),
+		queue: q, informers: newInformers(client, own, q), metrics: newMetrics(q), connected: make(chan struct{}),
 	}, nil
 }
 
 // connectKubernetes makes the client; it does not wait for the API server. There is no limit of its own
 // on requests: the API server has better ones (priority and fairness).
-func connectKubernetes(kubeconfig string) (kubernetes.Interface, error) {
+func connectKubernetes(kubeconfig string) (kubernetes.Interface, dynamic.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if kubeconfig == "" {
 		config, err = rest.InClusterConfig()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig, err)
+		return nil, nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file, or leave it empty within a pod", kubeconfig, err)
 	}
 	config.UserAgent = agent
 	config.QPS = -1
@@ -120,9 +125,13 @@ func connectKubernetes(kubeconfig string) (kubernetes.Interface, error) {
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %q: %w", kubeconfig, err)
+		return nil, nil, fmt.Errorf("kubeconfig: %q: %w", kubeconfig, err)
 	}
-	return client, nil
+	own, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("kubeconfig: %q: %w", kubeconfig, err)
+	}
+	return client, own, nil
 }
 
 // dial connects the Northbound.
@@ -198,12 +207,13 @@ func (c *controller) lead(ctx context.Context) {
 	}
 	notes := newAnnotator(c.annotate, logAnnotation(c.log, c.metrics.failed), report)
 	l := &leader{
-		cluster: newCluster(c.settings), source: c.informers, queue: c.queue,
-		northbound: c.database, records: c.database.Records(), metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
+		cluster: newCluster(c.settings), source: &carriers{source: c.informers}, queue: c.queue,
+		northbound: c.database, records: c.database.Records(c.settings), metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
 		disputes: map[ovsdb.Owner]dispute{},
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.run(ctx) })
+	parts.Go(func() { c.database.Carriers(ctx, l.moved) })
 	parts.Go(func() {
 		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil && ctx.Err() == nil {
 			c.log.Error("watch for foreign changes in the Northbound", "error", err)

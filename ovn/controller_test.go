@@ -15,11 +15,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
 
+	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
@@ -30,6 +34,7 @@ import (
 type deployment struct {
 	t          *testing.T
 	api        *fake.Clientset
+	own        *dynamicfake.FakeDynamicClient
 	northbound *ovsdbtest.Process
 	view       *ovsdb.Client // the test's own
 }
@@ -38,7 +43,9 @@ func deploy(t *testing.T, objects ...runtime.Object) *deployment {
 	t.Helper()
 	d := ovsdbtest.Northbound(t)
 	p := ovsdbtest.Server(t, d)
-	return &deployment{t, fake.NewClientset(objects...), p, ovsdbtest.Connect(t, d, p.Endpoint, Tables...)}
+	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		v1alpha1.EgressIPs: "EgressIPList", v1alpha1.AddressPools: "AddressPoolList", serviceCIDRs: "ServiceCIDRList"})
+	return &deployment{t, fake.NewClientset(objects...), own, p, ovsdbtest.Connect(t, d, p.Endpoint, Tables...)}
 }
 
 // instance is one running controller.
@@ -55,7 +62,7 @@ func (d *deployment) start(identity string, edit func(*Config)) *instance {
 	if edit != nil {
 		edit(&config)
 	}
-	c, err := newController(config, d.api, annotateThroughFake(d.api))
+	c, err := newController(config, d.api, d.own, annotateThroughFake(d.api, d.own))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -80,9 +87,20 @@ func (d *deployment) start(identity string, edit func(*Config)) *instance {
 }
 
 // annotateThroughFake is annotateThrough for a client without a REST client underneath.
-func annotateThroughFake(client kubernetes.Interface) writeAnnotation {
+func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) writeAnnotation {
 	return func(ctx context.Context, a annotation) error {
 		var err error
+		switch a.kind {
+		case egressKind:
+			_, err = own.Resource(v1alpha1.EgressIPs).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			return gone(err)
+		case poolKind:
+			_, err = own.Resource(v1alpha1.AddressPools).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			return gone(err)
+		case serviceKind:
+			_, err = client.CoreV1().Services(a.namespace).Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{}, statusKey)
+			return gone(err)
+		}
 		if a.kind == nodeKind {
 			_, err = client.CoreV1().Nodes().Patch(ctx, a.name, types.MergePatchType, a.patch(), metav1.PatchOptions{})
 		} else {
@@ -324,6 +342,7 @@ func TestStandbyTakesOver(t *testing.T) {
 // TestLostLeaseStopsWriting: while the Lease cannot be renewed nothing is written; when it can, all that
 // happened meanwhile is.
 func TestLostLeaseStopsWriting(t *testing.T) {
+	t.Parallel()
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
 	var stolen atomic.Bool
 	d.api.PrependReactor("update", "leases", func(kubetesting.Action) (bool, runtime.Object, error) {
@@ -393,7 +412,7 @@ func TestRunNamesWhatIsWrong(t *testing.T) {
 	d := deploy(t)
 	config := testConfig()
 	config.MetricsAddress = taken.Addr().String()
-	c, err := newController(config, d.api, annotateThroughFake(d.api))
+	c, err := newController(config, d.api, d.own, annotateThroughFake(d.api, d.own))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +420,7 @@ func TestRunNamesWhatIsWrong(t *testing.T) {
 		t.Errorf("a port in use: %v", err)
 	}
 	config.MetricsAddress = ""
-	c, err = newController(config, d.api, annotateThroughFake(d.api))
+	c, err = newController(config, d.api, d.own, annotateThroughFake(d.api, d.own))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 // TestHangingAPIServerEndsTheWorkInTime: before another controller could take the Lease. This API server
 // does not even let go of requests whose time is over.
 func TestHangingAPIServerEndsTheWorkInTime(t *testing.T) {
+	t.Parallel()
 	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
 	var renewed atomic.Int64
 	hang := make(chan struct{})

@@ -60,6 +60,7 @@ func (r *rows) sharedEgress(s *settings, n *placement) {
 	for _, join := range s.joinAddresses(s.sharedNumber()) {
 		if family(n.subnets, join.Addr()) != nil && family(s.shared.Addresses, join.Addr()) != nil {
 			r.egress(n.name, join.Addr())
+			r.hostToItself(n, n.facts.Addresses, *family(n.subnets, join.Addr()), join.Addr())
 		}
 	}
 }

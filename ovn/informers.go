@@ -6,10 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
 )
 
 // What the API server need not send: pods that have no node yet, share their node's address or are
@@ -26,7 +30,7 @@ type informers struct {
 	runs   [kinds]cache.Controller
 }
 
-func newInformers(client kubernetes.Interface, q *queue) *informers {
+func newInformers(client kubernetes.Interface, own dynamic.Interface, q *queue) *informers {
 	all := &informers{}
 	core := client.CoreV1()
 	add(all, client, q, nodeKind, &corev1.Node{}, metav1.ListOptions{},
@@ -38,6 +42,11 @@ func newInformers(client kubernetes.Interface, q *queue) *informers {
 	endpoints := client.DiscoveryV1().EndpointSlices("")
 	add(all, client, q, sliceKind, &discoveryv1.EndpointSlice{}, metav1.ListOptions{LabelSelector: serviceLabels},
 		endpoints.List, endpoints.Watch)
+	add(all, client, q, namespaceKind, &corev1.Namespace{}, metav1.ListOptions{},
+		core.Namespaces().List, core.Namespaces().Watch)
+	all.register(q, egressKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.EgressIPs))
+	all.register(q, poolKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.AddressPools))
+	all.register(q, serviceCIDRKind, &unstructured.Unstructured{}, newCustomSource(own, serviceCIDRs))
 	return all
 }
 
@@ -56,13 +65,18 @@ func add[L runtime.Object](all *informers, client kubernetes.Interface, q *queue
 			return watches(ctx, choose(o))
 		},
 	}
+	all.register(q, k, object, cache.ToListWatcherWithWatchListSemantics(source, client))
+}
+
+// register has an informer keep what a source has of a kind.
+func (all *informers) register(q *queue, k kind, object runtime.Object, source cache.ListerWatcher) {
 	touch := func(o any, fresh bool) {
 		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
 			q.add(objectKey{k, name}, fresh)
 		}
 	}
 	all.stores[k], all.runs[k] = cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: cache.ToListWatcherWithWatchListSemantics(source, client),
+		ListerWatcher: source,
 		ObjectType:    object,
 		Transform:     trim,
 		Handler: cache.ResourceEventHandlerFuncs{

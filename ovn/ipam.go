@@ -70,6 +70,14 @@ func (p *pool) claim(n int) bool {
 	return true
 }
 
+// reserve takes n for something that is not handed out in turn.
+func (p *pool) reserve(n int) bool {
+	next := p.next
+	ok := p.claim(n)
+	p.next = next
+	return ok
+}
+
 // release gives n back; giving back what is free changes nothing.
 func (p *pool) release(n int) {
 	if n < 0 || n >= p.size || p.used[n/64]&(1<<(n%64)) == 0 {

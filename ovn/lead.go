@@ -10,7 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -250,8 +252,13 @@ func (l *leader) suspect(ctx context.Context, owners []ovsdb.Owner) {
 // reference is how an Event names its object.
 func (p problem) reference() *corev1.ObjectReference {
 	version := "v1"
-	if p.kind == sliceKind.String() {
+	switch p.kind {
+	case sliceKind.String():
 		version = "discovery.k8s.io/v1"
+	case serviceCIDRKind.String():
+		version = networkingv1.SchemeGroupVersion.String()
+	case egressKind.String(), poolKind.String():
+		version = v1alpha1.GroupVersion.String()
 	}
 	return &corev1.ObjectReference{Kind: p.kind, APIVersion: version,
 		Namespace: p.meta.Namespace, Name: p.meta.Name, UID: p.meta.UID, ResourceVersion: p.meta.ResourceVersion}

@@ -21,6 +21,7 @@ type placement struct {
 	subnets []netip.Prefix // at most one a family, IPv4 first
 	facts   contract.NodeFacts
 	os      string // [contract.Linux] or [contract.Windows]
+	zone    string
 }
 
 // windows says whether the node's chassis has the Hyper-V datapath: see hyperVLimits.
@@ -43,7 +44,7 @@ func nodeChange(s *settings, n *placement, hasShared bool) ovsdb.Change {
 	if n.windows() {
 		group = windowsGroupID
 	}
-	id := r.logicalSwitch("switch", n.name, clusterGroupID, group)
+	id := r.logicalSwitch("switch", n.name, clusterGroupID, group, n.zoneGroup(onSwitches))
 	var own, management []netip.Prefix
 	for _, subnet := range n.subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
@@ -59,6 +60,10 @@ func nodeChange(s *settings, n *placement, hasShared bool) ovsdb.Change {
 		Options:   map[string]string{"requested-chassis": n.chassis()},
 	})
 	r.ownHost(n, management)
+	r.joinPortGroups(n)
+	if n.facts.Chassis != "" { // of a name that stands in for it, another node's chassis may be
+		r.template(n)
+	}
 	switch g := n.facts.Gateway; {
 	case g != nil:
 		r.gateway(s, n, g)
@@ -68,26 +73,71 @@ func nodeChange(s *settings, n *placement, hasShared bool) ovsdb.Change {
 	return r.Change
 }
 
+// Variables of nodes, which the load balancers of NodePorts name in place of addresses.
+const (
+	nodeVariable = "NODEIP" // then 4 or 6, an underscore and a number from 0
+	hostVariable = "HOSTIP" // then 4 or 6: see [contract.HostVIPs]
+)
+
+// template says what the load balancers of NodePorts have on this node.
+func (r *rows) template(n *placement) {
+	r.add(nb.ChassisTemplateVarTable, "template", &nb.ChassisTemplateVar{Chassis: n.chassis(), Variables: n.variables()})
+}
+
+// variables are the node's, by name.
+func (n *placement) variables() map[string]string {
+	variables := map[string]string{}
+	for _, vip := range contract.HostVIPs {
+		variables[hostVariable+digit(vip.Is4())] = vip.String()
+	}
+	for _, ipv4 := range []bool{true, false} {
+		for i, addr := range n.nodePortAddresses(ipv4) {
+			variables[nodePortVariable(ipv4, i)] = addr.String()
+		}
+	}
+	return variables
+}
+
+// maxNodePortAddresses bounds what a node with very many addresses costs every NodePort in the cluster.
+const maxNodePortAddresses = 16
+
+// nodePortAddresses are those of a family that the node's NodePorts have: its gateway's and its host's,
+// sorted.
+func (n *placement) nodePortAddresses(ipv4 bool) []netip.Addr {
+	var all []netip.Addr
+	take := func(addrs []netip.Addr) {
+		for _, a := range addrs {
+			if a.Is4() == ipv4 && len(all) < maxNodePortAddresses && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	if g := n.facts.Gateway; g != nil {
+		take(contract.Addrs(g.Addresses))
+	}
+	take(n.facts.Addresses)
+	slices.SortFunc(all, netip.Addr.Compare)
+	return all
+}
+
+func nodePortVariable(ipv4 bool, number int) string {
+	return nodeVariable + digit(ipv4) + "_" + strconv.Itoa(number)
+}
+
+func digit(ipv4 bool) string {
+	if ipv4 {
+		return "4"
+	}
+	return "6"
+}
+
 // ownHost sends what pods have for their own node's host through the management port. By the gateway
 // it would come back to the host from the host's own network, or not at all.
 func (r *rows) ownHost(n *placement, management []netip.Prefix) {
 	for _, m := range management {
-		var addresses []string
-		for _, addr := range n.facts.Addresses {
-			if addr.Is4() == m.Addr().Is4() {
-				addresses = append(addresses, addr.String())
-			}
-		}
-		if len(addresses) == 0 {
+		ip, set := ipWord(m.Addr().Is4()), addressSet(n.facts.Addresses, m.Addr().Is4())
+		if set == "" {
 			continue
-		}
-		ip := "ip6"
-		if m.Addr().Is4() {
-			ip = "ip4"
-		}
-		set := addresses[0]
-		if len(addresses) > 1 {
-			set = "{" + strings.Join(addresses, ", ") + "}"
 		}
 		r.policy(clusterRouterID, "own host/"+ip, &nb.LogicalRouterPolicy{
 			Priority: policyOwnHost,
@@ -98,29 +148,112 @@ func (r *rows) ownHost(n *placement, management []netip.Prefix) {
 	}
 }
 
+// addressSet is those of a family as a match has them, "" if there is none.
+func addressSet(all []netip.Addr, ipv4 bool) string {
+	var list []string
+	for _, addr := range all {
+		if addr.Is4() == ipv4 {
+			list = append(list, addr.String())
+		}
+	}
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return "{" + strings.Join(list, ", ") + "}"
+}
+
 // gateway is the router between the cluster and the world, which lives on the node's chassis.
 func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 	joins := s.joinAddresses(n.id)
-	id := r.gatewayRouter(s, g, "-"+n.name, joins, nb.LogicalRouterPort{}, map[string]string{
+	options := map[string]string{
 		"chassis": n.chassis(),
-		// The host shares the uplink, and conntrack zone 0 is its own: both must know each
-		// other's ports.
-		"snat-ct-zone": "0",
+		// Endpoints on other nodes must answer this router, and no other.
+		"lb_force_snat_ip": "router_ip",
 		// Gateway routers hardly talk to each other: without these two OVN would keep flows
 		// and neighbours for every pair of them.
 		"dynamic_neigh_routers":         "true",
 		"always_learn_from_arp_request": "false",
-	})
+	}
+	if !g.HostAddresses {
+		// The host shares the uplink, and conntrack zone 0 is its own: both must know each
+		// other's ports.
+		options["snat-ct-zone"] = "0"
+	}
+	id := r.gatewayRouter(s, g, "-"+n.name, joins, nb.LogicalRouterPort{}, options)
+	r.gatewayBalancers(n)
+	r.inwardMTU(n)
 	for _, join := range joins {
 		subnet := family(n.subnets, join.Addr())
 		if subnet == nil {
 			continue
 		}
 		r.egress(n.name, join.Addr())
-		if address := family(g.Addresses, join.Addr()); address != nil {
+		address := family(g.Addresses, join.Addr())
+		switch {
+		case address == nil:
+		case g.HostAddresses:
+			r.hostAlias(n, id, address.Addr())
+			r.hostToItself(n, contract.Addrs(g.Addresses), *subnet, join.Addr())
+		case !g.Routed:
 			r.snat(id, *subnet, address.Addr())
+			r.hostToItself(n, n.facts.Addresses, *subnet, join.Addr())
 		}
 	}
+}
+
+// gatewayBalancers puts the node's gateway router into the groups of its kind.
+func (r *rows) gatewayBalancers(n *placement) {
+	group := linuxGatewaysGroupID
+	if n.windows() {
+		group = windowsGatewaysGroupID
+	}
+	router := model[nb.LogicalRouter](r, "gateway")
+	router.LoadBalancerGroup = []string{gatewaysGroupID, group, n.zoneGroup(onRouters)}
+}
+
+// inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On
+// Windows every packet would go through ovs-vswitchd for it, see hyperVLimits.
+func (r *rows) inwardMTU(n *placement) {
+	if !n.windows() && n.facts.MTU > 0 {
+		model[nb.LogicalRouterPort](r, "join").Options = map[string]string{"gateway_mtu": strconv.Itoa(n.facts.MTU)}
+	}
+}
+
+// hostAlias is the way to the host itself where the gateway router has the host's addresses. The router takes
+// packets to those as its own; what no load balancer wants of them, and what a load balancer has
+// for an endpoint there, goes to the alias, which the external bridge turns into the host's first address.
+func (r *rows) hostAlias(n *placement, routerID string, first netip.Addr) {
+	alias := contract.OfFamily(contract.HostAliases, first)
+	single := netip.PrefixFrom(alias, alias.BitLen())
+	outside := "rtoe-" + n.name
+	r.route(routerID, "host/"+alias.String(), &nb.LogicalRouterStaticRoute{IPPrefix: single.String(), Nexthop: alias.String(), OutputPort: &outside})
+	// The bridge answers for the alias' hardware address. (A Static_MAC_Binding has no external_ids, by which
+	// it would be known as weft's.)
+	for _, host := range contract.Addrs(n.facts.Gateway.Addresses) {
+		if host.Is4() == first.Is4() {
+			r.nat(routerID, "host/"+host.String(), &nb.NAT{Type: nb.NATTypeDNAT, ExternalIP: host.String(), LogicalIP: alias.String()})
+		}
+	}
+}
+
+// hostToItself sends what a node's host has for itself to the gateway: it is what the host has sent to a
+// Service whose endpoint it is. By its management port the packet would come back to it with a source
+// that is its own, and it would drop it. So it is with its pods' datagrams: a server that has not bound an
+// address would answer by the management port with that port's address, and not with the one that was asked.
+// What is for a port of those that systems give to clients is an answer to the host, and goes as it came.
+func (r *rows) hostToItself(n *placement, hosts []netip.Addr, subnet netip.Prefix, gateway netip.Addr) {
+	word := ipWord(gateway.Is4())
+	set := addressSet(hosts, gateway.Is4())
+	if set == "" {
+		return
+	}
+	r.policy(clusterRouterID, "host to itself/"+word, &nb.LogicalRouterPolicy{
+		Priority: policyHostToItself,
+		Match: fmt.Sprintf("inport == %q && (%s.src == %s || udp.dst < %d) && %s.dst == %s",
+			clusterRouterPort(n.name), word, contract.ManagementAddress(subnet), clientPorts, word, set),
+		Action:   nb.LogicalRouterPolicyActionReroute,
+		Nexthops: []string{gateway.String()},
+	})
 }
 
 // gatewayRouter is a router between the join switch and an external switch of its own, and its routes to
@@ -148,8 +281,11 @@ func (r *rows) egress(node string, gateway netip.Addr) {
 }
 
 func (r *rows) snat(routerID string, inside netip.Prefix, outside netip.Addr) {
-	r.member(nb.LogicalRouterTable, routerID, "nat", r.add(nb.NATTable, "snat/"+inside.String(), &nb.NAT{
-		Type: nb.NATTypeSNAT, ExternalIP: outside.String(), LogicalIP: inside.String()}))
+	r.nat(routerID, "snat/"+inside.String(), &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.String(), LogicalIP: inside.String()})
+}
+
+func (r *rows) nat(routerID, key string, nat *nb.NAT) {
+	r.member(nb.LogicalRouterTable, routerID, "nat", r.add(nb.NATTable, key, nat))
 }
 
 // gatewayRoutes lead to the cluster inside and to everything else outside.
@@ -160,6 +296,8 @@ func (r *rows) gatewayRoutes(s *settings, id, external string, g *contract.Gatew
 				IPPrefix: pods.String(), Nexthop: nth(*join, 1).String()})
 		}
 	}
+	// Several of a family share the load, answers to connections from outside included: with OVN's
+	// ecmp_symmetric_reply no connection to a load balancer comes up.
 	for _, next := range g.NextHops {
 		r.route(id, "default/"+next.String(), &nb.LogicalRouterStaticRoute{IPPrefix: everything(next), Nexthop: next.String(), OutputPort: &external})
 	}
@@ -193,6 +331,30 @@ func checkAddresses(facts contract.NodeFacts) error {
 			return fmt.Errorf("annotation %s: address %q is empty, has a zone or is an IPv4 address dressed as IPv6",
 				contract.NodeFactsAnnotation, quoted(addr.String()))
 		}
+	}
+	return nil
+}
+
+// checkNextHop wants another address of a family that the gateway has. It need not be in a subnet of the
+// gateway's: a host's route may say that it is on the link.
+func checkNextHop(g *contract.Gateway, next netip.Addr) error {
+	switch on := contract.Addrs(g.Addresses); {
+	case slices.Contains(on, next):
+		return fmt.Errorf("gateway.nextHops holds %s, which is the gateway's own address", next)
+	case family(g.Addresses, next) == nil:
+		return fmt.Errorf("gateway.nextHops holds %s, but gateway.addresses %s has no address of its family", next, join(g.Addresses))
+	}
+	return nil
+}
+
+// checkNodePorts says when a node has more addresses than its NodePorts get.
+func checkNodePorts(facts contract.NodeFacts) error {
+	count := [2]int{}
+	for _, addr := range facts.Addresses {
+		count[family2(addr.Is4())]++
+	}
+	if most := max(count[0], count[1]); most > maxNodePortAddresses {
+		return fmt.Errorf("addresses holds %d of one family", most)
 	}
 	return nil
 }

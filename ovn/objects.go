@@ -12,14 +12,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/weftnet/weft/models/contract"
 )
 
 // Labels by which an owner takes a Service away from the cluster's network.
 const (
-	headlessLabel  = "service.kubernetes.io/headless"
-	proxyNameLabel = "service.kubernetes.io/service-proxy-name"
+	headlessLabel  = contract.HeadlessLabel
+	proxyNameLabel = contract.ProxyNameLabel
 )
 
 // The types below are Kubernetes objects cut down to what the translation reads. The informers keep
@@ -34,6 +35,9 @@ type node struct {
 	facts    string // contract.NodeFactsAnnotation
 	os       string // the label kubernetes.io/os
 	gateway  string // the label weft.net/gateway, "true" where it has no value
+	zone     string // the label topology.kubernetes.io/zone
+	labels   labelSet
+	ready    bool // the condition Ready
 }
 
 // pod is a Pod.
@@ -44,6 +48,15 @@ type pod struct {
 	completed   bool         // Succeeded or Failed: its containers will not run again
 	network     string       // contract.PodNetworkAnnotation
 	ips         []netip.Addr // status.podIPs
+	labels      labelSet
+	hostPorts   []hostPort
+}
+
+// hostPort is a port of a pod's node that leads to the pod.
+type hostPort struct {
+	protocol   protocol
+	ip         netip.Addr // of the host; none: all
+	port, into uint16     // the host's and the container's
 }
 
 // service is a Service.
@@ -52,15 +65,32 @@ type service struct {
 	ignored         bool // headless, ExternalName, or somebody else's
 	clusterIPs      []netip.Addr
 	ports           []servicePort
+	nodePorts       []nodePort
+	externalIPs     []netip.Addr // as the user gave them
+	ingress         []netip.Addr // of a load balancer in front of the nodes that hands packets on as they are
+	leftOut         int          // how many more addresses it has outside than are served
 	publishNotReady bool
 	internalLocal   bool // internalTrafficPolicy: Local
+	externalLocal   bool // externalTrafficPolicy: Local
 	clientIP        bool // sessionAffinity: ClientIP
+	stickySeconds   int  // with it: for how long after its last new connection a client keeps its endpoint
+	sourceRanges    []string
+	denied          *denial // not the API server's: what of it others have, see judge
+	balancer        balancer
+	flushWindows    bool   // see flushAnnotation
+	badFlush        string // what that annotation has, if it is not known
 }
 
 type servicePort struct {
 	name     string
 	protocol protocol
 	port     uint16
+}
+
+// nodePort is one of a Service's ports that every node has, too.
+type nodePort struct {
+	servicePort
+	number uint16
 }
 
 // slice is an EndpointSlice.
@@ -78,6 +108,7 @@ type endpoint struct {
 	addr                        netip.Addr
 	node                        string
 	ready, serving, terminating bool
+	zones, nodes                hints
 }
 
 // badAddress is an endpoint's address that cannot be served.
@@ -123,6 +154,10 @@ func trim(object any) (any, error) {
 		return trimService(o), nil
 	case *discoveryv1.EndpointSlice:
 		return trimSlice(o), nil
+	case *corev1.Namespace:
+		return trimNamespace(o), nil
+	case *unstructured.Unstructured:
+		return trimUnstructured(o), nil
 	}
 	return object, nil
 }
@@ -134,6 +169,11 @@ func trimNode(o *corev1.Node) *node {
 		network:    o.Annotations[contract.NodeNetworkAnnotation],
 		facts:      o.Annotations[contract.NodeFactsAnnotation],
 		os:         shared(o.Labels[corev1.LabelOSStable]),
+		zone:       shared(o.Labels[corev1.LabelTopologyZone]),
+	}
+	n.labels = newLabelSet(o.Labels)
+	for _, condition := range o.Status.Conditions {
+		n.ready = n.ready || condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	}
 	if gateway, ok := o.Labels[gatewayLabel]; ok {
 		n.gateway = cmp.Or(gateway, "true")
@@ -151,7 +191,9 @@ func trimPod(o *corev1.Pod) *pod {
 		hostNetwork: o.Spec.HostNetwork,
 		completed:   o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
 		network:     o.Annotations[contract.PodNetworkAnnotation],
+		labels:      newLabelSet(o.Labels),
 	}
+	p.trimHostPorts(o)
 	for _, ip := range o.Status.PodIPs {
 		if addr, err := netip.ParseAddr(ip.IP); err == nil {
 			p.ips = append(p.ips, addr)
@@ -160,15 +202,47 @@ func trimPod(o *corev1.Pod) *pod {
 	return p
 }
 
+// trimHostPorts reads them of all containers: of init containers those that run beside the others count.
+func (p *pod) trimHostPorts(o *corev1.Pod) {
+	if p.hostNetwork {
+		return
+	}
+	take := func(c *corev1.Container) {
+		for _, port := range c.Ports {
+			kind, ok := protocolOf(port.Protocol)
+			ip, _ := netip.ParseAddr(port.HostIP)
+			if ip.IsValid() && ip.IsUnspecified() {
+				ip = netip.Addr{}
+			}
+			if ok && port.HostPort != 0 && !ip.IsLoopback() { // the agent serves the host's own
+				p.hostPorts = append(p.hostPorts, hostPort{kind, ip, uint16(port.HostPort), uint16(port.ContainerPort)})
+			}
+		}
+	}
+	for i := range o.Spec.InitContainers {
+		if c := &o.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			take(c)
+		}
+	}
+	for i := range o.Spec.Containers {
+		take(&o.Spec.Containers[i])
+	}
+}
+
 func trimService(o *corev1.Service) *service {
-	_, headless := o.Labels[headlessLabel]
-	_, foreign := o.Labels[proxyNameLabel]
 	s := &service{
 		ObjectMeta:      trimMeta(&o.ObjectMeta),
-		ignored:         headless || foreign || o.Spec.Type == corev1.ServiceTypeExternalName,
+		ignored:         contract.Unserved(o.Labels) || o.Spec.Type == corev1.ServiceTypeExternalName,
+		balancer:        trimBalancer(o),
 		publishNotReady: o.Spec.PublishNotReadyAddresses,
 		internalLocal:   o.Spec.InternalTrafficPolicy != nil && *o.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 		clientIP:        o.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
+	}
+	if s.clientIP {
+		s.stickySeconds = stickySeconds(o.Spec.SessionAffinityConfig)
+	}
+	for _, text := range o.Spec.LoadBalancerSourceRanges {
+		s.sourceRanges = append(s.sourceRanges, strings.TrimSpace(text))
 	}
 	ips := o.Spec.ClusterIPs
 	if len(ips) == 0 && o.Spec.ClusterIP != "" {
@@ -183,20 +257,56 @@ func trimService(o *corev1.Service) *service {
 	for i := range o.Spec.Ports {
 		p := &o.Spec.Ports[i]
 		if protocol, ok := protocolOf(p.Protocol); ok {
-			s.ports = append(s.ports, servicePort{shared(p.Name), protocol, uint16(p.Port)})
+			port := servicePort{shared(p.Name), protocol, uint16(p.Port)}
+			s.ports = append(s.ports, port)
+			if p.NodePort != 0 {
+				s.nodePorts = append(s.nodePorts, nodePort{port, uint16(p.NodePort)})
+			}
 		}
 	}
+	s.trimExternal(o)
+	s.trimFlush(o)
 	return s
 }
 
+// trimExternal reads by what addresses a Service is known outside. A load balancer of mode Proxy speaks to
+// the node ports, and whoever asks for its address shall come to it.
+func (s *service) trimExternal(o *corev1.Service) {
+	s.externalLocal = o.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	room := max(1, maxOutside/max(1, len(s.ports)))
+	take := func(list *[]netip.Addr, text string) {
+		addr, err := netip.ParseAddr(text)
+		addr = addr.Unmap()
+		switch {
+		case err != nil || slices.Contains(*list, addr):
+		case len(s.externalIPs)+len(s.ingress) < room:
+			*list = append(*list, addr)
+		default:
+			s.leftOut++
+		}
+	}
+	if o.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		for _, ingress := range o.Status.LoadBalancer.Ingress {
+			if deref(ingress.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP {
+				take(&s.ingress, ingress.IP)
+			}
+		}
+	}
+	for _, text := range o.Spec.ExternalIPs {
+		take(&s.externalIPs, text)
+	}
+}
+
+// maxOutside bounds the addresses and ports that one Service is served at outside, and so what it costs
+// the cluster: each has all its endpoints in every node's flows.
+const maxOutside = 1000
+
 func trimSlice(o *discoveryv1.EndpointSlice) *slice {
-	_, headless := o.Labels[headlessLabel]
-	_, foreign := o.Labels[proxyNameLabel]
 	s := &slice{
 		ObjectMeta: trimMeta(&o.ObjectMeta),
 		service:    shared(o.Labels[discoveryv1.LabelServiceName]),
 		ipv6:       o.AddressType == discoveryv1.AddressTypeIPv6,
-		ignored:    headless || foreign || o.AddressType == discoveryv1.AddressTypeFQDN,
+		ignored:    contract.Unserved(o.Labels) || o.AddressType == discoveryv1.AddressTypeFQDN,
 	}
 	if s.ignored || s.service == "" {
 		s.ignored = true
@@ -235,6 +345,7 @@ func (s *slice) addEndpoint(index int, e *discoveryv1.Endpoint) {
 		ready:       ready,
 		serving:     deref(e.Conditions.Serving, true),
 		terminating: deref(e.Conditions.Terminating, false),
+		zones:       zoneHints(e.Hints), nodes: nodeHints(e.Hints),
 	})
 }
 
@@ -251,6 +362,8 @@ func parseEndpoint(text string, ipv6 bool) (addr netip.Addr, why string) {
 		return addr, "it is not of the slice's addressType"
 	case addr.IsUnspecified(), addr.IsLoopback(), addr.IsMulticast(), addr.IsLinkLocalUnicast():
 		return addr, "it is unspecified, loopback, link-local or multicast, which no pod can reach"
+	case contract.OwnRanges[0].Contains(addr), contract.OwnRanges[1].Contains(addr):
+		return addr, "it means something else on every node"
 	}
 	return addr, ""
 }
@@ -263,18 +376,20 @@ func deref[T any](p *T, otherwise T) T {
 }
 
 func (n *node) equal(o *node) bool {
-	return n.UID == o.UID && n.network == o.network && n.facts == o.facts && n.os == o.os && n.gateway == o.gateway &&
-		slices.Equal(n.podCIDRs, o.podCIDRs)
+	return n.UID == o.UID && n.network == o.network && n.facts == o.facts && n.os == o.os && n.gateway == o.gateway && n.labels == o.labels && n.ready == o.ready &&
+		n.zone == o.zone && slices.Equal(n.podCIDRs, o.podCIDRs)
 }
 
 func (p *pod) equal(o *pod) bool {
 	return p.UID == o.UID && p.node == o.node && p.hostNetwork == o.hostNetwork && p.completed == o.completed &&
-		p.network == o.network && slices.Equal(p.ips, o.ips)
+		p.network == o.network && p.labels == o.labels && slices.Equal(p.hostPorts, o.hostPorts) && slices.Equal(p.ips, o.ips)
 }
 
 func (s *service) equal(o *service) bool {
-	return s.UID == o.UID && s.ignored == o.ignored && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal &&
-		s.clientIP == o.clientIP && slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)
+	return s.UID == o.UID && s.ignored == o.ignored && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal && s.leftOut == o.leftOut &&
+		s.externalLocal == o.externalLocal && slices.Equal(s.nodePorts, o.nodePorts) && slices.Equal(s.externalIPs, o.externalIPs) && slices.Equal(s.ingress, o.ingress) &&
+		s.clientIP == o.clientIP && s.stickySeconds == o.stickySeconds && slices.Equal(s.sourceRanges, o.sourceRanges) &&
+		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)
 }
 
 func (s *slice) equal(o *slice) bool {
@@ -297,6 +412,18 @@ func changed(before, after any) bool {
 	case *slice:
 		b, ok := before.(*slice)
 		return !ok || !a.equal(b)
+	case *namespace:
+		b, ok := before.(*namespace)
+		return !ok || a.UID != b.UID || a.labels != b.labels
+	case *egressIP:
+		b, ok := before.(*egressIP)
+		return !ok || !a.equal(&b.custom)
+	case *serviceCIDR:
+		b, ok := before.(*serviceCIDR)
+		return !ok || !a.equal(b)
+	case *addressPool:
+		b, ok := before.(*addressPool)
+		return !ok || !a.equal(&b.custom)
 	}
 	return true
 }

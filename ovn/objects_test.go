@@ -24,37 +24,54 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 			n.ResourceVersion = "2"
 			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
 			n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
-			n.Labels = map[string]string{"a": "b"}
 		}), false},
 		{"node: podCIDRs", kubeNode("l1"), kubeNode("l1", "10.244.0.0/24"), true},
 		{"node: facts", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Annotations = annotated(contract.NodeFactsAnnotation) }), true},
 		{"node: operating system", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelOSStable: "windows"} }), true},
 		{"node: gateway", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{gatewayLabel: ""} }), true},
-		{"node: gateway by another word", edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{gatewayLabel: "true"} }),
-			edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{gatewayLabel: ""} }), false},
+		{"node: another label", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} }), true},
+		{"node: ready", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		}), true},
 		{"node: network", kubeNode("l1"), edit(kubeNode("l1"), func(n *corev1.Node) { n.Annotations = annotated(contract.NodeNetworkAnnotation) }), true},
 		{"pod: conditions", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodRunning
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}}
-			p.Labels = map[string]string{"a": "b"}
 			p.Spec.Containers = []corev1.Container{{Name: "c"}}
 		}), false},
 		{"pod: completed", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true},
 		{"pod: address", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.Status.PodIPs = []corev1.PodIP{{IP: "10.244.0.3"}} }), true},
 		{"pod: annotation", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.Annotations = annotated(contract.PodNetworkAnnotation) }), true},
+		{"pod: host port", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 8080, ContainerPort: 80}}}}
+		}), true},
+		{"pod: host port for the host alone", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostIP: "127.0.0.1", HostPort: 8080, ContainerPort: 80}}}}
+		}), false},
+		{"service: node port", web(), web(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 }), true},
+		{"service: external policy", web(), web(func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }), true},
+		{"service: external address", web(), web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} }), true},
+		{"service: ingress that is a proxy", web(balanced("192.0.2.1", corev1.LoadBalancerIPModeVIP)), web(balanced("192.0.2.1", corev1.LoadBalancerIPModeProxy)), true},
+		{"pod: label", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), true},
 		{"pod: another incarnation", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.UID = "other" }), true},
 		{"service: selector", web(), web(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"a": "b"} }), false},
 		{"service: load balancer status", web(), web(func(s *corev1.Service) {
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}
-		}), false},
+		}), true},
 		{"service: port", web(), web(func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 }), true},
 		{"service: internalTrafficPolicy", web(), web(local), true},
 		{"service: headless label", web(), web(func(s *corev1.Service) { s.Labels = map[string]string{headlessLabel: ""} }), true},
-		{"slice: zone hints", webSlice("a", at("10.244.0.3", "l1")), edit(webSlice("a", at("10.244.0.3", "l1")), func(s *discoveryv1.EndpointSlice) {
-			s.Endpoints[0].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z"}}}
+		{"slice: whose pod an endpoint is", webSlice("a", at("10.244.0.3", "l1")), edit(webSlice("a", at("10.244.0.3", "l1")), func(s *discoveryv1.EndpointSlice) {
 			s.Endpoints[0].TargetRef = &corev1.ObjectReference{Name: "p"}
 		}), false},
 		{"service: affinity", web(), web(func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }), true},
+		{"service: how long affinity lasts", sticky(60), sticky(61), true},
+		{"service: flush on Windows nodes", web(), web(flush("true")), false},
+		{"service: flush of UDP on Windows nodes", web(of(corev1.ProtocolUDP)), web(of(corev1.ProtocolUDP), flush("false")), true},
+		{"service: a flush that is neither", web(of(corev1.ProtocolUDP), flush("maybe")), web(of(corev1.ProtocolUDP), flush("perhaps")), true},
+		{"service: source ranges", web(), web(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.0/24"} }), true},
+		{"slice: hints", webSlice("a", at("10.244.0.3", "l1")), webSlice("a", forZones(at("10.244.0.3", "l1"), "z1")), true},
+		{"slice: the order of hints", webSlice("a", forZones(at("10.244.0.3", "l1"), "z1", "z2")), webSlice("a", forZones(at("10.244.0.3", "l1"), "z2", "z1")), false},
 		{"slice: readiness", webSlice("a", at("10.244.0.3", "l1")), webSlice("a", unready(at("10.244.0.3", "l1"))), true},
 		{"slice: a bad address", webSlice("a"), webSlice("a", at("nonsense", "l1")), true},
 	} {
@@ -70,10 +87,18 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 	}
 }
 
+// balanced has an address of a load balancer.
+func balanced(ip string, mode corev1.LoadBalancerIPMode) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec.Type = corev1.ServiceTypeLoadBalancer
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: ip, IPMode: &mode}}
+	}
+}
+
 // TestTrimmedObjectsAreCompared field by field: one that is added must be in equal, too.
 func TestTrimmedObjectsAreCompared(t *testing.T) {
 	for kind, fields := range map[reflect.Type]int{
-		reflect.TypeFor[node](): 6, reflect.TypeFor[pod](): 6, reflect.TypeFor[service](): 7, reflect.TypeFor[slice](): 7,
+		reflect.TypeFor[node](): 9, reflect.TypeFor[pod](): 8, reflect.TypeFor[service](): 18, reflect.TypeFor[slice](): 7,
 	} {
 		if n := kind.NumField(); n != fields {
 			t.Errorf("%s has %d fields, equal knows %d", kind, n, fields)

@@ -103,8 +103,11 @@ func (c *cluster) follow(touched []*nodeState) {
 	before := c.hasGateway()
 	for _, n := range touched {
 		c.updateDatapath(n)
+		c.updateZone(n)
 		c.updateGateway(n)
 	}
+	c.updateEntrances(touched)
+	c.noteTraits(touched)
 	if c.hasGateway() != before {
 		for _, name := range slices.Sorted(maps.Keys(c.sharers)) {
 			c.dirtyNodes[name] = struct{}{}
@@ -249,6 +252,12 @@ func (n *nodeState) takeFacts(s *settings) (errs []error) {
 	if check(checkGateway(facts.Gateway, s), "the node has no gateway") {
 		facts.Gateway = nil
 	}
+	if g := facts.Gateway; g != nil {
+		g.NextHops = slices.DeleteFunc(g.NextHops, func(next netip.Addr) bool {
+			return check(checkNextHop(g, next), "the node has no default route by it")
+		})
+	}
+	check(checkNodePorts(facts), fmt.Sprintf("NodePorts are served on its gateway's and the first %d of a family, and on the others as far as the node's agent reaches them", maxNodePortAddresses))
 	if facts.Gateway != nil && facts.SharedGateway {
 		check(errors.New("gateway and sharedGateway exclude each other"), "the node has its own gateway")
 		facts.SharedGateway = false
@@ -441,7 +450,7 @@ func (c *cluster) touchLocal() {
 
 func (c *cluster) noteNode(n *nodeState) {
 	value := contract.Format(contract.NodeNetwork{
-		ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services})
+		ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services, JoinCIDRs: c.settings.joins})
 	if value != n.object.network {
 		c.notes = append(c.notes, annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
 	}

@@ -96,7 +96,7 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	thief.network = s.objects[objectKey{nodeKind, "l0"}].(*node).network
 	s.do(&thief)
 	s.want("an edited annotation", s.objects[objectKey{nodeKind, "l3"}].(*node).network, contract.Format(contract.NodeNetwork{
-		ID: 4, PodCIDRs: again.nodes["l3"].subnets, ClusterCIDRs: s.c.settings.pods, ServiceCIDRs: s.c.settings.services}))
+		ID: 4, PodCIDRs: again.nodes["l3"].subnets, ClusterCIDRs: s.c.settings.pods, ServiceCIDRs: s.c.settings.services, JoinCIDRs: s.c.settings.joins}))
 }
 
 // TestNodesAreNotTakenOver: a node that gives itself what is another's, by its annotations, is the wrong
@@ -128,7 +128,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			w.put(&edited)
 			var r records
 			if !lost {
-				r = ovnRecords(engine)
+				r = ovnRecords(t, engine)
 			}
 			s.c = newCluster(settings)
 			s.c.begin(r, w.keys(), w.get)
@@ -145,7 +145,9 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 	}
 }
 
-func ovnRecords(e *ovsdb.Engine) records { return engine{e}.Records() }
+func ovnRecords(t *testing.T, e *ovsdb.Engine) records {
+	return engine{e}.Records(testSettings(t, nil))
+}
 
 func TestNodeFacts(t *testing.T) {
 	s := newScene(t, nil)
@@ -173,8 +175,8 @@ func TestNodeFacts(t *testing.T) {
 	broken.facts = strings.Replace(facts(1, false), "02:00:00:00:00:01", "nonsense", 1)
 	s.do(&broken)
 	s.wantMessage("Node l1", "BadNodeFacts", "gateway.mac", `"nonsense"`)
-	if rows("l1") != bare+1 { // the policy for the host's own address stays
-		t.Errorf("%d rows without the gateway, want %d", rows("l1"), bare+1)
+	if rows("l1") != bare+2 { // the policy for the host's own address stays, and what NodePorts have there
+		t.Errorf("%d rows without the gateway, want %d", rows("l1"), bare+2)
 	}
 
 	s.do(&good)

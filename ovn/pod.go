@@ -17,15 +17,16 @@ import (
 // OVN does not answer ARP and neighbour solicitations in the pod's place: that would be two of some
 // seven logical flows a pod, on every chassis of the cluster, to save its neighbours on the same node
 // a broadcast now and then. What pods ask for most, their router, is answered still.
-func podChange(p *pod, addresses []netip.Prefix, chassis string) ovsdb.Change {
+func podChange(p *pod, addresses []netip.Prefix, n *placement, taken func(claim) bool) ovsdb.Change {
 	r := newRows(podOwner(key(p.Namespace, p.Name)))
 	port := []string{portAddresses(contract.Addrs(addresses))}
-	r.switchPort(switchID(p.node), string(p.UID), &nb.LogicalSwitchPort{
+	r.switchPort(switchID(n.name), string(p.UID), &nb.LogicalSwitchPort{
 		Name:         contract.PodPort(p.Namespace, p.Name),
 		Addresses:    port,
 		PortSecurity: port,
-		Options:      map[string]string{"requested-chassis": chassis, "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true"},
+		Options:      map[string]string{"requested-chassis": n.chassis(), "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true"},
 	})
+	r.hostPorts(p, addresses, n, taken)
 	return r.Change
 }
 

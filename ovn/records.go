@@ -16,6 +16,8 @@ import (
 type records struct {
 	pods  map[types.UID][]netip.Addr
 	nodes map[string]nodeRecord
+	// egress are the numbers of EgressIPs' routers on the join switch.
+	egress map[string]int
 }
 
 // nodeRecord is what a node has had; each of its parts may be unknown.
@@ -26,8 +28,8 @@ type nodeRecord struct {
 }
 
 // recordsOf reads them out of rows.
-func recordsOf(ports []*nb.LogicalSwitchPort, routerPorts []*nb.LogicalRouterPort) records {
-	r := records{pods: map[types.UID][]netip.Addr{}, nodes: map[string]nodeRecord{}}
+func recordsOf(s *settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.LogicalRouterPort) records {
+	r := records{pods: map[types.UID][]netip.Addr{}, nodes: map[string]nodeRecord{}, egress: map[string]int{}}
 	for _, port := range ports {
 		switch k, key := rowOf(port.ExternalIDs); {
 		case k.kind == podKind:
@@ -40,6 +42,9 @@ func recordsOf(ports []*nb.LogicalSwitchPort, routerPorts []*nb.LogicalRouterPor
 	}
 	for _, port := range routerPorts {
 		k, key := rowOf(port.ExternalIDs)
+		if k.kind == egressKind && key == "join" {
+			r.egress[k.name] = nodeRecord{joins: networks(port)}.id(s)
+		}
 		if k.kind != nodeKind {
 			continue
 		}

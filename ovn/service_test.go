@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -64,7 +65,15 @@ func TestServices(t *testing.T) {
 		{"sessionAffinity ClientIP", services{
 			web(func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }),
 			webSlice("a", at("10.244.0.3", "n1")),
-		}, `tcp [cluster] by ip_src,ipv6_src 10.96.0.10:80=10.244.0.3:8080`},
+		}, `tcp [cluster] for 10800s 10.96.0.10:80=10.244.0.3:8080
+			tcp/self [cluster] 10.244.0.3:8080=10.244.0.3:8080`},
+		{"sessionAffinity for a minute, nobody there", services{sticky(60)}, `tcp [cluster] for 60s 10.96.0.10:80=`},
+		{"sessionAffinity for longer than OVN can", services{sticky(86400)}, `tcp [cluster] for 65535s 10.96.0.10:80=`},
+		{"sessionAffinity with internalTrafficPolicy Local", services{
+			sticky(60, local), webSlice("a", at("10.244.0.3", "n1")),
+		}, `tcp@* [n2 n3] for 60s 10.96.0.10:80=
+			tcp@n1 [n1] for 60s 10.96.0.10:80=10.244.0.3:8080
+			tcp/self [cluster] 10.244.0.3:8080=10.244.0.3:8080`},
 
 		{"only an endpoint's first address counts", services{
 			web(), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3", "10.244.0.4"}}),
@@ -205,7 +214,7 @@ func balancers(t *testing.T, objects []runtime.Object, windows ...string) []stri
 		}
 	}
 	nodes := []string{"n1", "n2", "n3"}
-	on := nodeSet{nodes, map[string]struct{}{}}
+	on := &nodeSet{names: nodes, balanced: func(claim) bool { return false }, windows: map[string]struct{}{}, zones: map[string][]string{"z1": {"n1"}, "z2": {"n2"}, "": {"n3"}}}
 	for _, name := range windows {
 		on.windows[name] = struct{}{}
 	}
@@ -219,7 +228,7 @@ func balancers(t *testing.T, objects []runtime.Object, windows ...string) []stri
 		if !strings.HasPrefix(r.Key, *row.Protocol) {
 			t.Errorf("%s has protocol %s", row.Name, *row.Protocol)
 		}
-		if row.Options["reject"] != "true" || row.Options["hairpin_snat_ip"] == "" || row.Options["ct_flush"] == "true" && *row.Protocol != "udp" {
+		if self := strings.HasSuffix(r.Key, "/self"); row.Options["reject"] == "true" == self || row.Options["hairpin_snat_ip"] == "" || row.Options["ct_flush"] == "true" && *row.Protocol != "udp" {
 			t.Errorf("%s has options %v", row.Name, row.Options)
 		}
 		text := r.Key + " " + attached(change, ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key), nodes)
@@ -228,6 +237,9 @@ func balancers(t *testing.T, objects []runtime.Object, windows ...string) []stri
 		}
 		if len(row.SelectionFields) > 0 {
 			text += " by " + strings.Join(row.SelectionFields, ",")
+		}
+		if timeout := row.Options["affinity_timeout"]; timeout != "" {
+			text += " for " + timeout + "s"
 		}
 		for _, v := range slices.Sorted(maps.Keys(row.Vips)) {
 			text += " " + v + "=" + row.Vips[v]
@@ -246,6 +258,13 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 		}
 		if group := map[string]string{clusterGroupID: "cluster", linuxGroupID: "linux", windowsGroupID: "windows"}[m.UUID]; group != "" {
 			where = append(where, group)
+		}
+		for _, zone := range []string{"", "z1", "z2", "z3"} {
+			for _, os := range []string{contract.Linux, contract.Windows} {
+				if m.UUID == zoneGroupID(zone, os, onSwitches) {
+					where = append(where, zoneGroup(zone, os, onSwitches))
+				}
+			}
 		}
 		for _, n := range nodes {
 			if m.UUID == switchID(n) {
@@ -367,4 +386,25 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// TestSCTPOfManyAddresses: each has the endpoints that are not on Windows nodes, and nothing else.
+func TestSCTPOfManyAddresses(t *testing.T) {
+	w := newWorld()
+	s := w.service("web", "10.96.0.10")
+	s.ports[0].protocol = "sctp"
+	s.nodePorts = []nodePort{{s.ports[0], 30080}}
+	from := []*slice{w.slice("a", "web", []servicePort{{"http", "sctp", 80}}, ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
+	on := &nodeSet{names: []string{"n1", "win"}, windows: map[string]struct{}{"win": {}}, widths: [2]int{3, 0}}
+	vips := 0
+	for _, f := range frontends(s, "sctp", from, on) {
+		for _, v := range f.vips {
+			if vips++; addresses(v.backends) != "10.244.1.3:80" {
+				t.Errorf("%s has %q", v.at, addresses(v.backends))
+			}
+		}
+	}
+	if vips != 5 { // the ClusterIP, the host's own and three of the nodes'
+		t.Errorf("%d addresses and ports", vips)
+	}
 }

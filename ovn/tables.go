@@ -1,25 +1,30 @@
 package ovn
 
 import (
-	"github.com/ovn-kubernetes/libovsdb/model"
+	libovsdb "github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // Tables are the Northbound tables that weft writes, with the columns it manages there. All others,
-// and all other columns (a switch's QoS, a port's DHCP options), are the operator's.
+// and all other columns (a load balancer's health checks, a port's DHCP options), are the operator's.
 var Tables = []ovsdb.Table{
-	{Model: &nb.LogicalRouter{}, Columns: []string{"name", "options"}, Sets: []string{"ports", "static_routes", "policies", "nat"}},
-	{Model: &nb.LogicalRouterPort{}, Columns: []string{"name", "mac", "networks", "options", "ha_chassis_group"}},
-	{Model: &nb.LogicalRouterStaticRoute{}, Columns: []string{"ip_prefix", "nexthop", "output_port", "route_table"}},
+	{Model: &nb.LogicalRouter{}, Columns: []string{"name", "options", "load_balancer_group"}, Sets: []string{"ports", "static_routes", "policies", "nat", "load_balancer"}},
+	{Model: &nb.LogicalRouterPort{}, Columns: []string{"name", "mac", "networks", "options", "ha_chassis_group"}, Read: []string{"status"}},
+	{Model: &nb.LogicalRouterStaticRoute{}, Columns: []string{"ip_prefix", "nexthop", "output_port", "route_table", "options"}},
 	{Model: &nb.LogicalRouterPolicy{}, Columns: []string{"priority", "match", "action", "nexthops"}},
 	{Model: &nb.HAChassisGroup{}, Columns: []string{"name"}, Sets: []string{"ha_chassis"}},
 	{Model: &nb.HAChassis{}, Columns: []string{"chassis_name", "priority"}},
+	{Model: &nb.QoS{}, Columns: []string{"direction", "priority", "match", "action"}},
+	{Model: &nb.AddressSet{}, Columns: []string{"name"}, Sets: []string{"addresses"}},
 	{Model: &nb.NAT{}, Columns: []string{"type", "external_ip", "logical_ip"}},
-	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group"}, Sets: []string{"ports", "load_balancer"}},
+	{Model: &nb.ChassisTemplateVar{}, Columns: []string{"chassis", "variables"}},
+	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group"}, Sets: []string{"ports", "load_balancer", "qos_rules"}},
 	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options"}},
 	{Model: &nb.LoadBalancerGroup{}, Columns: []string{"name"}, Sets: []string{"load_balancer"}},
+	{Model: &nb.PortGroup{}, Columns: []string{"name"}, Sets: []string{"ports", "acls"}},
+	{Model: &nb.ACL{}, Columns: []string{"name", "direction", "priority", "tier", "match", "action"}},
 	{Model: &nb.LoadBalancer{}, Columns: []string{"name", "protocol", "vips", "options", "selection_fields"}},
 }
 
@@ -29,7 +34,7 @@ type rows struct{ ovsdb.Change }
 func newRows(owner ovsdb.Owner) *rows { return &rows{ovsdb.Change{Owner: owner}} }
 
 // add puts a row and returns its UUID.
-func (r *rows) add(table, key string, m model.Model) (uuid string) {
+func (r *rows) add(table, key string, m libovsdb.Model) (uuid string) {
 	r.Rows = append(r.Rows, ovsdb.Row{Key: key, Model: m})
 	return ovsdb.ID(table, r.Owner, key)
 }
@@ -70,4 +75,14 @@ func (r *rows) route(routerID, key string, route *nb.LogicalRouterStaticRoute) {
 
 func (r *rows) policy(routerID, key string, policy *nb.LogicalRouterPolicy) {
 	r.member(nb.LogicalRouterTable, routerID, "policies", r.add(nb.LogicalRouterPolicyTable, key, policy))
+}
+
+// model is the row of a key that was added before.
+func model[T any](r *rows, key string) *T {
+	for i := range r.Rows {
+		if row, ok := r.Rows[i].Model.(*T); ok && r.Rows[i].Key == key {
+			return row
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
@@ -14,10 +15,13 @@ const (
 	gatewayOwner ovsdb.Owner = "Gateway/shared"
 )
 
-func nodeOwner(name string) ovsdb.Owner    { return ovsdb.Owner("Node/" + name) }
-func podOwner(key string) ovsdb.Owner      { return ovsdb.Owner("Pod/" + key) }
-func serviceOwner(key string) ovsdb.Owner  { return ovsdb.Owner("Service/" + key) }
-func switchID(node string) string          { return ovsdb.ID(nb.LogicalSwitchTable, nodeOwner(node), "switch") }
+func nodeOwner(name string) ovsdb.Owner   { return ovsdb.Owner("Node/" + name) }
+func podOwner(key string) ovsdb.Owner     { return ovsdb.Owner("Pod/" + key) }
+func serviceOwner(key string) ovsdb.Owner { return ovsdb.Owner("Service/" + key) }
+func switchID(node string) string         { return ovsdb.ID(nb.LogicalSwitchTable, nodeOwner(node), "switch") }
+func gatewayID(node string) string {
+	return ovsdb.ID(nb.LogicalRouterTable, nodeOwner(node), "gateway")
+}
 func nodeSwitchPort(node string) string    { return "stor-" + node }
 func clusterRouterPort(node string) string { return "rtos-" + node }
 
@@ -28,33 +32,50 @@ var (
 	clusterGroupID  = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "cluster")
 	linuxGroupID    = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "linux")
 	windowsGroupID  = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "windows")
+
+	gatewaysGroupID        = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "gateways")
+	linuxGatewaysGroupID   = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "linux-gateways")
+	windowsGatewaysGroupID = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "windows-gateways")
 )
+
+// clientPorts is the first port that systems give to a client that asks for none.
+const clientPorts = 1 << 15
 
 // Priorities of the cluster router's policies.
 const (
+	policyHostToItself   = 1005
 	policyOwnHost        = 1004 // as ovn-kubernetes has it
 	policyUnknownService = 100
 )
 
 // topologyChange is what exists once: the cluster's router, the switch that joins it with the gateway
-// routers, and the groups of load balancers: that of every node's switch, and one more by what the
-// node's datapath can do.
-func topologyChange(s *settings) ovsdb.Change {
+// routers, and the groups of load balancers: that of every node's switch, that of every node's gateway
+// router, and for both one more by what the node's datapath can do.
+func topologyChange(s *settings, zones map[string][]string) ovsdb.Change {
 	r := newRows(clusterOwner)
 	// Many gateway routers on the join switch ask for each other's neighbours; what is not for
 	// this router need not be remembered.
 	r.add(nb.LogicalRouterTable, "cluster", &nb.LogicalRouter{Name: "cluster",
 		Options: map[string]string{"always_learn_from_arp_request": "false"}})
 	r.logicalSwitch("join", "join")
-	for _, key := range []string{"cluster", "linux", "windows"} {
+	for _, key := range []string{"cluster", "linux", "windows", "gateways", "linux-gateways", "windows-gateways"} {
 		r.add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
 	}
+	r.zoneGroups(zones)
+	r.portGroups()
 	r.link("join", clusterRouterID, joinSwitchID, routerPort("rtoj-cluster", s.joinAddresses(0)), "jtor-cluster", nil)
 	for _, services := range s.services {
 		// A ClusterIP has become an endpoint's address before its packet comes to the router.
 		// What still has one belongs to no Service and must not leave the cluster.
 		r.policy(clusterRouterID, "unknown service/"+services.String(), &nb.LogicalRouterPolicy{
 			Priority: policyUnknownService, Action: nb.LogicalRouterPolicyActionDrop, Match: match("dst", services)})
+	}
+	for _, pods := range s.pods {
+		// The same holds for what means something on one node only, and each time another one.
+		ipv4 := pods.Addr().Is4()
+		own := addressSet(slices.Concat(contract.HostAliases[:], contract.HostClients[:], contract.HostVIPs[:]), ipv4)
+		r.policy(clusterRouterID, "node's own/"+ipWord(ipv4), &nb.LogicalRouterPolicy{
+			Priority: policyUnknownService, Action: nb.LogicalRouterPolicyActionDrop, Match: ipWord(ipv4) + ".dst == " + own})
 	}
 	return r.Change
 }

@@ -53,6 +53,14 @@ func (w *world) put(objects ...any) []objectKey {
 			k = objectKey{serviceKind, key(o.Namespace, o.Name)}
 		case *slice:
 			k = objectKey{sliceKind, key(o.Namespace, o.Name)}
+		case *namespace:
+			k = objectKey{namespaceKind, o.Name}
+		case *egressIP:
+			k = objectKey{egressKind, o.Name}
+		case *addressPool:
+			k = objectKey{poolKind, o.Name}
+		case *serviceCIDR:
+			k = objectKey{serviceCIDRKind, o.Name}
 		default:
 			panic(fmt.Sprintf("%T", o))
 		}
@@ -94,6 +102,10 @@ func ready(addr, node string) endpoint {
 func (w *world) absorb(c *cluster) (touched []objectKey) {
 	for _, a := range c.takeNotes() {
 		k := objectKey{a.kind, key(a.namespace, a.name)}
+		if a.key == statusKey {
+			touched = append(touched, w.absorbStatus(k, a)...)
+			continue
+		}
 		switch o := w.objects[k].(type) {
 		case *node:
 			if o.UID == a.uid {

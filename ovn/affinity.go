@@ -1,0 +1,135 @@
+package ovn
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// maxSticky is the longest, in seconds, that OVN keeps a client at its endpoint: an OpenFlow idle timeout
+// has 16 bits, while Kubernetes allows a day.
+const maxSticky = 1<<16 - 1
+
+// stickySeconds is what a Service with sessionAffinity ClientIP asks for.
+func stickySeconds(config *corev1.SessionAffinityConfig) int {
+	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
+		return int(corev1.DefaultClientIPServiceAffinitySeconds)
+	}
+	return int(*config.ClientIP.TimeoutSeconds)
+}
+
+// affinityTimeout is OVN's option of that name.
+func (s *service) affinityTimeout() string { return strconv.Itoa(min(s.stickySeconds, maxSticky)) }
+
+// confirm adds to a sticky Service the load balancer that maps each of its endpoints to itself, wherever
+// the Service is served.
+//
+// OVN remembers a client's endpoint by a flow that the client's first packet makes, and that packet goes
+// no further. What the client sends next has the endpoint's address already: conntrack has translated it.
+// OVN takes it for another first packet, and the connection never comes up. This load balancer takes it
+// instead: a first TCP connection is there after one retransmission, one second, and the second datagram
+// of UDP arrives.
+//
+// A row with the same VIP in another Service's load balancer does no harm: both make the same logical
+// flows, and OVN keeps one. An endpoint whose address and port is one that others are load-balanced at has none:
+// whoever may write EndpointSlices would take it from them.
+func (r *rows) confirm(s *service, kind protocol, list []frontend, nodes *nodeSet) {
+	endpoints := map[netip.AddrPort]struct{}{}
+	aliased := false
+	var places []place
+	for i := range list {
+		for _, v := range list[i].vips {
+			for _, b := range v.backends {
+				if _, ok := endpoints[b.at]; !ok && !nodes.balanced(claim{b.at.Addr(), b.at.Port(), kind}) {
+					endpoints[b.at] = struct{}{}
+				}
+			}
+		}
+		aliased = aliased || list[i].aliased
+		places = append(places, list[i].places...)
+	}
+	if len(endpoints) == 0 {
+		return
+	}
+	all := r.self(s, kind, endpoints, "", nodes)
+	slices.Sort(places)
+	for _, at := range slices.Compact(places) {
+		for _, c := range s.classes(kind, nodes) {
+			if at != onRouters || !aliased {
+				r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", all)
+				continue
+			}
+			for _, node := range nodes.at(at) {
+				if c.has(node) {
+					r.member(attachment(at), attachmentID(at, node), "load_balancer", r.self(s, kind, endpoints, node, nodes))
+				}
+			}
+		}
+	}
+}
+
+// self is the load balancer that maps endpoints to themselves: of a gateway router that shares addresses with
+// its host those by the alias, and of all others, where node is "", by their addresses.
+func (r *rows) self(s *service, kind protocol, endpoints map[netip.AddrPort]struct{}, node string, nodes *nodeSet) (uuid string) {
+	key := string(kind) + "/self"
+	row := &nb.LoadBalancer{
+		Protocol: (*string)(&kind),
+		Vips:     make(map[string]string, len(endpoints)),
+		Options:  map[string]string{"hairpin_snat_ip": hairpinAddresses, "neighbor_responder": "none"},
+	}
+	if s.externalLocal {
+		row.Options["skip_snat"] = "true"
+	}
+	for at := range endpoints {
+		if slices.Contains(nodes.hosts[at.Addr()], node) {
+			at = netip.AddrPortFrom(contract.OfFamily(contract.HostAliases, at.Addr()), at.Port())
+			key = string(kind) + "/self@gw=" + node
+		}
+		row.Vips[at.String()] = at.String()
+	}
+	row.Name = s.Namespace + "/" + s.Name + "/" + key
+	if slices.ContainsFunc(r.Rows, func(row ovsdb.Row) bool { return row.Key == key }) {
+		return ovsdb.ID(nb.LoadBalancerTable, r.Owner, key)
+	}
+	return r.add(nb.LoadBalancerTable, key, row)
+}
+
+// balanced says whether an address and port is one that a load balancer of a Service's or pod's has.
+func (c *cluster) balanced(at claim) bool {
+	inside := func(list []netip.Prefix) bool {
+		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(at.addr) })
+	}
+	switch {
+	case inside(c.settings.pods):
+		return false
+	case inside(c.settings.services), len(c.claims.by[at]) > 0:
+		return true
+	}
+	_, own := c.gateways.nodes[at.addr]
+	return own && (len(c.claims.by[claim{port: at.port, protocol: at.protocol}]) > 0 || len(c.hostPorted[numberedPort{at.port, at.protocol}]) > 0)
+}
+
+// touchSelves has the sticky Services looked at again whose rows depend on what is balanced.
+func (c *cluster) touchSelves() {
+	for name := range c.outward {
+		if s := c.services[name]; s != nil && s.object != nil && s.object.clientIP {
+			c.dirtyServices[name] = struct{}{}
+		}
+	}
+}
+
+// affinityProblems are what the owner of a sticky Service is told.
+func affinityProblems(s *service) []problem {
+	if !s.clientIP || s.stickySeconds <= maxSticky {
+		return nil
+	}
+	return []problem{limitf("Service", &s.ObjectMeta, "SessionAffinityTimeout",
+		"spec.sessionAffinityConfig.clientIP.timeoutSeconds: %d is more than the %d that OVN can remember: a client that opens no connection for %d s may get another endpoint; choose %d or less",
+		s.stickySeconds, maxSticky, maxSticky, maxSticky)}
+}

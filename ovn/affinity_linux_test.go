@@ -1,0 +1,194 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
+)
+
+// remembered is the number of clients that Open vSwitch remembers for some seconds.
+func (d *datapath) remembered(seconds int) int {
+	d.t.Helper()
+	count := 0
+	for line := range strings.Lines(d.ovn.Run("ovs-ofctl", "dump-flows", "br-int")) {
+		if strings.Contains(line, fmt.Sprintf(" idle_timeout=%d,", seconds)) && !strings.Contains(line, "learn(") {
+			count++
+		}
+	}
+	return count
+}
+
+// TestAffinity tells the life of a sticky Service with 40 clients on a node, whose packets are real.
+func TestAffinity(t *testing.T) {
+	var clients, clients6, outside, outside6, beyond []string
+	for i := range 40 {
+		outside = append(outside, fmt.Sprintf("203.0.113.%d", 100+i))
+		outside6 = append(outside6, fmt.Sprintf("2001:db8::%d", 100+i))
+		beyond = append(beyond, outside[i]+"/24", outside6[i]+"/64 nodad")
+		clients = append(clients, fmt.Sprintf("10.244.0.%d", 200+i))
+		clients6 = append(clients6, fmt.Sprintf("fd00:10:244::%d", 200+i))
+	}
+	d := newDatapath(t, testSettings(t, dual))
+	names := []string{"a", "b", "c", "d"}
+	d.pods(names...)
+	var own []string
+	for i := range clients {
+		own = append(own, clients[i]+"/24", clients6[i]+"/64 nodad")
+	}
+	d.host(own...)
+	d.outside(beyond, "198.51.100.0/24 via 203.0.113.1", "2001:db8:5::/64 via 2001:db8::1")
+	const seconds = 3600
+	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
+	s.ports = []servicePort{{"tcp", "tcp", 80}, {"udp", "udp", 80}}
+	s.clientIP, s.stickySeconds = true, seconds
+	s.nodePorts = []nodePort{{s.ports[0], 30080}, {s.ports[1], 30081}}
+	s.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
+	endpoints := func(suffix string, ipv6 bool, names ...string) *slice {
+		sl := d.slice("web-"+suffix, "web", []servicePort{{"tcp", "tcp", 8080}, {"udp", "udp", 8080}})
+		for _, name := range names {
+			for _, a := range d.c.pods["default/"+name].addresses {
+				if a.Addr().Is6() == ipv6 {
+					sl.endpoints = append(sl.endpoints, ready(a.Addr().String(), "n1"))
+				}
+			}
+		}
+		sl.ipv6 = ipv6
+		return sl
+	}
+	serve := func(names ...string) { d.do(s, endpoints("4", false, names...), endpoints("6", true, names...)) }
+	serve("a", "b", "c")
+	// A second Service with endpoints of the first must not stand in its way.
+	other := d.service("other", "10.96.0.11")
+	other.clientIP, other.stickySeconds = true, seconds
+	d.do(other, func() *slice {
+		sl := d.slice("other-4", "other", []servicePort{{"http", "tcp", 8080}})
+		sl.endpoints = endpoints("4", false, "a", "b").endpoints
+		return sl
+	}())
+
+	// The gateway router knows the clients' hardware addresses, and waits for none of them any more.
+	known := d.service("known", "10.96.0.12", "fd00:10:96::c")
+	known.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("2001:db8:5::2")}
+	v4, v6 := endpoints("4", false, "a"), endpoints("6", true, "a")
+	v4.Name, v4.service, v4.ports = "known-4", "known", v4.ports[:1]
+	v6.Name, v6.service, v6.ports = "known-6", "known", v6.ports[:1]
+	known.ports[0].name = "tcp"
+	d.do(known, v4, v6)
+	d.everyone("outside", outside, "tcp", "198.51.100.2:80")
+	d.everyone("outside", outside6, "tcp", "[2001:db8:5::2]:80")
+
+	for _, c := range []struct {
+		from, network, vip string
+		clients            []string
+	}{
+		{"host", "tcp", "10.96.0.10:80", clients}, {"host", "udp", "10.96.0.10:80", clients},
+		{"host", "tcp", "[fd00:10:96::a]:80", clients6}, {"host", "udp", "[fd00:10:96::a]:80", clients6},
+		{"outside", "tcp", "198.51.100.1:80", outside}, {"outside", "udp", "198.51.100.1:80", outside}, {"outside", "tcp", "[2001:db8:5::1]:80", outside6},
+		{"outside", "tcp", "203.0.113.1:30080", outside}, {"outside", "udp", "[2001:db8::1]:30081", outside6}, {"host", "tcp", "169.254.169.4:30080", clients},
+	} {
+		t.Run(c.network+" "+c.vip, func(t *testing.T) {
+			d.t = t
+			ask := func() []reply { return d.everyone(c.from, c.clients, c.network, c.vip) }
+			serve("a", "b", "c")
+			first := ask()
+			t.Logf("the slowest first reply came after %v", slowest(first))
+			for i, a := range first {
+				// The system sends a first packet again after one second, and again after two more.
+				if c.network == "tcp" && a.after > 1900*time.Millisecond || a.tries > 3 {
+					t.Errorf("client %s: first reply after %v, %d datagrams", c.clients[i], a.after, a.tries)
+				}
+			}
+			is := servers(first)
+			for _, name := range []string{"a", "b", "c"} {
+				if !slices.Contains(is, name) {
+					t.Errorf("none of 40 clients got endpoint %s: %s", name, is)
+				}
+			}
+			for range 3 {
+				again := ask()
+				if got := servers(again); !slices.Equal(got, is) {
+					t.Fatalf("clients moved:\n%s\n%s", is, got)
+				}
+				if after := slowest(again); after > 900*time.Millisecond {
+					t.Errorf("a client that is known waited %v", after)
+				}
+			}
+			serve("a", "b")
+			without := servers(ask())
+			for i := range is {
+				if is[i] != "c" && without[i] != is[i] || without[i] == "c" {
+					t.Errorf("endpoint c went, client %s moved from %s to %s", c.clients[i], is[i], without[i])
+				}
+			}
+			serve("a", "b", "c", "d")
+			if got := servers(ask()); !slices.Equal(got, without) {
+				t.Errorf("endpoints came, and clients moved:\n%s\n%s", without, got)
+			}
+		})
+	}
+	d.t = t
+
+	t.Run("pods as clients, also of themselves", func(t *testing.T) {
+		d.t = t
+		var all sync.WaitGroup
+		for _, vip := range []string{"10.96.0.10:80", "10.96.0.11:80", "[fd00:10:96::a]:80"} {
+			for _, name := range names {
+				all.Go(func() {
+					first := d.ask(name, "", "tcp", vip)
+					if second := d.ask(name, "", "tcp", vip); first.err != nil || second.err != nil || second.server != first.server || first.after > 2500*time.Millisecond {
+						t.Errorf("pod %s at %s: %+v, then %+v", name, vip, first, second)
+					}
+				})
+			}
+		}
+		all.Wait()
+		for _, p := range endpoints("4", false, "b").endpoints { // nobody is remembered, nothing waits
+			if a := d.ask("a", "", "tcp", p.addr.String()+":8080"); a.server != "b" || a.after > 900*time.Millisecond {
+				t.Errorf("pod to pod: %+v", a)
+			}
+		}
+	})
+
+	t.Run("with the client's address", func(t *testing.T) {
+		d.t = t
+		local := *s
+		local.externalLocal, local.stickySeconds = true, seconds+1 // with another timeout all are new
+		s = &local
+		serve(names...)
+		for _, vip := range []string{"198.51.100.1:80", "203.0.113.1:30080"} {
+			first := d.everyone("outside", outside, "tcp", vip)
+			for i, again := range d.everyone("outside", outside, "tcp", vip) {
+				if a := first[i]; a.client.Addr().Unmap().String() != outside[i] || again.client.Addr().Unmap().String() != outside[i] || again.server != a.server || a.after > 1900*time.Millisecond {
+					t.Errorf("client %s at %s: %+v, then %+v", outside[i], vip, a, again)
+				}
+			}
+		}
+	})
+
+	t.Run("it ends", func(t *testing.T) {
+		d.t = t
+		ending := *s
+		ending.stickySeconds = 2
+		s = &ending
+		serve(names...)
+		is := servers(d.everyone("host", clients, "tcp", "10.96.0.10:80"))
+		if d.remembered(2) == 0 {
+			t.Error("nobody is remembered")
+		}
+		nodetest.Eventually(t, 30*time.Second, func() error {
+			if n := d.remembered(2); n > 0 {
+				return fmt.Errorf("%d clients are remembered", n)
+			}
+			return nil
+		})
+		if got := servers(d.everyone("host", clients, "tcp", "10.96.0.10:80")); slices.Equal(got, is) {
+			t.Errorf("all 40 clients got what they had: %s", got)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+package ovn
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// aliveOwner has what shows which nodes live, long before Kubernetes knows: a router that forwards nothing,
+// with a port for each node that may announce addresses. The port is on the node's chassis as long as the
+// node lives; watchers see by BFD when it does not, and one of them takes the port: if two are left that see
+// each other, since one alone cannot tell that it is not itself cut off. It is there only while there are
+// AddressPools.
+const aliveOwner ovsdb.Owner = "Alive/nodes"
+
+// watchers is how many other nodes watch each.
+const watchers = 2
+
+// watched says whether a node is one that others watch, and that watches others. Windows nodes are, too: BFD
+// is ovs-vswitchd's, and the port forwards nothing.
+func (n *nodeState) watched() bool {
+	return n.placed && n.facts.Gateway != nil && n.facts.Chassis != ""
+}
+
+func (c *cluster) aliveChange() ovsdb.Change {
+	r := newRows(aliveOwner)
+	var all []*nodeState
+	for _, name := range c.nodeNames {
+		if n := c.nodes[name]; n.watched() {
+			all = append(all, n)
+		}
+	}
+	if len(c.balancers.all) == 0 || len(all) <= watchers {
+		return r.Change
+	}
+	ring := ringOf(all)
+	id := r.add(nb.LogicalRouterTable, "router", &nb.LogicalRouter{Name: "alive"})
+	for i, n := range ring {
+		group := r.add(nb.HAChassisGroupTable, n.name, &nb.HAChassisGroup{Name: "alive-" + n.name})
+		member := func(m *nodeState, priority int) {
+			r.member(nb.HAChassisGroupTable, group, "ha_chassis", r.add(nb.HAChassisTable, n.name+"/"+m.name, &nb.HAChassis{ChassisName: m.chassis(), Priority: priority}))
+		}
+		member(n, maxPriority)
+		for j, o := range following(ring, i) {
+			member(o, maxPriority-1-j)
+		}
+		own := c.settings.joinAddresses(n.id)[0].Addr()
+		port := routerPort("alive-"+n.name, []netip.Prefix{netip.PrefixFrom(own, own.BitLen())})
+		port.HaChassisGroup = &group
+		r.member(nb.LogicalRouterTable, id, "ports", r.add(nb.LogicalRouterPortTable, n.name, port))
+	}
+	return r.Change
+}
+
+// ringOf orders nodes so that a node that comes or goes changes the watchers of few.
+func ringOf(nodes []*nodeState) []*nodeState {
+	at := make(map[*nodeState]uint64, len(nodes))
+	for _, n := range nodes {
+		at[n] = rendezvous("alive", n.name)
+	}
+	slices.SortFunc(nodes, func(a, b *nodeState) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a.name, b.name)) })
+	return nodes
+}
+
+// following are a node's watchers: the next in the ring, those that are ready before others, and of these
+// those before others that run an ovn-controller of their own: one that is hosted may die with the very node.
+func following(ring []*nodeState, i int) []*nodeState {
+	var list []*nodeState
+	for _, best := range []func(*nodeState) bool{
+		func(n *nodeState) bool { return n.object.ready && n.facts.Hosted == nil },
+		func(n *nodeState) bool { return n.object.ready && n.facts.Hosted != nil },
+		func(n *nodeState) bool { return !n.object.ready },
+	} {
+		for step := 1; step < len(ring) && len(list) < watchers; step++ {
+			if o := ring[(i+step)%len(ring)]; best(o) {
+				list = append(list, o)
+			}
+		}
+	}
+	return list
+}
+
+// updateAlive takes in which chassis has the port that shows whether a node lives.
+func (c *cluster) updateAlive(node string, get lookup) {
+	chassis, _ := get(objectKey{aliveKind, node}).(string)
+	if c.balancers.hosting[node] == chassis {
+		return
+	}
+	c.balancers.changed = true
+	c.balancers.hosting[node] = chassis
+	if chassis == "" {
+		delete(c.balancers.hosting, node)
+	}
+}
+
+// lost says that another node has taken what a node that lives would have.
+func (c *cluster) lost(n *nodeState) bool {
+	chassis := c.balancers.hosting[n.name]
+	return chassis != "" && n.watched() && chassis != n.chassis()
+}
+
+// mayAnnounce says whether a node's gateway router may answer for an address.
+func (c *cluster) mayAnnounce(n *nodeState, addr netip.Addr) bool {
+	g := n.facts.Gateway
+	if g == nil || !n.object.ready || c.lost(n) {
+		return false
+	}
+	on := family(g.Addresses, addr)
+	return on != nil && on.Contains(addr)
+}

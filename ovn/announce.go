@@ -1,0 +1,182 @@
+package ovn
+
+import (
+	"encoding/json"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// poolOwner is whose problems those of a Service's addresses are; no rows have it.
+func poolOwner(service string) ovsdb.Owner { return ovsdb.Owner("AddressPool for Service/" + service) }
+
+// noteBalancer has a Service's status name the addresses that it has.
+func (c *cluster) noteBalancer(name string, s *service) {
+	h := c.balancers.of[name]
+	if slices.Equal(h.addresses, addrsOf(s.balancer.ingress)) {
+		h.noted = ""
+		return
+	}
+	mode := corev1.LoadBalancerIPModeVIP
+	ingress := []corev1.LoadBalancerIngress{}
+	for _, addr := range h.addresses {
+		ingress = append(ingress, corev1.LoadBalancerIngress{IP: addr.String(), IPMode: &mode})
+	}
+	text, err := json.Marshal(map[string]any{"loadBalancer": map[string]any{"ingress": ingress}})
+	if err != nil { // strings alone
+		panic(err)
+	}
+	value := string(text)
+	if asked := value + " of " + string(s.UID) + " in place of " + s.balancer.ingress; asked != h.noted {
+		h.noted = asked
+		c.notes = append(c.notes, annotation{serviceKind, s.Namespace, s.Name, s.UID, statusKey, value})
+	}
+}
+
+// notePool has an AddressPool's status written.
+func (c *cluster) notePool(p *poolState) {
+	used, free := int64(0), int64(0)
+	for _, r := range p.usable {
+		size := r.size()
+		for addr := range c.balancers.held {
+			if r.contains(addr) {
+				used++
+				size--
+			}
+		}
+		for addr := range c.balancers.reserved {
+			if _, held := c.balancers.held[addr]; !held && r.contains(addr) {
+				size--
+			}
+		}
+		free = min(free+max(size, 0), maxFree)
+	}
+	ready := p.object.ready(true, "InUse", "all ranges are in use")
+	switch {
+	case p.wrong != "" && len(p.usable) == 0:
+		ready = p.object.ready(false, p.reason, p.wrong)
+	case p.wrong != "":
+		ready = p.object.ready(false, p.reason, p.wrong+"; the pool's other addresses are in use")
+	case free == 0:
+		ready = p.object.ready(true, "UsedUp", "all addresses are taken; add to spec.ranges")
+	}
+	c.noteStatus(poolKind, &p.object.custom, map[string]any{"observedGeneration": p.object.Generation,
+		"conditions": []metav1.Condition{ready}, "used": used, "free": free}, &p.noted)
+}
+
+// maxFree bounds what a status says of free addresses: JSON's numbers are exact up to here.
+const maxFree = math.MaxInt64 >> 10
+
+// size is the number of a range's addresses, maxFree where they are more.
+func (r addressRange) size() int64 {
+	a, b := r.first.As16(), r.last.As16()
+	n := int64(0)
+	for i := range a {
+		if n = n<<8 + int64(b[i]) - int64(a[i]); n > maxFree>>9 {
+			return maxFree
+		}
+	}
+	return n + 1
+}
+
+// announce decides by which node's gateway router a Service's addresses are answered on the network that
+// has them.
+func (c *cluster) announce(name string) {
+	s := c.services[name]
+	ingress := addrsOf(s.object.balancer.ingress)
+	for _, addr := range c.balancers.of[name].addresses {
+		if !slices.Contains(ingress, addr) { // nobody knows of it yet
+			c.setAnnouncer(addr, "", false)
+			continue
+		}
+		c.setAnnouncer(addr, c.chooseAnnouncer(addr, s), true)
+	}
+}
+
+func (c *cluster) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
+	p := c.inPool(addr)
+	if _, reserved := c.balancers.reserved[addr]; p == nil || reserved {
+		return ""
+	}
+	best, most := "", uint64(0)
+	for _, name := range c.nodeNames {
+		n := c.nodes[name]
+		if !c.mayAnnounce(n, addr) || n.object.labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.nodes.Matches(n.object.labels) {
+			continue
+		}
+		if s.object.balancer.local && !s.hasReady(name, addr.Is4()) {
+			continue
+		}
+		if rank := rendezvous(addr.String(), name); best == "" || rank > most {
+			best, most = name, rank
+		}
+	}
+	return best
+}
+
+// announceOn has a node's gateway router tell its network of addresses that it answers for, when it comes
+// to have them. OVN's own list would be that of all load balancers on the router, those too that other
+// nodes or other programs answer for.
+func announceOn(change *ovsdb.Change, g *contract.Gateway, addresses []netip.Addr) {
+	if g == nil || len(addresses) == 0 {
+		return
+	}
+	for _, r := range change.Rows {
+		if port, ok := r.Model.(*nb.LogicalSwitchPort); ok && r.Key == "external" {
+			port.Options["nat-addresses"] = g.MAC + " " + strings.Join(texts(addresses), " ")
+		}
+	}
+}
+
+// hasReady says whether a node has an endpoint of a Service that gets its traffic.
+func (s *serviceState) hasReady(node string, ipv4 bool) bool {
+	for _, sl := range s.slices {
+		if sl.ipv6 == ipv4 {
+			continue
+		}
+		for _, e := range sl.endpoints {
+			if e.node == node && (e.ready || e.serving && e.terminating || s.object.publishNotReady) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// setAnnouncer keeps announced, and has the rows follow that name the node.
+func (c *cluster) setAnnouncer(addr netip.Addr, node string, ok bool) {
+	book := &c.balancers
+	before, had := book.announced[addr]
+	if had == ok && before == node {
+		return
+	}
+	if before != "" {
+		delete(book.byNode[before], addr)
+		if len(book.byNode[before]) == 0 {
+			delete(book.byNode, before)
+		}
+		c.dirtyNodes[before] = struct{}{}
+	}
+	delete(book.announced, addr)
+	if ok {
+		book.announced[addr] = node
+	}
+	if node != "" {
+		if book.byNode[node] == nil {
+			book.byNode[node] = map[netip.Addr]struct{}{}
+		}
+		book.byNode[node][addr] = struct{}{}
+		c.dirtyNodes[node] = struct{}{}
+	}
+	if holder := book.held[addr]; holder != "" {
+		c.dirtyServices[holder] = struct{}{}
+	}
+}

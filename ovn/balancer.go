@@ -1,0 +1,154 @@
+package ovn
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// hairpinAddresses stand in for a client that its Service has sent back to itself. They are fixed, so
+// that a policy can admit them, and the same as ovn-kubernetes'.
+const hairpinAddresses = "169.254.169.5 fd69::5"
+
+// evenBackends are as many as Open vSwitch spreads connections over evenly by itself: it gives each
+// endpoint its part of at most 256 slots (MAX_SELECT_GROUP_HASH_VALUES of ofproto-dpif.c). Of 200 endpoints
+// some get one and others two, and of more than 256 every client address gets but one.
+const evenBackends = 64
+
+// byConnection has a hash of addresses and ports choose. It is even for any number of endpoints, but
+// ovs-vswitchd sees the first packet of every connection.
+var byConnection = []nb.LoadBalancerSelectionFields{
+	nb.LoadBalancerSelectionFieldsIPSrc, nb.LoadBalancerSelectionFieldsIPDst,
+	nb.LoadBalancerSelectionFieldsIpv6Src, nb.LoadBalancerSelectionFieldsIpv6Dst,
+	nb.LoadBalancerSelectionFieldsTpSrc, nb.LoadBalancerSelectionFieldsTpDst,
+}
+
+// class are nodes by what their datapaths can do with a protocol. Every class has load balancers of
+// its own.
+type class struct {
+	name   string    // part of its load balancers' names
+	groups [2]string // by place: that of all the class's nodes
+	has    func(node string) bool
+	flush  bool // connections to an endpoint that is gone end
+}
+
+// classes are those of a protocol.
+func (s *service) classes(kind protocol, nodes *nodeSet) []class {
+	if kind == "tcp" || kind == "udp" && s.flushWindows {
+		return []class{{groups: [2]string{onSwitches: clusterGroupID, onRouters: gatewaysGroupID}, flush: kind == "udp", has: func(string) bool { return true }}}
+	}
+	// A datagram socket never ends: without a flush its conntrack entry would send to an endpoint
+	// that is gone for as long as the client keeps on trying. A connection, on the other hand, may
+	// end in peace on an endpoint that gets no new ones. On Windows the flush costs the client its
+	// connections, see hyperVLimits: not every Service is worth it.
+	list := []class{{groups: [2]string{onSwitches: linuxGroupID, onRouters: linuxGatewaysGroupID}, flush: kind == "udp",
+		has: func(node string) bool { return !nodes.isWindows(node) }}}
+	if kind == "udp" && len(nodes.windows) > 0 {
+		list = append(list, class{name: contract.Windows, groups: [2]string{onSwitches: windowsGroupID, onRouters: windowsGatewaysGroupID}, has: nodes.isWindows})
+	}
+	return list
+}
+
+// serve puts a frontend's load balancers where its clients come by.
+func (r *rows) serve(s *service, f *frontend, nodes *nodeSet) {
+	for _, at := range f.places {
+		for _, c := range s.classes(f.protocol, nodes) {
+			r.attach(s, f, at, c, nodes)
+		}
+	}
+}
+
+// attach puts a frontend's load balancers of a class in a place: one in the group of all nodes if
+// nothing depends on the node, otherwise each node's own to the node. Two that know the same VIP must not
+// meet.
+func (r *rows) attach(s *service, f *frontend, at place, c class, nodes *nodeSet) {
+	switch to := f.reaches(s); {
+	case f.varies(at):
+		for _, node := range nodes.at(at) {
+			if c.has(node) && (f.owner == "" || f.owner == node) {
+				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.balancer(s, f, c, f.view(s, at, node, to, nodes)))
+			}
+		}
+	case to != nil:
+		r.attachNear(s, f, at, c, nodes, to)
+	default:
+		r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", r.balancer(s, f, c, f.view(s, at, "", nil, nodes)))
+	}
+}
+
+// attachment is the table whose rows have load balancers in a place.
+func attachment(at place) string {
+	if at == onRouters {
+		return nb.LogicalRouterTable
+	}
+	return nb.LogicalSwitchTable
+}
+
+func attachmentID(at place, node string) string {
+	if at == onRouters {
+		return gatewayID(node)
+	}
+	return switchID(node)
+}
+
+// balancer is the row of a view; it is there once, however often it is asked for.
+func (r *rows) balancer(s *service, f *frontend, c class, v view) (uuid string) {
+	key := string(f.protocol)
+	if f.sort != "" {
+		key += "/" + f.sort
+	}
+	switch {
+	case v.scope != "":
+		key += "@" + v.scope
+	case c.name != "":
+		key += "@" + elsewhere + c.name
+	}
+	id := ovsdb.ID(nb.LoadBalancerTable, r.Owner, key)
+	if slices.ContainsFunc(r.Rows, func(row ovsdb.Row) bool { return row.Key == key }) {
+		return id
+	}
+	row := &nb.LoadBalancer{
+		Name:    s.Namespace + "/" + s.Name + "/" + key, // lb-list shows 16 characters: no word to waste
+		Options: f.options(c, v),
+		Vips:    make(map[string]string, len(v.vips)),
+	}
+	row.Protocol = (*string)(&f.protocol)
+	if s.clientIP {
+		row.Options["affinity_timeout"] = s.affinityTimeout()
+	}
+	for _, vip := range v.vips {
+		row.Vips[vip.at] = addresses(vip.backends)
+		if len(vip.backends) > evenBackends {
+			row.SelectionFields = byConnection
+		}
+	}
+	return r.add(nb.LoadBalancerTable, key, row)
+}
+
+func (f *frontend) options(c class, v view) map[string]string {
+	options := map[string]string{
+		"reject":             "true", // no endpoint: the client is told, and does not wait
+		"hairpin_snat_ip":    hairpinAddresses,
+		"neighbor_responder": "none", // the addresses are on no link, or somebody else answers for them
+	}
+	if f.owner != "" {
+		options["neighbor_responder"] = "reachable"
+	}
+	switch {
+	case v.direct:
+		options["skip_snat"] = "true"
+		delete(options, "reject")
+	case slices.Contains(f.places, onRouters) && v.empty():
+		options["skip_snat"] = "true" // or the refusal itself would come from the router's address
+	}
+	if f.template != "" {
+		options["template"], options["address-family"] = "true", f.template
+	}
+	if c.flush && !strings.HasSuffix(v.scope, elsewhere) { // no endpoint goes from there
+		options["ct_flush"] = "true"
+	}
+	return options
+}

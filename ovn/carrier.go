@@ -1,0 +1,115 @@
+package ovn
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// hostingChassis is the key in a router port's status that ovn-northd keeps: the chassis that has the port.
+const hostingChassis = "hosting-chassis"
+
+// carrierSpacing is the least time between two looks at who carries addresses: a Northbound that changes
+// all the time needs no more.
+const carrierSpacing = 200 * time.Millisecond
+
+// Carriers is part of [database].
+func (e engine) Carriers(ctx context.Context, moved func(what objectKey, chassis string)) {
+	known := map[objectKey]string{}
+	for ctx.Err() == nil {
+		changed := e.Client().Changed()
+		now := map[objectKey]string{}
+		for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool { return p.Status[hostingChassis] != "" }) {
+			switch k, key := rowOf(port.ExternalIDs); {
+			case k.kind == egressKind && key == "external":
+				now[objectKey{carrierKind, k.name}] = port.Status[hostingChassis]
+			case k.kind == aliveNodesKind:
+				now[objectKey{aliveKind, key}] = port.Status[hostingChassis]
+			}
+		}
+		for k, chassis := range now {
+			if known[k] != chassis {
+				moved(k, chassis)
+			}
+		}
+		for k := range known {
+			if now[k] == "" {
+				moved(k, "")
+			}
+		}
+		known = now
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(carrierSpacing):
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+	}
+}
+
+// carriers adds to a source which chassis carries an EgressIP's addresses, and which one has the port
+// that shows whether a node lives, as the Northbound says.
+type carriers struct {
+	source
+	mu      sync.Mutex
+	chassis map[objectKey]string
+}
+
+func (c *carriers) get(k objectKey) any {
+	if k.kind != carrierKind && k.kind != aliveKind {
+		return c.source.get(k)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chassis[k]
+}
+
+// keys are also those whose chassis is known.
+func (c *carriers) keys() []objectKey {
+	keys := c.source.keys()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range c.chassis {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// moved is told that a port is on another chassis.
+func (l *leader) moved(k objectKey, chassis string) {
+	c, ok := l.source.(*carriers)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	if c.chassis == nil {
+		c.chassis = map[objectKey]string{}
+	}
+	c.chassis[k] = chassis
+	if chassis == "" {
+		delete(c.chassis, k)
+	}
+	c.mu.Unlock()
+	l.queue.add(k, false)
+}
+
+// updateEgressStatus takes in who carries an EgressIP's addresses, or has its status count its pods.
+func (c *cluster) updateEgressStatus(k objectKey, get lookup) {
+	e := c.egress.all[k.name]
+	if e == nil {
+		return
+	}
+	switch k.kind {
+	case carrierKind:
+		e.carrier, _ = get(k).(string)
+	case countKind:
+		e.counting = false
+	}
+	c.noteEgress(e)
+}

@@ -1,0 +1,348 @@
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// claim is a port outside of the cluster that a Service wants to be reached by: of one address, or of
+// every node where the address is the zero one. One Service can have it.
+type claim struct {
+	addr     netip.Addr
+	port     uint16
+	protocol protocol
+}
+
+func (c claim) String() string {
+	if !c.addr.IsValid() {
+		return fmt.Sprintf("node port %d/%s", c.port, c.protocol)
+	}
+	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.addr, c.port), c.protocol)
+}
+
+// enter and leave keep an index of names.
+func enter[K comparable](index map[K]map[string]struct{}, at K, name string) {
+	if index[at] == nil {
+		index[at] = map[string]struct{}{}
+	}
+	index[at][name] = struct{}{}
+}
+
+func leave[K comparable](index map[K]map[string]struct{}, at K, name string) {
+	if delete(index[at], name); len(index[at]) == 0 {
+		delete(index, at)
+	}
+}
+
+// claimBook knows who wants what.
+type claimBook struct {
+	by map[claim][]string                 // Services by key, in the order of their right to it
+	of map[string][]claim                 // sorted, each once
+	at map[netip.Addr]map[string]struct{} // Services that want something of an address; of the zero one, node ports
+}
+
+func newClaimBook() claimBook {
+	return claimBook{by: map[claim][]string{}, of: map[string][]claim{}, at: map[netip.Addr]map[string]struct{}{}}
+}
+
+// update takes in what a Service wants now. It says for whom else it makes a difference: those that want
+// what has another first one now. before says who of two has the better right.
+func (b *claimBook) update(name string, now []claim, before func(c claim, a, b string) bool) (touched map[string]struct{}) {
+	was := b.of[name]
+	if len(was)+len(now) == 0 {
+		return nil
+	}
+	firsts := make(map[claim]string, len(now))
+	for _, c := range slices.Concat(was, now) {
+		if list := b.by[c]; len(list) > 0 {
+			firsts[c] = list[0]
+		}
+	}
+	for _, c := range was {
+		if b.by[c] = slices.DeleteFunc(b.by[c], func(other string) bool { return other == name }); len(b.by[c]) == 0 {
+			delete(b.by, c)
+		}
+		leave(b.at, c.addr, name)
+	}
+	delete(b.of, name)
+	for _, c := range now {
+		i, _ := slices.BinarySearchFunc(b.by[c], name, func(other, name string) int {
+			if before(c, other, name) {
+				return -1
+			}
+			return 1
+		})
+		b.by[c] = slices.Insert(b.by[c], i, name)
+		enter(b.at, c.addr, name)
+	}
+	if len(now) > 0 {
+		b.of[name] = now
+	}
+	touched = map[string]struct{}{}
+	for _, c := range slices.Concat(was, now) {
+		if list := b.by[c]; len(list) > 0 && list[0] != firsts[c] {
+			for _, rival := range list {
+				touched[rival] = struct{}{}
+			}
+		}
+	}
+	return touched
+}
+
+// claims are all that a Service wants, sorted.
+func (s *service) claims() []claim {
+	if s == nil || s.ignored || s.isInside() {
+		return nil
+	}
+	var list []claim
+	for _, p := range s.nodePorts {
+		list = append(list, claim{port: p.number, protocol: p.protocol})
+	}
+	for _, p := range s.ports {
+		for _, addr := range s.outside() {
+			list = append(list, claim{addr, p.port, p.protocol})
+		}
+	}
+	slices.SortFunc(list, func(a, b claim) int {
+		return cmp.Or(a.addr.Compare(b.addr), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol))
+	})
+	return slices.Compact(list)
+}
+
+// isInside says that a Service has nothing outside, as most have not.
+func (s *service) isInside() bool {
+	return len(s.nodePorts)+len(s.externalIPs)+len(s.ingress)+s.leftOut == 0
+}
+
+// outside are the addresses that a Service is to have outside, of the families that it has.
+func (s *service) outside() []netip.Addr {
+	return slices.DeleteFunc(s.externalAddresses(), func(a netip.Addr) bool { return !s.isOf(a.Is4()) })
+}
+
+// fieldOf is where a Service has an address from; the zero one is that of its node ports.
+func (s *service) fieldOf(addr netip.Addr) string {
+	switch {
+	case !addr.IsValid():
+		return "spec.ports[].nodePort"
+	case slices.Contains(s.externalIPs, addr):
+		return "spec.externalIPs"
+	}
+	return "status.loadBalancer.ingress"
+}
+
+// holder is who has a claim of those that want it, if anybody has: whoever has the address from an
+// AddressPool, else the first with a right to it.
+func (c *cluster) holder(wanted claim) (name string, ok bool) {
+	if name, ok := c.balancers.held[wanted.addr]; ok {
+		return name, true
+	}
+	if list := c.claims.by[wanted]; len(list) > 0 {
+		return list[0], true
+	}
+	return "", false
+}
+
+// before says whether a Service has a better right to something than another: a load balancer's address,
+// which not everybody can write, goes before one of spec.externalIPs, and then the older Service.
+func (c *cluster) before(wanted claim, a, b string) bool {
+	x, y := c.services[a].object, c.services[b].object
+	if given := slices.Contains(x.ingress, wanted.addr); given != slices.Contains(y.ingress, wanted.addr) {
+		return given
+	}
+	return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(a, b)) < 0
+}
+
+// updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
+// a difference: other Services, pods with host ports, and sticky Services with such endpoints.
+func (c *cluster) updateClaims(name string, object *service) {
+	was, now := c.claims.of[name], object.claims()
+	for rival := range c.claims.update(name, now, c.before) {
+		c.dirtyServices[rival] = struct{}{}
+	}
+	if len(was)+len(now) == 0 {
+		return
+	}
+	c.touchSelves()
+	c.touchHostPorts(was)
+	c.touchHostPorts(now)
+}
+
+// touchClaims has the Services looked at again that want something of an address.
+func (c *cluster) touchClaims(addr netip.Addr) {
+	for name := range c.claims.at[addr] {
+		c.dirtyServices[name] = struct{}{}
+	}
+}
+
+// denial is what a Service wants and does not get.
+type denial struct {
+	claims    map[claim]struct{}
+	addresses map[netip.Addr]struct{}
+}
+
+func (d *denial) denies(c claim) bool {
+	if d == nil {
+		return false
+	}
+	_, address := d.addresses[c.addr]
+	_, port := d.claims[c]
+	return address || port
+}
+
+// maxTold bounds what the owner of one object is told of one kind at a time.
+const maxTold = 8
+
+// judge decides what a Service gets of what it wants outside, and says what it does not.
+func (c *cluster) judge(name string, s *service) (*service, []problem) {
+	if s.isInside() {
+		return s, nil
+	}
+	d := &denial{claims: map[claim]struct{}{}, addresses: map[netip.Addr]struct{}{}}
+	var found []problem
+	told := map[string]int{}
+	complain := func(reason, format string, args ...any) {
+		if told[reason]++; told[reason] <= maxTold {
+			found = append(found, problemf("Service", &s.ObjectMeta, reason, format, args...))
+		}
+	}
+	if s.leftOut > 0 {
+		complain("TooManyExternalAddresses", "spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.leftOut, maxOutside)
+	}
+	for _, addr := range s.outside() {
+		if why := c.unfit(addr); why != "" {
+			d.addresses[addr] = struct{}{}
+			complain("BadExternalAddress", "%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(addr), addr, why)
+		}
+	}
+	for _, wanted := range c.claims.of[name] {
+		if _, ok := d.addresses[wanted.addr]; ok {
+			continue
+		}
+		if whose := c.essential(wanted); whose != "" {
+			d.claims[wanted] = struct{}{}
+			complain("AddressTaken", "%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted.addr), wanted, whose)
+			continue
+		}
+		if holder, _ := c.holder(wanted); holder != name {
+			d.claims[wanted] = struct{}{}
+			complain("AddressConflict", "%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
+				s.fieldOf(wanted.addr), wanted, holder, c.right(wanted, holder, s))
+		}
+	}
+	for _, p := range s.nodePorts {
+		if !c.settings.nodePorts.contains(p.number) {
+			complain("NodePortOutOfRange", "spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
+				p.number, c.settings.nodePorts)
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(told)) {
+		if more := told[reason] - maxTold; more > 0 {
+			found = append(found, problemf("Service", &s.ObjectMeta, reason, "the same holds for %d more of its addresses and ports", more))
+		}
+	}
+	if len(d.claims)+len(d.addresses) == 0 {
+		return s, found
+	}
+	served := *s
+	served.denied = d
+	return &served, found
+}
+
+// right says why another Service has what a Service wants.
+func (c *cluster) right(wanted claim, holder string, s *service) string {
+	if c.balancers.held[wanted.addr] == holder {
+		return "has the address from an AddressPool"
+	}
+	if slices.Contains(c.services[holder].object.ingress, wanted.addr) && !slices.Contains(s.ingress, wanted.addr) {
+		return "has it as its load balancer's"
+	}
+	return "is older"
+}
+
+// essential says whose a port outside is that no Service may have; "" is nobody's. Without it, whoever
+// may write Services would take the cluster from those who run it.
+func (c *cluster) essential(wanted claim) string {
+	if at := netip.AddrPortFrom(wanted.addr, wanted.port); wanted.protocol == "tcp" && c.apiServers[at] {
+		return "the API server's"
+	}
+	node, own := c.gateways.nodes[wanted.addr]
+	if (own || !wanted.addr.IsValid()) && contract.HostsOwn(string(wanted.protocol), wanted.port) {
+		if own {
+			return "that of the host of Node " + node + " (ssh, kubelet, API server, OVN)"
+		}
+		return "the nodes' hosts' (ssh, kubelet, API server, OVN)"
+	}
+	return ""
+}
+
+// unfit says why an address cannot be one that clients outside have for a Service.
+func (c *cluster) unfit(addr netip.Addr) string {
+	switch {
+	case addr.IsUnspecified():
+		return "no address"
+	case addr.IsLoopback():
+		return "a loopback address"
+	case addr.IsLinkLocalUnicast():
+		return "a link-local address"
+	case addr.IsMulticast():
+		return "a multicast address"
+	case family(c.settings.pods, addr) == nil:
+		return "of a family that pods do not have"
+	}
+	if key, in, ok := c.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
+		return "in " + key + " " + in.String() + ", which is the cluster's own"
+	}
+	return ""
+}
+
+// portsAt are the ports that a Service has of an address outside.
+func (s *service) portsAt(addr netip.Addr) []servicePort {
+	if s.denied == nil {
+		return s.ports
+	}
+	return slices.DeleteFunc(slices.Clone(s.ports), func(p servicePort) bool { return s.denied.denies(claim{addr, p.port, p.protocol}) })
+}
+
+// portRange is all ports from first to last.
+type portRange struct{ first, last uint16 }
+
+func (r portRange) contains(port uint16) bool { return r.first <= port && port <= r.last }
+
+func (r portRange) String() string { return fmt.Sprintf("%d-%d", r.first, r.last) }
+
+// parsePortRange reads the key node-port-range as kube-apiserver reads --service-node-port-range: FIRST-LAST,
+// FIRST+MORE, or a single port.
+func parsePortRange(text string) (portRange, error) {
+	bad := fmt.Errorf("node-port-range: %q is not a range of ports; write it like 30000-32767", text)
+	var first, last uint16
+	for _, form := range []string{"%d-%d", "%d+%d", "%d"} {
+		n, _ := fmt.Sscanf(text, form, &first, &last)
+		if n == 0 {
+			return portRange{}, bad
+		}
+		switch form {
+		case "%d":
+			last = first
+		case "%d+%d":
+			if n == 2 && int(first)+int(last) > 65535 {
+				return portRange{}, bad
+			}
+			if n == 2 {
+				last += first
+			}
+		}
+		if r := (portRange{first, last}); (form == "%d" || n == 2) && text == map[string]string{
+			"%d-%d": r.String(), "%d+%d": fmt.Sprintf("%d+%d", first, last-first), "%d": fmt.Sprint(first)}[form] {
+			if first == 0 || last < first {
+				return portRange{}, bad
+			}
+			return r, nil
+		}
+	}
+	return portRange{}, bad
+}

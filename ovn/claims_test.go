@@ -1,0 +1,265 @@
+package ovn
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/nb"
+)
+
+// outward is a Service of some age with node ports and addresses outside.
+func (s *scene) outward(name string, age int, number uint16, addresses ...string) *service {
+	o := s.service(name, "10.96.0."+fmt.Sprint(10+len(s.objects)))
+	o.CreationTimestamp = metav1.NewTime(time.Unix(int64(1700000000-age), 0))
+	if number != 0 {
+		o.nodePorts = []nodePort{{o.ports[0], number}}
+	}
+	for _, a := range addresses {
+		o.externalIPs = append(o.externalIPs, netip.MustParseAddr(a))
+	}
+	return o
+}
+
+// served are the VIPs outside of all Services, but for those of ClusterIPs.
+func (s *scene) served() string {
+	var list []string
+	for name := range s.c.services {
+		for _, r := range s.c.serviceChange(name).Rows {
+			row, ok := r.Model.(*nb.LoadBalancer)
+			if !ok {
+				continue
+			}
+			for at := range row.Vips {
+				if !strings.HasPrefix(at, "10.96.") && !strings.HasPrefix(at, "^HOSTIP") {
+					list = append(list, strings.TrimPrefix(name, "default/")+" "+at)
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), ", ")
+}
+
+func TestClaims(t *testing.T) {
+	newClaims := func(t *testing.T) *scene {
+		s := newScene(t, nil)
+		n1 := s.node("n1", "10.244.1.0/24")
+		n1.facts = facts(1, false)
+		s.do(n1)
+		return s
+	}
+	const here = "^NODEIP4_0:%d, %[2]s ^NODEIP4_1:%[1]d"
+	onNodes := func(name string, port int) string { return name + " " + fmt.Sprintf(here, port, name) }
+
+	t.Run("the older Service has an address, and when it goes the other", func(t *testing.T) {
+		s := newClaims(t)
+		s.do(s.outward("young", 1, 0, "198.51.100.1"))
+		s.want("alone", s.served(), "young 198.51.100.1:80")
+		s.do(s.outward("old", 2, 0, "198.51.100.1", "198.51.100.2"))
+		s.want("both", s.served(), "old 198.51.100.1:80, old 198.51.100.2:80")
+		if len(s.problems) != 1 {
+			t.Fatalf("problems %v", s.problems)
+		}
+		for _, word := range []string{"Service default/young", "AddressConflict", "spec.externalIPs", "198.51.100.1:80/tcp", "Service default/old", "choose another"} {
+			if !strings.Contains(s.problems[0].String(), word) {
+				t.Errorf("%q lacks %q", s.problems[0], word)
+			}
+		}
+		s.problems = nil
+		s.remove(serviceKind, "default/old")
+		s.want("without the old", s.served(), "young 198.51.100.1:80")
+		s.wantReasons()
+	})
+	t.Run("of the same age the name decides, and another port is another", func(t *testing.T) {
+		s := newClaims(t)
+		a, b, other := s.outward("a", 1, 0, "198.51.100.1"), s.outward("b", 1, 0, "198.51.100.1"), s.outward("other", 0, 0, "198.51.100.1")
+		other.ports[0].port = 81
+		s.do(b, other, a)
+		s.want("served", s.served(), "a 198.51.100.1:80, other 198.51.100.1:81")
+		s.wantReasons("Service default/b AddressConflict")
+	})
+	t.Run("an address by two ways is one Service's", func(t *testing.T) {
+		s := newClaims(t)
+		a, b := s.outward("a", 2, 0), s.outward("b", 1, 0, "198.51.100.1")
+		a.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+		s.do(a, b)
+		s.want("served", s.served(), "a 198.51.100.1:80")
+		s.wantReasons("Service default/b AddressConflict")
+		freed := *a
+		freed.ingress = nil
+		s.do(&freed)
+		s.want("freed", s.served(), "b 198.51.100.1:80")
+	})
+	t.Run("a node port twice", func(t *testing.T) {
+		s := newClaims(t)
+		s.do(s.outward("a", 1, 30080), s.outward("b", 2, 30080))
+		s.want("served", s.served(), onNodes("b", 30080))
+		s.wantReasons("Service default/a AddressConflict")
+		udp := s.outward("udp", 0, 30080)
+		udp.ports[0].protocol, udp.nodePorts[0].protocol = "udp", "udp"
+		s.do(udp)
+		s.wantReasons()
+	})
+	t.Run("a node port out of the range is served and told", func(t *testing.T) {
+		s := newClaims(t)
+		s.do(s.outward("a", 1, 8080))
+		s.want("served", s.served(), onNodes("a", 8080))
+		s.wantReasons("Service default/a NodePortOutOfRange")
+	})
+	t.Run("addresses that cannot be", func(t *testing.T) {
+		s := newClaims(t)
+		s.do(s.outward("bad", 1, 0, "127.0.0.1", "169.254.1.1", "224.0.0.5", "0.0.0.0", "10.244.9.9", "10.96.9.9", "100.64.0.7", "198.51.100.1"))
+		s.want("served", s.served(), "bad 198.51.100.1:80")
+		if len(s.problems) != 7 {
+			t.Errorf("problems %v", s.problems)
+		}
+		for _, p := range s.problems {
+			if p.reason != "BadExternalAddress" || !strings.Contains(p.message, "spec.externalIPs: ") || !strings.Contains(p.message, "give an address") {
+				t.Errorf("problem %v", p)
+			}
+		}
+		s.problems = nil
+		s.do(s.serviceCIDR("more", "198.51.100.0/24"))
+		s.want("a new range of ClusterIPs has it", s.served(), "")
+		s.wantReasons("Service default/bad BadExternalAddress")
+		s.remove(serviceCIDRKind, "more")
+		s.want("the range is gone", s.served(), "bad 198.51.100.1:80")
+	})
+	t.Run("a load balancer's address goes before an older Service's externalIPs", func(t *testing.T) {
+		s := newClaims(t)
+		old, young := s.outward("old", 2, 0, "198.51.100.1"), s.outward("young", 1, 0)
+		young.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+		s.do(old)
+		s.do(young)
+		s.want("served", s.served(), "young 198.51.100.1:80")
+		s.wantReasons("Service default/old AddressConflict")
+	})
+	t.Run("what a node cannot do without stays its host's", func(t *testing.T) {
+		s := newClaims(t)
+		a := s.outward("a", 1, 22, "192.0.2.1", "198.51.100.1", "203.0.113.1")
+		a.ports[0].port = 10250
+		s.do(a)
+		s.want("served", s.served(), "a 198.51.100.1:10250")
+		s.wantReasons("Service default/a AddressTaken", "Service default/a AddressTaken", "Service default/a AddressTaken", "Service default/a NodePortOutOfRange")
+		s.remove(nodeKind, "n1")
+		s.want("without the node", s.served(), "a 192.0.2.1:10250, a 198.51.100.1:10250, a 203.0.113.1:10250")
+		udp := s.outward("udp", 1, 0, "192.0.2.1")
+		udp.ports[0] = servicePort{"x", "udp", 10250}
+		s.do(udp)
+		s.wantReasons()
+	})
+	t.Run("the API server's address stays so", func(t *testing.T) {
+		s := newClaims(t)
+		a := s.outward("a", 1, 0, "198.51.100.1")
+		s.do(a)
+		s.want("before", s.served(), "a 198.51.100.1:80")
+		s.do(s.slice("kubernetes", "kubernetes", []servicePort{{"https", "tcp", 80}}, ready("198.51.100.1", "")))
+		s.want("with it", s.served(), "")
+		s.wantReasons("Service default/a AddressTaken")
+		s.remove(sliceKind, "default/kubernetes")
+		s.want("after", s.served(), "a 198.51.100.1:80")
+	})
+	t.Run("an address of a pool is its holder's, on every port", func(t *testing.T) {
+		s := newScene(t, withBalancers)
+		n1 := s.node("n1", "10.244.1.0/24")
+		n1.facts, n1.ready = facts(1, false), true
+		s.do(n1, s.namespace("default"), s.addressPool("p", "203.0.113.40/32"))
+		thief := s.outward("thief", 9, 0, "203.0.113.40")
+		thief.ports = append(thief.ports, servicePort{"other", "tcp", 81})
+		s.do(thief)
+		s.want("nobody has it", s.served(), "thief 203.0.113.40:80, thief 203.0.113.40:81")
+		s.do(s.balanced("b"))
+		s.want("allocated", s.external("b"), "203.0.113.40")
+		s.want("a holder", s.served(), "") // its own rows follow from what informers read in its status
+		s.wantReasons("Service default/thief AddressConflict", "Service default/thief AddressConflict")
+		s.remove(serviceKind, "default/b")
+		s.want("nobody again", s.served(), "thief 203.0.113.40:80, thief 203.0.113.40:81")
+	})
+	t.Run("very many addresses are bounded, and what is told of them", func(t *testing.T) {
+		s := newClaims(t)
+		o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.9"}}}
+		for i := range 100 {
+			o.Spec.Ports = append(o.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint(i), Port: int32(1 + i)})
+		}
+		for i := range 250 {
+			o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, fmt.Sprintf("198.51.100.%d", i))
+		}
+		s.do(trimService(o))
+		s.want("VIPs", fmt.Sprint(strings.Count(s.served(), " ")), fmt.Sprint(2*maxOutside-1))
+		s.wantMessage("TooManyExternalAddresses", "240 addresses are left out")
+		s.problems = nil
+		b := s.outward("b", 9, 0)
+		b.ports, b.externalIPs = trimService(o).ports, trimService(o).externalIPs
+		s.do(b)
+		if n := len(s.problems); n != maxTold+1 {
+			t.Errorf("%d problems are told: %v", n, s.problems)
+		}
+	})
+	t.Run("a node's own address may be one", func(t *testing.T) {
+		s := newClaims(t)
+		s.do(s.outward("a", 1, 0, "192.0.2.1"))
+		s.want("served", s.served(), "a 192.0.2.1:80")
+		s.wantReasons()
+	})
+}
+
+// TestStickyServicesTakeNothing: an endpoint that is somebody's address of a load balancer is not mapped to
+// itself, which would cut that off; whoever comes first.
+func TestStickyServicesTakeNothing(t *testing.T) {
+	s := newScene(t, nil)
+	n1 := s.node("n1", "10.244.1.0/24")
+	n1.facts = facts(1, false)
+	s.do(n1)
+	self := func(when, want string) {
+		t.Helper()
+		got := ""
+		for _, r := range s.c.serviceChange("default/thief").Rows {
+			if row, ok := r.Model.(*nb.LoadBalancer); ok && r.Key == "tcp/self" {
+				got = strings.Join(slices.Sorted(maps.Keys(row.Vips)), " ")
+			}
+		}
+		s.want(when, got, want)
+	}
+	thief := s.service("thief", "10.96.0.66")
+	thief.clientIP = true
+	s.do(thief, s.slice("thief", "thief", []servicePort{{"http", "tcp", 30080}}, ready("10.96.0.10", ""), ready("198.51.100.1", ""), ready("192.0.2.1", ""), ready("10.244.1.9", "n1")))
+	self("alone", "10.244.1.9:30080 192.0.2.1:30080 198.51.100.1:30080")
+	victim := s.outward("victim", 1, 0, "198.51.100.1")
+	victim.ports[0].port = 30080
+	s.do(victim)
+	self("an external address", "10.244.1.9:30080 192.0.2.1:30080")
+	s.do(s.outward("other", 1, 30080))
+	self("a NodePort", "10.244.1.9:30080")
+	s.remove(serviceKind, "default/other")
+	self("no NodePort", "10.244.1.9:30080 192.0.2.1:30080")
+	pod := s.pod("default", "p", "n1")
+	pod.hostPorts = []hostPort{{protocol: "tcp", port: 30080, into: 80}}
+	s.do(pod)
+	self("a host port", "10.244.1.9:30080")
+	s.remove(podKind, "default/p")
+	s.remove(serviceKind, "default/victim")
+	self("alone again", "10.244.1.9:30080 192.0.2.1:30080 198.51.100.1:30080")
+}
+
+func TestPortRange(t *testing.T) {
+	for text, want := range map[string]portRange{
+		"30000-32767": {30000, 32767}, "30000+100": {30000, 30100}, "1-65535": {1, 65535}, "30080": {30080, 30080}, "30080-30080": {30080, 30080},
+	} {
+		if got, err := parsePortRange(text); err != nil || got != want {
+			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "-", "30000-", "-30000", "32767-30000", "0-5", "0", "1-65536", "65535+1", "30000-32767x", "30000 - 32767", "1+70000"} {
+		if got, err := parsePortRange(text); err == nil || !strings.Contains(err.Error(), "node-port-range: ") || !strings.Contains(err.Error(), "write it like") {
+			t.Errorf("%q is %v, %v", text, got, err)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package ovn
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+)
+
+// labelSet is an object's labels, as selectors read them. Those that many objects have in common are in
+// memory once.
+type labelSet struct{ text unique.Handle[string] }
+
+func newLabelSet(set map[string]string) labelSet {
+	if len(set) == 0 {
+		return labelSet{}
+	}
+	return labelSet{unique.Make(labels.Set(set).String())}
+}
+
+// Lookup is part of [labels.Labels].
+func (l labelSet) Lookup(label string) (value string, ok bool) {
+	if l == (labelSet{}) {
+		return "", false
+	}
+	for pair := range strings.SplitSeq(l.text.Value(), ",") {
+		if key, value, _ := strings.Cut(pair, "="); key == label {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Has is part of [labels.Labels].
+func (l labelSet) Has(label string) bool {
+	_, ok := l.Lookup(label)
+	return ok
+}
+
+// Get is part of [labels.Labels].
+func (l labelSet) Get(label string) string {
+	value, _ := l.Lookup(label)
+	return value
+}
+
+// namespace is a Namespace.
+type namespace struct {
+	metav1.ObjectMeta
+	labels labelSet
+}
+
+// custom is what the kinds of weft's own API group have in common.
+type custom struct {
+	metav1.ObjectMeta // with its generation
+	wrong             string
+	conditions        []metav1.Condition
+	status            string // all of it, as JSON
+}
+
+func (o *custom) equal(b *custom) bool {
+	return o.UID == b.UID && o.Generation == b.Generation && o.status == b.status
+}
+
+// egressIP is an EgressIP.
+type egressIP struct {
+	custom
+	addresses               []netip.Addr // at most one a family, IPv4 first
+	namespaces, pods, nodes labels.Selector
+	network                 string
+}
+
+// addressPool is an AddressPool.
+type addressPool struct {
+	custom
+	ranges                      []addressRange
+	auto                        bool
+	services, namespaces, nodes labels.Selector
+}
+
+// addressRange is all addresses from first to last.
+type addressRange struct {
+	text        string // as the user wrote it
+	first, last netip.Addr
+	wrong       string
+}
+
+func (r addressRange) contains(addr netip.Addr) bool {
+	return r.wrong == "" && addr.Is4() == r.first.Is4() && r.first.Compare(addr) <= 0 && addr.Compare(r.last) <= 0
+}
+
+func (r addressRange) overlaps(o addressRange) bool {
+	return r.wrong == "" && o.wrong == "" && r.first.Is4() == o.first.Is4() && r.first.Compare(o.last) <= 0 && o.first.Compare(r.last) <= 0
+}
+
+func trimNamespace(o *corev1.Namespace) *namespace {
+	return &namespace{trimMeta(&o.ObjectMeta), newLabelSet(o.Labels)}
+}
+
+// trimUnstructured reads the kinds that an API server may lack: those of weft's own API group, and ServiceCIDR.
+func trimUnstructured(o *unstructured.Unstructured) any {
+	switch o.GetKind() {
+	case "EgressIP":
+		object := &v1alpha1.EgressIP{}
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object)
+		return trimEgressIP(o, object, err)
+	case "AddressPool":
+		object := &v1alpha1.AddressPool{}
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object)
+		return trimAddressPool(o, object, err)
+	case serviceCIDRKind.String():
+		return trimServiceCIDR(o)
+	}
+	return o
+}
+
+// newCustom keeps what every kind has. Where the object could not be read, only what it is called is
+// known of it.
+func newCustom(o *unstructured.Unstructured, conditions []metav1.Condition, err error) custom {
+	c := custom{conditions: conditions}
+	c.ObjectMeta = metav1.ObjectMeta{Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		CreationTimestamp: o.GetCreationTimestamp(), Generation: o.GetGeneration()}
+	if status, ok := o.Object["status"]; ok {
+		text, _ := json.Marshal(status) // it was JSON
+		c.status = string(text)
+	}
+	c.complain(err)
+	return c
+}
+
+// complain keeps the first that is wrong.
+func (o *custom) complain(err error) {
+	if err != nil && o.wrong == "" {
+		o.wrong = quoted(err.Error())
+	}
+}
+
+// selector reads one; an absent one selects what otherwise says.
+func (o *custom) selector(field string, s *metav1.LabelSelector, otherwise labels.Selector) labels.Selector {
+	if s == nil {
+		return otherwise
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		o.complain(fmt.Errorf("spec.%s: %w", field, err))
+		return labels.Nothing()
+	}
+	return parsed
+}
+
+// egressNodes is the selector of an EgressIP without one.
+var egressNodes, _ = labels.Parse(v1alpha1.EgressLabel + "," + v1alpha1.EgressLabel + "!=false")
+
+func trimEgressIP(u *unstructured.Unstructured, o *v1alpha1.EgressIP, err error) *egressIP {
+	e := &egressIP{custom: newCustom(u, o.Status.Conditions, err), network: o.Spec.Network}
+	e.namespaces = e.selector("namespaceSelector", &o.Spec.NamespaceSelector, nil)
+	e.pods = e.selector("podSelector", o.Spec.PodSelector, labels.Everything())
+	e.nodes = e.selector("nodeSelector", o.Spec.NodeSelector, egressNodes)
+	if e.network != "" && !gatewayNetwork.MatchString(e.network) {
+		e.complain(fmt.Errorf("spec.network: %q is not a name of letters, digits, '.', '_' and '-'; give the gateway-network of the nodes' agents", e.network))
+	}
+	e.addresses, err = parseOnePerFamily("spec.addresses", o.Spec.Addresses)
+	e.complain(err)
+	if len(o.Spec.Addresses) == 0 {
+		e.complain(fmt.Errorf("spec.addresses: is empty; give one IPv4 or IPv6 address, or one of each"))
+	}
+	return e
+}
+
+// parseOnePerFamily reads addresses that hosts may have, at most one a family, IPv4 first.
+func parseOnePerFamily(field string, texts []string) ([]netip.Addr, error) {
+	var list []netip.Addr
+	for _, text := range texts {
+		addr, err := netip.ParseAddr(strings.TrimSpace(text))
+		switch {
+		case err != nil || addr.Zone() != "" || addr.Is4In6():
+			return nil, fmt.Errorf("%s: %q is not an IP address; write it like 203.0.113.20 or 2001:db8::20", field, quoted(text))
+		case !addr.IsGlobalUnicast():
+			return nil, fmt.Errorf("%s: %s is unspecified, loopback, link-local or multicast; give a free address of the nodes' external subnet", field, addr)
+		case slices.ContainsFunc(list, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }):
+			return nil, fmt.Errorf("%s: %s is the second address of its family; keep one IPv4 and one IPv6 address at most", field, addr)
+		}
+		list = append(list, addr)
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	return list, nil
+}
+
+func trimAddressPool(u *unstructured.Unstructured, o *v1alpha1.AddressPool, err error) *addressPool {
+	p := &addressPool{custom: newCustom(u, o.Status.Conditions, err), auto: o.Spec.AutoAssign == nil || *o.Spec.AutoAssign}
+	p.services = p.selector("serviceSelector", o.Spec.ServiceSelector, labels.Everything())
+	p.namespaces = p.selector("namespaceSelector", o.Spec.NamespaceSelector, labels.Everything())
+	p.nodes = p.selector("nodeSelector", o.Spec.NodeSelector, labels.Everything())
+	for _, text := range o.Spec.Ranges {
+		p.ranges = append(p.ranges, parseRange(text))
+	}
+	return p
+}
+
+// parseRange reads a prefix, or first and last address.
+func parseRange(text string) addressRange {
+	r := addressRange{text: text}
+	if prefix, err := netip.ParsePrefix(text); err == nil && !prefix.Addr().Is4In6() {
+		r.first, r.last = prefix.Masked().Addr(), lastOf(prefix)
+		if prefix != prefix.Masked() {
+			r.wrong = fmt.Sprintf("has bits set beyond its prefix length; write %s", prefix.Masked())
+		}
+	} else {
+		from, to, _ := strings.Cut(text, "-")
+		first, err1 := netip.ParseAddr(strings.TrimSpace(from))
+		last, err2 := netip.ParseAddr(strings.TrimSpace(to))
+		if err1 != nil || err2 != nil || first.Zone()+last.Zone() != "" || first.Is4In6() || last.Is4In6() {
+			r.wrong = "is neither a prefix nor first and last address; write it like 203.0.113.64/27 or 203.0.113.64-203.0.113.80"
+			return r
+		}
+		r.first, r.last = first, last
+	}
+	switch {
+	case r.wrong != "":
+	case r.first.Is4() != r.last.Is4():
+		r.wrong = "begins and ends in different address families; write one range for each"
+	case r.last.Less(r.first):
+		r.wrong = "ends before it begins; write the smaller address first"
+	case !r.first.IsGlobalUnicast() || !r.last.IsGlobalUnicast():
+		r.wrong = "is unspecified, loopback, link-local or multicast; give addresses of the nodes' external subnet"
+	}
+	return r
+}
+
+// lastOf is a prefix's last address.
+func lastOf(p netip.Prefix) netip.Addr {
+	bytes := p.Masked().Addr().AsSlice()
+	for bit := p.Bits(); bit < 8*len(bytes); bit++ {
+		bytes[bit/8] |= 1 << (7 - bit%8)
+	}
+	addr, _ := netip.AddrFromSlice(bytes)
+	return addr
+}
+
+// customSource lists and watches a kind of weft's own API group. The API server may not know it, or may
+// not let the controller read it: then there are no objects, and it is looked again now and then.
+type customSource struct {
+	resource dynamic.ResourceInterface
+	absent   bool
+	pause    time.Duration
+	told     func(error) // of absence, once it begins
+}
+
+// absencePause is how long a new CustomResourceDefinition may wait to be noticed.
+const absencePause = 5 * time.Second
+
+func (s *customSource) missing(err error) bool {
+	now := apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+	if now && !s.absent {
+		s.told(err)
+	}
+	s.absent = now
+	return now
+}
+
+// ListWithContext is part of [cache.ListerWatcherWithContext].
+func (s *customSource) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	list, err := s.resource.List(ctx, o)
+	if s.missing(err) {
+		return &unstructured.UnstructuredList{Object: map[string]any{}}, nil
+	}
+	return list, err
+}
+
+// WatchWithContext is part of [cache.ListerWatcherWithContext].
+func (s *customSource) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	before := s.absent
+	w, err := s.resource.Watch(ctx, o)
+	switch missing := s.missing(err); {
+	case missing != before: // have it listed what there is now
+		if err == nil {
+			w.Stop()
+		} else if !missing {
+			return nil, err
+		}
+		return nil, apierrors.NewResourceExpired("the API server has begun or ceased to serve the resource")
+	case !missing:
+		return w, err
+	}
+	nothing := watch.NewFake()
+	time.AfterFunc(s.pause, nothing.Stop)
+	return nothing, nil
+}
+
+// List is part of [cache.ListerWatcher].
+func (s *customSource) List(o metav1.ListOptions) (runtime.Object, error) {
+	return s.ListWithContext(context.Background(), o)
+}
+
+// Watch is part of [cache.ListerWatcher].
+func (s *customSource) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return s.WatchWithContext(context.Background(), o)
+}
+
+// IsWatchListSemanticsUnSupported has the reflector list first: only a list tells absence from emptiness.
+func (s *customSource) IsWatchListSemanticsUnSupported() bool { return true }
+
+func newCustomSource(own dynamic.Interface, resource schema.GroupVersionResource) *customSource {
+	return &customSource{resource: own.Resource(resource), pause: absencePause, told: func(err error) {
+		slog.Info("the API server does not let the controller read objects of this kind, which is left out until it does; give permission, and create the CustomResourceDefinition of a kind of weft's own, if they are wanted",
+			"resource", resource.GroupResource().String(), "error", err)
+	}}
+}

@@ -1,0 +1,153 @@
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// planEgress decides which nodes carry an EgressIP's addresses, or says why none does.
+func (c *cluster) planEgress(e *egressState, taken map[netip.Addr]string) egressPlan {
+	refuse := func(reason, format string, args ...any) egressPlan {
+		return egressPlan{reason: reason, message: fmt.Sprintf(format, args...)}
+	}
+	o := e.object
+	if o.wrong != "" {
+		return refuse("BadSpec", "%s; it selects no pod until then", o.wrong)
+	}
+	for _, addr := range o.addresses {
+		if key, in, ok := c.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
+			return refuse("AddressInCluster", "spec.addresses: %s is in %s %s; give a free address of the nodes' external subnet", addr, key, in)
+		}
+		if whose, ok := taken[addr]; ok {
+			return refuse("AddressTaken", "spec.addresses: %s is already that of %s; give another one", addr, whose)
+		}
+		if family(c.settings.pods, addr) == nil {
+			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it", addr, join(c.settings.pods))
+		}
+	}
+	nodes, why := c.carriers(o)
+	if len(nodes) == 0 {
+		return refuse("NoNode", "%s", why)
+	}
+	plan, why := c.onNetwork(o, nodes)
+	if why != "" {
+		return refuse("AddressNotInNetwork", "%s", why)
+	}
+	if !c.numberEgress(e) {
+		return refuse("NoNumber", "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", c.ids.size, join(c.settings.joins))
+	}
+	plan.reason, plan.message = "Carried", fmt.Sprintf("%d nodes stand by on network %s", len(plan.members), plan.gateway.Network)
+	for _, address := range plan.gateway.Addresses {
+		if !slices.ContainsFunc(plan.gateway.NextHops, func(n netip.Addr) bool { return n.Is4() == address.Addr().Is4() }) {
+			plan.message += fmt.Sprintf("; Node %s knows no next hop for %s: only the subnet is reached (gateway-next-hops of its agent)", plan.names[0], address.Addr())
+		}
+	}
+	return plan
+}
+
+// carriers are the nodes that an EgressIP selects and that can carry addresses at all, the oldest first.
+func (c *cluster) carriers(o *egressIP) (nodes []*nodeState, why string) {
+	selected, excuse := 0, ""
+	for _, name := range c.nodeNames {
+		n := c.nodes[name]
+		if !o.nodes.Matches(n.object.labels) {
+			continue
+		}
+		selected++
+		switch g := n.facts.Gateway; {
+		case n.windows():
+			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", name, clonedPackets.feature)
+		case n.facts.Chassis == "":
+			excuse = fmt.Sprintf("Node %s's agent has not said its chassis' name yet", name)
+		case g == nil:
+			excuse = fmt.Sprintf("Node %s has no gateway of its own (gateway: local for its agent)", name)
+		case o.network != "" && g.Network != o.network:
+			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", name, quoted(g.Network), o.network)
+		default:
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortFunc(nodes, func(a, b *nodeState) int {
+		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
+	})
+	switch {
+	case len(nodes) > 0:
+		return nodes, ""
+	case selected == 0:
+		return nil, fmt.Sprintf("spec.nodeSelector: no node matches %q; label Linux nodes that have a gateway, like kubectl label node NAME weft.net/egress=", quoted(o.nodes.String()))
+	}
+	return nil, fmt.Sprintf("spec.nodeSelector: none of the %d nodes that match can carry the addresses: %s; select Linux nodes with a gateway", selected, excuse)
+}
+
+// onNetwork keeps the nodes whose network has the addresses, and takes the subnets and next hops from
+// there.
+func (c *cluster) onNetwork(o *egressIP, nodes []*nodeState) (plan egressPlan, why string) {
+	subnets := map[string]struct{}{}
+	lacking := netip.Addr{}
+	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool {
+		for _, addr := range o.addresses {
+			if on := family(n.facts.Gateway.Addresses, addr); on == nil || !on.Contains(addr) {
+				lacking = addr
+				if on != nil {
+					subnets[on.Masked().String()] = struct{}{}
+				}
+				return true
+			}
+		}
+		return false
+	})
+	if len(nodes) == 0 {
+		known := "no subnet of its family"
+		if len(subnets) > 0 {
+			known = strings.Join(slices.Sorted(maps.Keys(subnets)), ", ")
+		}
+		return plan, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, quoted(known))
+	}
+	network := nodes[0].facts.Gateway.Network
+	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.facts.Gateway.Network != network })
+	nodes = prefer(o.Name, nodes, maxCarriers)
+	first := nodes[0].facts.Gateway
+	plan.gateway = contract.Gateway{Network: network, MAC: contract.MAC(o.addresses...).String()}
+	for _, addr := range o.addresses {
+		on := family(first.Addresses, addr)
+		plan.gateway.Addresses = append(plan.gateway.Addresses, netip.PrefixFrom(addr, on.Bits()))
+		for _, next := range first.NextHops {
+			if next.Is4() == addr.Is4() && (on.Contains(next) || next.IsLinkLocalUnicast()) {
+				plan.gateway.NextHops = append(plan.gateway.NextHops, next)
+			}
+		}
+	}
+	for _, n := range nodes {
+		plan.members = append(plan.members, member{n.chassis(), n.object.UID})
+		plan.names = append(plan.names, n.name)
+	}
+	return plan, ""
+}
+
+// prefer orders nodes by how much each is preferred for something, so that many things spread, and keeps
+// at most a number of them. A node that is not ready is kept when there are no others.
+func prefer(what string, nodes []*nodeState, most int) []*nodeState {
+	rank := make(map[*nodeState]uint64, len(nodes))
+	for _, n := range nodes {
+		rank[n] = rendezvous(what, n.name)
+	}
+	byRank := func(a, b *nodeState) int { return cmp.Or(cmp.Compare(rank[b], rank[a]), cmp.Compare(a.name, b.name)) }
+	slices.SortFunc(nodes, func(a, b *nodeState) int {
+		if a.object.ready != b.object.ready {
+			if a.object.ready {
+				return -1
+			}
+			return 1
+		}
+		return byRank(a, b)
+	})
+	nodes = nodes[:min(most, len(nodes))]
+	slices.SortFunc(nodes, byRank)
+	return nodes
+}

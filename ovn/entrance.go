@@ -1,0 +1,137 @@
+package ovn
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// entrances are where the cluster is entered from outside, as far as Services' rows depend on it.
+type entrances struct {
+	names  []string                // nodes that have a gateway router, sorted
+	nodes  map[netip.Addr]string   // nodes by the addresses that their NodePorts have, the first by name
+	hosts  map[netip.Addr][]string // nodes by the addresses that their gateway routers share with their hosts
+	widths [2]int                  // of IPv4 and IPv6: the most addresses that a node has for NodePorts
+	own    [2][]ownAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
+}
+
+// ownAddress is one of a node's that its NodePorts have.
+type ownAddress struct {
+	addr netip.Addr
+	node string
+}
+
+// entrances are those of all nodes.
+func (c *cluster) entrances() entrances {
+	e := entrances{nodes: map[netip.Addr]string{}, hosts: map[netip.Addr][]string{}}
+	for _, name := range c.nodeNames {
+		n := c.nodes[name]
+		for _, ipv4 := range []bool{true, false} {
+			f, own := family2(ipv4), n.nodePortAddresses(ipv4)
+			e.widths[f] = max(e.widths[f], len(own))
+			for _, addr := range own {
+				e.own[f] = append(e.own[f], ownAddress{addr, name})
+				if _, taken := e.nodes[addr]; !taken {
+					e.nodes[addr] = name
+				}
+			}
+		}
+		g := n.facts.Gateway
+		if g == nil {
+			continue
+		}
+		e.names = append(e.names, name)
+		if !g.HostAddresses {
+			continue
+		}
+		for _, addr := range contract.Addrs(g.Addresses) {
+			e.hosts[addr] = append(e.hosts[addr], name)
+		}
+	}
+	return e
+}
+
+// updateEntrances has the Services and pods looked at again whose rows depend on what has changed of
+// the touched nodes.
+func (c *cluster) updateEntrances(touched []*nodeState) {
+	before := c.gateways
+	c.gateways = c.entrances()
+	if !slices.Equal(before.names, c.gateways.names) {
+		c.touchLocal()
+	}
+	if !maps.EqualFunc(before.hosts, c.gateways.hosts, slices.Equal[[]string]) || !slices.Equal(before.names, c.gateways.names) {
+		for name := range c.outward {
+			c.dirtyServices[name] = struct{}{}
+		}
+	}
+	wider := before.widths != c.gateways.widths
+	moved := !slices.Equal(before.own[0], c.gateways.own[0]) || !slices.Equal(before.own[1], c.gateways.own[1])
+	if wider || moved {
+		for name := range c.claims.at[netip.Addr{}] {
+			if wider || c.services[name].object.clientIP {
+				c.dirtyServices[name] = struct{}{}
+			}
+		}
+	}
+	if moved {
+		c.touchMoved(before.nodes, c.gateways.nodes)
+		c.touchMoved(c.gateways.nodes, before.nodes)
+		c.touchSelves()
+	}
+	for _, n := range touched {
+		for name, p := range n.pods {
+			if len(p.object.hostPorts) > 0 {
+				c.dirtyPods[name] = struct{}{}
+			}
+		}
+	}
+}
+
+// touchMoved has the Services looked at again that want addresses which were one node's and are not now.
+func (c *cluster) touchMoved(before, now map[netip.Addr]string) {
+	for addr, node := range before {
+		if now[addr] != node {
+			c.touchClaims(addr)
+		}
+	}
+}
+
+// apiServer is the Service that Kubernetes keeps for its API server.
+const apiServer = "default/kubernetes"
+
+// updateAPIServers takes in where the API server is.
+func (c *cluster) updateAPIServers(state *serviceState) {
+	now := map[netip.AddrPort]bool{}
+	for _, s := range state.slices {
+		for _, p := range s.ports {
+			for _, e := range s.endpoints {
+				now[netip.AddrPortFrom(e.addr, p.port)] = true
+			}
+		}
+	}
+	if maps.Equal(now, c.apiServers) {
+		return
+	}
+	for _, list := range []map[netip.AddrPort]bool{now, c.apiServers} {
+		for at := range list {
+			c.touchClaims(at.Addr())
+		}
+	}
+	c.apiServers, c.egress.replan = now, true
+}
+
+// updateOutward takes in whether a Service has endpoints that are no pods' addresses: they may be hosts'.
+func (c *cluster) updateOutward(name string, state *serviceState) {
+	if slices.ContainsFunc(state.slices, func(s *slice) bool {
+		return slices.ContainsFunc(s.endpoints, func(e endpoint) bool {
+			pods := family(c.settings.pods, e.addr)
+			return pods == nil || !pods.Contains(e.addr)
+		})
+	}) {
+		c.outward[name] = struct{}{}
+	} else {
+		delete(c.outward, name)
+	}
+}

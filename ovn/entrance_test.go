@@ -1,0 +1,414 @@
+package ovn
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// entranceScene has a node with a gateway of its own (own), one whose gateway has the host's address
+// 203.0.113.2 (host), a Windows node like the first (win), and one without a gateway (bare).
+func entranceScene(t *testing.T) *scene {
+	s := newScene(t, nil)
+	own, host, win := s.node("own", "10.244.1.0/24"), s.node("host", "10.244.2.0/24"), s.node("win", "10.244.3.0/24")
+	own.facts = facts(1, false)
+	host.facts = editFacts(2, false, func(f *contract.NodeFacts) {
+		f.Gateway.HostAddresses, f.Addresses = true, contract.Addrs(f.Gateway.Addresses)
+	})
+	win.facts = editFacts(3, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })
+	s.do(own, host, win, s.node("bare", "10.244.4.0/24"))
+	s.problems = nil
+	return s
+}
+
+// entries are a change's load balancers as "key [where] options vip=endpoints".
+func (s *scene) entries(change ovsdb.Change) []string {
+	places := map[string]string{clusterGroupID: "all", linuxGroupID: "linux", windowsGroupID: "windows",
+		gatewaysGroupID: "gateways", linuxGatewaysGroupID: "linux-gateways", windowsGatewaysGroupID: "windows-gateways"}
+	for _, name := range s.c.nodeNames {
+		places[switchID(name)], places[gatewayID(name)] = name, "gw-"+name
+	}
+	var list []string
+	for _, r := range change.Rows {
+		row, ok := r.Model.(*nb.LoadBalancer)
+		if !ok {
+			continue
+		}
+		var where []string
+		for _, m := range change.Memberships {
+			if slices.Contains(m.Values, ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key)) {
+				where = append(where, places[m.UUID])
+			}
+		}
+		slices.Sort(where)
+		words := []string{r.Key, "[" + strings.Join(where, " ") + "]"}
+		for option, word := range map[string]string{"template": row.Options["address-family"], "skip_snat": "keep", "ct_flush": "flush"} {
+			if row.Options[option] == "true" {
+				words = append(words, word)
+			}
+		}
+		slices.Sort(words[2:])
+		if row.Options["reject"] != "true" {
+			words = append(words, "drop")
+		}
+		for _, v := range slices.Sorted(maps.Keys(row.Vips)) {
+			words = append(words, v+"="+row.Vips[v])
+		}
+		list = append(list, strings.Join(words, " "))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func sameLines(t *testing.T, got []string, want string) {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(want) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	slices.Sort(lines)
+	if !slices.Equal(got, lines) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(lines, "\n  "))
+	}
+}
+
+// TestServicesFromOutside states what NodePorts and external addresses become.
+func TestServicesFromOutside(t *testing.T) {
+	nodePort := func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30080
+	}
+	external := func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.1"} }
+	keep := func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }
+	of := func(kind corev1.Protocol) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.Ports[0].Protocol = kind }
+	}
+	type objects []runtime.Object
+	sliceOf := func(kind corev1.Protocol, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+		return edit(webSlice("a", endpoints...), func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = &kind })
+	}
+	for _, c := range []struct {
+		name    string
+		objects objects
+		want    string
+	}{
+		{"NodePort", objects{web(nodePort), webSlice("a", at("10.244.1.3", "own"))},
+			`tcp [all] 10.96.0.10:80=10.244.1.3:8080
+			tcp/nodeport4 [all gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
+
+		{"LoadBalancer without NodePorts", objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP)), webSlice("a", at("10.244.1.3", "own"))},
+			`tcp [all] 10.96.0.10:80=10.244.1.3:8080
+			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080`},
+
+		{"LoadBalancer that is a proxy", objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeProxy)), webSlice("a", at("10.244.1.3", "own"))},
+			`tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
+
+		{"an address of a type that it no longer has", objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), func(s *corev1.Service) {
+			s.Spec.Type = corev1.ServiceTypeClusterIP
+		}), webSlice("a", at("10.244.1.3", "own"))},
+			`tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
+
+		{"an external address that is also the load balancer's", objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), external), webSlice("a", at("10.244.1.3", "own"))},
+			`tcp [all] 10.96.0.10:80=10.244.1.3:8080
+			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080`},
+
+		{"an external address of another family", objects{web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"2001:db8:5::1"} }), webSlice("a", at("10.244.1.3", "own"))},
+			`tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
+
+		{"no endpoint is refused, from the address that was asked", objects{web(nodePort, external)},
+			`tcp [all] 10.96.0.10:80=
+			tcp/external [all gateways] keep 198.51.100.1:80=
+			tcp/nodeport4 [all gateways] ipv4 keep ^HOSTIP4:30080= ^NODEIP4_0:30080= ^NODEIP4_1:30080=`},
+
+		{"with the client's address", objects{web(external, keep), webSlice("a", at("10.244.1.3", "own"), at("10.244.1.4", "own"), at("10.244.4.3", "bare"))},
+			`tcp [all] 10.96.0.10:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
+			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
+			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
+			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080,10.244.1.4:8080`},
+
+		{"with the client's address, terminating", objects{web(nodePort, keep), webSlice("a", terminating(at("10.244.1.3", "own"), true), at("10.244.2.3", "host"))},
+			`tcp [all] 10.96.0.10:80=10.244.2.3:8080
+			tcp/nodeport4 [all] ipv4 ^HOSTIP4:30080=10.244.2.3:8080 ^NODEIP4_0:30080=10.244.2.3:8080 ^NODEIP4_1:30080=10.244.2.3:8080
+			tcp/nodeport4@gw=* [gw-win] ipv4 keep drop ^HOSTIP4:30080= ^NODEIP4_0:30080= ^NODEIP4_1:30080=
+			tcp/nodeport4@gw=host [gw-host] ipv4 keep drop ^HOSTIP4:30080=10.244.2.3:8080 ^NODEIP4_0:30080=10.244.2.3:8080 ^NODEIP4_1:30080=10.244.2.3:8080
+			tcp/nodeport4@gw=own [gw-own] ipv4 keep drop ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
+
+		{"with the client's address, nobody serves", objects{web(external, keep), webSlice("a", unready(at("10.244.1.3", "own")))},
+			`tcp [all] 10.96.0.10:80=
+			tcp/external [all] keep 198.51.100.1:80=
+			tcp/external@gw=* [gw-host gw-own gw-win] keep 198.51.100.1:80=`},
+
+		{"both policies", objects{web(external, keep, local), webSlice("a", at("10.244.1.3", "own"), at("10.244.4.3", "bare"))},
+			`tcp@* [host win] 10.96.0.10:80=
+			tcp@bare [bare] 10.96.0.10:80=10.244.4.3:8080
+			tcp@own [own] 10.96.0.10:80=10.244.1.3:8080
+			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080,10.244.4.3:8080
+			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
+			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
+
+		{"an endpoint on a host whose gateway has its address", objects{web(external), webSlice("a", at("203.0.113.2", "host"), at("203.0.113.77", "own"))},
+			`tcp [all] 10.96.0.10:80=203.0.113.2:8080,203.0.113.77:8080
+			tcp/external [all gw-own gw-win] 198.51.100.1:80=203.0.113.2:8080,203.0.113.77:8080
+			tcp/external@gw=host [gw-host] 198.51.100.1:80=169.254.169.2:8080,203.0.113.77:8080`},
+
+		{"UDP", objects{web(external, of(corev1.ProtocolUDP)), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
+			`udp [all] flush 10.96.0.10:80=10.244.1.3:8080
+			udp/external [all gateways] flush 198.51.100.1:80=10.244.1.3:8080`},
+
+		{"UDP that is not flushed on Windows", objects{web(external, of(corev1.ProtocolUDP), func(s *corev1.Service) {
+			s.Annotations = map[string]string{flushAnnotation: "false"}
+		}), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
+			`udp [linux] flush 10.96.0.10:80=10.244.1.3:8080
+			udp/external [linux linux-gateways] flush 198.51.100.1:80=10.244.1.3:8080
+			udp/external@*windows [windows windows-gateways] 198.51.100.1:80=10.244.1.3:8080
+			udp@*windows [windows] 10.96.0.10:80=10.244.1.3:8080`},
+
+		{"SCTP has no Windows node", objects{web(nodePort, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
+			`sctp [linux] 10.96.0.10:80=10.244.1.3:8080
+			sctp/nodeport4 [linux linux-gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
+
+		{"SCTP with the client's address", objects{web(external, keep, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
+			`sctp [linux] 10.96.0.10:80=10.244.1.3:8080
+			sctp/external [linux] 198.51.100.1:80=10.244.1.3:8080
+			sctp/external@gw=* [gw-host] keep drop 198.51.100.1:80=
+			sctp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := entranceScene(t)
+			for _, o := range c.objects {
+				s.do(must(trim(o)))
+			}
+			sameLines(t, s.entries(s.c.serviceChange("default/web")), c.want)
+		})
+	}
+}
+
+// TestHostPorts states what pods' ports on their nodes become, and what is said of those that cannot be.
+func TestHostPorts(t *testing.T) {
+	all := hostPort{protocol: "tcp", port: 8443, into: 443}
+	of := func(p hostPort, change func(*hostPort)) hostPort { change(&p); return p }
+	for _, c := range []struct {
+		name, node string
+		ports      []hostPort
+		want, told string
+	}{
+		{"all addresses", "own", []hostPort{all}, `hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`, ""},
+		{"one address", "own", []hostPort{of(all, func(p *hostPort) { p.ip = netip.MustParseAddr("192.0.2.1") })},
+			`hostport/tcp [gw-own own] keep drop 192.0.2.1:8443=10.244.1.3:443`, ""},
+		{"another's address", "own", []hostPort{of(all, func(p *hostPort) { p.ip = netip.MustParseAddr("192.0.2.9") })},
+			``, "hostPort 8443: hostIP 192.0.2.9 is no address of Node own"},
+		{"of a family that the pod lacks", "own", []hostPort{of(all, func(p *hostPort) { p.ip = netip.MustParseAddr("2001:db8::1") })},
+			``, "hostPort 8443: hostIP 2001:db8::1 is no address of Node own"},
+		{"UDP", "own", []hostPort{of(all, func(p *hostPort) { p.protocol = "udp" })},
+			`hostport/udp [gw-own own] flush keep drop 192.0.2.1:8443=10.244.1.3:443 203.0.113.1:8443=10.244.1.3:443`, ""},
+		{"UDP on Windows", "win", []hostPort{of(all, func(p *hostPort) { p.protocol = "udp" })},
+			`hostport/udp [gw-win win] keep drop 192.0.2.3:8443=10.244.3.3:443 203.0.113.3:8443=10.244.3.3:443`, ""},
+		{"SCTP on Windows", "win", []hostPort{of(all, func(p *hostPort) { p.protocol = "sctp" })}, ``, "hostPort 8443: SCTP is not served on Windows nodes"},
+		{"on a host whose gateway has its address", "host", []hostPort{all}, `hostport/tcp [gw-host host] keep drop 203.0.113.2:8443=10.244.2.3:443`, ""},
+		{"on a node that has said nothing", "bare", []hostPort{all}, ``, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := entranceScene(t)
+			p := s.pod("default", "web", c.node)
+			p.hostPorts = c.ports
+			s.do(p)
+			sameLines(t, s.entries(s.c.podChange("default/web")), c.want)
+			told := fmt.Sprint(s.problems)
+			if c.told == "" && len(s.problems) > 0 || !strings.Contains(told, c.told) {
+				t.Errorf("told %s, want %q", told, c.told)
+			}
+		})
+	}
+}
+
+// TestEntrancesFollowNodes: what a node's facts change of Services and pods is looked at again, and nothing
+// else.
+func TestEntrancesFollowNodes(t *testing.T) {
+	s := entranceScene(t)
+	onNodes, host, plain := s.service("nodeport", "10.96.0.10"), s.service("host", "10.96.0.11"), s.service("plain", "10.96.0.12")
+	onNodes.nodePorts = []nodePort{{onNodes.ports[0], 30080}}
+	host.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+	p := s.pod("default", "web", "own")
+	p.hostPorts = []hostPort{{protocol: "tcp", port: 8443, into: 443}}
+	s.do(onNodes, host, plain, p, s.pod("default", "other", "own"),
+		s.slice("host-a", "host", []servicePort{{"http", "tcp", 8080}}, ready("203.0.113.1", "own")),
+		s.slice("plain-a", "plain", []servicePort{{"http", "tcp", 8080}}, ready("10.244.1.3", "own")))
+	change := func(edit func(*contract.NodeFacts)) (owners []string) {
+		n := *s.objects[objectKey{nodeKind, "own"}].(*node)
+		f := must(parseFacts(n.facts))
+		edit(&f)
+		n.facts = contract.Format(f)
+		s.c.update(s.put(&n), s.get)
+		for _, change := range s.c.changes() {
+			owners = append(owners, string(change.Owner))
+		}
+		s.absorb(s.c)
+		return owners
+	}
+	for _, step := range []struct {
+		name string
+		edit func(*contract.NodeFacts)
+		want string
+	}{
+		{"another address than before", func(f *contract.NodeFacts) { f.Addresses[0] = netip.MustParseAddr("192.0.2.100") }, "Node/own Pod/default/web"},
+		{"one address more than any node", func(f *contract.NodeFacts) { f.Addresses = append(f.Addresses, netip.MustParseAddr("192.0.2.101")) }, "Node/own Pod/default/web Service/default/nodeport"},
+		{"the gateway gets the host's address", func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true }, "Node/own Pod/default/web Service/default/host"},
+		{"the gateway goes", func(f *contract.NodeFacts) { f.Gateway = nil }, "Node/own Pod/default/web Service/default/host Service/default/nodeport"},
+	} {
+		if got := strings.Join(change(step.edit), " "); got != step.want {
+			t.Errorf("%s: %s, want %s", step.name, got, step.want)
+		}
+	}
+}
+
+// TestGatewayModes shows the rows of gateways of every kind, as an operator sees them.
+func TestGatewayModes(t *testing.T) {
+	w := newWorld()
+	node := func(number int, name string, change func(*contract.NodeFacts)) {
+		n := w.node(name, fmt.Sprintf("10.244.%d.0/24", number), fmt.Sprintf("fd00:10:244:%d::/64", number))
+		n.facts = editFacts(number, true, change)
+		w.put(n)
+	}
+	node(1, "host", func(f *contract.NodeFacts) {
+		f.Gateway.HostAddresses = true
+		f.Gateway.Addresses = append(f.Gateway.Addresses, netip.MustParsePrefix("203.0.113.101/24"))
+		f.Addresses = contract.Addrs(f.Gateway.Addresses)
+	})
+	node(2, "routed", func(f *contract.NodeFacts) { f.Gateway.HostAddresses, f.Gateway.Routed = true, true })
+	node(3, "routed-own", func(f *contract.NodeFacts) { f.Gateway.Routed = true })
+	node(4, "two-hops", func(f *contract.NodeFacts) {
+		f.Gateway.NextHops = append(f.Gateway.NextHops, netip.MustParseAddr("203.0.113.253"))
+	})
+	node(5, "on-link", func(f *contract.NodeFacts) {
+		f.OS, f.Gateway.HostAddresses, f.Gateway.NextHops = contract.Windows, true, nil
+	})
+	p := w.pod("default", "web", "host")
+	p.hostPorts = []hostPort{{protocol: "tcp", port: 8443, into: 443}}
+	s := w.service("web", "10.96.0.10", "fd00:10:96::a")
+	s.nodePorts = []nodePort{{s.ports[0], 30080}}
+	http := []servicePort{{"http", "tcp", 8080}}
+	w.put(p, s, w.slice("web-4", "web", http, ready("203.0.113.1", "host")), w.slice("web-6", "web", http, ready("fd00:10:244:1::3", "host")))
+	d := ovsdbtest.Northbound(t)
+	server := ovsdbtest.Server(t, d)
+	settings := testSettings(t, dual)
+	start := func() (*cluster, *ovsdb.Engine) {
+		e := ovsdb.NewEngine(ovsdbtest.Connect(t, d, server.Endpoint, Tables...))
+		c := newCluster(settings)
+		c.begin(engine{e}.Records(settings), w.keys(), w.get)
+		if err := e.Replace(t.Context(), c.everything()); err != nil {
+			t.Fatal(err)
+		}
+		return c, e
+	}
+	c, e := start()
+	golden(t, "gateways.txt", ovsdb.Dump(e.Client()))
+	w.absorb(c)
+	if r := w.reasons(); !slices.Equal(r, []string{"Node on-link WindowsDatapath"}) {
+		t.Errorf("problems %q", r)
+	}
+	before := server.Transactions()
+	start()
+	if after := server.Transactions(); after != before {
+		t.Errorf("a new controller needs %d transactions", after-before)
+	}
+}
+
+// TestBadGateways: of what cannot be, that part alone is left out, and the node's owner is told.
+func TestBadGateways(t *testing.T) {
+	for _, c := range []struct {
+		name, told string
+		edit       func(*contract.NodeFacts)
+		hops       int
+	}{
+		{"a next hop of another family", "gateway.nextHops holds 2001:db8::ffff, but gateway.addresses 203.0.113.1/24 has no address of its family; the node has no default route by it",
+			func(f *contract.NodeFacts) {
+				f.Gateway.NextHops = append(f.Gateway.NextHops, netip.MustParseAddr("2001:db8::ffff"))
+			}, 1},
+		{"a next hop that is the gateway", "gateway.nextHops holds 203.0.113.1, which is the gateway's own address",
+			func(f *contract.NodeFacts) { f.Gateway.NextHops[0] = netip.MustParseAddr("203.0.113.1") }, 0},
+		{"very many addresses", "addresses holds 20 of one family; NodePorts are served on its gateway's and the first 16",
+			func(f *contract.NodeFacts) {
+				for i := range 19 {
+					f.Addresses = append(f.Addresses, netip.AddrFrom4([4]byte{192, 0, 2, byte(100 + i)}))
+				}
+			}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, nil)
+			n := s.node("n1", "10.244.1.0/24")
+			n.facts = editFacts(1, false, c.edit)
+			s.do(n)
+			if len(s.problems) != 1 || !strings.Contains(s.problems[0].message, c.told) {
+				t.Errorf("told %v, want %q", s.problems, c.told)
+			}
+			hops := 0
+			for _, r := range s.c.nodeChange("n1").Rows {
+				switch row := r.Model.(type) {
+				case *nb.LogicalRouterStaticRoute:
+					if strings.HasPrefix(r.Key, "default/") {
+						hops++
+					}
+				case *nb.ChassisTemplateVar:
+					if len(row.Variables) > 2+maxNodePortAddresses || row.Variables[nodePortVariable(true, 0)] == "" {
+						t.Errorf("variables %v", row.Variables)
+					}
+				}
+			}
+			if hops != c.hops {
+				t.Errorf("%d default routes, want %d", hops, c.hops)
+			}
+		})
+	}
+}
+
+// TestNodePortsCostServices: nodes add no row to a Service, and a Service none to a node.
+func TestNodePortsCostServices(t *testing.T) {
+	rows := func(nodes, services int) (balancers, members, variables int) {
+		s := newScene(t, func(c *Config) { c.AllocateNodeCIDRs = true })
+		for i := range nodes {
+			n := s.node(fmt.Sprintf("n%d", i))
+			n.facts = facts(1+i, false)
+			s.put(n)
+		}
+		for i := range services {
+			v := s.service(fmt.Sprintf("s%d", i), fmt.Sprintf("10.96.1.%d", i))
+			v.nodePorts = []nodePort{{v.ports[0], uint16(30000 + i)}}
+			s.put(v, s.slice(fmt.Sprintf("s%d-a", i), v.Name, []servicePort{{"http", "tcp", 8080}}, ready("10.244.0.3", "n0")))
+		}
+		s.c.begin(records{}, s.keys(), s.get)
+		for _, change := range s.c.everything() {
+			for _, r := range change.Rows {
+				switch row := r.Model.(type) {
+				case *nb.LoadBalancer:
+					balancers++
+				case *nb.ChassisTemplateVar:
+					variables += len(row.Variables)
+				}
+			}
+			for _, m := range change.Memberships {
+				if m.Column == "load_balancer" {
+					members += len(m.Values)
+				}
+			}
+		}
+		return balancers, members, variables
+	}
+	for _, nodes := range []int{3, 40} {
+		balancers, members, variables := rows(nodes, 100)
+		if balancers != 200 || members != 300 || variables != 4*nodes {
+			t.Errorf("100 NodePort Services on %d nodes: %d load balancers with %d memberships, %d variables; want 200 with 300, and %d",
+				nodes, balancers, members, variables, 4*nodes)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package ovn
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
+)
+
+// TestSocketsLeaveWhoIsGone: a datagram socket that never rests is served by whoever is there.
+func TestSocketsLeaveWhoIsGone(t *testing.T) {
+	d := newDatapath(t, testSettings(t, dual))
+	d.pods("a", "b", "client")
+	s := d.service("log", "10.96.0.10", "fd00:10:96::a")
+	s.ports = []servicePort{{"log", "udp", 514}}
+	serve := func(name string) {
+		var objects []any
+		for i, a := range d.c.pods["default/"+name].addresses {
+			objects = append(objects, d.slice(fmt.Sprint("log-", i), "log", []servicePort{{"log", "udp", 8080}}, ready(a.Addr().String(), "n1")))
+		}
+		d.do(append(objects, s)...)
+	}
+	serve("a")
+	for _, to := range s.clusterIPs {
+		t.Run(to.String(), func(t *testing.T) {
+			d.t = t
+			serve("a")
+			var conn net.Conn
+			d.within("client", func() {
+				socket, err := net.Dial("udp", netip.AddrPortFrom(to, 514).String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				conn = socket
+			})
+			defer conn.Close()
+			for _, name := range []string{"a", "b", "a"} {
+				serve(name)
+				start := time.Now()
+				nodetest.Eventually(t, 5*time.Second, func() error {
+					if text, _, err := exchange(conn, true); err != nil || !strings.HasPrefix(text, name+" ") {
+						return fmt.Errorf("%q answers: %v", text, err)
+					}
+					return nil
+				})
+				t.Logf("%s answers %v after it was there", name, time.Since(start).Round(time.Millisecond))
+			}
+		})
+	}
+}

@@ -1,0 +1,319 @@
+package ovn
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// place is where load balancers are, and so whose packets they see.
+type place int
+
+const (
+	onSwitches place = iota // of the nodes: what pods and the nodes' hosts send
+	onRouters               // gateway routers of nodes: what comes from outside
+)
+
+// elsewhere is the scope of the nodes that have no endpoint of a Service that is served by local ones
+// only. No node has this name.
+const elsewhere = "*"
+
+// nodeSet is what a Service's rows depend on of all nodes.
+type nodeSet struct {
+	names    []string            // that have a switch, sorted
+	gateways []string            // that have a gateway router, sorted
+	windows  map[string]struct{} // with the Hyper-V datapath, see hyperVLimits
+	zones    map[string][]string // those that have a switch by their zone, which is "" where there is none, sorted
+	zoneOf   map[string]string
+	hosts    map[netip.Addr][]string // nodes by the addresses that their gateway routers share with their hosts
+	widths   [2]int                  // of IPv4 and IPv6: the most addresses that a node has for NodePorts
+	own      [2][]ownAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts
+	// balanced says whether load balancers have an address and port, see [cluster.balanced].
+	balanced func(claim) bool
+	// announcer says which node's gateway router answers for an address, see [cluster.announcer].
+	announcer func(netip.Addr) (node string, ok bool)
+}
+
+func (n *nodeSet) isWindows(name string) bool {
+	_, ok := n.windows[name]
+	return ok
+}
+
+// at are the nodes that have a place.
+func (n *nodeSet) at(p place) []string {
+	if p == onRouters {
+		return n.gateways
+	}
+	return n.names
+}
+
+// frontend is by what clients know a Service: addresses and ports of one protocol and one sort.
+type frontend struct {
+	sort     string // part of its load balancers' names, "" for ClusterIPs
+	protocol protocol
+	template string // the address family of a template: "ipv4" or "ipv6"; "" is none
+	vips     []vip
+	places   []place
+	local    [2]bool // by place: clients get the endpoints of the node alone where they come in
+	// aliased: some gateway routers have an alias for an endpoint on their hosts.
+	aliased bool
+	// owner is the node whose gateway router alone has it, and answers for its addresses; "" is every node's.
+	owner string
+	own   *own // see ownOf
+}
+
+// vip is an address and port with all that the Service's slices know to stand behind it.
+type vip struct {
+	at       string // as a load balancer has it
+	backends []backend
+	node     string // the one whose address it is, of those that are written out
+}
+
+// frontends are a Service's of one protocol.
+func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet) []frontend {
+	if !s.uses(kind) {
+		return nil
+	}
+	behind := &serviceEndpoints{from: from, known: map[endpointsKey][]backend{}}
+	if kind == "sctp" {
+		behind.without = nodes.isWindows
+	}
+	list := []frontend{s.clusterFrontend(kind, behind)}
+	if !s.isInside() {
+		for _, ipv4 := range []bool{true, false} {
+			list = append(list, s.nodePortFrontend(kind, ipv4, behind, nodes))
+		}
+		list = append(list, s.externalFrontends(kind, behind, nodes)...)
+	}
+	list = slices.DeleteFunc(list, func(f frontend) bool { return len(f.vips) == 0 })
+	for i := range list {
+		list[i].findAliases(nodes)
+	}
+	return list
+}
+
+func (s *service) clusterFrontend(kind protocol, behind *serviceEndpoints) frontend {
+	f := frontend{protocol: kind, places: []place{onSwitches}, local: [2]bool{onSwitches: s.internalLocal}}
+	for _, port := range s.ports {
+		for _, ip := range s.clusterIPs {
+			f.serve(port, ip, port.port, behind)
+		}
+	}
+	return f
+}
+
+// nodePortFrontend has the NodePorts of a family on all nodes: variables stand for the nodes' addresses.
+// On a switch its clients are within the cluster, and get every endpoint whatever the policy
+// for those outside is.
+//
+// A sticky Service's are written out: OVN remembers no client of a variable's, for which its flows have a
+// match that no packet fits (ip6 and an IPv4 address; build_lb_affinity_lr_flows in northd.c of 25.03).
+func (s *service) nodePortFrontend(kind protocol, ipv4 bool, endpoints *serviceEndpoints, nodes *nodeSet) frontend {
+	f := frontend{sort: "nodeport" + digit(ipv4), protocol: kind, template: "ipv" + digit(ipv4), places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.externalLocal}}
+	if !s.isOf(ipv4) {
+		return f
+	}
+	for _, port := range s.nodePorts {
+		if port.protocol != kind || s.denied.denies(claim{port: port.number, protocol: kind}) {
+			continue
+		}
+		behind, number := endpoints.of(port.servicePort, !ipv4), ":"+strconv.Itoa(int(port.number))
+		if s.clientIP {
+			f.template = ""
+			at := func(addr netip.Addr) string { return netip.AddrPortFrom(addr, port.number).String() }
+			f.vips = append(f.vips, vip{at: at(contract.HostVIPs[family2(ipv4)]), backends: behind})
+			for _, own := range nodes.own[family2(ipv4)] {
+				f.vips = append(f.vips, vip{at(own.addr), behind, own.node})
+			}
+			continue
+		}
+		f.vips = append(f.vips, vip{at: "^" + hostVariable + digit(ipv4) + number, backends: behind})
+		for i := range nodes.widths[family2(ipv4)] {
+			f.vips = append(f.vips, vip{at: "^" + nodePortVariable(ipv4, i) + number, backends: behind})
+		}
+	}
+	return f
+}
+
+// externalFrontends have the addresses by which a Service is known outside. Those that weft announces are
+// on the gateway router of the node that answers for them, and on no other.
+func (s *service) externalFrontends(kind protocol, behind *serviceEndpoints, nodes *nodeSet) []frontend {
+	everywhere := frontend{sort: "external", protocol: kind, places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.externalLocal}}
+	within := frontend{sort: "announced", protocol: kind, places: []place{onSwitches}}
+	var announced []frontend
+	for _, ip := range s.externalAddresses() {
+		if !s.isOf(ip.Is4()) {
+			continue
+		}
+		node, ok := nodes.announcer(ip)
+		to := &everywhere
+		if ok {
+			to = &within
+		}
+		ports := s.portsAt(ip)
+		for _, port := range ports {
+			to.serve(port, ip, port.port, behind)
+		}
+		if !ok || node == "" {
+			continue
+		}
+		i := slices.IndexFunc(announced, func(f frontend) bool { return f.owner == node })
+		if i < 0 {
+			i = len(announced)
+			announced = append(announced, frontend{sort: "announced", protocol: kind, places: []place{onRouters}, local: [2]bool{onRouters: s.externalLocal}, owner: node})
+		}
+		for _, port := range ports {
+			announced[i].serve(port, ip, port.port, behind)
+		}
+	}
+	return append([]frontend{everywhere, within}, announced...)
+}
+
+// isOf says whether a Service is of an address family.
+func (s *service) isOf(ipv4 bool) bool {
+	return slices.ContainsFunc(s.clusterIPs, func(ip netip.Addr) bool { return ip.Is4() == ipv4 })
+}
+
+// externalAddresses are those by which a Service is known outside, each once.
+func (s *service) externalAddresses() []netip.Addr {
+	list := slices.Concat(s.externalIPs, s.ingress)
+	slices.SortFunc(list, netip.Addr.Compare)
+	return slices.Compact(list)
+}
+
+// serve adds an address and port for a Service's port, if that is of the frontend's protocol.
+func (f *frontend) serve(port servicePort, ip netip.Addr, number uint16, behind *serviceEndpoints) {
+	if port.protocol == f.protocol {
+		f.vips = append(f.vips, vip{at: netip.AddrPortFrom(ip, number).String(), backends: behind.of(port, ip.Is6())})
+	}
+}
+
+// findAliases looks for endpoints whose address is a gateway router's own.
+func (f *frontend) findAliases(nodes *nodeSet) {
+	f.aliased = slices.Contains(f.places, onRouters) && slices.ContainsFunc(f.vips, func(v vip) bool {
+		return slices.ContainsFunc(v.backends, func(b backend) bool { return len(nodes.hosts[b.at.Addr()]) > 0 })
+	})
+}
+
+// view is what some nodes' clients see behind a frontend. Its scope names it: what has the same scope,
+// of one frontend, is the same.
+type view struct {
+	scope string // "" where nothing depends on the node
+	vips  []vip  // backends are those that get traffic
+	// direct: packets come to the endpoints with the client's address, and where there is no endpoint
+	// they are dropped: nobody outside shall think that the Service refuses him.
+	direct bool
+}
+
+// empty says whether nobody serves any of its addresses.
+func (v *view) empty() bool {
+	return !slices.ContainsFunc(v.vips, func(one vip) bool { return len(one.backends) > 0 })
+}
+
+// varies says whether nodes may have different views of a frontend.
+func (f *frontend) varies(at place) bool {
+	return f.local[at] || at == onRouters && (f.aliased || f.owner != "")
+}
+
+// view is that of a node's clients; of any node's, where it does not vary. to is nil where no endpoint is
+// nearer than another.
+func (f *frontend) view(s *service, at place, node string, to []reach, nodes *nodeSet) view {
+	var v view
+	switch {
+	case f.local[at]:
+		v = f.localView(s, node)
+		v.direct = at == onRouters && f.ownOf(s).anywhere
+	case to != nil:
+		v = f.nearView(s, to, node, nodes.zoneOf[node])
+		v.scope = node
+	default:
+		v = view{vips: make([]vip, len(f.vips))}
+		for i, all := range f.vips {
+			v.vips[i] = vip{at: all.at, backends: choose(all.backends, s.publishNotReady)}
+		}
+		if f.owner != "" {
+			v.scope = node
+		}
+	}
+	if node != "" {
+		v.keepOwn(f, node)
+	}
+	if at == onRouters {
+		v.alias(node, nodes)
+		if v.scope != "" { // a switch's view of that scope may be another
+			v.scope = "gw=" + v.scope
+		}
+	}
+	return v
+}
+
+// keepOwn leaves the addresses that are written out to the nodes whose they are.
+func (v *view) keepOwn(f *frontend, node string) {
+	if !slices.ContainsFunc(f.vips, func(one vip) bool { return one.node != "" && one.node != node }) {
+		return
+	}
+	var own []vip
+	for i, one := range v.vips {
+		if whose := f.vips[i].node; whose == "" || whose == node {
+			own = append(own, one)
+		}
+	}
+	v.vips, v.scope = own, node
+}
+
+// alias puts the alias in place of a node's host.
+func (v *view) alias(node string, nodes *nodeSet) {
+	for i, vip := range v.vips {
+		for j, b := range vip.backends {
+			if !slices.Contains(nodes.hosts[b.at.Addr()], node) {
+				continue
+			}
+			if v.scope = node; &vip.backends[0] == &v.vips[i].backends[0] {
+				v.vips[i].backends = slices.Clone(vip.backends)
+			}
+			v.vips[i].backends[j].at = netip.AddrPortFrom(contract.OfFamily(contract.HostAliases, b.at.Addr()), b.at.Port())
+		}
+	}
+}
+
+// own are the endpoints of a frontend that is served by local ones, by their nodes.
+type own struct {
+	by       map[string][][]backend // for each VIP
+	anywhere bool                   // there is one that gets traffic, on whichever node
+}
+
+// ownOf finds them, once: there are many nodes to ask for.
+func (f *frontend) ownOf(s *service) *own {
+	if f.own != nil {
+		return f.own
+	}
+	f.own = &own{by: map[string][][]backend{}}
+	for i, all := range f.vips {
+		f.own.anywhere = f.own.anywhere || len(choose(all.backends, s.publishNotReady)) > 0
+		for _, b := range all.backends {
+			if f.own.by[b.node] == nil {
+				f.own.by[b.node] = make([][]backend, len(f.vips))
+			}
+			f.own.by[b.node][i] = append(f.own.by[b.node][i], b)
+		}
+	}
+	return f.own
+}
+
+// localView has only the node's own endpoints.
+func (f *frontend) localView(s *service, node string) view {
+	v := view{scope: elsewhere, vips: make([]vip, len(f.vips))}
+	here := f.ownOf(s).by[node]
+	for i, all := range f.vips {
+		v.vips[i].at = all.at
+		if here == nil {
+			continue
+		}
+		if v.vips[i].backends = choose(here[i], s.publishNotReady); len(v.vips[i].backends) > 0 {
+			v.scope = node
+		}
+	}
+	return v
+}

@@ -1,0 +1,274 @@
+package ovn
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// hints are the names of the zones, or of the nodes, that an endpoint is for: sorted, each with a comma
+// behind it, which no name has. "" is no hint. As text they can be compared, and endpoints with them.
+type hints string
+
+func zoneHints(h *discoveryv1.EndpointHints) hints {
+	if h == nil {
+		return ""
+	}
+	names := make([]string, len(h.ForZones))
+	for i, zone := range h.ForZones {
+		names[i] = zone.Name
+	}
+	return newHints(names)
+}
+
+func nodeHints(h *discoveryv1.EndpointHints) hints {
+	if h == nil {
+		return ""
+	}
+	names := make([]string, len(h.ForNodes))
+	for i, node := range h.ForNodes {
+		names[i] = node.Name
+	}
+	return newHints(names)
+}
+
+func newHints(names []string) hints {
+	slices.Sort(names)
+	var text strings.Builder
+	for _, name := range slices.Compact(names) {
+		if name != "" {
+			text.WriteString(name)
+			text.WriteByte(',')
+		}
+	}
+	return hints(shared(text.String()))
+}
+
+func (h hints) has(name string) bool {
+	for one := range h.each {
+		if one == name {
+			return true
+		}
+	}
+	return false
+}
+
+// each yields the names.
+func (h hints) each(yield func(string) bool) {
+	for rest := string(h); rest != ""; {
+		var one string
+		if one, rest, _ = strings.Cut(rest, ","); !yield(one) {
+			return
+		}
+	}
+}
+
+// reach is for whom the endpoints of a VIP are, by the rules of kube-proxy: hints count if every ready
+// endpoint has them, and on a node or in a zone that one of them names. A node's count before a zone's.
+type reach struct {
+	nodes, zones map[string]struct{} // named by hints; nil where an endpoint has none
+}
+
+func reachOf(list []backend, publishNotReady bool) reach {
+	to := reach{map[string]struct{}{}, map[string]struct{}{}}
+	for _, b := range list {
+		if b.ready || publishNotReady {
+			to.nodes, to.zones = named(to.nodes, b.nodes), named(to.zones, b.zones)
+		}
+	}
+	return to
+}
+
+func named(names map[string]struct{}, by hints) map[string]struct{} {
+	if names == nil || by == "" {
+		return nil
+	}
+	for name := range by.each {
+		names[name] = struct{}{}
+	}
+	return names
+}
+
+// differs says whether some nodes' clients may see others than the rest.
+func (to reach) differs() bool { return len(to.nodes)+len(to.zones) > 0 }
+
+// near are the endpoints for a node's clients, of all that a VIP has.
+func (to reach) near(list []backend, node, zone string, publishNotReady bool) []backend {
+	suits := func(b backend) bool { return b.zones.has(zone) }
+	if _, ok := to.nodes[node]; ok {
+		suits = func(b backend) bool { return b.nodes.has(node) }
+	} else if _, ok := to.zones[zone]; !ok {
+		return choose(list, publishNotReady)
+	}
+	var chosen []backend
+	for _, b := range list {
+		if (b.ready || publishNotReady) && suits(b) {
+			chosen = append(chosen, b)
+		}
+	}
+	return chosen
+}
+
+// reaches are those of a frontend's VIPs; nil if all nodes' clients see the same.
+func (f *frontend) reaches(s *service) []reach {
+	list, differs := make([]reach, len(f.vips)), false
+	for i, v := range f.vips {
+		list[i] = reachOf(v.backends, s.publishNotReady)
+		differs = differs || list[i].differs()
+	}
+	if !differs {
+		return nil
+	}
+	return list
+}
+
+// nearView is what clients on a node see, or those in a zone on nodes that no hint names (node is "").
+func (f *frontend) nearView(s *service, to []reach, node, zone string) view {
+	v := view{vips: make([]vip, len(f.vips))}
+	for i, all := range f.vips {
+		v.vips[i] = vip{at: all.at, backends: to[i].near(all.backends, node, zone, s.publishNotReady)}
+		if _, ok := to[i].zones[zone]; ok && v.scope == "" {
+			v.scope = "zone=" + zone // no node has such a name
+		}
+		if _, ok := to[i].nodes[node]; ok {
+			v.scope = node
+		}
+	}
+	return v
+}
+
+// attachNear puts a frontend's load balancers with what is near to the clients: one in the group of each
+// zone, but for zones with nodes that see something of their own. There each node has its own.
+func (r *rows) attachNear(s *service, f *frontend, at place, c class, nodes *nodeSet, to []reach) {
+	seen := func(node, zone string) (id string) {
+		v := f.nearView(s, to, node, zone)
+		if v.scope != "" && v.scope != node && c.name != "" {
+			v.scope += "," + c.name
+		}
+		return r.balancer(s, f, c, v)
+	}
+	for _, zone := range slices.Sorted(maps.Keys(nodes.zones)) {
+		here := nodes.within(zone, at, c)
+		if !slices.ContainsFunc(here, func(node string) bool {
+			return slices.ContainsFunc(to, func(one reach) bool { _, ok := one.nodes[node]; return ok })
+		}) {
+			id := seen("", zone)
+			for _, os := range c.systems() {
+				r.member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", id)
+			}
+			continue
+		}
+		for _, node := range here {
+			r.member(attachment(at), attachmentID(at, node), "load_balancer", seen(node, zone))
+		}
+	}
+}
+
+// systems are the operating systems of a class's nodes.
+func (c *class) systems() []string {
+	switch c.groups[onSwitches] {
+	case linuxGroupID:
+		return []string{contract.Linux}
+	case windowsGroupID:
+		return []string{contract.Windows}
+	}
+	return []string{contract.Linux, contract.Windows}
+}
+
+// within are a zone's nodes of a class that have a place.
+func (n *nodeSet) within(zone string, at place, c class) []string {
+	var list []string
+	for _, node := range n.zones[zone] {
+		if _, has := slices.BinarySearch(n.at(at), node); has && c.has(node) {
+			list = append(list, node)
+		}
+	}
+	return list
+}
+
+// zoneGroup is the key of the group of load balancers that a zone's nodes of an operating system have in a
+// place; nodes without a zone share one, too.
+func zoneGroup(zone, os string, at place) string {
+	if zone == "" {
+		zone = "zoneless"
+	} else {
+		zone = "zone-" + zone
+	}
+	if at == onRouters {
+		os += "-gateways"
+	}
+	return zone + "-" + os
+}
+
+func zoneGroupID(zone, os string, at place) string {
+	return ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, zoneGroup(zone, os, at))
+}
+
+// zoneGroup is the UUID of the node's own.
+func (n *placement) zoneGroup(at place) string {
+	if n.windows() {
+		return zoneGroupID(n.zone, contract.Windows, at)
+	}
+	return zoneGroupID(n.zone, contract.Linux, at)
+}
+
+// zoneGroups are those of all zones.
+func (r *rows) zoneGroups(zones map[string][]string) {
+	for _, zone := range slices.Sorted(maps.Keys(zones)) {
+		for _, os := range []string{contract.Linux, contract.Windows} {
+			for _, at := range []place{onSwitches, onRouters} {
+				key := zoneGroup(zone, os, at)
+				r.add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
+			}
+		}
+	}
+}
+
+// updateZone takes in where a node is, and has the Services looked at again whose rows depend on that.
+func (c *cluster) updateZone(n *nodeState) {
+	zone, has := "", n.object != nil && n.placed
+	if has {
+		zone = n.object.zone
+	}
+	before, had := c.zoneOf[n.name]
+	n.zone = zone
+	if has == had && zone == before {
+		return
+	}
+	if had {
+		c.zones[before] = slices.DeleteFunc(c.zones[before], func(name string) bool { return name == n.name })
+		if len(c.zones[before]) == 0 {
+			delete(c.zones, before)
+			c.dirtyTopology = true
+		}
+		delete(c.zoneOf, n.name)
+	}
+	if has {
+		if len(c.zones[zone]) == 0 {
+			c.dirtyTopology = true
+		}
+		i, _ := slices.BinarySearch(c.zones[zone], n.name)
+		c.zones[zone] = slices.Insert(c.zones[zone], i, n.name)
+		c.zoneOf[n.name] = zone
+	}
+	for name := range c.hinted {
+		c.dirtyServices[name] = struct{}{}
+	}
+}
+
+// updateHinted takes in whether a Service has endpoints with hints.
+func (c *cluster) updateHinted(name string, state *serviceState) {
+	if slices.ContainsFunc(state.slices, func(s *slice) bool {
+		return slices.ContainsFunc(s.endpoints, func(e endpoint) bool { return e.zones != "" || e.nodes != "" })
+	}) {
+		c.hinted[name] = struct{}{}
+	} else {
+		delete(c.hinted, name)
+	}
+}

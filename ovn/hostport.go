@@ -1,0 +1,106 @@
+package ovn
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+)
+
+// hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its
+// gateway router. What a Service has of the node's addresses is not theirs: the node's agent has the same rule,
+// and tells the pod.
+func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken func(claim) bool) {
+	for _, kind := range []protocol{"tcp", "udp", "sctp"} {
+		vips := map[string]string{}
+		for _, port := range p.hostPorts {
+			if port.protocol != kind || kind == "sctp" && n.windows() {
+				continue
+			}
+			for _, to := range contract.Addrs(addresses) {
+				for _, at := range n.nodePortAddresses(to.Is4()) {
+					if (!port.ip.IsValid() || port.ip == at) && !taken(claim{at, port.port, kind}) {
+						vips[netip.AddrPortFrom(at, port.port).String()] = netip.AddrPortFrom(to, port.into).String()
+					}
+				}
+			}
+		}
+		if len(vips) == 0 {
+			continue
+		}
+		options := map[string]string{"hairpin_snat_ip": hairpinAddresses, "neighbor_responder": "none", "skip_snat": "true"}
+		if kind == "udp" && !n.windows() { // see classes
+			options["ct_flush"] = "true"
+		}
+		id := r.add(nb.LoadBalancerTable, "hostport/"+string(kind), &nb.LoadBalancer{
+			Name: p.Namespace + "/" + p.Name + "/hostport/" + string(kind), Protocol: (*string)(&kind), Vips: vips, Options: options})
+		r.member(nb.LogicalSwitchTable, switchID(n.name), "load_balancer", id)
+		if n.facts.Gateway != nil {
+			r.member(nb.LogicalRouterTable, gatewayID(n.name), "load_balancer", id)
+		}
+	}
+}
+
+// hostPortProblems are the host ports that a pod cannot have on its node.
+func hostPortProblems(p *pod, n *placement) []problem {
+	var found []problem
+	for _, port := range p.hostPorts {
+		has := slices.Concat(n.nodePortAddresses(true), n.nodePortAddresses(false))
+		switch {
+		case port.protocol == "sctp" && n.windows():
+			found = append(found, limitf("Pod", &p.ObjectMeta, "NoSCTPOnWindows",
+				"hostPort %d: SCTP is not served on Windows nodes: Open vSwitch there lacks %s; run the pod on a Linux node (nodeSelector kubernetes.io/os: linux)",
+				port.port, trackedProtocols.feature))
+		case port.ip.IsValid() && len(n.facts.Addresses) > 0 && !slices.Contains(has, port.ip):
+			found = append(found, problemf("Pod", &p.ObjectMeta, "UnknownHostIP",
+				"hostPort %d: hostIP %s is no address of Node %s, and nobody can reach the port; leave hostIP out, or give one of %s",
+				port.port, port.ip, n.name, quoted(strings.Join(texts(has), ", "))))
+		}
+	}
+	return found
+}
+
+// numberedPort is a port of whatever address.
+type numberedPort struct {
+	port     uint16
+	protocol protocol
+}
+
+// indexHostPorts notes which of a pod's host ports have come and gone; either may be nil.
+func (c *cluster) indexHostPorts(name string, before, now *pod) {
+	if before != nil {
+		for _, p := range before.hostPorts {
+			leave(c.hostPorted, numberedPort{p.port, p.protocol}, name)
+		}
+	}
+	if now != nil {
+		for _, p := range now.hostPorts {
+			enter(c.hostPorted, numberedPort{p.port, p.protocol}, name)
+		}
+	}
+	if before != nil && len(before.hostPorts) > 0 || now != nil && len(now.hostPorts) > 0 {
+		c.touchSelves()
+	}
+}
+
+// touchHostPorts has the pods looked at again whose host ports are claimed.
+func (c *cluster) touchHostPorts(claims []claim) {
+	for _, one := range claims {
+		for name := range c.hostPorted[numberedPort{one.port, one.protocol}] {
+			c.dirtyPods[name] = struct{}{}
+		}
+	}
+}
+
+// serviceHas says whether a Service has a port of a node's address: as a NodePort, or because the address is one
+// of the Service's own.
+func (c *cluster) serviceHas(wanted claim) bool {
+	for _, one := range []claim{wanted, {port: wanted.port, protocol: wanted.protocol}} {
+		if name, ok := c.holder(one); ok && c.essential(one) == "" && c.services[name].object.isOf(wanted.addr.Is4()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package ovn
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+)
+
+// ownObject is an object of weft's own API group as the API server sends it.
+func ownObject(w *world, kind, name string, spec any) *unstructured.Unstructured {
+	text := must(json.Marshal(map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind, "spec": spec}))
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal(text, &o.Object); err != nil {
+		panic(err)
+	}
+	meta := w.meta("", name)
+	o.SetName(name)
+	o.SetUID(meta.UID)
+	o.SetGeneration(1)
+	return o
+}
+
+func (w *world) namespace(name string, pairs ...string) *namespace {
+	return trimNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelMap(pairs)}})
+}
+
+// labelMap reads "key=value".
+func labelMap(pairs []string) map[string]string {
+	set := map[string]string{}
+	for _, pair := range pairs {
+		k, v, _ := strings.Cut(pair, "=")
+		set[k] = v
+	}
+	return set
+}
+
+// egressIP is one for the namespaces with a label.
+func (w *world) egressIP(name, label string, addresses ...string) *egressIP {
+	spec := v1alpha1.EgressIPSpec{Addresses: addresses}
+	if label != "" {
+		spec.NamespaceSelector.MatchLabels = labelMap([]string{label})
+	}
+	return must(trim(ownObject(w, "EgressIP", name, spec))).(*egressIP)
+}
+
+func (w *world) addressPool(name string, ranges ...string) *addressPool {
+	return must(trim(ownObject(w, "AddressPool", name, v1alpha1.AddressPoolSpec{Ranges: ranges}))).(*addressPool)
+}
+
+// absorbStatus does to an object what the API server would when its status is written.
+func (w *world) absorbStatus(k objectKey, a annotation) []objectKey {
+	var patch struct{ Status map[string]any }
+	if err := json.Unmarshal(a.statusPatch(time.Unix(1700000000, 0)), &patch); err != nil {
+		panic(err)
+	}
+	text := string(must(json.Marshal(patch.Status)))
+	var status struct {
+		Conditions   []metav1.Condition
+		LoadBalancer corev1.LoadBalancerStatus
+	}
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		panic(err)
+	}
+	for field, value := range patch.Status {
+		if value == nil {
+			delete(patch.Status, field)
+		}
+	}
+	text = string(must(json.Marshal(patch.Status)))
+	switch o := w.objects[k].(type) {
+	case *egressIP:
+		if o.UID == a.uid {
+			after := *o
+			after.status, after.conditions = text, status.Conditions
+			return w.put(&after)
+		}
+	case *addressPool:
+		if o.UID == a.uid {
+			after := *o
+			after.status, after.conditions = text, status.Conditions
+			return w.put(&after)
+		}
+	case *service:
+		if o.UID == a.uid {
+			after := *o
+			var ingress []string
+			for _, i := range status.LoadBalancer.Ingress {
+				ingress = append(ingress, i.IP)
+			}
+			after.balancer.ingress = strings.Join(ingress, ",")
+			return w.put(&after)
+		}
+	}
+	return nil
+}
+
+func parseSelector(text string) (labels.Selector, error) { return labels.Parse(text) }

@@ -1,0 +1,488 @@
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+)
+
+// balancer is what the allocator of load balancer addresses reads of a Service.
+type balancer struct {
+	balances bool // type LoadBalancer; else ingress is what is left of a time when it was
+	class    string
+	wanted   string // addresses that it asks for, separated by commas
+	families string // "4", "6", "4,6" or "6,4"
+	labels   labelSet
+	local    bool   // externalTrafficPolicy: Local
+	ingress  string // the addresses in its status, separated by commas
+}
+
+func trimBalancer(o *corev1.Service) balancer {
+	b := balancer{balances: o.Spec.Type == corev1.ServiceTypeLoadBalancer}
+	var ingress []string
+	for _, i := range o.Status.LoadBalancer.Ingress {
+		if addr, err := netip.ParseAddr(i.IP); err == nil {
+			ingress = append(ingress, addr.String())
+		}
+	}
+	b.ingress = strings.Join(ingress, ",")
+	if !b.balances {
+		return b
+	}
+	b.class = deref(o.Spec.LoadBalancerClass, "")
+	b.wanted = cut(cmp.Or(o.Annotations[v1alpha1.AddressesAnnotation], o.Spec.LoadBalancerIP), maxQuoted)
+	b.labels = newLabelSet(o.Labels)
+	b.local = o.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	var families []string
+	for _, f := range o.Spec.IPFamilies {
+		families = append(families, map[corev1.IPFamily]string{corev1.IPv4Protocol: "4", corev1.IPv6Protocol: "6"}[f])
+	}
+	b.families = strings.Join(families, ",")
+	return b
+}
+
+// poolBook is what is known of AddressPools and of the addresses that Services have of them.
+type poolBook struct {
+	all     map[string]*poolState
+	order   []*poolState // by name: so are they used up
+	changed bool         // everything is to be looked at again
+	freed   bool         // an address, for which a Service may wait
+	// held are the addresses that Services have, and of those who has which.
+	held     map[netip.Addr]string
+	of       map[string]*holding
+	reserved map[netip.Addr]string
+	touched  map[string]struct{} // Services to be looked at
+	waiting  map[string]struct{} // Services that lack an address
+	left     map[string]struct{} // Services that are no load balancers any more and have a status
+	// announced says by which node's gateway router an address is answered, "" by none.
+	announced map[netip.Addr]string
+	byNode    map[string]map[netip.Addr]struct{}
+	// hosting are the chassis that have the ports which show that nodes live, by node.
+	hosting    map[string]string
+	dirtyAlive bool
+}
+
+func newPoolBook() poolBook {
+	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{}, touched: map[string]struct{}{},
+		waiting: map[string]struct{}{}, left: map[string]struct{}{}, announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{}}
+}
+
+// poolState is an AddressPool.
+type poolState struct {
+	object *addressPool
+	usable []addressRange
+	wrong  string // what is wrong with some of it
+	reason string
+	noted  string
+}
+
+// holding is what a Service has.
+type holding struct {
+	addresses []netip.Addr // in the order of the Service's families
+	noted     string       // what status was asked for last, of which object, and what it had then
+}
+
+// allocates says whether a Service's addresses come from pools.
+func (c *cluster) allocates(s *service) bool {
+	return s != nil && !s.ignored && s.balancer.balances &&
+		(s.balancer.class == v1alpha1.PoolClass || s.balancer.class == "" && c.settings.allocateBalancers)
+}
+
+// announcer is the node whose gateway router answers for a load balancer's address on the nodes' network.
+// ok is false for an address that weft did not allocate, and which others announce; node is "" while no
+// node can.
+func (c *cluster) announcer(vip netip.Addr) (node string, ok bool) {
+	node, ok = c.balancers.announced[vip]
+	return node, ok
+}
+
+// announces are the addresses that a node's gateway router answers for, sorted.
+func (c *cluster) announces(node string) []netip.Addr {
+	return slices.SortedFunc(maps.Keys(c.balancers.byNode[node]), netip.Addr.Compare)
+}
+
+func (c *cluster) updatePools(names []string, get lookup) {
+	book := &c.balancers
+	for _, name := range names {
+		object, _ := get(objectKey{poolKind, name}).(*addressPool)
+		p := book.all[name]
+		book.changed, book.dirtyAlive = true, true
+		if object == nil {
+			delete(book.all, name)
+			continue
+		}
+		if p == nil {
+			p = &poolState{}
+			book.all[name] = p
+		}
+		if p.object == nil || p.object.UID != object.UID || p.object.status != object.status {
+			p.noted = ""
+		}
+		p.object = object
+	}
+	if len(names) > 0 {
+		book.order = slices.SortedFunc(maps.Values(book.all), func(a, b *poolState) int { return cmp.Compare(a.object.Name, b.object.Name) })
+	}
+}
+
+// lookAtServicesOf has the Services of a namespace looked at again, whose labels have changed.
+func (c *cluster) lookAtServicesOf(namespace string) {
+	for name := range c.balancers.waiting {
+		if strings.HasPrefix(name, namespace+"/") {
+			c.balancers.touched[name] = struct{}{}
+		}
+	}
+}
+
+// settleBalancers brings addresses and Services together: what is given up comes first, then what
+// Services have had, then what is new.
+func (c *cluster) settleBalancers() {
+	book := &c.balancers
+	for name := range c.dirtyServices {
+		if s := c.services[name]; s != nil && c.allocates(s.object) || book.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
+			book.touched[name] = struct{}{}
+		}
+	}
+	if len(book.all)+len(book.of)+len(book.left)+len(book.touched) == 0 { // nothing is to be checked, until something is
+		return
+	}
+	changed := book.changed
+	if book.changed = false; changed {
+		c.checkPools()
+		for name := range book.of {
+			book.touched[name] = struct{}{}
+		}
+		maps.Copy(book.touched, book.left)
+	}
+	if len(book.touched) == 0 && !changed {
+		return
+	}
+	c.giveUp()
+	names, lost := c.byAge(book.touched), map[string][]problem{}
+	for _, name := range names {
+		lost[name] = c.confirm(name, c.services[name].object)
+	}
+	if book.freed { // others may wait for it
+		maps.Copy(book.touched, book.waiting)
+		names, book.freed = c.byAge(book.touched), false
+		for _, name := range names {
+			if _, confirmed := lost[name]; !confirmed {
+				lost[name] = c.confirm(name, c.services[name].object)
+			}
+		}
+	}
+	clear(book.touched)
+	for _, name := range names {
+		s := c.services[name].object
+		problems := append(lost[name], c.allocate(name, s)...)
+		c.tell(poolOwner(name), problems...)
+		c.noteBalancer(name, s)
+		c.announce(name)
+	}
+	for _, p := range book.order {
+		c.notePool(p)
+	}
+}
+
+// byAge are Services, the oldest first.
+func (c *cluster) byAge(names map[string]struct{}) []string {
+	return slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		return cmp.Or(older(&c.services[a].object.ObjectMeta, &c.services[b].object.ObjectMeta), cmp.Compare(a, b))
+	})
+}
+
+// giveUp frees the addresses of touched Services that have no more right to them, and leaves only the
+// others touched.
+func (c *cluster) giveUp() {
+	book := &c.balancers
+	for name := range book.touched {
+		s := c.services[name]
+		if s != nil && c.allocates(s.object) {
+			continue
+		}
+		delete(book.touched, name)
+		delete(book.waiting, name)
+		delete(book.left, name)
+		c.tell(poolOwner(name))
+		if h := book.of[name]; h != nil {
+			for _, addr := range h.addresses {
+				c.unhold(name, addr)
+			}
+			delete(book.of, name)
+		}
+		if s == nil || s.object == nil || s.object.balancer.balances || s.object.balancer.ingress == "" {
+			continue
+		}
+		book.left[name] = struct{}{}
+		if c.poolOf(s.object.balancer.ingress) {
+			c.notes = append(c.notes, annotation{serviceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
+		}
+	}
+}
+
+// poolOf says whether one of a status' addresses is a pool's.
+func (c *cluster) poolOf(ingress string) bool {
+	for _, addr := range addrsOf(ingress) {
+		if c.inPool(addr) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// addrsOf reads addresses that commas separate.
+func addrsOf(text string) (list []netip.Addr) {
+	for word := range strings.SplitSeq(text, ",") {
+		if addr, err := netip.ParseAddr(strings.TrimSpace(word)); err == nil {
+			list = append(list, addr)
+		}
+	}
+	return list
+}
+
+func (c *cluster) inPool(addr netip.Addr) *poolState {
+	for _, p := range c.balancers.order {
+		if slices.ContainsFunc(p.usable, func(r addressRange) bool { return r.contains(addr) }) {
+			return p
+		}
+	}
+	return nil
+}
+
+func (c *cluster) unhold(name string, addr netip.Addr) {
+	book := &c.balancers
+	if book.held[addr] == name {
+		delete(book.held, addr)
+		book.freed = true
+		c.setAnnouncer(addr, "", false)
+		c.touchClaims(addr)
+	}
+}
+
+// hold gives a Service an address: nobody else's is served there.
+func (c *cluster) hold(name string, addr netip.Addr) {
+	if c.balancers.held[addr] != name {
+		c.balancers.held[addr] = name
+		c.touchClaims(addr)
+	}
+}
+
+// confirm has a Service keep what it has, as its status says: the record of all terms.
+func (c *cluster) confirm(name string, s *service) (problems []problem) {
+	book := &c.balancers
+	h := book.of[name]
+	if h == nil {
+		h = &holding{}
+		book.of[name] = h
+		h.addresses = addrsOf(s.balancer.ingress)
+	}
+	wanted, _ := parseOnePerFamily(v1alpha1.AddressesAnnotation, split(s.balancer.wanted))
+	var kept []netip.Addr
+	for _, addr := range h.addresses {
+		ask := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
+		holder, taken := book.held[addr]
+		switch {
+		case !strings.Contains(s.balancer.families, strings.TrimPrefix(ipWord(addr.Is4()), "ip")),
+			ask >= 0 && wanted[ask] != addr && c.inPool(wanted[ask]) != nil,
+			slices.ContainsFunc(kept, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }):
+			c.unhold(name, addr)
+		case taken && holder != name:
+			problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressLost",
+				"status.loadBalancer: its address %s is also that of Service %s, which is older; it gets another one", addr, holder))
+		default:
+			c.hold(name, addr)
+			kept = append(kept, addr)
+			if whose, reserved := book.reserved[addr]; reserved {
+				problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressTaken",
+					"status.loadBalancer: its address %s is also %s; it keeps the address, but nobody announces it; remove the other one, or create the Service anew", addr, whose))
+			} else if c.inPool(addr) == nil {
+				problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressOfNoPool",
+					"status.loadBalancer: its address %s is in no AddressPool that is in force; it keeps the address, but nobody announces it; add it to an AddressPool's spec.ranges, or create the Service anew", addr))
+			}
+		}
+	}
+	h.addresses = kept
+	return problems
+}
+
+func split(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// allocate gives a Service the addresses that it lacks.
+func (c *cluster) allocate(name string, s *service) (problems []problem) {
+	book, h := &c.balancers, c.balancers.of[name]
+	wanted, err := parseOnePerFamily("annotation "+v1alpha1.AddressesAnnotation, split(s.balancer.wanted))
+	if err != nil {
+		problems = append(problems, problemf("Service", &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
+	}
+	delete(book.waiting, name)
+	var addresses []netip.Addr
+	for _, f := range split(s.balancer.families) {
+		ipv4 := f == "4"
+		if i := slices.IndexFunc(h.addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
+			addresses = append(addresses, h.addresses[i])
+			continue
+		}
+		addr, why := c.findAddress(s, ipv4, wanted)
+		if why != "" {
+			book.waiting[name] = struct{}{}
+			problems = append(problems, problemf("Service", &s.ObjectMeta, "NoLoadBalancerAddress", "%s", why))
+			continue
+		}
+		c.hold(name, addr)
+		addresses = append(addresses, addr)
+	}
+	h.addresses = addresses
+	return problems
+}
+
+// findAddress is an address that a Service may have: the one that it asks for, else the first that is free.
+func (c *cluster) findAddress(s *service, ipv4 bool, wanted []netip.Addr) (found netip.Addr, why string) {
+	book := &c.balancers
+	labels := c.egress.namespaces[s.Namespace]
+	ask := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == ipv4 })
+	fitting := 0
+	for _, p := range book.order {
+		if p.object.wrong != "" || !p.object.services.Matches(s.balancer.labels) || !p.object.namespaces.Matches(labels) || ask < 0 && !p.object.auto {
+			continue
+		}
+		for _, r := range p.usable {
+			if r.first.Is4() != ipv4 {
+				continue
+			}
+			fitting++
+			if ask >= 0 && !r.contains(wanted[ask]) {
+				continue
+			}
+			if ask >= 0 {
+				addr := wanted[ask]
+				if holder, taken := book.held[addr]; taken {
+					return addr, fmt.Sprintf("the address %s that it asks for is that of Service %s; ask for another one, or remove that Service", addr, holder)
+				}
+				if whose, reserved := book.reserved[addr]; reserved {
+					return addr, fmt.Sprintf("the address %s that it asks for is also %s; ask for another one", addr, whose)
+				}
+				return addr, ""
+			}
+			for addr := r.first; ; addr = addr.Next() {
+				_, taken := book.held[addr]
+				_, reserved := book.reserved[addr]
+				if !taken && !reserved {
+					return addr, ""
+				}
+				if addr == r.last {
+					break
+				}
+			}
+		}
+	}
+	switch word := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4]; {
+	case ask >= 0:
+		return found, fmt.Sprintf("the address %s that it asks for is in no AddressPool that it may use; add it to an AddressPool's spec.ranges, or ask for another one", wanted[ask])
+	case fitting == 0:
+		return found, fmt.Sprintf("no AddressPool that it may use has %s addresses; create one, or correct serviceSelector and namespaceSelector of those that are there", word)
+	default:
+		return found, fmt.Sprintf("all %s addresses of the AddressPools that it may use are taken; add to their spec.ranges, or remove other Services", word)
+	}
+}
+
+// checkPools decides which ranges are used, and which addresses in them are not.
+func (c *cluster) checkPools() {
+	book := &c.balancers
+	outside := c.outsideAddresses()
+	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
+	book.reserved = maps.Clone(outside)
+	for _, e := range c.egress.order {
+		for _, addr := range e.object.addresses {
+			book.reserved[addr] = "that of EgressIP " + e.object.Name
+		}
+	}
+	for _, name := range c.nodeNames {
+		if g := c.nodes[name].facts.Gateway; g != nil {
+			for _, p := range g.Addresses {
+				if hostBits(p) > 1 {
+					book.reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
+					if p.Addr().Is4() {
+						book.reserved[lastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
+					}
+				}
+			}
+		}
+	}
+	byAge := slices.SortedFunc(maps.Values(book.all), func(a, b *poolState) int {
+		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+	})
+	for i, p := range byAge {
+		c.checkPool(p, byAge[:i], func(r addressRange) string {
+			if i := slices.IndexFunc(addresses, r.contains); i >= 0 {
+				return fmt.Sprintf("%s, which is that of %s", addresses[i], outside[addresses[i]])
+			}
+			return ""
+		})
+	}
+}
+
+// checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says.
+func (c *cluster) checkPool(p *poolState, older []*poolState, taken func(addressRange) string) {
+	p.usable, p.reason, p.wrong = nil, "", ""
+	var found []string
+	complain := func(reason, format string, args ...any) {
+		p.reason = cmp.Or(p.reason, reason)
+		found = append(found, fmt.Sprintf(format, args...))
+	}
+	if p.object.wrong != "" {
+		complain("BadSpec", "%s", p.object.wrong)
+		p.wrong = p.object.wrong
+		return
+	}
+	for i, r := range p.object.ranges {
+		field := fmt.Sprintf("spec.ranges[%d]: %s", i, quoted(r.text))
+		if r.wrong != "" {
+			complain("BadRange", "%s %s", field, r.wrong)
+			continue
+		}
+		key, in, bad := c.settings.clusterRange(func(q netip.Prefix) bool {
+			return addressRange{first: q.Masked().Addr(), last: lastOf(q)}.overlaps(r)
+		})
+		if bad {
+			complain("RangeOverlaps", "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
+			continue
+		}
+		if other := overlapping(r, p.usable, older); other != "" {
+			complain("RangeOverlaps", "%s overlaps with %s; remove one of them", field, other)
+			continue
+		}
+		if what := taken(r); what != "" {
+			complain("AddressTaken", "%s holds %s and is left out; leave it out of the range", field, what)
+		}
+		p.usable = append(p.usable, r)
+	}
+	p.wrong = strings.Join(found, "; ")
+}
+
+func overlapping(r addressRange, own []addressRange, older []*poolState) string {
+	for _, o := range own {
+		if r.overlaps(o) {
+			return o.text + " of the same pool"
+		}
+	}
+	for _, p := range older {
+		for _, o := range p.usable {
+			if r.overlaps(o) {
+				return o.text + " of AddressPool " + p.object.Name + ", which is older"
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,374 @@
+package ovn
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/nb"
+)
+
+// balanced is a Service of type LoadBalancer.
+func (w *world) balanced(name string, edits ...func(*balancer)) *service {
+	s := w.service(name, "10.96.1."+fmt.Sprint(10+len(w.objects)))
+	s.balancer = balancer{balances: true, families: "4"}
+	for _, edit := range edits {
+		edit(&s.balancer)
+	}
+	return s
+}
+
+func withBalancers(c *Config) { c.AllocateLoadBalancerAddresses = true }
+
+func (s *scene) external(name string) string {
+	if o, ok := s.objects[objectKey{serviceKind, "default/" + name}].(*service); ok {
+		return o.balancer.ingress
+	}
+	return "none"
+}
+
+func (s *scene) poolStatus(name string) string {
+	s.t.Helper()
+	var status v1alpha1.AddressPoolStatus
+	o := s.objects[objectKey{poolKind, name}].(*addressPool)
+	if err := json.Unmarshal([]byte(o.status), &status); err != nil || len(status.Conditions) != 1 {
+		s.t.Fatalf("status %q: %v", o.status, err)
+	}
+	c := status.Conditions[0]
+	return fmt.Sprintf("%s %s used %d free %d", c.Status, c.Reason, status.Used, status.Free)
+}
+
+func (s *scene) poolMessage(name string) string {
+	return s.objects[objectKey{poolKind, name}].(*addressPool).conditions[0].Message
+}
+
+// edited is a Service of the scene, changed.
+func (s *scene) edited(name string, edit func(*balancer)) *service {
+	after := *s.objects[objectKey{serviceKind, "default/" + name}].(*service)
+	edit(&after.balancer)
+	return &after
+}
+
+// TestAllocationStory: an address is the Service's until it or its type goes.
+func TestAllocationStory(t *testing.T) {
+	s := newScene(t, withBalancers)
+	s.do(s.balanced("web"))
+	s.want("without a pool", s.external("web"), "")
+	s.wantReasons("Service default/web NoLoadBalancerAddress")
+
+	s.do(s.addressPool("p", "203.0.113.64-203.0.113.65"))
+	s.wantReasons()
+	s.want("its address", s.external("web"), "203.0.113.64")
+	s.want("pool", s.poolStatus("p"), "True InUse used 1 free 1")
+
+	s.do(s.balanced("api"), s.balanced("late"))
+	s.want("the next ones", s.external("api")+" "+s.external("late"), "203.0.113.65 ")
+	s.wantReasons("Service default/late NoLoadBalancerAddress")
+	s.want("pool", s.poolStatus("p"), "True UsedUp used 2 free 0")
+
+	s.restart(nil)
+	s.want("after a restart", s.external("web")+" "+s.external("api"), "203.0.113.64 203.0.113.65")
+	s.wantReasons("Service default/late NoLoadBalancerAddress")
+
+	s.do(s.edited("web", func(b *balancer) { *b = balancer{ingress: b.ingress} }))
+	s.want("another type", s.external("web"), "")
+	s.want("who waited has it", s.external("late"), "203.0.113.64")
+	s.remove(serviceKind, "default/api")
+	s.want("pool", s.poolStatus("p"), "True InUse used 1 free 1")
+
+	s.remove(poolKind, "p")
+	s.want("without its pool it keeps the address", s.external("late"), "203.0.113.64")
+	s.wantReasons("Service default/late AddressOfNoPool")
+	s.do(s.addressPool("q", "203.0.113.60/30"), s.addressPool("r", "203.0.113.64/30"))
+	s.wantReasons()
+	s.want("the pool that has it", s.poolStatus("r"), "True InUse used 1 free 3")
+}
+
+// TestWhoAllocates: classes, and status that somebody else has written.
+func TestWhoAllocates(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		edit func(*Config)
+		of   func(*balancer)
+		want string
+		ours bool
+	}{
+		{"off by default", nil, func(*balancer) {}, "", false},
+		{"asked for by its class", nil, func(b *balancer) { b.class = v1alpha1.PoolClass }, "203.0.113.64", true},
+		{"on", withBalancers, func(*balancer) {}, "203.0.113.64", true},
+		{"another class", withBalancers, func(b *balancer) { b.class = "example.com/cloud" }, "", false},
+		{"somebody else's status", nil, func(b *balancer) { b.ingress = "198.51.100.9" }, "198.51.100.9", false},
+		{"no load balancer", withBalancers, func(b *balancer) { b.balances = false }, "", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, c.edit)
+			n := s.egressNode(1)
+			n.podCIDRs, n.facts = n.podCIDRs[:1], facts(1, false)
+			s.do(n, s.addressPool("p", "203.0.113.64/30"), s.balanced("web", c.of))
+			s.want("address", s.external("web"), c.want)
+			s.wantReasons()
+			addr, _ := netip.ParseAddr(c.want)
+			node, ours := s.c.announcer(addr)
+			if ours != c.ours || ours && node != "e1" {
+				t.Errorf("announced by %q: %v", node, ours)
+			}
+		})
+	}
+}
+
+// TestWhichAddress: families, wishes and selectors.
+func TestWhichAddress(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		of    func(*balancer)
+		want  string
+		words []string // of the Event
+	}{
+		{"IPv6", func(b *balancer) { b.families = "6" }, "2001:db8::40", nil},
+		{"both", func(b *balancer) { b.families = "6,4" }, "2001:db8::40,203.0.113.64", nil},
+		{"a wish", func(b *balancer) { b.wanted = "203.0.113.66" }, "203.0.113.66", nil},
+		{"a wish of each family", func(b *balancer) { b.families, b.wanted = "4,6", "2001:db8::42, 203.0.113.66" }, "203.0.113.66,2001:db8::42", nil},
+		{"a wish for a pool that gives nothing away by itself", func(b *balancer) { b.wanted = "203.0.113.80" }, "203.0.113.80", nil},
+		{"a wish in no pool", func(b *balancer) { b.wanted = "198.51.100.1" }, "", []string{"198.51.100.1", "in no AddressPool"}},
+		{"a wish that is taken", func(b *balancer) { b.wanted = "203.0.113.67" }, "", []string{"203.0.113.67", "Service default/first"}},
+		{"a wish for a node's address", func(b *balancer) { b.wanted = "203.0.113.65" }, "", []string{"203.0.113.65", "Node e65"}},
+		{"a wish that is none", func(b *balancer) { b.wanted = "web" }, "203.0.113.64", []string{v1alpha1.AddressesAnnotation, `"web"`}},
+		{"one for others", func(b *balancer) { b.wanted = "203.0.113.96" }, "", []string{"203.0.113.96", "that it may use"}},
+		{"one for it", func(b *balancer) {
+			b.wanted, b.labels = "203.0.113.96", newLabelSet(map[string]string{"tier": "gold"})
+		}, "203.0.113.96", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+			n := s.egressNode(65)
+			quiet, gold := s.addressPool("b", "203.0.113.80/30"), s.addressPool("c", "203.0.113.96/30")
+			quiet.auto, gold.services = false, must(parseSelector("tier=gold"))
+			s.do(n, s.namespace("default"), s.addressPool("a", "203.0.113.64/30", "2001:db8::40/126"), quiet, gold,
+				s.balanced("first", func(b *balancer) { b.wanted = "203.0.113.67" }))
+			s.wantReasons()
+			s.want("the first", s.external("first"), "203.0.113.67")
+			s.do(s.balanced("web", c.of))
+			s.want("address", s.external("web"), c.want)
+			if len(c.words) == 0 {
+				s.wantReasons()
+			} else {
+				s.wantMessage(c.words...)
+			}
+		})
+	}
+}
+
+// TestWishesChange: what is asked for now counts.
+func TestWishesChange(t *testing.T) {
+	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	s.do(s.addressPool("p", "203.0.113.64/29", "2001:db8::40/126"), s.balanced("web"))
+	s.do(s.edited("web", func(b *balancer) { b.wanted = "203.0.113.70" }))
+	s.want("asked for", s.external("web"), "203.0.113.70")
+	s.do(s.edited("web", func(b *balancer) { b.wanted, b.families = "", "6,4" }))
+	s.want("two families", s.external("web"), "2001:db8::40,203.0.113.70")
+	s.do(s.edited("web", func(b *balancer) { b.families = "6" }))
+	s.want("one family", s.external("web"), "2001:db8::40")
+	s.do(s.edited("web", func(b *balancer) { b.ingress = "192.0.2.99" }))
+	s.want("another hand's status", s.external("web"), "2001:db8::40")
+	s.wantReasons()
+}
+
+// TestOneThatWaits gets an address that another one gives up and keeps its type; a Service that is created
+// anew before the first one's status was written has a status, too.
+func TestOneThatWaits(t *testing.T) {
+	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	s.do(s.addressPool("p", "203.0.113.64/32", "2001:db8::40/126"), s.balanced("first"))
+	s.do(s.balanced("waits"))
+	s.want("waits", s.external("waits"), "")
+	s.wantReasons("Service default/waits NoLoadBalancerAddress")
+	s.do(s.edited("first", func(b *balancer) { b.families = "6" }))
+	s.want("the first", s.external("first"), "2001:db8::40")
+	s.want("the one that waited", s.external("waits"), "203.0.113.64")
+
+	s.c.update(s.put(s.balanced("anew", func(b *balancer) { b.families = "6" })), s.get)
+	s.do(s.balanced("anew", func(b *balancer) { b.families = "6" }))
+	s.want("created anew", s.external("anew"), "2001:db8::41")
+}
+
+// TestPoolsRefused: bad ranges are named, and the others are in use.
+func TestPoolsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ranges []string
+		status string
+		words  []string
+	}{
+		{"pods", []string{"10.244.8.0/24", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"spec.ranges[0]: 10.244.8.0/24", "pod-cidrs 10.244.0.0/16", "other addresses are in use"}},
+		{"services", []string{"10.96.0.0-10.96.0.9", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"service-cidrs"}},
+		{"join", []string{"100.64.0.0/10", "203.0.113.64/30"}, "False RangeOverlaps used 1 free 3", []string{"join-cidrs"}},
+		{"another pool", []string{"203.0.113.64/30", "203.0.113.128/25"}, "False RangeOverlaps used 1 free 3", []string{"spec.ranges[1]", "AddressPool old"}},
+		{"itself", []string{"203.0.113.64/30", "203.0.113.66-203.0.113.70"}, "False RangeOverlaps used 1 free 3", []string{"of the same pool"}},
+		{"a node", []string{"203.0.113.0/29"}, "False AddressTaken used 1 free 5", []string{"203.0.113.1", "Node e1", "left out"}},
+		{"broadcast", []string{"198.18.0.252/30"}, "True InUse used 1 free 2", nil},
+		{"none that is good", []string{"nonsense", "203.0.113.9-203.0.113.1"}, "False BadRange used 0 free 0", []string{"spec.ranges[0]: nonsense", "ends before it begins"}},
+		{"a large one", []string{"2001:db8:9::/64", "203.0.113.64/32"}, "True InUse used 1 free 9007199254740991", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, withBalancers)
+			n := s.egressNode(1)
+			n.podCIDRs = n.podCIDRs[:1]
+			n.facts = strings.ReplaceAll(facts(1, false), "203.0.113.254", "203.0.113.129")
+			m := s.egressNode(2)
+			m.podCIDRs = m.podCIDRs[:1]
+			m.facts = strings.ReplaceAll(strings.ReplaceAll(facts(2, false), "203.0.113.2/24", "198.18.0.2/24"), "203.0.113.254", "198.18.0.1")
+			s.do(n, m, s.addressPool("old", "203.0.113.200/32"))
+			old := s.objects[objectKey{poolKind, "old"}].(*addressPool)
+			old.auto = false
+			s.do(s.addressPool("p", c.ranges...), s.balanced("web"))
+			s.want("status", s.poolStatus("p"), c.status)
+			for _, word := range c.words {
+				if !strings.Contains(s.poolMessage("p"), word) {
+					t.Errorf("the message %q lacks %q", s.poolMessage("p"), word)
+				}
+			}
+		})
+	}
+}
+
+// TestTwoOfOneAddress: of two Services whose statuses say the same, the older is right.
+func TestTwoOfOneAddress(t *testing.T) {
+	s := newScene(t, withBalancers)
+	same := func(b *balancer) { b.ingress = "203.0.113.64" }
+	s.put(s.addressPool("p", "203.0.113.64/30"), s.balanced("z", same), s.balanced("a", same))
+	s.restart(nil)
+	s.want("addresses", s.external("z")+" "+s.external("a"), "203.0.113.64 203.0.113.65")
+	s.wantReasons("Service default/a AddressLost")
+}
+
+// TestWhoAnnounces an address: one node, as long as it can.
+func TestWhoAnnounces(t *testing.T) {
+	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	for n := range 3 {
+		s.do(s.egressNode(1 + n))
+	}
+	s.do(s.addressPool("p", "203.0.113.64/28"), s.balanced("web"))
+	vip := netip.MustParseAddr("203.0.113.64")
+	owner := func() string {
+		t.Helper()
+		node, ok := s.c.announcer(vip)
+		if !ok {
+			t.Fatal("nobody knows the address")
+		}
+		var all []string
+		for _, name := range s.c.nodeNames {
+			if slices.Contains(s.c.announces(name), vip) {
+				all = append(all, name)
+			}
+		}
+		if got := strings.Join(all, " "); got != node {
+			t.Errorf("%q announce what is %q's", got, node)
+		}
+		return node
+	}
+	garp := func(name string) string {
+		for _, r := range s.c.nodeChange(name).Rows {
+			if p, ok := r.Model.(*nb.LogicalSwitchPort); ok && p.Name == "etor-"+name {
+				return p.Options["nat-addresses"]
+			}
+		}
+		return ""
+	}
+	s.want("who tells the network", garp(owner()), fmt.Sprintf("02:00:00:00:00:0%c 203.0.113.64", owner()[1]))
+	for _, name := range s.c.nodeNames {
+		if name != owner() {
+			s.want("who tells the network of nothing else than itself", garp(name), "router")
+		}
+	}
+	change := func(name string, edit func(*node)) {
+		after := *s.objects[objectKey{nodeKind, name}].(*node)
+		edit(&after)
+		s.do(&after)
+	}
+	first := owner()
+	change(first, func(n *node) { n.ready = false })
+	second := owner()
+	if second == first || second == "" {
+		t.Errorf("after %s %q announces", first, second)
+	}
+	change(second, func(n *node) { n.labels = newLabelSet(map[string]string{corev1.LabelNodeExcludeBalancers: ""}) })
+	third := owner()
+	alive := func(chassis string) {
+		s.objects[objectKey{aliveKind, third}] = chassis
+		s.touch([]objectKey{{aliveKind, third}})
+	}
+	alive("chassis-9")
+	s.want("nobody but one that others have found dead", owner(), "")
+	alive("chassis-" + third[1:])
+	s.want("it lives", owner(), third)
+	alive("")
+	s.want("it is not known", owner(), third)
+	s.remove(nodeKind, third)
+	s.want("nobody", owner(), "")
+	change(first, func(n *node) { n.ready = true })
+	s.want("the first again", owner(), first)
+
+	s.do(s.edited("web", func(b *balancer) { b.local = true }))
+	s.want("without a local endpoint", owner(), "")
+	s.do(s.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.1.9", first)))
+	s.want("with one", owner(), first)
+	s.do(s.edited("web", func(b *balancer) { b.class = "example.com/other" }))
+	if _, ok := s.c.announcer(vip); ok {
+		t.Error("somebody else's address is announced")
+	}
+	// What an EgressIP takes is not announced twice.
+	s.do(s.edited("web", func(b *balancer) { b.class, b.local = "", false }))
+	s.want("again", owner(), first)
+	s.reasons()
+	s.do(s.egressIP("e", "", "203.0.113.64"))
+	s.want("an EgressIP's", owner(), "")
+	s.wantReasons("Service default/web AddressTaken")
+}
+
+func TestParseRange(t *testing.T) {
+	for text, want := range map[string]string{
+		"203.0.113.64/27":                "203.0.113.64 203.0.113.95 32",
+		"203.0.113.64-203.0.113.70":      "203.0.113.64 203.0.113.70 7",
+		" 203.0.113.64 - 203.0.113.64 ":  "203.0.113.64 203.0.113.64 1",
+		"2001:db8::/120":                 "2001:db8:: 2001:db8::ff 256",
+		"2001:db8::-2001:db8::1:0":       "2001:db8:: 2001:db8::1:0 65537",
+		"2001:db8::/32":                  "2001:db8:: 2001:db8:ffff:ffff:ffff:ffff:ffff:ffff 9007199254740991",
+		"203.0.113.65/27":                "bits set",
+		"203.0.113.70-203.0.113.64":      "ends before",
+		"203.0.113.70-2001:db8::1":       "families",
+		"fe80::1%eth0-fe80::2":           "neither",
+		"::ffff:203.0.113.1-203.0.113.9": "neither",
+		"224.0.0.0/24":                   "multicast",
+		"203.0.113.1":                    "neither",
+		"":                               "neither",
+	} {
+		r := parseRange(text)
+		got := r.wrong
+		if got == "" {
+			got = fmt.Sprint(r.first, " ", r.last, " ", r.size())
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func FuzzParseRange(f *testing.F) {
+	for _, seed := range []string{"203.0.113.64/27", "203.0.113.64-203.0.113.70", "2001:db8::/32", "-", "/"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r := parseRange(text)
+		if r.wrong != "" {
+			return
+		}
+		if !r.contains(r.first) || !r.contains(r.last) || r.last.Less(r.first) || r.size() < 1 || r.first.Is4() != r.last.Is4() {
+			t.Errorf("%q is %+v of size %d", text, r, r.size())
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// serviceCIDRs is where the API server has the ranges that ClusterIPs come from. Before Kubernetes 1.33
+// it has none, or not in this version: then there are only those of service-cidrs.
+var serviceCIDRs = networkingv1.SchemeGroupVersion.WithResource("servicecidrs")
+
+// serviceCIDR is a ServiceCIDR. One that is being deleted holds until it is gone: Services have
+// addresses of it.
+type serviceCIDR struct {
+	metav1.ObjectMeta
+	ranges []netip.Prefix
+	bad    []string // what is wrong with other ranges of it
+}
+
+func (s *serviceCIDR) equal(o *serviceCIDR) bool {
+	return s.UID == o.UID && slices.Equal(s.ranges, o.ranges) && slices.Equal(s.bad, o.bad)
+}
+
+func trimServiceCIDR(u *unstructured.Unstructured) *serviceCIDR {
+	var o networkingv1.ServiceCIDR
+	s := &serviceCIDR{}
+	s.ObjectMeta = metav1.ObjectMeta{Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp()}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
+		s.bad = append(s.bad, quoted(err.Error()))
+	}
+	for _, text := range o.Spec.CIDRs {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p.Addr().Is4In6() {
+			s.bad = append(s.bad, fmt.Sprintf("spec.cidrs: %q is not a CIDR, like 10.96.0.0/16 or fd00:10:96::/112", quoted(text)))
+			continue
+		}
+		s.ranges = append(s.ranges, p.Masked())
+	}
+	return s
+}
+
+func serviceCIDROwner(name string) ovsdb.Owner {
+	return ovsdb.Owner(serviceCIDRKind.String() + "/" + name)
+}
+
+// updateServiceCIDRs takes in the ranges that the API server has.
+func (c *cluster) updateServiceCIDRs(names []string, get lookup) {
+	for _, name := range names {
+		object, _ := get(objectKey{serviceCIDRKind, name}).(*serviceCIDR)
+		if object == nil {
+			delete(c.serviceCIDRs, name)
+			c.tell(serviceCIDROwner(name))
+			continue
+		}
+		c.serviceCIDRs[name] = object
+	}
+}
+
+// settleServices brings the ranges of ClusterIPs up to date: those that the controller was started with,
+// and those that the API server has, but for what something else in the cluster has. All nodes' hosts
+// route them into OVN, which drops what is for no Service of them.
+func (c *cluster) settleServices() {
+	all := slices.Clone(c.given)
+	for _, o := range slices.SortedFunc(maps.Values(c.serviceCIDRs), func(a, b *serviceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
+		var found []problem
+		complain := func(format string, args ...any) {
+			found = append(found, problemf(serviceCIDRKind.String(), &o.ObjectMeta, "BadServiceCIDR",
+				"%s; its Services have no network until then", fmt.Sprintf(format, args...)))
+		}
+		for _, text := range o.bad {
+			complain("%s; create the ServiceCIDR anew", text)
+		}
+		for _, p := range o.ranges {
+			switch what := c.occupied(p); {
+			case family(c.settings.pods, p.Addr()) == nil:
+				complain("spec.cidrs: pods have no address of the family of %s (pod-cidrs %s); delete the ServiceCIDR, or give weft a pod range of that family", p, join(c.settings.pods))
+			case what != "":
+				complain("spec.cidrs: %s overlaps with %s, which would be cut off; create a ServiceCIDR with another range in its place", p, what)
+			default:
+				all = append(all, p)
+			}
+		}
+		c.tell(serviceCIDROwner(o.Name), found...)
+	}
+	if all = disjoint(all); slices.Equal(all, c.settings.services) {
+		return
+	}
+	c.settings.services = all
+	c.dirtyTopology, c.egress.replan, c.balancers.changed = true, true, true
+	for name := range c.services {
+		c.dirtyServices[name] = struct{}{}
+	}
+	c.notes = slices.DeleteFunc(c.notes, func(a annotation) bool { return a.key == contract.NodeNetworkAnnotation })
+	for _, name := range c.nodeNames {
+		c.noteNode(c.nodes[name])
+	}
+}
+
+// occupied is what else in the cluster has addresses of a range, "" if nothing has.
+func (c *cluster) occupied(p netip.Prefix) string {
+	for _, own := range c.settings.pods {
+		if own.Overlaps(p) {
+			return "pod-cidrs " + own.String()
+		}
+	}
+	for _, own := range c.settings.joins {
+		if own.Overlaps(p) {
+			return "join-cidrs " + own.String()
+		}
+	}
+	for _, own := range contract.OwnRanges {
+		if own.Overlaps(p) {
+			return "weft's range " + own.String()
+		}
+	}
+	if g := c.settings.shared; g != nil {
+		for _, own := range g.Addresses {
+			if own.Masked().Overlaps(p) {
+				return "shared-gateway-addresses " + own.String()
+			}
+		}
+	}
+	for _, name := range c.nodeNames {
+		facts := &c.nodes[name].facts
+		for _, addr := range facts.Addresses {
+			if p.Contains(addr) {
+				return "address " + addr.String() + " of Node " + name
+			}
+		}
+		if facts.Gateway == nil {
+			continue
+		}
+		for _, own := range facts.Gateway.Addresses {
+			if own.Masked().Overlaps(p) {
+				return "the network of gateway address " + own.String() + " of Node " + name
+			}
+		}
+	}
+	return ""
+}
+
+// disjoint sorts ranges, IPv4 first, and drops those that are part of another.
+func disjoint(list []netip.Prefix) []netip.Prefix {
+	slices.SortFunc(list, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	var kept []netip.Prefix
+	for _, p := range list {
+		if len(kept) == 0 || !kept[len(kept)-1].Overlaps(p) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}

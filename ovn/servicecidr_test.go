@@ -1,0 +1,118 @@
+package ovn
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+)
+
+func (w *world) serviceCIDR(name string, ranges ...string) *serviceCIDR {
+	texts := make([]any, len(ranges))
+	for i, text := range ranges {
+		texts[i] = text
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": networkingv1.SchemeGroupVersion.String(), "kind": "ServiceCIDR", "spec": map[string]any{"cidrs": texts}}}
+	meta := w.meta("", name)
+	o.SetName(name)
+	o.SetUID(meta.UID)
+	return must(trim(o)).(*serviceCIDR)
+}
+
+// ranges are those of ClusterIPs as three see them: the cluster's router, and the annotations of all nodes.
+func (s *scene) ranges() string {
+	s.t.Helper()
+	var dropped []string
+	for _, r := range s.c.topologyChange().Rows {
+		if row, ok := r.Model.(*nb.LogicalRouterPolicy); ok && strings.HasPrefix(r.Key, "unknown service/") {
+			_, text, _ := strings.Cut(row.Match, "== ")
+			dropped = append(dropped, text)
+		}
+	}
+	for _, name := range s.c.nodeNames {
+		network, err := parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objectKey{nodeKind, name}].(*node).network)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if got, want := join(network.ServiceCIDRs), strings.Join(dropped, ","); got != want {
+			s.t.Errorf("node %s routes %s, the cluster's router knows %s", name, got, want)
+		}
+	}
+	return strings.Join(dropped, " ")
+}
+
+func TestServiceCIDRs(t *testing.T) {
+	s := newScene(t, dual)
+	n1 := s.node("n1", "10.244.1.0/24", "fd00:10:244:1::/64")
+	n1.facts = facts(1, true)
+	s.do(n1, s.node("n2", "10.244.2.0/24", "fd00:10:244:2::/64"))
+	first := "10.96.0.0/16 fd00:10:96::/112"
+	s.want("from the start", s.ranges(), first)
+
+	s.do(s.serviceCIDR("kubernetes", "10.96.0.0/16", "fd00:10:96::/112"))
+	s.want("the API server has the same", s.ranges(), first)
+	s.do(s.serviceCIDR("more", "10.97.0.0/16", "fd00:10:97::/112"))
+	s.want("another", s.ranges(), "10.96.0.0/16 10.97.0.0/16 fd00:10:96::/112 fd00:10:97::/112")
+	s.do(s.serviceCIDR("part", "10.97.4.0/24"))
+	s.want("part of another", s.ranges(), "10.96.0.0/16 10.97.0.0/16 fd00:10:96::/112 fd00:10:97::/112")
+	s.remove(serviceCIDRKind, "more")
+	s.want("the other part is gone", s.ranges(), "10.96.0.0/16 10.97.4.0/24 fd00:10:96::/112")
+	s.remove(serviceCIDRKind, "part", "kubernetes")
+	s.want("none is left", s.ranges(), first)
+	s.wantReasons()
+
+	s.do(s.serviceCIDR("more", "10.97.0.0/16"), s.node("n3", "10.244.3.0/24", "fd00:10:244:3::/64"))
+	s.want("a node that came with it", s.ranges(), "10.96.0.0/16 10.97.0.0/16 fd00:10:96::/112")
+}
+
+// TestServiceCIDRsThatCannotBe are told, and the others are there; what was in the way may go.
+func TestServiceCIDRsThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"pods":               {"10.244.128.0/24", "pod-cidrs 10.244.0.0/16"},
+		"all":                {"10.0.0.0/8", "pod-cidrs 10.244.0.0/16"},
+		"join":               {"100.64.0.0/24", "join-cidrs 100.64.0.0/16"},
+		"a node's address":   {"192.0.2.0/28", "address 192.0.2.1 of Node n1"},
+		"a node's network":   {"203.0.113.128/25", "gateway address 203.0.113.1/24 of Node n1"},
+		"the shared gateway": {"203.0.113.128/26", "shared-gateway-addresses 203.0.113.50/24"},
+		"another family":     {"fd00:10:97::/112", "no address of the family"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, func(config *Config) {
+				if name == "the shared gateway" {
+					withShared(config)
+					config.SharedGatewayAddresses, config.SharedGatewayNextHops = config.SharedGatewayAddresses[:1], config.SharedGatewayNextHops[:1]
+				}
+			})
+			n1 := s.node("n1", "10.244.1.0/24")
+			n1.facts = facts(1, false)
+			if name == "the shared gateway" {
+				n1.facts = ""
+			}
+			s.do(s.serviceCIDR("bad", c.text, "10.97.0.0/16"), n1)
+			s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16")
+			if len(s.problems) != 1 {
+				t.Fatalf("problems %v", s.problems)
+			}
+			for _, word := range []string{"ServiceCIDR bad", "BadServiceCIDR", "spec.cidrs", c.text, c.want} {
+				if !strings.Contains(s.problems[0].String(), word) {
+					t.Errorf("%q lacks %q", s.problems[0], word)
+				}
+			}
+			s.problems = nil
+			s.remove(nodeKind, "n1")
+			want := "10.96.0.0/16 10.97.0.0/16"
+			if strings.HasPrefix(name, "a node's") {
+				want = fmt.Sprintf("10.96.0.0/16 10.97.0.0/16 %s", c.text)
+			}
+			s.want("without the node", s.ranges(), want)
+			s.wantReasons()
+		})
+	}
+}

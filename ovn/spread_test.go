@@ -1,0 +1,36 @@
+package ovn
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weftnet/weft/models/nb"
+)
+
+// TestWhatChoosesAnEndpoint: Open vSwitch's own choice is even for some endpoints, see
+// TestConnectionsAreSpread for what it is.
+func TestWhatChoosesAnEndpoint(t *testing.T) {
+	for n, want := range map[int][]string{1: nil, evenBackends: nil, evenBackends + 1: byConnection, 1000: byConnection} {
+		var endpoints []discoveryv1.Endpoint
+		for i := range n {
+			endpoints = append(endpoints, at(fmt.Sprintf("10.244.%d.%d", i/250, 1+i%250), "n1"))
+		}
+		var objects []runtime.Object
+		for i := 0; i < n; i += 100 { // as the controller cuts them
+			objects = append(objects, webSlice(fmt.Sprint(i), endpoints[i:min(n, i+100)]...))
+		}
+		s := must(trim(web())).(*service)
+		var from []*slice
+		for _, o := range objects {
+			from = append(from, must(trim(o)).(*slice))
+		}
+		row := serviceChange(s, from, &nodeSet{names: []string{"n1"}}).Rows[0].Model.(*nb.LoadBalancer)
+		if !slices.Equal(row.SelectionFields, want) {
+			t.Errorf("%d endpoints: chosen by %v, want %v", n, row.SelectionFields, want)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package ovn
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+)
+
+// statusKey stands for an annotation's key where the value is the object's status.
+const statusKey = "status"
+
+// statusPatch is a merge patch of a status that fails on an object of another UID. Conditions that have
+// changed get the time of now.
+func (a annotation) statusPatch(now time.Time) []byte {
+	value := strings.ReplaceAll(a.value, `"lastTransitionTime":null`, `"lastTransitionTime":"`+now.UTC().Format(time.RFC3339)+`"`)
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": a.uid}, "status": json.RawMessage(value)})
+	if err != nil { // JSON and a string
+		panic(err)
+	}
+	return text
+}
+
+// ready is the condition Ready as it shall be. It keeps the time of the one that is there where the
+// status is the same, and has none else: it gets that when it is written.
+func (o *custom) ready(ok bool, reason, message string) metav1.Condition {
+	now := metav1.Condition{Type: v1alpha1.Ready, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation, Reason: reason, Message: cut(message, maxMessage)}
+	if ok {
+		now.Status = metav1.ConditionTrue
+	}
+	for _, before := range o.conditions {
+		if before.Type == now.Type && before.Status == now.Status {
+			now.LastTransitionTime = before.LastTransitionTime
+		}
+	}
+	return now
+}
+
+// noteStatus has an object's status written where it is not what it shall be. noted is what was asked
+// for last.
+func (c *cluster) noteStatus(k kind, o *custom, status map[string]any, noted *string) {
+	text, err := json.Marshal(status)
+	if err != nil { // numbers, strings and conditions
+		panic(err)
+	}
+	if string(text) == *noted {
+		return
+	}
+	*noted = string(text)
+	var want, have map[string]any
+	if json.Unmarshal(text, &want) != nil {
+		panic(string(text))
+	}
+	for field, value := range want {
+		if value == nil {
+			delete(want, field)
+		}
+	}
+	if json.Unmarshal([]byte(o.status), &have) == nil && reflect.DeepEqual(want, have) {
+		return
+	}
+	c.notes = append(c.notes, annotation{k, "", o.Name, o.UID, statusKey, string(text)})
+}
+
+// noteEgress has an EgressIP's status written.
+func (c *cluster) noteEgress(e *egressState) {
+	status := map[string]any{
+		"observedGeneration": e.object.Generation,
+		"conditions":         []metav1.Condition{e.object.ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())},
+		"pods":               e.pods,
+		"node":               nil,
+	}
+	if len(e.plan.members) > 0 {
+		for _, name := range c.nodeNames {
+			if e.carrier != "" && c.nodes[name].chassis() == e.carrier {
+				status["node"] = name
+			}
+		}
+	}
+	c.noteStatus(egressKind, &e.object.custom, status, &e.noted)
+}
+
+func (e *egressState) statusMessage() string {
+	if len(e.plan.members) > 0 || e.object.wrong != "" {
+		return e.plan.message
+	}
+	return e.plan.message + "; until then what the selected pods send outside is dropped"
+}
