@@ -114,13 +114,15 @@ func parsePod(args string) (Pod, error) {
 		values[key] = value
 	}
 	pod := Pod{Namespace: values["K8S_POD_NAMESPACE"], Name: values["K8S_POD_NAME"], UID: values["K8S_POD_UID"]}
-	for key, value := range map[string]string{
-		"K8S_POD_NAMESPACE": pod.Namespace, "K8S_POD_NAME": pod.Name, "K8S_POD_UID": pod.UID,
-	} {
-		if value == "" {
-			return Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS: "+key+" is missing",
-				"the container runtime passes it for every Kubernetes pod (containerd 1.6 and CRI-O 1.20 or later)")
+	var missing []string
+	for _, key := range []string{"K8S_POD_NAMESPACE", "K8S_POD_NAME", "K8S_POD_UID"} {
+		if values[key] == "" {
+			missing = append(missing, key)
 		}
+	}
+	if len(missing) > 0 {
+		return Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS: without "+strings.Join(missing, ", "),
+			"the container runtime passes it for every Kubernetes pod (containerd 1.6 and CRI-O 1.20 or later)")
 	}
 	ignore := strings.EqualFold(values["IgnoreUnknown"], "true") || values["IgnoreUnknown"] == "1"
 	for key := range values {
@@ -143,21 +145,10 @@ type NetworkConfig struct {
 	Network string
 	// DNS is returned in the result as it is: the runtime's for the pod, or the configuration's own.
 	DNS types.DNS
-	// PortMappings are the pod's hostPorts.
-	PortMappings []PortMapping
 	// Previous is the result of the attachment's ADD; nil except in CHECK.
 	Previous *types100.Result
 	// Valid are the attachments that a GC keeps; nil except in GC.
 	Valid map[Attachment]bool
-}
-
-// PortMapping is a port of the host that leads to one of the pod's, as the runtime's capability
-// "portMappings" has it.
-type PortMapping struct {
-	HostPort      int    `json:"hostPort"`
-	ContainerPort int    `json:"containerPort"`
-	Protocol      string `json:"protocol"` // "tcp", "udp" or "sctp"
-	HostIP        string `json:"hostIP,omitempty"`
 }
 
 // Fields of the configuration that weft reads or that the specification and libcni define. Keys

@@ -57,11 +57,6 @@ func TestParseRequestNamesTheField(t *testing.T) {
 		{"runtimeConfig of another type", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":[]}}`), types.ErrDecodingFailure, `"runtimeConfig"`},
 		{"a name as DNS server", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["dns.example"]}}}`), types.ErrInvalidNetworkConfig, `dns.servers" has "dns.example"`},
 		{"two search suffixes in one", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"searches":["a b"]}}}`), types.ErrInvalidNetworkConfig, `dns.searches" has "a b"`},
-		{"host port too large", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":65536,"containerPort":80}]}}`), types.ErrInvalidNetworkConfig, `portMappings[0]" leads from hostPort 65536`},
-		{"no container port", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":80}]}}`), types.ErrInvalidNetworkConfig, `containerPort 0`},
-		{"strange protocol", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":80,"protocol":"icmp"}]}}`), types.ErrInvalidNetworkConfig, `"icmp"`},
-		{"strange host address", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":80,"hostIP":"here"}]}}`), types.ErrInvalidNetworkConfig, `"here"`},
-		{"host port twice", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":80},{"hostPort":80,"containerPort":81,"protocol":"TCP"}]}}`), types.ErrInvalidNetworkConfig, `portMappings[1]" takes hostPort 80/tcp`},
 		{"no container ID", cni.Del, `{"ifName":"eth0","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_CONTAINERID"},
 		{"no interface", cni.Del, `{"containerID":"c1","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_IFNAME"},
 		{"path as interface", cni.Add, `{"containerID":"c1","ifName":"a/b","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_IFNAME"},
@@ -107,7 +102,7 @@ func TestParseRequestKeepsPreviousResultOfEachVersion(t *testing.T) {
 func TestParseRequestReadsTheRuntimesCapabilities(t *testing.T) {
 	const config = `{"cniVersion":"1.0.0","name":"weft","dns":{"domain":"d","nameservers":["192.0.2.1"]},"runtimeConfig":{
 		"dns":{"servers":["10.96.0.10","fd00::a"],"searches":["shop.svc.cluster.local","cluster.local"],"options":["ndots:5"]},
-		"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"TCP","HostIP":"192.0.2.9"},{"hostPort":8080,"containerPort":80,"protocol":"udp"}],
+		"portMappings":[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}],
 		"other":{}}}`
 	call, err := cni.ParseRequest(cni.Add, []byte(body(podArgs, config)))
 	if err != nil {
@@ -118,10 +113,6 @@ func TestParseRequestReadsTheRuntimesCapabilities(t *testing.T) {
 		DNS: types.DNS{
 			Domain: "d", Nameservers: []string{"10.96.0.10", "fd00::a"},
 			Search: []string{"shop.svc.cluster.local", "cluster.local"}, Options: []string{"ndots:5"},
-		},
-		PortMappings: []cni.PortMapping{
-			{HostPort: 8080, ContainerPort: 80, Protocol: "tcp", HostIP: "192.0.2.9"},
-			{HostPort: 8080, ContainerPort: 80, Protocol: "udp"},
 		},
 	}
 	if diff := cmp.Diff(want, call.Config); diff != "" {
@@ -148,7 +139,7 @@ func TestParseRequestOfGCKnowsWhatIsValid(t *testing.T) {
 func FuzzParseRequest(f *testing.F) {
 	for _, verb := range []cni.Verb{cni.Add, cni.Check, cni.Del, cni.GC, cni.Status} {
 		f.Add(string(verb), []byte(body(podArgs, `{"cniVersion":"1.1.0","name":"weft","prevResult":`+previous+`,"cni.dev/valid-attachments":null}`)))
-		f.Add(string(verb), []byte(body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["192.0.2.1"],"searches":["a"]},"portMappings":[{"hostPort":1,"containerPort":2,"protocol":"udp","hostIP":"::"}]}}`)))
+		f.Add(string(verb), []byte(body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["192.0.2.1"],"searches":["a"]}}}`)))
 		f.Add(string(verb), []byte(body("a=b;=;;", `{"name":"weft","ipam":{}}`)))
 	}
 	f.Fuzz(func(t *testing.T, verb string, text []byte) {
@@ -164,11 +155,6 @@ func FuzzParseRequest(f *testing.F) {
 		case cni.Add, cni.Check:
 			if call.Netns == "" || call.Pod.UID == "" || call.Attachment.ContainerID == "" || call.Attachment.IfName == "" {
 				t.Fatalf("%s accepted %+v", verb, call)
-			}
-			for _, m := range call.Config.PortMappings {
-				if m.HostPort < 1 || m.HostPort > 65535 || m.ContainerPort < 1 || m.ContainerPort > 65535 || m.Protocol == "" {
-					t.Fatalf("%s accepted port mapping %+v", verb, m)
-				}
 			}
 		case cni.GC:
 			if call.Config.Valid == nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -36,10 +37,11 @@ type agent struct {
 	metrics   *metrics
 	events    *events
 	uplink    *sharedUplink
+	flows     *bridgeFlows
 	arrivals  *arrivals
 	hosted    *hostedChassis // nil where ovn-controller runs on the node
-
-	bridges sync.Mutex // held while bridges are compared and written
+	services  *hostservice.Watcher
+	apiServer string // HOST or HOST:PORT of the API server
 
 	// attention is full when something may have changed and the node is to be looked at again.
 	attention chan struct{}
@@ -55,6 +57,7 @@ type agent struct {
 	mu      sync.Mutex
 	subnets []netip.Prefix
 	podMTU  int
+	managed bool // the management port has been set up once
 }
 
 // Periods of what no event tells.
@@ -71,11 +74,15 @@ const (
 
 func newAgent(config Config, platform Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
+		flows:  newBridgeFlows(config),
 		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
 		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime,
-		events: newEvents(config.NodeName), uplink: newSharedUplink(), arrivals: newArrivals(),
+		events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
 	}
 	var more []condition
+	if config.ownGateway() {
+		more = append(more, conditionFlows)
+	}
 	if config.sharesAdapter() {
 		more = append(more, conditionUplink)
 	}
@@ -97,6 +104,7 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 			return 1
 		})
 	a.metrics.registry.MustRegister(ovs.Metrics()...)
+	a.metrics.registry.MustRegister(a.flows.collectors()...)
 	a.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
 	}, func() float64 { return float64(a.arrivals.pending()) }))
@@ -106,6 +114,9 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 	}
 	var err error
 	if a.pods, err = newPods(client, config.NodeName); err != nil {
+		return nil, err
+	}
+	if err = a.newServices(client); err != nil {
 		return nil, err
 	}
 	a.node, err = newOwnNode(client, config.NodeName, a.look)
@@ -159,6 +170,10 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	if a.config.sharesAdapter() {
 		part("uplink", a.keepUplink)
 	}
+	part("flows", a.keepFlows)
+	part("switch", a.watchSwitch)
+	part("services", a.services.Run)
+	part("host's services", a.keepServices)
 	part("arrivals", a.finishArrivals)
 	part("node", a.keep)
 	part("sweep", a.sweepAgainAndAgain)
@@ -183,6 +198,7 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 // hostChanged is called when interfaces, addresses or routes of the host may have changed.
 func (a *agent) hostChanged() {
 	a.look()
+	a.flows.look()
 	a.uplink.look()
 	a.arrivals.look()
 }
@@ -265,12 +281,19 @@ func (a *agent) keepOnce(ctx context.Context) {
 	if err := a.keepBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
 		a.health.set(conditionBridges, err)
 	}
-	a.health.set(conditionFacts, a.publishFacts(ctx))
+	facts, err := a.publishFacts(ctx)
+	a.health.set(conditionFacts, err)
+	known := err == nil
 	network, err := a.node.network()
 	a.health.set(conditionNetwork, err)
 	if err == nil {
 		a.setSubnets(network.PodCIDRs)
+		a.flows.follow(network)
 		a.health.set(conditionManagement, a.keepManagement(ctx, network))
+	}
+	if known && err == nil {
+		a.tellServices(facts, network)
+		a.flows.published()
 	}
 	if len(a.health.problems()) > 0 {
 		return
@@ -284,8 +307,11 @@ func (a *agent) keepBridges(ctx context.Context) error {
 	if !a.ovs.Connected() {
 		return ovsdb.ErrDisconnected
 	}
-	a.bridges.Lock()
-	defer a.bridges.Unlock()
+	if err := a.releaseUplink(ctx); err != nil {
+		return err
+	}
+	a.ovs.bridges.Lock()
+	defer a.ovs.bridges.Unlock()
 	operations, problem := a.ovs.setUp(a.config, a.uplink.get())
 	if len(operations) > 0 {
 		a.metrics.repairs.Inc()
@@ -293,24 +319,25 @@ func (a *agent) keepBridges(ctx context.Context) error {
 			return fmt.Errorf("set up Open vSwitch: %w", err)
 		}
 	}
+	a.note(noteMappings, "BridgeMissing", a.ovs.unmapped(a.config))
 	if problem != nil {
 		return problem
 	}
-	if a.config.GatewayInterface == "" {
+	if a.config.GatewayInterface == "" || !a.config.ownGateway() || a.config.sharesAdapter() {
 		return nil
 	}
 	return a.platform.EnsureGatewayDevice(a.config.GatewayInterface)
 }
 
-func (a *agent) publishFacts(ctx context.Context) error {
+func (a *agent) publishFacts(ctx context.Context) (contract.NodeFacts, error) {
 	facts, err := a.facts()
 	if err != nil {
-		return err
+		return facts, err
 	}
 	a.mu.Lock()
 	a.podMTU = facts.MTU
 	a.mu.Unlock()
-	return a.node.publish(ctx, facts)
+	return facts, a.node.publish(ctx, facts)
 }
 
 func (a *agent) facts() (contract.NodeFacts, error) {
@@ -318,7 +345,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if err != nil {
 		return contract.NodeFacts{}, err
 	}
-	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], SharedGateway: a.config.Gateway == GatewayShared}
+	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], SharedGateway: a.config.gateway() == GatewayShared}
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS
 	}
@@ -344,17 +371,23 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if facts.Addresses, err = a.platform.HostAddresses(managementDevice); err != nil {
 		return facts, err
 	}
-	if len(a.config.GatewayAddresses) > 0 {
-		facts.Gateway = &contract.Gateway{
-			Network: a.config.GatewayNetwork, MAC: contract.MAC(contract.Addrs(a.config.GatewayAddresses)...).String(),
-			Addresses: a.config.GatewayAddresses, NextHops: a.config.GatewayNextHops,
+	switch external, err := a.external(); {
+	case err == nil:
+		a.note(noteNextHops, "NextHopMissing", external.incomplete)
+		if err := a.flows.ready(external); err != nil {
+			return facts, err
 		}
+		facts.Gateway = &external.Gateway
+	case !errors.Is(err, errNoGateway):
+		return facts, err
 	}
 	return facts, nil
 }
 
 func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork) error {
 	m := management(network, a.mtu())
+	vips, all := a.services.Routes()
+	m.Routes, m.Partial = append(m.Routes, vipRoutes(network, vips)...), !all
 	operations, err := a.ovs.managementPort(a.config, m)
 	if err != nil {
 		return err
@@ -364,6 +397,9 @@ func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork
 	}
 	if err := a.platform.EnsureManagement(m); err != nil {
 		return err
+	}
+	if len(vips) > 0 { // the host's own stand-in is one of them
+		a.setManaged()
 	}
 	// This port's flows are also the proof that ovn-controller reaches br-int and not only the
 	// Southbound.
@@ -396,6 +432,7 @@ func (a *agent) setSubnets(subnets []netip.Prefix) {
 	defer a.mu.Unlock()
 	if !slices.Equal(a.subnets, subnets) {
 		a.uplink.look()
+		a.pods.wake()
 	}
 	a.subnets = subnets
 }

@@ -407,7 +407,7 @@ func TestAddWhileTheDatabaseIsAway(t *testing.T) {
 func TestLinuxKeepsThePlatformsPromises(t *testing.T) {
 	for _, datapath := range []string{DatapathSystem, DatapathNetdev} {
 		t.Run(datapath, func(t *testing.T) {
-			linux, err := NewLinux(datapath)
+			linux, err := NewLinux(LinuxConfig{Datapath: datapath})
 			if err != nil {
 				t.Fatal(err)
 			}

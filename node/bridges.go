@@ -42,7 +42,7 @@ func (o *openVSwitch) setUp(c Config, uplink Uplink) ([]libovsdb.Operation, erro
 		joined, err := o.setUpUplink(c, root, uplink)
 		return append(operations, joined...), err
 	}
-	if len(c.GatewayAddresses) == 0 {
+	if !c.ownGateway() {
 		return operations, nil
 	}
 	operations = append(operations, o.ensureBridge(root, bridgeSettings{
@@ -61,15 +61,29 @@ var errNoUplink = errors.New("the bridges wait for the uplink")
 // passes packets as a learning switch does without any controller: the host depends on it.
 func (o *openVSwitch) setUpUplink(c Config, root *vswitch.OpenvSwitch, uplink Uplink) ([]libovsdb.Operation, error) {
 	existed := o.bridge(uplink.Host) != nil
-	operations := o.ensureBridge(root, bridgeSettings{
-		owner: c.owner(), name: uplink.Host, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
-		ids: map[string]string{switchKey: uplink.Switch}, device: uplink.Adapter,
-	})
+	settings := uplinkBridgeSettings(c, uplink)
+	settings.device = uplink.Adapter
+	operations := o.ensureBridge(root, settings)
 	if !existed {
 		return operations, nil
 	}
 	port, err := o.ensurePort(c.owner(), uplink.Host, uplink.Adapter, deviceSettings{})
-	return append(operations, port...), err
+	if err != nil || uplink.MTU == 0 {
+		return append(operations, port...), err
+	}
+	own, err := o.ensurePort(c.owner(), uplink.Host, uplink.Host, deviceSettings{kind: typeInternal, mtu: uplink.MTU})
+	return slices.Concat(operations, port, own), err
+}
+
+func uplinkBridgeSettings(c Config, uplink Uplink) bridgeSettings {
+	settings := bridgeSettings{
+		owner: c.owner(), name: uplink.Host, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
+		ids: map[string]string{switchKey: uplink.Switch}, mtu: uplink.MTU,
+	}
+	if uplink.MAC != "" {
+		settings.config = map[string]string{"hwaddr": uplink.MAC}
+	}
+	return settings
 }
 
 // owner marks what the agent makes for the node itself.
@@ -93,23 +107,61 @@ func chassisSettings(c Config, uplink Uplink, now map[string]string) map[string]
 	if now["system-id"] == "" || c.Chassis == ChassisHosted {
 		want["system-id"] = c.NodeName
 	}
-	if len(c.GatewayAddresses) > 0 {
-		bridge := cmp.Or(uplink.Host, c.GatewayBridge)
-		if bridge != "" {
-			want["ovn-bridge-mappings"] = withMapping(now["ovn-bridge-mappings"], c.GatewayNetwork, bridge)
-		}
+	mappings := map[string]string{}
+	for _, m := range c.BridgeMappings {
+		mappings[m.Network] = m.Bridge
 	}
+	if c.ownGateway() {
+		bridge := cmp.Or(uplink.Host, c.GatewayBridge)
+		if bridge == "" { // it has the uplink's name, which is not known yet
+			return want
+		}
+		mappings[c.GatewayNetwork] = bridge
+	}
+	want["ovn-bridge-mappings"], want[mappingsKey] = withMappings(now["ovn-bridge-mappings"], now[mappingsKey], mappings)
 	return want
 }
 
-// withMapping sets one network's bridge in a list like "external:br-ex,storage:br-st".
-func withMapping(list, network, bridge string) string {
-	mappings := slices.DeleteFunc(strings.Split(list, ","), func(m string) bool {
-		return m == "" || strings.HasPrefix(m, network+":")
-	})
-	mappings = append(mappings, network+":"+bridge)
-	slices.Sort(mappings)
-	return strings.Join(mappings, ",")
+// mappingsKey remembers what of ovn-bridge-mappings is the agent's: others may have networks of their own
+// there, which stay when the agent's go.
+const mappingsKey = "weft.net/bridge-mappings"
+
+// withMappings changes a list like "external:br-ex,storage:br-st" so that each wanted network has its
+// bridge, and those that were the agent's are gone where they are not wanted any more. It returns the list
+// and what of it is the agent's.
+func withMappings(list, ours string, want map[string]string) (all, mine string) {
+	split := func(list string) []string {
+		return slices.DeleteFunc(strings.Split(list, ","), func(m string) bool { return strings.TrimSpace(m) == "" })
+	}
+	owned := split(ours)
+	kept, own := []string{}, []string{}
+	for _, mapping := range split(list) {
+		network, _, _ := strings.Cut(mapping, ":")
+		if _, wanted := want[network]; !wanted && !slices.Contains(owned, mapping) {
+			kept = append(kept, mapping)
+		}
+	}
+	for _, network := range slices.Sorted(maps.Keys(want)) {
+		mapping := network + ":" + want[network]
+		kept = append(kept, mapping)
+		if !slices.Contains(split(list), mapping) || slices.Contains(owned, mapping) {
+			own = append(own, mapping)
+		}
+	}
+	slices.Sort(kept)
+	return strings.Join(kept, ","), strings.Join(own, ",")
+}
+
+// unmapped names the bridges of the key bridge-mappings that nobody has made.
+func (o *openVSwitch) unmapped(c Config) error {
+	var errs []error
+	for _, m := range c.BridgeMappings {
+		if o.bridge(m.Bridge) == nil {
+			errs = append(errs, fmt.Errorf("bridge-mappings: %s: this node's Open vSwitch has no bridge %s, so that pods here do not reach network %s; make it (ovs-vsctl add-br %s) with a device that leads there, or remove the entry",
+				m, m.Bridge, m.Network, m.Bridge))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 type bridgeSettings struct {
@@ -119,6 +171,7 @@ type bridgeSettings struct {
 	config         map[string]string
 	ids            map[string]string
 	device         string // a port that the bridge has from its first moment
+	mtu            int    // of the bridge's own port
 }
 
 func (o *openVSwitch) ensureBridge(root *vswitch.OpenvSwitch, want bridgeSettings) []libovsdb.Operation {
@@ -126,7 +179,7 @@ func (o *openVSwitch) ensureBridge(root *vswitch.OpenvSwitch, want bridgeSetting
 	if bridge == nil {
 		uuid := ovsdb.ID(vswitch.BridgeTable, want.owner, want.name)
 		port := ovsdb.ID(vswitch.PortTable, want.owner, want.name)
-		operations, ports := insertPort(want.owner, want.name, deviceSettings{kind: typeInternal}), []string{port}
+		operations, ports := insertPort(want.owner, want.name, deviceSettings{kind: typeInternal, mtu: want.mtu}), []string{port}
 		if want.device != "" {
 			operations = append(operations, insertPort(want.owner, want.device, deviceSettings{})...)
 			ports = append(ports, ovsdb.ID(vswitch.PortTable, want.owner, want.device))
@@ -153,6 +206,9 @@ func (o *openVSwitch) ensureBridge(root *vswitch.OpenvSwitch, want bridgeSetting
 		operations = append(operations, updateRow(vswitch.BridgeTable, bridge.UUID, row))
 	}
 	if mutations := setKeys("other_config", bridge.OtherConfig, want.config); len(mutations) > 0 {
+		operations = append(operations, mutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
+	}
+	if mutations := setKeys("external_ids", bridge.ExternalIDs, want.ids); len(mutations) > 0 && bridge.ExternalIDs[ovsdb.OwnerMark] == string(want.owner) {
 		operations = append(operations, mutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
 	}
 	return operations

@@ -111,12 +111,12 @@ func (c *cluster) decide() {
 // startAgent starts `weft node`; stop ends it.
 func (c *cluster) startAgent() {
 	c.tb.Helper()
-	platform, err := NewLinux(c.config.DatapathType)
+	ctx, cancel := context.WithCancel(context.Background())
+	ovs, err := connectOpenVSwitch(ctx, c.config.OVSDatabase)
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ovs, err := connectOpenVSwitch(ctx, c.config.OVSDatabase)
+	platform, err := newPlatform(c.config, ovs, nil, nil)
 	if err != nil {
 		c.tb.Fatal(err)
 	}

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,10 +33,13 @@ const (
 	ChassisHosted = "hosted"
 )
 
-// How the pods of a node reach the outside, where the user has to say it.
+// How the pods of a node reach the outside.
 const (
-	// GatewayLocal: by the node's own gateway router.
+	// GatewayLocal: by the node's own gateway router, which gives them its address.
 	GatewayLocal = "local"
+	// GatewayRouted: by the node's own gateway router, with their own addresses. Whoever routes outside
+	// knows that the node's pod subnets are behind it.
+	GatewayRouted = "routed"
 	// GatewayShared: by the gateway nodes.
 	GatewayShared = "shared"
 	// GatewayNone: not at all.
@@ -60,6 +65,8 @@ type Config struct {
 	// ovs-openflow (Windows): the OpenFlow management connection of br-int. Empty: beside the OVS
 	// database's socket.
 	OVSOpenFlow string
+	// ovs-ofctl: Open vSwitch's program for flows, a path or a name in PATH.
+	OVSOfctl string
 	// chassis (Windows): [ChassisHosted] or [ChassisLocal].
 	Chassis string
 	// tunnel-address (Windows): HOST:PORT where the agent takes the chassis host's streams. Without
@@ -80,21 +87,26 @@ type Config struct {
 	EncapAddress netip.Addr
 	// uplink-mtu: in bytes; 0 reads it from the interface that holds encap-address.
 	UplinkMTU int
-	// gateway (Windows): [GatewayLocal], [GatewayShared] or [GatewayNone]. Empty: local where
-	// gateway-addresses is set, else none.
+	// gateway: [GatewayLocal], [GatewayRouted], [GatewayShared] or [GatewayNone]. Empty: local where
+	// gateway-addresses or gateway-interface is set, else none.
 	Gateway string
 	// gateway-interface (Linux): the device that joins gateway-bridge; empty if the bridge has one
-	// already.
+	// already. Without gateway-addresses the bridge takes over the device's addresses and routes: the
+	// host goes on using them there.
 	GatewayInterface string
-	// gateway-bridge (Linux): the bridge to the outside; used where gateway-addresses is set. On
+	// gateway-bridge (Linux): the bridge to the outside, of a node that has a gateway of its own. On
 	// Windows it is the bridge of the adapter.
 	GatewayBridge string
 	// gateway-network: the bridge's name in ovn-bridge-mappings.
 	GatewayNetwork string
-	// gateway-addresses: the gateway router's own on that network, at most one an address family.
+	// gateway-addresses: the gateway router's own on that network, at most one an address family. Empty:
+	// it has those of the host on the bridge, see [contract.Gateway].HostAddresses.
 	GatewayAddresses []netip.Prefix
-	// gateway-next-hops: of the gateway router's default routes, at most one an address family.
+	// gateway-next-hops: of the gateway router's default routes; several of one family share the load.
+	// Empty: those of the host's default routes by the bridge, whenever they change.
 	GatewayNextHops []netip.Addr
+	// bridge-mappings: bridges to further external networks, which somebody else has made.
+	BridgeMappings []BridgeMapping
 	// cni-socket: where the agent listens for weft-cni: a unix socket's path, a named pipe on Windows.
 	CNISocket string
 	// cni-socket-prime (Windows, not shown): see [cni.Prime].
@@ -115,6 +127,21 @@ type Config struct {
 	MetricsAddress string
 }
 
+// BridgeMapping says by which bridge a node reaches an external network, see ovn-bridge-mappings in
+// ovn-controller(8).
+type BridgeMapping struct{ Network, Bridge string }
+
+// ParseBridgeMapping reads NETWORK:BRIDGE.
+func ParseBridgeMapping(text string) (BridgeMapping, error) {
+	network, bridge, found := strings.Cut(text, ":")
+	if !found || network == "" || bridge == "" {
+		return BridgeMapping{}, fmt.Errorf("%q is not NETWORK:BRIDGE, for example storage:br-storage", text)
+	}
+	return BridgeMapping{network, bridge}, nil
+}
+
+func (m BridgeMapping) String() string { return m.Network + ":" + m.Bridge }
+
 // Least MTU of an uplink: IPv6 wants 1280 bytes inside the tunnel.
 const minUplinkMTU = 1280 + overheadIPv4
 
@@ -132,6 +159,9 @@ func (c Config) Validate() error {
 	}
 	if err := validLocal(c.OVSDatabase); err != nil {
 		bad("ovs-database", "%v", err)
+	}
+	if c.OVSOfctl == "" {
+		bad("ovs-ofctl", "is empty; set it to the program's path, or to \"ovs-ofctl\" where it is in PATH")
 	}
 	if c.DatapathType != DatapathSystem && c.DatapathType != DatapathNetdev {
 		bad("datapath-type", "%q is neither %q nor %q", c.DatapathType, DatapathSystem, DatapathNetdev)
@@ -215,23 +245,35 @@ func (c Config) validateUplink(bad func(key, format string, args ...any)) {
 	if strings.ContainsFunc(c.Adapter, func(r rune) bool { return unicode.IsControl(r) || r == '/' }) {
 		bad("adapter", "%q is no name of a network adapter; `Get-NetAdapter` lists them", c.Adapter)
 	}
-	switch c.Gateway {
-	case "":
-	case GatewayLocal:
-		if len(c.GatewayAddresses) == 0 {
-			bad("gateway-addresses", "is empty although gateway is %q; the gateway router needs addresses of its own, or set gateway to %q or %q", c.Gateway, GatewayShared, GatewayNone)
-		}
-	case GatewayShared, GatewayNone:
-		if len(c.GatewayAddresses) > 0 {
-			bad("gateway-addresses", "%v are of no use while gateway is %q; set it to %q", c.GatewayAddresses, c.Gateway, GatewayLocal)
-		}
-	default:
-		bad("gateway", "%q is none of %q, %q and %q", c.Gateway, GatewayLocal, GatewayShared, GatewayNone)
-	}
 }
 
-// sharesAdapter says whether host and pods share the host's adapter.
-func (c Config) sharesAdapter() bool { return c.HNSNetwork != "" }
+// stateDir is the folder of the agent's own files.
+func (c Config) stateDir() string { return cmp.Or(c.StateDir, filepath.Dir(c.CNISocket)) }
+
+// gateway is how the node's pods reach the outside.
+func (c Config) gateway() string {
+	switch {
+	case c.Gateway != "":
+		return c.Gateway
+	case len(c.GatewayAddresses) > 0, c.GatewayInterface != "", c.HNSNetwork != "": // where host and pods share the adapter anyway
+		return GatewayLocal
+	}
+	return GatewayNone
+}
+
+// ownGateway says whether the node has a gateway router of its own.
+func (c Config) ownGateway() bool {
+	return c.gateway() == GatewayLocal || c.gateway() == GatewayRouted
+}
+
+// hostGateway says whether that has the host's addresses.
+func (c Config) hostGateway() bool { return c.ownGateway() && len(c.GatewayAddresses) == 0 }
+
+// sharesAdapter says whether host and pods share the host's adapter: on Windows always, on Linux where
+// the gateway router has the host's addresses.
+func (c Config) sharesAdapter() bool {
+	return c.HNSNetwork != "" || c.hostGateway() && c.GatewayInterface != ""
+}
 
 // openFlow is where br-int takes OpenFlow connections.
 func (c Config) openFlow() (ovsdb.Endpoint, error) {
@@ -267,22 +309,33 @@ func (c Config) tunnelEnd() string {
 }
 
 func (c Config) validateGateway(bad func(key, format string, args ...any)) {
-	if len(c.GatewayAddresses) == 0 {
-		if c.GatewayInterface != "" {
-			bad("gateway-addresses", "is empty although gateway-interface is %q; the gateway router needs addresses of its own", c.GatewayInterface)
+	switch c.gateway() {
+	case GatewayLocal, GatewayRouted:
+		c.validateOwnGateway(bad)
+	case GatewayShared, GatewayNone:
+		if len(c.GatewayAddresses) > 0 {
+			bad("gateway-addresses", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayAddresses, c.gateway(), GatewayLocal, GatewayRouted)
 		}
 		if len(c.GatewayNextHops) > 0 {
-			bad("gateway-next-hops", "%v are of no use without gateway-addresses", c.GatewayNextHops)
+			bad("gateway-next-hops", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayNextHops, c.gateway(), GatewayLocal, GatewayRouted)
 		}
-		return
+	default:
+		bad("gateway", "%q is none of %q, %q, %q and %q", c.Gateway, GatewayLocal, GatewayRouted, GatewayShared, GatewayNone)
 	}
+	c.validateMappings(bad)
+}
+
+func (c Config) validateOwnGateway(bad func(key, format string, args ...any)) {
 	for key, value := range map[string]string{"gateway-bridge": c.GatewayBridge, "gateway-interface": c.GatewayInterface} {
-		if value == "" && (key == "gateway-interface" || c.sharesAdapter()) { // the uplink's bridge
+		if value == "" && (key == "gateway-interface" || c.HNSNetwork != "") { // the uplink's bridge
 			continue
 		}
-		if !interfaceName.MatchString(value) || value == "br-int" {
+		if !interfaceName.MatchString(value) || value == integrationBridge {
 			bad(key, "%q is not the name of an interface that weft may use", value)
 		}
+	}
+	if c.GatewayInterface != "" && c.GatewayInterface == c.GatewayBridge {
+		bad("gateway-interface", "%q is also gateway-bridge; name the device that leads outside, or leave the key empty if the bridge has one", c.GatewayInterface)
 	}
 	if !networkName.MatchString(c.GatewayNetwork) {
 		bad("gateway-network", "%q is not a name of letters, digits, '.', '_' and '-'", c.GatewayNetwork)
@@ -297,10 +350,42 @@ func (c Config) validateGateway(bad func(key, format string, args ...any)) {
 		}
 		families[prefix.Addr().Is4()] = prefix
 	}
-	for _, hop := range c.GatewayNextHops {
-		if prefix, ok := families[hop.Is4()]; !ok || !prefix.Contains(hop) || prefix.Addr() == hop {
+	for i, hop := range c.GatewayNextHops {
+		if slices.Contains(c.GatewayNextHops[:i], hop) {
+			bad("gateway-next-hops", "%v is there twice", hop)
+		}
+		if len(c.GatewayAddresses) > 0 && !onLink(c.GatewayAddresses, hop) {
 			bad("gateway-next-hops", "%v is not a neighbour in the subnet of gateway-addresses %v", hop, c.GatewayAddresses)
 		}
+	}
+}
+
+// onLink says whether a next hop is a neighbour of whoever has the addresses.
+func onLink(addresses []netip.Prefix, hop netip.Addr) bool {
+	return slices.ContainsFunc(addresses, func(p netip.Prefix) bool {
+		sameFamily := p.Addr().Is4() == hop.Is4()
+		return sameFamily && p.Addr() != hop && (p.Contains(hop) || hop.Is6() && hop.IsLinkLocalUnicast())
+	})
+}
+
+func (c Config) validateMappings(bad func(key, format string, args ...any)) {
+	bridges := map[string]string{}
+	if c.ownGateway() {
+		bridges[c.GatewayNetwork] = "" // the gateway's
+	}
+	for _, m := range c.BridgeMappings {
+		other, taken := bridges[m.Network]
+		switch {
+		case !networkName.MatchString(m.Network):
+			bad("bridge-mappings", "%q of %q is not a name of letters, digits, '.', '_' and '-'", m.Network, m)
+		case strings.ContainsAny(m.Bridge, ",:/") || m.Bridge == "" || m.Bridge == integrationBridge:
+			bad("bridge-mappings", "%q of %q is not the name of a bridge to the outside", m.Bridge, m)
+		case taken && other == "":
+			bad("bridge-mappings", "%q names gateway-network, whose bridge is the gateway's", m)
+		case taken:
+			bad("bridge-mappings", "network %s has the bridges %s and %s; a node reaches it by one", m.Network, other, m.Bridge)
+		}
+		bridges[m.Network] = m.Bridge
 	}
 }
 

@@ -15,6 +15,7 @@ const ovnRunDir = "/var/run/ovn"
 func DefaultConfig() Config {
 	return Config{
 		OVSDatabase:    "unix:/var/run/openvswitch/db.sock",
+		OVSOfctl:       "ovs-ofctl",
 		Chassis:        ChassisLocal,
 		DatapathType:   DatapathSystem,
 		EncapType:      "geneve",

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,18 @@ func TestValidateAcceptsWhatWorks(t *testing.T) {
 	withGateway.GatewayInterface = "eth1"
 	withGateway.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24"), netip.MustParsePrefix("2001:db8:1::5/64")}
 	withGateway.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:1::1")}
-	for _, c := range []Config{validConfig(), withGateway} {
+	several := withGateway
+	several.GatewayNextHops = append(slices.Clone(several.GatewayNextHops), netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("fe80::1"))
+	several.Gateway = GatewayRouted
+	hosts := validConfig()
+	hosts.GatewayInterface, hosts.GatewayNextHops = "eth1", several.GatewayNextHops
+	theirs := validConfig()
+	theirs.Gateway = GatewayLocal // by a bridge that has a device already
+	without := hosts
+	without.Gateway, without.GatewayNextHops = GatewayShared, nil
+	mapped := without
+	mapped.BridgeMappings = []BridgeMapping{{"external", "br-ex"}, {"storage", "vEthernet (Storage)"}}
+	for _, c := range []Config{validConfig(), withGateway, several, hosts, theirs, without, mapped} {
 		if err := c.Validate(); err != nil {
 			t.Error(err)
 		}
@@ -36,17 +48,36 @@ func TestValidateAcceptsWhatWorks(t *testing.T) {
 
 func TestValidateNamesTheKey(t *testing.T) {
 	for key, spoil := range map[string]func(*Config){
-		"node-name":                   func(c *Config) { c.NodeName = "" },
-		"ovn-southbound: is empty":    func(c *Config) { c.OVNSouthbound = "" },
-		"ovn-southbound: \"192":       func(c *Config) { c.OVNSouthbound = "192.0.2.1:6642" },
-		"ovn-southbound: \"ssl:":      func(c *Config) { c.OVNSouthbound = "ssl:192.0.2.1" },
-		"ovs-database":                func(c *Config) { c.OVSDatabase = "unix:db.sock" },
-		"datapath-type":               func(c *Config) { c.DatapathType = "dpdk" },
-		"encap-type":                  func(c *Config) { c.EncapType = "vxlan" },
-		"encap-address: 127.0.0.1":    func(c *Config) { c.EncapAddress = netip.MustParseAddr("127.0.0.1") },
-		"encap-address: is empty":     func(c *Config) { c.EncapAddress = netip.Addr{} },
-		"uplink-mtu":                  func(c *Config) { c.UplinkMTU = 1300 },
-		"gateway-addresses: is empty": func(c *Config) { c.GatewayInterface = "eth1" },
+		"node-name":                    func(c *Config) { c.NodeName = "" },
+		"ovn-southbound: is empty":     func(c *Config) { c.OVNSouthbound = "" },
+		"ovn-southbound: \"192":        func(c *Config) { c.OVNSouthbound = "192.0.2.1:6642" },
+		"ovn-southbound: \"ssl:":       func(c *Config) { c.OVNSouthbound = "ssl:192.0.2.1" },
+		"ovs-database":                 func(c *Config) { c.OVSDatabase = "unix:db.sock" },
+		"datapath-type":                func(c *Config) { c.DatapathType = "dpdk" },
+		"encap-type":                   func(c *Config) { c.EncapType = "vxlan" },
+		"encap-address: 127.0.0.1":     func(c *Config) { c.EncapAddress = netip.MustParseAddr("127.0.0.1") },
+		"encap-address: is empty":      func(c *Config) { c.EncapAddress = netip.Addr{} },
+		"uplink-mtu":                   func(c *Config) { c.UplinkMTU = 1300 },
+		"gateway: \"all\"":             func(c *Config) { c.Gateway = "all" },
+		"gateway-interface: \"br-ex\"": func(c *Config) { c.GatewayInterface = "br-ex" },
+		"of no use while gateway is \"none\"": func(c *Config) {
+			c.Gateway, c.GatewayAddresses = GatewayNone, []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
+		},
+		"gateway-next-hops: 198.51.100.1 is there twice": func(c *Config) {
+			c.GatewayInterface = "eth1"
+			c.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.1")}
+		},
+		"gateway-next-hops: 198.51.100.5": func(c *Config) {
+			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
+			c.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.5")}
+		},
+		"bridge-mappings: \"a b\"":          func(c *Config) { c.BridgeMappings = []BridgeMapping{{"a b", "br1"}} },
+		"bridge-mappings: \"br-int\"":       func(c *Config) { c.BridgeMappings = []BridgeMapping{{"storage", "br-int"}} },
+		"bridge-mappings: \"br1,x\"":        func(c *Config) { c.BridgeMappings = []BridgeMapping{{"storage", "br1,x"}} },
+		"storage has the bridges br1 and b": func(c *Config) { c.BridgeMappings = []BridgeMapping{{"storage", "br1"}, {"storage", "br2"}} },
+		"names gateway-network": func(c *Config) {
+			c.GatewayInterface, c.BridgeMappings = "eth1", []BridgeMapping{{"external", "br1"}}
+		},
 		"gateway-addresses: 198.51.100.0/24 is a subnet": func(c *Config) {
 			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 		},
@@ -84,6 +115,43 @@ func TestValidateNamesTheKey(t *testing.T) {
 	}
 }
 
+func TestGatewayByDefault(t *testing.T) {
+	addresses := []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
+	for name, test := range map[string]struct {
+		change        func(*Config)
+		want          string
+		hosts, shares bool
+	}{
+		"nothing is said":              {func(*Config) {}, GatewayNone, false, false},
+		"an interface":                 {func(c *Config) { c.GatewayInterface = "eth1" }, GatewayLocal, true, true},
+		"addresses":                    {func(c *Config) { c.GatewayAddresses = addresses }, GatewayLocal, false, false},
+		"both":                         {func(c *Config) { c.GatewayInterface, c.GatewayAddresses = "eth1", addresses }, GatewayLocal, false, false},
+		"local by a bridge that is":    {func(c *Config) { c.Gateway = GatewayLocal }, GatewayLocal, true, false},
+		"routed":                       {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayRouted, "eth1" }, GatewayRouted, true, true},
+		"shared, with an interface":    {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayShared, "eth1" }, GatewayShared, false, false},
+		"none, with an interface":      {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayNone, "eth1" }, GatewayNone, false, false},
+		"Windows, nothing is said":     {func(c *Config) { c.HNSNetwork = "weft" }, GatewayLocal, true, true},
+		"Windows, local":               {func(c *Config) { c.HNSNetwork, c.Gateway = "weft", GatewayLocal }, GatewayLocal, true, true},
+		"Windows, local, of addresses": {func(c *Config) { c.HNSNetwork, c.GatewayAddresses = "weft", addresses }, GatewayLocal, false, true},
+	} {
+		c := validConfig()
+		test.change(&c)
+		if c.gateway() != test.want || c.hostGateway() != test.hosts || c.sharesAdapter() != test.shares {
+			t.Errorf("%s: %s, host's addresses %v, shared adapter %v", name, c.gateway(), c.hostGateway(), c.sharesAdapter())
+		}
+	}
+}
+
+func TestBridgeMappingsAsTheUserWritesThem(t *testing.T) {
+	for text, want := range map[string]BridgeMapping{
+		"storage:br-storage": {"storage", "br-storage"}, "a:b:c": {"a", "b:c"}, "storage": {}, ":br": {}, "storage:": {}, "": {},
+	} {
+		if got, err := ParseBridgeMapping(text); got != want || (err == nil) != (want != BridgeMapping{}) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
 // hostedConfig is what works on a node with a hosted chassis and a shared adapter. Its paths are of no
 // system.
 func hostedConfig() Config {
@@ -112,7 +180,6 @@ func TestValidateOfHostedNodesNamesTheKey(t *testing.T) {
 		"adapter":                        func(c *Config) { c.Adapter = "a/b" },
 		"hns-network":                    func(c *Config) { c.HNSNetwork = "a;b" },
 		"gateway: \"all\"":               func(c *Config) { c.Gateway = "all" },
-		"gateway-addresses: is empty":    func(c *Config) { c.Gateway = GatewayLocal },
 		"of no use while gateway is \"shared\"": func(c *Config) {
 			c.Gateway, c.GatewayAddresses = GatewayShared, gateway
 		},
@@ -239,12 +306,6 @@ func TestRuntimesChooseTheLatestVersionOfTheConflist(t *testing.T) {
 }
 
 func TestManagementFollowsTheNodesNetwork(t *testing.T) {
-	prefixes := func(texts ...string) (list []netip.Prefix) {
-		for _, text := range texts {
-			list = append(list, netip.MustParsePrefix(text))
-		}
-		return list
-	}
 	m := management(contract.NodeNetwork{
 		PodCIDRs:     prefixes("10.244.1.0/24", "fd00:10:244:1::/64"),
 		ClusterCIDRs: prefixes("10.244.0.0/16", "fd00:10:244::/48"),

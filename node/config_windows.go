@@ -20,12 +20,12 @@ const ovnRunDir = `C:\openvswitch\var\run\openvswitch`
 func DefaultConfig() Config {
 	return Config{
 		OVSDatabase:    `unix:C:\openvswitch\var\run\openvswitch\db.sock`,
+		OVSOfctl:       "ovs-ofctl",
 		Chassis:        ChassisHosted,
 		TunnelAddress:  ":16642",
 		HNSNetwork:     "weft",
 		DatapathType:   DatapathSystem,
 		EncapType:      "geneve",
-		Gateway:        GatewayLocal,
 		GatewayNetwork: "external",
 		CNISocket:      cni.DefaultSocket,
 		StateDir:       filepath.Join(systemFolder(windows.FOLDERID_ProgramData, `C:\ProgramData`), "weft"),

@@ -16,8 +16,8 @@ import (
 // and with 1.1.0 call STATUS and GC.
 func conflist(c Config) ([]byte, error) {
 	plugin := map[string]any{"type": "weft-cni", "socket": c.CNISocket}
-	if c.sharesAdapter() { // HNS gives a sandbox its resolver and its host ports, kubelet does not
-		plugin["capabilities"] = map[string]bool{"dns": true, "portMappings": true}
+	if c.sharesAdapter() { // HNS gives a sandbox its resolver, kubelet does not
+		plugin["capabilities"] = map[string]bool{"dns": true}
 	}
 	list, err := json.MarshalIndent(map[string]any{
 		"cniVersion":  "1.0.0",

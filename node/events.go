@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/cni"
 )
 
-// events tells users on their pods what went wrong after ADD has returned.
+// events tells users on their pods and Services what went wrong when nobody was there to be answered.
 type events struct {
 	broadcaster clientrecord.EventBroadcaster
 	recorder    clientrecord.EventRecorder
@@ -28,6 +28,17 @@ func newEvents(node string) *events {
 func (e *events) start(client kubernetes.Interface) (stop func()) {
 	e.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	return e.broadcaster.Shutdown
+}
+
+// nodeReference is the Node as kubelet's own Events have it, among which `kubectl describe node` shows it.
+func nodeReference(name string) *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
+}
+
+// warn writes an Event on any object, and to the log.
+func (e *events) warn(object *corev1.ObjectReference, reason, message string) {
+	slog.Warn(message, "kind", object.Kind, "namespace", object.Namespace, "name", object.Name, "reason", reason)
+	e.recorder.Event(object, corev1.EventTypeWarning, reason, message)
 }
 
 // tell writes an Event on a pod, and to the log.

@@ -30,6 +30,7 @@ type fakePlatform struct {
 	late       bool            // devices come when their sandbox starts, as on Windows
 	started    map[string]bool // sandboxes
 	uplink     Uplink
+	external   HostInterface // what the host has on the bridge to the outside
 }
 
 type fakeDevice struct {
@@ -157,6 +158,12 @@ func (f *fakePlatform) HostAddresses(...string) ([]netip.Addr, error) {
 	leave, err := f.enter("HostAddresses")
 	defer leave()
 	return slices.Clone(f.addresses), err
+}
+
+func (f *fakePlatform) HostInterface(string) (HostInterface, error) {
+	leave, err := f.enter("HostInterface")
+	defer leave()
+	return f.external, err
 }
 
 func (f *fakePlatform) EnsureGatewayDevice(string) error {

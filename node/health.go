@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -23,7 +24,14 @@ const (
 	conditionFacts      condition = "node-facts"     // the controller can know the node's
 	conditionManagement condition = "management"     // the host reaches its pods
 	conditionController condition = "ovn-controller" // runs and is connected
+	conditionFlows      condition = "external-flows" // the bridge to the outside divides its traffic, where it has to
 	conditionUplink     condition = "uplink"         // host and pods share the adapter, where they have to
+)
+
+// Notes are of what has nothing to do with most pods: each is told, and nothing waits for it.
+const (
+	noteNextHops condition = "gateway-next-hops" // the gateway router reaches what is beyond its neighbours
+	noteMappings condition = "bridge-mappings"   // further external networks have their bridges
 )
 
 // problems maps conditions that do not hold to the reason.
@@ -54,6 +62,7 @@ func (p problems) blocking() error {
 type health struct {
 	mu      sync.Mutex
 	now     problems
+	notes   problems
 	since   map[condition]time.Time // of problems with a condition that has held before
 	changed func(condition, error)
 	// patience is how long an interruption may take before STATUS tells it.
@@ -66,7 +75,7 @@ const interruption = 15 * time.Second
 
 // newHealth is of a node of which nothing is known yet; more are conditions that not every node has.
 func newHealth(changed func(condition, error), more ...condition) *health {
-	h := &health{now: problems{}, since: map[condition]time.Time{}, changed: changed, patience: interruption}
+	h := &health{now: problems{}, notes: problems{}, since: map[condition]time.Time{}, changed: changed, patience: interruption}
 	for _, c := range append(more, conditionDatabase, conditionBridges, conditionNetwork, conditionFacts, conditionManagement, conditionController) {
 		h.now[c] = errors.New("not looked at yet")
 	}
@@ -91,6 +100,27 @@ func (h *health) set(c condition, err error) {
 	}
 }
 
+// note records what is amiss with something that pods do not wait for; nil if nothing is. It says
+// whether that is news.
+func (h *health) note(c condition, err error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.notes[c]
+	if err == nil {
+		delete(h.notes, c)
+		return before != nil
+	}
+	h.notes[c] = err
+	return before == nil || before.Error() != err.Error()
+}
+
+// noted are the notes as they are now.
+func (h *health) noted() problems {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.notes)
+}
+
 func (h *health) problems() problems {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,6 +140,17 @@ func (h *health) lasting() problems {
 	return lasting
 }
 
+// note tells what is amiss on the Node and in the log, each time that it is news.
+func (a *agent) note(c condition, reason string, err error) {
+	switch {
+	case !a.health.note(c, err):
+	case err == nil:
+		slog.Info("what was noted is amiss no more", "note", c)
+	default:
+		a.events.warn(nodeReference(a.config.NodeName), reason, err.Error())
+	}
+}
+
 // endpoints serves /healthz (the agent runs), /readyz (it can attach pods, or why not) and /metrics.
 func (a *agent) endpoints() http.Handler {
 	mux := http.NewServeMux()
@@ -119,7 +160,11 @@ func (a *agent) endpoints() http.Handler {
 			respond(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
-		respond(w, http.StatusOK, "ok")
+		text := "ok"
+		if notes := a.health.noted().all(); notes != nil {
+			text += ", but\n" + notes.Error()
+		}
+		respond(w, http.StatusOK, text)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
 	return mux

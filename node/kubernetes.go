@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -18,16 +19,22 @@ import (
 )
 
 // newKubernetes connects with what a kubelet may do: read and annotate its own Node, read the Pods
-// that are bound to it.
-func newKubernetes(kubeconfig string) (kubernetes.Interface, error) {
+// that are bound to it; and with what the agent needs beside that: read Nodes, Services and EndpointSlices.
+// The server is HOST or HOST:PORT.
+func newKubernetes(kubeconfig string) (client kubernetes.Interface, server string, err error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig: %w", err)
 	}
 	config.UserAgent = "weft-node"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return kubernetes.NewForConfig(config)
+	client, err = kubernetes.NewForConfig(config)
+	return client, base.Host, err
 }
 
 // ownNode follows this node's Node object.

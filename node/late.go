@@ -327,7 +327,7 @@ func leaving(device *vswitch.Interface) []libovsdb.Operation {
 func (a *agent) endpointOf(device *vswitch.Interface) (Endpoint, error) {
 	attachment, _ := attachmentOf(device)
 	one, err := a.records.read(device.Name)
-	if err != nil { // lost: what the port knows is enough but for DNS and host ports
+	if err != nil { // lost: what the port knows is enough but for DNS
 		one = record{Attachment: attachment, Pod: podOf(device.ExternalIDs), Sandbox: device.ExternalIDs[netnsKey], Network: device.ExternalIDs[networkKey]}
 	}
 	network, err := a.pods.lookUp(one.Pod, a.podSubnets())

@@ -37,7 +37,7 @@ func (l *Linux) EnsureManagement(m Management) error {
 	if err := l.ensureAddresses(link, m.Addresses); err != nil {
 		return fmt.Errorf("management device %s: %w", m.Device, err)
 	}
-	if err := l.ensureRoutes(link, m.Routes); err != nil {
+	if err := l.ensureRoutes(link, m); err != nil {
 		return fmt.Errorf("management device %s: %w", m.Device, err)
 	}
 	return nil
@@ -76,13 +76,13 @@ func (l *Linux) ensureAddresses(link netlink.Link, wanted []netip.Prefix) error 
 
 // ensureRoutes owns all routes by the device's gateways; those that the kernel itself made from
 // addresses have none.
-func (l *Linux) ensureRoutes(link netlink.Link, wanted []Route) error {
+func (l *Linux) ensureRoutes(link netlink.Link, m Management) error {
 	routes, err := retryDump(func() ([]netlink.Route, error) { return l.netlink.RouteList(link, netlink.FAMILY_ALL) })
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}
 	missing := map[Route]bool{}
-	for _, route := range wanted {
+	for _, route := range m.Routes {
 		missing[route] = true
 	}
 	for _, r := range routes {
@@ -94,11 +94,14 @@ func (l *Linux) ensureRoutes(link netlink.Link, wanted []Route) error {
 			delete(missing, found)
 			continue
 		}
+		if !m.superfluous(found.Destination) {
+			continue
+		}
 		if err := l.netlink.RouteDel(&r); err != nil {
 			return fmt.Errorf("remove route %v: %w", r, err)
 		}
 	}
-	for _, route := range wanted {
+	for _, route := range m.Routes {
 		if !missing[route] {
 			continue
 		}

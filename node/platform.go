@@ -20,18 +20,25 @@ type Platform interface {
 	// HostAddresses returns the host's own global addresses, sorted, without those of the
 	// interfaces named in except.
 	HostAddresses(except ...string) ([]netip.Addr, error)
+	// HostInterface returns what the host has on the interface of that name. [ErrNoDevice] if there is
+	// none.
+	HostInterface(name string) (HostInterface, error)
 	// EnsureUplink: the host's uplink adapter and the host's own interface are ports of one switch
 	// whose packets Open vSwitch handles, and the host has the addresses that it had before. After an
 	// error the host is as reachable as it was; one that is [ErrNoUplink] says that there is no such
 	// switch. A zero Uplink: nothing of the kind is needed here.
 	EnsureUplink(ctx context.Context) (Uplink, error)
 	// ReleaseUplink: the host has its adapter, with the addresses, for itself, as if EnsureUplink had
-	// never been called. It is for an Open vSwitch that does not take the uplink up.
+	// never been called. It is for an Open vSwitch that does not take the uplink up, and for a
+	// configuration that shares none any more.
 	ReleaseUplink(ctx context.Context) error
 	// EnsureGatewayDevice: the device exists, is up, and the host's own stack takes no part in
 	// its traffic. A device that the host itself uses (it has addresses) is refused.
 	EnsureGatewayDevice(name string) error
-	// EnsureManagement: the device has exactly the addresses and routes of m, its MTU, and is up.
+	// EnsureLinkRoutes: the host takes the addresses for neighbours on the device.
+	EnsureLinkRoutes(device string, addresses []netip.Addr) error
+	// EnsureManagement: the device has exactly the addresses and routes of m, its MTU, and is up; with
+	// m.Partial it may have more routes to single addresses.
 	// [ErrNoDevice] until Open vSwitch has made the device.
 	EnsureManagement(m Management) error
 	// SandboxExists says whether a sandbox of that name still is on the node.
@@ -82,8 +89,6 @@ type Endpoint struct {
 	MTU       int
 	// DNS is what the sandbox's resolver shall use, where the platform configures it.
 	DNS types.DNS
-	// PortMappings are ports of the host that lead to the sandbox.
-	PortMappings []cni.PortMapping
 }
 
 // Uplink is the host's own adapter where it and Open vSwitch share it.
@@ -96,6 +101,9 @@ type Uplink struct {
 	// Host is the host's own interface on the same switch, with its addresses. The bridge bears its
 	// name: Open vSwitch takes an interface that is named like a bridge for that bridge's own port.
 	Host string
+	// MAC and MTU are what Open vSwitch shall give to Host; empty and 0 where it has them already.
+	MAC string
+	MTU int
 }
 
 // Management is the host's interface on its node's logical switch.
@@ -105,6 +113,13 @@ type Management struct {
 	MTU       int
 	Addresses []netip.Prefix
 	Routes    []Route
+	// Partial: there may be more routes than are known yet. Those to single addresses stay.
+	Partial bool
+}
+
+// superfluous says whether a route of the device that is none of m's has to go.
+func (m Management) superfluous(destination netip.Prefix) bool {
+	return !m.Partial || !destination.IsSingleIP()
 }
 
 // Route of the host through the management device. Source is the address that the host uses.

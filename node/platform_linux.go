@@ -27,10 +27,24 @@ type Linux struct {
 	netlink   *netlink.Handle
 	home      netns.NsHandle
 	userspace bool
+	sharing   sharing
+}
+
+// LinuxConfig is what the [Platform] of a Linux node is told.
+type LinuxConfig struct {
+	// Datapath is [DatapathSystem] or [DatapathNetdev].
+	Datapath string
+	// Uplink is the device that host and pods share, Bridge the bridge that it joins; empty: the host
+	// keeps what it has.
+	Uplink, Bridge string
+	// StateFile keeps what the host had on the device.
+	StateFile string
+	// OpenVSwitch is needed for the uplink only.
+	OpenVSwitch UplinkBridge
 }
 
 // NewLinux binds the platform to the calling thread's network namespace.
-func NewLinux(datapath string) (*Linux, error) {
+func NewLinux(config LinuxConfig) (*Linux, error) {
 	home, err := netns.Get()
 	if err != nil {
 		return nil, fmt.Errorf("open the node's network namespace: %w", err)
@@ -40,7 +54,9 @@ func NewLinux(datapath string) (*Linux, error) {
 		home.Close()
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	return &Linux{netlink: handle, home: home, userspace: datapath == DatapathNetdev}, nil
+	return &Linux{netlink: handle, home: home, userspace: config.Datapath == DatapathNetdev, sharing: sharing{
+		device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, saved: savedHost[linuxUplink]{config.StateFile},
+	}}, nil
 }
 
 // Close releases the platform's sockets. What it made stays.
@@ -82,12 +98,10 @@ func (l *Linux) HostAddresses(except ...string) ([]netip.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the host's addresses: %w", err)
 	}
-	const passing = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED
 	found := []netip.Addr{}
 	for _, a := range addrs {
 		addr := toPrefix(a.IPNet).Addr()
-		temporary := addr.Is6() && a.Flags&unix.IFA_F_TEMPORARY != 0 // the same bit means "secondary" in IPv4
-		if hidden[a.LinkIndex] || !addr.IsGlobalUnicast() || a.Flags&passing != 0 || temporary {
+		if hidden[a.LinkIndex] || !addr.IsGlobalUnicast() || a.Flags&passing != 0 || temporary(a) {
 			continue
 		}
 		found = append(found, addr)
@@ -121,12 +135,6 @@ func (l *Linux) Endpoints() ([]string, error) {
 	slices.Sort(names)
 	return names, nil
 }
-
-// EnsureUplink leaves the uplink alone: a Linux host keeps it to itself.
-func (l *Linux) EnsureUplink(context.Context) (Uplink, error) { return Uplink{}, nil }
-
-// ReleaseUplink has nothing to give back.
-func (l *Linux) ReleaseUplink(context.Context) error { return nil }
 
 // EndpointArrived says that CreateEndpoint makes the device itself.
 func (l *Linux) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { nodetest.Main(m) }
 
 func newLinux(t testing.TB, datapath string) *node.Linux {
 	t.Helper()
-	linux, err := node.NewLinux(datapath)
+	linux, err := node.NewLinux(node.LinuxConfig{Datapath: datapath})
 	if err != nil {
 		t.Fatal(err)
 	}

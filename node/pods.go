@@ -63,7 +63,9 @@ func keepPodEssentials(object any) (any, error) {
 			kept.Annotations[key] = value
 		}
 	}
-	kept.DeletionTimestamp = pod.DeletionTimestamp
+	kept.CreationTimestamp, kept.DeletionTimestamp = pod.CreationTimestamp, pod.DeletionTimestamp
+	kept.Status.Phase = pod.Status.Phase
+	kept.Spec.Containers = onlyHostPorts(pod)
 	kept.Spec.NodeName = pod.Spec.NodeName
 	kept.Spec.HostNetwork = usesHostsNetwork(pod)
 	return kept, nil

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +26,7 @@ type record struct {
 	Sandbox    string         `json:"sandbox"`
 	Network    string         `json:"network"`
 	// What the pod's annotation does not say of its endpoint.
-	DNS          types.DNS         `json:"dns,omitzero"`
-	PortMappings []cni.PortMapping `json:"portMappings,omitempty"`
+	DNS types.DNS `json:"dns,omitzero"`
 
 	written time.Time
 }
@@ -36,7 +34,7 @@ type record struct {
 func recordOf(call *cni.Call) record {
 	return record{
 		Attachment: call.Attachment, Pod: call.Pod, Sandbox: call.Netns, Network: call.Config.Network,
-		DNS: call.Config.DNS, PortMappings: call.Config.PortMappings,
+		DNS: call.Config.DNS,
 	}
 }
 
@@ -46,7 +44,7 @@ func (r record) endpoint(network *podNetwork, mtu int) Endpoint {
 	return Endpoint{
 		Attachment: r.Attachment, Sandbox: r.Sandbox, Label: r.Pod.String(),
 		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: mtu,
-		DNS: r.DNS, PortMappings: r.PortMappings,
+		DNS: r.DNS,
 	}
 }
 
@@ -55,7 +53,7 @@ func (r record) endpoint(network *podNetwork, mtu int) Endpoint {
 type records struct{ folder string }
 
 func newRecords(c Config) records {
-	return records{filepath.Join(cmp.Or(c.StateDir, filepath.Dir(c.CNISocket)), "attachments")}
+	return records{filepath.Join(c.stateDir(), "attachments")}
 }
 
 func (r records) path(device string) string { return filepath.Join(r.folder, device+".json") }

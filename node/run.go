@@ -22,25 +22,26 @@ func Run(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return err
 	}
-	client, err := newKubernetes(config.Kubeconfig)
+	client, server, err := newKubernetes(config.Kubeconfig)
 	if err != nil {
 		return err
 	}
 	var a *agent
 	measured := prometheus.NewRegistry()
-	platform, err := newPlatform(config, func() []netip.Prefix { return a.podSubnets() }, measured)
-	if err != nil {
-		return err
-	}
-	defer platform.Close()
 	ovs, err := connectOpenVSwitch(ctx, config.OVSDatabase)
 	if err != nil {
 		return err
 	}
 	defer ovs.Close()
+	platform, err := newPlatform(config, ovs, func() []netip.Prefix { return a.podSubnets() }, measured)
+	if err != nil {
+		return err
+	}
+	defer platform.Close()
 	if a, err = newAgent(config, platform, ovs, client); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
+	a.apiServer = server
 	a.metrics.registry.MustRegister(measured)
 	listener, err := listenForPlugin(ctx, config)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -14,6 +15,16 @@ func listenForPlugin(_ context.Context, c Config) (net.Listener, error) {
 	return cni.Listen(c.CNISocket)
 }
 
-func newPlatform(c Config, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
-	return NewLinux(c.DatapathType)
+func newPlatform(c Config, ovs *openVSwitch, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
+	config := LinuxConfig{
+		Datapath: c.DatapathType, StateFile: c.uplinkFile(),
+		OpenVSwitch: uplinkBridge{ovs, c, takeUpTime},
+	}
+	if c.sharesAdapter() {
+		config.Uplink, config.Bridge = c.GatewayInterface, c.GatewayBridge
+	}
+	return NewLinux(config)
 }
+
+// uplinkFile is beside the agent's socket, in a folder that ends with the node's uptime: so does what is in it.
+func (c Config) uplinkFile() string { return filepath.Join(c.stateDir(), "uplink.json") }

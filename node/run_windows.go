@@ -29,7 +29,7 @@ type windowsPlatform struct{ *Windows }
 
 func (windowsPlatform) Close() error { return nil }
 
-func newPlatform(c Config, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
+func newPlatform(c Config, _ *openVSwitch, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
 	if err := SecureFolder(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}

@@ -18,8 +18,10 @@ const (
 	// uplinkTime bounds one pass over the uplink: a new virtual switch takes the host's adapter away
 	// for up to half a minute, and a host that takes its address by DHCP waits for that again.
 	uplinkTime = 3 * time.Minute
-	// uplinkRest is the least time between passes that found nothing wrong.
+	// uplinkRest is the least time between passes where one costs calls of HNS, hostRest where it costs
+	// none: there the host may be waiting for an address that came to the wrong device.
 	uplinkRest = 5 * time.Second
+	hostRest   = 250 * time.Millisecond
 	// takeUpTime is how long ovs-vswitchd may take for what was written to its database.
 	takeUpTime = 20 * time.Second
 	// releaseRest is the pause after the host was given its adapter back: each new attempt takes it
@@ -34,12 +36,20 @@ const switchKey = "weft.net/switch"
 // since a look at the node shall not wait for a virtual switch.
 type sharedUplink struct {
 	wanted chan struct{} // full when it is to be looked at again
+	rest   time.Duration // between passes
 
-	mu  sync.Mutex
-	now Uplink // zero while there is none
+	mu       sync.Mutex
+	now      Uplink // zero while there is none
+	released bool   // the host has its adapter for itself
 }
 
-func newSharedUplink() *sharedUplink { return &sharedUplink{wanted: make(chan struct{}, 1)} }
+func newSharedUplink(c Config) *sharedUplink {
+	rest := hostRest
+	if c.HNSNetwork != "" {
+		rest = uplinkRest
+	}
+	return &sharedUplink{wanted: make(chan struct{}, 1), rest: rest}
+}
 
 func (u *sharedUplink) get() Uplink {
 	u.mu.Lock()
@@ -93,6 +103,7 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	}
 	a.health.set(conditionUplink, err)
 	a.look()
+	a.flows.look()
 	switch {
 	case errors.Is(err, errReleased):
 		return releaseRest
@@ -103,7 +114,7 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	case err != nil:
 		a.uplink.look()
 	}
-	return uplinkRest
+	return a.uplink.rest
 }
 
 // errReleased: the host was given its adapter back.
@@ -114,7 +125,7 @@ var errReleased = errors.New("the host has its adapter back")
 // lives, the bridge follows at once, and the host gets its adapter back when the bridge does not work.
 func (a *agent) ensureUplink(ctx context.Context) error {
 	before := a.ovs.uplinkBridge(a.config.owner())
-	if before == nil {
+	if before == nil && a.uplink.get() == (Uplink{}) {
 		if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil {
 			return fmt.Errorf("the adapter is left alone until ovs-vswitchd answers; see whether its service runs: %w", err)
 		}
@@ -156,6 +167,20 @@ func (a *agent) giveUpUnless(ctx context.Context, worked bool, err error) error 
 	a.uplink.set(Uplink{})
 	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)
 	return errors.Join(fmt.Errorf("%w: %w", errReleased, err), a.clearUplink(ctx), a.platform.ReleaseUplink(ctx))
+}
+
+// releaseUplink gives the host its adapter back where an earlier configuration shared it.
+func (a *agent) releaseUplink(ctx context.Context) error {
+	a.uplink.mu.Lock()
+	defer a.uplink.mu.Unlock()
+	if a.uplink.released || a.config.sharesAdapter() {
+		return nil
+	}
+	if err := a.platform.ReleaseUplink(ctx); err != nil {
+		return fmt.Errorf("give the host its uplink back: %w", err)
+	}
+	a.uplink.released = true
+	return nil
 }
 
 // clearUplink removes what Open vSwitch had on a switch that is gone: the bridge, the host's port on

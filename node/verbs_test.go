@@ -45,7 +45,7 @@ func newBareNode(t *testing.T) *bareNode { return newBareNodeWith(t, nil) }
 func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNode {
 	t.Helper()
 	database := ovsdbtest.OpenVSwitch(t)
-	ovs := &openVSwitch{ovsdbtest.Connect(t, database, ovsdbtest.Memory(t, database), vswitchTables...)}
+	ovs := &openVSwitch{Client: ovsdbtest.Connect(t, database, ovsdbtest.Memory(t, database), vswitchTables...)}
 	if _, err := ovs.Transact(t.Context(), insertRow(vswitch.OpenvSwitchTable, "", libovsdb.Row{})); err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +74,7 @@ func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNod
 	n.until(func() bool { return len(ovsdb.List[vswitch.OpenvSwitch](ovs.Client, nil)) == 1 })
 	n.health.set(conditionDatabase, nil)
 	n.health.set(conditionController, nil)
+	n.health.set(conditionFlows, nil) // there is no Open vSwitch that could have any
 	go n.install(ovs, func() []*vswitch.Interface {
 		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == managementDevice })
 	})

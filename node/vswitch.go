@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -15,6 +16,8 @@ import (
 // openVSwitch is the node's Open_vSwitch database: a replica to read, transactions to write.
 type openVSwitch struct {
 	*ovsdb.Client
+
+	bridges sync.Mutex // held while bridges are compared and written
 }
 
 const (
@@ -28,7 +31,7 @@ const (
 var vswitchTables = []ovsdb.Table{
 	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "next_cfg", "cur_cfg"}},
 	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode", "other_config"}},
-	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces"}},
+	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces", "protected"}},
 	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "mac", "mtu_request", "ofport", "error"}},
 }
 
@@ -41,7 +44,7 @@ func connectOpenVSwitch(ctx context.Context, database string) (*openVSwitch, err
 	if err != nil {
 		return nil, fmt.Errorf("ovs-database: %w", err)
 	}
-	return &openVSwitch{client}, nil
+	return &openVSwitch{Client: client}, nil
 }
 
 var errNoRoot = errors.New("the Open_vSwitch database is empty: run `ovs-vsctl init`, as the openvswitch service does")

@@ -55,7 +55,7 @@ type Windows struct {
 	config WindowsConfig
 	hns    *hns.Client
 	host   hostnet.Host
-	saved  savedHost
+	saved  savedHost[hostSettings]
 
 	busy  chan struct{} // full while somebody works on the uplink
 	retry uplinkRetry   // of whoever does
@@ -74,7 +74,7 @@ func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*
 	if !filepath.IsAbs(config.StateFile) {
 		return nil, fmt.Errorf("the file %q for the host's networking is not an absolute path", config.StateFile)
 	}
-	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: savedHost{config.StateFile}, busy: make(chan struct{}, 1)}
+	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: savedHost[hostSettings]{config.StateFile}, busy: make(chan struct{}, 1)}
 	if config.Metrics != nil {
 		for _, collector := range w.hns.Worker().Metrics() {
 			if err := config.Metrics.Register(collector); err != nil {
@@ -116,6 +116,25 @@ func (w *Windows) HostAddresses(except ...string) ([]netip.Addr, error) {
 	}
 	slices.SortFunc(found, netip.Addr.Compare)
 	return slices.Compact(found), nil
+}
+
+func (w *Windows) HostInterface(name string) (HostInterface, error) {
+	adapters, err := w.host.Adapters()
+	if err != nil {
+		return HostInterface{}, fmt.Errorf("list the host's adapters: %w", err)
+	}
+	adapter, ok := hostnet.Named(adapters, name)
+	if !ok {
+		return HostInterface{}, fmt.Errorf("adapter %q: %w", name, ErrNoDevice)
+	}
+	routes, err := w.host.Routes(adapter)
+	if err != nil {
+		return HostInterface{}, fmt.Errorf("list the routes by adapter %s: %w", name, err)
+	}
+	found := HostInterface{MAC: adapter.MAC, Addresses: adapter.Global(), NextHops: hostnet.DefaultNextHops(routes)}
+	// IPv4 first, each family in Windows' own order.
+	slices.SortStableFunc(found.Addresses, func(a, b netip.Prefix) int { return a.Addr().BitLen() - b.Addr().BitLen() })
+	return found, nil
 }
 
 // EnsureGatewayDevice has nothing to do on Windows: the gateway's bridge is that of the uplink, which

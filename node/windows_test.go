@@ -269,3 +269,18 @@ func (b *winBench) failAdaptersOnceMade() {
 		return nil
 	})
 }
+
+func TestWhatAWindowsHostHasOnItsUplink(t *testing.T) {
+	b := newWinBench(t)
+	uplink := b.ensureUplink()
+	has, err := b.windows.HostInterface(uplink.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if has.MAC.String() != winMAC || !slices.Equal(has.Addresses, prefixes("172.30.0.3/24", "fd30::3/64")) || !slices.Equal(has.NextHops, addrs("172.30.0.254")) {
+		t.Errorf("the host has %+v", has)
+	}
+	if _, err := b.windows.HostInterface("Ethernet 9"); !errors.Is(err, ErrNoDevice) {
+		t.Errorf("an adapter that is not there: %v", err)
+	}
+}

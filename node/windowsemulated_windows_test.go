@@ -182,6 +182,13 @@ func TestEmulatedBadDays(t *testing.T) {
 			if name != "a network hangs" { // then it comes late, and is taken up
 				e.control("fault clear")
 				e.reachable("Ethernet")
+			} else { // a network that comes still later would be the next test's
+				e.eventually("an answer of the call that hung", func() error {
+					if n := e.windows.hns.Worker().Hung(); n > 0 {
+						return fmt.Errorf("%d calls are not answered", n)
+					}
+					return nil
+				})
 			}
 			e.windows.config.Adapter = ""
 			e.control("fault clear")
@@ -231,7 +238,6 @@ func TestEmulatedEndpoint(t *testing.T) {
 	e := newEmulated(t)
 	e.ensureUplink()
 	pod := e.pod("one", firstSandbox, 5)
-	pod.PortMappings = []cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}
 	for range 2 {
 		if err := e.windows.CreateEndpoint(t.Context(), pod); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/hns"
@@ -22,21 +21,13 @@ func (w *Windows) CreateEndpoint(ctx context.Context, e Endpoint) error {
 	if err != nil {
 		return err
 	}
-	want, err := endpointOf(e, network.ID)
-	if err != nil {
-		return err
-	}
 	stale := func(other hns.Endpoint) bool { return w.stale(ctx, other) }
-	_, err = w.hns.EnsureEndpoint(ctx, want, stale)
-	switch {
-	case errors.Is(err, hns.ErrNotFound):
+	_, err = w.hns.EnsureEndpoint(ctx, endpointOf(e, network.ID), stale)
+	if errors.Is(err, hns.ErrNotFound) {
 		if exists, gone := w.SandboxExists(e.Sandbox); gone == nil && !exists {
 			return fmt.Errorf("%w: %w", ErrNoSandbox, err)
 		}
 		w.forgetUplink() // then it is the network that HNS does not know
-		return err
-	case errors.Is(err, hns.ErrPolicy) && len(want.PortMappings) > 0:
-		return fmt.Errorf("pod %s asks for hostPort, and HNS refuses a port mapping on network %s; take hostPort out of the pod and use a Service of type NodePort: %w", e.Label, network.Name, err)
 	}
 	return err
 }
@@ -66,56 +57,11 @@ func (w *Windows) ownNetwork(ctx context.Context) (hns.Network, error) {
 	return network, err
 }
 
-func endpointOf(e Endpoint, network string) (hns.Endpoint, error) {
-	endpoint := hns.Endpoint{
+func endpointOf(e Endpoint, network string) hns.Endpoint {
+	return hns.Endpoint{
 		Name: cni.HostInterface(e.Attachment), Network: network, Namespace: e.Sandbox, MAC: e.MAC, Addresses: e.Addresses, Gateways: e.Gateways,
 		DNS: hns.DNS{Domain: e.DNS.Domain, Servers: e.DNS.Nameservers, Search: e.DNS.Search, Options: e.DNS.Options},
 	}
-	for _, m := range e.PortMappings {
-		mappings, err := portMappings(m, e.Addresses)
-		if err != nil {
-			return hns.Endpoint{}, fmt.Errorf("pod %s: %w", e.Label, err)
-		}
-		endpoint.PortMappings = append(endpoint.PortMappings, mappings...)
-	}
-	return endpoint, nil
-}
-
-// Protocols of port mappings by the numbers of IANA. HNS knows no others.
-var mappingProtocols = map[string]uint32{"tcp": 6, "udp": 17}
-
-// portMappings of a hostPort: one for each address family of the endpoint that the host's address allows.
-func portMappings(m cni.PortMapping, addresses []netip.Prefix) ([]hns.PortMapping, error) {
-	protocol, ok := mappingProtocols[strings.ToLower(m.Protocol)]
-	if !ok {
-		return nil, fmt.Errorf("hostPort %d: Windows maps ports of TCP and UDP, not of %q; take it out of the pod", m.HostPort, m.Protocol)
-	}
-	if m.HostPort < 1 || m.HostPort > 65535 || m.ContainerPort < 1 || m.ContainerPort > 65535 {
-		return nil, fmt.Errorf("hostPort %d to containerPort %d: ports are from 1 to 65535", m.HostPort, m.ContainerPort)
-	}
-	mapping := hns.PortMapping{Protocol: protocol, HostPort: uint16(m.HostPort), EndpointPort: uint16(m.ContainerPort)}
-	host := netip.Addr{}
-	if m.HostIP != "" {
-		var err error
-		if host, err = netip.ParseAddr(m.HostIP); err != nil {
-			return nil, fmt.Errorf("hostPort %d: hostIP %q is not an address", m.HostPort, m.HostIP)
-		}
-		if !host.IsUnspecified() {
-			mapping.HostAddress = host.String()
-		}
-	}
-	var mappings []hns.PortMapping
-	for _, six := range []bool{false, true} {
-		inEndpoint := slices.ContainsFunc(addresses, func(p netip.Prefix) bool { return p.Addr().Is6() == six })
-		if inEndpoint && (!host.IsValid() || host.Is6() == six) {
-			mapping.IPv6 = six
-			mappings = append(mappings, mapping)
-		}
-	}
-	if len(mappings) == 0 {
-		return nil, fmt.Errorf("hostPort %d: the pod has no address of the family of hostIP %q", m.HostPort, m.HostIP)
-	}
-	return mappings, nil
 }
 
 // EndpointArrived asks Windows for the adapter, in all compartments, and not HNS: a namespace tells that
@@ -248,7 +194,7 @@ func (w *Windows) ensureManagement(adapter hostnet.Adapter, m Management) error 
 	if err := w.ensureAddresses(adapter, m.Addresses); err != nil {
 		return err
 	}
-	return w.ensureRoutes(adapter, m.Routes)
+	return w.ensureRoutes(adapter, m)
 }
 
 // ensureMAC: Open vSwitch for Windows does not set the MAC of the adapters that it makes, although its
@@ -302,7 +248,7 @@ func (w *Windows) ensureAddresses(adapter hostnet.Adapter, wanted []netip.Prefix
 
 // ensureRoutes owns all routes by the adapter that have a next hop. Windows has no source in a route: it
 // takes the adapter's own address, of which there is one for each family.
-func (w *Windows) ensureRoutes(adapter hostnet.Adapter, wanted []Route) error {
+func (w *Windows) ensureRoutes(adapter hostnet.Adapter, m Management) error {
 	have, err := w.host.Routes(adapter)
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
@@ -311,14 +257,14 @@ func (w *Windows) ensureRoutes(adapter hostnet.Adapter, wanted []Route) error {
 		return r.Destination == route.Destination && r.NextHop == route.NextHop
 	}
 	for _, r := range have {
-		if slices.ContainsFunc(wanted, func(route Route) bool { return same(r, route) }) {
+		if slices.ContainsFunc(m.Routes, func(route Route) bool { return same(r, route) }) || !m.superfluous(r.Destination) {
 			continue
 		}
 		if err := w.host.DeleteRoute(adapter, r); err != nil {
 			return fmt.Errorf("remove route %v by %v: %w", r.Destination, r.NextHop, err)
 		}
 	}
-	for _, route := range wanted {
+	for _, route := range m.Routes {
 		if slices.ContainsFunc(have, func(r hostnet.Route) bool { return same(r, route) }) {
 			continue
 		}

@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"time"
@@ -97,53 +94,6 @@ func (s hostSettings) equal(other hostSettings) bool {
 
 func (s hostSettings) holds(address netip.Addr) bool {
 	return slices.ContainsFunc(s.Addresses, func(p netip.Prefix) bool { return p.Addr() == address })
-}
-
-// savedHost is a file with hostSettings.
-type savedHost struct{ path string }
-
-// read returns nil where nothing was written yet.
-func (s savedHost) read() (*hostSettings, error) {
-	content, err := os.ReadFile(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the host's saved networking: %w", err)
-	}
-	settings := &hostSettings{}
-	if err := json.Unmarshal(content, settings); err != nil {
-		return nil, fmt.Errorf("read the host's saved networking from %s: %w; remove the file if the host has its addresses", s.path, err)
-	}
-	return settings, nil
-}
-
-// write replaces the file as a whole and has it on the disk: the next thing to happen may be that the
-// node is lost to everybody.
-func (s savedHost) write(settings hostSettings) error {
-	content, err := json.MarshalIndent(settings, "", "  ")
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(s.path), 0o700)
-	}
-	if err == nil {
-		err = writeSynced(s.path+".new", content)
-	}
-	if err == nil {
-		err = os.Rename(s.path+".new", s.path)
-	}
-	if err != nil {
-		return fmt.Errorf("save the host's networking: %w", err)
-	}
-	return nil
-}
-
-func writeSynced(path string, content []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Sync(), file.Close())
 }
 
 // hostPoll is how often it is looked whether Windows has moved the host's addresses yet.

@@ -13,8 +13,7 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 	for _, c := range []struct {
 		args, want string // want: words that the error has
 	}{
-		{"node --node-name=w1", "ovn-southbound encap-address tunnel-ca tunnel-certificate tunnel-private-key gateway-addresses"},
-		{"node " + goodNode, "gateway-addresses shared none"},
+		{"node --node-name=w1", "ovn-southbound encap-address tunnel-ca tunnel-certificate tunnel-private-key"},
 		{"node " + goodNode + " --gateway=all", "gateway all"},
 		{"node " + goodNode + " --gateway=shared --gateway-addresses=192.0.2.110/24", "gateway-addresses shared"},
 		{"node " + goodNode + " --gateway=none --chassis=both", "chassis both"},

@@ -26,11 +26,13 @@ func controllerCommand() *cobra.Command {
 	f.StringSlice("service-cidrs", nil, "ranges of ClusterIPs, at most one an address family")
 	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges between the cluster's router and the nodes' gateways, never seen outside")
 	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut node subnets out of pod-cidrs where Kubernetes does not")
+	f.String("node-port-range", defaults.NodePortRange, "ports that the API server gives Services on nodes: its --service-node-port-range")
 	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of such IPv4 subnets")
 	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of such IPv6 subnets")
 	f.StringSlice("shared-gateway-addresses", nil, "addresses outside of pods whose nodes have no gateway of their own, each with its subnet's length; empty: no shared gateway")
 	f.StringSlice("shared-gateway-next-hops", nil, "the shared gateway's routers to everywhere else, in those subnets")
 	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "the gateway-network of the gateway nodes' agents")
+	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type LoadBalancer without a class addresses of AddressPools")
 	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
 	f.Bool("profiling", defaults.Profiling, "serve /debug/pprof there too")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
@@ -48,26 +50,28 @@ func controllerCommand() *cobra.Command {
 
 func controllerConfig(s *settings) (ovn.Config, error) {
 	config := ovn.Config{
-		Kubeconfig:             s.text("kubeconfig"),
-		Northbound:             s.list("ovn-northbound"),
-		CA:                     s.text("ovn-ca"),
-		Certificate:            s.text("ovn-certificate"),
-		PrivateKey:             s.text("ovn-private-key"),
-		PodCIDRs:               s.list("pod-cidrs"),
-		ServiceCIDRs:           s.list("service-cidrs"),
-		JoinCIDRs:              s.list("join-cidrs"),
-		AllocateNodeCIDRs:      s.boolean("allocate-node-cidrs"),
-		NodeCIDRMaskIPv4:       s.integer("node-cidr-mask-size-ipv4"),
-		NodeCIDRMaskIPv6:       s.integer("node-cidr-mask-size-ipv6"),
-		SharedGatewayAddresses: s.list("shared-gateway-addresses"),
-		SharedGatewayNextHops:  s.list("shared-gateway-next-hops"),
-		SharedGatewayNetwork:   s.text("shared-gateway-network"),
-		MetricsAddress:         s.text("metrics-address"),
-		Profiling:              s.boolean("profiling"),
-		LeaseNamespace:         s.text("lease-namespace"),
-		LeaseName:              s.text("lease-name"),
-		LeaseDuration:          s.duration("lease-duration"),
-		Identity:               s.text("identity"),
+		Kubeconfig:                    s.text("kubeconfig"),
+		Northbound:                    s.list("ovn-northbound"),
+		CA:                            s.text("ovn-ca"),
+		Certificate:                   s.text("ovn-certificate"),
+		PrivateKey:                    s.text("ovn-private-key"),
+		PodCIDRs:                      s.list("pod-cidrs"),
+		ServiceCIDRs:                  s.list("service-cidrs"),
+		NodePortRange:                 s.text("node-port-range"),
+		JoinCIDRs:                     s.list("join-cidrs"),
+		AllocateNodeCIDRs:             s.boolean("allocate-node-cidrs"),
+		NodeCIDRMaskIPv4:              s.integer("node-cidr-mask-size-ipv4"),
+		NodeCIDRMaskIPv6:              s.integer("node-cidr-mask-size-ipv6"),
+		SharedGatewayAddresses:        s.list("shared-gateway-addresses"),
+		SharedGatewayNextHops:         s.list("shared-gateway-next-hops"),
+		SharedGatewayNetwork:          s.text("shared-gateway-network"),
+		AllocateLoadBalancerAddresses: s.boolean("allocate-load-balancer-addresses"),
+		MetricsAddress:                s.text("metrics-address"),
+		Profiling:                     s.boolean("profiling"),
+		LeaseNamespace:                s.text("lease-namespace"),
+		LeaseName:                     s.text("lease-name"),
+		LeaseDuration:                 s.duration("lease-duration"),
+		Identity:                      s.text("identity"),
 	}
 	return config, errors.Join(s.err(), config.Validate())
 }

@@ -25,26 +25,31 @@ func nodeCommand() *cobra.Command {
 	f.StringSlice("ovn-southbound", nil, "endpoints of the OVN Southbound as ovn-controller shall dial them, e.g. ssl:192.0.2.1:6642,ssl:192.0.2.2:6642")
 	f.String("ovn-rundir", "", "where ovn-controller has its control socket; found beside the OVS database's if empty")
 	f.String("ovs-database", defaults.OVSDatabase, "this node's Open_vSwitch database")
+	f.String("ovs-ofctl", defaults.OVSOfctl, "Open vSwitch's program for flows: a path, or a name in PATH")
 	f.String("datapath-type", defaults.DatapathType, "system (kernel) or netdev (userspace)")
 	f.String("encap-type", defaults.EncapType, "tunnel protocol")
 	f.String("encap-address", "", "this node's tunnel end point")
 	f.Int("uplink-mtu", defaults.UplinkMTU, "bytes; 0 reads it from the interface that holds encap-address")
+	f.String("gateway", "", "how pods reach the outside: local (this node's own gateway router), routed (the same, pods keep their addresses), shared (the gateway nodes) or none; empty is local on Windows, and where another gateway key asks for it")
 	f.String("gateway-network", defaults.GatewayNetwork, "the external bridge's name in ovn-bridge-mappings")
-	f.StringSlice("gateway-addresses", nil, "the gateway router's addresses with prefix length, at most one an address family")
-	f.StringSlice("gateway-next-hops", nil, "next hops of the gateway router's default routes, at most one an address family")
+	f.StringSlice("gateway-addresses", nil, "the gateway router's addresses with prefix length, at most one an address family; empty are the host's own on the bridge")
+	f.StringSlice("gateway-next-hops", nil, "next hops of the gateway router's default routes; empty are those of the host's default routes")
+	f.StringSlice("bridge-mappings", nil, "bridges to further external networks, NETWORK:BRIDGE, added to ovn-bridge-mappings")
 	f.String("cni-socket", defaults.CNISocket, "where weft-cni finds this agent")
 	f.String("cni-conf-dir", defaults.CNIConfDir, "where the container runtime reads CNI configurations")
 	f.String("cni-conf-name", defaults.CNIConfName, "name of weft's file there")
 	f.Duration("cni-timeout", defaults.CNITimeout, "how long a CNI ADD waits for the pod's address and flows")
 	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
 	systemFlags(f, defaults)
-	return daemon(cmd, func(ctx context.Context, s *settings) error {
+	daemon(cmd, func(ctx context.Context, s *settings) error {
 		config, err := nodeConfig(s)
 		if err != nil {
 			return fmt.Errorf("configuration:\n%w", err)
 		}
 		return node.Run(ctx, config)
 	})
+	cmd.AddCommand(nodeVerbs(f)...)
+	return cmd
 }
 
 // nodeConfig reads every key that this system offers.
@@ -55,13 +60,16 @@ func nodeConfig(s *settings) (node.Config, error) {
 	config.OVNSouthbound = strings.Join(s.list("ovn-southbound"), ",")
 	config.OVNRunDir = s.text("ovn-rundir")
 	config.OVSDatabase = s.text("ovs-database")
+	config.OVSOfctl = s.text("ovs-ofctl")
 	config.DatapathType = s.text("datapath-type")
 	config.EncapType = s.text("encap-type")
 	config.EncapAddress = s.address("encap-address")
 	config.UplinkMTU = s.integer("uplink-mtu")
+	config.Gateway = s.text("gateway")
 	config.GatewayNetwork = s.text("gateway-network")
 	config.GatewayAddresses = s.prefixes("gateway-addresses")
 	config.GatewayNextHops = s.addresses("gateway-next-hops")
+	config.BridgeMappings = parseList(s, "bridge-mappings", node.ParseBridgeMapping, "NETWORK:BRIDGE, such as storage:br-storage")
 	config.CNISocket = s.text("cni-socket")
 	config.CNIConfDir = s.text("cni-conf-dir")
 	config.CNIConfName = s.text("cni-conf-name")

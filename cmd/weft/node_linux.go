@@ -1,6 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
@@ -8,11 +12,49 @@ import (
 
 // systemFlags are the keys of a Linux node alone.
 func systemFlags(f *pflag.FlagSet, defaults node.Config) {
-	f.String("gateway-interface", "", "device that joins gateway-bridge; empty if the bridge has one already")
-	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside, used where gateway-addresses is set")
+	f.String("gateway-interface", "", "device that joins gateway-bridge, which takes over its addresses if the gateway has none of its own; empty if the bridge has a device already")
+	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside, of a node with a gateway of its own")
 }
 
 func systemConfig(s *settings, config *node.Config) {
 	config.GatewayInterface = s.text("gateway-interface")
 	config.GatewayBridge = s.text("gateway-bridge")
+}
+
+const releaseHelp = `Give the host its uplink back.
+
+An agent whose gateway shares the host's addresses has put the device of gateway-interface, and what the host
+has on it, on gateway-bridge. This undoes it: the device has the host's addresses and routes again, and the
+bridge is gone. Connections of the host survive. Stop the agent first, which would do it again; it does the
+same by itself once gateway is "shared" or "none".
+
+It takes the keys of "weft node", from the same file.`
+
+func nodeVerbs(keys *pflag.FlagSet) []*cobra.Command {
+	release := &cobra.Command{
+		Use:   "release",
+		Short: "Give the host its uplink back while the agent does not run",
+		Long:  releaseHelp,
+	}
+	release.Flags().AddFlagSet(keys)
+	release.Args = cobra.NoArgs
+	release.RunE = func(cmd *cobra.Command, _ []string) error {
+		cmd.SilenceUsage = true
+		s, err := loadSettings(cmd)
+		if err != nil {
+			return err
+		}
+		if err := setUpLog(s); err != nil {
+			return err
+		}
+		// What the agent would refuse is no reason to leave the host without its uplink.
+		config, invalid := nodeConfig(s)
+		done, err := node.Release(cmd.Context(), config)
+		if err != nil {
+			return errors.Join(fmt.Errorf("release the uplink: %w", err), invalid)
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), done)
+		return nil
+	}
+	return []*cobra.Command{release}
 }

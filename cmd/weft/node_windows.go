@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
@@ -18,7 +19,6 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the chassis host's certificate")
 	f.String("tunnel-certificate", "", "PEM file of this node's certificate")
 	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
-	f.String("gateway", defaults.Gateway, "how pods reach the outside: local (this node's own gateway router), shared (the gateway nodes) or none")
 	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")
 	f.Bool("cni-socket-prime", false, "connect to cni-socket once at the start, which Wine needs and Windows does not")
 	_ = f.MarkHidden("cni-socket-prime") // the flag is there
@@ -34,8 +34,10 @@ func systemConfig(s *settings, config *node.Config) {
 	config.TunnelCA = s.text("tunnel-ca")
 	config.TunnelCertificate = s.text("tunnel-certificate")
 	config.TunnelPrivateKey = s.text("tunnel-private-key")
-	config.Gateway = s.text("gateway")
 	config.StateDir = s.text("state-dir")
 	config.PrimeSocket = s.boolean("cni-socket-prime")
 	config.VNICTimeout = s.duration("vnic-timeout")
 }
+
+// nodeVerbs has none: the service gives the host its adapter back when the HNS network fails.
+func nodeVerbs(*pflag.FlagSet) []*cobra.Command { return nil }

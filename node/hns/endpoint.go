@@ -102,7 +102,7 @@ func sameAddresses(a, b []netip.Prefix) bool {
 	return slices.Equal(sorted(a), sorted(b))
 }
 
-// create makes the endpoint; one that has its address or its host's port and is stale is removed first.
+// create makes the endpoint; one that has its address and is stale is removed first.
 func (c *Client) create(ctx context.Context, want Endpoint, stale func(Endpoint) bool) (Endpoint, error) {
 	create := func() (Endpoint, error) {
 		settings := want
@@ -111,7 +111,7 @@ func (c *Client) create(ctx context.Context, want Endpoint, stale func(Endpoint)
 			func() (Endpoint, error) { return c.service.CreateEndpoint(settings) }, c.settle)
 	}
 	created, err := create()
-	if errors.Is(err, ErrAddressTaken) || errors.Is(err, ErrPortTaken) {
+	if errors.Is(err, ErrAddressTaken) {
 		if err := c.evict(ctx, want, stale); err != nil {
 			return Endpoint{}, fmt.Errorf("create HNS endpoint %s with %v: %w", want.Name, want.Addresses, err)
 		}
@@ -123,28 +123,20 @@ func (c *Client) create(ctx context.Context, want Endpoint, stale func(Endpoint)
 	return created, nil
 }
 
-// evict removes stale endpoints that have an address, or a port of the host, that want shall have.
+// evict removes stale endpoints that have an address that want shall have.
 func (c *Client) evict(ctx context.Context, want Endpoint, stale func(Endpoint) bool) error {
 	endpoints, err := c.Endpoints(ctx)
 	if err != nil {
 		return err
 	}
 	for _, e := range endpoints {
-		var taken error
-		switch {
-		case e.Name == want.Name:
-			continue
-		case SameID(e.Network, want.Network) && shareAddress(e, want):
-			taken = ErrAddressTaken
-		case sharePort(e, want):
-			taken = ErrPortTaken
-		default:
+		if e.Name == want.Name || !SameID(e.Network, want.Network) || !shareAddress(e, want) {
 			continue
 		}
 		if !stale(e) {
-			return fmt.Errorf("HNS endpoint %s (namespace %q) has it: %w", e.Name, e.Namespace, taken)
+			return fmt.Errorf("HNS endpoint %s (namespace %q) has it: %w", e.Name, e.Namespace, ErrAddressTaken)
 		}
-		slog.WarnContext(ctx, "a stale HNS endpoint is in the way of another and is removed", "endpoint", e.Name, "for", want.Name, "reason", taken)
+		slog.WarnContext(ctx, "a stale HNS endpoint is in the way of another and is removed", "endpoint", e.Name, "for", want.Name)
 		if err := c.remove(ctx, e); err != nil {
 			return err
 		}
@@ -156,10 +148,6 @@ func shareAddress(a, b Endpoint) bool {
 	return slices.ContainsFunc(a.Addresses, func(p netip.Prefix) bool {
 		return slices.ContainsFunc(b.Addresses, func(q netip.Prefix) bool { return p.Addr() == q.Addr() })
 	})
-}
-
-func sharePort(a, b Endpoint) bool {
-	return slices.ContainsFunc(a.PortMappings, func(m PortMapping) bool { return slices.ContainsFunc(b.PortMappings, m.Collides) })
 }
 
 // settle looks at an endpoint whose creation ended after its caller had gone: it stays if nobody has

@@ -165,21 +165,6 @@ func TestEndpointInTheWay(t *testing.T) {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
-	t.Run("of the same host's port", func(t *testing.T) {
-		b := newBench(t)
-		taken := stale(b)
-		taken.Addresses = []netip.Prefix{netip.MustParsePrefix("10.244.3.4/24")}
-		taken.PortMappings = []hns.PortMapping{{Protocol: 6, HostPort: 80, EndpointPort: 8080}}
-		b.AddForeignEndpoint(taken)
-		want := b.endpoint("weft01", b.AddNamespace())
-		want.PortMappings = []hns.PortMapping{{Protocol: 6, HostPort: 80, EndpointPort: 80, HostAddress: "172.30.0.3"}}
-		if _, err := b.client.EnsureEndpoint(t.Context(), want, never); !errors.Is(err, hns.ErrPortTaken) || !strings.Contains(err.Error(), "weft02") {
-			t.Errorf("error %v", err)
-		}
-		if _, err := b.client.EnsureEndpoint(t.Context(), want, always); err != nil {
-			t.Errorf("the stale one stays in the way: %v", err)
-		}
-	})
 	t.Run("in the same namespace", func(t *testing.T) {
 		b := newBench(t)
 		first := b.endpoint("weft01", b.AddNamespace())

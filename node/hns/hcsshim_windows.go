@@ -167,14 +167,6 @@ func fromEndpoint(e hcn.HostComputeEndpoint) Endpoint {
 			endpoint.Gateways = append(endpoint.Gateways, hop)
 		}
 	}
-	for _, policy := range e.Policies {
-		var m hcn.PortMappingPolicySetting
-		if policy.Type == hcn.PortMapping && json.Unmarshal(policy.Settings, &m) == nil {
-			endpoint.PortMappings = append(endpoint.PortMappings, PortMapping{
-				Protocol: m.Protocol, HostAddress: m.VIP, HostPort: m.ExternalPort, EndpointPort: m.InternalPort, IPv6: m.Flags&hcn.NatFlagsIPv6 != 0,
-			})
-		}
-	}
 	return endpoint
 }
 
@@ -190,21 +182,6 @@ func (HCSShim) CreateEndpoint(e Endpoint) (Endpoint, error) {
 	}
 	for _, hop := range e.Gateways {
 		settings.Routes = append(settings.Routes, hcn.Route{NextHop: hop.String(), DestinationPrefix: everywhere(hop)})
-	}
-	for _, m := range e.PortMappings {
-		// Without this flag the host itself does not reach the port (Azure/azure-container-networking
-		// 1922), nor is the policy in force at all on some networks (microsoft/Windows-Containers 360).
-		flags := hcn.NatFlagsLocalRoutedVip
-		if m.IPv6 {
-			flags |= hcn.NatFlagsIPv6
-		}
-		policy, err := json.Marshal(hcn.PortMappingPolicySetting{
-			Protocol: m.Protocol, InternalPort: m.EndpointPort, ExternalPort: m.HostPort, VIP: m.HostAddress, Flags: flags,
-		})
-		if err != nil {
-			return Endpoint{}, err
-		}
-		settings.Policies = append(settings.Policies, hcn.EndpointPolicy{Type: hcn.PortMapping, Settings: policy})
 	}
 	created, err := settings.Create()
 	if err != nil {
@@ -263,7 +240,6 @@ var codes = []struct {
 	{windows.HCN_E_SWITCH_EXTENSION_NOT_FOUND, "extension was not found", ErrNoExtension},
 	{windows.HCN_E_INVALID_IP, "", ErrAddressTaken},
 	{windows.HCN_E_ADDR_INVALID_OR_RESERVED, "", ErrAddressTaken},
-	{windows.HCN_E_PORT_ALREADY_EXISTS, "", ErrPortTaken},
 	{windows.HCN_E_INVALID_POLICY, "", ErrPolicy},
 	{windows.HCN_E_INVALID_POLICY_TYPE, "", ErrPolicy},
 	{windows.HCN_E_MAPPING_NOT_SUPPORTED, "", ErrPolicy},

@@ -36,9 +36,7 @@ var (
 	ErrNoExtension = errors.New("the virtual switch extension is not installed")
 	// ErrAddressTaken: another endpoint has the address, or no subnet of the network contains it.
 	ErrAddressTaken = errors.New("HNS refuses the address")
-	// ErrPortTaken: another endpoint has the host's port of a port mapping.
-	ErrPortTaken = errors.New("the port of the host is taken")
-	// ErrPolicy: HNS refuses a policy of an endpoint, such as a port mapping, or all of a request.
+	// ErrPolicy: HNS refuses a policy, or all of a request.
 	ErrPolicy = errors.New("HNS does not support that")
 )
 
@@ -88,15 +86,14 @@ func (s Switch) Extension(id string) (Extension, bool) {
 
 // Endpoint is a port of a network's switch and the configuration of the interface behind it.
 type Endpoint struct {
-	ID           string
-	Name         string
-	Network      string // ID
-	Namespace    string // ID; empty while it is attached to none
-	MAC          net.HardwareAddr
-	Addresses    []netip.Prefix
-	Gateways     []netip.Addr // next hops of its default routes
-	DNS          DNS
-	PortMappings []PortMapping
+	ID        string
+	Name      string
+	Network   string // ID
+	Namespace string // ID; empty while it is attached to none
+	MAC       net.HardwareAddr
+	Addresses []netip.Prefix
+	Gateways  []netip.Addr // next hops of its default routes
+	DNS       DNS
 }
 
 // DNS is the resolver's configuration in the endpoint's namespace.
@@ -105,21 +102,6 @@ type DNS struct {
 	Servers []string
 	Search  []string
 	Options []string
-}
-
-// PortMapping leads a port of the host to one of the endpoint's.
-type PortMapping struct {
-	Protocol     uint32 // IANA's number
-	HostAddress  string // empty: all
-	HostPort     uint16
-	EndpointPort uint16
-	IPv6         bool
-}
-
-// Collides says whether both want the same port of the host.
-func (m PortMapping) Collides(other PortMapping) bool {
-	sameHost := m.HostAddress == other.HostAddress || m.HostAddress == "" || other.HostAddress == ""
-	return m.Protocol == other.Protocol && m.HostPort == other.HostPort && m.IPv6 == other.IPv6 && sameHost
 }
 
 // Namespace is a network compartment with what is attached to it, by ID.

@@ -170,6 +170,29 @@ func Endpoint(adapters []Adapter, name string, mac net.HardwareAddr) (Adapter, b
 	return find(adapters, func(a Adapter) bool { return len(mac) > 0 && bytes.Equal(a.MAC, mac) && a.Kind == Virtual })
 }
 
+// DefaultNextHops are those of an adapter's default routes, of each family those with the lowest metric,
+// IPv4 first. Routes of one metric share the load.
+func DefaultNextHops(routes []Route) []netip.Addr {
+	hops := []netip.Addr{}
+	for _, four := range []bool{true, false} {
+		best := []Route{}
+		for _, r := range routes {
+			if r.Destination.Bits() != 0 || r.Destination.Addr().Is4() != four || len(best) > 0 && r.Metric > best[0].Metric {
+				continue
+			}
+			if len(best) > 0 && r.Metric < best[0].Metric {
+				best = best[:0]
+			}
+			best = append(best, r)
+		}
+		for _, r := range best {
+			hops = append(hops, r.NextHop.WithZone(""))
+		}
+	}
+	slices.SortFunc(hops, netip.Addr.Compare)
+	return slices.Compact(hops)
+}
+
 func find(adapters []Adapter, match func(Adapter) bool) (Adapter, bool) {
 	if i := slices.IndexFunc(adapters, match); i >= 0 {
 		return adapters[i], true

@@ -3,6 +3,7 @@ package hostnet
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -99,5 +100,24 @@ func TestGlobalAddresses(t *testing.T) {
 	}
 	if a.Has(netip.MustParseAddr("172.30.0.4")) || !a.Has(netip.MustParseAddr("172.30.0.3")) {
 		t.Error("an address that is not usable yet is there, or one that is is not")
+	}
+}
+
+func TestDefaultNextHops(t *testing.T) {
+	route := func(destination, hop string, metric uint32) Route {
+		return Route{netip.MustParsePrefix(destination), netip.MustParseAddr(hop), metric}
+	}
+	for name, test := range map[string]struct {
+		routes []Route
+		want   []netip.Addr
+	}{
+		"none":     {[]Route{route("10.0.0.0/8", "192.0.2.1", 0)}, nil},
+		"one each": {[]Route{route("::/0", "fe80::1%12", 256), route("0.0.0.0/0", "192.0.2.1", 25)}, []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("fe80::1")}},
+		"the best": {[]Route{route("0.0.0.0/0", "192.0.2.9", 50), route("0.0.0.0/0", "192.0.2.1", 25)}, []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
+		"several":  {[]Route{route("0.0.0.0/0", "192.0.2.2", 5), route("0.0.0.0/0", "192.0.2.1", 5), route("0.0.0.0/0", "192.0.2.3", 6)}, []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")}},
+	} {
+		if got := DefaultNextHops(test.routes); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

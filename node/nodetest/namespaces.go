@@ -7,6 +7,7 @@ package nodetest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -76,7 +77,16 @@ func prepare() error {
 	if err != nil {
 		return err
 	}
-	return netlink.LinkSetUp(lo)
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return err
+	}
+	// Package net finds out once whether there is IPv6, by the loopback of whichever namespace it is first
+	// used in. A sandbox's is down: from then on all servers would be IPv4's.
+	probe, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return err
+	}
+	return probe.Close()
 }
 
 // Sandbox makes a network namespace as a container runtime does, and returns its path. It goes

@@ -373,11 +373,6 @@ func (m *Machine) CreateEndpoint(e hns.Endpoint) (hns.Endpoint, error) {
 		if slices.ContainsFunc(other.Addresses, func(p netip.Prefix) bool { return slices.Contains(e.Addresses, p) }) {
 			return hns.Endpoint{}, hns.ErrAddressTaken
 		}
-		if slices.ContainsFunc(other.PortMappings, func(p hns.PortMapping) bool {
-			return slices.ContainsFunc(e.PortMappings, p.Collides)
-		}) {
-			return hns.Endpoint{}, hns.ErrPortTaken
-		}
 	}
 	e.ID = m.newID()
 	m.endpoints = append(m.endpoints, &e)

@@ -1,0 +1,149 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// HostInterface is what the host has on one of its interfaces.
+type HostInterface struct {
+	MAC net.HardwareAddr
+	// Addresses are the usable global ones, IPv4 first, in each family the main one first.
+	Addresses []netip.Prefix
+	// NextHops are of the best default routes by the interface, IPv4 first.
+	NextHops []netip.Addr
+}
+
+// External is the node's bridge to the outside, as its flows have to know it.
+type External struct {
+	// Bridge is its name, and that of the host's own interface on it.
+	Bridge string
+	// Uplink is the device by which it leads outside; empty while it has none, or more than one.
+	Uplink string
+	// Host is what the host has on the bridge.
+	Host HostInterface
+	// Gateway is the node's gateway router, as its facts have it.
+	Gateway contract.Gateway
+	// incomplete says why the gateway lacks next hops; nil if it lacks none.
+	incomplete error
+}
+
+// errNoGateway: the node has no gateway router of its own.
+var errNoGateway = errors.New("the node has no gateway of its own")
+
+// external describes the bridge to the outside as it is now; errNoGateway where there shall be none. It
+// asks the system, and changes nothing.
+func (a *agent) external() (External, error) {
+	if !a.config.ownGateway() {
+		return External{}, errNoGateway
+	}
+	uplink := a.uplink.get()
+	if a.config.sharesAdapter() && uplink == (Uplink{}) { // addresses are on the way
+		return External{}, errNoUplink
+	}
+	e := External{Bridge: cmp.Or(uplink.Host, a.config.GatewayBridge), Uplink: cmp.Or(uplink.Adapter, a.config.GatewayInterface)}
+	if e.Uplink == "" {
+		e.Uplink = a.ovs.onlyDevice(e.Bridge)
+	}
+	var err error
+	if e.Host, err = a.platform.HostInterface(e.Bridge); err != nil {
+		return External{}, fmt.Errorf("the bridge to the outside: %w", err)
+	}
+	if e.Gateway, err = gatewayOf(a.config, e.Bridge, e.Host); err != nil {
+		return External{}, err
+	}
+	e.Gateway.NextHops, e.incomplete = nextHops(a.config, e.Bridge, e.Host, e.Gateway.Addresses)
+	return e, nil
+}
+
+// gatewayOf is the gateway router, but for its next hops, of a node whose host has so much on the bridge to
+// the outside.
+func gatewayOf(c Config, bridge string, host HostInterface) (contract.Gateway, error) {
+	gateway := contract.Gateway{Network: c.GatewayNetwork, Addresses: c.GatewayAddresses, Routed: c.gateway() == GatewayRouted}
+	if c.hostGateway() {
+		gateway.HostAddresses, gateway.Addresses, gateway.MAC = true, mainAddresses(host.Addresses), host.MAC.String()
+		if len(gateway.Addresses) == 0 || len(host.MAC) == 0 {
+			return gateway, fmt.Errorf("the host has no usable address on bridge %s, which its gateway shall have; give it one there, or set gateway-addresses", bridge)
+		}
+	} else {
+		gateway.MAC = contract.MAC(contract.Addrs(gateway.Addresses)...).String()
+	}
+	return gateway, nil
+}
+
+// mainAddresses are the first of each family.
+func mainAddresses(addresses []netip.Prefix) []netip.Prefix {
+	found := []netip.Prefix{}
+	for _, p := range addresses {
+		if !slices.ContainsFunc(found, func(q netip.Prefix) bool { return q.Addr().Is4() == p.Addr().Is4() }) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// nextHops are those of the key, or of the host's default routes, as far as the gateway's addresses
+// reach them; the error says what is missing.
+func nextHops(c Config, bridge string, host HostInterface, addresses []netip.Prefix) ([]netip.Addr, error) {
+	candidates, source := c.GatewayNextHops, "gateway-next-hops:"
+	if len(candidates) == 0 {
+		candidates, source = slices.DeleteFunc(slices.Clone(host.NextHops), func(hop netip.Addr) bool {
+			return !slices.ContainsFunc(addresses, func(p netip.Prefix) bool { return p.Addr().Is4() == hop.Is4() })
+		}), "gateway-next-hops: of the host's default routes"
+	}
+	good, errs := []netip.Addr{}, []error{}
+	for _, hop := range candidates {
+		if onLink(addresses, hop) {
+			good = append(good, hop)
+			continue
+		}
+		errs = append(errs, fmt.Errorf("%s %v is no neighbour in the subnets of the gateway's addresses %v, and is not used; set the key to routers there", source, hop, addresses))
+	}
+	for _, p := range addresses {
+		if slices.ContainsFunc(candidates, func(hop netip.Addr) bool { return hop.Is4() == p.Addr().Is4() }) {
+			continue
+		}
+		family := "IPv6"
+		if p.Addr().Is4() {
+			family = "IPv4"
+		}
+		if len(c.GatewayNextHops) == 0 {
+			errs = append(errs, fmt.Errorf("gateway-next-hops: is empty, and the host has no default route of %s by %s: pods reach no further than %v; add the route, or set the key", family, bridge, p.Masked()))
+		}
+	}
+	return good, errors.Join(errs...)
+}
+
+// onlyDevice is the one device by which a bridge leads outside that somebody else has given it; empty
+// where there are several.
+func (o *openVSwitch) onlyDevice(name string) string {
+	bridge := o.bridge(name)
+	if bridge == nil {
+		return ""
+	}
+	devices := []string{}
+	for _, uuid := range bridge.Ports {
+		port, ok := ovsdb.Get[vswitch.Port](o.Client, uuid)
+		if !ok {
+			continue
+		}
+		for _, uuid := range port.Interfaces {
+			device, ok := ovsdb.Get[vswitch.Interface](o.Client, uuid)
+			if ok && device.Name != name && device.Type != typeInternal && device.Type != "patch" {
+				devices = append(devices, device.Name)
+			}
+		}
+	}
+	if len(devices) != 1 {
+		return ""
+	}
+	return devices[0]
+}

@@ -1,0 +1,125 @@
+package node
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+func prefixes(texts ...string) []netip.Prefix {
+	list := []netip.Prefix{}
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
+}
+
+func addrs(texts ...string) []netip.Addr {
+	list := []netip.Addr{}
+	for _, text := range texts {
+		list = append(list, netip.MustParseAddr(text))
+	}
+	return list
+}
+
+func TestNextHops(t *testing.T) {
+	for name, test := range map[string]struct {
+		key, found, addresses, want, says string
+	}{
+		"the host's":                    {"", "192.0.2.1", "192.0.2.10/24", "192.0.2.1", ""},
+		"several of the host's":         {"", "192.0.2.1 192.0.2.2 2001:db8::1", "192.0.2.10/24 2001:db8::10/64", "192.0.2.1 192.0.2.2 2001:db8::1", ""},
+		"the key's":                     {"192.0.2.3 192.0.2.4", "192.0.2.1", "192.0.2.10/24", "192.0.2.3 192.0.2.4", ""},
+		"link-local":                    {"", "fe80::1", "2001:db8::10/64", "fe80::1", ""},
+		"none":                          {"", "", "192.0.2.10/24", "", "no default route of IPv4 by br-ex"},
+		"none of IPv6":                  {"", "192.0.2.1", "192.0.2.10/24 2001:db8::10/64", "192.0.2.1", "no default route of IPv6 by br-ex"},
+		"of a family without addresses": {"", "192.0.2.1 fe80::1", "192.0.2.10/24", "192.0.2.1", ""},
+		"one that is no neighbour":      {"203.0.113.1 192.0.2.1", "", "192.0.2.10/24", "192.0.2.1", "203.0.113.1 is no neighbour"},
+		"none that is a neighbour":      {"", "203.0.113.1", "192.0.2.10/32", "", "203.0.113.1 is no neighbour"},
+		"the gateway itself":            {"192.0.2.10", "", "192.0.2.10/24", "", "192.0.2.10 is no neighbour"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Config{GatewayNextHops: addrs(strings.Fields(test.key)...)}
+			hops, err := nextHops(c, "br-ex", HostInterface{NextHops: addrs(strings.Fields(test.found)...)}, prefixes(strings.Fields(test.addresses)...))
+			if !slices.Equal(hops, addrs(strings.Fields(test.want)...)) {
+				t.Errorf("next hops %v", hops)
+			}
+			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("says %v", err)
+			}
+		})
+	}
+}
+
+func TestGatewayOfTheHostsAddresses(t *testing.T) {
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 7}
+	host := HostInterface{MAC: mac, Addresses: prefixes("192.0.2.10/24", "192.0.2.11/24", "2001:db8::10/64", "2001:db8::11/64")}
+	c := Config{GatewayNetwork: "external", GatewayInterface: "eth1", Gateway: GatewayRouted}
+	got, err := gatewayOf(c, "br-ex", host)
+	want := contract.Gateway{Network: "external", MAC: mac.String(), Addresses: prefixes("192.0.2.10/24", "2001:db8::10/64"), HostAddresses: true, Routed: true}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if _, err := gatewayOf(c, "br-ex", HostInterface{MAC: mac}); err == nil || !strings.Contains(err.Error(), "gateway-addresses") {
+		t.Errorf("a host without addresses: %v", err)
+	}
+	c.Gateway, c.GatewayAddresses = "", prefixes("192.0.2.20/24")
+	if got, err := gatewayOf(c, "br-ex", host); err != nil || got.HostAddresses || got.Routed || got.MAC != "0a:58:c0:00:02:14" {
+		t.Errorf("a gateway of its own addresses is %+v, %v", got, err)
+	}
+}
+
+func TestBridgeMappingsAreRemembered(t *testing.T) {
+	for name, test := range map[string]struct {
+		list, ours     string
+		want           map[string]string
+		all, remembers string
+	}{
+		"nothing":                       {"", "", nil, "", ""},
+		"the first":                     {"", "", map[string]string{"external": "br-ex"}, "external:br-ex", "external:br-ex"},
+		"beside another's":              {"theirs:br0", "", map[string]string{"storage": "br-st"}, "storage:br-st,theirs:br0", "storage:br-st"},
+		"again":                         {"storage:br-st,theirs:br0", "storage:br-st", map[string]string{"storage": "br-st"}, "storage:br-st,theirs:br0", "storage:br-st"},
+		"another bridge":                {"storage:br-st,theirs:br0", "storage:br-st", map[string]string{"storage": "br1"}, "storage:br1,theirs:br0", "storage:br1"},
+		"not wanted any more":           {"external:br-ex,storage:br-st,theirs:br0", "external:br-ex,storage:br-st", map[string]string{"external": "br-ex"}, "external:br-ex,theirs:br0", "external:br-ex"},
+		"none wanted any more":          {"storage:br-st", "storage:br-st", nil, "", ""},
+		"somebody had the same already": {"storage:br-st", "", map[string]string{"storage": "br-st"}, "storage:br-st", ""},
+		"and it stays his":              {"storage:br-st", "", nil, "storage:br-st", ""},
+		"somebody changed ours":         {"storage:br9", "storage:br-st", nil, "storage:br9", ""},
+	} {
+		all, remembers := withMappings(test.list, test.ours, test.want)
+		if all != test.all || remembers != test.remembers {
+			t.Errorf("%s: %q, of it ours %q", name, all, remembers)
+		}
+	}
+}
+
+// A mapping to a bridge that is not there is told, and harms nothing else.
+func TestBridgeThatNobodyHasMade(t *testing.T) {
+	n := newBareNodeWith(t, func(c *Config, _ *fakePlatform) {
+		c.BridgeMappings = []BridgeMapping{{"storage", "br-st"}, {"lab", integrationBridge}}
+	})
+	if problems := n.health.problems().all(); problems != nil {
+		t.Errorf("the node waits: %v", problems)
+	}
+	note := fmt.Sprint(n.health.noted()[noteMappings])
+	if !strings.Contains(note, "storage:br-st") || !strings.Contains(note, "ovs-vsctl add-br br-st") || strings.Contains(note, "lab") {
+		t.Errorf("noted %s", note)
+	}
+	root, err := n.ovs.root()
+	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "lab:br-int,storage:br-st" {
+		t.Errorf("settings %v, %v", root, err)
+	}
+	n.config.BridgeMappings = nil
+	n.until(func() bool {
+		n.keepOnce(t.Context())
+		root, err := n.ovs.root()
+		_, mapped := root.ExternalIDs["ovn-bridge-mappings"]
+		return err == nil && !mapped && len(n.health.noted()) == 0
+	})
+}

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// EnsureLinkRoutes adds to the fake's what the host takes for neighbours.
+func (f *fakePlatform) EnsureLinkRoutes(string, []netip.Addr) error {
+	leave, err := f.enter("EnsureLinkRoutes")
+	defer leave()
+	return err
+}
+
+func TestBridgeTarget(t *testing.T) {
+	socket := "unix:" + filepath.FromSlash("/run/openvswitch/br-ex.mgmt")
+	for database, want := range map[string]string{
+		"unix:/run/openvswitch/db.sock":                    socket,
+		"unix:/run/openvswitch/db.sock,tcp:127.0.0.1:6640": socket,
+		"tcp:127.0.0.1:16640":                              "br-ex",
+	} {
+		if got := (Config{OVSDatabase: database}).bridgeTarget("br-ex"); got != want {
+			t.Errorf("%s: got %s, want %s", database, got, want)
+		}
+	}
+}
+
+// The controller is told of a gateway with the host's addresses when flows for just these are there; one with
+// addresses of its own waits for nothing.
+func TestGatewayWaitsForItsFlows(t *testing.T) {
+	external := func(mac string, shared bool, addresses ...string) External {
+		e := External{Bridge: "br-ex", Gateway: contract.Gateway{HostAddresses: shared, MAC: mac}}
+		for _, text := range addresses {
+			e.Host.Addresses = append(e.Host.Addresses, netip.MustParsePrefix(text))
+		}
+		e.Gateway.Addresses = mainAddresses(e.Host.Addresses)
+		return e
+	}
+	now := external("02:00:00:00:00:02", true, "192.0.2.2/24", "192.0.2.3/24", "2001:db8::2/64")
+	for name, test := range map[string]struct {
+		inForce, wanted External
+		ready           bool
+	}{
+		"no flows":           {External{}, now, false},
+		"the same":           {now, now, true},
+		"a further address":  {now, external("02:00:00:00:00:02", true, "192.0.2.2/24", "2001:db8::2/64"), true},
+		"another address":    {now, external("02:00:00:00:00:02", true, "192.0.2.3/24", "2001:db8::2/64"), false},
+		"another MAC":        {now, external("02:00:00:00:00:03", true, "192.0.2.2/24", "2001:db8::2/64"), false},
+		"addresses were own": {external("02:00:00:00:00:02", false, "192.0.2.2/24", "2001:db8::2/64"), now, false},
+		"own addresses":      {External{}, external("02:00:00:00:00:99", false, "192.0.2.2/24"), true},
+	} {
+		f := newBridgeFlows(Config{})
+		f.inForce = test.inForce
+		if err := f.ready(test.wanted); (err == nil) != test.ready {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// Ports are protected from each other while they share an address, and the bridge is marked while it has flows.
+func TestDividing(t *testing.T) {
+	n := newBareNode(t)
+	bridge, patch := ovsdb.ID(vswitch.BridgeTable, "test", "br-ex"), patchName("n1")
+	var operations []libovsdb.Operation
+	var ports []string
+	for _, name := range []string{"br-ex", "ex0", patch, "patch-localnet@shared-to-br-int"} {
+		operations = append(operations, insertPort("test", name, deviceSettings{})...)
+		ports = append(ports, ovsdb.ID(vswitch.PortTable, "test", name))
+	}
+	root, err := n.ovs.root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	operations = append(operations, insertRow(vswitch.BridgeTable, bridge, libovsdb.Row{"name": "br-ex", "ports": references(ports...)}),
+		mutateRow(vswitch.OpenvSwitchTable, root.UUID, addTo("bridges", bridge)))
+	if err := n.ovs.apply(t.Context(), operations); err != nil {
+		t.Fatal(err)
+	}
+	state := func() (marked bool, protected []string) {
+		row := n.ovs.bridge("br-ex")
+		for _, port := range ovsdb.List(n.ovs.Client, func(p *vswitch.Port) bool { return p.Protected }) {
+			protected = append(protected, port.Name)
+		}
+		slices.Sort(protected)
+		return row != nil && row.ExternalIDs[flowsKey] != "", protected
+	}
+	for _, step := range []struct {
+		name      string
+		change    func(*vswitch.Bridge) []libovsdb.Operation
+		marked    bool
+		protected []string
+	}{
+		{"the host's addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.dividing(b, patch, true) }, true, []string{"br-ex", patch}},
+		{"own addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.dividing(b, patch, false) }, true, nil},
+		{"none", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.undividing(b, patch) }, false, nil},
+	} {
+		n.until(func() bool { return n.ovs.bridge("br-ex") != nil })
+		if err := n.ovs.apply(t.Context(), step.change(n.ovs.bridge("br-ex"))); err != nil {
+			t.Fatal(err)
+		}
+		n.until(func() bool {
+			marked, protected := state()
+			return marked == step.marked && slices.Equal(protected, step.protected)
+		})
+		if again := n.ovs.dividing(n.ovs.bridge("br-ex"), patch, len(step.protected) > 0); step.marked && len(again) > 0 {
+			t.Errorf("%s: a second time it wants %v", step.name, again)
+		}
+	}
+}

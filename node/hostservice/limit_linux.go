@@ -1,0 +1,20 @@
+package hostservice
+
+import "golang.org/x/sys/unix"
+
+// Files that one connection may need: two sockets, and a pipe each way for splice.
+const filesPerConnection = 6
+
+// mostConnections leaves half of the files that the agent may open to the rest of it.
+func mostConnections() int64 {
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
+		files.Cur = 1024
+	}
+	return int64(max(64, min(files.Cur, 1<<18)/2/filesPerConnection))
+}
+
+// mostSessions of UDP on the host, one socket each.
+func mostSessions() int64 {
+	return min(8192, mostConnections())
+}

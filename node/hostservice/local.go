@@ -1,0 +1,136 @@
+package hostservice
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// way leads to one endpoint of a Service with externalTrafficPolicy Local.
+type way struct {
+	endpoint netip.Addr
+	to       netip.AddrPort
+	near     bool // the endpoint is on this node, and to is itself
+}
+
+// locality is what a socket of such a Service goes by. What the host asks itself is not external: all
+// endpoints are for it, as with policy Cluster, but they shall see the node's address.
+type locality struct {
+	ways   []way        // to all endpoints that serve, in their order; none: they are not known, or there are none
+	own    []netip.Addr // the host's, those of its management port too
+	sticky bool         // a client has one endpoint
+}
+
+func (l *locality) equal(o *locality) bool {
+	if l == nil || o == nil {
+		return l == o
+	}
+	return l.sticky == o.sticky && slices.Equal(l.ways, o.ways) && slices.Equal(l.own, o.own)
+}
+
+// waysOf are where a client's connections may go: for one that is not the host itself to the node's own
+// endpoints, as they do in OVN. So nothing goes in circles between nodes that differ on where endpoints are.
+func (t target) waysOf(client netip.Addr) []way {
+	switch {
+	case t.local == nil:
+		return []way{{to: t.to}}
+	case !client.IsLoopback() && !slices.Contains(t.local.own, client):
+		return slices.DeleteFunc(slices.Clone(t.local.ways), func(w way) bool { return !w.near })
+	case len(t.local.ways) == 0:
+		return []way{{to: t.to}}
+	}
+	return t.local.ways
+}
+
+// choose takes one of several ways for a client, and leaves those that go elsewhere.
+func (t target) choose(client netip.Addr, ways []way) (chosen way, rest []way) {
+	if t.local != nil && t.local.sticky {
+		chosen = slices.MaxFunc(ways, func(a, b way) int { return compareRanks(client, a, b) })
+	} else {
+		chosen = ways[rand.IntN(len(ways))]
+	}
+	return chosen, without(ways, chosen.to)
+}
+
+func without(ways []way, to netip.AddrPort) []way {
+	return slices.DeleteFunc(slices.Clone(ways), func(w way) bool { return w.to == to })
+}
+
+// compareRanks: a client's endpoint is the one that ranks highest for it, so that it changes when that one
+// goes, or a higher one comes, and not for others.
+func compareRanks(client netip.Addr, a, b way) int {
+	x, y := rank(client, a.endpoint), rank(client, b.endpoint)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return a.endpoint.Compare(b.endpoint)
+}
+
+func rank(client, endpoint netip.Addr) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write(client.AsSlice())
+	_, _ = hash.Write(endpoint.AsSlice())
+	sum := hash.Sum64() // its upper bits know little of the last bytes
+	sum ^= sum >> 33
+	sum *= 0xff51afd7ed558ccd
+	return sum ^ sum>>33
+}
+
+// leads says whether a client's datagrams may go on to where they go.
+func (t target) leads(client netip.Addr, to netip.AddrPort) bool {
+	return slices.ContainsFunc(t.waysOf(client), func(w way) bool { return w.to == to })
+}
+
+// locality is nil for policy Cluster.
+func (b *builder) locality(s *service, port servicePort, otherwise netip.AddrPort) *locality {
+	if !s.local {
+		return nil
+	}
+	b.follow[s.key()] = struct{}{}
+	l := &locality{sticky: s.sticky, own: slices.Clone(b.host.Addresses)}
+	for _, subnet := range b.host.Network.PodCIDRs {
+		l.own = append(l.own, contract.ManagementAddress(subnet))
+	}
+	for _, e := range serving(b.endpoints[s.key()], port, otherwise.Addr().Is4()) {
+		l.ways = append(l.ways, b.wayTo(e, port, otherwise))
+		b.remote = b.remote || e.node != b.node
+	}
+	return l
+}
+
+// wayTo goes to the node of an endpoint, which sends what comes there to its own endpoints and shows them the
+// client's address. What is nobody's on this node's networks is OVN's to reach.
+func (b *builder) wayTo(e served, port servicePort, otherwise netip.AddrPort) way {
+	if e.node == b.node {
+		in := func(p netip.Prefix) bool { return p.Contains(e.at.Addr()) }
+		if slices.ContainsFunc(b.host.Network.PodCIDRs, in) || slices.Contains(b.host.Addresses, e.at.Addr()) {
+			return way{endpoint: e.at.Addr(), to: e.at, near: true}
+		}
+		return way{endpoint: e.at.Addr(), to: otherwise}
+	}
+	for _, addr := range b.internal[e.node] {
+		if addr.Is4() == e.at.Addr().Is4() && port.nodePort != 0 {
+			return way{endpoint: e.at.Addr(), to: netip.AddrPortFrom(addr, port.nodePort)}
+		}
+	}
+	return way{endpoint: e.at.Addr(), to: otherwise}
+}
+
+// uncircle takes ways that lead back to a socket of the plan: somebody has written an endpoint that is the
+// host itself, at a port that the host passes on.
+func (b *builder) uncircle() {
+	for at, to := range b.sockets {
+		if to.local != nil {
+			to.local.ways = slices.DeleteFunc(to.local.ways, func(w way) bool {
+				_, back := b.sockets[socket{at.protocol, w.to}]
+				return w.near && back
+			})
+		}
+	}
+}

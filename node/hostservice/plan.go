@@ -1,0 +1,365 @@
+package hostservice
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/extbridge"
+)
+
+// Host is what the agent knows of its node.
+type Host struct {
+	// Addresses are the host's own, without those of the management port.
+	Addresses []netip.Addr
+	// Network is the controller's decision. Without pod subnets of a family nothing is proxied in it.
+	Network contract.NodeNetwork
+	// Management: the management port is in use, and its routes are set.
+	Management bool
+	// Router: the node has a gateway router of its own.
+	Router bool
+	// SCTP: the datapath tracks connections of SCTP.
+	SCTP bool
+	// Reserved are addresses that the host needs to reach by its other routes, whatever a Service says:
+	// next hops, the API server, the Southbound, gateways.
+	Reserved []netip.Addr
+}
+
+func (h Host) equal(o Host) bool {
+	return h.Management == o.Management && h.Router == o.Router && h.SCTP == o.SCTP &&
+		slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Reserved, o.Reserved) && h.Network.ID == o.Network.ID &&
+		slices.Equal(h.Network.PodCIDRs, o.Network.PodCIDRs) && slices.Equal(h.Network.ClusterCIDRs, o.Network.ClusterCIDRs) &&
+		slices.Equal(h.Network.ServiceCIDRs, o.Network.ServiceCIDRs)
+}
+
+// family says whether the node's pods have addresses of a family.
+func (h Host) family(ipv4 bool) bool {
+	return slices.ContainsFunc(h.Network.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == ipv4 })
+}
+
+// Pod is one of the node's, with host ports.
+type Pod struct {
+	Namespace, Name string
+	UID             types.UID
+	Created         time.Time
+	Addresses       []netip.Addr
+	Ports           []PodPort
+}
+
+// PodPort is a containerPort with a hostPort.
+type PodPort struct {
+	// HostIP is the host's address; the zero value stands for all.
+	HostIP   netip.Addr
+	HostPort uint16
+	// Port is the container's.
+	Port     uint16
+	Protocol string // "tcp", "udp" or "sctp"
+}
+
+func (p Pod) equal(o Pod) bool {
+	return p.UID == o.UID && p.Name == o.Name && p.Namespace == o.Namespace && p.Created.Equal(o.Created) &&
+		slices.Equal(p.Addresses, o.Addresses) && slices.Equal(p.Ports, o.Ports)
+}
+
+// Object names who is told of a problem.
+type Object struct {
+	Kind, Namespace, Name string
+	UID                   types.UID
+}
+
+func (o Object) String() string { return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name) }
+
+// socket is what the host listens at.
+type socket struct {
+	protocol string
+	at       netip.AddrPort
+}
+
+func (s socket) String() string { return s.protocol + " " + s.at.String() }
+
+// target is where the connections of a socket go.
+type target struct {
+	to netip.AddrPort
+	// direct: it is a pod, with which its connections end.
+	direct bool
+	// ranges are whom it serves, where it does not serve all.
+	ranges     []netip.Prefix
+	restricted bool
+	// local is there where the policy is Local; to is then what has all endpoints.
+	local *locality
+	owner Object
+	field string // of the owner, as the user wrote it
+}
+
+func (t target) serves(client netip.Addr) bool {
+	return !t.restricted || slices.ContainsFunc(t.ranges, func(p netip.Prefix) bool { return p.Contains(client) })
+}
+
+func (t target) equal(o target) bool {
+	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) && t.owner == o.owner && t.field == o.field &&
+		t.local.equal(o.local)
+}
+
+// problem is something that the owner of an object is told by an Event.
+type problem struct {
+	object  Object
+	reason  string
+	message string
+}
+
+// healthCheck is a healthCheckNodePort.
+type healthCheck struct {
+	owner Object
+	port  uint16
+}
+
+// state is all that a plan depends on.
+type state struct {
+	services []*service // each with something outside, the oldest first
+	pods     []Pod
+	host     Host
+	nodes    map[netip.Addr]struct{} // addresses of any node; nil: not known yet
+	node     string                  // this one's name
+	internal map[string][]netip.Addr // nodes' InternalIPs by name, in their order
+	// endpoints are those of the Services that are followed, by namespace/name.
+	endpoints map[string][]*slice
+}
+
+// plan is what there shall be.
+type plan struct {
+	entries  []extbridge.Entry      // sorted
+	sockets  map[socket]target      // what the host listens at
+	routes   []netip.Addr           // that the host reaches by its management port, sorted
+	partial  bool                   // more routes may follow when all nodes are known
+	checks   map[uint16]healthCheck // by port
+	follow   map[string]struct{}    // Services whose endpoints are wanted, by namespace/name
+	remote   bool                   // some of these are on other nodes
+	problems []problem
+}
+
+// makePlan decides who gets what. NodePorts are one Service's by the API's own allocation, so that they come
+// first; then load balancers' addresses, which not everybody can write, and externalIPs, the oldest Service's
+// first; then host ports, the oldest pod's first. The controller's rule is the same.
+func makePlan(s state) plan {
+	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}, follow: map[string]struct{}{}}, entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}}
+	for _, service := range s.services {
+		for _, port := range service.ports {
+			b.nodePort(service, port)
+		}
+		b.healthCheck(service)
+	}
+	for _, service := range s.services {
+		b.external(service, service.balancer, "status.loadBalancer.ingress", service.restricted)
+	}
+	for _, service := range s.services {
+		b.external(service, service.external, "spec.externalIPs", false)
+	}
+	for _, pod := range s.pods {
+		for _, port := range pod.Ports {
+			b.hostPort(pod, port)
+		}
+	}
+	return b.finish()
+}
+
+type builder struct {
+	state
+	plan
+	entries map[extbridge.Entry]struct{}
+	taken   map[socket]target // by whom, also where the host does not listen
+	vips    map[netip.Addr]struct{}
+}
+
+var loopbacks = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+
+// listeners are where the host is asked at a port that is not of one address.
+func (b *builder) listeners() []netip.Addr { return slices.Concat(b.host.Addresses, loopbacks) }
+
+// entry notes what comes from outside for OVN. What is always the host's never does.
+func (b *builder) entry(addr netip.Addr, protocol string, port uint16) {
+	if (!addr.IsValid() || slices.Contains(b.host.Addresses, addr)) && contract.HostsOwn(protocol, port) {
+		return
+	}
+	if b.host.Router && (protocol != sctp || b.host.SCTP) {
+		b.entries[extbridge.Entry{Addr: addr, Protocol: protocol, Port: port}] = struct{}{}
+	}
+}
+
+// everywhere notes a port of all the host's addresses for which the owner has an address of the family.
+func (b *builder) everywhere(protocol string, port uint16, family func(ipv4 bool) bool) {
+	misses := func(addr netip.Addr) bool { return !family(addr.Is4()) }
+	if !slices.ContainsFunc(b.host.Addresses, misses) {
+		b.entry(netip.Addr{}, protocol, port)
+		return
+	}
+	for _, addr := range b.host.Addresses {
+		if family(addr.Is4()) {
+			b.entry(addr, protocol, port)
+		}
+	}
+}
+
+// open lets the host listen, where it can. It says who has the port already.
+func (b *builder) open(protocol string, at netip.AddrPort, to target) (taken target, ok bool) {
+	if contract.HostsOwn(protocol, at.Port()) {
+		return target{field: "one of the host's own (ssh, kubelet, API server, OVN)"}, false
+	}
+	key := socket{protocol, at}
+	if other, taken := b.taken[key]; taken {
+		return other, other.owner == to.owner
+	}
+	b.taken[key] = to
+	if protocol != sctp && b.host.family(at.Addr().Is4()) {
+		b.sockets[key] = to
+	}
+	return target{}, true
+}
+
+func (b *builder) nodePort(s *service, port servicePort) {
+	if port.nodePort == 0 {
+		return
+	}
+	family := func(ipv4 bool) bool { _, ok := s.clusterIP(ipv4); return ok }
+	b.everywhere(port.protocol, port.nodePort, family)
+	local := map[bool]*locality{} // by whether it is IPv4
+	for _, vip := range contract.HostVIPs {
+		if family(vip.Is4()) {
+			local[vip.Is4()] = b.locality(s, port, netip.AddrPortFrom(vip, port.nodePort))
+		}
+	}
+	for _, addr := range b.listeners() {
+		if family(addr.Is4()) {
+			b.open(port.protocol, netip.AddrPortFrom(addr, port.nodePort), target{
+				to:    netip.AddrPortFrom(contract.OfFamily(contract.HostVIPs, addr), port.nodePort),
+				local: local[addr.Is4()], owner: s.object(), field: fmt.Sprintf("spec.ports[%s].nodePort", cmp.Or(port.name, fmt.Sprint(port.port))),
+			})
+		}
+	}
+}
+
+func (b *builder) healthCheck(s *service) {
+	if _, taken := b.checks[s.health]; s.health != 0 && !taken {
+		b.checks[s.health] = healthCheck{owner: s.object(), port: s.health}
+		b.follow[s.key()] = struct{}{}
+	}
+}
+
+// external serves a Service at addresses of a field of its. Where one is wanted by two Services for the same
+// port, the controller says so.
+func (b *builder) external(s *service, vips []netip.Addr, field string, restricted bool) {
+	for _, vip := range vips {
+		clusterIP, ok := s.clusterIP(vip.Is4())
+		if !ok || !servable(vip) {
+			continue
+		}
+		b.vips[vip] = struct{}{}
+		for _, port := range s.ports {
+			b.entry(vip, port.protocol, port.port)
+			if slices.Contains(b.host.Addresses, vip) {
+				to := target{to: netip.AddrPortFrom(clusterIP, port.port), owner: s.object(), field: field}
+				to.local = b.locality(s, port, to.to)
+				if restricted {
+					to.restricted, to.ranges = true, s.ranges
+				}
+				b.open(port.protocol, netip.AddrPortFrom(vip, port.port), to)
+			}
+		}
+	}
+}
+
+// servable leaves out what is no single host's address on a network.
+func servable(vip netip.Addr) bool { return vip.IsGlobalUnicast() }
+
+func (b *builder) hostPort(pod Pod, port PodPort) {
+	backend := func(ipv4 bool) (netip.Addr, bool) {
+		i := slices.IndexFunc(pod.Addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 })
+		if i < 0 {
+			return netip.Addr{}, false
+		}
+		return pod.Addresses[i], true
+	}
+	family := func(ipv4 bool) bool { _, ok := backend(ipv4); return ok }
+	listeners := b.listeners()
+	switch {
+	case !port.HostIP.IsValid():
+		b.everywhere(port.Protocol, port.HostPort, family)
+	case !slices.Contains(listeners, port.HostIP) && !port.HostIP.IsLoopback():
+		b.problems = append(b.problems, problem{pod.object(), "NoHostAddress", fmt.Sprintf(
+			"hostPort %d/%s: hostIP %v is no address of this node, which has %v; the port is not served; correct hostIP or leave it out",
+			port.HostPort, port.Protocol, port.HostIP, b.host.Addresses)})
+		return
+	default:
+		listeners = []netip.Addr{port.HostIP}
+		if !port.HostIP.IsLoopback() && family(port.HostIP.Is4()) {
+			b.entry(port.HostIP, port.Protocol, port.HostPort)
+		}
+	}
+	var holder target
+	for _, addr := range listeners {
+		to, ok := backend(addr.Is4())
+		if !ok {
+			continue
+		}
+		other, ok := b.open(port.Protocol, netip.AddrPortFrom(addr, port.HostPort), target{
+			to: netip.AddrPortFrom(to, port.Port), direct: true, owner: pod.object(), field: "hostPort"})
+		if !ok && holder.field == "" {
+			holder = other
+		}
+	}
+	if holder.field != "" {
+		whose := holder.field
+		if holder.owner != (Object{}) {
+			whose += " of " + holder.owner.String()
+		}
+		b.problems = append(b.problems, problem{pod.object(), "HostPortTaken", fmt.Sprintf(
+			"hostPort %d/%s: on this node the port is %s; the pod is not reached by it; choose another hostPort",
+			port.HostPort, port.Protocol, whose)})
+	}
+}
+
+func (p Pod) object() Object {
+	return Object{Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}
+
+func (b *builder) finish() plan {
+	for entry := range b.entries {
+		b.plan.entries = append(b.plan.entries, entry)
+	}
+	slices.SortFunc(b.plan.entries, func(x, y extbridge.Entry) int {
+		return cmp.Or(x.Addr.Compare(y.Addr), cmp.Compare(x.Protocol, y.Protocol), cmp.Compare(x.Port, y.Port))
+	})
+	b.uncircle()
+	if !b.host.Management { // what is sent to a virtual address now would leave by some other route
+		clear(b.sockets)
+	}
+	for _, vip := range contract.HostVIPs {
+		if b.host.family(vip.Is4()) {
+			b.routes = append(b.routes, vip)
+		}
+	}
+	b.partial = len(b.vips) > 0 && b.nodes == nil
+	if !b.partial {
+		for vip := range b.vips {
+			if b.routed(vip) {
+				b.routes = append(b.routes, vip)
+			}
+		}
+	}
+	slices.SortFunc(b.routes, netip.Addr.Compare)
+	return b.plan
+}
+
+// routed says whether the host reaches an external address by its management port. An address that
+// somebody has is reached where it is: who may write Services may not cut a host from its neighbours.
+func (b *builder) routed(vip netip.Addr) bool {
+	_, node := b.nodes[vip]
+	ranges := slices.Concat(b.host.Network.PodCIDRs, b.host.Network.ClusterCIDRs, b.host.Network.ServiceCIDRs)
+	return !node && b.host.family(vip.Is4()) &&
+		!slices.Contains(b.host.Addresses, vip) && !slices.Contains(b.host.Reserved, vip) &&
+		!slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(vip) })
+}

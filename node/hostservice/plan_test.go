@@ -1,0 +1,303 @@
+package hostservice
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// dual is a node of a dual-stack cluster.
+func dual() Host {
+	return Host{
+		Addresses: addrs("172.31.0.1", "2001:db8::1"),
+		Network: contract.NodeNetwork{ID: 1, PodCIDRs: prefixes("10.244.1.0/24", "fd00:1::/64"),
+			ClusterCIDRs: prefixes("10.244.0.0/16", "fd00::/48"), ServiceCIDRs: prefixes("10.96.0.0/16", "fd96::/112")},
+		Management: true, Router: true, SCTP: true,
+		Reserved: addrs("172.31.0.254"),
+	}
+}
+
+// text is a plan as people read it.
+func (p plan) text() string {
+	var lines []string
+	for _, e := range p.entries {
+		at := "*"
+		if e.Addr.IsValid() {
+			at = e.Addr.String()
+		}
+		lines = append(lines, fmt.Sprintf("ovn %s %s %d", e.Protocol, at, e.Port))
+	}
+	var listens []string
+	for at, to := range p.sockets {
+		line := fmt.Sprintf("listen %v -> %v %v %s", at, to.to, to.owner, to.field)
+		if to.direct {
+			line += " direct"
+		}
+		if to.local != nil {
+			line += strings.TrimSuffix(" local "+textOf(to.local.ways), " ")
+		}
+		if to.restricted {
+			line += fmt.Sprint(" for ", to.ranges)
+		}
+		listens = append(listens, line)
+	}
+	slices.Sort(listens)
+	lines = append(lines, listens...)
+	for _, addr := range p.routes {
+		lines = append(lines, "route "+addr.String())
+	}
+	for port, check := range p.checks {
+		lines = append(lines, fmt.Sprintf("check %d of %v", port, check.owner))
+	}
+	for _, problem := range p.problems {
+		lines = append(lines, fmt.Sprintf("tell %v %s: %s", problem.object, problem.reason, problem.message))
+	}
+	if p.partial {
+		lines = append(lines, "partial")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func nodePortOf(name string, created int64, family string, ports ...corev1.ServicePort) *corev1.Service {
+	ips := map[string][]string{"4": {"10.96.0.20"}, "6": {"fd96::20"}, "46": {"10.96.0.20", "fd96::20"}}[family]
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, CreationTimestamp: metav1.Unix(created, 0)},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ClusterIPs: ips, Ports: ports},
+	}
+}
+
+func externalOf(name string, created int64, vip string, port int32) *corev1.Service {
+	s := nodePortOf(name, created, "46", corev1.ServicePort{Port: port})
+	s.Spec.Type, s.Spec.ExternalIPs = corev1.ServiceTypeClusterIP, []string{vip}
+	return s
+}
+
+func TestPlan(t *testing.T) {
+	http := corev1.ServicePort{Name: "http", Port: 80, NodePort: 30080}
+	pod := Pod{Namespace: "shop", Name: "cache", UID: "cache-uid", Addresses: addrs("10.244.1.5", "fd00:1::5"),
+		Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
+	podWith := func(port PodPort, addresses ...netip.Addr) Pod {
+		p := pod
+		p.Ports = []PodPort{port}
+		if addresses != nil {
+			p.Addresses = addresses
+		}
+		return p
+	}
+	none := map[netip.Addr]struct{}{}
+	for name, c := range map[string]struct {
+		services []*corev1.Service
+		pods     []Pod
+		host     func(*Host)
+		nodes    map[netip.Addr]struct{}
+		want     string
+	}{
+		"nothing": {want: "route 169.254.169.4\nroute fd69::4"},
+		"a NodePort of both families": {services: []*corev1.Service{nodePortOf("web", 1, "46", http)}, want: `
+ovn tcp * 30080
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+route 169.254.169.4
+route fd69::4`},
+		"a NodePort of IPv6": {services: []*corev1.Service{nodePortOf("web", 1, "6", http)}, want: `
+ovn tcp 2001:db8::1 30080
+listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+route 169.254.169.4
+route fd69::4`},
+		"a NodePort of a node without a router": {services: []*corev1.Service{nodePortOf("web", 1, "4", http)}, host: func(h *Host) { h.Router = false }, want: `
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+route 169.254.169.4
+route fd69::4`},
+		"before the management port works nobody listens": {services: []*corev1.Service{nodePortOf("web", 1, "46", http)}, host: func(h *Host) { h.Management = false }, want: `
+ovn tcp * 30080
+route 169.254.169.4
+route fd69::4`},
+		"no family of pods, no listener": {services: []*corev1.Service{nodePortOf("web", 1, "46", http)},
+			host: func(h *Host) { h.Network.PodCIDRs = prefixes("fd00:1::/64") }, want: `
+ovn tcp * 30080
+listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+route fd69::4`},
+		"SCTP passes by OVN only": {services: []*corev1.Service{nodePortOf("web", 1, "46", corev1.ServicePort{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolSCTP})}, want: `
+ovn sctp * 30080
+route 169.254.169.4
+route fd69::4`},
+		"SCTP on a datapath without it": {services: []*corev1.Service{nodePortOf("web", 1, "46", corev1.ServicePort{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolSCTP})},
+			host: func(h *Host) { h.SCTP = false }, want: "route 169.254.169.4\nroute fd69::4"},
+		"one number, two protocols": {services: []*corev1.Service{nodePortOf("web", 1, "4", http, corev1.ServicePort{Port: 443, NodePort: 30080, Protocol: corev1.ProtocolUDP})}, want: `
+ovn tcp 172.31.0.1 30080
+ovn udp 172.31.0.1 30080
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen udp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[443].nodePort
+listen udp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[443].nodePort
+route 169.254.169.4
+route fd69::4`},
+		"an external address": {services: []*corev1.Service{externalOf("web", 1, "192.0.2.50", 80)}, nodes: none, want: `
+ovn tcp 192.0.2.50 80
+route 169.254.169.4
+route 192.0.2.50
+route fd69::4`},
+		"an external address while the nodes are not known": {services: []*corev1.Service{externalOf("web", 1, "192.0.2.50", 80)}, want: `
+ovn tcp 192.0.2.50 80
+route 169.254.169.4
+route fd69::4
+partial`},
+		"an external address that is the host's": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 80)}, nodes: none, want: `
+ovn tcp 172.31.0.1 80
+listen tcp 172.31.0.1:80 -> 10.96.0.20:80 Service shop/web spec.externalIPs
+route 169.254.169.4
+route fd69::4`},
+		"an address that is another node's": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.2", 80)},
+			nodes: map[netip.Addr]struct{}{netip.MustParseAddr("172.31.0.2"): {}}, want: `
+ovn tcp 172.31.0.2 80
+route 169.254.169.4
+route fd69::4`},
+		"addresses that a host must reach otherwise": {services: []*corev1.Service{
+			externalOf("router", 1, "172.31.0.254", 80), externalOf("pod", 2, "10.244.7.7", 80), externalOf("service", 3, "fd96::7", 80)}, nodes: none, want: `
+ovn tcp 10.244.7.7 80
+ovn tcp 172.31.0.254 80
+ovn tcp fd96::7 80
+route 169.254.169.4
+route fd69::4`},
+		"no address of a host": {services: []*corev1.Service{externalOf("a", 1, "224.0.0.1", 80), externalOf("b", 2, "169.254.169.254", 80), externalOf("c", 3, "::1", 80)}, nodes: none,
+			want: "route 169.254.169.4\nroute fd69::4"},
+		"the older one has an external address and port": {services: []*corev1.Service{
+			externalOf("late", 9, "172.31.0.1", 80), externalOf("early", 1, "172.31.0.1", 80), externalOf("other", 10, "172.31.0.1", 81)}, nodes: none, want: `
+ovn tcp 172.31.0.1 80
+ovn tcp 172.31.0.1 81
+listen tcp 172.31.0.1:80 -> 10.96.0.20:80 Service shop/early spec.externalIPs
+listen tcp 172.31.0.1:81 -> 10.96.0.20:81 Service shop/other spec.externalIPs
+route 169.254.169.4
+route fd69::4`},
+		"a NodePort goes before an external address": {services: []*corev1.Service{
+			externalOf("early", 1, "172.31.0.1", 30080), nodePortOf("web", 2, "4", http)}, nodes: none, want: `
+ovn tcp 172.31.0.1 30080
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+route 169.254.169.4
+route fd69::4`},
+		"a load balancer's address with source ranges": {services: []*corev1.Service{balanced(func(s *corev1.Service) {
+			s.Spec.ExternalIPs, s.Spec.Ports = nil, []corev1.ServicePort{{Port: 80}}
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "172.31.0.1"}}
+		})}, nodes: none, want: `
+ovn tcp 172.31.0.1 80
+listen tcp 172.31.0.1:80 -> 10.96.0.10:80 Service shop/web status.loadBalancer.ingress local for [198.51.100.0/24]
+route 169.254.169.4
+route fd69::4
+check 32000 of Service shop/web`},
+		"a host port": {pods: []Pod{pod}, want: `
+ovn tcp * 8080
+listen tcp 127.0.0.1:8080 -> 10.244.1.5:80 Pod shop/cache hostPort direct
+listen tcp 172.31.0.1:8080 -> 10.244.1.5:80 Pod shop/cache hostPort direct
+listen tcp [2001:db8::1]:8080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
+listen tcp [::1]:8080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
+route 169.254.169.4
+route fd69::4`},
+		"a host port of IPv4": {pods: []Pod{podWith(pod.Ports[0], addrs("10.244.1.5")...)}, want: `
+ovn tcp 172.31.0.1 8080
+listen tcp 127.0.0.1:8080 -> 10.244.1.5:80 Pod shop/cache hostPort direct
+listen tcp 172.31.0.1:8080 -> 10.244.1.5:80 Pod shop/cache hostPort direct
+route 169.254.169.4
+route fd69::4`},
+		"a host port of the loopback": {pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: 8080, Port: 80, Protocol: udp})}, want: `
+listen udp 127.0.0.1:8080 -> 10.244.1.5:80 Pod shop/cache hostPort direct
+route 169.254.169.4
+route fd69::4`},
+		"a host port of one address": {pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("172.31.0.1"), HostPort: 8080, Port: 80, Protocol: tcp})}, want: `
+ovn tcp 172.31.0.1 8080
+listen tcp 172.31.0.1:8080 -> 10.244.1.5:80 Pod shop/cache hostPort direct
+route 169.254.169.4
+route fd69::4`},
+		"a host port of an address that the node does not have": {pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("172.31.0.9"), HostPort: 8080, Port: 80, Protocol: tcp})}, want: `
+route 169.254.169.4
+route fd69::4
+tell Pod shop/cache NoHostAddress: hostPort 8080/tcp: hostIP 172.31.0.9 is no address of this node, which has [172.31.0.1 2001:db8::1]; the port is not served; correct hostIP or leave it out`},
+		"a host port that is a NodePort": {services: []*corev1.Service{nodePortOf("web", 1, "4", http)},
+			pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("172.31.0.1"), HostPort: 30080, Port: 80, Protocol: tcp})}, want: `
+ovn tcp 172.31.0.1 30080
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+route 169.254.169.4
+route fd69::4
+tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[http].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
+		"a host port that is a NodePort of IPv4 is the pod's in IPv6": {services: []*corev1.Service{nodePortOf("web", 1, "4", http)},
+			pods: []Pod{podWith(PodPort{HostPort: 30080, Port: 80, Protocol: tcp})}, want: `
+ovn tcp * 30080
+ovn tcp 172.31.0.1 30080
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp [2001:db8::1]:30080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
+listen tcp [::1]:30080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
+route 169.254.169.4
+route fd69::4
+tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[http].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
+		"ports that are always the host's": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 10250), externalOf("other", 2, "192.0.2.50", 10250),
+			nodePortOf("low", 3, "46", corev1.ServicePort{Port: 22, NodePort: 22})}, nodes: none,
+			pods: []Pod{podWith(PodPort{HostPort: 6443, Port: 80, Protocol: tcp})}, want: `
+ovn tcp 192.0.2.50 10250
+route 169.254.169.4
+route 192.0.2.50
+route fd69::4
+tell Pod shop/cache HostPortTaken: hostPort 6443/tcp: on this node the port is one of the host's own (ssh, kubelet, API server, OVN); the pod is not reached by it; choose another hostPort`},
+		"a host port of SCTP that is a NodePort": {services: []*corev1.Service{nodePortOf("web", 1, "4", corev1.ServicePort{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolSCTP})},
+			pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("172.31.0.1"), HostPort: 30080, Port: 80, Protocol: sctp})}, want: `
+ovn sctp 172.31.0.1 30080
+route 169.254.169.4
+route fd69::4
+tell Pod shop/cache HostPortTaken: hostPort 30080/sctp: on this node the port is spec.ports[80].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
+		"a load balancer's address goes before an older externalIP": {services: []*corev1.Service{externalOf("early", 1, "172.31.0.1", 80),
+			balanced(func(s *corev1.Service) {
+				s.CreationTimestamp, s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges, s.Spec.Ports = metav1.Unix(9, 0), nil, nil, []corev1.ServicePort{{Port: 80}}
+				s.Spec.ExternalTrafficPolicy = ""
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "172.31.0.1"}}
+			})}, nodes: none, want: `
+ovn tcp 172.31.0.1 80
+listen tcp 172.31.0.1:80 -> 10.96.0.10:80 Service shop/web status.loadBalancer.ingress
+route 169.254.169.4
+route fd69::4`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := state{pods: c.pods, host: dual(), nodes: c.nodes}
+			if c.host != nil {
+				c.host(&s.host)
+			}
+			for _, one := range c.services {
+				s.services = append(s.services, trimmed(t, one))
+			}
+			slices.SortFunc(s.services, older)
+			if diff := cmp.Diff(strings.TrimSpace(c.want), makePlan(s).text()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOlderPodHasTheHostPort(t *testing.T) {
+	one := Pod{Namespace: "shop", Name: "a", UID: "1", Created: time.Unix(1, 0), Addresses: addrs("10.244.1.5"), Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
+	two := one
+	two.Name, two.UID, two.Created, two.Addresses = "b", "2", time.Unix(2, 0), addrs("10.244.1.6")
+	p := makePlan(state{host: dual(), pods: []Pod{one, two}})
+	if len(p.sockets) != 2 || len(p.problems) != 1 || p.problems[0].object != two.object() {
+		t.Errorf("plan:\n%s", p.text())
+	}
+	for at, to := range p.sockets {
+		if to.owner != one.object() {
+			t.Errorf("%v is %v's", at, to.owner)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package hostservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+// proxy is an open socket.
+type proxy interface {
+	retarget(target)
+	// close takes nothing new; with now, what passes ends as well.
+	close(now bool)
+	wait()
+}
+
+// sockets are those that are open.
+type sockets struct {
+	metrics     *metrics
+	connections *limit
+	sessions    *limit
+	open        map[socket]openSocket
+	closing     sync.WaitGroup
+}
+
+type openSocket struct {
+	proxy
+	target target
+}
+
+func newSockets(m *metrics) *sockets {
+	return &sockets{metrics: m, connections: &limit{most: mostConnections()}, sessions: &limit{most: mostSessions()}, open: map[socket]openSocket{}}
+}
+
+// apply opens and closes until the sockets are those wanted, and returns why some are not open. The
+// others are not touched, nor is what passes by them.
+func (s *sockets) apply(ctx context.Context, wanted map[socket]target) map[socket]error {
+	pods := map[netip.AddrPort]struct{}{}
+	for _, to := range wanted {
+		pods[to.to] = struct{}{}
+	}
+	for at, one := range s.open {
+		if _, keep := wanted[at]; !keep {
+			_, there := pods[one.target.to]
+			s.shut(at, one, one.target.direct && !there)
+		}
+	}
+	failed := map[socket]error{}
+	for at, to := range wanted {
+		if one, ok := s.open[at]; ok {
+			if !one.target.equal(to) {
+				one.retarget(to)
+				s.open[at] = openSocket{one.proxy, to}
+			}
+			continue
+		}
+		one, err := s.listen(ctx, at, to)
+		if err != nil {
+			s.metrics.failed(at.protocol, failedListen)
+			failed[at] = err
+			continue
+		}
+		s.open[at] = openSocket{one, to}
+		s.metrics.proxies.WithLabelValues(at.protocol).Inc()
+	}
+	return failed
+}
+
+func (s *sockets) listen(ctx context.Context, at socket, to target) (proxy, error) {
+	if at.protocol == tcp {
+		return listenStreams(ctx, at.at, to, s.metrics, s.connections)
+	}
+	return listenDatagrams(ctx, at.at, to, s.metrics, s.sessions)
+}
+
+func (s *sockets) shut(at socket, one openSocket, now bool) {
+	one.close(now)
+	s.closing.Go(one.wait)
+	delete(s.open, at)
+	s.metrics.proxies.WithLabelValues(at.protocol).Dec()
+}
+
+// closeAll ends everything that passes.
+func (s *sockets) closeAll() {
+	for at, one := range s.open {
+		s.shut(at, one, true)
+	}
+	s.closing.Wait()
+}
+
+// listenProblems are what owners are told of sockets that could not be opened: one a port, whatever
+// number of addresses the host has. An address that has just come or gone is no problem of anybody's.
+func listenProblems(wanted map[socket]target, failed map[socket]error) []problem {
+	type port struct {
+		owner      Object
+		field, why string
+		protocol   string
+		number     uint16
+	}
+	at := map[port][]netip.Addr{}
+	for s, err := range failed {
+		if !errors.Is(err, errNoAddress) {
+			to := wanted[s]
+			one := port{to.owner, to.field, whyNot(err), s.protocol, s.at.Port()}
+			at[one] = append(at[one], s.at.Addr())
+		}
+	}
+	var problems []problem
+	for one, addrs := range at {
+		slices.SortFunc(addrs, netip.Addr.Compare)
+		problems = append(problems, problem{object: one.owner, reason: "HostPortUnavailable", message: fmt.Sprintf(
+			"%s: on this node %s port %d is not served at the host's addresses %v: %s; clients elsewhere and other ports are not concerned",
+			one.field, one.protocol, one.number, addrs, one.why)})
+	}
+	return problems
+}
+
+// whyNot is why a port could not be opened, and what to do about it.
+func whyNot(err error) string {
+	if taken(err) {
+		return "another program there has the port; end it or choose another port"
+	}
+	var wrapped *net.OpError
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return err.Error() + "; see what keeps weft from listening there"
+}

@@ -1,0 +1,271 @@
+package hostservice
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// dialTime bounds how long a client waits for a backend that does not answer; TCP asks again after 1, 3
+// and 7 s. Where there are others, nextTime is how long one of them is waited for.
+const (
+	dialTime = 10 * time.Second
+	nextTime = 3 * time.Second
+)
+
+// keepAlive finds clients and backends that went away without a word. A connection between two that live may be
+// silent for as long as it likes.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
+
+// streams forwards TCP connections from one socket of the host.
+type streams struct {
+	asked    netip.Addr // by clients
+	listener *net.TCPListener
+	target   atomic.Pointer[target]
+	metrics  *metrics
+	limit    *limit
+	dial     func(ctx context.Context, from netip.Addr, to netip.AddrPort) (*net.TCPConn, error)
+
+	ended context.Context // with it the last connections
+	end   context.CancelFunc
+
+	work  sync.WaitGroup
+	mu    sync.Mutex
+	pairs map[*pair]struct{}
+}
+
+// pair is a client's connection and the one that was made for it.
+type pair struct {
+	to              netip.AddrPort
+	client, backend *net.TCPConn
+}
+
+func (p *pair) reset() {
+	reset(p.client)
+	reset(p.backend)
+}
+
+// reset ends a connection so that its other end is told at once, as by a closed port.
+func reset(conn *net.TCPConn) {
+	if conn != nil {
+		_ = conn.SetLinger(0)
+		_ = conn.Close()
+	}
+}
+
+func listenStreams(ctx context.Context, at netip.AddrPort, to target, m *metrics, l *limit) (*streams, error) {
+	config := net.ListenConfig{KeepAliveConfig: keepAlive}
+	listener, err := config.Listen(ctx, network(tcp, at.Addr()), at.String())
+	if err != nil {
+		return nil, err
+	}
+	s := &streams{asked: at.Addr(), listener: listener.(*net.TCPListener), metrics: m, limit: l, dial: dialStream, pairs: map[*pair]struct{}{}}
+	s.ended, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	s.target.Store(&to)
+	s.work.Go(s.accept)
+	return s, nil
+}
+
+// network is what package net calls a protocol of one family: "tcp" would mean both.
+func network(protocol string, addr netip.Addr) string {
+	if addr.Is4() {
+		return protocol + "4"
+	}
+	return protocol + "6"
+}
+
+// source is the address that an endpoint on this node shall see, which is the one that the client asked; the zero
+// one where the system chooses. Its answer comes back by the management port, whatever its owner has for a
+// gateway. A Windows host would send from an address by the adapter that has it, which leads elsewhere.
+func source(asked netip.Addr, w way) netip.Addr {
+	if !w.near || asked.IsLoopback() || runtime.GOOS == contract.Windows {
+		return netip.Addr{}
+	}
+	return asked
+}
+
+// dialStream connects; from may be the zero address.
+func dialStream(ctx context.Context, from netip.Addr, to netip.AddrPort) (*net.TCPConn, error) {
+	dialer := net.Dialer{Timeout: dialTime, KeepAliveConfig: keepAlive}
+	if from.IsValid() {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
+	conn, err := dialer.DialContext(ctx, network(tcp, to.Addr()), to.String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
+}
+
+// retarget changes where new connections go. Those to a pod that is not the target any more end: nobody
+// would answer.
+func (s *streams) retarget(to target) {
+	before := s.target.Swap(&to)
+	if before.direct && before.to != to.to {
+		s.resetAll(func(p *pair) bool { return p.to == before.to })
+	}
+}
+
+// close takes no connections any more. Those that there are go on until they end, as they do in the
+// datapath; with now they are reset.
+func (s *streams) close(now bool) {
+	_ = s.listener.Close()
+	if now {
+		s.end()
+		s.resetAll(func(*pair) bool { return true })
+	}
+}
+
+// wait returns when the last connection has ended.
+func (s *streams) wait() { s.work.Wait(); s.end() }
+
+func (s *streams) resetAll(which func(*pair) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.pairs {
+		if which(p) {
+			p.reset()
+		}
+	}
+}
+
+func (s *streams) accept() {
+	var rest time.Duration
+	for {
+		client, err := s.listener.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no more files, or a client that left before it was accepted
+			rest = min(max(2*rest, 5*time.Millisecond), time.Second)
+			s.metrics.failed(tcp, failedAccept)
+			select {
+			case <-time.After(rest):
+			case <-s.ended.Done():
+			}
+			continue
+		}
+		rest = 0
+		to := *s.target.Load()
+		switch {
+		case !to.serves(addrOf(client.RemoteAddr())):
+			reset(client)
+			s.metrics.failed(tcp, failedRange)
+		case !s.limit.take():
+			reset(client)
+			s.metrics.failed(tcp, failedLimit)
+		default:
+			s.work.Go(func() {
+				defer s.limit.give()
+				s.serve(client, to)
+			})
+		}
+	}
+}
+
+func addrOf(a net.Addr) netip.Addr {
+	addr, _ := netip.ParseAddrPort(a.String())
+	return addr.Addr().Unmap().WithZone("")
+}
+
+// serve carries one connection.
+func (s *streams) serve(client *net.TCPConn, to target) {
+	p := &pair{to: to.to, client: client}
+	if !s.enter(p) {
+		reset(client)
+		return
+	}
+	defer s.leave(p)
+	backend, err := s.connect(to, addrOf(client.RemoteAddr()))
+	if err != nil {
+		slog.Debug("no connection to a backend", "of", to.owner, "field", to.field, "error", err)
+		s.metrics.failed(tcp, failedDial)
+		reset(client)
+		return
+	}
+	s.mu.Lock()
+	p.backend = backend
+	if s.ended.Err() != nil || s.gone(to) {
+		p.reset()
+	}
+	s.mu.Unlock()
+	s.metrics.connections.Inc()
+	s.metrics.open.Inc()
+	defer s.metrics.open.Dec()
+	join(client, backend)
+}
+
+// connect tries the ways to the backends one after the other.
+func (s *streams) connect(to target, client netip.Addr) (*net.TCPConn, error) {
+	ctx, cancel := context.WithTimeout(s.ended, dialTime)
+	defer cancel()
+	ways, err := to.waysOf(client), errNoEndpoint
+	for len(ways) > 0 && ctx.Err() == nil {
+		var one way
+		one, ways = to.choose(client, ways)
+		var conn *net.TCPConn
+		if conn, err = s.try(ctx, one, len(ways) > 0); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+func (s *streams) try(ctx context.Context, w way, others bool) (*net.TCPConn, error) {
+	if others {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, nextTime)
+		defer cancel()
+	}
+	return s.dial(ctx, source(s.asked, w), w.to)
+}
+
+// errNoEndpoint: the client comes from outside, and the policy Local leaves it nobody.
+var errNoEndpoint = errors.New("externalTrafficPolicy is Local, and the node has no endpoint")
+
+// gone says whether a pod stopped being the target while it was dialled.
+func (s *streams) gone(to target) bool { return to.direct && s.target.Load().to != to.to }
+
+func (s *streams) enter(p *pair) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pairs[p] = struct{}{}
+	return s.ended.Err() == nil
+}
+
+func (s *streams) leave(p *pair) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pairs, p)
+}
+
+// join carries what either says to the other, and the end of it, until both have ended or one was reset.
+// Nothing is read that cannot be written: who is slow slows the other.
+func join(a, b *net.TCPConn) {
+	var back sync.WaitGroup
+	back.Go(func() { carry(a, b) })
+	carry(b, a)
+	back.Wait()
+	_ = a.Close()
+	_ = b.Close()
+}
+
+func carry(to, from *net.TCPConn) {
+	_, err := io.Copy(to, from)
+	if err == nil {
+		err = to.CloseWrite()
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		reset(from)
+		reset(to)
+	}
+}

@@ -1,0 +1,357 @@
+package hostservice
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/extbridge"
+)
+
+// Config is what a [Watcher] needs.
+type Config struct {
+	Client kubernetes.Interface
+	// Node is the Node's name.
+	Node string
+	// Tell writes a warning Event.
+	Tell func(object *corev1.ObjectReference, reason, message string)
+	// Sound says whether the node can serve anything, for healthCheckNodePort.
+	Sound func() bool
+}
+
+// retryTime is how soon a socket is tried again that could not be opened.
+const retryTime = 5 * time.Second
+
+// settle keeps a flood of changes from becoming a flood of plans.
+const settle = 10 * time.Millisecond
+
+// Watcher follows Services and does the host's side of them.
+type Watcher struct {
+	config   Config
+	services cache.SharedIndexInformer
+	synced   cache.InformerSynced // outside has all Services that there were at the start
+	nodes    cache.SharedIndexInformer
+	watches  sync.WaitGroup
+	begin    sync.Once // the watch of nodes, once somebody needs it
+	metrics  *metrics
+	sockets  *sockets
+	checks   *checks
+	follows  *followers
+	told     map[problem]struct{}
+
+	wanted chan struct{} // full when the plan may be another one
+
+	mu      sync.Mutex
+	outside map[string]*service // those with something outside, by namespace/name
+	pods    []Pod
+	host    Host
+	toldOf  struct{ pods, host bool } // once
+	plan    plan
+	planned bool          // with all that there is to know
+	changed chan struct{} // closed and renewed when what the watcher says has changed
+}
+
+// New makes a Watcher. It does nothing until [Watcher.Run].
+func New(config Config) (*Watcher, error) {
+	w := &Watcher{config: config, metrics: newMetrics(), told: map[problem]struct{}{}, wanted: make(chan struct{}, 1),
+		outside: map[string]*service{}, changed: make(chan struct{})}
+	w.sockets = newSockets(w.metrics)
+	w.checks = &checks{open: map[uint16]*checkServer{}, start: func(ctx context.Context, c healthCheck) (*checkServer, error) {
+		endpoints := w.follows.open[c.owner.Namespace+"/"+c.owner.Name]
+		if endpoints == nil {
+			return nil, errors.New("the Service's endpoints are not followed")
+		}
+		return startCheck(ctx, c, endpoints, config.Node, config.Sound)
+	}}
+	w.follows = &followers{open: map[string]*follower{}, start: func(ctx context.Context, key string) (*follower, error) {
+		return follow(ctx, config.Client, key, w.look)
+	}}
+	factory := informers.NewSharedInformerFactoryWithOptions(config.Client, 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = "!" + contract.HeadlessLabel + ",!" + contract.ProxyNameLabel
+		}),
+		informers.WithTransform(trimService))
+	w.services = factory.Core().V1().Services().Informer()
+	w.nodes = informers.NewSharedInformerFactoryWithOptions(config.Client, 0, informers.WithTransform(trimNode)).Core().V1().Nodes().Informer()
+	for what, informer := range map[string]cache.SharedIndexInformer{"services": w.services, "nodes": w.nodes} {
+		if err := informer.SetWatchErrorHandlerWithContext(forbidden(what)); err != nil {
+			return nil, err
+		}
+	}
+	handle, err := w.services.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { w.serviceChanged(o.(*service)) },
+		UpdateFunc: func(_, o any) { w.serviceChanged(o.(*service)) },
+		DeleteFunc: w.serviceDeleted,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.synced = handle.HasSynced
+	_, err = w.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.look() },
+		UpdateFunc: func(before, now any) {
+			if !before.(*node).same(now.(*node)) {
+				w.look()
+			}
+		},
+		DeleteFunc: func(any) { w.look() },
+	})
+	return w, err
+}
+
+// forbidden says in the log what a watch needs that may not be.
+func forbidden(what string) cache.WatchErrorHandlerWithContext {
+	return func(ctx context.Context, r *cache.Reflector, err error) {
+		if apierrors.IsForbidden(err) {
+			slog.WarnContext(ctx, "the agent may not watch "+what+": until its user may list and watch them, Services are not served on the host and from outside", "error", err)
+			return
+		}
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	}
+}
+
+// Run serves until ctx ends.
+func (w *Watcher) Run(ctx context.Context) error {
+	defer w.watches.Wait()
+	w.watches.Go(func() { w.services.RunWithContext(ctx) })
+	defer w.follows.closeAll()
+	defer w.checks.closeAll()
+	defer w.sockets.closeAll()
+	if !cache.WaitForCacheSync(ctx.Done(), w.synced) {
+		return nil
+	}
+	for {
+		var retry <-chan time.Time
+		if w.apply(ctx) {
+			retry = time.After(retryTime)
+		}
+		select {
+		case <-w.wanted:
+		case <-retry:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-time.After(settle):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// SetHost says what the node is like now.
+func (w *Watcher) SetHost(host Host) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.toldOf.host || !w.host.equal(host) {
+		w.host, w.toldOf.host = host, true
+		w.look()
+	}
+}
+
+// SetPods says which of the node's pods have host ports, in whatever order.
+func (w *Watcher) SetPods(pods []Pod) {
+	slices.SortFunc(pods, func(a, b Pod) int {
+		if c := a.Created.Compare(b.Created); c != 0 {
+			return c
+		}
+		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.toldOf.pods || !slices.EqualFunc(w.pods, pods, Pod.equal) {
+		w.pods, w.toldOf.pods = pods, true
+		w.look()
+	}
+}
+
+// Entries are what comes from outside for OVN, sorted. Known is false until Services, host and pods are: what
+// is in force then stays.
+func (w *Watcher) Entries() (entries []extbridge.Entry, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.plan.entries, w.planned
+}
+
+// Routes are the addresses that the host reaches by its management port, beside the cluster's ranges. While
+// all is false there may be more than these.
+func (w *Watcher) Routes() (addrs []netip.Addr, all bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.plan.routes, w.planned && !w.plan.partial
+}
+
+// Changed is closed when Entries or Routes have changed since the call.
+func (w *Watcher) Changed() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed
+}
+
+// Collectors are the metrics.
+func (w *Watcher) Collectors() []prometheus.Collector { return w.metrics.collectors() }
+
+func (w *Watcher) look() {
+	select {
+	case w.wanted <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watcher) serviceChanged(now *service) {
+	key := now.Namespace + "/" + now.Name
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.outside[key]
+	switch {
+	case !now.outside && before == nil, now.outside && before != nil && before.same(now):
+		return
+	case now.outside:
+		w.outside[key] = now
+	default:
+		delete(w.outside, key)
+	}
+	w.look()
+}
+
+func (w *Watcher) serviceDeleted(object any) {
+	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = last.Obj
+	}
+	gone, ok := object.(*service)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if key := gone.Namespace + "/" + gone.Name; w.outside[key] != nil {
+		delete(w.outside, key)
+		w.look()
+	}
+}
+
+// apply works out the plan anew and follows it. It says whether something is to be tried again.
+func (w *Watcher) apply(ctx context.Context) (again bool) {
+	p := w.replan()
+	if p.partial || p.remote {
+		w.begin.Do(func() { w.watches.Go(func() { w.followNodes(ctx) }) })
+	}
+	problems := p.problems
+	unfollowed := w.follows.apply(ctx, p.follow)
+	if unfollowed != nil {
+		slog.ErrorContext(ctx, "endpoints of a Service are not followed", "error", unfollowed)
+	}
+	failed := w.sockets.apply(ctx, p.sockets)
+	problems = append(problems, listenProblems(p.sockets, failed)...)
+	unchecked := w.checks.apply(ctx, p.checks)
+	for port, err := range unchecked {
+		problems = append(problems, checkProblem(p.checks[port], err))
+	}
+	w.tell(problems)
+	return len(failed)+len(unchecked) > 0 || unfollowed != nil
+}
+
+func (w *Watcher) followNodes(ctx context.Context) {
+	w.watches.Go(func() { w.nodes.RunWithContext(ctx) })
+	if cache.WaitForCacheSync(ctx.Done(), w.nodes.HasSynced) {
+		w.look()
+	}
+}
+
+// replan makes the plan, and wakes who follows what it says.
+func (w *Watcher) replan() plan {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: w.follows.slices()}
+	s.nodes, s.internal = w.nodeAddrs()
+	for _, one := range w.outside {
+		s.services = append(s.services, one)
+	}
+	slices.SortFunc(s.services, older)
+	before, planned := w.plan, w.planned
+	w.plan, w.planned = makePlan(s), w.toldOf.host && w.toldOf.pods
+	if planned != w.planned || !slices.Equal(before.entries, w.plan.entries) || !slices.Equal(before.routes, w.plan.routes) || before.partial != w.plan.partial {
+		close(w.changed)
+		w.changed = make(chan struct{})
+	}
+	return w.plan
+}
+
+// nodeAddrs are all nodes' addresses, and their InternalIPs by name; nil until they are known.
+func (w *Watcher) nodeAddrs() (addrs map[netip.Addr]struct{}, internal map[string][]netip.Addr) {
+	if !w.nodes.HasSynced() {
+		return nil, nil
+	}
+	addrs, internal = map[netip.Addr]struct{}{}, map[string][]netip.Addr{}
+	for _, object := range w.nodes.GetStore().List() {
+		n := object.(*node)
+		internal[n.Name] = n.internal
+		for _, addr := range n.addrs {
+			addrs[addr] = struct{}{}
+		}
+	}
+	return addrs, internal
+}
+
+// tell writes each problem's Event once for as long as it lasts.
+func (w *Watcher) tell(problems []problem) {
+	lasting := map[problem]struct{}{}
+	for _, p := range problems {
+		lasting[p] = struct{}{}
+		if _, known := w.told[p]; known {
+			continue
+		}
+		w.config.Tell(&corev1.ObjectReference{APIVersion: "v1", Kind: p.object.Kind, Namespace: p.object.Namespace, Name: p.object.Name, UID: p.object.UID}, p.reason, p.message)
+	}
+	w.told = lasting
+}
+
+// node is a Node cut down to all addresses that are known of it.
+type node struct {
+	metav1.ObjectMeta
+	addrs    []netip.Addr
+	internal []netip.Addr // its InternalIPs
+}
+
+func (n *node) same(o *node) bool {
+	return slices.Equal(n.addrs, o.addrs) && slices.Equal(n.internal, o.internal)
+}
+
+func trimNode(object any) (any, error) {
+	o, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	n := &node{ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}}
+	for _, address := range o.Status.Addresses {
+		addrs := parseAddrs([]string{address.Address})
+		n.addrs = append(n.addrs, addrs...)
+		if address.Type == corev1.NodeInternalIP {
+			n.internal = append(n.internal, addrs...)
+		}
+	}
+	// What the facts say is a help only: a node whose facts nobody can read has its other addresses.
+	if facts, ok, err := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); ok && err == nil {
+		n.addrs = append(n.addrs, facts.Addresses...)
+		if facts.Gateway != nil {
+			n.addrs = append(n.addrs, contract.Addrs(facts.Gateway.Addresses)...)
+			n.addrs = append(n.addrs, facts.Gateway.NextHops...)
+		}
+	}
+	slices.SortFunc(n.addrs, netip.Addr.Compare)
+	n.addrs = slices.Compact(n.addrs)
+	return n, nil
+}

@@ -1,0 +1,69 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// releaseConnectTime is how long Open vSwitch's database may take to answer an operator.
+const releaseConnectTime = 10 * time.Second
+
+// Release gives the host its uplink back while the agent does not run, and says what it has done. The
+// configuration is the agent's; what was shared is found out.
+func Release(ctx context.Context, config Config) (string, error) {
+	return release(ctx, config, releaseConnectTime)
+}
+
+func release(ctx context.Context, config Config, patience time.Duration) (string, error) {
+	if conn, err := cni.Dial(ctx, config.CNISocket); err == nil {
+		conn.Close()
+		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the uplink again: stop it first", config.CNISocket)
+	}
+	connecting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	shared := LinuxConfig{Datapath: config.DatapathType, StateFile: config.uplinkFile()}
+	ovs, connection := connectOpenVSwitch(connecting, config.OVSDatabase)
+	if connection == nil {
+		defer ovs.Close()
+		shared.OpenVSwitch = uplinkBridge{ovs, config, takeUpTime}
+	} else {
+		shared.OpenVSwitch = absentBridge{connection}
+	}
+	linux, err := NewLinux(shared)
+	if err != nil {
+		return "", err
+	}
+	defer linux.Close()
+	linux.sharing.mu.Lock()
+	defer linux.sharing.mu.Unlock()
+	device, err := linux.releaseSaved(ctx)
+	if err != nil {
+		return "", err
+	}
+	if device == "" && ovs == nil {
+		return "", fmt.Errorf("it is not known whether anything is shared: nothing is written down in %s, and Open vSwitch's database does not answer (ovs-database): start it: %w", config.uplinkFile(), connection)
+	}
+	if device == "" {
+		return "nothing is shared: the host has its devices for itself", nil
+	}
+	own, err := linux.readHostNamed(device)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("the host has device %s for itself again, with the addresses %v", device, prefixesOf(globals(own.addresses))), nil
+}
+
+// absentBridge is an Open vSwitch that does not answer: what the host has can be moved all the same.
+type absentBridge struct{ err error }
+
+func (b absentBridge) Ensure(context.Context, Uplink) error { return b.err }
+func (b absentBridge) Join(context.Context, Uplink) error   { return b.err }
+func (b absentBridge) Holder(string) string                 { return "" }
+func (b absentBridge) Made() (Uplink, bool)                 { return Uplink{}, false }
+
+func (b absentBridge) Leave(_ context.Context, u Uplink) error {
+	return fmt.Errorf("device %s has the host's addresses again, but is still a port of bridge %s: start Open vSwitch's database and repeat this: %w", u.Adapter, u.Host, b.err)
+}

@@ -1,0 +1,174 @@
+package node
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/hostservice"
+)
+
+func (a *agent) newServices(client kubernetes.Interface) error {
+	var err error
+	a.services, err = hostservice.New(hostservice.Config{
+		Client: client, Node: a.config.NodeName, Tell: a.events.warn,
+		// Flows outlive what made them: a node whose Southbound is away serves as before.
+		Sound: func() bool {
+			lasting := a.health.lasting()
+			return lasting[conditionDatabase] == nil && lasting[conditionBridges] == nil
+		},
+	})
+	if err == nil {
+		a.metrics.registry.MustRegister(a.services.Collectors()...)
+	}
+	return err
+}
+
+// keepServices tells of the node's host ports, and has routes and flows follow the Services.
+func (a *agent) keepServices(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), a.pods.informer.HasSynced) {
+		return nil
+	}
+	for {
+		pods, services := a.pods.changes(), a.services.Changed()
+		a.services.SetPods(a.pods.hostPorts(a.podSubnets()))
+		select {
+		case <-pods:
+			pause(ctx, settle) // many pods at once
+		case <-services:
+			a.look()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// tellServices says what the host is like.
+func (a *agent) tellServices(facts contract.NodeFacts, network contract.NodeNetwork) {
+	host := hostservice.Host{
+		Addresses: facts.Addresses, Network: network, Management: a.isManaged(),
+		Router: facts.Gateway != nil, SCTP: runtime.GOOS != contract.Windows,
+		Reserved: a.reserved(facts),
+	}
+	// With the host all is known: no host port may be missing then.
+	a.services.SetPods(a.pods.hostPorts(a.podSubnets()))
+	a.services.SetHost(host)
+}
+
+// reserved are addresses that no Service may take from the node's own connections.
+func (a *agent) reserved(facts contract.NodeFacts) []netip.Addr {
+	reserved := []netip.Addr{a.config.EncapAddress}
+	if facts.Gateway != nil {
+		reserved = slices.Concat(reserved, contract.Addrs(facts.Gateway.Addresses), facts.Gateway.NextHops)
+	}
+	texts := []string{a.apiServer}
+	for remote := range strings.SplitSeq(a.config.OVNSouthbound, ",") {
+		if method, end, ok := strings.Cut(remote, ":"); ok && method != "unix" {
+			texts = append(texts, end)
+		}
+	}
+	for _, text := range texts {
+		host, _, err := net.SplitHostPort(text)
+		if err != nil {
+			host = strings.Trim(text, "[]")
+		}
+		if addr, err := netip.ParseAddr(host); err == nil { // a name's addresses are not known here
+			reserved = append(reserved, addr.Unmap())
+		}
+	}
+	slices.SortFunc(reserved, netip.Addr.Compare)
+	return slices.Compact(reserved)
+}
+
+// hostPorts are the pods that the node's host shall be asked for.
+func (p *pods) hostPorts(subnets []netip.Prefix) []hostservice.Pod {
+	var list []hostservice.Pod
+	for _, object := range p.informer.GetStore().List() {
+		pod := object.(*corev1.Pod)
+		if len(pod.Spec.Containers) == 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		network, err := p.lookUp(cni.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, subnets)
+		if err != nil {
+			continue // it has no address yet, or the host's
+		}
+		one := hostservice.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Created: pod.CreationTimestamp.Time,
+			Addresses: contract.Addrs(network.addresses)}
+		for _, port := range pod.Spec.Containers[0].Ports {
+			one.Ports = append(one.Ports, hostservice.PodPort{
+				HostIP: hostIP(port.HostIP), HostPort: uint16(port.HostPort), Port: uint16(port.ContainerPort),
+				Protocol: strings.ToLower(string(port.Protocol)),
+			})
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// hostIP is zero where a port is to be had at all of the host's addresses.
+func hostIP(text string) netip.Addr {
+	addr, err := netip.ParseAddr(text)
+	if err != nil || addr.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return addr.Unmap()
+}
+
+// onlyHostPorts is one container with the host ports of all of a pod's; none if there are none.
+func onlyHostPorts(pod *corev1.Pod) []corev1.Container {
+	var ports []corev1.ContainerPort
+	collect := func(containers []corev1.Container) {
+		for i := range containers {
+			for _, port := range containers[i].Ports {
+				if port.HostPort != 0 {
+					ports = append(ports, port)
+				}
+			}
+		}
+	}
+	sidecars := slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
+		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
+	})
+	collect(sidecars)
+	collect(pod.Spec.Containers)
+	if len(ports) == 0 {
+		return nil
+	}
+	return []corev1.Container{{Ports: ports}}
+}
+
+// vipRoutes lead to virtual addresses through the management port. The next hop is the cluster's router, which
+// has no part in it: the load balancer of the node's switch takes the packets first.
+func vipRoutes(network contract.NodeNetwork, vips []netip.Addr) []Route {
+	var routes []Route
+	for _, vip := range vips {
+		for _, subnet := range network.PodCIDRs {
+			if source := contract.ManagementAddress(subnet); source.Is4() == vip.Is4() {
+				routes = append(routes, Route{Destination: netip.PrefixFrom(vip, vip.BitLen()), NextHop: contract.GatewayAddress(subnet), Source: source})
+				break
+			}
+		}
+	}
+	return routes
+}
+
+func (a *agent) setManaged() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.managed = true
+}
+
+func (a *agent) isManaged() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.managed
+}

@@ -1,0 +1,170 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// greet has a pod answer TCP and UDP with its name, at each of its addresses: whether ":8080" means both families Go
+// finds out once, perhaps in a namespace without any.
+func (c *cluster) greet(p *pod, port uint16) {
+	c.tb.Helper()
+	ns, err := openSandbox(p.sandbox)
+	if err != nil {
+		c.tb.Fatal(err)
+	}
+	defer ns.Close()
+	for _, address := range []netip.Addr{p.address, p.address6} {
+		at := netip.AddrPortFrom(address, port).String()
+		if err := onThreadOf(c.agent.platform.(*Linux).home, ns, func() error {
+			listener, err := net.Listen("tcp", at)
+			if err != nil {
+				return err
+			}
+			c.tb.Cleanup(func() { listener.Close() })
+			go greetStreams(listener, p.Name)
+			packets, err := net.ListenPacket("udp", at)
+			if err != nil {
+				return err
+			}
+			c.tb.Cleanup(func() { packets.Close() })
+			go greetDatagrams(packets, p.Name)
+			return nil
+		}); err != nil {
+			c.tb.Fatal(err)
+		}
+	}
+}
+
+func greetStreams(listener net.Listener, name string) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, name)
+		_ = conn.Close()
+	}
+}
+
+func greetDatagrams(packets net.PacketConn, name string) {
+	buffer := make([]byte, 100)
+	for {
+		_, from, err := packets.ReadFrom(buffer)
+		if err != nil {
+			return
+		}
+		_, _ = packets.WriteTo([]byte(name), from)
+	}
+}
+
+// asked is what answers the host at an address.
+func asked(protocol, at string) (string, error) {
+	conn, err := net.DialTimeout(protocol, at, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
+	if protocol == "udp" {
+		if _, err := conn.Write([]byte("?")); err != nil {
+			return "", err
+		}
+	}
+	buffer := make([]byte, 100)
+	n, err := conn.Read(buffer)
+	return string(buffer[:n]), err
+}
+
+func (c *cluster) answers(name, protocol string, at ...string) {
+	c.tb.Helper()
+	for _, one := range at {
+		c.eventually(func() error {
+			got, err := asked(protocol, one)
+			if err == nil && got != name {
+				err = fmt.Errorf("got %q", got)
+			}
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", protocol, one, err)
+			}
+			return nil
+		})
+	}
+}
+
+func routed(destination netip.Addr) bool {
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Dst: fromPrefix(netip.PrefixFrom(destination, destination.BitLen()))}, netlink.RT_FILTER_DST)
+	return err == nil && len(routes) > 0
+}
+
+// The host asks itself for NodePorts and host ports, and others' addresses for what stands for them in OVN.
+func TestTheHostIsAClientOfServices(t *testing.T) {
+	c := newCluster(t)
+	vip := netip.MustParseAddr("192.0.2.50")
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ClusterIPs: []string{"10.96.0.20", "fd96::20"}, ExternalIPs: []string{vip.String(), "172.30.0.1"},
+			Ports: []corev1.ServicePort{{Name: "tcp", Port: 80, NodePort: 30080}, {Name: "udp", Port: 80, NodePort: 30080, Protocol: corev1.ProtocolUDP}}},
+	}
+	services := c.client.CoreV1().Services("shop")
+	if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.decide()
+	web := c.newPod("web", 3)
+	c.allocate(web)
+	pods := c.client.CoreV1().Pods("shop")
+	object, err := pods.Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 8081, Protocol: corev1.ProtocolTCP}}}}
+	if _, err := pods.Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// What the controller makes of the Service.
+	for _, protocol := range []string{"tcp", "udp"} {
+		for _, at := range []string{"169.254.169.4:30080", "192.0.2.50:80", "10.96.0.20:80"} {
+			c.ovn.NB("--may-exist", "lb-add", protocol, at, web.address.String()+":8080", protocol)
+		}
+		c.ovn.NB("--may-exist", "lb-add", protocol, "[fd69::4]:30080", fmt.Sprintf("[%v]:8080", web.address6), protocol, "--", "ls-lb-add", testNode, protocol)
+	}
+	c.startAgent()
+	c.awaitReady()
+	c.mustAdd(web)
+	c.greet(web, 8080)
+
+	c.answers("web", "tcp", "127.0.0.1:30080", "172.30.0.1:30080", "[::1]:30080", "192.0.2.50:80", "172.30.0.1:80", "127.0.0.1:8081", "172.30.0.1:8081", "[::1]:8081")
+	c.answers("web", "udp", "127.0.0.1:30080", "172.30.0.1:30080", "[::1]:30080", "192.0.2.50:80", "172.30.0.1:80")
+	if routed(netip.MustParseAddr("172.30.0.1")) {
+		t.Error("an address of the host's own is routed to the cluster")
+	}
+	for _, stand := range contract.HostVIPs {
+		if !routed(stand) {
+			t.Errorf("%v is not routed", stand)
+		}
+	}
+	if err := services.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.eventually(func() error {
+		if got, err := asked("tcp", "127.0.0.1:30080"); err == nil {
+			return fmt.Errorf("NodePort 30080 of a Service that is gone answers %q", got)
+		}
+		if routed(vip) {
+			return fmt.Errorf("%v is still routed", vip)
+		}
+		return nil
+	})
+	c.answers("web", "tcp", "127.0.0.1:8081")
+}

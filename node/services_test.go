@@ -1,0 +1,75 @@
+package node
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+func TestHostPortsOfAPod(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	port := func(host int32) []corev1.ContainerPort {
+		return []corev1.ContainerPort{{HostPort: host, ContainerPort: 80}, {ContainerPort: 81}}
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		InitContainers: []corev1.Container{{Ports: port(1)}, {Ports: port(2), RestartPolicy: &always}},
+		Containers:     []corev1.Container{{Ports: port(3)}, {Ports: port(4)}},
+	}}
+	kept, err := keepPodEssentials(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hosts []int32
+	for _, p := range kept.(*corev1.Pod).Spec.Containers[0].Ports {
+		hosts = append(hosts, p.HostPort)
+	}
+	if !slices.Equal(hosts, []int32{2, 3, 4}) { // a container that ends before the others start has none
+		t.Errorf("host ports %v", hosts)
+	}
+	if onlyHostPorts(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: port(0)}}}}) != nil {
+		t.Error("a pod without host ports has some")
+	}
+	for text, want := range map[string]netip.Addr{"": {}, "0.0.0.0": {}, "::": {}, "127.0.0.1": netip.MustParseAddr("127.0.0.1")} {
+		if got := hostIP(text); got != want {
+			t.Errorf("hostIP %q is %v", text, got)
+		}
+	}
+}
+
+func TestRoutesOfVirtualAddresses(t *testing.T) {
+	network := contract.NodeNetwork{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}
+	got := vipRoutes(network, []netip.Addr{netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("2001:db8::50")})
+	want := []Route{{Destination: netip.MustParsePrefix("192.0.2.50/32"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: netip.MustParseAddr("10.244.1.2")}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAddressesThatNoServiceTakes(t *testing.T) {
+	for server, want := range map[string]string{
+		"172.29.0.1:6443": "172.29.0.1", "172.29.0.1": "172.29.0.1", "[2001:db8::1]:6443": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "api.example:6443": "",
+	} {
+		a := &agent{apiServer: server, config: Config{EncapAddress: netip.MustParseAddr("172.30.0.1"), OVNSouthbound: "ssl:172.30.0.9:6642,unix:/run/sb.sock"}}
+		reserved := a.reserved(contract.NodeFacts{Gateway: &contract.Gateway{
+			Addresses: []netip.Prefix{netip.MustParsePrefix("172.31.0.1/24")}, NextHops: []netip.Addr{netip.MustParseAddr("172.31.0.254")},
+		}})
+		all := []string{"172.30.0.1", "172.30.0.9", "172.31.0.1", "172.31.0.254"}
+		if want != "" {
+			all = append(all, want)
+		}
+		if len(reserved) != len(all) {
+			t.Errorf("of API server %s: %v", server, reserved)
+		}
+		for _, one := range all {
+			if !slices.Contains(reserved, netip.MustParseAddr(one)) {
+				t.Errorf("of API server %s: %v lacks %s", server, reserved, one)
+			}
+		}
+	}
+}

@@ -1,0 +1,460 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+)
+
+// sharing is a Linux node's uplink where the host and Open vSwitch share it: the device is a port of a
+// bridge, and the bridge's own interface has what the host had on the device.
+type sharing struct {
+	device, bridge string // empty: nothing is shared
+	ovs            UplinkBridge
+	saved          savedHost[linuxUplink]
+
+	mu sync.Mutex // held while somebody works on it
+	// step is called before each change of the host; a test stops there as a crash does.
+	step func(name string)
+}
+
+// linuxUplink is what has to be known after a crash, whenever it comes.
+type linuxUplink struct {
+	Device string `json:"device"`
+	Bridge string `json:"bridge"`
+	Boot   string `json:"boot"` // the kernel's boot_id: after another boot the host is set up anew
+	// Ready: all is on the bridge's interface.
+	Ready bool `json:"ready"`
+	// Index is that of the device that has, or had, what follows.
+	Index     int           `json:"index"`
+	Addresses []hostAddress `json:"addresses"`
+	Routes    []hostRoute   `json:"routes"`
+	// AddrGenMode is the setting of that name that the device had by itself.
+	AddrGenMode string `json:"addrGenMode,omitempty"`
+}
+
+func (s linuxUplink) uplink() Uplink {
+	return Uplink{Switch: s.Device, Adapter: s.Device, Host: s.Bridge}
+}
+
+// without is what was written down and is not on the device.
+func (s linuxUplink) without(device hostNetwork) hostNetwork {
+	return hostNetwork{
+		index: s.Index,
+		addresses: slices.DeleteFunc(slices.Clone(s.Addresses), func(a hostAddress) bool {
+			return slices.ContainsFunc(device.addresses, func(b hostAddress) bool { return a.Address == b.Address })
+		}),
+		routes: slices.DeleteFunc(slices.Clone(s.Routes), func(r hostRoute) bool {
+			return s.Index == device.index && slices.ContainsFunc(device.routes, r.same)
+		}),
+	}
+}
+
+// EnsureUplink puts the device and what the host has on it on the bridge, see [Platform]. The host works
+// after each step, so that it can end after any: first the bridge's interface gets the addresses too,
+// then the bridge gets the device, and only then the host's routes go by the bridge. What appears on the
+// device later, as a DHCP client puts it there, follows.
+func (l *Linux) EnsureUplink(ctx context.Context) (Uplink, error) {
+	s := &l.sharing
+	if s.device == "" {
+		return Uplink{}, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	saved, err := l.readUplink()
+	if err != nil {
+		return Uplink{}, err
+	}
+	if made, ok := s.ovs.Made(); ok && saved == nil && (made.Adapter != s.device || made.Host != s.bridge) {
+		saved = &linuxUplink{Device: made.Adapter, Bridge: made.Host} // it was written down before a boot
+	}
+	if saved != nil && (saved.Device != s.device || saved.Bridge != s.bridge) {
+		if err := l.release(ctx, *saved); err != nil {
+			return Uplink{}, fmt.Errorf("give the host device %s back, which is not gateway-interface any more: %w", saved.Device, err)
+		}
+		saved = nil
+	}
+	joined := s.ovs.Holder(s.device) == s.bridge
+	device, err := l.chooseDevice(saved)
+	if err != nil && !joined && saved == nil {
+		return Uplink{}, fmt.Errorf("%w: %w", ErrNoUplink, err)
+	}
+	if err != nil {
+		return Uplink{}, err
+	}
+	uplink := Uplink{
+		Switch: s.device, Adapter: s.device, Host: s.bridge,
+		MAC: device.Attrs().HardwareAddr.String(), MTU: device.Attrs().MTU,
+	}
+	err = l.share(ctx, device, uplink, saved)
+	if err == nil {
+		return uplink, nil
+	}
+	if joined || saved != nil && saved.Ready || ctx.Err() != nil {
+		return Uplink{}, err
+	}
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), uplinkTime)
+	defer cancel()
+	if _, undone := l.releaseSaved(undo); undone != nil {
+		return Uplink{}, errors.Join(err, undone)
+	}
+	return Uplink{}, fmt.Errorf("%w: %w: %w", errReleased, ErrNoUplink, err)
+}
+
+// before announces a change. An agent that was told to end goes no further.
+func (l *Linux) before(ctx context.Context, name string) error {
+	if l.sharing.step != nil {
+		l.sharing.step(name)
+	}
+	return ctx.Err()
+}
+
+func (l *Linux) share(ctx context.Context, device netlink.Link, uplink Uplink, saved *linuxUplink) error {
+	s := &l.sharing
+	own, err := readHost(device.Attrs().Index)
+	if err != nil {
+		return err
+	}
+	if saved == nil || !saved.Ready {
+		if saved, err = l.saveUplink(ctx, own, saved); err != nil {
+			return err
+		}
+	}
+	if err := l.before(ctx, "bridge"); err != nil {
+		return err
+	}
+	if err := s.ovs.Ensure(ctx, uplink); err != nil {
+		return err
+	}
+	host, err := l.bridgeInterface(uplink)
+	if err != nil {
+		return err
+	}
+	lost, fresh := hostNetwork{}, saved.Index != host.Attrs().Index
+	if fresh { // the bridge's interface is a new one
+		lost = saved.without(own)
+		if err := l.prepareInterface(ctx, device, host); err != nil {
+			return err
+		}
+	}
+	arrived := slices.Concat(lost.addresses, own.addresses) // the older ones first
+	if len(globals(arrived))+len(own.routes)+len(lost.routes) > 0 {
+		if err := l.giveAddresses(ctx, arrived, host); err != nil {
+			return err
+		}
+	}
+	if err := l.before(ctx, "join"); err != nil {
+		return err
+	}
+	if err := s.ovs.Join(ctx, uplink); err != nil {
+		return err
+	}
+	if err := l.moveRest(ctx, own, lost, device, host, fresh); err != nil {
+		return err
+	}
+	return l.remember(*saved, host)
+}
+
+// moveRest: what is on the bridge's interface is on the device no more, and the host's routes go by the
+// bridge.
+func (l *Linux) moveRest(ctx context.Context, own, lost hostNetwork, device, host netlink.Link, fresh bool) error {
+	now, err := readHost(host.Attrs().Index)
+	if err != nil {
+		return err
+	}
+	if err := l.giveRoutes(ctx, lost, host, false); err != nil {
+		return err
+	}
+	if err := l.giveRoutes(ctx, own, host, !fresh); err != nil {
+		return err
+	}
+	for _, neighbor := range own.neighbors {
+		if err := giveNeighbor(neighbor, host.Attrs().Index); err != nil {
+			return fmt.Errorf("set a neighbour of device %s: %w", host.Attrs().Name, err)
+		}
+	}
+	if err := l.takeAll(ctx, own); err != nil {
+		return err
+	}
+	if !fresh {
+		if err := l.dropOldLease(ctx, own, now); err != nil {
+			return err
+		}
+	}
+	if fresh {
+		if value, err := os.ReadFile(sysctlPath("ipv4", device.Attrs().Name, "rp_filter")); err == nil {
+			if err := setSysctl("ipv4", host.Attrs().Name, "rp_filter", strings.TrimSpace(string(value))); err != nil {
+				return err
+			}
+		}
+	}
+	if l.hidden(device.Attrs().Name) {
+		return nil
+	}
+	if err := l.before(ctx, "hide"); err != nil {
+		return err
+	}
+	return l.hideFromStack(device)
+}
+
+// saveUplink writes down what the host has before the first change. What an earlier attempt has written
+// counts if it came so far that the bridge's interface has something.
+func (l *Linux) saveUplink(ctx context.Context, own hostNetwork, before *linuxUplink) (*linuxUplink, error) {
+	s := &l.sharing
+	if before != nil {
+		host, err := l.readHostNamed(s.bridge)
+		if err != nil {
+			return nil, err
+		}
+		if len(globals(own.addresses)) == 0 || len(globals(host.addresses)) > 0 {
+			return before, nil
+		}
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	saved := &linuxUplink{
+		Device: s.device, Bridge: s.bridge, Boot: boot, Index: own.index,
+		Addresses: own.addresses, Routes: own.routes, AddrGenMode: l.addrGenModeOf(before),
+	}
+	if err := l.before(ctx, "save"); err != nil {
+		return nil, err
+	}
+	return saved, s.saved.write(*saved)
+}
+
+// addrGenModeOf is the device's setting as it was before hideFromStack.
+func (l *Linux) addrGenModeOf(saved *linuxUplink) string {
+	if saved != nil && saved.AddrGenMode != "" {
+		return saved.AddrGenMode
+	}
+	mode, err := os.ReadFile(addrGenMode(l.sharing.device))
+	if text := strings.TrimSpace(string(mode)); err == nil && text != fmt.Sprint(addrGenModeNone) {
+		return text
+	}
+	return "0" // IN6_ADDR_GEN_MODE_EUI64, the kernel's default
+}
+
+// readUplink returns nil where nothing is written down that is still of use. After another boot nothing is:
+// the host has its addresses where it always gets them.
+func (l *Linux) readUplink() (*linuxUplink, error) {
+	saved, err := l.sharing.saved.read()
+	if err != nil || saved == nil {
+		return nil, err
+	}
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	if saved.Boot != boot {
+		return nil, l.sharing.saved.remove()
+	}
+	for i := range saved.Addresses {
+		if saved.Addresses[i].m, err = parseMessage(saved.Addresses[i].Message, addressHeader); err != nil {
+			return nil, fmt.Errorf("read the host's saved networking from %s: %w", l.sharing.saved.path, err)
+		}
+	}
+	for i := range saved.Routes {
+		if saved.Routes[i].m, err = parseMessage(saved.Routes[i].Message, routeHeader); err != nil {
+			return nil, fmt.Errorf("read the host's saved networking from %s: %w", l.sharing.saved.path, err)
+		}
+	}
+	return saved, nil
+}
+
+// remove: there is no such file.
+func (s savedHost[T]) remove() error {
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the host's saved networking: %w", err)
+	}
+	return nil
+}
+
+func bootID() (string, error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read the kernel's boot_id: %w", err)
+	}
+	return strings.TrimSpace(string(id)), nil
+}
+
+// bridgeInterface is the bridge's own interface, which Open vSwitch has made.
+func (l *Linux) bridgeInterface(u Uplink) (netlink.Link, error) {
+	host, err := l.linkByName(u.Host)
+	if err != nil {
+		return nil, err
+	}
+	if host == nil {
+		return nil, fmt.Errorf("interface %s of the bridge of that name: %w", u.Host, ErrNoDevice)
+	}
+	if mac, err := net.ParseMAC(u.MAC); err != nil || !bytes.Equal(mac, host.Attrs().HardwareAddr) {
+		return nil, fmt.Errorf("interface %s of the bridge of that name has the MAC %v and not yet %s, that of %s", u.Host, host.Attrs().HardwareAddr, u.MAC, u.Adapter)
+	}
+	return host, nil
+}
+
+// looseFilter is rp_filter's value that takes packets by whichever device: until all routes have moved
+// they come by the one and go by the other.
+const looseFilter = "2"
+
+// prepareInterface: the bridge's interface treats packets as the device does, and is up.
+func (l *Linux) prepareInterface(ctx context.Context, device, host netlink.Link) error {
+	if err := l.before(ctx, "prepare"); err != nil {
+		return err
+	}
+	if err := copySysctls(device.Attrs().Name, host.Attrs().Name); err != nil {
+		slog.WarnContext(ctx, "the bridge's interface does not have all settings of the device", "bridge", host.Attrs().Name, "device", device.Attrs().Name, "error", err)
+	}
+	err := errors.Join(
+		setSysctl("ipv4", host.Attrs().Name, "rp_filter", looseFilter),
+		setSysctl("ipv6", host.Attrs().Name, "addr_gen_mode", l.addrGenModeOf(nil)),
+	)
+	if err != nil {
+		return err
+	}
+	if err := l.netlink.LinkSetUp(host); err != nil {
+		return fmt.Errorf("set interface %s up: %w", host.Attrs().Name, err)
+	}
+	return nil
+}
+
+// remember keeps the file at what the host has now, so that the loss of the bridge is repaired from that.
+func (l *Linux) remember(saved linuxUplink, host netlink.Link) error {
+	now, err := readHost(host.Attrs().Index)
+	if err != nil {
+		return err
+	}
+	if len(globals(now.addresses)) == 0 {
+		return nil // somebody is at work on them, or Open vSwitch has just lost them
+	}
+	same := saved.Ready && saved.Index == now.index &&
+		slices.EqualFunc(saved.Addresses, now.addresses, hostAddress.same) && slices.EqualFunc(saved.Routes, now.routes, hostRoute.same)
+	if same {
+		return nil
+	}
+	saved.Ready, saved.Index, saved.Addresses, saved.Routes = true, now.index, now.addresses, now.routes
+	return l.sharing.saved.write(saved)
+}
+
+// dropOldLease: a DHCP client has one IPv4 address a device. It has put another one there, and does not
+// find the one before.
+func (l *Linux) dropOldLease(ctx context.Context, own, before hostNetwork) error {
+	leased := func(a hostAddress) bool { return a.Address.Addr().Is4() && !a.Valid.IsZero() }
+	known := func(a hostAddress) bool {
+		return slices.ContainsFunc(own.addresses, func(b hostAddress) bool { return a.Address == b.Address })
+	}
+	if !slices.ContainsFunc(own.addresses, leased) {
+		return nil
+	}
+	for _, old := range before.addresses {
+		if !leased(old) || known(old) {
+			continue
+		}
+		if err := l.before(ctx, "take "+old.Address.String()); err != nil {
+			return err
+		}
+		slog.InfoContext(ctx, "the host's lease is of another address", "before", old.Address, "bridge", l.sharing.bridge)
+		if err := old.take(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostNetwork is what the host has on a device.
+type hostNetwork struct {
+	index     int
+	addresses []hostAddress
+	routes    []hostRoute
+	neighbors []message
+}
+
+func readHost(device int) (hostNetwork, error) {
+	n := hostNetwork{index: device}
+	var errs [3]error
+	n.addresses, errs[0] = hostAddresses(device)
+	n.routes, errs[1] = hostRoutes(device)
+	n.neighbors, errs[2] = hostNeighbors(device)
+	return n, errors.Join(errs[:]...)
+}
+
+// readHostNamed is empty where there is no such device.
+func (l *Linux) readHostNamed(name string) (hostNetwork, error) {
+	link, err := l.linkByName(name)
+	if err != nil || link == nil {
+		return hostNetwork{}, err
+	}
+	return readHost(link.Attrs().Index)
+}
+
+func (l *Linux) giveAddresses(ctx context.Context, addresses []hostAddress, to netlink.Link) error {
+	for _, a := range addresses {
+		if err := l.before(ctx, "give "+a.Address.String()); err != nil {
+			return err
+		}
+		if err := a.give(to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveRoutes makes the same routes by another device. replace: a route that takes another's place.
+func (l *Linux) giveRoutes(ctx context.Context, from hostNetwork, to netlink.Link, replace bool) error {
+	there, err := hostRoutes(to.Attrs().Index)
+	if err != nil {
+		return err
+	}
+	routes := slices.Clone(from.routes)
+	slices.SortStableFunc(routes, func(a, b hostRoute) int { // what others need first
+		switch {
+		case a.gatewayless() == b.gatewayless():
+			return 0
+		case a.gatewayless():
+			return -1
+		}
+		return 1
+	})
+	for _, r := range routes {
+		if err := l.before(ctx, "give route "+r.Destination.String()); err != nil {
+			return err
+		}
+		rival := replace && !r.gatewayless() && r.Destination.Addr().Is4() && slices.ContainsFunc(there, r.rivals)
+		if err := r.give(from.index, to.Attrs().Index, rival); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeAll: the device has none of it any more. Until then the host has had all of it twice.
+func (l *Linux) takeAll(ctx context.Context, from hostNetwork) error {
+	for _, r := range from.routes {
+		if err := l.before(ctx, "take route "+r.Destination.String()); err != nil {
+			return err
+		}
+		if err := r.take(); err != nil {
+			return err
+		}
+	}
+	for _, a := range from.addresses {
+		if err := l.before(ctx, "take "+a.Address.String()); err != nil {
+			return err
+		}
+		if err := a.take(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
+)
+
+func (h *uplinkHost) mustShare(linux *Linux) Uplink {
+	h.t.Helper()
+	uplink, err := linux.EnsureUplink(h.t.Context())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return uplink
+}
+
+// A DHCP client goes on working on the device, where it finds nothing of what it has set before.
+func TestWhatADHCPClientSetsFollows(t *testing.T) {
+	h := newUplinkHost(t)
+	linux := h.start()
+	h.mustShare(linux)
+	lease := func(address, gateway string) {
+		t.Helper()
+		h.shell("ip addr replace " + address + "/24 brd + dev ex0 valid_lft 3600 preferred_lft 1800")
+		h.shell("ip route replace default via " + gateway + " dev ex0 proto dhcp metric 100")
+		h.mustShare(linux)
+		if left := h.state(testDevice); left != "" {
+			t.Fatalf("the device still has\n%s", left)
+		}
+	}
+	lease("192.0.2.50", "192.0.2.1")
+	lease("192.0.2.50", "192.0.2.1") // renewed
+	open := h.sessions()
+	lease("192.0.2.51", "192.0.2.2")
+	h.alive(open, "after another lease")
+	now := h.state(testBridge)
+	if !strings.Contains(now, "inet 192.0.2.51/24") || strings.Contains(now, "192.0.2.50") || !strings.Contains(now, "inet 192.0.2.10/24") {
+		t.Errorf("addresses after another lease:\n%s", now)
+	}
+	if !strings.Contains(now, "default via 192.0.2.2 dev DEVICE proto dhcp metric 100") || strings.Contains(now, "default via 192.0.2.1 dev DEVICE proto dhcp") {
+		t.Errorf("routes after another lease:\n%s", now)
+	}
+}
+
+func TestLostBridgeComesBackWithAllThatItHad(t *testing.T) {
+	for name, lose := range map[string]func(*uplinkHost){
+		"somebody removes it": func(h *uplinkHost) { h.ovn.VS("del-br", testBridge) },
+		"the database is lost": func(h *uplinkHost) {
+			h.ovn.Kill(nodetest.OVSServer)
+			h.ovn.LoseOVSDatabase()
+			nodetest.Eventually(h.t, 20*time.Second, func() error {
+				if h.ovs.bridge(testBridge) != nil {
+					return errors.New("the replica has the old content")
+				}
+				return nil
+			})
+		},
+		"ovs-vswitchd crashes": func(h *uplinkHost) { h.ovn.Restart(nodetest.Vswitchd) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newUplinkHost(t)
+			open := h.sessions()
+			h.mustShare(h.start())
+			lose(h)
+			nodetest.Eventually(t, 20*time.Second, func() error {
+				_, err := h.start().EnsureUplink(t.Context())
+				return err
+			})
+			h.shared()
+			h.alive(open, name)
+			if err := h.start().ReleaseUplink(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			h.alone()
+			h.alive(open, "given back")
+		})
+	}
+}
+
+// The file goes with the node's uptime, or with somebody who tidies up.
+func TestUplinkIsGivenBackWithoutTheFile(t *testing.T) {
+	h := newUplinkHost(t)
+	open := h.sessions()
+	linux := h.start()
+	h.mustShare(linux)
+	if err := linux.sharing.saved.remove(); err != nil {
+		t.Fatal(err)
+	}
+	h.mustShare(h.start())
+	h.shared()
+	if err := linux.sharing.saved.remove(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.start().ReleaseUplink(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.alone()
+	h.alive(open, "given back")
+}
+
+// After a boot the database still has the bridge with the device, and the host its addresses on the device.
+func TestUplinkAfterABoot(t *testing.T) {
+	h := newUplinkHost(t)
+	linux := h.start()
+	h.mustShare(linux)
+	saved, err := linux.sharing.saved.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved.Boot = "another"
+	saved.Addresses[0].Address = netip.MustParsePrefix("192.0.2.99/24")
+	if err := linux.sharing.saved.write(*saved); err != nil {
+		t.Fatal(err)
+	}
+	h.ovn.Kill(nodetest.Vswitchd)
+	h.shell("ip link del " + testBridge)
+	h.removeDevices()
+	h.device()
+	h.ovn.Start(nodetest.Vswitchd)
+	nodetest.Eventually(t, 20*time.Second, func() error { _, err := h.start().EnsureUplink(t.Context()); return err })
+	h.shared()
+	h.alive(h.sessions(), "after the boot")
+}
+
+func TestDeviceIsAnotherOne(t *testing.T) {
+	h := newUplinkHost(t)
+	h.shell("ip route del 203.0.113.128/25") // it is by both
+	h.before = h.state(testDevice)
+	h.mustShare(h.start())
+	h.config.GatewayInterface = "other0"
+	if uplink := h.mustShare(h.start()); uplink.Adapter != "other0" {
+		t.Errorf("the uplink is %+v", uplink)
+	}
+	h.has(testDevice, h.before)
+	if now := h.state(testBridge); !strings.Contains(now, "10.50.0.1/24") {
+		t.Errorf("the bridge's interface has\n%s", now)
+	}
+	if err := h.start().ReleaseUplink(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.alone()
+}
+
+// An Open vSwitch that does not work must not cost the host its uplink.
+func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
+	h := newUplinkHost(t)
+	open := h.sessions()
+	share := func() error {
+		linux, err := NewLinux(LinuxConfig{
+			Datapath: DatapathNetdev, Uplink: testDevice, Bridge: testBridge, StateFile: h.config.uplinkFile(),
+			OpenVSwitch: uplinkBridge{h.ovs, h.config, time.Second},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer linux.Close()
+		_, err = linux.EnsureUplink(t.Context())
+		return err
+	}
+	h.ovn.Pause(nodetest.Vswitchd)
+	if err := share(); err == nil {
+		t.Error("the uplink is shared by an ovs-vswitchd that does not answer")
+	}
+	h.has(testDevice, h.before)
+	h.alive(open, "with an ovs-vswitchd that does not answer")
+	h.ovn.Resume(nodetest.Vswitchd)
+	nodetest.Eventually(t, 20*time.Second, func() error { return h.start().ReleaseUplink(t.Context()) })
+	h.alone()
+	h.shell("ip link set dev ex0 address 02:00:00:00:00:08")
+	h.before = h.state(testDevice)
+	h.mustShare(h.start())
+	h.shared()
+}
+
+func TestDevicesThatCannotBeShared(t *testing.T) {
+	h := newUplinkHost(t)
+	h.ovn.VS("add-br", "br-other", "--", "set", "bridge", "br-other", "datapath_type=netdev", "--", "add-port", "br-other", "other1")
+	h.shell("ip link add kbr type bridge")
+	h.shell("ip link add member type veth peer name routed")
+	t.Cleanup(func() { h.shell("ip link del kbr"); h.shell("ip link del member") })
+	for _, command := range []string{"ip link set member master kbr", "ip link set member up", "ip link set routed up", "ip route add 198.18.0.0/24 dev routed"} {
+		h.shell(command)
+	}
+	nodetest.Eventually(t, 10*time.Second, func() error {
+		if (uplinkBridge{h.ovs, h.config, time.Second}).Holder("other1") == "" {
+			return errors.New("the port has not come")
+		}
+		return nil
+	})
+	for device, says := range map[string]string{
+		"nic9": "no device \"nic9\"", "lo": "loopback", "kbr": "bridge of the kernel's", "member": "belongs to kbr, a bridge",
+		"other1": "ovs-vsctl del-port br-other other1", "br-other": "ovs-vsctl del-port br-other br-other", "routed": "routes of the host's but none of its addresses",
+	} {
+		h.config.GatewayInterface = device
+		_, err := h.start().EnsureUplink(t.Context())
+		if !errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "gateway-interface") {
+			t.Errorf("%s: %v", device, err)
+		}
+	}
+	h.shell("ip route del 198.18.0.0/24 dev routed")
+	h.config.GatewayInterface = "routed"
+	if _, err := h.start().EnsureUplink(t.Context()); !errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), "has no address of the host's") {
+		t.Errorf("a device without anything: %v", err)
+	}
+	if h.ovs.bridge(testBridge) != nil {
+		t.Error("a bridge was made")
+	}
+	h.alone()
+}
+
+func TestHostsNextHops(t *testing.T) {
+	h := newUplinkHost(t)
+	linux := h.start()
+	h.mustShare(linux)
+	for _, test := range []struct{ change, want string }{
+		{"", "192.0.2.1 2001:db8::1"},
+		{"ip route replace default proto static metric 50 nexthop via 192.0.2.1 dev br-ex nexthop via 192.0.2.2 dev br-ex nexthop via 10.50.0.2 dev other0", "192.0.2.1 192.0.2.2 2001:db8::1"},
+		{"ip route add default via 192.0.2.7 dev br-ex metric 20", "192.0.2.7 2001:db8::1"},
+		{"ip route add default via 192.0.2.8 dev br-ex metric 7 table 100", "192.0.2.7 2001:db8::1"},
+		{"ip -6 route add default via fe80::9 dev br-ex metric 9", "192.0.2.7 fe80::9"},
+		{"ip -6 route append default via 2001:db8::2 dev br-ex metric 9", "192.0.2.7 2001:db8::2 fe80::9"},
+		{"ip route del default metric 20", "192.0.2.1 192.0.2.2 2001:db8::2 fe80::9"},
+	} {
+		if test.change != "" {
+			h.shell(test.change)
+		}
+		has, err := linux.HostInterface(testBridge)
+		if err != nil || !slices.Equal(has.NextHops, addrs(strings.Fields(test.want)...)) {
+			t.Errorf("after %q: %v, %v", test.change, has.NextHops, err)
+		}
+		if !slices.Equal(mainAddresses(has.Addresses), prefixes("192.0.2.10/24", "2001:db8::10/64")) {
+			t.Errorf("after %q: addresses %v", test.change, has.Addresses)
+		}
+	}
+}
+
+func TestOperatorGetsTheUplinkBack(t *testing.T) {
+	h := newUplinkHost(t)
+	h.config.CNISocket = t.TempDir() + "/cni.sock"
+	open := h.sessions()
+	for range 2 {
+		h.mustShare(h.start())
+		said, err := Release(t.Context(), h.config)
+		if err != nil || !strings.Contains(said, "ex0") || !strings.Contains(said, "192.0.2.10/24") {
+			t.Errorf("%q, %v", said, err)
+		}
+		h.alone()
+		h.alive(open, "given back")
+	}
+	if said, err := Release(t.Context(), h.config); err != nil || !strings.Contains(said, "nothing is shared") {
+		t.Errorf("%q, %v", said, err)
+	}
+	h.mustShare(h.start())
+	h.alive(open, "shared again")
+	h.ovn.Kill(nodetest.OVSServer)
+	// Without its database ovs-vswitchd passes no packets on the userspace datapath.
+	if said, err := release(t.Context(), h.config, time.Second); err == nil || !strings.Contains(err.Error(), "start Open vSwitch's database and repeat") {
+		t.Errorf("without a database: %q, %v", said, err)
+	}
+	h.alive(open, "without a database")
+	h.ovn.Start(nodetest.OVSServer)
+	nodetest.Eventually(t, 20*time.Second, func() error { _, err := Release(t.Context(), h.config); return err })
+	nodetest.Eventually(t, 20*time.Second, func() error {
+		if h.ovs.bridge(testBridge) != nil {
+			return fmt.Errorf("the bridge is there")
+		}
+		return nil
+	})
+	h.alone()
+	h.alive(open, "after all")
+}
+
+func TestNothingIsKnownWithoutFileAndDatabase(t *testing.T) {
+	config := DefaultConfig()
+	config.CNISocket, config.OVSDatabase = t.TempDir()+"/cni.sock", "unix:"+t.TempDir()+"/db.sock"
+	if said, err := release(t.Context(), config, 100*time.Millisecond); err == nil || !strings.Contains(err.Error(), "ovs-database") {
+		t.Errorf("%q, %v", said, err)
+	}
+}

@@ -1,0 +1,178 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/vishvananda/netlink"
+)
+
+// ReleaseUplink gives the device back what the host has on the bridge's interface, in the opposite order of
+// EnsureUplink: the host works after each step, too. It finds out by itself what was shared; nothing where
+// nothing was.
+func (l *Linux) ReleaseUplink(ctx context.Context) error {
+	l.sharing.mu.Lock()
+	defer l.sharing.mu.Unlock()
+	_, err := l.releaseSaved(ctx)
+	return err
+}
+
+// releaseSaved names the device that the host has got back; empty if nothing was shared.
+func (l *Linux) releaseSaved(ctx context.Context) (device string, err error) {
+	saved, err := l.readUplink()
+	if err != nil {
+		return "", err
+	}
+	if saved == nil && l.sharing.ovs != nil {
+		if made, ok := l.sharing.ovs.Made(); ok {
+			saved = &linuxUplink{Device: made.Adapter, Bridge: made.Host}
+		}
+	}
+	if saved == nil {
+		return "", nil
+	}
+	return saved.Device, l.release(ctx, *saved)
+}
+
+func (l *Linux) release(ctx context.Context, saved linuxUplink) error {
+	device, err := l.linkByName(saved.Device)
+	if err != nil {
+		return err
+	}
+	host, err := l.linkByName(saved.Bridge)
+	if err != nil {
+		return err
+	}
+	has, err := l.whatToGiveBack(saved, device, host)
+	if err != nil {
+		return err
+	}
+	if device == nil && len(globals(has.addresses)) > 0 {
+		return fmt.Errorf("device %s is gone, and bridge %s has the addresses that it had: they stay there until it is back; if it never will be, remove the bridge (ovs-vsctl del-br %s) and the file %s",
+			saved.Device, saved.Bridge, saved.Bridge, l.sharing.saved.path)
+	}
+	if device != nil {
+		if err := l.giveBack(ctx, saved, has, device, host); err != nil {
+			return err
+		}
+	}
+	if err := l.before(ctx, "leave"); err != nil {
+		return err
+	}
+	if err := l.sharing.ovs.Leave(ctx, saved.uplink()); err != nil {
+		return err
+	}
+	if err := l.clearInterface(ctx, saved.Bridge, has); err != nil {
+		return err
+	}
+	if err := l.before(ctx, "forget"); err != nil {
+		return err
+	}
+	slog.InfoContext(ctx, "the host has its device for itself again", "device", saved.Device, "addresses", prefixesOf(globals(has.addresses)))
+	return l.sharing.saved.remove()
+}
+
+// whatToGiveBack is what the host has on the bridge's interface; where that is lost, and the device has
+// nothing either, what was written down.
+func (l *Linux) whatToGiveBack(saved linuxUplink, device, host netlink.Link) (hostNetwork, error) {
+	has := hostNetwork{}
+	if host != nil {
+		var err error
+		if has, err = readHost(host.Attrs().Index); err != nil {
+			return has, err
+		}
+	}
+	if len(globals(has.addresses)) > 0 || device == nil {
+		return has, nil
+	}
+	own, err := readHost(device.Attrs().Index)
+	if err != nil || len(globals(own.addresses)) > 0 {
+		return hostNetwork{index: has.index}, err
+	}
+	return hostNetwork{saved.Index, saved.Addresses, saved.Routes, nil}, nil
+}
+
+// giveBack: the device has what the host needs, and the host's routes go by it. Packets still come by the
+// bridge, whose interface has the addresses, too.
+func (l *Linux) giveBack(ctx context.Context, saved linuxUplink, has hostNetwork, device, host netlink.Link) error {
+	if err := l.before(ctx, "show"); err != nil {
+		return err
+	}
+	if err := l.showToStack(device, saved.AddrGenMode); err != nil {
+		return err
+	}
+	if host != nil {
+		if err := setSysctl("ipv4", saved.Bridge, "rp_filter", looseFilter); err != nil {
+			return err
+		}
+	}
+	if err := l.giveAddresses(ctx, globals(has.addresses), device); err != nil {
+		return err
+	}
+	if err := l.giveRoutes(ctx, has, device, false); err != nil {
+		return err
+	}
+	for _, neighbor := range has.neighbors {
+		if err := giveNeighbor(neighbor, device.Attrs().Index); err != nil {
+			return fmt.Errorf("set a neighbour of device %s: %w", saved.Device, err)
+		}
+	}
+	if host == nil || has.index != host.Attrs().Index {
+		return nil
+	}
+	for _, r := range has.routes {
+		if err := l.before(ctx, "take route "+r.Destination.String()); err != nil {
+			return err
+		}
+		if err := r.take(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearInterface: a bridge that somebody else has made is still there, and has nothing of the device's.
+func (l *Linux) clearInterface(ctx context.Context, bridge string, had hostNetwork) error {
+	host, err := l.linkByName(bridge)
+	if err != nil || host == nil || host.Attrs().Index != had.index {
+		return err
+	}
+	for _, a := range globals(had.addresses) {
+		if err := l.before(ctx, "take "+a.Address.String()); err != nil {
+			return err
+		}
+		if err := a.take(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showToStack undoes hideFromStack.
+func (l *Linux) showToStack(device netlink.Link, mode string) error {
+	name := device.Attrs().Name
+	if l.userspace {
+		if err := passIngress(name); err != nil {
+			return fmt.Errorf("show the frames of device %s to the host's stack: %w", name, err)
+		}
+	}
+	if mode == "" {
+		mode = "0"
+	}
+	err := setSysctl("ipv6", name, "addr_gen_mode", mode)
+	if device.Attrs().Flags&net.FlagUp == 0 {
+		err = errors.Join(err, l.netlink.LinkSetUp(device))
+	}
+	return err
+}
+
+func prefixesOf(addresses []hostAddress) []string {
+	texts := []string{}
+	for _, a := range addresses {
+		texts = append(texts, a.Address.String())
+	}
+	return texts
+}
