@@ -32,7 +32,8 @@ const (
 // Numbers of the machines in the subnets. The central is the router of the world outside.
 const (
 	centralNumber  = 1
-	outsideNumber  = 254
+	routerNumber   = 254
+	outsideNumber  = 253
 	sharedNumber   = 200 // of the gateway that nodes share
 	firstNode      = 11
 	uplinkMTU      = 1500
@@ -70,6 +71,31 @@ func (c Config) addrs(on network, n int) []netip.Addr {
 
 // addr is the address in the cluster's first family.
 func (c Config) addr(on network, n int) netip.Addr { return c.addrs(on, n)[0] }
+
+// nodeNetwork is the one that Kubernetes knows a node's addresses of. Where the gateway has the host's
+// addresses it is the one that the gateway is on: a Windows node has no other adapter than the underlay's.
+func (c Config) nodeNetwork(number int) network {
+	switch {
+	case c.Gateway == GatewayOwn:
+		return management
+	case c.isWindows(number):
+		return underlay
+	}
+	return external
+}
+
+// nodeAddrs are the addresses of a node in Kubernetes.
+func (c Config) nodeAddrs(number int) []netip.Addr { return c.addrs(c.nodeNetwork(number), number) }
+
+// routers are the next hops of a node's default routes, on the network of its addresses.
+func (c Config) routers(number int) []netip.Addr {
+	if on := c.nodeNetwork(number); on != external {
+		return c.addrs(on, centralNumber)
+	}
+	return c.addrs(external, routerNumber)
+}
+
+func (c Config) isWindows(number int) bool { return number >= firstNode+c.Linux }
 
 func join(addrs []netip.Addr) string {
 	var texts []string

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"fmt"
+	"net/netip"
+	"path/filepath"
 	"strconv"
 
 	"github.com/weftnet/weft/test/lab/machine"
@@ -26,7 +28,7 @@ func (c Config) central(f files) *machine.Spec {
 	spec.Interfaces = []machine.Interface{
 		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, centralNumber), MTU: uplinkMTU},
 		{Name: "ul0", Bridge: underlay.bridge, Addresses: c.prefixes(underlay, centralNumber), MTU: uplinkMTU},
-		{Name: "ex0", Bridge: external.bridge, Addresses: c.prefixes(external, outsideNumber), MTU: uplinkMTU},
+		{Name: "ex0", Bridge: external.bridge, Addresses: c.prefixes(external, routerNumber), MTU: uplinkMTU},
 	}
 	// The API server calls webhooks and aggregated APIs that are pods: by way of a node's host.
 	for i, via := range c.addrs(management, firstNode) {
@@ -75,20 +77,17 @@ func (c Config) machine(f files, name string) *machine.Spec {
 
 func (c Config) hosts() string {
 	text := "127.0.0.1 localhost\n::1 localhost\n"
-	for i, name := range c.Machines() {
-		for _, a := range c.addrs(management, machineNumber(i)) {
+	add := func(name string, addrs []netip.Addr) {
+		for _, a := range addrs {
 			text += a.String() + " " + name + "\n"
 		}
 	}
-	return text
-}
-
-// machineNumber is the last part of the addresses of the i-th machine; the central is the first.
-func machineNumber(i int) int {
-	if i == 0 {
-		return centralNumber
+	add(Central, c.addrs(management, centralNumber))
+	for i, name := range c.Nodes() {
+		add(name, c.addrs(management, firstNode+i))
 	}
-	return firstNode + i - 1
+	add(Outside, c.addrs(external, outsideNumber))
+	return text
 }
 
 func (c Config) controlPlane(f files) []machine.Component {
@@ -138,7 +137,7 @@ func (c Config) controlPlane(f files) []machine.Component {
 	}
 }
 
-// applyManifests ends when the manifests are in force: a policy is so a moment after it is written.
+// applyManifests ends when the manifests are in force: kinds and policies are so a moment after they are written.
 func (c Config) applyManifests(f files) []string {
 	inForce := ""
 	if c.Windows > 0 {
@@ -148,8 +147,9 @@ func (c Config) applyManifests(f files) []string {
 	}
 	return []string{"sh", "-ec", `
 		kubectl=$0 config=--kubeconfig=$1
-		"$kubectl" "$config" apply --server-side -f "$2"` + inForce + `
-		touch "$3"`, f.lab("kubectl"), f.kubeconfig("admin"), f.dir + "/manifests.yaml", manifestsApplied(f)}
+		"$kubectl" "$config" apply --server-side -f "$2" -f "$3"
+		"$kubectl" "$config" wait --for=condition=Established --timeout=30s -f "$2"` + inForce + `
+		touch "$4"`, f.lab("kubectl"), f.kubeconfig("admin"), filepath.Join(f.dir, definitionsFile), filepath.Join(f.dir, manifestsFile), manifestsApplied(f)}
 }
 
 func (c Config) nodeMask() string {
@@ -233,7 +233,7 @@ func (c Config) controller(f files, i int) machine.Component {
 			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),
 			// Nobody shares a gateway until nodes are told to, and others are labelled.
 			"--shared-gateway-addresses=" + c.list(fmt.Sprintf(external.v4, sharedNumber), fmt.Sprintf(external.v6, sharedNumber)),
-			"--shared-gateway-next-hops=" + join(c.addrs(external, outsideNumber)),
+			"--shared-gateway-next-hops=" + join(c.addrs(external, routerNumber)),
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: northboundSocket}}, // it needs its rights
 		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},

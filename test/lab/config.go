@@ -24,15 +24,23 @@ const (
 	OVNSystem = "system" // found in PATH
 )
 
+// Where the nodes' gateway routers have their addresses from.
+const (
+	GatewayHost = "host" // they share those of the nodes' hosts
+	GatewayOwn  = "own"
+)
+
 // Config is what a user chooses about a lab.
 type Config struct {
 	Name string `json:"name"`
 	// Linux is the number of Linux nodes; they are called l1, l2 and so on.
 	Linux int `json:"linux"`
 	// Windows is the number of Windows nodes, w1, w2 and so on; see [Config.windowsNode].
-	Windows     int    `json:"windows,omitempty"`
-	Families    string `json:"families"`
-	OVN         string `json:"ovn"`
+	Windows  int    `json:"windows,omitempty"`
+	Families string `json:"families"`
+	OVN      string `json:"ovn"`
+	// Gateway is [GatewayHost] or [GatewayOwn].
+	Gateway     string `json:"gateway"`
 	Controllers int    `json:"controllers"`
 	// NoWeft leaves weft out: nodes stay NotReady. For work on the lab itself.
 	NoWeft bool `json:"noWeft,omitempty"`
@@ -71,6 +79,9 @@ func (c Config) Validate() error {
 	if c.OVN != OVNPrefix && c.OVN != OVNSystem {
 		errs = append(errs, fmt.Errorf("--ovn %q is neither prefix nor system", c.OVN))
 	}
+	if c.Gateway != GatewayHost && c.Gateway != GatewayOwn {
+		errs = append(errs, fmt.Errorf("--gateway %q is neither host nor own", c.Gateway))
+	}
 	if c.Controllers < 1 || c.Controllers > 5 {
 		errs = append(errs, fmt.Errorf("--controllers %d: a lab has 1 to 5 of them", c.Controllers))
 	}
@@ -106,11 +117,16 @@ func (c Config) chassisHosts() []string {
 	return c.LinuxNodes()[:min(2, c.Linux)]
 }
 
-// Central is the name of the machine that runs the control plane.
-const Central = "central"
+// Machines that are no nodes.
+const (
+	// Central runs the control plane.
+	Central = "central"
+	// Outside is a host that knows nothing of the cluster but its nodes.
+	Outside = "outside"
+)
 
 // Machines are the names of all machines.
-func (c Config) Machines() []string { return append([]string{Central}, c.Nodes()...) }
+func (c Config) Machines() []string { return append(append([]string{Central}, c.Nodes()...), Outside) }
 
 // StateDir is where a lab of that name, which is a valid one, keeps its state.
 func StateDir(name string) string {

@@ -6,6 +6,12 @@ import (
 	"path/filepath"
 )
 
+// What is applied to the cluster, in the state directory.
+const (
+	manifestsFile   = "manifests.yaml"
+	definitionsFile = "definitions.yaml"
+)
+
 // files knows where a lab's own files and the project's programs are, and what the host's are like.
 type files struct {
 	dir string // the lab's state directory

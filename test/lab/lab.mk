@@ -3,8 +3,8 @@
 
 LAB := bin/lab
 LAB_SCRIPTS := test/lab/scripts
-LAB_GO_FILES := $(shell find test/lab -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*') \
-	$(wildcard test/lab/manifests/*) go.mod go.sum
+LAB_GO_FILES := $(shell find test/lab models/api -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*') \
+	$(wildcard test/lab/manifests/* models/api/crds/*.yaml) go.mod go.sum
 KUBE_MODULE := test/lab/kube/go.mod test/lab/kube/go.sum
 KUBE_VERSION := $(shell sed -n 's/^[[:space:]]*k8s.io\/kubernetes //p' test/lab/kube/go.mod)
 KUBE_LDFLAGS := -s -w \
@@ -17,7 +17,7 @@ GO_LAB_BUILD = CGO_ENABLED=0 nice go build -trimpath -o $(abspath $@)
 .PHONY: lab lab-deps ovn
 
 lab: lab-deps ovn bin/weftlab bin/weft bin/weft-cni $(LAB)/hyperkube $(LAB)/kubectl $(LAB)/loopback \
-		bin/weft.exe bin/weft-cni.exe $(LAB)/hnsemu $(LAB)/wine/.complete $(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/.images ## bin/weftlab and all it needs
+		bin/weft.exe bin/weft-cni.exe $(LAB)/ovs-ofctl.exe $(LAB)/hnsemu $(LAB)/wine/.complete $(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/.images ## bin/weftlab and all it needs
 	@echo "lab: ready; bin/weftlab up starts a cluster"
 
 lab-deps: ## packages that the lab needs of the machine
@@ -37,6 +37,9 @@ bin/weftlab: $(LAB_GO_FILES)
 # What is shipped to Windows nodes, as it is shipped.
 bin/weft.exe bin/weft-cni.exe: bin/%.exe: $(GO_FILES)
 	GOOS=windows go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+
+$(LAB)/ovs-ofctl.exe: $(wildcard test/lab/ofctl/*.go test/lab/ofctl/*/*.go) go.mod
+	@GOOS=windows $(GO_LAB_BUILD) -ldflags '-s -w' ./test/lab/ofctl/ovs-ofctl
 
 $(LAB)/hnsemu: $(shell find test/hns -name '*.go') go.mod go.sum
 	@echo "lab: building the emulated HNS"
@@ -62,6 +65,10 @@ $(LAB)/agnhost: $(KUBE_MODULE)
 	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' k8s.io/kubernetes/test/images/agnhost
 	@cd test/lab/kube && install -m 644 "$$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)"/test/images/agnhost/porter/localhost.* $(abspath $(LAB))/
 
+# A server that sends what conntrack takes for invalid, for one of Kubernetes' tests.
+$(LAB)/regression-issue-74839: $(KUBE_MODULE)
+	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' k8s.io/kubernetes/test/images/regression-issue-74839
+
 $(LAB)/e2e.test: $(KUBE_MODULE) test/lab/kube/tools.go
 	@echo "lab: building Kubernetes' end-to-end tests, some minutes the first time"
 	@cd test/lab/kube && CGO_ENABLED=0 nice go test -c -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(abspath $@) k8s.io/kubernetes/test/e2e
@@ -83,5 +90,5 @@ $(LAB)/images/rootfs.tar: $(LAB_SCRIPTS)/rootfs.sh | lab-deps
 
 # weftlab itself knows which images are there and made of what; this only tells it to look.
 .PHONY: $(LAB)/.images
-$(LAB)/.images: bin/weftlab $(LAB)/pause $(LAB)/agnhost $(LAB)/coredns $(LAB)/images/rootfs.tar
+$(LAB)/.images: bin/weftlab $(LAB)/pause $(LAB)/agnhost $(LAB)/regression-issue-74839 $(LAB)/coredns $(LAB)/images/rootfs.tar
 	@bin/weftlab images

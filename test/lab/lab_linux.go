@@ -61,7 +61,7 @@ func Open(name, dir string) (*Lab, error) {
 
 // ReadConfig of the lab with that state directory.
 func ReadConfig(dir string) (Config, error) {
-	var config Config
+	config := Config{Gateway: GatewayOwn} // as it was before there was a choice
 	text, err := os.ReadFile(filepath.Join(dir, configFile))
 	if err == nil {
 		err = json.Unmarshal(text, &config)
@@ -71,11 +71,10 @@ func ReadConfig(dir string) (Config, error) {
 
 // Files of the state directory.
 const (
-	configFile    = "lab.json"
-	pidFile       = "pid"
-	lockFile      = "lock"
-	superviseLog  = "supervise.log"
-	manifestsFile = "manifests.yaml"
+	configFile   = "lab.json"
+	pidFile      = "pid"
+	lockFile     = "lock"
+	superviseLog = "supervise.log"
 )
 
 // isLocked tells whether the first process of a lab lives: it holds the lock from its birth on.

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,7 +11,7 @@ import (
 )
 
 func config(families string) Config {
-	return Config{Name: "weft", Linux: 3, Windows: 2, Families: families, OVN: OVNPrefix, Controllers: 2, Bin: "/project/bin"}
+	return Config{Name: "weft", Linux: 3, Windows: 2, Families: families, OVN: OVNPrefix, Gateway: GatewayHost, Controllers: 2, Bin: "/project/bin"}
 }
 
 var someFiles = files{dir: "/state/weft", bin: "/project/bin", containerd: 1}
@@ -21,6 +22,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--linux":       func(c *Config) { c.Linux = 0 },
 		"--windows":     func(c *Config) { c.Windows = MaxNodes },
 		"--ovn":         func(c *Config) { c.OVN = "26.03" },
+		"--gateway":     func(c *Config) { c.Gateway = "shared" },
 		"--controllers": func(c *Config) { c.Controllers = 9 },
 	} {
 		c := config(IPv4)
@@ -85,40 +87,114 @@ func flag(t *testing.T, spec *machine.Spec, component, name string) string {
 	return ""
 }
 
+// flags are those of a lab's components that have addresses, by name.
+func flags(t *testing.T, c Config) map[string]string {
+	t.Helper()
+	central, second := c.central(someFiles), c.nodeSpecs(someFiles)[1]
+	got := map[string]string{}
+	for component, names := range map[string][]string{
+		"weft-controller": {"pod-cidrs", "ovn-northbound"}, "kube-apiserver": {"advertise-address"}, "kube-controller-manager": {"cluster-cidr"},
+	} {
+		for _, name := range names {
+			got[name] = flag(t, central, component, name)
+		}
+	}
+	got["node-ip"] = flag(t, second, "kubelet", "node-ip")
+	for _, name := range []string{"encap-address", "ovn-southbound"} {
+		got[name] = flag(t, second, "weft-node", name)
+	}
+	return got
+}
+
 func TestComponentsAreToldAddressesOfTheClustersFamilies(t *testing.T) {
 	for families, want := range map[string]map[string]string{
 		IPv4: {
-			"pod-cidrs": "10.244.0.0/16", "advertise-address": "172.29.0.1", "node-ip": "172.29.0.12",
-			"encap-address": "172.30.0.12", "gateway-addresses": "172.31.0.12/24", "gateway-next-hops": "172.31.0.254",
+			"pod-cidrs": "10.244.0.0/16", "advertise-address": "172.29.0.1", "node-ip": "172.31.0.12", "encap-address": "172.30.0.12",
 			"ovn-southbound": "tcp:172.30.0.1:6642", "ovn-northbound": "tcp:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16",
 		},
 		IPv6: {
-			"pod-cidrs": "fd00:10:244::/48", "advertise-address": "fd00:29::1", "node-ip": "fd00:29::12",
-			"encap-address": "fd00:30::12", "gateway-addresses": "fd00:31::12/64", "gateway-next-hops": "fd00:31::254",
+			"pod-cidrs": "fd00:10:244::/48", "advertise-address": "fd00:29::1", "node-ip": "fd00:31::12", "encap-address": "fd00:30::12",
 			"ovn-southbound": "tcp:[fd00:30::1]:6642", "ovn-northbound": "tcp:[fd00:29::1]:6641", "cluster-cidr": "fd00:10:244::/48",
 		},
 		Dual: {
-			"pod-cidrs": "10.244.0.0/16,fd00:10:244::/48", "advertise-address": "172.29.0.1", "node-ip": "172.29.0.12,fd00:29::12",
-			"encap-address": "172.30.0.12", "gateway-addresses": "172.31.0.12/24,fd00:31::12/64", "gateway-next-hops": "172.31.0.254,fd00:31::254",
+			"pod-cidrs": "10.244.0.0/16,fd00:10:244::/48", "advertise-address": "172.29.0.1", "node-ip": "172.31.0.12,fd00:31::12", "encap-address": "172.30.0.12",
 			"ovn-southbound": "tcp:172.30.0.1:6642", "ovn-northbound": "tcp:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16,fd00:10:244::/48",
 		},
 	} {
-		specs := config(families).specs(someFiles)
-		central, second := specs[0], specs[2]
-		got := map[string]string{
-			"pod-cidrs":         flag(t, central, "weft-controller", "pod-cidrs"),
-			"ovn-northbound":    flag(t, central, "weft-controller", "ovn-northbound"),
-			"advertise-address": flag(t, central, "kube-apiserver", "advertise-address"),
-			"cluster-cidr":      flag(t, central, "kube-controller-manager", "cluster-cidr"),
-			"node-ip":           flag(t, second, "kubelet", "node-ip"),
-			"encap-address":     flag(t, second, "weft-node", "encap-address"),
-			"gateway-addresses": flag(t, second, "weft-node", "gateway-addresses"),
-			"gateway-next-hops": flag(t, second, "weft-node", "gateway-next-hops"),
-			"ovn-southbound":    flag(t, second, "weft-node", "ovn-southbound"),
+		if got := flags(t, config(families)); !maps.Equal(got, want) {
+			t.Errorf("%s: the flags are %v, want %v", families, got, want)
 		}
-		for name, value := range want {
-			if got[name] != value {
-				t.Errorf("%s: --%s is %q, want %q", families, name, got[name], value)
+	}
+}
+
+func TestAGatewayIsToldAddressesOnlyIfTheyAreItsOwn(t *testing.T) {
+	for families, want := range map[string][3]string{
+		IPv4: {"172.29.0.12", "172.31.0.12/24", "172.31.0.254"},
+		IPv6: {"fd00:29::12", "fd00:31::12/64", "fd00:31::254"},
+		Dual: {"172.29.0.12,fd00:29::12", "172.31.0.12/24,fd00:31::12/64", "172.31.0.254,fd00:31::254"},
+	} {
+		c := config(families)
+		for _, spec := range c.nodeSpecs(someFiles) {
+			if file := agentFile(t, spec); file != "gateway: local\n" {
+				t.Errorf("%s: the agent of %s, whose gateway shares its host's, is told %q", families, spec.Name, file)
+			}
+		}
+		c.Gateway = GatewayOwn
+		node := c.nodeSpecs(someFiles)[1]
+		got := [3]string{flag(t, node, "kubelet", "node-ip"), agentKey(t, node, "gateway-addresses"), agentKey(t, node, "gateway-next-hops")}
+		if got != want {
+			t.Errorf("%s: node address, gateway's addresses and next hops are %v, want %v", families, got, want)
+		}
+	}
+}
+
+// The API server refuses a kubelet whose certificate lacks the address that it dials.
+func TestKubeletsCertificatesHaveTheNodesAddresses(t *testing.T) {
+	for _, gateway := range []string{GatewayHost, GatewayOwn} {
+		c := config(Dual)
+		c.Gateway = gateway
+		for _, spec := range c.nodeSpecs(someFiles) {
+			if got, want := join(c.subjects()[spec.Name].Addresses), flag(t, spec, "kubelet", "node-ip"); got != want {
+				t.Errorf("--gateway %s: the certificate of %s has %s, its node %s", gateway, spec.Name, got, want)
+			}
+		}
+	}
+}
+
+// A node finds its gateway's next hops in its own routes.
+func TestDefaultRoutesLeaveByTheNodesNetwork(t *testing.T) {
+	for _, gateway := range []string{GatewayHost, GatewayOwn} {
+		c := config(Dual)
+		c.Gateway = gateway
+		for _, spec := range c.nodeSpecs(someFiles) {
+			for i, address := range strings.Split(flag(t, spec, "kubelet", "node-ip"), ",") {
+				bits := []int{24, 64}[i]
+				subnet := netip.PrefixFrom(netip.MustParseAddr(address), bits).Masked()
+				if via := netip.MustParseAddr(spec.Routes[i].Via); !subnet.Contains(via) || !strings.HasSuffix(spec.Routes[i].Destination, "/0") {
+					t.Errorf("--gateway %s: %s, which is at %s, has the route %+v", gateway, spec.Name, address, spec.Routes[i])
+				}
+			}
+		}
+	}
+}
+
+func TestEachOtherNodeIsInAnotherZone(t *testing.T) {
+	for i, spec := range config(IPv4).nodeSpecs(someFiles) {
+		labels := flag(t, spec, "kubelet", "node-labels")
+		if want := "topology.kubernetes.io/zone=zone-" + string("ab"[i%2]); !strings.Contains(labels, want) {
+			t.Errorf("%s has the labels %s", spec.Name, labels)
+		}
+	}
+}
+
+// The outside host may know the nodes' networks, and nothing of what is behind them.
+func TestTheOutsideHostHasNoWayIntoTheCluster(t *testing.T) {
+	c := config(Dual)
+	for _, route := range c.outside(someFiles).Routes {
+		destination := netip.MustParsePrefix(route.Destination)
+		for _, inside := range []string{podRangeV4, podRangeV6, serviceRangeV4, serviceRangeV6} {
+			if destination.Overlaps(netip.MustParsePrefix(inside)) {
+				t.Errorf("it has the route %+v to %s", route, inside)
 			}
 		}
 	}
@@ -140,7 +216,7 @@ func TestControllersAreReplicasWithPortsAndIdentitiesOfTheirOwn(t *testing.T) {
 func TestTunnelEndpointsKnowEachOther(t *testing.T) {
 	for _, families := range []string{IPv4, IPv6, Dual} {
 		c := config(families)
-		specs := c.specs(someFiles)[1:]
+		specs := c.nodeSpecs(someFiles)
 		for _, spec := range specs {
 			command := strings.Join(c.setNeighbours("bridge", number(t, spec)), " ")
 			for _, peer := range specs {
@@ -170,11 +246,11 @@ func macOf(c Config, spec *machine.Spec, number int) string {
 // number of a node in the lab's subnets.
 func number(t *testing.T, spec *machine.Spec) int {
 	t.Helper()
-	i := slices.Index(config(IPv4).Machines(), spec.Name)
+	i := slices.Index(config(IPv4).Nodes(), spec.Name)
 	if i < 0 {
-		t.Fatalf("there is no machine %s", spec.Name)
+		t.Fatalf("there is no node %s", spec.Name)
 	}
-	return machineNumber(i)
+	return firstNode + i
 }
 
 func TestSystemOVNIsNotHiddenByTheUnpackedOne(t *testing.T) {

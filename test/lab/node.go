@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weftnet/weft/test/lab/image"
 	"github.com/weftnet/weft/test/lab/machine"
@@ -12,8 +13,11 @@ const (
 	containerdSocket = "/run/containerd/containerd.sock"
 	ovsSocket        = "/run/openvswitch/db.sock"
 	underlayBridge   = "br-ul"
+	externalDevice   = "ex0"
 	sandboxImage     = image.Pause
 	agentPort        = 9471
+	// agentConfig has the keys of the agent's that a user may want to change.
+	agentConfig = "/etc/weft/node.yaml"
 )
 
 // node is a Linux node; number is its own in the lab's networks.
@@ -22,7 +26,7 @@ func (c Config) node(f files, name string, number int) *machine.Spec {
 	spec.Interfaces = []machine.Interface{
 		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: uplinkMTU},
 		{Name: "ul0", Bridge: underlay.bridge, MTU: uplinkMTU, Switched: true},
-		{Name: "ex0", Bridge: external.bridge, MTU: uplinkMTU, Switched: true},
+		c.externalInterface(number),
 	}
 	spec.Setup = append(spec.Setup, []string{"ln", "-sf", f.bin + "/weft-cni", "/opt/cni/bin/"})
 	if number == firstNode { // the central's way to pods
@@ -32,7 +36,7 @@ func (c Config) node(f files, name string, number int) *machine.Spec {
 	if !c.NoWeft {
 		agent := c.agent(f, name, number)
 		spec.Components = append(spec.Components, agent)
-		spec.Files = append(spec.Files, doctor(agent))
+		spec.Files = append(spec.Files, doctor(agent), machine.File{Path: agentConfig, Content: c.gatewayKeys(external, number, routerNumber)})
 	}
 	if slices.Contains(c.chassisHosts(), name) {
 		spec.Components = append(spec.Components, c.chassisHost(f, name))
@@ -40,11 +44,23 @@ func (c Config) node(f files, name string, number int) *machine.Spec {
 	return spec
 }
 
+// externalInterface is the host's own until the agent shares it with the gateway router, or the gateway's
+// alone from the start.
+func (c Config) externalInterface(number int) machine.Interface {
+	i := machine.Interface{Name: externalDevice, Bridge: external.bridge, MTU: uplinkMTU}
+	if c.Gateway == GatewayOwn {
+		i.Switched = true
+	} else {
+		i.Addresses = c.prefixes(external, number)
+	}
+	return i
+}
+
 // kubernetesNode is what Linux and Windows nodes have in common; runtime starts the containers.
 func (c Config) kubernetesNode(f files, name string, number int, runtime string) *machine.Spec {
 	spec := c.machine(f, name)
 	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
-		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(management, centralNumber)[i].String()})
+		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.routers(number)[i].String()})
 	}
 	dir := machine.Dir(f.dir, name)
 	for _, b := range [][2]string{{"kubelet", "/var/lib/kubelet"}, {"containerd", "/var/lib/containerd"}, {"openvswitch", "/etc/openvswitch"}} {
@@ -121,28 +137,46 @@ func (c Config) kubernetes(f files, name string, number int) []machine.Component
 		{
 			Name: "kubelet",
 			Command: []string{f.hyperkube(), "kubelet", "--config=/etc/kubernetes/kubelet.json", "--kubeconfig=" + f.kubeconfig(name),
-				"--hostname-override=" + name, "--node-ip=" + join(c.addrs(management, number)), "--v=2"},
+				"--hostname-override=" + name, "--node-ip=" + join(c.nodeAddrs(number)), c.nodeLabels(number), "--v=2"},
 			WaitFor: []machine.Probe{{Unix: containerdSocket}, {URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
 			Ready:   machine.Probe{URL: "http://127.0.0.1:10248/healthz"},
 		},
 	}
 }
 
+// nodeLabels: each other node is in another zone. Without the label of the system, a Windows node would have
+// another system for the blink of an eye, and pods of that one.
+func (c Config) nodeLabels(number int) string {
+	labels := "--node-labels=topology.kubernetes.io/zone=" + []string{"zone-a", "zone-b"}[(number-firstNode)%2]
+	if c.isWindows(number) {
+		labels += ",kubernetes.io/os=windows"
+	}
+	return labels
+}
+
 func (c Config) agent(f files, name string, number int) machine.Component {
 	metrics := fmt.Sprintf("127.0.0.1:%d", agentPort)
 	return machine.Component{
 		Name: "weft-node",
-		Command: []string{f.bin + "/weft", "node",
+		Command: []string{f.bin + "/weft", "node", "--config=" + agentConfig,
 			"--kubeconfig=" + f.kubeconfig(name), "--node-name=" + name,
 			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
 			"--ovs-database=unix:" + ovsSocket, "--datapath-type=netdev",
 			"--encap-address=" + c.addr(underlay, number).String(), fmt.Sprintf("--uplink-mtu=%d", uplinkMTU),
-			"--gateway-interface=ex0", "--gateway-bridge=br-ex",
-			"--gateway-addresses=" + c.list(fmt.Sprintf(external.v4, number), fmt.Sprintf(external.v6, number)),
-			"--gateway-next-hops=" + join(c.addrs(external, outsideNumber)),
+			"--gateway-interface=" + externalDevice, "--gateway-bridge=br-ex",
 			"--cni-socket=/run/weft/cni.sock", "--cni-conf-dir=/etc/cni/net.d",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Unix: ovsSocket}, {Path: "/sys/class/net/" + underlayBridge}, {URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
 		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
+}
+
+// gatewayKeys are the agent's keys of a gateway router that is machine number own of a network, if it has
+// addresses of its own.
+func (c Config) gatewayKeys(on network, own, router int) string {
+	keys := "gateway: local\n"
+	if c.Gateway == GatewayOwn {
+		keys += fmt.Sprintf("gateway-addresses: %s\ngateway-next-hops: %s\n", strings.Join(c.prefixes(on, own), ","), join(c.addrs(on, router)))
+	}
+	return keys
 }

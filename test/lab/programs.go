@@ -15,17 +15,17 @@ type requirements struct {
 }
 
 func (c Config) requirements(f files) []requirements {
-	made := []string{f.hyperkube(), f.lab("kubectl"), f.lab("loopback")}
+	made := []string{f.hyperkube(), f.lab("kubectl"), f.lab("loopback"), f.lab("agnhost")}
 	if !c.NoWeft {
 		made = append(made, f.bin+"/weft", f.bin+"/weft-cni")
 	}
 	tools := []string{"containerd", "runc", "nsenter", "ip", "nft", "ethtool"}
 	if c.Windows > 0 {
 		tools = append(tools, wine, wineserver, faketime)
-		made = append(made, f.bin+"/weftlab", f.bin+"/weft.exe", f.bin+"/weft-cni.exe", f.lab("hnsemu"), f.lab("wine/.complete"))
+		made = append(made, f.bin+"/weftlab", f.bin+"/weft.exe", f.bin+"/weft-cni.exe", f.lab("hnsemu"), f.lab("ovs-ofctl.exe"), f.lab("wine/.complete"))
 	}
 	ovn := requirements{
-		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl",
+		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl",
 			c.schema(f, "ovn/ovn-nb.ovsschema"), c.schema(f, "ovn/ovn-sb.ovsschema"), c.schema(f, "openvswitch/vswitch.ovsschema")},
 		remedy: "`make ovn` unpacks them",
 	}

@@ -5,9 +5,11 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"strings"
 	"text/template"
 
+	"github.com/weftnet/weft/models/api/crds"
 	"github.com/weftnet/weft/test/lab/image"
 	"github.com/weftnet/weft/test/lab/machine"
 )
@@ -84,6 +86,9 @@ func (c Config) kubeletConfig(f files, name string) string {
 		"clusterDNS":        c.pick(dnsServiceV4, dnsServiceV6)[:1],
 		"clusterDomain":     "cluster.local",
 		"failSwapOn":        false,
+		// Its KUBE-FIREWALL drops what is sent to 127.0.0.1 from another address of the host's, which guards
+		// kube-proxy's route_localnet: there is none here, and hostPorts and NodePorts are served there.
+		"makeIPTablesUtilChains": false,
 		// The host's disk is not the lab's to judge.
 		"evictionHard": map[string]any{
 			"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
@@ -117,6 +122,24 @@ func (c Config) manifests() string {
 	})
 }
 
+// definitions of the kinds that are weft's own.
+func definitions() string {
+	var text strings.Builder
+	names, err := fs.Glob(crds.Files, "*.yaml")
+	if err != nil { // the pattern is a good one
+		panic(err)
+	}
+	for _, name := range names {
+		manifest, err := fs.ReadFile(crds.Files, name)
+		if err != nil { // it is embedded
+			panic(err)
+		}
+		text.Write(manifest)
+		text.WriteString("\n---\n")
+	}
+	return text.String()
+}
+
 func mustRender(text string, values any) string {
 	out := &bytes.Buffer{}
 	if err := template.Must(template.New("").Parse(text)).Execute(out, values); err != nil { // both are constants of this package
@@ -127,7 +150,11 @@ func mustRender(text string, values any) string {
 
 // specs of all machines of the lab.
 func (c Config) specs(f files) []*machine.Spec {
-	specs := []*machine.Spec{c.central(f)}
+	return append(append([]*machine.Spec{c.central(f)}, c.nodeSpecs(f)...), c.outside(f))
+}
+
+func (c Config) nodeSpecs(f files) []*machine.Spec {
+	var specs []*machine.Spec
 	for i, name := range c.Nodes() {
 		if i < c.Linux {
 			specs = append(specs, c.node(f, name, firstNode+i))

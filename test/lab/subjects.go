@@ -28,7 +28,7 @@ func (c Config) subjects() map[string]pki.Subject {
 	}
 	for i, name := range c.Nodes() {
 		subjects[name] = pki.Subject{Name: "system:node:" + name, Groups: []string{"system:nodes"}, DNSNames: []string{name},
-			Addresses: c.addrs(management, firstNode+i)}
+			Addresses: c.nodeAddrs(firstNode + i)}
 	}
 	if c.Windows > 0 {
 		subjects[chassisUser] = pki.Subject{Name: chassisUser}

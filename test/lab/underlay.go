@@ -16,8 +16,24 @@ func (c Config) joinUnderlay(number int) [][]string {
 		eventually("ip", "link", "show", underlayBridge),
 		{"ip", "link", "set", underlayBridge, "mtu", fmt.Sprint(uplinkMTU), "up"},
 	}
-	for _, address := range c.prefixes(underlay, number) {
-		commands = append(commands, []string{"ip", "addr", "replace", address, "dev", underlayBridge})
+	addresses := c.prefixes(underlay, number)
+	if c.Gateway == GatewayOwn {
+		for _, address := range addresses {
+			commands = append(commands, []string{"ip", "addr", "replace", address, "dev", underlayBridge})
+		}
+		return commands
+	}
+	// Here Kubernetes knows the Windows nodes by their underlay addresses. What a Linux node's host sends to
+	// those shall come from the address that Kubernetes knows of it, and so by its default route: only the
+	// tunnels and the Southbound's client have a route into the underlay.
+	for i, address := range addresses {
+		own, central := c.addrs(underlay, number)[i].String(), c.addrs(underlay, centralNumber)[i].String()
+		subnet := c.pick(subnet(underlay.v4), subnet(underlay.v6))[i]
+		commands = append(commands,
+			[]string{"ip", "addr", "replace", address, "dev", underlayBridge, "noprefixroute"},
+			// An IPv6 address is no source before the device is ready, a moment after it is up.
+			eventually("ip", "route", "replace", central, "dev", underlayBridge, "src", own),
+			eventually("ovs-appctl", "--timeout=20", "ovs/route/add", subnet, underlayBridge))
 	}
 	return commands
 }
@@ -31,7 +47,7 @@ func eventually(argv ...string) []string {
 // nodes need not ask for it. OVS gives a bridge the MAC address of an adapter in it, unless that is
 // a locally administered one: a Windows node has one for documentation (RFC 7042).
 func (c Config) underlayMAC(number int) string {
-	if number < firstNode+c.Linux {
+	if !c.isWindows(number) {
 		return fmt.Sprintf("02:00:ac:1e:00:%02x", number)
 	}
 	return fmt.Sprintf("00:00:5e:00:53:%02x", number)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -115,8 +116,10 @@ func (c Config) writeState(f files, base *image.Base) error {
 	if err := os.WriteFile(filepath.Join(f.dir, configFile), text, 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(f.dir, manifestsFile), []byte(c.manifests()), 0o644); err != nil {
-		return err
+	for name, text := range map[string]string{manifestsFile: c.manifests(), definitionsFile: definitions()} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	if err := c.writePKI(f); err != nil {
 		return fmt.Errorf("make the cluster's certificates: %w", err)
@@ -125,7 +128,7 @@ func (c Config) writeState(f files, base *image.Base) error {
 		if err := spec.Write(); err != nil {
 			return err
 		}
-		if spec.Name != Central {
+		if slices.Contains(c.Nodes(), spec.Name) {
 			if err := base.Populate(filepath.Join(machine.Dir(f.dir, spec.Name), "containerd")); err != nil {
 				return fmt.Errorf("give %s its container images: %w", spec.Name, err)
 			}

@@ -44,14 +44,18 @@ type stage struct {
 	pending func(view) string
 }
 
+// nodesRegistered is the first stage that Kubernetes is asked about.
+const nodesRegistered = "nodes registered"
+
 func (l *Lab) stages() []stage {
 	stages := []stage{
 		{"machines", func(v view) string { return v.missingMachines() }},
 		{"OVN databases", components([]string{Central}, "ovn-nb", "ovn-sb", "ovn-northd")},
 		{"control plane", components([]string{Central}, "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "manifests")},
-		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay")},
+		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay", "ofctl-relay")},
 		{"kubelets", components(l.Nodes(), "containerd", "kubelet")},
-		{"nodes registered", func(v view) string { return v.unregistered() }},
+		{"world outside", components([]string{Outside}, "agnhost")},
+		{nodesRegistered, func(v view) string { return v.unregistered() }},
 	}
 	if l.NoWeft {
 		return stages
@@ -139,9 +143,11 @@ func (l *Lab) WaitReady(ctx context.Context, progress Progress) error {
 	}
 	v := view{lab: l, asked: errors.New("not asked yet")}
 	var asked time.Time
-	for reached, stages := 0, l.stages(); reached < len(stages); {
+	stages := l.stages()
+	asksCluster := slices.IndexFunc(stages, func(s stage) bool { return s.name == nodesRegistered })
+	for reached := 0; reached < len(stages); {
 		v.machines = l.statuses(ctx)
-		if reached >= 5 && time.Since(asked) > clusterInterval {
+		if reached >= asksCluster && time.Since(asked) > clusterInterval {
 			v.cluster, v.asked = api.status(ctx)
 			asked = time.Now()
 		}

@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/test/lab/machine"
+	"github.com/weftnet/weft/test/lab/ofctl"
 )
 
 // Of a Windows node. Its adapter has the node's underlay address as any host's has, until the agent
 // makes an HNS network on it: then the management vNIC has it, and the OVS bridge bears that one's
 // name.
 const (
-	adapter = "Ethernet"
-	// agentConfig is where a user may add keys of the agent's.
-	agentConfig   = "/etc/weft/node.yaml"
+	adapter       = "Ethernet"
 	adapterBridge = "vEth-" + adapter
 	hnsAddress    = "127.0.0.1:19798"
 	hnsControl    = "/run/hns/control.sock"
@@ -32,8 +31,8 @@ const (
 	chassisPort   = 9472
 )
 
-// gatewayNumber is the last part of the addresses of a Windows node's gateway router, which is on
-// the node's only network, the underlay.
+// gatewayNumber is the last part of the addresses of a Windows node's gateway router that has addresses of
+// its own, on the node's only network, the underlay.
 func gatewayNumber(number int) int { return 100 + number }
 
 // windowsNode has what a Windows node has, as far as Linux allows: weft.exe and weft-cni.exe run under
@@ -50,7 +49,7 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: dir + "/wine", Target: winePrefix}}
 	spec.Env = append(spec.Env, wineEnv()...)
 	spec.Files = append(spec.Files,
-		machine.File{Path: agentConfig, Content: c.windowsGateway(number), Mode: 0o644},
+		machine.File{Path: agentConfig, Content: c.gatewayKeys(underlay, gatewayNumber(number), centralNumber)},
 		script("/opt/cni/bin/weft-cni", f.bin+"/weftlab hcs-cni "+hnsControl+" "+wine+" "+f.bin+"/weft-cni.exe"),
 		script("/opt/hcs/runc", f.bin+"/weftlab hcs-runc "+hnsControl+` runc "$@"`))
 	spec.Setup = append(spec.Setup, []string{"mkdir", "-p", path.Dir(hnsControl)},
@@ -107,6 +106,11 @@ func (c Config) hyperV(f files, number int) []machine.Component {
 			Command: []string{f.bin + "/weftlab", "relay", openFlow, "/run/openvswitch/br-int.mgmt"},
 			Ready:   machine.Probe{TCP: openFlow},
 		},
+		{
+			Name:    "ofctl-relay",
+			Command: []string{f.bin + "/weftlab", "ofctl-relay"},
+			Ready:   machine.Probe{TCP: ofctl.Address},
+		},
 	}
 }
 
@@ -161,21 +165,12 @@ func (c Config) hns(f files) machine.Component {
 	}
 }
 
-// windowsKubernetes is as on Linux nodes, but for the label.
+// windowsKubernetes is as on Linux nodes, once the policy is there that holds the label of the system.
 func (c Config) windowsKubernetes(f files, name string, number int) []machine.Component {
 	components := c.kubernetes(f, name, number)
 	kubelet := &components[len(components)-1]
-	// Without it the node would have another system for the blink of an eye, and pods of that one.
-	kubelet.Command = append(kubelet.Command, "--node-labels=kubernetes.io/os=windows")
 	kubelet.WaitFor = append(kubelet.WaitFor, machine.Probe{Path: manifestsApplied(f)})
 	return components
-}
-
-// windowsGateway are the keys of the node's way out, in a file: a user may want another.
-func (c Config) windowsGateway(number int) string {
-	gateway := gatewayNumber(number)
-	return fmt.Sprintf("gateway: local\ngateway-addresses: %s\ngateway-next-hops: %s\n",
-		c.list(fmt.Sprintf(underlay.v4, gateway), fmt.Sprintf(underlay.v6, gateway)), join(c.addrs(underlay, centralNumber)))
 }
 
 func (c Config) windowsAgent(f files, name string, number int) machine.Component {
@@ -186,6 +181,7 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--kubeconfig=" + windowsPath(f.kubeconfig(name)), "--node-name=" + name,
 			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
 			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
+			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")),
 			"--datapath-type=netdev", "--encap-address=" + c.addr(underlay, number).String(),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort),
 			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),

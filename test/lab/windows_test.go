@@ -14,7 +14,7 @@ import (
 // windows is the spec of the first Windows node of a lab.
 func windows(t *testing.T, c Config) *machine.Spec {
 	t.Helper()
-	specs := c.specs(someFiles)
+	specs := c.nodeSpecs(someFiles)
 	i := slices.IndexFunc(specs, func(s *machine.Spec) bool { return s.Name == "w1" })
 	if i < 0 {
 		t.Fatal("there is no w1")
@@ -27,8 +27,8 @@ func TestWindowsNodesFollowTheLinuxOnes(t *testing.T) {
 	if want := []string{"l1", "l2", "l3", "w1", "w2"}; !slices.Equal(c.Nodes(), want) {
 		t.Errorf("the nodes are %v, want %v", c.Nodes(), want)
 	}
-	if got := flag(t, windows(t, c), "kubelet", "node-ip"); got != "172.29.0.14" {
-		t.Errorf("w1 is at %s", got)
+	if got := flag(t, windows(t, c), "kubelet", "node-ip"); got != "172.30.0.14" {
+		t.Errorf("w1 is at %s, not on its adapter", got)
 	}
 }
 
@@ -39,6 +39,7 @@ func TestAWindowsNodeHasOneAdapterForAll(t *testing.T) {
 		Dual: {"encap-address": "172.30.0.14", "gateway-addresses": "172.30.0.114/24,fd00:30::114/64", "gateway-next-hops": "172.30.0.1,fd00:30::1", "tunnel-address": "172.29.0.14:16642"},
 	} {
 		c := config(families)
+		c.Gateway = GatewayOwn
 		spec := windows(t, c)
 		for name, value := range want {
 			if got := agentKey(t, spec, name); got != value {
@@ -58,23 +59,28 @@ func TestAWindowsNodeHasOneAdapterForAll(t *testing.T) {
 // agentKey is a key of the node's agent, from its file or its flags.
 func agentKey(t *testing.T, spec *machine.Spec, name string) string {
 	t.Helper()
-	for _, file := range spec.Files {
-		if file.Path != agentConfig {
-			continue
-		}
-		for line := range strings.Lines(file.Content) {
-			if value, ok := strings.CutPrefix(line, name+": "); ok {
-				return strings.TrimSpace(value)
-			}
+	for line := range strings.Lines(agentFile(t, spec)) {
+		if value, ok := strings.CutPrefix(line, name+": "); ok {
+			return strings.TrimSpace(value)
 		}
 	}
 	return flag(t, spec, "weft-node", name)
 }
 
+func agentFile(t *testing.T, spec *machine.Spec) string {
+	t.Helper()
+	i := slices.IndexFunc(spec.Files, func(f machine.File) bool { return f.Path == agentConfig })
+	if i < 0 {
+		t.Fatalf("%s has no file %s", spec.Name, agentConfig)
+	}
+	return spec.Files[i].Content
+}
+
 func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
 	c := config(IPv4)
+	c.Gateway = GatewayOwn
 	c.Linux, c.Windows = 1, MaxNodes-1
-	for _, spec := range c.specs(someFiles)[1:] {
+	for _, spec := range c.nodeSpecs(someFiles) {
 		gateway, err := netip.ParsePrefix(agentKey(t, spec, "gateway-addresses"))
 		if err != nil {
 			t.Fatalf("%s: %v", spec.Name, err)
@@ -90,7 +96,7 @@ func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
 }
 
 func TestDoctorHasItsAgentsKeys(t *testing.T) {
-	for _, spec := range config(IPv4).specs(someFiles)[1:] {
+	for _, spec := range config(IPv4).nodeSpecs(someFiles) {
 		for _, file := range spec.Files {
 			if file.Path != "/opt/weft/doctor" {
 				continue

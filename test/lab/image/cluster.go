@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 const goarch = runtime.GOARCH
@@ -22,7 +23,7 @@ const (
 // ClusterInputs are the files below lab that [ClusterImages] are made of.
 func ClusterInputs(lab string) []string {
 	var paths []string
-	for _, name := range []string{"pause", "coredns", "agnhost", "localhost.crt", "localhost.key", "images/rootfs.tar"} {
+	for _, name := range []string{"pause", "coredns", "agnhost", "regression-issue-74839", "localhost.crt", "localhost.key", "images/rootfs.tar"} {
 		paths = append(paths, filepath.Join(lab, name))
 	}
 	return paths
@@ -40,6 +41,7 @@ func ClusterImages(lab, scratch string) ([]Image, error) {
 			{Name: "localhost.crt", Source: filepath.Join(lab, "localhost.crt"), Mode: 0o644},
 			{Name: "localhost.key", Source: filepath.Join(lab, "localhost.key"), Mode: 0o644},
 		},
+		"regression": {{Name: "regression-issue-74839", Source: filepath.Join(lab, "regression-issue-74839"), Mode: 0o755}},
 	}
 	path := func(name string) string { return filepath.Join(scratch, name+".layer") }
 	for name, files := range layers {
@@ -52,8 +54,11 @@ func ClusterImages(lab, scratch string) ([]Image, error) {
 	return []Image{
 		{Names: []string{Pause, "registry.k8s.io/pause:3.10"}, Layers: []string{path("pause")}, Entrypoint: []string{"/pause"}},
 		{Names: []string{CoreDNS}, Layers: []string{path("coredns")}, Entrypoint: []string{"/coredns"}},
-		{Names: []string{Agnhost, testImages + "agnhost:2.55"}, Layers: tools, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}},
-		{Names: []string{testImages + "jessie-dnsutils:1.7", testImages + "busybox:1.37.0-1"}, Layers: tools, Cmd: []string{"sh"}},
+		// It has a DNS server, too, that some tests configure.
+		{Names: []string{Agnhost, testImages + "agnhost:2.55"}, Layers: append(slices.Clone(tools), path("coredns")), Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}},
+		{Names: []string{testImages + "jessie-dnsutils:1.7", testImages + "busybox:1.37.0-1",
+			"registry.k8s.io/build-image/distroless-iptables:v0.8.9"}, Layers: tools, Cmd: []string{"sh"}},
+		{Names: []string{testImages + "regression-issue-74839:1.4"}, Layers: []string{path("regression")}, Entrypoint: []string{"/regression-issue-74839"}},
 		{Names: []string{testImages + "nginx:1.14-4", testImages + "nginx:1.15-4"}, Layers: tools, Entrypoint: []string{"/agnhost", "test-webserver"}},
 	}, nil
 }

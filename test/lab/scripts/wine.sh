@@ -43,7 +43,7 @@ build() {
 mkdir "$out/dll"
 build computenetwork.dll computenetwork.c hcn.c rpc.c -- -lws2_32 -lole32
 build vmcompute.dll vmcompute.c hcn.c rpc.c -- -lws2_32 -lole32
-build bcryptprimitives.dll bcryptprimitives.c -- -ladvapi32
+build bcryptprimitives.dll bcryptprimitives.c sockets.c -- -ladvapi32 -lws2_32
 # Of iphlpapi what test/hns/dll has not is forwarded to a copy of Wine's, which is found by another name once the mark that
 # makes Wine load its own file instead is gone.
 x86_64-w64-mingw32-objdump -p "$builtin/iphlpapi.dll" |

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/test/lab/hcs"
+	"github.com/weftnet/weft/test/lab/ofctl"
 )
 
 // windowsRoles are hidden commands that run on the lab's Windows nodes. The first argument of
@@ -37,6 +38,13 @@ func windowsRoles() []*cobra.Command {
 				return err
 			}
 			return become(args[1:])
+		}),
+		role("ofctl-relay", 0, func(ctx context.Context, _ []string) error {
+			listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ofctl.Address)
+			if err != nil {
+				return err
+			}
+			return ofctl.Serve(ctx, listener, "ovs-ofctl")
 		}),
 		role("relay", 2, func(ctx context.Context, args []string) error { return relay(ctx, args[0], args[1]) }),
 	}
