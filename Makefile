@@ -40,30 +40,30 @@ lint:
 	go tool staticcheck -tags cluster ./test/e2e
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
 
-unit: ovn $(LAB)/wine/.complete ## unit tests, and those against a real ovsdb-server, OVN and Wine, with the race detector
+unit: ovn $(LAB)/wine/.complete $(LAB)/hyperkube ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
 
 .PHONY: windows-unit
 windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, under Wine
-	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/tunnel ./node/doctor ./node/hns ./node/hostnet
+	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/hostservice ./node/tunnel ./node/doctor ./node/hns ./node/hostnet
 
 .PHONY: cluster-test
-cluster-test: lab bin/steady ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
-	go test -tags cluster -count 1 -timeout 25m -v ./test/e2e
+cluster-test: lab bin/steady bin/ask ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
+	go test -tags cluster -count 1 -parallel 8 -timeout 25m -v ./test/e2e
 
-bin/steady: test/e2e/steady/main.go
-	go build -trimpath -o $@ ./test/e2e/steady
+bin/steady bin/ask: bin/%: test/e2e/%/main.go
+	go build -trimpath -o $@ ./test/e2e/$*
 
-e2e: lab bin/steady bin/lab/e2e.test ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
+e2e: lab bin/steady bin/ask bin/lab/e2e.test ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
 	test/e2e/official.sh
-	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates' ./test/e2e -args -thorough
+	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates|TestHostsOwnTrafficSurvives' ./test/e2e -args -thorough
 
-bench: lab bin/steady ## benchmarks, each beside its floor
+bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovsdb/...
 	go test -run '^$$' -bench . -benchtime 50x -timeout 30m ./node
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./node/chassis
 	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench
-	go test -tags cluster -run '^$$' -bench CNI -timeout 15m ./test/e2e
+	go test -tags cluster -run '^$$' -bench . -benchtime 1x -timeout 25m ./test/e2e
 
 generate: ## models from their schemas
 	go generate ./models/...

@@ -22,10 +22,26 @@ type database struct {
 func startDatabase(b testing.TB, name, schema string) *database {
 	b.Helper()
 	dir := runDir(b, name)
-	d := &database{dir: dir, file: filepath.Join(dir, name+".db"), remote: "unix:" + filepath.Join(dir, name+".sock")}
-	server := ovnProgram(b, "ovsdb-server")
-	run(b, ovnProgram(b, "ovsdb-tool"), "create", d.file, filepath.Join(root(), "models", "schemas", schema))
-	d.server = start(b, name, dir, server, "--remote=p"+d.remote, "--unixctl="+filepath.Join(dir, name+".ctl"),
+	file := filepath.Join(dir, name+".db")
+	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(root(), "models", "schemas", schema))
+	return serveDatabase(b, name, dir, file)
+}
+
+// copyDatabase starts a server with a database that another one has written.
+func copyDatabase(b testing.TB, name string, content []byte) *database {
+	b.Helper()
+	dir := runDir(b, name)
+	file := filepath.Join(dir, name+".db")
+	if err := os.WriteFile(file, content, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	return serveDatabase(b, name, dir, file)
+}
+
+func serveDatabase(b testing.TB, name, dir, file string) *database {
+	b.Helper()
+	d := &database{dir: dir, file: file, remote: "unix:" + filepath.Join(dir, name+".sock")}
+	d.server = start(b, name, dir, ovnProgram(b, "ovsdb-server"), "--remote=p"+d.remote, "--unixctl="+filepath.Join(dir, name+".ctl"),
 		"--no-chdir", "-vconsole:warn", d.file)
 	until(b, 20*time.Second, name+" listening", d.server, func(context.Context) error {
 		_, err := os.Stat(strings.TrimPrefix(d.remote, "unix:"))

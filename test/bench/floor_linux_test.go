@@ -59,16 +59,19 @@ func only(value ovsdblog.Value) string {
 func floorMembers(db *ovsdblog.Database, container, column, table, owners string) [][]any {
 	var batches [][]any
 	var operations []any
+	written := map[string]bool{} // some are in two containers
 	for id, row := range db.Tables[container] {
 		for member := range row[column] {
 			if !strings.HasPrefix(owner(db.Tables[table][member]), owners) {
 				continue
 			}
-			operations = append(operations,
-				map[string]any{"op": "insert", "table": table, "uuid": member, "row": db.Inserted[table][member]},
-				map[string]any{"op": "mutate", "table": container, "where": []any{[]any{"_uuid", "==", []string{"uuid", id}}},
-					"mutations": []any{[]any{column, "insert", []any{"set", []any{[]string{"uuid", member}}}}}})
-			if len(operations) == 2*floorBatch {
+			if !written[member] {
+				written[member] = true
+				operations = append(operations, map[string]any{"op": "insert", "table": table, "uuid": member, "row": db.Inserted[table][member]})
+			}
+			operations = append(operations, map[string]any{"op": "mutate", "table": container, "where": whereID(id),
+				"mutations": []any{[]any{column, "insert", []any{"set", []any{[]string{"uuid", member}}}}}})
+			if len(operations) >= 2*floorBatch {
 				batches, operations = append(batches, operations), nil
 			}
 		}

@@ -140,7 +140,7 @@ func until(b testing.TB, limit time.Duration, what string, p *process, condition
 // run runs a command to its end and returns what it printed.
 func run(b testing.TB, program string, args ...string) string {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 	if err != nil {

@@ -35,6 +35,9 @@ trace() {
     echo "ct_lb_mark rewrites $service_ip:80 to a backend, here $backend:8080, before the packet leaves the switch $pod_node."
 }
 
+# address of a node.
+address() { field node "$1" '{.status.addresses[?(@.type=="InternalIP")].address}'; }
+
 # one pod of an application.
 one() { field pods "-lapp=$1" '{.items[0].metadata.name}'; }
 
@@ -60,6 +63,12 @@ up() {
     title "A Linux pod calls the Windows back end by its Service's name, and the other way round"
     ask shop stock
     ask stock shop
+
+    title "A host outside the cluster asks a Windows node's NodePort, and that node asks itself"
+    show exec outside -- curl -sS --max-time 10 "http://$(address w1):30080/hostname"
+    echo
+    show exec w1 -- curl -sS --max-time 10 http://localhost:30080/hostname
+    echo
 
     title "What answers for a ClusterIP, on both systems: an OVN load balancer"
     show nbctl -- lb-list

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -101,12 +99,7 @@ func percentile(all []wiring, p int, of func(wiring) time.Duration) float64 {
 // newStopwatch has the nodes to itself until the benchmark ends, which must leave nothing in HNS.
 func newStopwatch(b *testing.B) stopwatch {
 	b.Helper()
-	path := filepath.Join(repository(), "bin/stopwatch")
-	build := exec.Command("go", "build", "-trimpath", "-o", path, "./test/e2e/stopwatch")
-	build.Dir = repository()
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("build the stopwatch: %v: %s", err, out)
-	}
+	path := buildProgram(b, "stopwatch")
 	takeOverKubelet(b, linuxNode)
 	takeOverKubelet(b, windowsNode)
 	before := len(readHNS(b, windowsNode).Endpoints)

@@ -3,12 +3,8 @@
 package e2e
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/netip"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -59,7 +55,7 @@ func TestEveryComponentMayDie(t *testing.T) {
 				}
 				cluster.must(t, how, node, component)
 				aPodComesUp(t, newPodsNode)
-				for _, report := range traffic.stop(t) {
+				for _, report := range stop[report](t, traffic) {
 					t.Logf("%s: %d answers, longest gap %d ms", report.Name, report.Answers, report.LongestGapMs)
 					if report.Error != "" && !victim.breaks {
 						t.Errorf("connection %s broke: %s", report.Name, report.Error)
@@ -151,13 +147,6 @@ func difference(before, after []string) string {
 	return out.String()
 }
 
-// traffic is a set of connections that steady holds open inside the pod on l1.
-type traffic struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	lines *bufio.Scanner
-}
-
 type report struct {
 	Name         string
 	Answers      int
@@ -165,65 +154,25 @@ type report struct {
 	Error        string
 }
 
-// startTraffic enters the pod's network from its node, not through kubelet and the API server,
-// which may be among those that die.
-func startTraffic(t *testing.T) *traffic {
+// startTraffic opens connections from l1's pod to others, and to a Service.
+func startTraffic(t *testing.T) *program {
 	t.Helper()
-	own := podAddresses(t, web("l1"))[0]
-	args := []string{"exec", "l1", "--", "nsenter", "--net=" + podNamespace(t, "l1", own), "--", steady(), "dial"}
+	var targets []string
 	for _, to := range []string{"l2", "w1"} {
 		for _, addr := range podAddresses(t, web(to)) {
-			args = append(args, fmt.Sprintf("%s/%s=%s", to, addr, netip.AddrPortFrom(addr, 7000)))
+			targets = append(targets, fmt.Sprintf("%s/%s=%s", to, addr, netip.AddrPortFrom(addr, 7000)))
 		}
 	}
 	for _, addr := range clusterAddresses(t, "web") {
-		args = append(args, fmt.Sprintf("service/%s=%s", addr, netip.AddrPortFrom(addr, 7000)))
+		targets = append(targets, fmt.Sprintf("service/%s=%s", addr, netip.AddrPortFrom(addr, 7000)))
 	}
-	cmd := cluster.command(args...)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	tr := &traffic{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(stdout)}
-	if !tr.lines.Scan() || tr.lines.Text() != "connected" {
-		t.Fatalf("steady says %q instead of connected", tr.lines.Text())
-	}
-	return tr
+	return inWeb(t, "l1").hold(t, targets...)
 }
 
-func podNamespace(t *testing.T, node string, addr netip.Addr) string {
+func podNamespace(t testing.TB, node string, addr netip.Addr) string {
 	t.Helper()
 	return cluster.must(t, "exec", node, "--", "sh", "-c", fmt.Sprintf(
 		"for n in /run/netns/* /var/run/netns/*; do nsenter --net=$n ip -o addr 2>/dev/null | grep -qF ' %s/' && echo $n && exit; done; exit 1", addr))
-}
-
-func (tr *traffic) stop(t *testing.T) []report {
-	t.Helper()
-	if err := tr.stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var reports []report
-	for tr.lines.Scan() {
-		var r report
-		if err := json.Unmarshal(tr.lines.Bytes(), &r); err != nil {
-			t.Fatalf("steady says %q: %v", tr.lines.Text(), err)
-		}
-		reports = append(reports, r)
-	}
-	if err := tr.cmd.Wait(); err != nil {
-		t.Fatalf("steady: %v", err)
-	}
-	if len(reports) != 6 {
-		t.Fatalf("steady reports %d connections, want 6", len(reports))
-	}
-	return reports
 }
 
 // TestFrozenLeaderIsReplaced stops the leader without ending it: a standby takes over, and the old leader

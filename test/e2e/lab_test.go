@@ -22,6 +22,8 @@ var labName = flag.String("lab", "weft-test", "the cluster's name")
 
 var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is up already")
 
+var gateway = flag.String("gateway", "host", "where gateway routers have their addresses from: host or own, as weftlab up has it")
+
 // cluster is the dual-stack cluster of two Linux and two Windows nodes that all tests of the package
 // share.
 var cluster lab
@@ -36,7 +38,7 @@ func run(m *testing.M) int {
 	if !*keep {
 		defer cluster.down()
 	}
-	if err := cluster.up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2"); err != nil {
+	if err := cluster.up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# official.sh: Kubernetes' own network tests, those that this state of Weft must pass, on a cluster
-# of two Linux nodes and a Windows one.
+# official.sh: Kubernetes' own Service and network tests, on a cluster of two Linux nodes and a Windows
+# one, and those of two address families on another. What is left out, docs/conformance.md explains.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-trap 'bin/weftlab --name e2e down' EXIT
-bin/weftlab --name e2e up --linux 2 --windows 1
-# Left out: what needs NodePorts, and what is not to run beside others.
-bin/weftlab --name e2e e2e --procs 3 \
-    --focus '\[sig-network\] (DNS|Services|Networking Granular Checks: Pods).*\[Conformance\]' \
-    --skip 'NodePort service|ExternalName to NodePort|\[Serial\]|\[Disruptive\]' "$@"
+
+lab() { bin/weftlab --name e2e "$@"; }
+trap 'lab down' EXIT
+
+lab up --linux 2 --windows 1
+lab e2e --procs 3 \
+    --focus '\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|LoadBalancers|Conntrack)' \
+    --skip '\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls' "$@"
+lab down
+
+lab up --linux 2 --windows 1 --dual
+lab e2e --procs 3 --focus '\[sig-network\] \[Feature:IPv6DualStack\]' --skip 'Feature:SCTPConnectivity' "$@"

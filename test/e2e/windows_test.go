@@ -36,10 +36,6 @@ type hnsState struct {
 			Search     []string
 			ServerList []string
 		}
-		Policies []struct {
-			Type     string
-			Settings json.RawMessage
-		}
 	}
 }
 
@@ -127,7 +123,7 @@ func TestWindowsSandboxes(t *testing.T) {
 
 	t.Run("an ADD is repeated, a DEL comes first and twice", repeatedCalls)
 	t.Run("GC removes what the runtime does not know", garbage)
-	t.Run("DNS and hostPorts reach the endpoint", dnsAndHostPorts)
+	t.Run("DNS reaches the endpoint", endpointsDNS)
 	t.Run("the namespace goes between ADD and attach", namespaceGoes)
 	t.Run("the vNIC never appears", lateVNIC)
 	t.Run("HNS fails half-way", halfMadeEndpoint)
@@ -209,10 +205,9 @@ func garbage(t *testing.T) {
 	}
 }
 
-func dnsAndHostPorts(t *testing.T) {
+func endpointsDNS(t *testing.T) {
 	s := newSandbox(t, badDays)
-	s.add(t, `,"runtimeConfig":{"dns":{"servers":["10.96.0.10"],"searches":["default.svc.cluster.local","svc.cluster.local"],"options":["ndots:5"]},`+
-		`"portMappings":[{"hostPort":18080,"containerPort":8080,"protocol":"tcp"}]}`)
+	s.add(t, `,"runtimeConfig":{"dns":{"servers":["10.96.0.10"],"searches":["default.svc.cluster.local","svc.cluster.local"],"options":["ndots:5"]}}`)
 	state := readHNS(t, badDays)
 	for _, e := range state.Endpoints {
 		if e.Name != s.device() {
@@ -220,13 +215,6 @@ func dnsAndHostPorts(t *testing.T) {
 		}
 		if strings.Join(e.Dns.ServerList, " ") != "10.96.0.10" || strings.Join(e.Dns.Search, " ") != "default.svc.cluster.local svc.cluster.local" {
 			t.Errorf("endpoint's DNS is %+v", e.Dns)
-		}
-		mapped := false
-		for _, p := range e.Policies {
-			mapped = mapped || p.Type == "PortMapping" && strings.Contains(string(p.Settings), "18080")
-		}
-		if !mapped {
-			t.Errorf("the endpoint has no port mapping: %+v", e.Policies)
 		}
 		return
 	}

@@ -6,12 +6,17 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // server counts what it is sent, by method and kind of object.
@@ -85,6 +90,62 @@ func TestAll(t *testing.T) {
 	}
 	if backends != l.Backends() || backends != 20500 {
 		t.Errorf("%d backends, Backends says %d, want 20500", backends, l.Backends())
+	}
+}
+
+func TestReplaceEndpoint(t *testing.T) {
+	s, api := serve(t)
+	l := Default()
+	if err := l.ReplaceEndpoint(t.Context(), api, 7, netip.MustParseAddr("10.244.0.250")); err != nil {
+		t.Fatal(err)
+	}
+	before := l.endpoints(7, l.Endpoints)
+	after := decode[discoveryv1.EndpointSlice](t, s.bodies["PATCH endpointslices"][0]).Endpoints
+	if len(after) != len(before) || after[0].Addresses[0] != "10.244.0.250" {
+		t.Errorf("%d endpoints, first %v", len(after), after[0])
+	}
+	if !reflect.DeepEqual(after[1:], before[1:]) {
+		t.Errorf("the others are %v, were %v", after[1:], before[1:])
+	}
+}
+
+// TestEndpointsDiffer: within a Service, and between Services.
+func TestEndpointsDiffer(t *testing.T) {
+	for _, nodes := range []int{3, 20} {
+		l, sets := Load{Nodes: nodes}, map[string]int{}
+		for i := range 5000 {
+			var addrs []string
+			for _, e := range l.endpoints(i, 10) {
+				addrs = append(addrs, e.Addresses[0])
+			}
+			slices.Sort(addrs)
+			if n := len(slices.Compact(addrs)); n != 10 {
+				t.Fatalf("Service %d has %d different endpoints among %d nodes", i, n, nodes)
+			}
+			sets[strings.Join(addrs, " ")]++
+		}
+		if len(sets) < 4900 {
+			t.Errorf("5000 Services have %d different sets of endpoints among %d nodes", len(sets), nodes)
+		}
+	}
+}
+
+func TestWindowsNodes(t *testing.T) {
+	l := Load{Nodes: 3, Windows: 1, HostAddresses: true}
+	var systems []string
+	for i := range l.Nodes {
+		node := l.node(i)
+		facts, ok, err := contract.Parse[contract.NodeFacts](node.Annotations, contract.NodeFactsAnnotation)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		if facts.Gateway.Addresses[0].Addr() != facts.Addresses[0] || !facts.Gateway.HostAddresses {
+			t.Errorf("%s has a gateway with the addresses %v, its own are %v", node.Name, facts.Gateway.Addresses, facts.Addresses)
+		}
+		systems = append(systems, facts.OS+" "+node.Labels[corev1.LabelOSStable])
+	}
+	if want := []string{" linux", " linux", "windows windows"}; !slices.Equal(systems, want) {
+		t.Errorf("systems %q, want %q", systems, want)
 	}
 }
 

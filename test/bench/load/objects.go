@@ -19,30 +19,34 @@ import (
 type Load struct {
 	Nodes, Namespaces int
 	Pods, Apps        int // Apps is the number of different values of the label "app"
-	Services          int // of type ClusterIP, two ports each
+	Services          int // of type ClusterIP
+	Ports             int // of each of them: one or two
 	NodePorts         int // Services of type NodePort, one port each
 	Endpoints         int // of each Service
 	Policies          int // a namespace, the first of them a default deny
 	ChurnPods         int // deleted, then made again
 	ChurnServices     int // whose endpoints change in number
 	ChurnEndpoints    int // to so many
+	Windows           int // so many nodes, the last ones, are Windows nodes
+	// HostAddresses: gateway routers have their hosts' addresses, as agents have it by default.
+	HostAddresses bool
 }
 
 // Default is the load that the figures in docs/measurements.md are of.
 func Default() Load {
 	return Load{
 		Nodes: 20, Namespaces: 20, Pods: 2000, Apps: 50,
-		Services: 1000, NodePorts: 50, Endpoints: 10, Policies: 20,
+		Services: 1000, Ports: 2, NodePorts: 50, Endpoints: 10, Policies: 20,
 		ChurnPods: 500, ChurnServices: 200, ChurnEndpoints: 20,
 	}
 }
 
 // Backends is the number of endpoints summed over all ports of all Services, before any churn.
-func (l Load) Backends() int { return (2*l.Services + l.NodePorts) * l.Endpoints }
+func (l Load) Backends() int { return (l.Ports*l.Services + l.NodePorts) * l.Endpoints }
 
 // BackendsAfterChurn is the same after ScaleServices.
 func (l Load) BackendsAfterChurn() int {
-	return l.Backends() + 2*l.ChurnServices*(l.ChurnEndpoints-l.Endpoints)
+	return l.Backends() + l.Ports*l.ChurnServices*(l.ChurnEndpoints-l.Endpoints)
 }
 
 // The cluster's ranges, which the controller has to be told.
@@ -50,6 +54,9 @@ const (
 	PodCIDR     = "10.244.0.0/16"
 	ServiceCIDR = "10.96.0.0/16"
 )
+
+// Network is what gateways call the network outside.
+const Network = "physnet"
 
 // NodeName is the name of node i.
 func NodeName(i int) string { return fmt.Sprintf("pn%02d", i) }
@@ -82,16 +89,27 @@ func (l Load) node(i int) *corev1.Node {
 	facts := contract.NodeFacts{
 		Chassis: Chassis(i), MTU: 1442, Addresses: []netip.Addr{address},
 		Gateway: &contract.Gateway{
-			Network: "physnet", MAC: contract.MAC(gateway).String(),
+			Network: Network, MAC: contract.MAC(gateway).String(),
 			Addresses: []netip.Prefix{netip.PrefixFrom(gateway, 16)},
 			NextHops:  []netip.Addr{netip.MustParseAddr("172.18.0.1")},
 		},
+	}
+	if l.HostAddresses {
+		facts.Gateway.HostAddresses = true
+		facts.Gateway.MAC = contract.MAC(address).String()
+		facts.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(address, 16)}
+	}
+	system := contract.Linux
+	if i >= l.Nodes-l.Windows {
+		system = contract.Windows
+		facts.OS = system
+		facts.Hosted = &contract.Hosted{Address: netip.AddrPortFrom(address, 16642).String()}
 	}
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
-			Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"},
+			Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: system, corev1.LabelArchStable: "amd64"},
 			Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(facts)},
 		},
 		Spec: corev1.NodeSpec{PodCIDR: subnet, PodCIDRs: []string{subnet}},
@@ -177,7 +195,7 @@ func (l Load) createService(ctx context.Context, api *API, name string, kind cor
 	ports := []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}
 	if kind == corev1.ServiceTypeNodePort {
 		ports[0].NodePort = int32(30000 + i)
-	} else {
+	} else if l.Ports > 1 {
 		ports = append(ports, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443), Protocol: corev1.ProtocolTCP})
 	}
 	slice := &discoveryv1.EndpointSlice{
@@ -206,7 +224,8 @@ func (l Load) endpoints(service, n int) []discoveryv1.Endpoint {
 	yes, no := true, false
 	list := make([]discoveryv1.Endpoint, n)
 	for j := range list {
-		k := (service*10 + j) % 2000
+		// Hardly two of 5,000 Services have the same endpoints: OVN would have but one group for them.
+		k := (service*10 + j*(1+service/72)) % min(2000, 240*l.Nodes)
 		node := NodeName(k % l.Nodes)
 		list[j] = discoveryv1.Endpoint{
 			Addresses:  []string{fmt.Sprintf("10.244.%d.%d", k%l.Nodes, 3+(k/l.Nodes)%240)},
@@ -223,6 +242,14 @@ func (l Load) ScaleServices(ctx context.Context, api *API) (Phase, error) {
 		return api.patch(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+l.namespace(i)+"/endpointslices/"+serviceName(i)+"-x",
 			map[string]any{"endpoints": l.endpoints(i, l.ChurnEndpoints)})
 	})
+}
+
+// ReplaceEndpoint puts an address in the place of the first endpoint of Service i, of type ClusterIP.
+func (l Load) ReplaceEndpoint(ctx context.Context, api *API, i int, addr netip.Addr) error {
+	list := l.endpoints(i, l.Endpoints)
+	list[0].Addresses = []string{addr.String()}
+	return api.patch(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+l.namespace(i)+"/endpointslices/"+serviceName(i)+"-x",
+		map[string]any{"endpoints": list})
 }
 
 // CreatePolicies is W3.

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/test/bench/load"
+)
+
+// network is what makes flows of a Northbound: a northd, a Southbound, and nodes.
+type network struct {
+	nb, sb *database
+	northd *process
+	nodes  []*chassis
+}
+
+// chassis is a node's Open vSwitch, with a datapath that has no packets, and its ovn-controller. That
+// of a Windows node is no different: the way from its chassis host is not measured here.
+type chassis struct {
+	dir                          string
+	database, vswitchd, controls *process
+}
+
+func startNetwork(b testing.TB, nb *database, nodes int) *network {
+	b.Helper()
+	n := &network{nb: nb, sb: startDatabase(b, "sb", "ovn-sb.ovsschema")}
+	n.northd = start(b, "northd", n.sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote, "--ovnsb-db="+n.sb.remote,
+		"--unixctl="+filepath.Join(n.sb.dir, "northd.ctl"), "-vconsole:warn")
+	for i := range nodes {
+		n.nodes = append(n.nodes, startChassis(b, n.sb, i))
+	}
+	return n
+}
+
+func startChassis(b testing.TB, sb *database, i int) *chassis {
+	b.Helper()
+	c := &chassis{dir: runDir(b, "chassis")}
+	file, remote := filepath.Join(c.dir, "conf.db"), "unix:"+filepath.Join(c.dir, "db.sock")
+	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(root(), "models", "schemas", "vswitch.ovsschema"))
+	c.database = c.start(b, "ovsdb-server", file, "--remote=p"+remote)
+	c.await(b, c.database, "db.sock")
+	run(b, ovnProgram(b, "ovs-vsctl"), "--db="+remote, "--no-wait", "init",
+		"--", "set", "open_vswitch", ".", "external_ids:system-id="+load.Chassis(i), "external_ids:hostname="+load.NodeName(i),
+		"external_ids:ovn-remote="+sb.remote, "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip="+load.NodeAddress(i).String(),
+		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=dummy", "external_ids:ovn-monitor-all=true",
+		"external_ids:ovn-bridge-mappings="+load.Network+":br-ex",
+		"--", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=dummy", "fail_mode=secure",
+		"--", "add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type=dummy",
+		"--", "add-port", "br-int", "mgmt", "--", "set", "interface", "mgmt", "type=dummy", "external_ids:iface-id=mgmt-"+load.NodeName(i))
+	c.vswitchd = c.start(b, "ovs-vswitchd", remote, "--enable-dummy", "--disable-system")
+	c.await(b, c.vswitchd, "br-int.mgmt")
+	c.controls = c.start(b, "ovn-controller", remote)
+	return c
+}
+
+func (c *chassis) start(b testing.TB, name string, args ...string) *process {
+	b.Helper()
+	return start(b, name, c.dir, "/usr/bin/env", append([]string{"OVS_RUNDIR=" + c.dir, "OVN_RUNDIR=" + c.dir, ovnProgram(b, name)},
+		append(args, "--unixctl="+filepath.Join(c.dir, name+".ctl"), "--no-chdir", "-vconsole:warn")...)...)
+}
+
+func (c *chassis) await(b testing.TB, p *process, socket string) {
+	b.Helper()
+	until(b, time.Minute, p.name+" listening", p, func(context.Context) error {
+		_, err := os.Stat(filepath.Join(c.dir, socket))
+		return err
+	})
+}
+
+// sync waits until all of the Northbound is in the flows of every node.
+func (n *network) sync(b testing.TB) {
+	b.Helper()
+	run(b, ovnProgram(b, "ovn-nbctl"), "--db="+n.nb.remote, "--timeout=500", "--wait=hv", "sync")
+}
+
+func (n *network) stop(b testing.TB) {
+	b.Helper()
+	for _, c := range n.nodes {
+		for _, p := range []*process{c.controls, c.vswitchd, c.database} {
+			p.stop(b)
+		}
+	}
+	n.northd.stop(b)
+	n.sb.server.stop(b)
+}
+
+// amount is how much there is of what Services become.
+type amount struct {
+	rows, logical, openFlow, groups parts
+}
+
+// parts are numbers of something by where it is.
+type parts map[string]float64
+
+func (p parts) total() float64 {
+	sum := 0.0
+	for _, n := range p {
+		sum += n
+	}
+	return sum
+}
+
+func (p parts) less(base parts) parts {
+	rest := parts{}
+	for name, n := range p {
+		rest[name] = n - base[name]
+	}
+	return rest
+}
+
+func (a amount) less(base amount) amount {
+	return amount{a.rows.less(base.rows), a.logical.less(base.logical), a.openFlow.less(base.openFlow), a.groups.less(base.groups)}
+}
+
+// amount counts the Northbound's rows by table, the Southbound's logical flows by stage, and, as a mean of
+// all nodes, OpenFlow's flows by table.
+func (n *network) amount(b testing.TB) amount {
+	b.Helper()
+	n.sync(b)
+	a := amount{parts{}, parts{}, parts{}, parts{}}
+	for table, rows := range n.nb.read(b).Tables {
+		a.rows[table] = float64(len(rows))
+	}
+	for _, flow := range n.sb.read(b).Tables["Logical_Flow"] {
+		a.logical[flow["external_ids"]["stage-name"]]++
+	}
+	one := 1 / float64(len(n.nodes))
+	for _, c := range n.nodes {
+		for line := range strings.Lines(c.ofctl(b, "dump-flows")) {
+			if !strings.Contains(line, "cookie=") {
+				continue
+			}
+			_, table, _ := strings.Cut(line, " table=") // not there for table 0
+			table, _, _ = strings.Cut(table, ",")
+			a.openFlow["table "+cmp.Or(table, "0")] += one
+		}
+		a.groups["all"] += one * float64(strings.Count(c.ofctl(b, "dump-groups"), "group_id="))
+	}
+	return a
+}
+
+func (c *chassis) ofctl(b testing.TB, verb string) string {
+	b.Helper()
+	return run(b, ovnProgram(b, "ovs-ofctl"), "-O", "OpenFlow15", verb, "unix:"+filepath.Join(c.dir, "br-int.mgmt"))
+}

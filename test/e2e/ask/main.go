@@ -1,0 +1,283 @@
+// Command ask is many clients at once: it asks servers and tells what they answered, how often, and
+// how long the slowest answer took.
+//
+//	ask [flags] URL...
+//
+// http://HOST:PORT/PATH is a request on a connection of its own; its answer is the body, after the
+// status where that is not 200. udp://HOST:PORT/WORD is a datagram that is sent again each second until
+// it is answered. Hosts are addresses. One JSON object a client and URL is printed.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Report is what one client has heard from one URL.
+type Report struct {
+	URL string `json:"url"`
+	// From is the client's own address or port, where it was told to have one.
+	From string `json:"from,omitempty"`
+	// Answers and Errors count each text. "refused" and "silent" are errors.
+	Answers map[string]int `json:"answers,omitempty"`
+	Errors  map[string]int `json:"errors,omitempty"`
+	// Unanswered are datagrams' own addresses, for whoever looks for what has become of them.
+	Unanswered []string `json:"unanswered,omitempty"`
+	// Slowest answer, in milliseconds.
+	Slowest int64 `json:"slowestMs"`
+}
+
+// again is when a datagram is taken for lost.
+const again = time.Second
+
+type settings struct {
+	times   int
+	timeout time.Duration
+	every   time.Duration
+	forever bool
+	pad     int
+	clients []client
+	slots   chan struct{} // who asks now
+}
+
+// client is where requests come from; its zero value leaves that to the system.
+type client struct {
+	addr netip.Addr
+	port uint16
+}
+
+func main() {
+	var s settings
+	flag.IntVar(&s.times, "n", 1, "how often each client asks each URL")
+	flag.DurationVar(&s.timeout, "timeout", 5*time.Second, "patience with one answer")
+	flag.DurationVar(&s.every, "every", 0, "rest after an answer")
+	flag.BoolVar(&s.forever, "until-eof", false, `ask until standard input ends; "asking" is printed after the first round`)
+	flag.IntVar(&s.pad, "pad", 0, "bytes to add to a datagram, or to a request's query")
+	from := flag.String("from", "", "clients, separated by commas: ADDRESS, ADDRESS:PORT or :PORT")
+	atOnce := flag.Int("at-once", 8, "how many ask at the same time")
+	flag.Parse()
+	s.slots = make(chan struct{}, *atOnce)
+	if err := run(s, *from, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "ask:", err)
+		os.Exit(1)
+	}
+}
+
+func run(s settings, from string, urls []string) error {
+	for field := range strings.SplitSeq(from, ",") {
+		c, err := parseClient(field)
+		if err != nil {
+			return err
+		}
+		s.clients = append(s.clients, c)
+	}
+	end := make(chan struct{})
+	if s.forever {
+		go func() {
+			io.Copy(io.Discard, os.Stdin)
+			close(end)
+		}()
+	}
+	var reports []*Report
+	var first, done sync.WaitGroup
+	for _, c := range s.clients {
+		for _, text := range urls {
+			target, err := url.Parse(text)
+			if err != nil {
+				return err
+			}
+			r := &Report{URL: text, From: c.String(), Answers: map[string]int{}, Errors: map[string]int{}}
+			reports = append(reports, r)
+			first.Add(1)
+			done.Go(func() { s.ask(c, target, r, sync.OnceFunc(first.Done), end) })
+		}
+	}
+	if s.forever {
+		first.Wait()
+		fmt.Println("asking")
+	}
+	done.Wait()
+	for _, r := range reports {
+		if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseClient(text string) (client, error) {
+	if text == "" {
+		return client{}, nil
+	}
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return client{addr: addr}, nil
+	}
+	if strings.HasPrefix(text, ":") {
+		var c client
+		if _, err := fmt.Sscanf(text, ":%d", &c.port); err != nil {
+			return c, fmt.Errorf("client %q: %w", text, err)
+		}
+		return c, nil
+	}
+	both, err := netip.ParseAddrPort(text)
+	return client{both.Addr(), both.Port()}, err
+}
+
+func (c client) String() string {
+	switch {
+	case !c.addr.IsValid() && c.port == 0:
+		return ""
+	case !c.addr.IsValid():
+		return fmt.Sprintf(":%d", c.port)
+	case c.port == 0:
+		return c.addr.String()
+	}
+	return netip.AddrPortFrom(c.addr, c.port).String()
+}
+
+// ask is one client's talk with one URL.
+func (s settings) ask(c client, target *url.URL, r *Report, first func(), end <-chan struct{}) {
+	defer first()
+	for i := 0; s.forever || i < s.times; i++ {
+		s.slots <- struct{}{}
+		begin := time.Now()
+		answer, err := s.once(c, target)
+		took := time.Since(begin).Milliseconds()
+		<-s.slots
+		if err != nil {
+			r.Errors[explain(err)]++
+			if lost := (*lostError)(nil); errors.As(err, &lost) {
+				r.Unanswered = append(r.Unanswered, lost.from.String())
+			}
+		} else {
+			r.Answers[answer]++
+			r.Slowest = max(r.Slowest, took)
+		}
+		first()
+		if s.forever || s.every > 0 {
+			select {
+			case <-end:
+				return
+			case <-time.After(s.every):
+			}
+		}
+	}
+}
+
+func (s settings) once(c client, target *url.URL) (string, error) {
+	switch target.Scheme {
+	case "http":
+		return s.overHTTP(c, target)
+	case "udp":
+		return s.overUDP(c, target)
+	}
+	return "", fmt.Errorf("%s: ask speaks http and udp", target)
+}
+
+func (s settings) overHTTP(c client, target *url.URL) (string, error) {
+	dialer := net.Dialer{Timeout: s.timeout}
+	if c != (client{}) {
+		dialer.LocalAddr = &net.TCPAddr{IP: c.addr.AsSlice(), Port: int(c.port)}
+	}
+	transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
+	padded := *target
+	padded.RawQuery += strings.Repeat("x", s.pad)
+	response, err := (&http.Client{Transport: transport, Timeout: s.timeout}).Get(padded.String())
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	answer := shorten(strings.TrimSpace(string(body)))
+	if response.StatusCode != http.StatusOK {
+		answer = fmt.Sprintf("%d %s", response.StatusCode, answer)
+	}
+	return answer, nil
+}
+
+func (s settings) overUDP(c client, target *url.URL) (string, error) {
+	server, err := netip.ParseAddrPort(target.Host)
+	if err != nil {
+		return "", err
+	}
+	var local *net.UDPAddr
+	if c != (client{}) {
+		local = &net.UDPAddr{IP: c.addr.AsSlice(), Port: int(c.port)}
+	}
+	conn, err := net.DialUDP("udp", local, net.UDPAddrFromAddrPort(server))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	question := slices.Concat([]byte(strings.TrimPrefix(target.Path, "/")), []byte(strings.Repeat("x", s.pad)))
+	end := time.Now().Add(s.timeout)
+	for buffer := make([]byte, 1<<16); ; {
+		if _, err := conn.Write(question); err != nil && !tooLong(err) {
+			return "", err
+		}
+		if err := conn.SetReadDeadline(earlier(end, time.Now().Add(again))); err != nil {
+			return "", err
+		}
+		n, err := conn.Read(buffer)
+		if err == nil {
+			return shorten(strings.TrimSpace(string(buffer[:n]))), nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) && !tooLong(err) || !time.Now().Before(end) {
+			return "", &lostError{err, conn.LocalAddr()}
+		}
+	}
+}
+
+// lostError is about a datagram that had no answer.
+type lostError struct {
+	error
+	from net.Addr
+}
+
+func (e *lostError) Unwrap() error { return e.error }
+
+// tooLong says that a datagram was larger than the path. The next one will be sent in fragments.
+func tooLong(err error) bool { return errors.Is(err, syscall.EMSGSIZE) }
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// shorten what is too long to be read.
+func shorten(text string) string {
+	if len(text) > 200 {
+		return fmt.Sprintf("%d bytes", len(text))
+	}
+	return text
+}
+
+// explain makes the same of errors that are the same to a client.
+func explain(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "silent"
+	}
+	return err.Error()
+}
