@@ -253,8 +253,9 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return addr
 }
 
-// customSource lists and watches a kind of weft's own API group. The API server may not know it, or may
-// not let the controller read it: then there are no objects, and it is looked again now and then.
+// customSource lists and watches a kind that not every API server knows: weft's own, and ServiceCIDR. Where
+// it is not known, or the controller may not read it, there are no objects, and it is looked again now and
+// then.
 type customSource struct {
 	resource dynamic.ResourceInterface
 	absent   bool
