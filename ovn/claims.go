@@ -273,9 +273,9 @@ func (c *cluster) essential(wanted claim) string {
 	node, own := c.gateways.nodes[wanted.addr]
 	if (own || !wanted.addr.IsValid()) && contract.HostsOwn(string(wanted.protocol), wanted.port) {
 		if own {
-			return "that of the host of Node " + node + " (ssh, kubelet, API server, OVN)"
+			return "that of the host of Node " + node + " (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP)"
 		}
-		return "the nodes' hosts' (ssh, kubelet, API server, OVN)"
+		return "the nodes' hosts' (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP)"
 	}
 	return ""
 }

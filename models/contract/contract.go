@@ -115,15 +115,15 @@ var (
 // nothing else in a cluster may have one.
 var OwnRanges = [2]netip.Prefix{netip.MustParsePrefix("169.254.169.0/29"), netip.MustParsePrefix("fd69::/125")}
 
-// HostsOwn says whether a port of a node's own addresses is always the host's, whatever a Service asks
-// for: ssh's, the API server's, kubelet's, OVN's databases' and GENEVE's. Without them nobody could take
-// back what whoever may write Services has taken.
+// HostsOwn says whether a port of a node's own addresses is always the host's, whatever a Service or a pod asks
+// for: ssh's, RDP's and WinRM's, the API server's, kubelet's, OVN's databases', GENEVE's, and those at which DHCP's clients have
+// their leases renewed. Without them nobody could take back what whoever may write Services has taken.
 func HostsOwn(protocol string, port uint16) bool {
 	switch protocol {
 	case "tcp":
-		return port == 22 || port == 6443 || port == 10250 || port == 6641 || port == 6642
+		return slices.Contains([]uint16{22, 3389, 5985, 5986, 6443, 6641, 6642, 10250}, port)
 	case "udp":
-		return port == 6081
+		return slices.Contains([]uint16{68, 546, 6081}, port)
 	}
 	return false
 }

@@ -34,7 +34,7 @@ func (h Host) equal(o Host) bool {
 	return h.Management == o.Management && h.Router == o.Router && h.SCTP == o.SCTP &&
 		slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Reserved, o.Reserved) && h.Network.ID == o.Network.ID &&
 		slices.Equal(h.Network.PodCIDRs, o.Network.PodCIDRs) && slices.Equal(h.Network.ClusterCIDRs, o.Network.ClusterCIDRs) &&
-		slices.Equal(h.Network.ServiceCIDRs, o.Network.ServiceCIDRs)
+		slices.Equal(h.Network.ServiceCIDRs, o.Network.ServiceCIDRs) && slices.Equal(h.Network.JoinCIDRs, o.Network.JoinCIDRs)
 }
 
 // family says whether the node's pods have addresses of a family.
@@ -94,6 +94,16 @@ type target struct {
 	local *locality
 	owner Object
 	field string // of the owner, as the user wrote it
+	// yields: a program of the host's that has the port keeps it, from outside too.
+	yields bool
+}
+
+// whose is what a port is already.
+func (t target) whose() string {
+	if t.owner == (Object{}) {
+		return t.field
+	}
+	return t.field + " of " + t.owner.String()
 }
 
 func (t target) serves(client netip.Addr) bool {
@@ -101,7 +111,7 @@ func (t target) serves(client netip.Addr) bool {
 }
 
 func (t target) equal(o target) bool {
-	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) && t.owner == o.owner && t.field == o.field &&
+	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) && t.owner == o.owner && t.field == o.field && t.yields == o.yields &&
 		t.local.equal(o.local)
 }
 
@@ -128,6 +138,8 @@ type state struct {
 	internal map[string][]netip.Addr // nodes' InternalIPs by name, in their order
 	// endpoints are those of the Services that are followed, by namespace/name.
 	endpoints map[string][]*slice
+	// busy is where programs of the host's listen, of what was tried.
+	busy map[socket]struct{}
 }
 
 // plan is what there shall be.
@@ -135,6 +147,7 @@ type plan struct {
 	entries  []extbridge.Entry      // sorted
 	sockets  map[socket]target      // what the host listens at
 	routes   []netip.Addr           // that the host reaches by its management port, sorted
+	known    bool                   // with all that there is to know
 	partial  bool                   // more routes may follow when all nodes are known
 	checks   map[uint16]healthCheck // by port
 	follow   map[string]struct{}    // Services whose endpoints are wanted, by namespace/name
@@ -142,16 +155,19 @@ type plan struct {
 	problems []problem
 }
 
-// makePlan decides who gets what. NodePorts are one Service's by the API's own allocation, so that they come
+// makePlan decides who gets what. What is the host's own, health checks among it, is nobody else's. NodePorts are one Service's by the API's own allocation, so that they come
 // first; then load balancers' addresses, which not everybody can write, and externalIPs, the oldest Service's
 // first; then host ports, the oldest pod's first. The controller's rule is the same.
 func makePlan(s state) plan {
-	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}, follow: map[string]struct{}{}}, entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}}
+	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}, follow: map[string]struct{}{}},
+		entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, told: map[problem]struct{}{}}
+	for _, service := range s.services {
+		b.healthCheck(service)
+	}
 	for _, service := range s.services {
 		for _, port := range service.ports {
 			b.nodePort(service, port)
 		}
-		b.healthCheck(service)
 	}
 	for _, service := range s.services {
 		b.external(service, service.balancer, "status.loadBalancer.ingress", service.restricted)
@@ -173,51 +189,101 @@ type builder struct {
 	entries map[extbridge.Entry]struct{}
 	taken   map[socket]target // by whom, also where the host does not listen
 	vips    map[netip.Addr]struct{}
+	yielded map[port]struct{} // at which it listens, of targets that yield
+	told    map[problem]struct{}
 }
+
+// port is one of a protocol, at whatever address.
+type port struct {
+	protocol string
+	number   uint16
+}
+
+// mostYielding bounds the ports at which the host listens for what whoever may write Services or pods can ask for
+// in any number: each is a port less for the host's own connections, and a socket an address.
+const mostYielding = 1000
 
 var loopbacks = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
 // listeners are where the host is asked at a port that is not of one address.
 func (b *builder) listeners() []netip.Addr { return slices.Concat(b.host.Addresses, loopbacks) }
 
+// hosts says what of the host's own has a port, whatever Services and pods ask for.
+func (b *builder) hosts(protocol string, number uint16) (taken target, ok bool) {
+	if contract.HostsOwn(protocol, number) {
+		return target{field: "one of the host's own (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP)"}, true
+	}
+	check, ok := b.checks[number]
+	return target{owner: check.owner, field: "spec.healthCheckNodePort"}, ok && protocol == tcp
+}
+
 // entry notes what comes from outside for OVN. What is always the host's never does.
-func (b *builder) entry(addr netip.Addr, protocol string, port uint16) {
-	if (!addr.IsValid() || slices.Contains(b.host.Addresses, addr)) && contract.HostsOwn(protocol, port) {
+func (b *builder) entry(addr netip.Addr, protocol string, number uint16) {
+	if _, own := b.hosts(protocol, number); own && (!addr.IsValid() || slices.Contains(b.host.Addresses, addr)) {
 		return
 	}
 	if b.host.Router && (protocol != sctp || b.host.SCTP) {
-		b.entries[extbridge.Entry{Addr: addr, Protocol: protocol, Port: port}] = struct{}{}
+		b.entries[extbridge.Entry{Addr: addr, Protocol: protocol, Port: number}] = struct{}{}
 	}
 }
 
-// everywhere notes a port of all the host's addresses for which the owner has an address of the family.
-func (b *builder) everywhere(protocol string, port uint16, family func(ipv4 bool) bool) {
-	misses := func(addr netip.Addr) bool { return !family(addr.Is4()) }
-	if !slices.ContainsFunc(b.host.Addresses, misses) {
-		b.entry(netip.Addr{}, protocol, port)
+// everywhere notes a port of all the host's addresses at which the owner is to be had.
+func (b *builder) everywhere(protocol string, number uint16, has func(netip.Addr) bool) {
+	if !slices.ContainsFunc(b.host.Addresses, func(addr netip.Addr) bool { return !has(addr) }) {
+		b.entry(netip.Addr{}, protocol, number)
 		return
 	}
 	for _, addr := range b.host.Addresses {
-		if family(addr.Is4()) {
-			b.entry(addr, protocol, port)
+		if has(addr) {
+			b.entry(addr, protocol, number)
 		}
 	}
 }
 
+// isBusy says whether a program of the host's has the port.
+func (b *builder) isBusy(protocol string, addr netip.Addr, number uint16) bool {
+	_, busy := b.busy[socket{protocol, netip.AddrPortFrom(addr, number)}]
+	return busy
+}
+
 // open lets the host listen, where it can. It says who has the port already.
 func (b *builder) open(protocol string, at netip.AddrPort, to target) (taken target, ok bool) {
-	if contract.HostsOwn(protocol, at.Port()) {
-		return target{field: "one of the host's own (ssh, kubelet, API server, OVN)"}, false
+	if own, ok := b.hosts(protocol, at.Port()); ok {
+		return own, false
 	}
 	key := socket{protocol, at}
 	if other, taken := b.taken[key]; taken {
 		return other, other.owner == to.owner
 	}
 	b.taken[key] = to
-	if protocol != sctp && b.host.family(at.Addr().Is4()) {
+	if protocol != sctp && b.host.family(at.Addr().Is4()) && b.mayListen(port{protocol, at.Port()}, to) {
 		b.sockets[key] = to
 	}
 	return target{}, true
+}
+
+// mayListen counts the ports of targets that yield.
+func (b *builder) mayListen(at port, to target) bool {
+	if _, counted := b.yielded[at]; counted || !to.yields {
+		return true
+	}
+	if len(b.yielded) >= mostYielding {
+		b.tell(to.owner, "TooManyHostPorts", fmt.Sprintf(
+			"%s: this node listens at %d ports of hostPorts and of Services at addresses of its own, and at no more, so that its own programs do not reach all of these; clients elsewhere are not concerned; use fewer ports",
+			to.field, mostYielding))
+		return false
+	}
+	b.yielded[at] = struct{}{}
+	return true
+}
+
+// tell notes a problem once.
+func (b *builder) tell(object Object, reason, message string) {
+	one := problem{object, reason, message}
+	if _, told := b.told[one]; !told {
+		b.told[one] = struct{}{}
+		b.problems = append(b.problems, one)
+	}
 }
 
 func (b *builder) nodePort(s *service, port servicePort) {
@@ -225,7 +291,7 @@ func (b *builder) nodePort(s *service, port servicePort) {
 		return
 	}
 	family := func(ipv4 bool) bool { _, ok := s.clusterIP(ipv4); return ok }
-	b.everywhere(port.protocol, port.nodePort, family)
+	b.everywhere(port.protocol, port.nodePort, func(addr netip.Addr) bool { return family(addr.Is4()) })
 	local := map[bool]*locality{} // by whether it is IPv4
 	for _, vip := range contract.HostVIPs {
 		if family(vip.Is4()) {
@@ -243,10 +309,17 @@ func (b *builder) nodePort(s *service, port servicePort) {
 }
 
 func (b *builder) healthCheck(s *service) {
-	if _, taken := b.checks[s.health]; s.health != 0 && !taken {
-		b.checks[s.health] = healthCheck{owner: s.object(), port: s.health}
-		b.follow[s.key()] = struct{}{}
+	if s.health == 0 {
+		return
 	}
+	if own, ok := b.hosts(tcp, s.health); ok {
+		b.tell(s.object(), "HealthCheckPortUnavailable", fmt.Sprintf(
+			"spec.healthCheckNodePort: %d is %s, and is not served; make the Service anew with another port; the nodes look unhealthy to the load balancer until then",
+			s.health, own.whose()))
+		return
+	}
+	b.checks[s.health] = healthCheck{owner: s.object(), port: s.health}
+	b.follow[s.key()] = struct{}{}
 }
 
 // external serves a Service at addresses of a field of its. Where one is wanted by two Services for the same
@@ -254,14 +327,16 @@ func (b *builder) healthCheck(s *service) {
 func (b *builder) external(s *service, vips []netip.Addr, field string, restricted bool) {
 	for _, vip := range vips {
 		clusterIP, ok := s.clusterIP(vip.Is4())
-		if !ok || !servable(vip) {
+		if !ok || !b.servable(vip) {
 			continue
 		}
 		b.vips[vip] = struct{}{}
 		for _, port := range s.ports {
-			b.entry(vip, port.protocol, port.port)
+			if !b.isBusy(port.protocol, vip, port.port) {
+				b.entry(vip, port.protocol, port.port)
+			}
 			if slices.Contains(b.host.Addresses, vip) {
-				to := target{to: netip.AddrPortFrom(clusterIP, port.port), owner: s.object(), field: field}
+				to := target{to: netip.AddrPortFrom(clusterIP, port.port), owner: s.object(), field: field, yields: true}
 				to.local = b.locality(s, port, to.to)
 				if restricted {
 					to.restricted, to.ranges = true, s.ranges
@@ -272,8 +347,13 @@ func (b *builder) external(s *service, vips []netip.Addr, field string, restrict
 	}
 }
 
-// servable leaves out what is no single host's address on a network.
-func servable(vip netip.Addr) bool { return vip.IsGlobalUnicast() }
+// servable leaves out what is no single host's address on a network, and the cluster's own: a pod's address may not
+// lead its packets past the bridge's translation. The controller's rule is the same.
+func (b *builder) servable(vip netip.Addr) bool {
+	network := b.host.Network
+	inside := slices.Concat(network.PodCIDRs, network.ClusterCIDRs, network.ServiceCIDRs, network.JoinCIDRs, contract.OwnRanges[:])
+	return vip.IsGlobalUnicast() && !slices.ContainsFunc(inside, func(p netip.Prefix) bool { return p.Contains(vip) })
+}
 
 func (b *builder) hostPort(pod Pod, port PodPort) {
 	backend := func(ipv4 bool) (netip.Addr, bool) {
@@ -284,18 +364,19 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 		return pod.Addresses[i], true
 	}
 	family := func(ipv4 bool) bool { _, ok := backend(ipv4); return ok }
+	has := func(addr netip.Addr) bool { return family(addr.Is4()) && !b.isBusy(port.Protocol, addr, port.HostPort) }
 	listeners := b.listeners()
 	switch {
 	case !port.HostIP.IsValid():
-		b.everywhere(port.Protocol, port.HostPort, family)
+		b.everywhere(port.Protocol, port.HostPort, has)
 	case !slices.Contains(listeners, port.HostIP) && !port.HostIP.IsLoopback():
-		b.problems = append(b.problems, problem{pod.object(), "NoHostAddress", fmt.Sprintf(
+		b.tell(pod.object(), "NoHostAddress", fmt.Sprintf(
 			"hostPort %d/%s: hostIP %v is no address of this node, which has %v; the port is not served; correct hostIP or leave it out",
-			port.HostPort, port.Protocol, port.HostIP, b.host.Addresses)})
+			port.HostPort, port.Protocol, port.HostIP, b.host.Addresses))
 		return
 	default:
 		listeners = []netip.Addr{port.HostIP}
-		if !port.HostIP.IsLoopback() && family(port.HostIP.Is4()) {
+		if !port.HostIP.IsLoopback() && has(port.HostIP) {
 			b.entry(port.HostIP, port.Protocol, port.HostPort)
 		}
 	}
@@ -306,19 +387,15 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 			continue
 		}
 		other, ok := b.open(port.Protocol, netip.AddrPortFrom(addr, port.HostPort), target{
-			to: netip.AddrPortFrom(to, port.Port), direct: true, owner: pod.object(), field: "hostPort"})
+			to: netip.AddrPortFrom(to, port.Port), direct: true, owner: pod.object(), field: "hostPort", yields: true})
 		if !ok && holder.field == "" {
 			holder = other
 		}
 	}
 	if holder.field != "" {
-		whose := holder.field
-		if holder.owner != (Object{}) {
-			whose += " of " + holder.owner.String()
-		}
-		b.problems = append(b.problems, problem{pod.object(), "HostPortTaken", fmt.Sprintf(
+		b.tell(pod.object(), "HostPortTaken", fmt.Sprintf(
 			"hostPort %d/%s: on this node the port is %s; the pod is not reached by it; choose another hostPort",
-			port.HostPort, port.Protocol, whose)})
+			port.HostPort, port.Protocol, holder.whose()))
 	}
 }
 
@@ -358,8 +435,5 @@ func (b *builder) finish() plan {
 // somebody has is reached where it is: who may write Services may not cut a host from its neighbours.
 func (b *builder) routed(vip netip.Addr) bool {
 	_, node := b.nodes[vip]
-	ranges := slices.Concat(b.host.Network.PodCIDRs, b.host.Network.ClusterCIDRs, b.host.Network.ServiceCIDRs)
-	return !node && b.host.family(vip.Is4()) &&
-		!slices.Contains(b.host.Addresses, vip) && !slices.Contains(b.host.Reserved, vip) &&
-		!slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(vip) })
+	return !node && b.host.family(vip.Is4()) && !slices.Contains(b.host.Addresses, vip) && !slices.Contains(b.host.Reserved, vip)
 }

@@ -100,6 +100,7 @@ func TestPlan(t *testing.T) {
 		pods     []Pod
 		host     func(*Host)
 		nodes    map[netip.Addr]struct{}
+		busy     []string // of TCP
 		want     string
 	}{
 		"nothing": {want: "route 169.254.169.4\nroute fd69::4"},
@@ -168,12 +169,39 @@ ovn tcp 172.31.0.2 80
 route 169.254.169.4
 route fd69::4`},
 		"addresses that a host must reach otherwise": {services: []*corev1.Service{
-			externalOf("router", 1, "172.31.0.254", 80), externalOf("pod", 2, "10.244.7.7", 80), externalOf("service", 3, "fd96::7", 80)}, nodes: none, want: `
-ovn tcp 10.244.7.7 80
+			externalOf("router", 1, "172.31.0.254", 80)}, nodes: none, want: `
 ovn tcp 172.31.0.254 80
-ovn tcp fd96::7 80
 route 169.254.169.4
 route fd69::4`},
+		"addresses of the cluster's": {services: []*corev1.Service{externalOf("pod", 1, "10.244.7.7", 80), externalOf("service", 2, "fd96::7", 80),
+			externalOf("router", 3, "100.64.0.7", 80), externalOf("alias", 4, "fd69::2", 80)}, nodes: none, host: func(h *Host) { h.Network.JoinCIDRs = prefixes("100.64.0.0/16") },
+			want: "route 169.254.169.4\nroute fd69::4"},
+		"an external address and port that a program of the host's has": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 2222)}, nodes: none,
+			busy: []string{"172.31.0.1:2222"}, want: `
+listen tcp 172.31.0.1:2222 -> 10.96.0.20:2222 Service shop/web spec.externalIPs
+route 169.254.169.4
+route fd69::4`},
+		"a host port that a program of the host's has at one address": {pods: []Pod{pod}, busy: []string{"172.31.0.1:8080", "127.0.0.1:8080"}, want: `
+ovn tcp 2001:db8::1 8080
+listen tcp 127.0.0.1:8080 -> 10.244.1.5:80 Pod shop/cache hostPort direct
+listen tcp 172.31.0.1:8080 -> 10.244.1.5:80 Pod shop/cache hostPort direct
+listen tcp [2001:db8::1]:8080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
+listen tcp [::1]:8080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
+route 169.254.169.4
+route fd69::4`},
+		"ports of another's health check": {services: []*corev1.Service{externalOf("early", 1, "172.31.0.1", 32000), balanced(func(s *corev1.Service) {
+			s.CreationTimestamp, s.Spec.ExternalIPs, s.Spec.Ports, s.Status = metav1.Unix(9, 0), nil, nil, corev1.ServiceStatus{}
+		})}, nodes: none, pods: []Pod{podWith(PodPort{HostPort: 32000, Port: 80, Protocol: tcp})}, want: `
+route 169.254.169.4
+route fd69::4
+check 32000 of Service shop/web
+tell Pod shop/cache HostPortTaken: hostPort 32000/tcp: on this node the port is spec.healthCheckNodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
+		"a health check at a port that is always the host's": {services: []*corev1.Service{balanced(func(s *corev1.Service) {
+			s.Spec.ExternalIPs, s.Spec.Ports, s.Status, s.Spec.HealthCheckNodePort = nil, nil, corev1.ServiceStatus{}, 10250
+		})}, nodes: none, want: `
+route 169.254.169.4
+route fd69::4
+tell Service shop/web HealthCheckPortUnavailable: spec.healthCheckNodePort: 10250 is one of the host's own (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP), and is not served; make the Service anew with another port; the nodes look unhealthy to the load balancer until then`},
 		"no address of a host": {services: []*corev1.Service{externalOf("a", 1, "224.0.0.1", 80), externalOf("b", 2, "169.254.169.254", 80), externalOf("c", 3, "::1", 80)}, nodes: none,
 			want: "route 169.254.169.4\nroute fd69::4"},
 		"the older one has an external address and port": {services: []*corev1.Service{
@@ -253,7 +281,7 @@ ovn tcp 192.0.2.50 10250
 route 169.254.169.4
 route 192.0.2.50
 route fd69::4
-tell Pod shop/cache HostPortTaken: hostPort 6443/tcp: on this node the port is one of the host's own (ssh, kubelet, API server, OVN); the pod is not reached by it; choose another hostPort`},
+tell Pod shop/cache HostPortTaken: hostPort 6443/tcp: on this node the port is one of the host's own (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP); the pod is not reached by it; choose another hostPort`},
 		"a host port of SCTP that is a NodePort": {services: []*corev1.Service{nodePortOf("web", 1, "4", corev1.ServicePort{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolSCTP})},
 			pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("172.31.0.1"), HostPort: 30080, Port: 80, Protocol: sctp})}, want: `
 ovn sctp 172.31.0.1 30080
@@ -272,7 +300,10 @@ route 169.254.169.4
 route fd69::4`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := state{pods: c.pods, host: dual(), nodes: c.nodes}
+			s := state{pods: c.pods, host: dual(), nodes: c.nodes, busy: map[socket]struct{}{}}
+			for _, at := range c.busy {
+				s.busy[socket{tcp, netip.MustParseAddrPort(at)}] = struct{}{}
+			}
 			if c.host != nil {
 				c.host(&s.host)
 			}
@@ -299,5 +330,21 @@ func TestOlderPodHasTheHostPort(t *testing.T) {
 		if to.owner != one.object() {
 			t.Errorf("%v is %v's", at, to.owner)
 		}
+	}
+}
+
+// What whoever may write Services and pods asks for leaves the host ports for its own connections.
+func TestTheHostListensForSoManyOnly(t *testing.T) {
+	many := externalOf("many", 1, "172.31.0.1", 40000)
+	for i := range int32(2 * mostYielding) {
+		many.Spec.Ports = append(many.Spec.Ports, corev1.ServicePort{Port: 40001 + i})
+	}
+	port := corev1.ServicePort{Port: 80, NodePort: 30080}
+	p := makePlan(state{host: dual(), services: []*service{trimmed(t, many), trimmed(t, nodePortOf("web", 2, "4", port))}, nodes: map[netip.Addr]struct{}{}})
+	if len(p.sockets) != mostYielding+2 || len(p.entries) != 2*mostYielding+2 {
+		t.Errorf("%d sockets, %d entries", len(p.sockets), len(p.entries))
+	}
+	if len(p.problems) != 1 || p.problems[0].object.Name != "many" || p.problems[0].reason != "TooManyHostPorts" {
+		t.Errorf("problems %v", p.problems)
 	}
 }

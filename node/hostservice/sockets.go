@@ -92,20 +92,34 @@ func (s *sockets) closeAll() {
 	s.closing.Wait()
 }
 
+// busyOf are the sockets that programs of the host's have, and keep.
+func busyOf(wanted map[socket]target, failed map[socket]error) map[socket]struct{} {
+	busy := map[socket]struct{}{}
+	for s, err := range failed {
+		if wanted[s].yields && taken(err) {
+			busy[s] = struct{}{}
+		}
+	}
+	return busy
+}
+
 // listenProblems are what owners are told of sockets that could not be opened: one a port, whatever
 // number of addresses the host has. An address that has just come or gone is no problem of anybody's.
 func listenProblems(wanted map[socket]target, failed map[socket]error) []problem {
-	type port struct {
+	type refusal struct {
 		owner      Object
 		field, why string
-		protocol   string
-		number     uint16
+		port       port
+		elsewhere  string
 	}
-	at := map[port][]netip.Addr{}
+	at := map[refusal][]netip.Addr{}
 	for s, err := range failed {
 		if !errors.Is(err, errNoAddress) {
 			to := wanted[s]
-			one := port{to.owner, to.field, whyNot(err), s.protocol, s.at.Port()}
+			one := refusal{to.owner, to.field, whyNot(err), port{s.protocol, s.at.Port()}, "clients elsewhere and other ports are not concerned"}
+			if to.yields && taken(err) {
+				one.elsewhere = "what comes there from outside is that program's, too; other ports are not concerned"
+			}
 			at[one] = append(at[one], s.at.Addr())
 		}
 	}
@@ -113,8 +127,8 @@ func listenProblems(wanted map[socket]target, failed map[socket]error) []problem
 	for one, addrs := range at {
 		slices.SortFunc(addrs, netip.Addr.Compare)
 		problems = append(problems, problem{object: one.owner, reason: "HostPortUnavailable", message: fmt.Sprintf(
-			"%s: on this node %s port %d is not served at the host's addresses %v: %s; clients elsewhere and other ports are not concerned",
-			one.field, one.protocol, one.number, addrs, one.why)})
+			"%s: on this node %s port %d is not served at the host's addresses %v: %s; %s",
+			one.field, one.port.protocol, one.port.number, addrs, one.why, one.elsewhere)})
 	}
 	return problems
 }

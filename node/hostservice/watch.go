@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -51,6 +52,7 @@ type Watcher struct {
 	checks   *checks
 	follows  *followers
 	told     map[problem]struct{}
+	busy     map[socket]struct{} // where programs of the host's listen
 
 	wanted chan struct{} // full when the plan may be another one
 
@@ -60,7 +62,6 @@ type Watcher struct {
 	host    Host
 	toldOf  struct{ pods, host bool } // once
 	plan    plan
-	planned bool          // with all that there is to know
 	changed chan struct{} // closed and renewed when what the watcher says has changed
 }
 
@@ -183,7 +184,7 @@ func (w *Watcher) SetPods(pods []Pod) {
 func (w *Watcher) Entries() (entries []extbridge.Entry, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.plan.entries, w.planned
+	return w.plan.entries, w.plan.known
 }
 
 // Routes are the addresses that the host reaches by its management port, beside the cluster's ranges. While
@@ -191,7 +192,7 @@ func (w *Watcher) Entries() (entries []extbridge.Entry, known bool) {
 func (w *Watcher) Routes() (addrs []netip.Addr, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.plan.routes, w.planned && !w.plan.partial
+	return w.plan.routes, w.plan.known && !w.plan.partial
 }
 
 // Changed is closed when Entries or Routes have changed since the call.
@@ -243,20 +244,25 @@ func (w *Watcher) serviceDeleted(object any) {
 	}
 }
 
-// apply works out the plan anew and follows it. It says whether something is to be tried again.
+// apply works out the plan anew and follows it. It says whether something is to be tried again. Sockets come
+// before entries: what a program of the host's listens at is not taken from it for a moment.
 func (w *Watcher) apply(ctx context.Context) (again bool) {
-	p := w.replan()
-	if p.partial || p.remote {
-		w.begin.Do(func() { w.watches.Go(func() { w.followNodes(ctx) }) })
-	}
-	problems := p.problems
+	p := w.makePlan()
 	unfollowed := w.follows.apply(ctx, p.follow)
 	if unfollowed != nil {
 		slog.ErrorContext(ctx, "endpoints of a Service are not followed", "error", unfollowed)
 	}
 	failed := w.sockets.apply(ctx, p.sockets)
-	problems = append(problems, listenProblems(p.sockets, failed)...)
+	if busy := busyOf(p.sockets, failed); !maps.Equal(busy, w.busy) {
+		w.busy = busy
+		p = w.makePlan()
+	}
+	w.publish(p)
+	if p.partial || p.remote {
+		w.begin.Do(func() { w.watches.Go(func() { w.followNodes(ctx) }) })
+	}
 	unchecked := w.checks.apply(ctx, p.checks)
+	problems := append(p.problems, listenProblems(p.sockets, failed)...)
 	for port, err := range unchecked {
 		problems = append(problems, checkProblem(p.checks[port], err))
 	}
@@ -271,23 +277,30 @@ func (w *Watcher) followNodes(ctx context.Context) {
 	}
 }
 
-// replan makes the plan, and wakes who follows what it says.
-func (w *Watcher) replan() plan {
+func (w *Watcher) makePlan() plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: w.follows.slices()}
+	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: w.follows.slices(), busy: w.busy}
 	s.nodes, s.internal = w.nodeAddrs()
 	for _, one := range w.outside {
 		s.services = append(s.services, one)
 	}
 	slices.SortFunc(s.services, older)
-	before, planned := w.plan, w.planned
-	w.plan, w.planned = makePlan(s), w.toldOf.host && w.toldOf.pods
-	if planned != w.planned || !slices.Equal(before.entries, w.plan.entries) || !slices.Equal(before.routes, w.plan.routes) || before.partial != w.plan.partial {
+	p := makePlan(s)
+	p.known = w.toldOf.host && w.toldOf.pods
+	return p
+}
+
+// publish wakes who follows what the plan says.
+func (w *Watcher) publish(p plan) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.plan
+	w.plan = p
+	if before.known != p.known || !slices.Equal(before.entries, p.entries) || !slices.Equal(before.routes, p.routes) || before.partial != p.partial {
 		close(w.changed)
 		w.changed = make(chan struct{})
 	}
-	return w.plan
 }
 
 // nodeAddrs are all nodes' addresses, and their InternalIPs by name; nil until they are known.

@@ -184,6 +184,49 @@ func TestATakenPort(t *testing.T) {
 	}
 }
 
+// A host port does not take what comes from outside from a program of the host's that has the port, not even at first.
+func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
+	host := alone()
+	host.Addresses = addrs("127.0.0.2")
+	w := watch(t, host)
+	program, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	number := uint16(program.Addr().(*net.TCPAddr).Port)
+	stolen := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			changed := w.Changed()
+			if entries, _ := w.Entries(); len(entries) > 0 {
+				close(stolen)
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	})
+	w.SetPods([]Pod{podAt(greeter(t, "a"), number)})
+	eventually(t, "the pod's owner is told", func() bool { return len(w.events.all()) == 1 })
+	if event := w.events.all()[0]; !strings.Contains(event, "what comes there from outside is that program's, too") {
+		t.Errorf("event %q", event)
+	}
+	cancel()
+	watching.Wait()
+	select {
+	case <-stolen:
+		t.Error("what comes from outside for the program went to the pod")
+	default:
+	}
+	program.Close()
+	eventually(t, "the port is the pod's", func() bool { entries, _ := w.Entries(); return len(entries) == 1 && answer(number) == "a" })
+}
+
 func TestUnrelatedPortsGoOn(t *testing.T) {
 	w := watch(t, alone())
 	kept, gone := freePort(t), freePort(t)
