@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -75,45 +76,61 @@ func (l *Linux) ensureAddresses(link netlink.Link, wanted []netip.Prefix) error 
 }
 
 // ensureRoutes owns all routes by the device's gateways; those that the kernel itself made from
-// addresses have none.
+// addresses have none. Routes to single addresses are in a table of their own, see [vipTable].
 func (l *Linux) ensureRoutes(link netlink.Link, m Management) error {
-	routes, err := retryDump(func() ([]netlink.Route, error) { return l.netlink.RouteList(link, netlink.FAMILY_ALL) })
-	if err != nil {
-		return fmt.Errorf("list routes: %w", err)
-	}
-	missing := map[Route]bool{}
+	missing := map[int]map[Route]bool{unix.RT_TABLE_MAIN: {}, vipTable: {}} // by table
 	for _, route := range m.Routes {
-		missing[route] = true
+		missing[tableFor(route)][route] = true
 	}
-	for _, r := range routes {
-		found, ours := readRoute(r)
-		if !ours {
-			continue
+	for table, missing := range missing {
+		routes, err := retryDump(func() ([]netlink.Route, error) {
+			return l.netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Table: table}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+		})
+		if err != nil {
+			return fmt.Errorf("list routes: %w", err)
 		}
-		if missing[found] {
-			delete(missing, found)
-			continue
-		}
-		if !m.superfluous(found.Destination) {
-			continue
-		}
-		if err := l.netlink.RouteDel(&r); err != nil {
-			return fmt.Errorf("remove route %v: %w", r, err)
+		for _, r := range routes {
+			found, ours := readRoute(r)
+			if !ours {
+				continue
+			}
+			if missing[found] {
+				delete(missing, found)
+				continue
+			}
+			if !m.superfluous(found.Destination) {
+				continue
+			}
+			if err := l.netlink.RouteDel(&r); err != nil {
+				return fmt.Errorf("remove route %v: %w", r, err)
+			}
 		}
 	}
+	var sources []netip.Addr
 	for _, route := range m.Routes {
-		if !missing[route] {
+		table := tableFor(route)
+		if table == vipTable && !slices.Contains(sources, route.Source) {
+			sources = append(sources, route.Source)
+		}
+		if !missing[table][route] {
 			continue
 		}
 		err := l.netlink.RouteReplace(&netlink.Route{
 			LinkIndex: link.Attrs().Index, Dst: fromPrefix(route.Destination), Gw: route.NextHop.AsSlice(), Src: route.Source.AsSlice(),
-			Protocol: unix.RTPROT_STATIC,
+			Protocol: unix.RTPROT_STATIC, Table: table,
 		})
 		if err != nil {
 			return fmt.Errorf("add route %v by %v from %v: %w", route.Destination, route.NextHop, route.Source, err)
 		}
 	}
-	return nil
+	return ensureVIPRules(sources)
+}
+
+func tableFor(r Route) int {
+	if r.Destination.IsSingleIP() {
+		return vipTable
+	}
+	return unix.RT_TABLE_MAIN
 }
 
 func readRoute(r netlink.Route) (Route, bool) {
