@@ -41,7 +41,7 @@ type agent struct {
 	arrivals  *arrivals
 	hosted    *hostedChassis // nil where ovn-controller runs on the node
 	services  *hostservice.Watcher
-	apiServer string // HOST or HOST:PORT of the API server
+	apiServer *apiServer
 
 	// attention is full when something may have changed and the node is to be looked at again.
 	attention chan struct{}
@@ -77,7 +77,7 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 		flows:  newBridgeFlows(config),
 		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
 		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime,
-		events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
+		apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
 	}
 	var more []condition
 	if config.ownGateway() {

@@ -4,6 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,21 +27,69 @@ import (
 
 // newKubernetes connects with what a kubelet may do: read and annotate its own Node, read the Pods
 // that are bound to it; and with what the agent needs beside that: read Nodes, Services and EndpointSlices.
-// The server is HOST or HOST:PORT.
-func newKubernetes(kubeconfig string) (client kubernetes.Interface, server string, err error) {
+func newKubernetes(kubeconfig string) (client kubernetes.Interface, server *apiServer, err error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+		return nil, nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+		return nil, nil, fmt.Errorf("kubeconfig: %w", err)
 	}
+	server = &apiServer{host: base.Host}
+	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: server.dial}).DialContext
 	config.UserAgent = "weft-node"
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	client, err = kubernetes.NewForConfig(config)
-	return client, base.Host, err
+	return client, server, err
+}
+
+// apiServer is where the API server is.
+type apiServer struct {
+	host string // HOST or HOST:PORT, as the kubeconfig has it
+
+	mu     sync.Mutex
+	dialed []netip.Addr // what a name stood for, the latest first
+}
+
+// mostDialed is how many of its addresses are remembered.
+const mostDialed = 16
+
+// dial is the dialer's Control: it is told of each address before anything is sent there.
+func (s *apiServer) dial(_, at string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(at)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	addr := to.Addr().Unmap()
+	others := slices.DeleteFunc(s.dialed, func(a netip.Addr) bool { return a == addr })
+	s.dialed = slices.Insert(others, 0, addr)[:min(len(others)+1, mostDialed)]
+	return nil
+}
+
+// addresses are those that are known.
+func (s *apiServer) addresses() []netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append(parseHosts(s.host), s.dialed...)
+}
+
+// parseHosts are those of HOST or HOST:PORT that are addresses.
+func parseHosts(texts ...string) []netip.Addr {
+	var addrs []netip.Addr
+	for _, text := range texts {
+		host, _, err := net.SplitHostPort(text)
+		if err != nil {
+			host = strings.Trim(text, "[]")
+		}
+		if addr, err := netip.ParseAddr(host); err == nil {
+			addrs = append(addrs, addr.Unmap())
+		}
+	}
+	return addrs
 }
 
 // ownNode follows this node's Node object.

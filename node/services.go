@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -70,21 +69,12 @@ func (a *agent) reserved(facts contract.NodeFacts) []netip.Addr {
 	if facts.Gateway != nil {
 		reserved = slices.Concat(reserved, contract.Addrs(facts.Gateway.Addresses), facts.Gateway.NextHops)
 	}
-	texts := []string{a.apiServer}
 	for remote := range strings.SplitSeq(a.config.OVNSouthbound, ",") {
 		if method, end, ok := strings.Cut(remote, ":"); ok && method != "unix" {
-			texts = append(texts, end)
+			reserved = append(reserved, parseHosts(end)...) // a name's addresses are not known here
 		}
 	}
-	for _, text := range texts {
-		host, _, err := net.SplitHostPort(text)
-		if err != nil {
-			host = strings.Trim(text, "[]")
-		}
-		if addr, err := netip.ParseAddr(host); err == nil { // a name's addresses are not known here
-			reserved = append(reserved, addr.Unmap())
-		}
-	}
+	reserved = append(reserved, a.apiServer.addresses()...)
 	slices.SortFunc(reserved, netip.Addr.Compare)
 	return slices.Compact(reserved)
 }
@@ -104,23 +94,18 @@ func (p *pods) hostPorts(subnets []netip.Prefix) []hostservice.Pod {
 		one := hostservice.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Created: pod.CreationTimestamp.Time,
 			Addresses: contract.Addrs(network.addresses)}
 		for _, port := range pod.Spec.Containers[0].Ports {
+			at, ok := contract.HostIP(port.HostIP)
+			if !ok {
+				continue
+			}
 			one.Ports = append(one.Ports, hostservice.PodPort{
-				HostIP: hostIP(port.HostIP), HostPort: uint16(port.HostPort), Port: uint16(port.ContainerPort),
+				HostIP: at, HostPort: uint16(port.HostPort), Port: uint16(port.ContainerPort),
 				Protocol: strings.ToLower(string(port.Protocol)),
 			})
 		}
 		list = append(list, one)
 	}
 	return list
-}
-
-// hostIP is zero where a port is to be had at all of the host's addresses.
-func hostIP(text string) netip.Addr {
-	addr, err := netip.ParseAddr(text)
-	if err != nil || addr.IsUnspecified() {
-		return netip.Addr{}
-	}
-	return addr.Unmap()
 }
 
 // onlyHostPorts is one container with the host ports of all of a pod's; none if there are none.

@@ -210,11 +210,8 @@ func (p *pod) trimHostPorts(o *corev1.Pod) {
 	take := func(c *corev1.Container) {
 		for _, port := range c.Ports {
 			kind, ok := protocolOf(port.Protocol)
-			ip, _ := netip.ParseAddr(port.HostIP)
-			if ip.IsValid() && ip.IsUnspecified() {
-				ip = netip.Addr{}
-			}
-			if ok && port.HostPort != 0 && !ip.IsLoopback() { // the agent serves the host's own
+			ip, readable := contract.HostIP(port.HostIP)
+			if ok && readable && port.HostPort != 0 && !ip.IsLoopback() { // the agent serves the host's own
 				p.hostPorts = append(p.hostPorts, hostPort{kind, ip, uint16(port.HostPort), uint16(port.ContainerPort)})
 			}
 		}

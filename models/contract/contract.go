@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 )
 
@@ -126,6 +127,25 @@ func HostsOwn(protocol string, port uint16) bool {
 		return slices.Contains([]uint16{68, 546, 6081}, port)
 	}
 	return false
+}
+
+// leadingZeros are those of an IPv4 address' parts, which the API server takes for nothing.
+var leadingZeros = regexp.MustCompile(`(^|\.)0+([0-9])`)
+
+// HostIP reads the address at which a pod's port is to be had on its node; the zero one stands for all of the
+// node's. ok is false of what the API server would not have taken.
+func HostIP(text string) (addr netip.Addr, ok bool) {
+	if text == "" {
+		return netip.Addr{}, true
+	}
+	addr, err := netip.ParseAddr(leadingZeros.ReplaceAllString(text, "$1$2"))
+	if err != nil || addr.Zone() != "" {
+		return netip.Addr{}, false
+	}
+	if addr.IsUnspecified() {
+		return netip.Addr{}, true
+	}
+	return addr.Unmap(), true
 }
 
 // OfFamily is the one of a pair whose address family addr has.

@@ -65,3 +65,19 @@ func TestMAC(t *testing.T) {
 		}
 	}
 }
+
+// An address that the API server takes is never read as all of them.
+func TestHostIP(t *testing.T) {
+	for text, want := range map[string]string{"": "", "0.0.0.0": "", "::": "", "127.0.0.1": "127.0.0.1", "127.000.00.001": "127.0.0.1", "010.20.0.100": "10.20.0.100",
+		"2001:db8::1": "2001:db8::1", "::ffff:192.0.2.1": "192.0.2.1"} {
+		got, ok := HostIP(text)
+		if !ok || got.IsValid() != (want != "") || got.IsValid() && got.String() != want {
+			t.Errorf("hostIP %q is %v, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"here", "fe80::1%eth0", "1.2.3"} {
+		if got, ok := HostIP(text); ok || got.IsValid() {
+			t.Errorf("hostIP %q is %v", text, got)
+		}
+	}
+}
