@@ -38,7 +38,7 @@ func newKubernetes(kubeconfig string) (client kubernetes.Interface, server *apiS
 	}
 	server = &apiServer{host: base.Host}
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: server.dial}).DialContext
-	config.UserAgent = "weft-node"
+	config.UserAgent, config.QPS, config.Burst = "weft-node", 50, 100 // kubelet's own: a watch may not wait behind Events
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	client, err = kubernetes.NewForConfig(config)

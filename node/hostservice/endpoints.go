@@ -1,15 +1,13 @@
 package hostservice
 
 import (
-	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -18,6 +16,7 @@ import (
 // slice is an EndpointSlice cut down to endpoints that serve.
 type slice struct {
 	metav1.ObjectMeta
+	service   string // its name
 	ipv6      bool
 	ports     []slicePort
 	endpoints []endpoint
@@ -43,7 +42,7 @@ func trimSlice(object any) (any, error) {
 		return object, nil
 	}
 	s := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
-		ipv6: o.AddressType == discoveryv1.AddressTypeIPv6}
+		service: o.Labels[discoveryv1.LabelServiceName], ipv6: o.AddressType == discoveryv1.AddressTypeIPv6}
 	for _, p := range o.Ports {
 		if p.Port == nil {
 			continue
@@ -131,94 +130,20 @@ func serving(all []*slice, port servicePort, ipv4 bool) []served {
 	return slices.CompactFunc(ready, func(a, b served) bool { return a.at == b.at })
 }
 
-// follower knows the EndpointSlices of one Service.
-type follower struct {
-	informer cache.SharedIndexInformer
-	synced   cache.InformerSynced
-	stop     context.CancelFunc
-	runs     sync.WaitGroup
-}
+// byService is the index of slices by "namespace/name" of their Services.
+const byService = "service"
 
-// follow begins to watch the slices of a Service ("namespace/name"); changed is called for each that changes.
-func follow(ctx context.Context, client kubernetes.Interface, key string, changed func()) (*follower, error) {
-	namespace, name, _ := strings.Cut(key, "/")
+// newSlices watches the slices of all Services: one watch, however many of them are to be followed, as whoever
+// may write Services can have thousands.
+func newSlices(client kubernetes.Interface) (cache.SharedIndexInformer, error) {
 	informer := informers.NewSharedInformerFactoryWithOptions(client, 0,
-		informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = labels.Set{discoveryv1.LabelServiceName: name}.String()
-		}),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = discoveryv1.LabelServiceName }),
 		informers.WithTransform(trimSlice),
 	).Discovery().V1().EndpointSlices().Informer()
-	if err := informer.SetWatchErrorHandlerWithContext(forbidden("endpointslices")); err != nil {
-		return nil, err
-	}
-	handle, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
-	})
-	if err != nil {
-		return nil, err
-	}
-	f := &follower{informer: informer, synced: handle.HasSynced}
-	ctx, f.stop = context.WithCancel(ctx)
-	f.runs.Go(func() { informer.RunWithContext(ctx) })
-	f.runs.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), f.synced) {
-			changed() // a Service without slices has no other change
-		}
-	})
-	return f, nil
+	return informer, errors.Join(
+		informer.AddIndexers(cache.Indexers{byService: func(object any) ([]string, error) { return []string{object.(*slice).key()}, nil }}),
+		informer.SetWatchErrorHandlerWithContext(forbidden("endpointslices")))
 }
 
-// slices are the Service's; nil while they are not known.
-func (f *follower) slices() []*slice {
-	if !f.synced() {
-		return nil
-	}
-	list := []*slice{}
-	for _, object := range f.informer.GetStore().List() {
-		list = append(list, object.(*slice))
-	}
-	return list
-}
-
-func (f *follower) close() {
-	f.stop()
-	f.runs.Wait()
-}
-
-// followers are those that run, by "namespace/name" of their Services.
-type followers struct {
-	start func(ctx context.Context, key string) (*follower, error)
-	open  map[string]*follower
-}
-
-// apply starts and ends followers until they are those wanted. Why one does not start is the fault of no Service.
-func (f *followers) apply(ctx context.Context, wanted map[string]struct{}) error {
-	for key, one := range f.open {
-		if _, keep := wanted[key]; !keep {
-			one.close()
-			delete(f.open, key)
-		}
-	}
-	for key := range wanted {
-		if f.open[key] != nil {
-			continue
-		}
-		one, err := f.start(ctx, key)
-		if err != nil {
-			return err
-		}
-		f.open[key] = one
-	}
-	return nil
-}
-
-func (f *followers) slices() map[string][]*slice {
-	all := map[string][]*slice{}
-	for key, one := range f.open {
-		all[key] = one.slices()
-	}
-	return all
-}
-
-func (f *followers) closeAll() { _ = f.apply(context.Background(), nil) } // it starts none
+// key is its Service's.
+func (s *slice) key() string { return s.Namespace + "/" + s.service }

@@ -26,17 +26,17 @@ type checkServer struct {
 
 // startCheck serves as soon as the Service's endpoints are known: until then nobody answers. That costs a
 // load balancer a moment, a wrong 503 could cost it the node.
-func startCheck(ctx context.Context, check healthCheck, endpoints *follower, node string, sound func() bool) (*checkServer, error) {
+func startCheck(ctx context.Context, check healthCheck, endpoints func() []*slice, node string, sound func() bool) (*checkServer, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(int(check.port)))
 	if err != nil {
 		return nil, err
 	}
-	c := &checkServer{check: check, sound: sound, local: func() int { return countReady(endpoints.slices(), node) }}
+	c := &checkServer{check: check, sound: sound, local: func() int { return countReady(endpoints(), node) }}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.server = &http.Server{Handler: c, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14}
 	c.parts.Go(func() {
-		if !cache.WaitForCacheSync(ctx.Done(), endpoints.synced) {
+		if !cache.WaitForCacheSync(ctx.Done(), func() bool { return endpoints() != nil }) {
 			_ = listener.Close()
 			return
 		}

@@ -92,7 +92,6 @@ func (b *builder) locality(s *service, port servicePort, otherwise netip.AddrPor
 	if !s.local {
 		return nil
 	}
-	b.follow[s.key()] = struct{}{}
 	l := &locality{sticky: s.sticky, own: slices.Clone(b.host.Addresses)}
 	for _, subnet := range b.host.Network.PodCIDRs {
 		l.own = append(l.own, contract.ManagementAddress(subnet))

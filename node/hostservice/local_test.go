@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -104,7 +106,7 @@ func TestWaysOfPolicyLocal(t *testing.T) {
 				if at.String() != wanted {
 					continue
 				}
-				if _, followed := p.follow["shop/web"]; followed != (to.local != nil) {
+				if followed := s.services[0].follows(); followed != (to.local != nil) {
 					t.Errorf("the endpoints are followed: %t", followed)
 				}
 				if to.local == nil {
@@ -350,4 +352,34 @@ func TestEndpointsAreFollowed(t *testing.T) {
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 	w.apply(local)
 	eventually(t, "policy Cluster", func() bool { return leads() == "-" })
+}
+
+// However many Services have policy Local, their endpoints are watched once, and while none has not at all.
+func TestEndpointsAreWatchedOnce(t *testing.T) {
+	w := watch(t, dual())
+	watches := func() (found int) {
+		for _, action := range w.client.(*fake.Clientset).Actions() {
+			if action.Matches("watch", "endpointslices") {
+				found++
+			}
+		}
+		return found
+	}
+	if n := watches(); n != 0 {
+		t.Errorf("%d watches before there is a Service", n)
+	}
+	const many = 50
+	for i := range many {
+		s := balanced(func(s *corev1.Service) {
+			s.Name, s.UID = fmt.Sprint("web-", i), types.UID(fmt.Sprint(i))
+			s.Spec.ExternalIPs, s.Spec.HealthCheckNodePort = nil, 0
+			s.Spec.Ports = []corev1.ServicePort{{Port: 80, NodePort: int32(30000 + i)}}
+		})
+		w.apply(s)
+	}
+	eventually(t, "all have entries", func() bool { entries, _ := w.Entries(); return len(entries) == many+1 })
+	eventually(t, "endpoints are known", func() bool { return w.slices.HasSynced() })
+	if n := watches(); n != 1 {
+		t.Errorf("%d watches for %d Services", n, many)
+	}
 }

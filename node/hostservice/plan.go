@@ -136,7 +136,7 @@ type state struct {
 	nodes    map[netip.Addr]struct{} // addresses of any node; nil: not known yet
 	node     string                  // this one's name
 	internal map[string][]netip.Addr // nodes' InternalIPs by name, in their order
-	// endpoints are those of the Services that are followed, by namespace/name.
+	// endpoints are those of the Services that follow theirs, by namespace/name.
 	endpoints map[string][]*slice
 	// busy is where programs of the host's listen, of what was tried.
 	busy map[socket]struct{}
@@ -150,7 +150,7 @@ type plan struct {
 	known    bool                   // with all that there is to know
 	partial  bool                   // more routes may follow when all nodes are known
 	checks   map[uint16]healthCheck // by port
-	follow   map[string]struct{}    // Services whose endpoints are wanted, by namespace/name
+	follows  bool                   // endpoints of Services are wanted
 	remote   bool                   // some of these are on other nodes
 	problems []problem
 }
@@ -159,7 +159,7 @@ type plan struct {
 // first; then load balancers' addresses, which not everybody can write, and externalIPs, the oldest Service's
 // first; then host ports, the oldest pod's first. The controller's rule is the same.
 func makePlan(s state) plan {
-	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}, follow: map[string]struct{}{}},
+	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}},
 		entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, told: map[problem]struct{}{}}
 	for _, service := range s.services {
 		b.healthCheck(service)
@@ -319,7 +319,6 @@ func (b *builder) healthCheck(s *service) {
 		return
 	}
 	b.checks[s.health] = healthCheck{owner: s.object(), port: s.health}
-	b.follow[s.key()] = struct{}{}
 }
 
 // external serves a Service at addresses of a field of its. Where one is wanted by two Services for the same

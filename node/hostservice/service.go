@@ -138,6 +138,9 @@ func (s *service) object() Object {
 	return Object{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID}
 }
 
+// follows says whether its endpoints matter here.
+func (s *service) follows() bool { return s.local || s.health != 0 }
+
 // older orders Services that want the same thing: the first one has it. The controller's rule is the same.
 func older(a, b *service) int {
 	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {

@@ -2,7 +2,6 @@ package hostservice
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -47,10 +46,11 @@ type Watcher struct {
 	nodes    cache.SharedIndexInformer
 	watches  sync.WaitGroup
 	begin    sync.Once // the watch of nodes, once somebody needs it
+	slices   cache.SharedIndexInformer
+	follow   sync.Once // the watch of slices, likewise
 	metrics  *metrics
 	sockets  *sockets
 	checks   *checks
-	follows  *followers
 	told     map[problem]struct{}
 	busy     map[socket]struct{} // where programs of the host's listen
 
@@ -71,14 +71,7 @@ func New(config Config) (*Watcher, error) {
 		outside: map[string]*service{}, changed: make(chan struct{})}
 	w.sockets = newSockets(w.metrics)
 	w.checks = &checks{open: map[uint16]*checkServer{}, start: func(ctx context.Context, c healthCheck) (*checkServer, error) {
-		endpoints := w.follows.open[c.owner.Namespace+"/"+c.owner.Name]
-		if endpoints == nil {
-			return nil, errors.New("the Service's endpoints are not followed")
-		}
-		return startCheck(ctx, c, endpoints, config.Node, config.Sound)
-	}}
-	w.follows = &followers{open: map[string]*follower{}, start: func(ctx context.Context, key string) (*follower, error) {
-		return follow(ctx, config.Client, key, w.look)
+		return startCheck(ctx, c, func() []*slice { return w.slicesOf(c.owner.Namespace + "/" + c.owner.Name) }, config.Node, config.Sound)
 	}}
 	factory := informers.NewSharedInformerFactoryWithOptions(config.Client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -87,6 +80,10 @@ func New(config Config) (*Watcher, error) {
 		informers.WithTransform(trimService))
 	w.services = factory.Core().V1().Services().Informer()
 	w.nodes = informers.NewSharedInformerFactoryWithOptions(config.Client, 0, informers.WithTransform(trimNode)).Core().V1().Nodes().Informer()
+	var err error
+	if w.slices, err = newSlices(config.Client); err != nil {
+		return nil, err
+	}
 	for what, informer := range map[string]cache.SharedIndexInformer{"services": w.services, "nodes": w.nodes} {
 		if err := informer.SetWatchErrorHandlerWithContext(forbidden(what)); err != nil {
 			return nil, err
@@ -101,6 +98,11 @@ func New(config Config) (*Watcher, error) {
 		return nil, err
 	}
 	w.synced = handle.HasSynced
+	if _, err := w.slices.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: w.sliceChanged, UpdateFunc: func(before, now any) { w.sliceChanged(before); w.sliceChanged(now) }, DeleteFunc: w.sliceChanged,
+	}); err != nil {
+		return nil, err
+	}
 	_, err = w.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.look() },
 		UpdateFunc: func(before, now any) {
@@ -128,7 +130,6 @@ func forbidden(what string) cache.WatchErrorHandlerWithContext {
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.watches.Wait()
 	w.watches.Go(func() { w.services.RunWithContext(ctx) })
-	defer w.follows.closeAll()
 	defer w.checks.closeAll()
 	defer w.sockets.closeAll()
 	if !cache.WaitForCacheSync(ctx.Done(), w.synced) {
@@ -248,9 +249,8 @@ func (w *Watcher) serviceDeleted(object any) {
 // before entries: what a program of the host's listens at is not taken from it for a moment.
 func (w *Watcher) apply(ctx context.Context) (again bool) {
 	p := w.makePlan()
-	unfollowed := w.follows.apply(ctx, p.follow)
-	if unfollowed != nil {
-		slog.ErrorContext(ctx, "endpoints of a Service are not followed", "error", unfollowed)
+	if p.follows {
+		w.follow.Do(func() { w.watch(ctx, w.slices) })
 	}
 	failed := w.sockets.apply(ctx, p.sockets)
 	if busy := busyOf(p.sockets, failed); !maps.Equal(busy, w.busy) {
@@ -259,7 +259,7 @@ func (w *Watcher) apply(ctx context.Context) (again bool) {
 	}
 	w.publish(p)
 	if p.partial || p.remote {
-		w.begin.Do(func() { w.watches.Go(func() { w.followNodes(ctx) }) })
+		w.begin.Do(func() { w.watch(ctx, w.nodes) })
 	}
 	unchecked := w.checks.apply(ctx, p.checks)
 	problems := append(p.problems, listenProblems(p.sockets, failed)...)
@@ -267,12 +267,44 @@ func (w *Watcher) apply(ctx context.Context) (again bool) {
 		problems = append(problems, checkProblem(p.checks[port], err))
 	}
 	w.tell(problems)
-	return len(failed)+len(unchecked) > 0 || unfollowed != nil
+	return len(failed)+len(unchecked) > 0
 }
 
-func (w *Watcher) followNodes(ctx context.Context) {
-	w.watches.Go(func() { w.nodes.RunWithContext(ctx) })
-	if cache.WaitForCacheSync(ctx.Done(), w.nodes.HasSynced) {
+// watch begins a watch, and looks again when it has all that there is.
+func (w *Watcher) watch(ctx context.Context, informer cache.SharedIndexInformer) {
+	w.watches.Go(func() { informer.RunWithContext(ctx) })
+	w.watches.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			w.look()
+		}
+	})
+}
+
+// slicesOf are a Service's; nil while they are not known.
+func (w *Watcher) slicesOf(key string) []*slice {
+	if !w.slices.HasSynced() {
+		return nil
+	}
+	objects, _ := w.slices.GetIndexer().ByIndex(byService, key) // there is that index
+	list := make([]*slice, len(objects))
+	for i, object := range objects {
+		list[i] = object.(*slice)
+	}
+	return list
+}
+
+// sliceChanged is for a Service whose endpoints matter, or for none.
+func (w *Watcher) sliceChanged(object any) {
+	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = last.Obj
+	}
+	changed, ok := object.(*slice)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if of := w.outside[changed.key()]; of != nil && of.follows() {
 		w.look()
 	}
 }
@@ -280,13 +312,17 @@ func (w *Watcher) followNodes(ctx context.Context) {
 func (w *Watcher) makePlan() plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: w.follows.slices(), busy: w.busy}
+	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: map[string][]*slice{}, busy: w.busy}
 	s.nodes, s.internal = w.nodeAddrs()
-	for _, one := range w.outside {
+	for key, one := range w.outside {
 		s.services = append(s.services, one)
+		if one.follows() {
+			s.endpoints[key] = w.slicesOf(key)
+		}
 	}
 	slices.SortFunc(s.services, older)
 	p := makePlan(s)
+	p.follows = len(s.endpoints) > 0
 	p.known = w.toldOf.host && w.toldOf.pods
 	return p
 }
