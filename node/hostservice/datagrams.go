@@ -99,18 +99,16 @@ func (d *datagrams) wait() { d.work.Wait() }
 
 // receive passes on what clients send.
 func (d *datagrams) receive() {
-	buffer := make([]byte, largestDatagram)
+	asked := newQuestions(d.listener)
 	for {
-		n, client, err := d.listener.ReadFromUDPAddrPort(buffer)
+		err := asked.receiveFrom(d.forward)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // of a datagram that was sent before
 			d.metrics.failed(udp, failedAccept)
 			time.Sleep(time.Millisecond) // whatever it is, it does not take a processor
-			continue
 		}
-		d.forward(client, buffer[:n])
 	}
 }
 
@@ -272,6 +270,25 @@ func addrOfClient(client netip.AddrPort) netip.Addr { return client.Addr().Unmap
 // receiver reads datagrams of one connection.
 type receiver interface {
 	receive(deliver func([]byte)) error
+}
+
+// questions reads datagrams of many clients.
+type questions interface {
+	receiveFrom(deliver func(client netip.AddrPort, datagram []byte)) error
+}
+
+// plainQuestions has a buffer of its own.
+type plainQuestions struct {
+	listener datagramSocket
+	buffer   []byte
+}
+
+func (q *plainQuestions) receiveFrom(deliver func(netip.AddrPort, []byte)) error {
+	n, client, err := q.listener.ReadFromUDPAddrPort(q.buffer)
+	if err == nil {
+		deliver(client, q.buffer[:n])
+	}
+	return err
 }
 
 // plainReceiver has a buffer of its own.

@@ -11,7 +11,15 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"k8s.io/client-go/tools/cache"
+)
+
+// Anybody outside may ask: checkTime is what one request and its answer may take, mostAsking how many connections
+// there are at a time.
+const (
+	checkTime  = 5 * time.Second
+	mostAsking = 256
 )
 
 // checkServer answers one Service's healthCheckNodePort.
@@ -34,7 +42,8 @@ func startCheck(ctx context.Context, check healthCheck, endpoints func() []*slic
 	}
 	c := &checkServer{check: check, sound: sound, local: func() int { return countReady(endpoints(), node) }}
 	ctx, c.stop = context.WithCancel(ctx)
-	c.server = &http.Server{Handler: c, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14}
+	c.server = &http.Server{Handler: c, ReadTimeout: checkTime, WriteTimeout: checkTime, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14}
+	listener = netutil.LimitListener(listener, mostAsking)
 	c.parts.Go(func() {
 		if !cache.WaitForCacheSync(ctx.Done(), func() bool { return endpoints() != nil }) {
 			_ = listener.Close()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -191,5 +192,26 @@ func TestOneEventForAllAddresses(t *testing.T) {
 	eventually(t, "one Event", func() bool { return len(w.events.all()) == 1 })
 	if event := w.events.all()[0]; !strings.Contains(event, "spec.ports[web].nodePort") || !strings.Contains(event, "[127.0.0.1 172.31.0.1]") {
 		t.Errorf("event %q", event)
+	}
+}
+
+// Sockets of datagrams are as many as NodePorts and addresses of the host: each costs little while it is silent.
+func TestSilentDatagramSocketsAreCheap(t *testing.T) {
+	const many = 500
+	s := newSockets(newMetrics())
+	defer s.closeAll()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for range many { // each has a port of the kernel's
+		one, err := s.listen(t.Context(), socket{udp, netip.AddrPortFrom(loopback, 0)}, target{to: netip.AddrPortFrom(loopback, 9)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { one.close(true); one.wait() }()
+	}
+	runtime.ReadMemStats(&after)
+	if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / many; each > largestDatagram/4 {
+		t.Errorf("a silent socket takes %d bytes of the heap", each)
 	}
 }

@@ -404,3 +404,49 @@ func TestHealthCheckNodePort(t *testing.T) {
 		return len(list) == 1 && strings.HasPrefix(list[0], "Service shop/web HealthCheckPortUnavailable: spec.healthCheckNodePort: ")
 	})
 }
+
+// Who asks and does not listen, or asks nothing, keeps no connection.
+func TestHealthChecksEnd(t *testing.T) {
+	port := freePort(t)
+	server, err := startCheck(t.Context(), healthCheck{Object{Namespace: "shop", Name: "web"}, port}, func() []*slice { return []*slice{} }, "n1", func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.close()
+	at := fmt.Sprintf("127.0.0.1:%d", port)
+	rude, err := net.Dial("tcp4", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rude.Close()
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := rude.Write([]byte(strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 1000))); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	for range mostAsking - 1 {
+		silent, err := net.Dial("tcp4", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	begin := time.Now()
+	response, err := http.Get("http://" + at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if time.Since(begin) > 3*checkTime {
+		t.Errorf("answered after %v", time.Since(begin))
+	}
+	select {
+	case <-ended:
+	case <-time.After(4 * checkTime):
+		t.Error("a client that does not listen still has its connection")
+	}
+}
