@@ -274,7 +274,7 @@ func (a *agent) removeFlows(ctx context.Context, keep string) error {
 		if patch := a.ovs.device(patchName(a.config.NodeName)); patch != nil && a.ovs.holds(b, patch.Name) {
 			continue // its end calls us again
 		}
-		if _, err := a.flows.installer.Apply(ctx, a.config.bridgeTarget(b.Name), nil); err != nil {
+		if err := a.ovs.clearFlows(ctx, a.config, a.flows.installer, b); err != nil {
 			return err
 		}
 		a.flows.target, a.flows.applied = "", nil
@@ -282,9 +282,18 @@ func (a *agent) removeFlows(ctx context.Context, keep string) error {
 		a.flows.mu.Lock()
 		a.flows.inForce = External{}
 		a.flows.mu.Unlock()
-		if err := a.ovs.apply(ctx, a.ovs.undividing(b, patchName(a.config.NodeName))); err != nil {
-			return fmt.Errorf("bridge %s has no flows any more: %w", b.Name, err)
-		}
+	}
+	return nil
+}
+
+// clearFlows removes a bridge's flows, and what else it has had for them.
+func (o *openVSwitch) clearFlows(ctx context.Context, c Config, installer *extbridge.Installer, b *vswitch.Bridge) error {
+	installer.Keep = false
+	if _, err := installer.Apply(ctx, c.bridgeTarget(b.Name), nil); err != nil {
+		return err
+	}
+	if err := o.apply(ctx, o.undividing(b, patchName(c.NodeName))); err != nil {
+		return fmt.Errorf("bridge %s has no flows any more: %w", b.Name, err)
 	}
 	return nil
 }

@@ -3,12 +3,15 @@ package node
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -275,6 +278,39 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 	})
 	h.alone()
 	h.alive(open, "after all")
+}
+
+// A bridge of the operator's stays, and has nothing of the agent's any more.
+func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
+	h := newUplinkHost(t)
+	h.config.CNISocket, h.config.OVSOfctl = t.TempDir()+"/cni.sock", filepath.Join(nodetest.Programs(t), "ovs-ofctl")
+	patch := patchName(testNode)
+	h.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type=netdev", "--", "add-port", testBridge, patch, "--", "set", "interface", patch, "type=internal")
+	h.mustShare(h.start())
+	mac, err := net.ParseMAC("02:00:00:00:00:02")
+	if err != nil {
+		t.Fatal(err)
+	}
+	installer := &extbridge.Installer{Program: h.config.OVSOfctl}
+	flows := extbridge.Flows(extbridge.Bridge{MAC: mac, Host: addrs("192.0.2.10"), HostAddresses: true}, nil)
+	if _, err := installer.Apply(t.Context(), h.config.bridgeTarget(testBridge), flows); err != nil {
+		t.Fatal(err)
+	}
+	h.ovn.VS("set", "bridge", testBridge, "external_ids:"+flowsKey+"=true", "--", "set", "port", testBridge, "protected=true")
+	if said, err := Release(t.Context(), h.config); err == nil || !strings.Contains(err.Error(), patch) {
+		t.Errorf("beside a gateway router: %q, %v", said, err)
+	}
+	h.ovn.VS("del-port", patch)
+	if said, err := Release(t.Context(), h.config); err != nil {
+		t.Errorf("%q, %v", said, err)
+	}
+	installer.Forget()
+	if left, err := installer.Apply(t.Context(), h.config.bridgeTarget(testBridge), nil); err != nil || left > 0 {
+		t.Errorf("%d flows are left, %v", left, err)
+	}
+	if marks := h.ovn.VS("get", "bridge", testBridge, "external_ids") + h.ovn.VS("get", "port", testBridge, "protected"); strings.Contains(marks, flowsKey) || strings.Contains(marks, "true") {
+		t.Errorf("the bridge has %s", marks)
+	}
 }
 
 func TestNothingIsKnownWithoutFileAndDatabase(t *testing.T) {
