@@ -191,6 +191,7 @@ type builder struct {
 	vips    map[netip.Addr]struct{}
 	yielded map[port]struct{} // at which it listens, of targets that yield
 	told    map[problem]struct{}
+	outside int // entries of external addresses
 }
 
 // port is one of a protocol, at whatever address.
@@ -331,7 +332,7 @@ func (b *builder) external(s *service, vips []netip.Addr, field string, restrict
 		}
 		b.vips[vip] = struct{}{}
 		for _, port := range s.ports {
-			if !b.isBusy(port.protocol, vip, port.port) {
+			if !b.isBusy(port.protocol, vip, port.port) && b.mayEnter(s, field) {
 				b.entry(vip, port.protocol, port.port)
 			}
 			if slices.Contains(b.host.Addresses, vip) {
@@ -344,6 +345,22 @@ func (b *builder) external(s *service, vips []netip.Addr, field string, restrict
 			}
 		}
 	}
+}
+
+// mostOutside bounds the external addresses and ports that lead to OVN, of which one Service can have a thousand:
+// when ovs-vswitchd restarts, the host has its own traffic divided from the router's as soon as all flows are there.
+const mostOutside = 10_000
+
+// mayEnter counts entries of external addresses.
+func (b *builder) mayEnter(s *service, field string) bool {
+	if b.outside >= mostOutside {
+		b.tell(s.object(), "TooManyExternalAddresses", fmt.Sprintf(
+			"%s: this node takes %d pairs of external address and port from outside, and no more: older Services have them, and not all of this one's are served here to clients outside; use fewer addresses or ports",
+			field, mostOutside))
+		return false
+	}
+	b.outside++
+	return true
 }
 
 // servable leaves out what is no single host's address on a network, and the cluster's own: a pod's address may not

@@ -348,3 +348,24 @@ func TestTheHostListensForSoManyOnly(t *testing.T) {
 		t.Errorf("problems %v", p.problems)
 	}
 }
+
+// The bridge's flows are few enough to be put back at once.
+func TestSoManyExternalAddressesOnly(t *testing.T) {
+	s := state{host: dual(), nodes: map[netip.Addr]struct{}{}}
+	port := corev1.ServicePort{Port: 80, NodePort: 30080}
+	for i := range mostOutside/1000 + 2 {
+		many := externalOf(fmt.Sprint("many-", i), int64(i), fmt.Sprintf("192.0.2.%d", i), 1)
+		for p := range int32(999) {
+			many.Spec.Ports = append(many.Spec.Ports, corev1.ServicePort{Port: p + 2})
+		}
+		s.services = append(s.services, trimmed(t, many))
+	}
+	s.services = append(s.services, trimmed(t, nodePortOf("web", 99, "46", port)))
+	p := makePlan(s)
+	if len(p.entries) != mostOutside+1 {
+		t.Errorf("%d entries", len(p.entries))
+	}
+	if len(p.problems) != 2 || p.problems[0].object.Name != "many-10" || p.problems[1].object.Name != "many-11" {
+		t.Errorf("problems %v", p.problems)
+	}
+}
