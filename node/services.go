@@ -58,6 +58,9 @@ func (a *agent) tellServices(facts contract.NodeFacts, network contract.NodeNetw
 		Router: facts.Gateway != nil, SCTP: runtime.GOOS != contract.Windows,
 		Reserved: a.reserved(facts),
 	}
+	if facts.Gateway != nil && !facts.Gateway.HostAddresses {
+		host.Routers = contract.Addrs(facts.Gateway.Addresses)
+	}
 	// With the host all is known: no host port may be missing then.
 	a.services.SetPods(a.pods.hostPorts(a.podSubnets()))
 	a.services.SetHost(host)

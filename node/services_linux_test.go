@@ -103,7 +103,7 @@ func (c *cluster) answers(name, protocol string, at ...string) {
 }
 
 func routed(destination netip.Addr) bool {
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Dst: fromPrefix(netip.PrefixFrom(destination, destination.BitLen()))}, netlink.RT_FILTER_DST)
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Dst: fromPrefix(netip.PrefixFrom(destination, destination.BitLen())), Table: vipTable}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
 	return err == nil && len(routes) > 0
 }
 

@@ -74,6 +74,8 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.wantReasons("Node s9 NoSharedGateway", "Node s9 WindowsDatapath")
 	s.want("egress without a gateway", s.egress("s9"), "")
 	s.want("rows without a gateway", fmt.Sprint(len(s.c.gatewayChange().Rows)), "0")
+	network := must(parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objectKey{nodeKind, "s9"}].(*node).network))
+	s.want("what the node knows of it", fmt.Sprint(network.SharedGateways), "[203.0.113.50]")
 
 	g1 := s.gatewayNode(1)
 	s.do(g1)

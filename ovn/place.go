@@ -449,8 +449,11 @@ func (c *cluster) touchLocal() {
 }
 
 func (c *cluster) noteNode(n *nodeState) {
-	value := contract.Format(contract.NodeNetwork{
-		ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services, JoinCIDRs: c.settings.joins})
+	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services, JoinCIDRs: c.settings.joins}
+	if c.settings.shared != nil {
+		network.SharedGateways = contract.Addrs(c.settings.shared.Addresses)
+	}
+	value := contract.Format(network)
 	if value != n.object.network {
 		c.notes = append(c.notes, annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
 	}

@@ -48,6 +48,8 @@ type NodeNetwork struct {
 	// JoinCIDRs are those of the cluster's own routers. Some packets come from there, as errors about
 	// others; outside they mean nothing.
 	JoinCIDRs []netip.Prefix `json:"joinCIDRs,omitempty"`
+	// SharedGateways are the addresses of the gateway that nodes without one of their own share.
+	SharedGateways []netip.Addr `json:"sharedGateways,omitempty"`
 }
 
 // NodeFacts is what a node's agent has found out about its node.

@@ -31,10 +31,14 @@ func (l *locality) equal(o *locality) bool {
 	return l.sticky == o.sticky && slices.Equal(l.ways, o.ways) && slices.Equal(l.own, o.own)
 }
 
-// waysOf are where a client's connections may go: for one that is not the host itself to the node's own
-// endpoints, as they do in OVN. So nothing goes in circles between nodes that differ on where endpoints are.
+// waysOf are where a client's connections may go; none, and nothing goes in circles, if it comes from the cluster
+// itself: somebody has made a socket of the host's the endpoint of a Service, perhaps of that which the socket is for.
+// With policy Local one that is not the host itself goes to the node's own endpoints, as in OVN. So nothing goes in
+// circles between nodes either that differ on where endpoints are.
 func (t target) waysOf(client netip.Addr) []way {
 	switch {
+	case slices.Contains(t.returns, client):
+		return nil
 	case t.local == nil:
 		return []way{{to: t.to}}
 	case !client.IsLoopback() && !slices.Contains(t.local.own, client):

@@ -383,3 +383,36 @@ func TestEndpointsAreWatchedOnce(t *testing.T) {
 		t.Errorf("%d watches for %d Services", n, many)
 	}
 }
+
+// A socket of the host's that somebody has made an endpoint of its own Service passes nothing on that has come from there.
+func TestNothingGoesInCircles(t *testing.T) {
+	host := dual()
+	host.Routers, host.Network.SharedGateways = addrs("172.31.0.99"), addrs("172.31.0.98")
+	pod := Pod{Namespace: "shop", Name: "cache", UID: "cache-uid", Addresses: addrs("10.244.1.5"), Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
+	port := corev1.ServicePort{Port: 80, NodePort: 30080}
+	p := makePlan(state{host: host, nodes: map[netip.Addr]struct{}{}, pods: []Pod{pod},
+		services: []*service{trimmed(t, nodePortOf("web", 1, "4", port)), trimmed(t, externalOf("mail", 2, "172.31.0.1", 25))}})
+	for at, to := range p.sockets {
+		for _, router := range addrs("169.254.169.3", "172.31.0.99", "172.31.0.98") {
+			if passes := len(to.waysOf(router)) > 0; passes != to.direct {
+				t.Errorf("%v passes on what comes from %v: %t", at, router, passes)
+			}
+		}
+		if len(to.waysOf(netip.MustParseAddr("172.31.0.7"))) != 1 {
+			t.Errorf("%v passes nothing on", at)
+		}
+	}
+	returned := target{to: greeter(t, "a"), returns: []netip.Addr{loopback}}
+	conn, err := net.Dial("tcp4", startStreams(t, returned).listener.Addr().String())
+	if err == nil { // it may have been refused at once
+		defer conn.Close()
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if err == nil {
+		t.Error("a connection is passed on")
+	}
+	d := openDatagrams(t, target{to: datagramBackend(t, "a"), returns: []netip.Addr{loopback}}, 10)
+	if d.session(netip.AddrPortFrom(loopback, 9)) != nil {
+		t.Error("a datagram is passed on")
+	}
+}

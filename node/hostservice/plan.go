@@ -23,6 +23,8 @@ type Host struct {
 	Management bool
 	// Router: the node has a gateway router of its own.
 	Router bool
+	// Routers are addresses of that, if they are not the host's.
+	Routers []netip.Addr
 	// SCTP: the datapath tracks connections of SCTP.
 	SCTP bool
 	// Reserved are addresses that the host needs to reach by its other routes, whatever a Service says:
@@ -32,9 +34,10 @@ type Host struct {
 
 func (h Host) equal(o Host) bool {
 	return h.Management == o.Management && h.Router == o.Router && h.SCTP == o.SCTP &&
-		slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Reserved, o.Reserved) && h.Network.ID == o.Network.ID &&
+		slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Routers, o.Routers) && slices.Equal(h.Reserved, o.Reserved) && h.Network.ID == o.Network.ID &&
 		slices.Equal(h.Network.PodCIDRs, o.Network.PodCIDRs) && slices.Equal(h.Network.ClusterCIDRs, o.Network.ClusterCIDRs) &&
-		slices.Equal(h.Network.ServiceCIDRs, o.Network.ServiceCIDRs) && slices.Equal(h.Network.JoinCIDRs, o.Network.JoinCIDRs)
+		slices.Equal(h.Network.ServiceCIDRs, o.Network.ServiceCIDRs) && slices.Equal(h.Network.JoinCIDRs, o.Network.JoinCIDRs) &&
+		slices.Equal(h.Network.SharedGateways, o.Network.SharedGateways)
 }
 
 // family says whether the node's pods have addresses of a family.
@@ -92,8 +95,11 @@ type target struct {
 	restricted bool
 	// local is there where the policy is Local; to is then what has all endpoints.
 	local *locality
-	owner Object
-	field string // of the owner, as the user wrote it
+	// returns are clients that are the cluster's routers: what they bring was for an endpoint that is this socket,
+	// and may have gone out by it.
+	returns []netip.Addr
+	owner   Object
+	field   string // of the owner, as the user wrote it
 	// yields: a program of the host's that has the port keeps it, from outside too.
 	yields bool
 }
@@ -111,7 +117,7 @@ func (t target) serves(client netip.Addr) bool {
 }
 
 func (t target) equal(o target) bool {
-	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) && t.owner == o.owner && t.field == o.field && t.yields == o.yields &&
+	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) && t.owner == o.owner && t.field == o.field && t.yields == o.yields && slices.Equal(t.returns, o.returns) &&
 		t.local.equal(o.local)
 }
 
@@ -161,6 +167,7 @@ type plan struct {
 func makePlan(s state) plan {
 	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}},
 		entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, told: map[problem]struct{}{}}
+	b.returns = slices.Concat(contract.HostClients[:], s.host.Routers, s.host.Network.SharedGateways)
 	for _, service := range s.services {
 		b.healthCheck(service)
 	}
@@ -192,6 +199,7 @@ type builder struct {
 	yielded map[port]struct{} // at which it listens, of targets that yield
 	told    map[problem]struct{}
 	outside int // entries of external addresses
+	returns []netip.Addr
 }
 
 // port is one of a protocol, at whatever address.
@@ -303,7 +311,7 @@ func (b *builder) nodePort(s *service, port servicePort) {
 		if family(addr.Is4()) {
 			b.open(port.protocol, netip.AddrPortFrom(addr, port.nodePort), target{
 				to:    netip.AddrPortFrom(contract.OfFamily(contract.HostVIPs, addr), port.nodePort),
-				local: local[addr.Is4()], owner: s.object(), field: fmt.Sprintf("spec.ports[%s].nodePort", cmp.Or(port.name, fmt.Sprint(port.port))),
+				local: local[addr.Is4()], returns: b.returns, owner: s.object(), field: fmt.Sprintf("spec.ports[%s].nodePort", cmp.Or(port.name, fmt.Sprint(port.port))),
 			})
 		}
 	}
@@ -336,7 +344,7 @@ func (b *builder) external(s *service, vips []netip.Addr, field string, restrict
 				b.entry(vip, port.protocol, port.port)
 			}
 			if slices.Contains(b.host.Addresses, vip) {
-				to := target{to: netip.AddrPortFrom(clusterIP, port.port), owner: s.object(), field: field, yields: true}
+				to := target{to: netip.AddrPortFrom(clusterIP, port.port), owner: s.object(), field: field, yields: true, returns: b.returns}
 				to.local = b.locality(s, port, to.to)
 				if restricted {
 					to.restricted, to.ranges = true, s.ranges

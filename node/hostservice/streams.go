@@ -229,8 +229,8 @@ func (s *streams) try(ctx context.Context, w way, others bool) (*net.TCPConn, er
 	return s.dial(ctx, source(s.asked, w), w.to)
 }
 
-// errNoEndpoint: the client comes from outside, and the policy Local leaves it nobody.
-var errNoEndpoint = errors.New("externalTrafficPolicy is Local, and the node has no endpoint")
+// errNoEndpoint: the client comes from outside, and the policy Local leaves it nobody, or it has been here before.
+var errNoEndpoint = errors.New("externalTrafficPolicy is Local, and the node has no endpoint; or an endpoint is the host itself, at this port")
 
 // gone says whether a pod stopped being the target while it was dialled.
 func (s *streams) gone(to target) bool { return to.direct && s.target.Load().to != to.to }
