@@ -92,11 +92,20 @@ func (s *sockets) closeAll() {
 	s.closing.Wait()
 }
 
+// clientPorts begin where systems have the ports of connections that ask for none: who has one of these may be no
+// program that listens there.
+const clientPorts = 1 << 15
+
+// keeps says whether a program of the host's has a socket, and keeps what comes there from outside.
+func keeps(at socket, to target, err error) bool {
+	return to.yields && at.at.Port() < clientPorts && taken(err)
+}
+
 // busyOf are the sockets that programs of the host's have, and keep.
 func busyOf(wanted map[socket]target, failed map[socket]error) map[socket]struct{} {
 	busy := map[socket]struct{}{}
 	for s, err := range failed {
-		if wanted[s].yields && taken(err) {
+		if keeps(s, wanted[s], err) {
 			busy[s] = struct{}{}
 		}
 	}
@@ -117,7 +126,7 @@ func listenProblems(wanted map[socket]target, failed map[socket]error) []problem
 		if !errors.Is(err, errNoAddress) {
 			to := wanted[s]
 			one := refusal{to.owner, to.field, whyNot(err), port{s.protocol, s.at.Port()}, "clients elsewhere and other ports are not concerned"}
-			if to.yields && taken(err) {
+			if keeps(s, to, err) {
 				one.elsewhere = "what comes there from outside is that program's, too; other ports are not concerned"
 			}
 			at[one] = append(at[one], s.at.Addr())

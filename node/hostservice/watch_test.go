@@ -189,12 +189,12 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 	host := alone()
 	host.Addresses = addrs("127.0.0.2")
 	w := watch(t, host)
-	program, err := net.Listen("tcp4", "0.0.0.0:0")
+	const number = 22222
+	program, err := net.Listen("tcp4", fmt.Sprint("0.0.0.0:", number))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer program.Close()
-	number := uint16(program.Addr().(*net.TCPAddr).Port)
 	stolen := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
@@ -225,6 +225,21 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 	}
 	program.Close()
 	eventually(t, "the port is the pod's", func() bool { entries, _ := w.Entries(); return len(entries) == 1 && answer(number) == "a" })
+
+	client, err := net.Listen("tcp4", "127.0.0.2:0") // or a connection: nobody can tell
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	high := uint16(client.Addr().(*net.TCPAddr).Port)
+	w.SetPods([]Pod{podAt(greeter(t, "a"), high)})
+	eventually(t, "a port of connections is the pod's outside", func() bool {
+		entries, _ := w.Entries()
+		return len(entries) == 1 && entries[0].Port == high && len(w.events.all()) == 2
+	})
+	if event := w.events.all()[1]; !strings.Contains(event, "clients elsewhere") {
+		t.Errorf("event %q", event)
+	}
 }
 
 func TestUnrelatedPortsGoOn(t *testing.T) {
