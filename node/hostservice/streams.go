@@ -156,16 +156,18 @@ func (s *streams) accept() {
 		}
 		rest = 0
 		to := *s.target.Load()
+		from := addrOf(client.RemoteAddr())
+		stranger := isStranger(from, s.asked)
 		switch {
-		case !to.serves(addrOf(client.RemoteAddr())):
+		case !to.serves(from):
 			reset(client)
 			s.metrics.failed(tcp, failedRange)
-		case !s.limit.take():
+		case !s.limit.take(stranger):
 			reset(client)
 			s.metrics.failed(tcp, failedLimit)
 		default:
 			s.work.Go(func() {
-				defer s.limit.give()
+				defer s.limit.give(stranger)
 				s.serve(client, to)
 			})
 		}

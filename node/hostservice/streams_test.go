@@ -309,3 +309,38 @@ func TestTargetGoesDuringTheDial(t *testing.T) {
 	close(goOn)
 	mustBeReset(t, client)
 }
+
+// Who comes by another network leaves the host itself room.
+func TestStrangersLeaveRoomForTheHost(t *testing.T) {
+	l := &limit{most: 4}
+	own, other := netip.MustParseAddr("172.29.0.11"), netip.MustParseAddr("172.29.0.1")
+	if isStranger(own, own) || isStranger(own, loopback) || !isStranger(other, own) {
+		t.Error("who is a stranger")
+	}
+	taken := 0
+	for l.take(true) {
+		taken++
+	}
+	if taken != 2 {
+		t.Errorf("strangers have %d of 4", taken)
+	}
+	for range 2 {
+		if !l.take(false) {
+			t.Error("the host has no room")
+		}
+	}
+	if l.take(false) || l.take(true) {
+		t.Error("there is more than there is")
+	}
+	l.give(false)
+	if l.take(true) || !l.take(false) {
+		t.Error("the host's room is a stranger's")
+	}
+	for range 2 {
+		l.give(true)
+		l.give(false)
+	}
+	if l.now.Load() != 0 || l.strangers.Load() != 0 {
+		t.Errorf("%d and %d are left", l.now.Load(), l.strangers.Load())
+	}
+}
