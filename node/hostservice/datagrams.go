@@ -114,7 +114,7 @@ func (d *datagrams) receive() {
 
 func (d *datagrams) forward(client netip.AddrPort, datagram []byte) {
 	to := *d.target.Load()
-	if !to.serves(addrOfClient(client)) {
+	if !to.serves(addrOfClient(client), d.asked) {
 		d.metrics.failed(udp, failedRange)
 		return
 	}

@@ -172,19 +172,6 @@ func TestTheLongestSilentClientMakesRoom(t *testing.T) {
 	}
 }
 
-func TestDatagramsOfOthersAreDropped(t *testing.T) {
-	d := openDatagrams(t, target{to: datagramBackend(t, "a"), restricted: true, ranges: prefixes("198.51.100.0/24")}, 100)
-	if _, err := d.client(t).Write([]byte("?")); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the datagram is counted", func() bool {
-		return measured(t, d.metrics.failures.WithLabelValues(udp, failedRange)) == 1
-	})
-	if n := measured(t, d.metrics.sessions); n != 0 {
-		t.Errorf("%v sessions", n)
-	}
-}
-
 // fakeSocket is a listening socket without a network: sessions expire in the bubble's time.
 type fakeSocket struct {
 	in     chan fakeDatagram

@@ -215,3 +215,50 @@ func TestSilentDatagramSocketsAreCheap(t *testing.T) {
 		t.Errorf("a silent socket takes %d bytes of the heap", each)
 	}
 }
+
+// The ranges of a load balancer's address that is the host's own are for others than the host.
+func TestSourceRangesOfTheHostsOwnAddress(t *testing.T) {
+	own := netip.MustParseAddr("192.0.2.11")
+	address(t, "192.0.2.11/32")
+	for _, c := range []struct {
+		client, ranges string
+		served         bool
+	}{{"127.0.0.1", "198.51.100.0/24", false}, {"127.0.0.1", "127.0.0.0/8", true}, {"192.0.2.11", "198.51.100.0/24", true}} {
+		to := target{restricted: true, ranges: prefixes(c.ranges)}
+		to.to = greeter(t, "a")
+		s, err := listenStreams(t.Context(), netip.AddrPortFrom(own, 0), to, newMetrics(), &limit{most: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { s.close(true); s.wait() }()
+		dialer := net.Dialer{Timeout: time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.client)}}
+		conn, err := dialer.Dial("tcp4", s.listener.Addr().String())
+		if err == nil {
+			defer conn.Close()
+			_, err = io.ReadFull(conn, make([]byte, 1))
+		}
+		if (err == nil) != c.served {
+			t.Errorf("%+v: %v", c, err)
+		}
+		to.to = datagramBackend(t, "a")
+		d, err := listenDatagrams(t.Context(), netip.AddrPortFrom(own, 0), to, newMetrics(), &limit{most: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { d.close(true); d.wait() }()
+		asking, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(c.client)}, d.at())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asking.Close()
+		if _, err := asking.Write([]byte("?")); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the datagram has come", func() bool {
+			return measured(t, d.metrics.failures.WithLabelValues(udp, failedRange))+measured(t, d.metrics.sessions) == 1
+		})
+		if served := measured(t, d.metrics.sessions) == 1; served != c.served {
+			t.Errorf("%+v: a datagram is served: %t", c, served)
+		}
+	}
+}

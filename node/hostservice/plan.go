@@ -112,8 +112,9 @@ func (t target) whose() string {
 	return t.field + " of " + t.owner.String()
 }
 
-func (t target) serves(client netip.Addr) bool {
-	return !t.restricted || slices.ContainsFunc(t.ranges, func(p netip.Prefix) bool { return p.Contains(client) })
+// serves says whether a client may ask an address of the host's. The host itself always may.
+func (t target) serves(client, asked netip.Addr) bool {
+	return !t.restricted || !isStranger(client, asked) || slices.ContainsFunc(t.ranges, func(p netip.Prefix) bool { return p.Contains(client) })
 }
 
 func (t target) equal(o target) bool {

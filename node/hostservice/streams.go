@@ -159,7 +159,7 @@ func (s *streams) accept() {
 		from := addrOf(client.RemoteAddr())
 		stranger := isStranger(from, s.asked)
 		switch {
-		case !to.serves(from):
+		case !to.serves(from, s.asked):
 			reset(client)
 			s.metrics.failed(tcp, failedRange)
 		case !s.limit.take(stranger):

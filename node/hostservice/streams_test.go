@@ -234,15 +234,6 @@ type zeroes struct{}
 
 func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
 
-func TestWhoIsNotInTheRangesIsReset(t *testing.T) {
-	s := startStreams(t, target{to: greeter(t, "a"), restricted: true, ranges: prefixes("198.51.100.0/24")})
-	s.mustRefuse(t)
-	s.retarget(target{to: greeter(t, "b"), restricted: true, ranges: prefixes("127.0.0.0/8")})
-	if got := read(t, s.client(t), 1); got != "b" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestTooManyConnections(t *testing.T) {
 	s, err := listenStreams(t.Context(), netip.AddrPortFrom(loopback, 0), target{to: greeter(t, "a")}, newMetrics(), &limit{most: 1})
 	if err != nil {
