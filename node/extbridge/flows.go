@@ -60,7 +60,7 @@ const (
 
 // Flows are the flows of a bridge that give OVN the entries and the pods' connections, and the host the
 // rest; sorted and without doubles. None, that is plain NORMAL switching, where there is nothing to divide.
-// Entries that do not fit the bridge (a protocol that its datapath does not track) are left out.
+// Entries that do not fit the bridge (a protocol that its datapath does not track, a pod's address) are left out.
 func Flows(b Bridge, entries []Entry) []*ovs.Flow {
 	w := &flows{Bridge: b, entries: b.destinations(entries)}
 	switch {
@@ -112,7 +112,7 @@ func familyOf(addr netip.Addr) family {
 	return ipv6
 }
 
-// destinations spells the entries out: a NodePort is one a host address.
+// destinations spells the entries out: a NodePort is one a host address. The cluster's own addresses are none.
 func (b Bridge) destinations(entries []Entry) []destination {
 	var found []destination
 	for _, e := range entries {
@@ -123,7 +123,8 @@ func (b Bridge) destinations(entries []Entry) []destination {
 		for _, addr := range addrs {
 			f := familyOf(addr)
 			proto, ok := map[string]ovs.Protocol{"tcp": f.tcp, "udp": f.udp, "sctp": f.sctp}[strings.ToLower(e.Protocol)]
-			if !ok || e.Port == 0 || proto == f.sctp && b.HyperV {
+			inside := slices.ContainsFunc(b.Cluster, func(p netip.Prefix) bool { return p.Contains(addr) })
+			if !ok || e.Port == 0 || inside || proto == f.sctp && b.HyperV {
 				continue
 			}
 			found = append(found, destination{f, addr, proto, e.Port})

@@ -102,3 +102,23 @@ func testPaths(t *testing.T, w *world) {
 		}
 	}
 }
+
+// An address of the cluster's is nobody's outside, whatever a Service says: its pod has the host's address there.
+func TestNoEntryTakesAPodsConnections(t *testing.T) {
+	w := ready(t, false)
+	w.serve(w.outside, ":80", "outside")
+	for _, f := range []struct{ pod, host, outside netip.Addr }{{pod4, host4, outside4}, {pod6, host6, outside6}} {
+		w.ask(w.pod, "tcp", on(f.outside, 80)) // neighbours are found
+		w.entries = append(w.entries, Entry{Addr: f.pod, Protocol: "tcp", Port: 40000})
+		w.install()
+		conn, err := dial(w.pod, "tcp", on(f.pod, 40000), on(f.outside, 80))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		defer conn.Close()
+		if got, err := say(conn, "hello"); err != nil || got.client.Addr() != f.host {
+			t.Errorf("pod %v is %v outside, %v", f.pod, got.client, err)
+		}
+	}
+}
