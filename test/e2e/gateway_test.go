@@ -105,7 +105,7 @@ func TestPodsLearnOfNarrowPaths(t *testing.T) {
 // does not put them together before it looks for a load balancer's port.
 func TestOutsideLearnsOfThePodsMTU(t *testing.T) {
 	t.Parallel()
-	const mtu, udpHeader, word = 1442, 8, len("echo ")
+	const mtu, udpHeader, word = uplinkMTU - 58, 8, len("echo ")
 	cluster.apply(t, service("wide", "type: NodePort")+slicesOf(t, "wide", "l2"))
 	port := nodePorts(t, "wide")["udp"]
 	for i, addr := range nodeAddresses(t, "l1") {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,10 @@ var labName = flag.String("lab", "weft-test", "the cluster's name")
 var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is up already")
 
 var gateway = flag.String("gateway", "host", "where gateway routers have their addresses from: host or own, as weftlab up has it")
+
+// uplinkMTU is that of ordinary Ethernet, unlike the lab's own: what a network in between does not take is
+// told, and pods send fragments.
+const uplinkMTU = 1500
 
 // cluster is the dual-stack cluster of two Linux and two Windows nodes that all tests of the package
 // share.
@@ -38,7 +43,7 @@ func run(m *testing.M) int {
 	if !*keep {
 		defer cluster.down()
 	}
-	if err := cluster.up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway); err != nil {
+	if err := cluster.up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu", strconv.Itoa(uplinkMTU)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

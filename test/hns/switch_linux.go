@@ -51,6 +51,10 @@ func (s *hostSwitch) ensure(seen func() error) error {
 		if err := netlink.LinkSetHardwareAddr(vnic, adapter.Attrs().HardwareAddr); err != nil {
 			return fmt.Errorf("set the MAC of %s: %w", vnic.Attrs().Name, err)
 		}
+		// Where the adapter has jumbo frames, Windows leaves it to the administrator that the vNIC has them, too.
+		if err := netlink.LinkSetMTU(vnic, adapter.Attrs().MTU); err != nil {
+			return fmt.Errorf("set the MTU of %s: %w", vnic.Attrs().Name, err)
+		}
 	}
 	s.vnic = vnic.Attrs().Index
 	now, err := hostConfig(vnic)

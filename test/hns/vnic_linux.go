@@ -29,6 +29,7 @@ func (v *hostVNIC) ensure() error {
 		return fmt.Errorf("enter compartment %s: %w", v.Netns, err)
 	}
 	defer inside.Close()
+	mtu := v.mtu
 	end, err := v.ensureEnd(space, inside)
 	if err != nil {
 		return err
@@ -45,6 +46,11 @@ func (v *hostVNIC) ensure() error {
 		err = errors.Join(noIPv6(v.Name), netlink.LinkSetHardwareAddr(tap, mac), netlink.LinkSetUp(tap))
 		if err != nil {
 			return fmt.Errorf("set up tap %s: %w", v.Name, err)
+		}
+	}
+	if v.MTU > 0 && (isNew || v.mtu != mtu) {
+		if err := netlink.LinkSetMTU(tap, v.MTU); err != nil {
+			return fmt.Errorf("set MTU %d of tap %s: %w", v.MTU, v.Name, err)
 		}
 	}
 	if v.tap == tap.Attrs().Index && v.end == end.Attrs().Index && v.connected == v.Connected {
@@ -92,6 +98,11 @@ func (v *hostVNIC) ensureEnd(space netns.NsHandle, inside *netlink.Handle) (netl
 	device, err := peer(inside, end)
 	if err != nil {
 		return nil, err
+	}
+	if v.MTU > 0 {
+		if err := netlink.LinkSetMTU(end, v.MTU); err != nil {
+			return nil, fmt.Errorf("set MTU %d of %s: %w", v.MTU, name, err)
+		}
 	}
 	v.device = device.Attrs().Name
 	if err := v.configure(inside, device); err != nil {

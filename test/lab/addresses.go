@@ -36,7 +36,6 @@ const (
 	outsideNumber  = 253
 	sharedNumber   = 200 // of the gateway that nodes share
 	firstNode      = 11
-	uplinkMTU      = 1500
 	northboundPort = 6641
 	southboundPort = 6642
 	apiPort        = 6443

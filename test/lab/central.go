@@ -26,9 +26,9 @@ func manifestsApplied(f files) string { return machine.Dir(f.dir, Central) + "/m
 func (c Config) central(f files) *machine.Spec {
 	spec := c.machine(f, Central)
 	spec.Interfaces = []machine.Interface{
-		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, centralNumber), MTU: uplinkMTU},
-		{Name: "ul0", Bridge: underlay.bridge, Addresses: c.prefixes(underlay, centralNumber), MTU: uplinkMTU},
-		{Name: "ex0", Bridge: external.bridge, Addresses: c.prefixes(external, routerNumber), MTU: uplinkMTU},
+		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, centralNumber), MTU: c.MTU},
+		{Name: "ul0", Bridge: underlay.bridge, Addresses: c.prefixes(underlay, centralNumber), MTU: c.MTU},
+		{Name: "ex0", Bridge: external.bridge, Addresses: c.prefixes(external, routerNumber), MTU: c.MTU},
 	}
 	// The API server calls webhooks and aggregated APIs that are pods: by way of a node's host.
 	for i, via := range c.addrs(management, firstNode) {

@@ -61,7 +61,7 @@ func Open(name, dir string) (*Lab, error) {
 
 // ReadConfig of the lab with that state directory.
 func ReadConfig(dir string) (Config, error) {
-	config := Config{Gateway: GatewayOwn} // as it was before there was a choice
+	config := Config{Gateway: GatewayOwn, MTU: 1500} // as they were before there was a choice
 	text, err := os.ReadFile(filepath.Join(dir, configFile))
 	if err == nil {
 		err = json.Unmarshal(text, &config)

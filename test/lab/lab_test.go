@@ -11,7 +11,7 @@ import (
 )
 
 func config(families string) Config {
-	return Config{Name: "weft", Linux: 3, Windows: 2, Families: families, OVN: OVNPrefix, Gateway: GatewayHost, Controllers: 2, Bin: "/project/bin"}
+	return Config{Name: "weft", Linux: 3, Windows: 2, Families: families, OVN: OVNPrefix, Gateway: GatewayHost, MTU: DefaultMTU, Controllers: 2, Bin: "/project/bin"}
 }
 
 var someFiles = files{dir: "/state/weft", bin: "/project/bin", containerd: 1}

@@ -24,8 +24,8 @@ const (
 func (c Config) node(f files, name string, number int) *machine.Spec {
 	spec := c.kubernetesNode(f, name, number, "runc")
 	spec.Interfaces = []machine.Interface{
-		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: uplinkMTU},
-		{Name: "ul0", Bridge: underlay.bridge, MTU: uplinkMTU, Switched: true},
+		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: c.MTU},
+		{Name: "ul0", Bridge: underlay.bridge, MTU: c.MTU, Switched: true},
 		c.externalInterface(number),
 	}
 	spec.Setup = append(spec.Setup, []string{"ln", "-sf", f.bin + "/weft-cni", "/opt/cni/bin/"})
@@ -47,7 +47,7 @@ func (c Config) node(f files, name string, number int) *machine.Spec {
 // externalInterface is the host's own until the agent shares it with the gateway router, or the gateway's
 // alone from the start.
 func (c Config) externalInterface(number int) machine.Interface {
-	i := machine.Interface{Name: externalDevice, Bridge: external.bridge, MTU: uplinkMTU}
+	i := machine.Interface{Name: externalDevice, Bridge: external.bridge, MTU: c.MTU}
 	if c.Gateway == GatewayOwn {
 		i.Switched = true
 	} else {
@@ -162,7 +162,7 @@ func (c Config) agent(f files, name string, number int) machine.Component {
 			"--kubeconfig=" + f.kubeconfig(name), "--node-name=" + name,
 			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
 			"--ovs-database=unix:" + ovsSocket, "--datapath-type=netdev",
-			"--encap-address=" + c.addr(underlay, number).String(), fmt.Sprintf("--uplink-mtu=%d", uplinkMTU),
+			"--encap-address=" + c.addr(underlay, number).String(), fmt.Sprintf("--uplink-mtu=%d", c.MTU),
 			"--gateway-interface=" + externalDevice, "--gateway-bridge=br-ex",
 			"--cni-socket=/run/weft/cni.sock", "--cni-conf-dir=/etc/cni/net.d",
 			"--metrics-address=" + metrics},

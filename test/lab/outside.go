@@ -17,7 +17,7 @@ const (
 func (c Config) outside(f files) *machine.Spec {
 	spec := c.machine(f, Outside)
 	spec.Interfaces = []machine.Interface{
-		{Name: externalDevice, Bridge: external.bridge, Addresses: c.prefixes(external, outsideNumber), MTU: uplinkMTU},
+		{Name: externalDevice, Bridge: external.bridge, Addresses: c.prefixes(external, outsideNumber), MTU: c.MTU},
 	}
 	for i, destination := range c.pick(subnet(underlay.v4), subnet(underlay.v6)) {
 		spec.Routes = append(spec.Routes, machine.Route{Destination: destination, Via: c.addrs(external, routerNumber)[i].String()})

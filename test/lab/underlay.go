@@ -14,7 +14,7 @@ func (c Config) joinUnderlay(number int) [][]string {
 			"--", "--may-exist", "add-port", underlayBridge, "ul0"},
 		// One that the database had before is made when ovs-vswitchd comes to it: nothing waits for that.
 		eventually("ip", "link", "show", underlayBridge),
-		{"ip", "link", "set", underlayBridge, "mtu", fmt.Sprint(uplinkMTU), "up"},
+		{"ip", "link", "set", underlayBridge, "mtu", fmt.Sprint(c.MTU), "up"},
 	}
 	addresses := c.prefixes(underlay, number)
 	if c.Gateway == GatewayOwn {

@@ -41,8 +41,8 @@ func gatewayNumber(number int) int { return 100 + number }
 func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec := c.kubernetesNode(f, name, number, "/opt/hcs/runc")
 	spec.Interfaces = []machine.Interface{
-		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: uplinkMTU},
-		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: uplinkMTU, MAC: c.underlayMAC(number)},
+		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: c.MTU},
+		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: c.MTU, MAC: c.underlayMAC(number)},
 	}
 	dir := machine.Dir(f.dir, name)
 	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true})

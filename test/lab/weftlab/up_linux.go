@@ -57,6 +57,7 @@ down again; its logs stay in the state directory.`,
 	f.BoolVar(&dual, "dual", false, "both address families, IPv4 first")
 	f.StringVar(&config.OVN, "ovn", lab.OVNPrefix, "OVN's programs: prefix (bin/lab/ovn) or system (from PATH)")
 	f.StringVar(&config.Gateway, "gateway", lab.GatewayHost, "where gateway routers have their addresses from: host (they share the node's) or own")
+	f.IntVar(&config.MTU, "mtu", lab.DefaultMTU, "MTU of the lab's networks in bytes; pods have some less")
 	f.IntVar(&config.Controllers, "controllers", 1, "replicas of the weft controller, of which one leads")
 	f.BoolVar(&keep, "keep", false, "leave a lab that does not come up as it is")
 	f.DurationVar(&timeout, "timeout", 3*time.Minute, "how long to wait")
