@@ -39,6 +39,26 @@ func (o *ovn) trace(flow string) string {
 	return ovsdbtest.Run(o.t, "ovn-trace", "--db="+o.southbound.Endpoint, "--ct=new", "--ct=new", "--ct=new", flow)
 }
 
+// traced follows a packet, and has the trace hold want, in this order, and nothing of not.
+func (o *ovn) traced(t *testing.T, flow string, want, not []string) {
+	t.Helper()
+	o.t = t
+	text := o.trace(flow)
+	rest := text
+	for _, word := range want {
+		_, after, found := strings.Cut(rest, word)
+		if !found {
+			t.Fatalf("the trace lacks %q:\n%s", word, text)
+		}
+		rest = after
+	}
+	for _, word := range not {
+		if strings.Contains(text, word) {
+			t.Fatalf("the trace has %q:\n%s", word, text)
+		}
+	}
+}
+
 // wantGateway has the chassis join, and checks that OVN has the shared gateway on them, the first first,
 // and nowhere else.
 func (o *ovn) wantGateway(chassis ...string) {
@@ -159,24 +179,8 @@ func TestPacketsFindTheirWay(t *testing.T) {
 		{"gateway router to pod", joined("rtoj-gw-l1", "0a:58:64:40:00:02") + "ip4.src==198.51.100.1 && ip4.dst==10.244.0.3 && tcp.dst==8080", []string{`output to "default_a"`}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o.t = t
-			flow := c.flow
 			// What leaves a router port enters the switch by its peer.
-			flow = strings.Replace(flow, `inport=="rtoj-gw`, `inport=="jtor-gw`, 1)
-			text := o.trace(flow)
-			rest := text
-			for _, word := range c.want {
-				_, after, found := strings.Cut(rest, word)
-				if !found {
-					t.Fatalf("the trace lacks %q:\n%s", word, text)
-				}
-				rest = after
-			}
-			for _, word := range c.not {
-				if strings.Contains(text, word) {
-					t.Fatalf("the trace has %q:\n%s", word, text)
-				}
-			}
+			o.traced(t, strings.Replace(c.flow, `inport=="rtoj-gw`, `inport=="jtor-gw`, 1), c.want, c.not)
 		})
 	}
 }
