@@ -119,12 +119,13 @@ var (
 var OwnRanges = [2]netip.Prefix{netip.MustParsePrefix("169.254.169.0/29"), netip.MustParsePrefix("fd69::/125")}
 
 // HostsOwn says whether a port of a node's own addresses is always the host's, whatever a Service or a pod asks
-// for: ssh's, RDP's and WinRM's, the API server's, kubelet's, OVN's databases', GENEVE's, and those at which DHCP's clients have
-// their leases renewed. Without them nobody could take back what whoever may write Services has taken.
+// for: ssh's, RDP's and WinRM's, the API server's, kubelet's, OVN's databases', GENEVE's, that of a Windows node's tunnel to its
+// chassis host, and those at which DHCP's clients have their leases renewed. Without them nobody could take back what
+// whoever may write Services has taken.
 func HostsOwn(protocol string, port uint16) bool {
 	switch protocol {
 	case "tcp":
-		return slices.Contains([]uint16{22, 3389, 5985, 5986, 6443, 6641, 6642, 10250}, port)
+		return slices.Contains([]uint16{22, 3389, 5985, 5986, 6443, 6641, 6642, 10250, 16642}, port)
 	case "udp":
 		return slices.Contains([]uint16{68, 546, 6081}, port)
 	}

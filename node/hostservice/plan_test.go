@@ -275,6 +275,7 @@ route 169.254.169.4
 route fd69::4
 tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[http].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
 		"ports that are always the host's": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 10250), externalOf("other", 2, "192.0.2.50", 10250),
+			externalOf("tunnel", 4, "172.31.0.1", 16642),
 			nodePortOf("low", 3, "46", corev1.ServicePort{Port: 22, NodePort: 22})}, nodes: none,
 			pods: []Pod{podWith(PodPort{HostPort: 6443, Port: 80, Protocol: tcp})}, want: `
 ovn tcp 192.0.2.50 10250
