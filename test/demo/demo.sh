@@ -28,7 +28,8 @@ trace() {
     service_ip=$(field service stock '{.spec.clusterIP}')
     backend=$(field pod "$(one stock)" '{.status.podIP}')
     # The whole trace names each table's action; these lines are the way that the packet takes.
-    show exec central -- ovn-trace --summary --ct new --lb-dst "$backend:8080" "$pod_node" \
+    # ovn-trace reads no templates of NodePorts, and would warn of each.
+    show exec central -- ovn-trace -vovntrace:err --summary --ct new --lb-dst "$backend:8080" "$pod_node" \
         "inport == \"default_$pod\" && eth.src == $pod_mac && eth.dst == $router_mac && ip4.src == $pod_ip && ip4.dst == $service_ip && ip.ttl == 64 && tcp && tcp.src == 40000 && tcp.dst == 80" |
         grep -E '^\$|gress\(dp|ct_lb_mark \{|ip.ttl--|eth.(src|dst) =|outport = |/\* output'
     echo
