@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -167,4 +172,39 @@ func TestTheHostIsAClientOfServices(t *testing.T) {
 		return nil
 	})
 	c.answers("web", "tcp", "127.0.0.1:8081")
+}
+
+// Whoever may write Services gives one the address that the API server's name stands for: it is known as soon as
+// the agent has asked there.
+func TestNoServiceTakesWhatTheAPIServersNameStandsFor(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	cluster := "{name: c, cluster: {server: 'http://localhost:" + port + "'}}"
+	if err := os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters: ["+cluster+"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, api, err := newKubernetes(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &agent{apiServer: api, config: Config{EncapAddress: netip.MustParseAddr("172.30.0.1")}}
+	if reserved := a.reserved(contract.NodeFacts{}); len(reserved) != 1 {
+		t.Errorf("before it was asked: %v", reserved)
+	}
+	if _, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{}); err == nil {
+		t.Fatal("the server has a Node")
+	}
+	if reserved := a.reserved(contract.NodeFacts{}); !slices.Contains(reserved, netip.MustParseAddr("127.0.0.1")) {
+		t.Errorf("after that: %v", reserved)
+	}
+	for i := range 2 * mostDialed {
+		if err := api.dial("tcp4", netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 6443).String(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if known := api.addresses(); len(known) != mostDialed || known[0] != netip.MustParseAddr("192.0.2.31") {
+		t.Errorf("remembered %v", known)
+	}
 }
