@@ -168,8 +168,24 @@ func (c *cluster) updateClaims(name string, object *service) {
 		return
 	}
 	c.touchSelves()
-	c.touchHostPorts(was)
-	c.touchHostPorts(now)
+	for _, claims := range [][]claim{was, now} {
+		c.touchHostPorts(claims)
+		c.touchNodePorts(claims)
+	}
+}
+
+// touchNodePorts has the Services looked at again that want NodePorts among the claims at nodes' own addresses.
+func (c *cluster) touchNodePorts(claims []claim) {
+	for _, one := range claims {
+		if one.addr.IsValid() {
+			continue
+		}
+		for addr := range c.gateways.nodes {
+			for _, name := range c.claims.by[claim{addr, one.port, one.protocol}] {
+				c.dirtyServices[name] = struct{}{}
+			}
+		}
+	}
 }
 
 // touchClaims has the Services looked at again that want something of an address.
@@ -232,6 +248,12 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 			d.claims[wanted] = struct{}{}
 			complain("AddressConflict", "%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
 				s.fieldOf(wanted.addr), wanted, holder, c.right(wanted, holder, s))
+			continue
+		}
+		if holder, ok := c.nodePortAt(wanted); ok && holder != name {
+			d.claims[wanted] = struct{}{}
+			complain("AddressConflict", "%s: %s is Node %s's, and the NodePort of Service %s; it is not served for this one as long as that has it; choose another address or port",
+				s.fieldOf(wanted.addr), wanted, c.gateways.nodes[wanted.addr], holder)
 		}
 	}
 	for _, p := range s.nodePorts {
@@ -251,6 +273,15 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 	served := *s
 	served.denied = d
 	return &served, found
+}
+
+// nodePortAt is the Service that has a port of a node's address as its NodePort, if any has.
+func (c *cluster) nodePortAt(wanted claim) (name string, ok bool) {
+	if _, node := c.gateways.nodes[wanted.addr]; !node {
+		return "", false
+	}
+	name, ok = c.holder(claim{port: wanted.port, protocol: wanted.protocol})
+	return name, ok && c.services[name].object.isOf(wanted.addr.Is4())
 }
 
 // right says why another Service has what a Service wants.

@@ -108,6 +108,23 @@ func TestClaims(t *testing.T) {
 		s.do(udp)
 		s.wantReasons()
 	})
+	t.Run("a node port is its Service's at nodes' own addresses, too", func(t *testing.T) {
+		s := newClaims(t)
+		taker := s.outward("taker", 3, 0, "192.0.2.1", "198.51.100.1")
+		taker.ports[0].port = 30080
+		s.do(taker)
+		s.want("alone", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
+		s.do(s.outward("a", 1, 30080))
+		s.want("both", s.served(), onNodes("a", 30080)+", taker 198.51.100.1:30080")
+		s.wantMessage("Service default/taker", "AddressConflict", "spec.externalIPs", "192.0.2.1:30080/tcp", "Node n1", "Service default/a", "choose another")
+		udp := *taker
+		udp.ports = []servicePort{{"x", "udp", 30080}}
+		s.do(&udp)
+		s.wantReasons()
+		s.do(taker)
+		s.remove(serviceKind, "default/a")
+		s.want("without the node port", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
+	})
 	t.Run("a node port out of the range is served and told", func(t *testing.T) {
 		s := newClaims(t)
 		s.do(s.outward("a", 1, 8080))
