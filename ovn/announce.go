@@ -59,12 +59,12 @@ func (c *cluster) notePool(p *poolState) {
 		}
 		free = min(free+max(size, 0), maxFree)
 	}
-	ready := p.object.ready(true, "InUse", "all ranges are in use")
+	ready := p.object.ready(true, "InUse", "all ranges are in use"+p.silent)
 	switch {
 	case p.wrong != "" && len(p.usable) == 0:
 		ready = p.object.ready(false, p.reason, p.wrong)
 	case p.wrong != "":
-		ready = p.object.ready(false, p.reason, p.wrong+"; the pool's other addresses are in use")
+		ready = p.object.ready(false, p.reason, p.wrong+"; the pool's other addresses are in use"+p.silent)
 	case free == 0:
 		ready = p.object.ready(true, "UsedUp", "all addresses are taken; add to spec.ranges")
 	}

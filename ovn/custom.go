@@ -101,6 +101,11 @@ type addressRange struct {
 	wrong       string
 }
 
+// rangeOf is all of a prefix.
+func rangeOf(p netip.Prefix) addressRange {
+	return addressRange{first: p.Masked().Addr(), last: lastOf(p)}
+}
+
 func (r addressRange) contains(addr netip.Addr) bool {
 	return r.wrong == "" && addr.Is4() == r.first.Is4() && r.first.Compare(addr) <= 0 && addr.Compare(r.last) <= 0
 }

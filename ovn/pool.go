@@ -18,6 +18,7 @@ type balancer struct {
 	balances bool // type LoadBalancer; else ingress is what is left of a time when it was
 	class    string
 	wanted   string // addresses that it asks for, separated by commas
+	byField  bool   // by spec.loadBalancerIP, else by the annotation
 	families string // "4", "6", "4,6" or "6,4"
 	labels   labelSet
 	local    bool   // externalTrafficPolicy: Local
@@ -37,7 +38,8 @@ func trimBalancer(o *corev1.Service) balancer {
 		return b
 	}
 	b.class = deref(o.Spec.LoadBalancerClass, "")
-	b.wanted = cut(cmp.Or(o.Annotations[v1alpha1.AddressesAnnotation], o.Spec.LoadBalancerIP), maxQuoted)
+	asked := o.Annotations[v1alpha1.AddressesAnnotation]
+	b.wanted, b.byField = cut(cmp.Or(asked, o.Spec.LoadBalancerIP), maxQuoted), asked == ""
 	b.labels = newLabelSet(o.Labels)
 	b.local = o.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	var families []string
@@ -46,6 +48,14 @@ func trimBalancer(o *corev1.Service) balancer {
 	}
 	b.families = strings.Join(families, ",")
 	return b
+}
+
+// wish is where a Service says which addresses it wants.
+func (b balancer) wish() string {
+	if b.byField {
+		return "spec.loadBalancerIP"
+	}
+	return "annotation " + v1alpha1.AddressesAnnotation
 }
 
 // poolBook is what is known of AddressPools and of the addresses that Services have of them.
@@ -79,6 +89,7 @@ type poolState struct {
 	object *addressPool
 	usable []addressRange
 	wrong  string // what is wrong with some of it
+	silent string // ranges that no node can announce, if any
 	reason string
 	noted  string
 }
@@ -283,7 +294,7 @@ func (c *cluster) confirm(name string, s *service) (problems []problem) {
 		book.of[name] = h
 		h.addresses = addrsOf(s.balancer.ingress)
 	}
-	wanted, _ := parseOnePerFamily(v1alpha1.AddressesAnnotation, split(s.balancer.wanted))
+	wanted, _ := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
 	var kept []netip.Addr
 	for _, addr := range h.addresses {
 		ask := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
@@ -322,7 +333,7 @@ func split(text string) []string {
 // allocate gives a Service the addresses that it lacks.
 func (c *cluster) allocate(name string, s *service) (problems []problem) {
 	book, h := &c.balancers, c.balancers.of[name]
-	wanted, err := parseOnePerFamily("annotation "+v1alpha1.AddressesAnnotation, split(s.balancer.wanted))
+	wanted, err := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
 	if err != nil {
 		problems = append(problems, problemf("Service", &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
 	}
@@ -368,10 +379,10 @@ func (c *cluster) findAddress(s *service, ipv4 bool, wanted []netip.Addr) (found
 			if ask >= 0 {
 				addr := wanted[ask]
 				if holder, taken := book.held[addr]; taken {
-					return addr, fmt.Sprintf("the address %s that it asks for is that of Service %s; ask for another one, or remove that Service", addr, holder)
+					return addr, fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.balancer.wish(), addr, holder)
 				}
 				if whose, reserved := book.reserved[addr]; reserved {
-					return addr, fmt.Sprintf("the address %s that it asks for is also %s; ask for another one", addr, whose)
+					return addr, fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.balancer.wish(), addr, whose)
 				}
 				return addr, ""
 			}
@@ -389,11 +400,11 @@ func (c *cluster) findAddress(s *service, ipv4 bool, wanted []netip.Addr) (found
 	}
 	switch word := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4]; {
 	case ask >= 0:
-		return found, fmt.Sprintf("the address %s that it asks for is in no AddressPool that it may use; add it to an AddressPool's spec.ranges, or ask for another one", wanted[ask])
+		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an AddressPool's spec.ranges, or ask for another one", s.balancer.wish(), wanted[ask])
 	case fitting == 0:
-		return found, fmt.Sprintf("no AddressPool that it may use has %s addresses; create one, or correct serviceSelector and namespaceSelector of those that are there", word)
+		return found, fmt.Sprintf("status.loadBalancer: no AddressPool that the Service may use has %s addresses; create one, or correct serviceSelector and namespaceSelector of those that are there", word)
 	default:
-		return found, fmt.Sprintf("all %s addresses of the AddressPools that it may use are taken; add to their spec.ranges, or remove other Services", word)
+		return found, fmt.Sprintf("status.loadBalancer: all %s addresses of the AddressPools that the Service may use are taken; add to their spec.ranges, or remove other Services", word)
 	}
 }
 
@@ -408,9 +419,11 @@ func (c *cluster) checkPools() {
 			book.reserved[addr] = "that of EgressIP " + e.object.Name
 		}
 	}
+	var networks []addressRange
 	for _, name := range c.nodeNames {
 		if g := c.nodes[name].facts.Gateway; g != nil {
 			for _, p := range g.Addresses {
+				networks = append(networks, rangeOf(p))
 				if hostBits(p) > 1 {
 					book.reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
 					if p.Addr().Is4() {
@@ -424,7 +437,7 @@ func (c *cluster) checkPools() {
 		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	for i, p := range byAge {
-		c.checkPool(p, byAge[:i], func(r addressRange) string {
+		c.checkPool(p, byAge[:i], networks, func(r addressRange) string {
 			if i := slices.IndexFunc(addresses, r.contains); i >= 0 {
 				return fmt.Sprintf("%s, which is that of %s", addresses[i], outside[addresses[i]])
 			}
@@ -433,10 +446,11 @@ func (c *cluster) checkPools() {
 	}
 }
 
-// checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says.
-func (c *cluster) checkPool(p *poolState, older []*poolState, taken func(addressRange) string) {
-	p.usable, p.reason, p.wrong = nil, "", ""
-	var found []string
+// checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The
+// gateways of nodes are in these networks.
+func (c *cluster) checkPool(p *poolState, older []*poolState, networks []addressRange, taken func(addressRange) string) {
+	p.usable, p.reason, p.wrong, p.silent = nil, "", "", ""
+	var found, silent []string
 	complain := func(reason, format string, args ...any) {
 		p.reason = cmp.Or(p.reason, reason)
 		found = append(found, fmt.Sprintf(format, args...))
@@ -453,7 +467,7 @@ func (c *cluster) checkPool(p *poolState, older []*poolState, taken func(address
 			continue
 		}
 		key, in, bad := c.settings.clusterRange(func(q netip.Prefix) bool {
-			return addressRange{first: q.Masked().Addr(), last: lastOf(q)}.overlaps(r)
+			return rangeOf(q).overlaps(r)
 		})
 		if bad {
 			complain("RangeOverlaps", "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
@@ -467,8 +481,15 @@ func (c *cluster) checkPool(p *poolState, older []*poolState, taken func(address
 			complain("AddressTaken", "%s holds %s and is left out; leave it out of the range", field, what)
 		}
 		p.usable = append(p.usable, r)
+		if !slices.ContainsFunc(networks, r.overlaps) {
+			silent = append(silent, field)
+		}
 	}
 	p.wrong = strings.Join(found, "; ")
+	if len(silent) > 0 {
+		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses; give addresses of the nodes' external subnet, unless routes of your own lead to the nodes",
+			strings.Join(silent, ", "))
+	}
 }
 
 func overlapping(r addressRange, own []addressRange, older []*poolState) string {

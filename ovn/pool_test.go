@@ -135,11 +135,12 @@ func TestWhichAddress(t *testing.T) {
 		{"a wish", func(b *balancer) { b.wanted = "203.0.113.66" }, "203.0.113.66", nil},
 		{"a wish of each family", func(b *balancer) { b.families, b.wanted = "4,6", "2001:db8::42, 203.0.113.66" }, "203.0.113.66,2001:db8::42", nil},
 		{"a wish for a pool that gives nothing away by itself", func(b *balancer) { b.wanted = "203.0.113.80" }, "203.0.113.80", nil},
-		{"a wish in no pool", func(b *balancer) { b.wanted = "198.51.100.1" }, "", []string{"198.51.100.1", "in no AddressPool"}},
+		{"a wish in no pool", func(b *balancer) { b.wanted = "198.51.100.1" }, "", []string{"annotation " + v1alpha1.AddressesAnnotation + ": ", "198.51.100.1", "in no AddressPool"}},
+		{"a wish in no pool, by field", func(b *balancer) { b.wanted, b.byField = "198.51.100.1", true }, "", []string{"spec.loadBalancerIP: ", "198.51.100.1"}},
 		{"a wish that is taken", func(b *balancer) { b.wanted = "203.0.113.67" }, "", []string{"203.0.113.67", "Service default/first"}},
 		{"a wish for a node's address", func(b *balancer) { b.wanted = "203.0.113.65" }, "", []string{"203.0.113.65", "Node e65"}},
 		{"a wish that is none", func(b *balancer) { b.wanted = "web" }, "203.0.113.64", []string{v1alpha1.AddressesAnnotation, `"web"`}},
-		{"one for others", func(b *balancer) { b.wanted = "203.0.113.96" }, "", []string{"203.0.113.96", "that it may use"}},
+		{"one for others", func(b *balancer) { b.wanted = "203.0.113.96" }, "", []string{"203.0.113.96", "that the Service may use"}},
 		{"one for it", func(b *balancer) {
 			b.wanted, b.labels = "203.0.113.96", newLabelSet(map[string]string{"tier": "gold"})
 		}, "203.0.113.96", nil},
@@ -211,6 +212,7 @@ func TestPoolsRefused(t *testing.T) {
 		{"itself", []string{"203.0.113.64/30", "203.0.113.66-203.0.113.70"}, "False RangeOverlaps used 1 free 3", []string{"of the same pool"}},
 		{"a node", []string{"203.0.113.0/29"}, "False AddressTaken used 1 free 5", []string{"203.0.113.1", "Node e1", "left out"}},
 		{"broadcast", []string{"198.18.0.252/30"}, "True InUse used 1 free 2", nil},
+		{"no node's network", []string{"203.0.113.64/30", "198.51.100.64/30"}, "True InUse used 1 free 7", []string{"all ranges are in use; no node's gateway", "spec.ranges[1]: 198.51.100.64/30: nobody announces"}},
 		{"none that is good", []string{"nonsense", "203.0.113.9-203.0.113.1"}, "False BadRange used 0 free 0", []string{"spec.ranges[0]: nonsense", "ends before it begins"}},
 		{"a large one", []string{"2001:db8:9::/64", "203.0.113.64/32"}, "True InUse used 1 free 9007199254740991", nil},
 	} {
