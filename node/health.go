@@ -30,8 +30,8 @@ const (
 
 // Notes are of what has nothing to do with most pods: each is told, and nothing waits for it.
 const (
-	noteNextHops condition = "gateway-next-hops" // the gateway router reaches what is beyond its neighbours
-	noteMappings condition = "bridge-mappings"   // further external networks have their bridges
+	noteNextHops condition = "next-hops"         // the gateway router reaches what is beyond its neighbours
+	noteMappings condition = "external-networks" // further external networks have their bridges
 )
 
 // problems maps conditions that do not hold to the reason.

@@ -363,7 +363,8 @@ func (w *Watcher) tell(problems []problem) {
 		if _, known := w.told[p]; known {
 			continue
 		}
-		w.config.Tell(&corev1.ObjectReference{APIVersion: "v1", Kind: p.object.Kind, Namespace: p.object.Namespace, Name: p.object.Name, UID: p.object.UID}, p.reason, p.message)
+		w.config.Tell(&corev1.ObjectReference{APIVersion: "v1", Kind: p.object.Kind, Namespace: p.object.Namespace, Name: p.object.Name, UID: p.object.UID}, p.reason,
+			"Node "+w.config.Node+": "+p.message) // kubectl describe shows no Event's host
 	}
 	w.told = lasting
 }

@@ -169,7 +169,7 @@ func TestATakenPort(t *testing.T) {
 	w.SetPods([]Pod{pod})
 	eventually(t, "the free port answers", func() bool { return answer(free) == "a" })
 	eventually(t, "the pod's owner is told", func() bool { return len(w.events.all()) == 1 })
-	if event := w.events.all()[0]; !strings.HasPrefix(event, "Pod shop/cache HostPortUnavailable: hostPort: ") ||
+	if event := w.events.all()[0]; !strings.HasPrefix(event, "Pod shop/cache HostPortUnavailable: Node n1: hostPort: ") ||
 		!strings.Contains(event, fmt.Sprintf("port %d ", taken)) || !strings.Contains(event, "another program") {
 		t.Errorf("event %q", event)
 	}
@@ -416,7 +416,7 @@ func TestHealthCheckNodePort(t *testing.T) {
 	service(port, nil)
 	eventually(t, "a taken port is told of", func() bool {
 		list := w.events.all()
-		return len(list) == 1 && strings.HasPrefix(list[0], "Service shop/web HealthCheckPortUnavailable: spec.healthCheckNodePort: ")
+		return len(list) == 1 && strings.HasPrefix(list[0], "Service shop/web HealthCheckPortUnavailable: Node n1: spec.healthCheckNodePort: ")
 	})
 }
 
