@@ -22,7 +22,7 @@ rm -rf "$stamp" "$out/new" "$out/dll"
 
 work=$(mktemp -d)
 log=$work/log
-export WINEPREFIX=$out/new HOME=$work WINEARCH=win64 WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
+export WINEPREFIX=$out/new HOME=$work TMPDIR=$work WINEARCH=win64 WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
 unset DISPLAY WAYLAND_DISPLAY HNSEMU_ADDR
 end() {
     status=$?
