@@ -51,6 +51,6 @@ func datapathProblems(s *service, nodes *nodeSet) []problem {
 		return nil
 	}
 	return []problem{limitf("Service", &s.ObjectMeta, "NoSCTPOnWindows",
-		"its SCTP ports are not served on Windows nodes, and SCTP endpoints there are left out everywhere: Open vSwitch on Windows lacks %s; run clients and endpoints on Linux nodes (nodeSelector kubernetes.io/os: linux)",
+		"spec.ports: those of SCTP are not served on Windows nodes, and SCTP endpoints there are left out everywhere: Open vSwitch on Windows lacks %s; run clients and endpoints on Linux nodes (nodeSelector kubernetes.io/os: linux)",
 		trackedProtocols.feature)}
 }
