@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,7 +12,8 @@ import (
 )
 
 // longestStop is less than a stop of packets takes that is more than one lost: the first segment is sent
-// again after 200 ms, the next one after 400 more, a lost SYN after a second.
+// again after 200 ms, the next one after 400 more, a lost SYN after a second. Nobody sends a datagram again:
+// one of a client's may be lost.
 const longestStop = 900 * time.Millisecond
 
 // control is part of the name of what does not concern a test. What happens to that, too, is the machine's.
@@ -42,7 +44,8 @@ func unharmed(t testing.TB, reports []report, held, asking []*program) {
 		}
 	}
 	for _, r := range replies {
-		if len(r.Errors) > 0 || len(r.Answers) == 0 || r.SlowestMs > limit {
+		lostOne := strings.HasPrefix(r.URL, "udp:") && maps.Equal(r.Errors, map[string]int{"silent": 1})
+		if len(r.Errors) > 0 && !lostOne || len(r.Answers) == 0 || r.SlowestMs > limit {
 			t.Errorf("new connections: %s", r)
 		}
 	}
