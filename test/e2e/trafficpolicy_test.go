@@ -188,3 +188,28 @@ func TestInternalTrafficPolicyLocal(t *testing.T) {
 		}
 	}
 }
+
+// TestTrafficDistribution: clients of both systems keep to their zone or their node, hosts too.
+func TestTrafficDistribution(t *testing.T) {
+	t.Parallel()
+	cluster.apply(t, service("near", "selector: {app: web}"))
+	urls := webURLs(clusterAddresses(t, "near")...)
+	served(t, inWeb(t, "w2"), everyone, urls...)
+	zones := map[string][]string{"l1": {web("l1"), web("w1")}, "w1": {web("l1"), web("w1")}, "l2": {web("l2"), web("w2")}, "w2": {web("l2"), web("w2")}}
+	for _, c := range []struct {
+		distribution string
+		want         func(node string) []string
+	}{
+		{"PreferSameZone", func(node string) []string { return zones[node] }},
+		{"PreferSameNode", func(node string) []string { return []string{web(node)} }},
+	} {
+		patch(t, "service/near", `{"spec":{"trafficDistribution":"`+c.distribution+`"}}`)
+		for _, node := range nodes {
+			for _, from := range []place{inWeb(t, node), host(node)} {
+				eventually(t, inForce, c.distribution+" for "+from.String(), func() error {
+					return from.ask(append([]string{"-n", "10", "-timeout", "2s"}, urls...)...).are(c.want(node)...)
+				})
+			}
+		}
+	}
+}
