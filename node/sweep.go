@@ -50,9 +50,9 @@ func (a *agent) GC(ctx context.Context, network string, valid map[cni.Attachment
 
 // collect removes an attachment that nobody will ask to delete, unless a call works on it.
 func (a *agent) collect(ctx context.Context, attachment cni.Attachment, reason string) error {
-	unlock, _ := a.sandboxes.try(cni.HostInterface(attachment))
+	unlock, err := a.sandboxes.lockIdle(ctx, cni.HostInterface(attachment))
 	if unlock == nil {
-		return nil
+		return err
 	}
 	defer unlock()
 	if err := a.detach(ctx, attachment); err != nil {

@@ -98,6 +98,26 @@ func TestGCLeavesOtherNetworksAlone(t *testing.T) {
 	}
 }
 
+// While a device waits for its vNIC the agent looks at it again and again.
+func TestGCWaitsForTheAgentsOwnWork(t *testing.T) {
+	n := newBareNode(t)
+	n.installFlows()
+	stale := n.attached("stale", "u1", "weft")
+	unlock, _ := n.sandboxes.try(cni.HostInterface(stale.Attachment))
+	done := make(chan error)
+	go func() { done <- n.GC(t.Context(), "weft", nil) }()
+	select {
+	case err := <-done:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	unlock()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	n.has()
+}
+
 // Without any GC nothing stays for good.
 func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
 	n := newBareNode(t)
