@@ -112,10 +112,40 @@ func Sandbox(tb testing.TB, name string) string {
 	return "/run/netns/" + name
 }
 
-// RemoveSandbox removes a network namespace; one that is gone is fine.
+// RemoveSandbox removes a network namespace and what is plugged in there; one that is gone is fine.
 func RemoveSandbox(tb testing.TB, name string) {
 	tb.Helper()
+	if err := unplug(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		tb.Errorf("unplug network namespace %s: %v", name, err)
+	}
 	if err := netns.DeleteNamed(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		tb.Errorf("remove network namespace %s: %v", name, err)
 	}
+}
+
+// unplug removes the veth pairs of a network namespace. A connection whose end was lost keeps the namespace
+// for minutes after its name is gone, and the pairs with it.
+func unplug(name string) error {
+	ns, err := netns.GetFromName(name)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	inside, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return err
+	}
+	defer inside.Close()
+	links, err := inside.LinkList()
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if link.Type() == "veth" {
+			if err := inside.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {
+				return err
+			}
+		}
+	}
+	return nil
 }
