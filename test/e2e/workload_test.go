@@ -64,7 +64,7 @@ spec:
     image: %[2]s
     command: [/bin/steady, serve, ":7000"]
     volumeMounts: [{name: steady, mountPath: /bin/steady}]
-  volumes: [{name: steady, hostPath: {path: %[3]s}}]
+  volumes: [{name: steady, hostPath: {path: %[3]s, type: File}}]
 `
 
 func deployWorkload() error {

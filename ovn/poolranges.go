@@ -1,0 +1,110 @@
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// checkPools decides which ranges are used, and which addresses in them are not.
+func (c *cluster) checkPools() {
+	book := &c.balancers
+	outside := c.outsideAddresses()
+	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
+	book.reserved = maps.Clone(outside)
+	for _, e := range c.egress.order {
+		for _, addr := range e.object.addresses {
+			book.reserved[addr] = "that of EgressIP " + e.object.Name
+		}
+	}
+	var networks []addressRange
+	for _, name := range c.nodeNames {
+		if g := c.nodes[name].facts.Gateway; g != nil {
+			for _, p := range g.Addresses {
+				networks = append(networks, rangeOf(p))
+				if hostBits(p) > 1 {
+					book.reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
+					if p.Addr().Is4() {
+						book.reserved[lastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
+					}
+				}
+			}
+		}
+	}
+	byAge := slices.SortedFunc(maps.Values(book.all), func(a, b *poolState) int {
+		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
+	})
+	for i, p := range byAge {
+		c.checkPool(p, byAge[:i], networks, func(r addressRange) string {
+			if i := slices.IndexFunc(addresses, r.contains); i >= 0 {
+				return fmt.Sprintf("%s, which is that of %s", addresses[i], outside[addresses[i]])
+			}
+			return ""
+		})
+	}
+}
+
+// checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The
+// gateways of nodes are in these networks.
+func (c *cluster) checkPool(p *poolState, older []*poolState, networks []addressRange, taken func(addressRange) string) {
+	p.usable, p.reason, p.wrong, p.silent = nil, "", "", ""
+	var found, silent []string
+	complain := func(reason, format string, args ...any) {
+		p.reason = cmp.Or(p.reason, reason)
+		found = append(found, fmt.Sprintf(format, args...))
+	}
+	if p.object.wrong != "" {
+		complain("BadSpec", "%s", p.object.wrong)
+		p.wrong = p.object.wrong
+		return
+	}
+	for i, r := range p.object.ranges {
+		field := fmt.Sprintf("spec.ranges[%d]: %s", i, quoted(r.text))
+		if r.wrong != "" {
+			complain("BadRange", "%s %s", field, r.wrong)
+			continue
+		}
+		key, in, bad := c.settings.clusterRange(func(q netip.Prefix) bool {
+			return rangeOf(q).overlaps(r)
+		})
+		if bad {
+			complain("RangeOverlaps", "%s overlaps with %s %s; give addresses of the nodes' external subnet", field, key, in)
+			continue
+		}
+		if other := overlapping(r, p.usable, older); other != "" {
+			complain("RangeOverlaps", "%s overlaps with %s; remove one of them", field, other)
+			continue
+		}
+		if what := taken(r); what != "" {
+			complain("AddressTaken", "%s holds %s and is left out; leave it out of the range", field, what)
+		}
+		p.usable = append(p.usable, r)
+		if !slices.ContainsFunc(networks, r.overlaps) {
+			silent = append(silent, field)
+		}
+	}
+	p.wrong = strings.Join(found, "; ")
+	if len(silent) > 0 {
+		p.silent = fmt.Sprintf("; no node's gateway is in the network of %s: nobody announces its addresses; give addresses of the nodes' external subnet, unless routes of your own lead to the nodes",
+			strings.Join(silent, ", "))
+	}
+}
+
+func overlapping(r addressRange, own []addressRange, older []*poolState) string {
+	for _, o := range own {
+		if r.overlaps(o) {
+			return o.text + " of the same pool"
+		}
+	}
+	for _, p := range older {
+		for _, o := range p.usable {
+			if r.overlaps(o) {
+				return o.text + " of AddressPool " + p.object.Name + ", which is older"
+			}
+		}
+	}
+	return ""
+}
