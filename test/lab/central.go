@@ -147,9 +147,10 @@ func (c Config) applyManifests(f files) []string {
 	}
 	return []string{"sh", "-ec", `
 		kubectl=$0 config=--kubeconfig=$1
-		"$kubectl" "$config" apply --server-side -f "$2" -f "$3"
-		"$kubectl" "$config" wait --for=condition=Established --timeout=30s -f "$2"` + inForce + `
-		touch "$4"`, f.lab("kubectl"), f.kubeconfig("admin"), filepath.Join(f.dir, definitionsFile), filepath.Join(f.dir, manifestsFile), manifestsApplied(f)}
+		"$kubectl" "$config" apply --server-side -f "$2" -f "$3" -f "$4"
+		"$kubectl" "$config" wait --for=condition=Established --timeout=30s -f "$2" -f "$3"` + inForce + `
+		touch "$5"`, f.lab("kubectl"), f.kubeconfig("admin"), filepath.Join(f.dir, definitionsFile), f.lab(policyKinds),
+		filepath.Join(f.dir, manifestsFile), manifestsApplied(f)}
 }
 
 func (c Config) nodeMask() string {

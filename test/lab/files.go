@@ -12,6 +12,10 @@ const (
 	definitionsFile = "definitions.yaml"
 )
 
+// policyKinds is the CustomResourceDefinition of ClusterNetworkPolicy in its experimental form, which has
+// every field; `make lab` takes it out of the Network Policy API's module.
+const policyKinds = "clusternetworkpolicies.yaml"
+
 // files knows where a lab's own files and the project's programs are, and what the host's are like.
 type files struct {
 	dir string // the lab's state directory

@@ -3,8 +3,9 @@
 
 LAB := bin/lab
 LAB_SCRIPTS := test/lab/scripts
-LAB_GO_FILES := $(shell find test/lab models/api -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*') \
+LAB_GO_FILES := $(shell find test/lab models/api -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*' -not -path '*/policies/*') \
 	$(wildcard test/lab/manifests/* models/api/crds/*.yaml) go.mod go.sum
+POLICIES_MODULE := test/lab/policies/go.mod test/lab/policies/go.sum
 KUBE_MODULE := test/lab/kube/go.mod test/lab/kube/go.sum
 KUBE_VERSION := $(shell sed -n 's/^[[:space:]]*k8s.io\/kubernetes //p' test/lab/kube/go.mod)
 KUBE_LDFLAGS := -s -w \
@@ -17,7 +18,7 @@ GO_LAB_BUILD = CGO_ENABLED=0 nice go build -trimpath -o $(abspath $@)
 .PHONY: lab lab-deps ovn
 
 lab: lab-deps ovn bin/weftlab bin/weft bin/weft-cni $(LAB)/hyperkube $(LAB)/kubectl $(LAB)/loopback \
-		bin/weft.exe bin/weft-cni.exe $(LAB)/ovs-ofctl.exe $(LAB)/hnsemu $(LAB)/wine/.complete $(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/.images ## bin/weftlab and all it needs
+		bin/weft.exe bin/weft-cni.exe $(LAB)/ovs-ofctl.exe $(LAB)/hnsemu $(LAB)/wine/.complete $(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/clusternetworkpolicies.yaml $(LAB)/policy-conformance $(LAB)/.images ## bin/weftlab and all it needs
 	@echo "lab: ready; bin/weftlab up starts a cluster"
 
 lab-deps: ## packages that the lab needs of the machine
@@ -75,6 +76,15 @@ $(LAB)/e2e.test: $(KUBE_MODULE) test/lab/kube/tools.go
 
 $(LAB)/ginkgo: $(KUBE_MODULE) test/lab/kube/tools.go
 	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' github.com/onsi/ginkgo/v2/ginkgo
+
+# ClusterNetworkPolicy in its experimental form, which has all fields.
+$(LAB)/clusternetworkpolicies.yaml: $(POLICIES_MODULE)
+	@cd test/lab/policies && go mod download sigs.k8s.io/network-policy-api && install -m 644 \
+		"$$(go list -m -f '{{.Dir}}' sigs.k8s.io/network-policy-api)"/config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml $(abspath $@)
+
+$(LAB)/policy-conformance: $(POLICIES_MODULE) test/lab/policies/tools.go
+	@echo "lab: building the conformance tests of ClusterNetworkPolicy"
+	@cd test/lab/policies && CGO_ENABLED=0 nice go test -c -trimpath -ldflags '-s -w' -o $(abspath $@) sigs.k8s.io/network-policy-api/conformance
 
 $(LAB)/coredns: test/lab/coredns/go.mod test/lab/coredns/go.sum test/lab/coredns/main.go
 	@echo "lab: building CoreDNS"

@@ -15,7 +15,7 @@ type requirements struct {
 }
 
 func (c Config) requirements(f files) []requirements {
-	made := []string{f.hyperkube(), f.lab("kubectl"), f.lab("loopback"), f.lab("agnhost")}
+	made := []string{f.hyperkube(), f.lab("kubectl"), f.lab("loopback"), f.lab("agnhost"), f.lab(policyKinds)}
 	if !c.NoWeft {
 		made = append(made, f.bin+"/weft", f.bin+"/weft-cni")
 	}
