@@ -25,6 +25,9 @@ func (c claim) String() string {
 	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.addr, c.port), c.protocol)
 }
 
+// everywhere is the claim to the same port of every node.
+func (c claim) everywhere() claim { return claim{port: c.port, protocol: c.protocol} }
+
 // enter and leave keep an index of names.
 func enter[K comparable](index map[K]map[string]struct{}, at K, name string) {
 	if index[at] == nil {
@@ -103,6 +106,9 @@ func (s *service) claims() []claim {
 	for _, p := range s.nodePorts {
 		list = append(list, claim{port: p.number, protocol: p.protocol})
 	}
+	if s.healthPort != 0 {
+		list = append(list, claim{port: s.healthPort, protocol: "tcp"})
+	}
 	for _, p := range s.ports {
 		for _, addr := range s.outside() {
 			list = append(list, claim{addr, p.port, p.protocol})
@@ -116,7 +122,7 @@ func (s *service) claims() []claim {
 
 // isInside says that a Service has nothing outside, as most have not.
 func (s *service) isInside() bool {
-	return len(s.nodePorts)+len(s.externalIPs)+len(s.ingress)+s.leftOut == 0
+	return len(s.nodePorts)+len(s.externalIPs)+len(s.ingress)+s.leftOut == 0 && s.healthPort == 0
 }
 
 // outside are the addresses that a Service is to have outside, of the families that it has.
@@ -124,12 +130,20 @@ func (s *service) outside() []netip.Addr {
 	return slices.DeleteFunc(s.externalAddresses(), func(a netip.Addr) bool { return !s.isOf(a.Is4()) })
 }
 
-// fieldOf is where a Service has an address from; the zero one is that of its node ports.
-func (s *service) fieldOf(addr netip.Addr) string {
+// isCheck says whether a claim is that of a Service's health check, which every node's agent answers at all
+// its addresses, of both families.
+func (s *service) isCheck(c claim) bool {
+	return c == (claim{port: s.healthPort, protocol: "tcp"})
+}
+
+// fieldOf is where a Service has a claim from.
+func (s *service) fieldOf(c claim) string {
 	switch {
-	case !addr.IsValid():
+	case s.isCheck(c):
+		return "spec.healthCheckNodePort"
+	case !c.addr.IsValid():
 		return "spec.ports[].nodePort"
-	case slices.Contains(s.externalIPs, addr):
+	case slices.Contains(s.externalIPs, c.addr):
 		return "spec.externalIPs"
 	}
 	return "status.loadBalancer.ingress"
@@ -232,7 +246,7 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 	for _, addr := range s.outside() {
 		if why := c.unfit(addr); why != "" {
 			d.addresses[addr] = struct{}{}
-			complain("BadExternalAddress", "%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(addr), addr, why)
+			complain("BadExternalAddress", "%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
 		}
 	}
 	for _, wanted := range c.claims.of[name] {
@@ -241,19 +255,19 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 		}
 		if whose := c.essential(wanted); whose != "" {
 			d.claims[wanted] = struct{}{}
-			complain("AddressTaken", "%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted.addr), wanted, whose)
+			complain("AddressTaken", "%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, whose)
 			continue
 		}
 		if holder, _ := c.holder(wanted); holder != name {
 			d.claims[wanted] = struct{}{}
 			complain("AddressConflict", "%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
-				s.fieldOf(wanted.addr), wanted, holder, c.right(wanted, holder, s))
+				s.fieldOf(wanted), wanted, holder, c.right(wanted, holder, s))
 			continue
 		}
 		if holder, ok := c.nodePortAt(wanted); ok && holder != name {
 			d.claims[wanted] = struct{}{}
-			complain("AddressConflict", "%s: %s is Node %s's, and the NodePort of Service %s; it is not served for this one as long as that has it; choose another address or port",
-				s.fieldOf(wanted.addr), wanted, c.gateways.nodes[wanted.addr], holder)
+			complain("AddressConflict", "%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
+				s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], holder, c.services[holder].object.fieldOf(wanted.everywhere()))
 		}
 	}
 	for _, p := range s.nodePorts {
@@ -275,13 +289,19 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 	return &served, found
 }
 
-// nodePortAt is the Service that has a port of a node's address as its NodePort, if any has.
+// nodePortAt is the Service that has a port of a node's address as its NodePort, or for its health check, if any
+// has.
 func (c *cluster) nodePortAt(wanted claim) (name string, ok bool) {
 	if _, node := c.gateways.nodes[wanted.addr]; !node {
 		return "", false
 	}
-	name, ok = c.holder(claim{port: wanted.port, protocol: wanted.protocol})
-	return name, ok && c.services[name].object.isOf(wanted.addr.Is4())
+	name, ok = c.holder(wanted.everywhere())
+	return name, ok && c.services[name].object.hasAt(wanted.everywhere(), wanted.addr)
+}
+
+// hasAt says whether a Service that has a claim has it at an address.
+func (s *service) hasAt(c claim, addr netip.Addr) bool {
+	return s.isOf(addr.Is4()) || s.isCheck(c)
 }
 
 // right says why another Service has what a Service wants.

@@ -125,6 +125,32 @@ func TestClaims(t *testing.T) {
 		s.remove(serviceKind, "default/a")
 		s.want("without the node port", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
 	})
+	t.Run("so is the port of a health check, which has nothing else outside", func(t *testing.T) {
+		s := newClaims(t)
+		taker := s.outward("taker", 3, 0, "192.0.2.1", "198.51.100.1")
+		taker.ports[0].port = 30080
+		s.do(taker)
+		s.want("alone", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
+		checked := s.outward("checked", 1, 0)
+		checked.externalLocal, checked.healthPort = true, 30080
+		s.do(checked)
+		s.want("both", s.served(), "taker 198.51.100.1:30080")
+		s.wantMessage("Service default/taker", "AddressConflict", "spec.externalIPs", "192.0.2.1:30080/tcp", "Node n1", "Service default/checked", "(spec.healthCheckNodePort)", "choose another")
+		other := *checked
+		other.healthPort = 30081
+		s.do(&other)
+		s.want("another port", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
+		s.do(checked)
+		s.remove(serviceKind, "default/checked")
+		s.want("without the health check", s.served(), "taker 192.0.2.1:30080, taker 198.51.100.1:30080")
+	})
+	t.Run("a health check at a port of the host's own", func(t *testing.T) {
+		s := newClaims(t)
+		checked := s.outward("checked", 1, 0)
+		checked.externalLocal, checked.healthPort = true, 10250
+		s.do(checked)
+		s.wantMessage("Service default/checked", "AddressTaken", "spec.healthCheckNodePort", "10250/tcp", "kubelet")
+	})
 	t.Run("a node port out of the range is served and told", func(t *testing.T) {
 		s := newClaims(t)
 		s.do(s.outward("a", 1, 8080))

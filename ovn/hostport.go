@@ -94,11 +94,11 @@ func (c *cluster) touchHostPorts(claims []claim) {
 	}
 }
 
-// serviceHas says whether a Service has a port of a node's address: as a NodePort, or because the address is one
-// of the Service's own.
+// serviceHas says whether a Service has a port of a node's address: as a NodePort, for its health check, or
+// because the address is one of the Service's own.
 func (c *cluster) serviceHas(wanted claim) bool {
-	for _, one := range []claim{wanted, {port: wanted.port, protocol: wanted.protocol}} {
-		if name, ok := c.holder(one); ok && c.essential(one) == "" && c.services[name].object.isOf(wanted.addr.Is4()) {
+	for _, one := range []claim{wanted, wanted.everywhere()} {
+		if name, ok := c.holder(one); ok && c.essential(one) == "" && c.services[name].object.hasAt(one, wanted.addr) {
 			return true
 		}
 	}

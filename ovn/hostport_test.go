@@ -46,6 +46,9 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		{"of IPv6", func(o *service) {
 			o.nodePorts, o.clusterIPs = []nodePort{{o.ports[0], 8443}}, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
 		}, all, 1},
+		{"a health check, of IPv6", func(o *service) {
+			o.healthPort, o.clusterIPs = 8443, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
+		}, ``, 1},
 		{"an external address that is the node's", func(o *service) {
 			o.externalIPs, o.ports[0].port = []netip.Addr{own}, 8443
 		}, second, 1},

@@ -70,10 +70,11 @@ type service struct {
 	ingress         []netip.Addr // of a load balancer in front of the nodes that hands packets on as they are
 	leftOut         int          // how many more addresses it has outside than are served
 	publishNotReady bool
-	internalLocal   bool // internalTrafficPolicy: Local
-	externalLocal   bool // externalTrafficPolicy: Local
-	clientIP        bool // sessionAffinity: ClientIP
-	stickySeconds   int  // with it: for how long after its last new connection a client keeps its endpoint
+	internalLocal   bool   // internalTrafficPolicy: Local
+	externalLocal   bool   // externalTrafficPolicy: Local
+	healthPort      uint16 // healthCheckNodePort, 0 without one
+	clientIP        bool   // sessionAffinity: ClientIP
+	stickySeconds   int    // with it: for how long after its last new connection a client keeps its endpoint
 	sourceRanges    []string
 	denied          *denial // not the API server's: what of it others have, see judge
 	balancer        balancer
@@ -288,6 +289,9 @@ func (s *service) trimExternal(o *corev1.Service) {
 				take(&s.ingress, ingress.IP)
 			}
 		}
+		if s.externalLocal {
+			s.healthPort = uint16(o.Spec.HealthCheckNodePort)
+		}
 	}
 	for _, text := range o.Spec.ExternalIPs {
 		take(&s.externalIPs, text)
@@ -384,7 +388,7 @@ func (p *pod) equal(o *pod) bool {
 
 func (s *service) equal(o *service) bool {
 	return s.UID == o.UID && s.ignored == o.ignored && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal && s.leftOut == o.leftOut &&
-		s.externalLocal == o.externalLocal && slices.Equal(s.nodePorts, o.nodePorts) && slices.Equal(s.externalIPs, o.externalIPs) && slices.Equal(s.ingress, o.ingress) &&
+		s.externalLocal == o.externalLocal && s.healthPort == o.healthPort && slices.Equal(s.nodePorts, o.nodePorts) && slices.Equal(s.externalIPs, o.externalIPs) && slices.Equal(s.ingress, o.ingress) &&
 		s.clientIP == o.clientIP && s.stickySeconds == o.stickySeconds && slices.Equal(s.sourceRanges, o.sourceRanges) &&
 		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)
 }

@@ -50,6 +50,8 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 		}), false},
 		{"service: node port", web(), web(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 }), true},
 		{"service: external policy", web(), web(func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }), true},
+		{"service: health check", web(checked(30081, corev1.ServiceExternalTrafficPolicyLocal)), web(checked(30082, corev1.ServiceExternalTrafficPolicyLocal)), true},
+		{"service: health check of another policy", web(checked(30081, corev1.ServiceExternalTrafficPolicyCluster)), web(checked(30082, corev1.ServiceExternalTrafficPolicyCluster)), false},
 		{"service: external address", web(), web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} }), true},
 		{"service: ingress that is a proxy", web(balanced("192.0.2.1", corev1.LoadBalancerIPModeVIP)), web(balanced("192.0.2.1", corev1.LoadBalancerIPModeProxy)), true},
 		{"pod: label", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }), true},
@@ -95,10 +97,17 @@ func balanced(ip string, mode corev1.LoadBalancerIPMode) func(*corev1.Service) {
 	}
 }
 
+// checked has a health check by a policy that may know none.
+func checked(port int32, policy corev1.ServiceExternalTrafficPolicy) func(*corev1.Service) {
+	return func(s *corev1.Service) {
+		s.Spec.Type, s.Spec.ExternalTrafficPolicy, s.Spec.HealthCheckNodePort = corev1.ServiceTypeLoadBalancer, policy, port
+	}
+}
+
 // TestTrimmedObjectsAreCompared field by field: one that is added must be in equal, too.
 func TestTrimmedObjectsAreCompared(t *testing.T) {
 	for kind, fields := range map[reflect.Type]int{
-		reflect.TypeFor[node](): 9, reflect.TypeFor[pod](): 8, reflect.TypeFor[service](): 18, reflect.TypeFor[slice](): 7,
+		reflect.TypeFor[node](): 9, reflect.TypeFor[pod](): 8, reflect.TypeFor[service](): 19, reflect.TypeFor[slice](): 7,
 	} {
 		if n := kind.NumField(); n != fields {
 			t.Errorf("%s has %d fields, equal knows %d", kind, n, fields)
