@@ -12,9 +12,25 @@ type Connection struct {
 	// Packet has the backend's address and port where a load balancer stands between. Its Inport and
 	// Outport are the logical switch ports where it starts and ends; "" is beyond the switches.
 	Packet
-	// VIP is what the source asked for, if a load balancer stands between: ACLs of from-lport without
-	// apply-after-lb see it in place of the backend's.
+	// VIP is what the source asked for, if a load balancer of its switch stands between: ACLs of
+	// from-lport without apply-after-lb see it in place of the backend's.
 	VIP netip.AddrPort
+	// Hairpin is the address that a load balancer gives a source that is its own backend (its
+	// hairpin_snat_ip): ACLs of to-lport see it in place of Src.
+	Hairpin netip.Addr
+}
+
+// hairpin says that a load balancer sends the packet back to where it came from.
+func (c *Connection) hairpin() bool { return c.VIP.IsValid() && c.Inport == c.Outport }
+
+// dialled is the packet before load balancing.
+func (c *Connection) dialled() Packet {
+	p := c.Packet
+	if c.VIP.IsValid() {
+		p.Dst, p.DstPort = c.VIP.Addr(), c.VIP.Port()
+	}
+	p.Outport = "" // not known yet
+	return p
 }
 
 // Step is an ACL that a packet met and that had a say.
@@ -36,48 +52,61 @@ type Verdict struct {
 	// Unread are ACLs that came before the deciding ones and could not be evaluated: the verdict is
 	// the one without them.
 	Unread []*Rule
+	// Bypass is an allow-stateless ACL that kept the packet from the load balancer, whatever its tier:
+	// the connection does not reach the backend.
+	Bypass *Rule
 }
 
 // Judge follows the first packet of a connection: through its source's switch, from-lport before and
 // after load balancing, and through its destination's, to-lport. Between two switches it also leaves the
 // one and enters the other by their router ports, where ACLs that ask for no port hold as well.
-// Neighbour discovery and multicast listener discovery always pass, as in OVN.
+// Neighbour discovery and multicast listener discovery always pass, and what a load balancer sends back
+// to its source meets no ACL of the stage after it, as in OVN.
 func (t *Tables) Judge(c Connection) Verdict {
 	v := Verdict{Allowed: true}
 	if isControl(&c.Packet) {
 		return v
 	}
 	from, to := t.home[c.Inport], t.home[c.Outport]
-	p := c.Packet
-	if from != nil {
-		if from != to {
-			p.Outport = from.router
-		}
-		if !from.enter(p, c.VIP, &v) || !from.leave(p, &v) || from == to {
-			return v
-		}
+	if from != nil && !from.send(c, from == to, &v) {
+		return v
 	}
-	if to != nil {
-		p.Inport, p.Outport = to.router, c.Outport
-		if to.enter(p, netip.AddrPort{}, &v) {
-			to.leave(p, &v)
-		}
+	if to != nil && from != to {
+		c.Inport, c.VIP = to.router, netip.AddrPort{}
+		to.send(c, true, &v)
 	}
 	return v
 }
 
-// enter judges a packet that comes in by p.Inport.
-func (l *logicalSwitch) enter(p Packet, vip netip.AddrPort, v *Verdict) bool {
-	p.Outport = "" // not known yet
-	first := p
-	if vip.IsValid() {
-		first.Dst, first.DstPort = vip.Addr(), vip.Port()
+// send judges a packet in all stages of a switch. If the destination is not there, it leaves by the
+// router.
+func (l *logicalSwitch) send(c Connection, there bool, v *Verdict) bool {
+	first, after, last := c.dialled(), c.Packet, c.Packet
+	after.Outport = ""
+	if !there {
+		last.Outport = l.router
 	}
-	return l.judge(FromPort, &first, v) && l.judge(FromPortLB, &p, v)
+	if c.hairpin() && c.Hairpin.IsValid() {
+		last.Src = c.Hairpin
+	}
+	if c.VIP.IsValid() {
+		if v.Bypass = l.bypass(&first); v.Bypass != nil {
+			v.Allowed = false
+			return false
+		}
+	}
+	return l.judge(FromPort, &first, v) && (c.hairpin() || l.judge(FromPortLB, &after, v)) && l.judge(ToPort, &last, v)
 }
 
-// leave judges a packet that goes out by p.Outport.
-func (l *logicalSwitch) leave(p Packet, v *Verdict) bool { return l.judge(ToPort, &p, v) }
+// bypass is an ACL that has OVN treat a packet statelessly, before any ACL is judged.
+func (l *logicalSwitch) bypass(p *Packet) *Rule {
+	for _, r := range l.stateless {
+		if r.Match.root.eval(p, &l.env) {
+			return r
+		}
+	}
+	return nil
+}
 
 func (l *logicalSwitch) judge(stage Stage, p *Packet, v *Verdict) bool {
 	for _, rules := range l.rules[stage] {

@@ -30,6 +30,8 @@ type Packet struct {
 	EthSrc, EthDst net.HardwareAddr
 	// ARP says that it is an ARP packet; Src and Dst are left out then.
 	ARP bool
+	// Loopback says that it may go out where it came in, as a pod's to itself through a load balancer.
+	Loopback bool
 }
 
 func (p *Packet) is4() bool { return !p.ARP && (p.Src.Is4() || p.Src.Is4In6()) }

@@ -71,6 +71,12 @@ func init() {
 	small := func(value func(*Packet) uint64) func(*Packet) number {
 		return func(p *Packet) number { return number{0, value(p)} }
 	}
+	field("flags.loopback", 1, false, always, small(func(p *Packet) uint64 {
+		if p.Loopback {
+			return 1
+		}
+		return 0
+	}))
 	field("eth.type", 16, true, func(p *Packet) bool { return p.ARP || p.isIP() }, small(func(p *Packet) uint64 {
 		switch {
 		case p.ARP:

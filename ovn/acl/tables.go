@@ -75,6 +75,8 @@ type logicalSwitch struct {
 	env    Env
 	// rules are sorted by tier, then by priority, the highest first.
 	rules [stageNumber][tiers][]*Rule
+	// stateless are those of from-lport, in either stage, that are allow-stateless.
+	stateless []*Rule
 }
 
 // New reads rows. The error joins what OVN would leave out, and ACLs that this package cannot
@@ -276,4 +278,7 @@ func (b *builder) put(l *logicalSwitch, uuid, on string, edit func(*Rule)) {
 		return
 	}
 	l.rules[r.Stage][r.Tier] = append(l.rules[r.Stage][r.Tier], r)
+	if r.Action == nb.ACLActionAllowStateless && r.Stage != ToPort && r.Match != nil {
+		l.stateless = append(l.stateless, r)
+	}
 }
