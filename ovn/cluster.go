@@ -6,79 +6,12 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// kind is a kind of Kubernetes object that the controller watches.
-type kind uint8
-
-const (
-	nodeKind kind = iota
-	podKind
-	serviceKind
-	sliceKind
-	namespaceKind
-	egressKind
-	poolKind
-	serviceCIDRKind
-	kinds // their number
-
-	// topologyKind is no object: it stands for what exists once.
-	topologyKind
-	// gatewayKind is no object: it stands for the gateway that nodes share.
-	gatewayKind
-	// overdueKind is a node that has waited long enough for what somebody else should do.
-	overdueKind
-	// egressNodesKind is no object: it stands for what EgressIPs share.
-	egressNodesKind
-	// carrierKind is an EgressIP whose addresses are on another chassis now, which is what there is to be got.
-	carrierKind
-	// aliveKind is a node whose port that shows that it lives is on another chassis now.
-	aliveKind
-	// aliveNodesKind is no object: it stands for all these ports.
-	aliveNodesKind
-	// countKind is an EgressIP whose status shall have its number of pods.
-	countKind
-)
-
-func (k kind) String() string {
-	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice",
-		namespaceKind: "Namespace", egressKind: "EgressIP", poolKind: "AddressPool", serviceCIDRKind: "ServiceCIDR", topologyKind: "Cluster", gatewayKind: "Gateway", overdueKind: "overdue Node",
-		egressNodesKind: "Egress", carrierKind: "carrier of EgressIP", aliveKind: "life of Node", aliveNodesKind: "Alive", countKind: "pods of EgressIP"}[k]
-}
-
-// objectKey names an object: namespace/name, or a node's name.
-type objectKey struct {
-	kind kind
-	name string
-}
-
-// ownerKey names the object that a row's owner stands for; ok is false for owners that this version of
-// weft does not know.
-func ownerKey(owner ovsdb.Owner) (k objectKey, ok bool) {
-	switch owner {
-	case clusterOwner:
-		return objectKey{kind: topologyKind}, true
-	case gatewayOwner:
-		return objectKey{kind: gatewayKind}, true
-	case egressNodesOwner:
-		return objectKey{kind: egressNodesKind}, true
-	case aliveOwner:
-		return objectKey{kind: aliveNodesKind}, true
-	}
-	word, name, _ := strings.Cut(string(owner), "/")
-	for _, kind := range []kind{nodeKind, podKind, serviceKind, egressKind} {
-		if kind.String() == word {
-			return objectKey{kind, name}, true
-		}
-	}
-	return objectKey{}, false
-}
 
 // lookup finds the newest state of an object, nil when there is none any more.
 type lookup func(objectKey) any
@@ -123,6 +56,7 @@ type cluster struct {
 
 	egress    egressBook
 	balancers poolBook
+	domains   domainBook
 
 	dirtyTopology, dirtyGateway          bool
 	dirtyNodes, dirtyPods, dirtyServices map[string]struct{}
@@ -160,7 +94,7 @@ func newCluster(s *settings) *cluster {
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(),
+		told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), domains: newDomainBook(),
 	}
 	if s.allocate {
 		for _, pods := range s.pods {
@@ -193,6 +127,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 			c.egress.dirtyNodes = true
 		case aliveNodesKind:
 			c.balancers.dirtyAlive = true
+		case domainKind, instantKind:
+			c.updateDomain(k)
 		case carrierKind, countKind, aliveKind:
 			statuses = append(statuses, k)
 		case overdueKind:
@@ -216,6 +152,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.updateNamespaces(by[namespaceKind], get)
 	c.updateEgress(by[egressKind], get)
 	c.updatePools(by[poolKind], get)
+	c.updateResolved(by[resolvedKind], get)
 	c.updatePods(by[podKind], get)
 	for _, name := range by[sliceKind] {
 		object, _ := get(objectKey{sliceKind, name}).(*slice)
@@ -225,6 +162,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		object, _ := get(objectKey{serviceKind, name}).(*service)
 		c.updateService(name, object)
 	}
+	c.settleDomains()
 	c.settleEgress()
 	for _, k := range statuses {
 		if k.kind == aliveKind {
@@ -279,6 +217,7 @@ func (c *cluster) updateSlice(name string, object *slice) {
 func (c *cluster) followSlices(name string, state *serviceState) {
 	c.updateHinted(name, state)
 	c.updateOutward(name, state)
+	c.updateDNSServers(name, state)
 	if name == apiServer {
 		c.updateAPIServers(state)
 	}
@@ -318,6 +257,7 @@ func (c *cluster) changes() []ovsdb.Change {
 	for _, name := range slices.Sorted(maps.Keys(c.egress.dirty)) {
 		list = append(list, c.egressChange(name))
 	}
+	list = append(list, c.domainChanges(c.domains.dirty)...)
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyNodes)) {
 		list = append(list, c.nodeChange(name))
 	}
@@ -349,6 +289,7 @@ func (c *cluster) everything() []ovsdb.Change {
 			list = append(list, change)
 		}
 	}
+	list = append(list, c.domainChanges(c.domains.used)...)
 	for _, name := range c.nodeNames {
 		list = append(list, c.nodeChange(name))
 	}
@@ -369,6 +310,7 @@ func (c *cluster) everything() []ovsdb.Change {
 func (c *cluster) clean() {
 	c.dirtyTopology, c.dirtyGateway, c.egress.dirtyNodes = false, false, false
 	clear(c.egress.dirty)
+	clear(c.domains.dirty)
 	c.balancers.dirtyAlive = false
 	clear(c.dirtyNodes)
 	clear(c.dirtyPods)

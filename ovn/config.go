@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,10 @@ type Config struct {
 	// Key: allocate-load-balancer-addresses.
 	AllocateLoadBalancerAddresses bool
 
+	// DNSServices are the cluster's DNS Services, as NAMESPACE/NAME: what nodes report of names in policies
+	// counts where one of their pods runs. Key: dns-services.
+	DNSServices []string
+
 	// MetricsAddress is where /metrics, /healthz and /readyz are served, as HOST:PORT; empty serves
 	// nothing. Key: metrics-address.
 	MetricsAddress string
@@ -87,6 +92,8 @@ func DefaultConfig() Config {
 
 		SharedGatewayNetwork: "external",
 
+		DNSServices: slices.Clone(contract.DNSServices),
+
 		MetricsAddress: "127.0.0.1:9641",
 		LeaseNamespace: "kube-system",
 		LeaseName:      "weft-controller",
@@ -109,6 +116,7 @@ type settings struct {
 	shared                *contract.Gateway // nil when there is no shared gateway
 	allocateBalancers     bool
 	nodePorts             portRange
+	dnsServices           []string
 }
 
 // mask is the prefix length of the node subnets cut out of pods.
@@ -136,7 +144,7 @@ func (c Config) settings() (*settings, error) {
 		services: prefixes("service-cidrs", c.ServiceCIDRs),
 		joins:    prefixes("join-cidrs", c.JoinCIDRs),
 		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
-		allocateBalancers: c.AllocateLoadBalancerAddresses,
+		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices,
 	}
 	nodePorts, err := parsePortRange(c.NodePortRange)
 	complain(err)
@@ -149,6 +157,7 @@ func (c Config) settings() (*settings, error) {
 		complain(err)
 		s.shared = shared
 	}
+	complain(contract.CheckDNSServices(c.DNSServices))
 	complain(c.checkNorthbound())
 	complain(c.checkServing())
 	complain(c.checkLease())

@@ -129,6 +129,10 @@ func trimUnstructured(o *unstructured.Unstructured) any {
 		object := &v1alpha1.AddressPool{}
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object)
 		return trimAddressPool(o, object, err)
+	case resolvedKind.String():
+		object := &v1alpha1.ResolvedNames{}
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, object)
+		return trimResolvedNames(o, object, err)
 	case serviceCIDRKind.String():
 		return trimServiceCIDR(o)
 	}

@@ -46,6 +46,7 @@ func newInformers(client kubernetes.Interface, own dynamic.Interface, q *queue) 
 		core.Namespaces().List, core.Namespaces().Watch)
 	all.register(q, egressKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.EgressIPs))
 	all.register(q, poolKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.AddressPools))
+	all.register(q, resolvedKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.ResolvedNamesResource))
 	all.register(q, serviceCIDRKind, &unstructured.Unstructured{}, newCustomSource(own, serviceCIDRs))
 	return all
 }

@@ -78,6 +78,7 @@ func (l *leader) run(ctx context.Context) {
 	l.queue.collect(true)
 	defer l.queue.collect(false)
 	start := time.Now()
+	l.cluster.at(start)
 	l.cluster.begin(l.records, l.source.keys(), l.source.get)
 	l.publish(ctx)
 	if !l.all(ctx, nil) {
@@ -109,6 +110,7 @@ func (l *leader) batch(ctx context.Context, entries map[objectKey]entry) {
 	for k := range entries {
 		keys = append(keys, k)
 	}
+	l.cluster.at(start)
 	l.cluster.update(keys, l.source.get)
 	l.publish(ctx)
 	changes := l.cluster.changes()

@@ -59,6 +59,8 @@ func (w *world) put(objects ...any) []objectKey {
 			k = objectKey{egressKind, o.Name}
 		case *addressPool:
 			k = objectKey{poolKind, o.Name}
+		case *resolvedNames:
+			k = objectKey{resolvedKind, o.Name}
 		case *serviceCIDR:
 			k = objectKey{serviceCIDRKind, o.Name}
 		default:

@@ -33,6 +33,7 @@ func controllerCommand() *cobra.Command {
 	f.StringSlice("shared-gateway-next-hops", nil, "the shared gateway's routers to everywhere else, in those subnets")
 	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "the gateway-network of the gateway nodes' agents")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type LoadBalancer without a class addresses of AddressPools")
+	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' answers say what domain names in policies mean")
 	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
 	f.Bool("profiling", defaults.Profiling, "serve /debug/pprof there too")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
@@ -66,6 +67,7 @@ func controllerConfig(s *settings) (ovn.Config, error) {
 		SharedGatewayNextHops:         s.list("shared-gateway-next-hops"),
 		SharedGatewayNetwork:          s.text("shared-gateway-network"),
 		AllocateLoadBalancerAddresses: s.boolean("allocate-load-balancer-addresses"),
+		DNSServices:                   s.list("dns-services"),
 		MetricsAddress:                s.text("metrics-address"),
 		Profiling:                     s.boolean("profiling"),
 		LeaseNamespace:                s.text("lease-namespace"),

@@ -31,7 +31,7 @@ func (s *apiServer) create(path, text string) error {
 func (s *apiServer) install(t *testing.T) {
 	t.Helper()
 	names, err := fs.Glob(crds.Files, "*.yaml")
-	if err != nil || len(names) != 2 {
+	if err != nil || len(names) != 3 {
 		t.Fatalf("the manifests are %v: %v", names, err)
 	}
 	for _, name := range names {
@@ -43,7 +43,7 @@ func (s *apiServer) install(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, resource := range []string{"egressips", "addresspools"} {
+	for _, resource := range []string{"egressips", "addresspools", "resolvednames"} {
 		s.eventually(t, resource+" are served", func() error {
 			_, err := s.do(http.MethodGet, resources(resource), "", nil)
 			return err
@@ -83,6 +83,7 @@ func TestAPIServerChecksObjects(t *testing.T) {
 	egress := func(spec string) string { return "{kind: EgressIP, spec: " + spec + "}" }
 	pool := func(spec string) string { return "{kind: AddressPool, spec: " + spec + "}" }
 	ranges := func(list string) string { return pool("{ranges: [" + list + "]}") }
+	resolved := func(list string) string { return "{kind: ResolvedNames, names: [" + list + "]}" }
 	const two = "holds two addresses of one family"
 	for i, c := range []struct {
 		name, object string
@@ -127,11 +128,19 @@ func TestAPIServerChecksObjects(t *testing.T) {
 		{"multicast", ranges(`239.0.0.0/24`), "is unspecified, loopback, link-local or multicast"},
 		{"loopback", ranges(`127.0.0.1-127.0.0.9`), "is unspecified, loopback, link-local or multicast"},
 		{"everything", ranges(`0.0.0.0/0`), "or larger than /8"},
+
+		{"names with addresses", resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1", until: "2026-01-01T00:00:00Z"}]}`), ""},
+		{"no names", resolved(``), ""},
+		{"an address without a time", resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1"}]}`), "until: Required value"},
+		{"a time of another form", resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1", until: tomorrow}]}`), "date-time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			resource := "egressips"
-			if strings.Contains(c.object, "AddressPool") {
+			switch {
+			case strings.Contains(c.object, "AddressPool"):
 				resource = "addresspools"
+			case strings.Contains(c.object, "ResolvedNames"):
+				resource = "resolvednames"
 			}
 			object := fmt.Sprintf("{apiVersion: %s, metadata: {name: case-%d}, %s", v1alpha1.GroupVersion, i, strings.TrimPrefix(c.object, "{"))
 			err := s.create(resources(resource), object)

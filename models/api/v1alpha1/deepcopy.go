@@ -81,6 +81,40 @@ func (l *AddressPoolList) DeepCopy() *AddressPoolList {
 // DeepCopyObject is part of [runtime.Object].
 func (l *AddressPoolList) DeepCopyObject() runtime.Object { return l.DeepCopy() }
 
+// DeepCopy is a copy that shares nothing with the original.
+func (r *ResolvedNames) DeepCopy() *ResolvedNames {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	r.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
+	c.Names = slices.Clone(r.Names)
+	for i := range c.Names {
+		c.Names[i].Addresses = slices.Clone(r.Names[i].Addresses)
+	}
+	return &c
+}
+
+// DeepCopyObject is part of [runtime.Object].
+func (r *ResolvedNames) DeepCopyObject() runtime.Object { return r.DeepCopy() }
+
+// DeepCopy is a copy that shares nothing with the original.
+func (l *ResolvedNamesList) DeepCopy() *ResolvedNamesList {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	l.ListMeta.DeepCopyInto(&c.ListMeta)
+	c.Items = nil
+	for i := range l.Items {
+		c.Items = append(c.Items, *l.Items[i].DeepCopy())
+	}
+	return &c
+}
+
+// DeepCopyObject is part of [runtime.Object].
+func (l *ResolvedNamesList) DeepCopyObject() runtime.Object { return l.DeepCopy() }
+
 func copyConditions(list []metav1.Condition) []metav1.Condition {
 	copies := slices.Clone(list)
 	for i := range copies {

@@ -1,0 +1,271 @@
+package ovn
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// resolvedNames is a ResolvedNames: what a node's agent has seen DNS servers answer.
+type resolvedNames struct {
+	metav1.ObjectMeta // with its generation
+	names             map[string][]resolvedAddress
+}
+
+type resolvedAddress struct {
+	addr  netip.Addr
+	until int64 // seconds, as Unix counts them
+}
+
+// trimResolvedNames leaves out what no host outside can have: nobody is let through to a node's own
+// addresses because a name says so.
+func trimResolvedNames(u *unstructured.Unstructured, o *v1alpha1.ResolvedNames, err error) *resolvedNames {
+	r := &resolvedNames{newCustom(u, nil, err).ObjectMeta, map[string][]resolvedAddress{}}
+	for _, name := range o.Names {
+		var list []resolvedAddress
+		for _, a := range name.Addresses {
+			if addr, err := netip.ParseAddr(a.Address); err == nil && addr.Zone() == "" && addr.Unmap().IsGlobalUnicast() {
+				list = append(list, resolvedAddress{addr.Unmap(), a.Until.Unix()})
+			}
+		}
+		r.names[shared(contract.DomainName(name.Name))] = list
+	}
+	return r
+}
+
+// domainBook is what is known of the domain names that policies name, in normal form.
+type domainBook struct {
+	used    map[string]int            // how many want a name or a pattern
+	seen    map[string]*resolvedNames // by node
+	servers map[string]struct{}       // the nodes that DNS servers run on
+	// taken is what counts of seen: what a node has said while it had a DNS server. Where the server moves
+	// away, clients have its answers still, until their time is over.
+	taken     map[string]*resolvedNames
+	addresses map[string]map[netip.Addr]struct{} // of used names
+	stale     map[string]struct{}                // used names whose addresses may be others
+	dirty     map[string]int
+	moved     bool // servers may be others
+	now, next int64
+	waiting   bool // for time to pass
+}
+
+func newDomainBook() domainBook {
+	return domainBook{used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{}, taken: map[string]*resolvedNames{},
+		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}}
+}
+
+func domainOwner(name string) ovsdb.Owner { return ovsdb.Owner("DomainName/" + name) }
+
+// domainSet is the name of the address set with a domain's addresses, which exists while somebody uses the
+// domain. It reads like the domain as far as OVN's names allow; the number tells apart what then looks alike.
+func domainSet(name string, ipv4 bool) string {
+	name = contract.DomainName(name)
+	sum := sha256.Sum256([]byte(name))
+	readable := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' {
+			return r
+		}
+		return '_'
+	}, name)
+	return "domain_" + readable[:min(len(readable), 64)] + "_" + hex.EncodeToString(sum[:4]) + "_" + ipWord(ipv4)
+}
+
+// domainUsed is told of a policy that begins (1) or ceases (-1) to name a domain.
+func (c *cluster) domainUsed(name string, by int) {
+	book, name := &c.domains, contract.DomainName(name)
+	before := book.used[name]
+	book.used[name] += by
+	switch {
+	case before == 0:
+		book.dirty[name]++
+		c.resolve(name)
+	case book.used[name] == 0:
+		delete(book.used, name)
+		delete(book.addresses, name)
+		book.dirty[name]++
+	}
+}
+
+// at tells what time it is.
+func (c *cluster) at(now time.Time) { c.domains.now = now.Unix() }
+
+func (c *cluster) updateDomain(k objectKey) {
+	if k.kind == instantKind {
+		c.domains.waiting = false
+		return
+	}
+	c.domains.dirty[k.name]++
+}
+
+// updateResolved takes in what nodes' agents have seen.
+func (c *cluster) updateResolved(nodes []string, get lookup) {
+	book := &c.domains
+	for _, node := range nodes {
+		object, _ := get(objectKey{resolvedKind, node}).(*resolvedNames)
+		book.seen[node] = object
+		_, server := book.servers[node]
+		switch {
+		case object == nil:
+			delete(book.seen, node)
+			book.take(node, nil)
+		case server:
+			book.take(node, object)
+		}
+	}
+}
+
+// take lets a node's word count, and notes for which names that makes a difference.
+func (b *domainBook) take(node string, object *resolvedNames) {
+	before := b.taken[node]
+	if object == nil {
+		delete(b.taken, node)
+	} else {
+		b.taken[node] = object
+	}
+	differs := func(one, other *resolvedNames) {
+		if one == nil {
+			return
+		}
+		for name, list := range one.names {
+			if other != nil && slices.Equal(list, other.names[name]) {
+				continue
+			}
+			for pattern := range contract.DomainPatterns(name) {
+				if b.used[pattern] > 0 {
+					b.stale[pattern] = struct{}{}
+				}
+			}
+		}
+	}
+	differs(before, object)
+	differs(object, before)
+}
+
+// updateDNSServers is told of a Service's slices.
+func (c *cluster) updateDNSServers(name string, _ *serviceState) {
+	c.domains.moved = c.domains.moved || slices.Contains(c.settings.dnsServices, name)
+}
+
+// followServers finds the nodes that DNS servers run on. Other nodes are not believed: their agents see no
+// server, and what they say would open policies of all.
+func (c *cluster) followServers() {
+	book := &c.domains
+	if !book.moved {
+		return
+	}
+	book.moved = false
+	clear(book.servers)
+	for _, name := range c.settings.dnsServices {
+		s := c.services[name]
+		if s == nil {
+			continue
+		}
+		for _, slice := range s.slices {
+			for i := range slice.endpoints {
+				book.servers[slice.endpoints[i].node] = struct{}{}
+			}
+		}
+	}
+	for node := range book.servers {
+		if object := book.seen[node]; object != nil && book.taken[node] != object {
+			book.take(node, object)
+		}
+	}
+}
+
+// settleDomains works out addresses anew where something has changed, or their time is over.
+func (c *cluster) settleDomains() {
+	book := &c.domains
+	c.followServers()
+	if book.next > 0 && book.now >= book.next {
+		book.next = 0
+		for name := range book.used {
+			book.stale[name] = struct{}{}
+		}
+	}
+	for name := range book.stale {
+		if book.used[name] > 0 {
+			c.resolve(name)
+		}
+	}
+	clear(book.stale)
+	if book.next > 0 && !book.waiting {
+		book.waiting = true
+		c.expected = append(c.expected, objectKey{kind: instantKind})
+	}
+}
+
+// resolve finds the addresses that a name or a pattern has now.
+func (c *cluster) resolve(pattern string) {
+	book, now := &c.domains, map[netip.Addr]struct{}{}
+	collect := func(list []resolvedAddress) {
+		for _, a := range list {
+			if a.until <= book.now {
+				continue
+			}
+			now[a.addr] = struct{}{}
+			if book.next == 0 || a.until < book.next {
+				book.next = a.until
+			}
+		}
+	}
+	suffix, wildcard := strings.CutPrefix(pattern, "*")
+	for _, object := range book.taken {
+		if !wildcard {
+			collect(object.names[pattern])
+			continue
+		}
+		for name, list := range object.names {
+			if strings.HasSuffix(name, suffix) {
+				collect(list)
+			}
+		}
+	}
+	if !maps.Equal(book.addresses[pattern], now) {
+		book.addresses[pattern] = now
+		book.dirty[pattern]++
+	}
+}
+
+// domainChanges are those of the given names.
+func (c *cluster) domainChanges(names map[string]int) []ovsdb.Change {
+	list := make([]ovsdb.Change, 0, len(names))
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		list = append(list, c.domainChange(name))
+	}
+	return list
+}
+
+// domainChange is a domain's pair of address sets.
+func (c *cluster) domainChange(name string) ovsdb.Change {
+	r := newRows(domainOwner(name))
+	if c.domains.used[name] == 0 {
+		return r.Change
+	}
+	for _, ipv4 := range []bool{true, false} {
+		set := r.add(nb.AddressSetTable, ipWord(ipv4), &nb.AddressSet{Name: domainSet(name, ipv4)})
+		var members []string
+		for addr := range c.domains.addresses[name] {
+			if addr.Is4() == ipv4 {
+				members = append(members, addr.String())
+			}
+		}
+		if len(members) > 0 {
+			slices.Sort(members)
+			r.member(nb.AddressSetTable, set, "addresses", members...)
+		}
+	}
+	return r.Change
+}

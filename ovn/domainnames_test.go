@@ -1,0 +1,256 @@
+package ovn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// dnsScene is a cluster with a DNS server on the nodes that its slice names, and a clock.
+type dnsScene struct {
+	*testing.T
+	w   *world
+	c   *cluster
+	now time.Time
+}
+
+var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newDNSScene(t *testing.T, serverNodes ...string) *dnsScene {
+	s := &dnsScene{T: t, w: newWorld(), now: midnight}
+	s.servers(serverNodes...)
+	s.restart()
+	return s
+}
+
+// restart has a new controller begin.
+func (s *dnsScene) restart() {
+	s.c = newCluster(testSettings(s.T, dual))
+	s.c.at(s.now)
+	s.c.begin(records{}, s.w.keys(), s.w.get)
+}
+
+// servers moves the DNS servers.
+func (s *dnsScene) servers(nodes ...string) {
+	object := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"}, service: "kube-dns", ports: []servicePort{{"dns", "udp", 53}}}
+	for i, node := range nodes {
+		object.endpoints = append(object.endpoints, ready(fmt.Sprintf("10.244.%d.9", i), node))
+	}
+	s.touch(s.w.put(object))
+}
+
+func (s *dnsScene) touch(keys []objectKey) {
+	if s.c != nil {
+		s.c.at(s.now)
+		s.c.update(keys, s.w.get)
+	}
+}
+
+// saw has a node's agent report NAME ADDRESS SECONDS, the time that it may be used for from now on.
+func (s *dnsScene) saw(node string, lines ...string) {
+	s.Helper()
+	o := &v1alpha1.ResolvedNames{}
+	for _, line := range lines {
+		var name, addr string
+		var seconds int
+		if _, err := fmt.Sscan(line, &name, &addr, &seconds); err != nil {
+			s.Fatalf("%q: %v", line, err)
+		}
+		one := v1alpha1.ResolvedAddress{Address: addr, Until: metav1.NewTime(s.now.Add(time.Duration(seconds) * time.Second))}
+		o.Names = append(o.Names, v1alpha1.ResolvedName{Name: name, Addresses: []v1alpha1.ResolvedAddress{one}})
+		if n := len(o.Names); n > 1 && o.Names[n-2].Name == name {
+			o.Names[n-2].Addresses = append(o.Names[n-2].Addresses, one)
+			o.Names = o.Names[:n-1]
+		}
+	}
+	object := trimResolvedNames(&unstructured.Unstructured{}, o, nil)
+	object.ObjectMeta = s.w.meta("", node)
+	s.touch(s.w.put(object))
+}
+
+// sets are the rows that were written since the last call, as NAME: ADDRESSES.
+func (s *dnsScene) sets() []string {
+	var list []string
+	for _, change := range s.c.changes() {
+		name, ours := strings.CutPrefix(string(change.Owner), "DomainName/")
+		if !ours {
+			continue
+		}
+		if len(change.Rows) == 0 {
+			list = append(list, name+": gone")
+			continue
+		}
+		var members []string
+		for _, m := range change.Memberships {
+			members = append(members, m.Values...)
+		}
+		list = append(list, strings.TrimSpace(name+": "+strings.Join(members, " ")))
+	}
+	return list
+}
+
+func (s *dnsScene) want(what string, sets ...string) {
+	s.Helper()
+	if got := s.sets(); !slices.Equal(got, sets) {
+		s.Errorf("%s: the sets are\n%q, want\n%q", what, got, sets)
+	}
+}
+
+func TestAddressSetsOfDomains(t *testing.T) {
+	s := newDNSScene(t, "l1", "l2")
+	s.c.domainUsed("WWW.Example.com.", 1)
+	s.c.domainUsed("*.example.com", 1)
+	s.want("they are there before an answer", "*.example.com:", "www.example.com:")
+
+	s.saw("l1", "www.example.com 203.0.113.1 90", "other.example.org 203.0.113.9 90")
+	s.want("a name and its pattern", "*.example.com: 203.0.113.1", "www.example.com: 203.0.113.1")
+	s.saw("l2", "www.example.com 2001:db8::1 90", "a.b.example.com 203.0.113.2 90", "example.com 203.0.113.8 90")
+	s.want("what all servers said", "*.example.com: 203.0.113.1 203.0.113.2 2001:db8::1", "www.example.com: 203.0.113.1 2001:db8::1")
+	s.saw("l1", "www.example.com 203.0.113.1 90")
+	s.want("nothing new")
+	s.saw("l1")
+	s.want("a server forgets", "*.example.com: 203.0.113.2 2001:db8::1", "www.example.com: 2001:db8::1")
+
+	s.c.domainUsed("www.example.com", 1)
+	s.c.domainUsed("www.example.com", -1)
+	s.want("one of two policies goes")
+	s.c.domainUsed("www.example.com", -1)
+	s.want("the last one goes", "www.example.com: gone")
+	s.c.domainUsed("www.example.com", 1)
+	s.want("it comes back", "www.example.com: 2001:db8::1")
+
+	delete(s.w.objects, objectKey{resolvedKind, "l2"})
+	s.touch([]objectKey{{resolvedKind, "l2"}})
+	s.want("a node is gone", "*.example.com:", "www.example.com:")
+}
+
+func TestDomainsAddressesExpire(t *testing.T) {
+	s := newDNSScene(t, "l1", "l2")
+	s.c.domainUsed("www.example.com", 1)
+	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 203.0.113.2 300")
+	s.saw("l2", "www.example.com 203.0.113.1 120")
+	s.want("both", "www.example.com: 203.0.113.1 203.0.113.2")
+	if expected := s.c.takeExpected(); !slices.Equal(expected, []objectKey{{kind: instantKind}}) {
+		t.Fatalf("the cluster waits for %v", expected)
+	}
+	for _, step := range []struct {
+		seconds int
+		sets    []string
+	}{
+		{60, nil}, // at 60 s
+		{45, nil}, // at 105 s: another server said it later
+		{15, []string{"www.example.com: 203.0.113.2"}},
+		{179, nil},
+		{1, []string{"www.example.com:"}},
+	} {
+		s.now = s.now.Add(time.Duration(step.seconds) * time.Second)
+		s.touch([]objectKey{{kind: instantKind}})
+		s.want(s.now.Format("04:05"), step.sets...)
+		if waits := len(s.c.takeExpected()) == 1; waits != (s.now.Sub(midnight) < 300*time.Second) {
+			t.Errorf("%s: the cluster waits for time to pass: %v", s.now.Format("04:05"), waits)
+		}
+	}
+	s.saw("l1", "www.example.com 203.0.113.3 -1")
+	s.want("what is over already is not taken")
+}
+
+// What a node without a DNS server says would open policies of the whole cluster.
+func TestOnlyNodesWithDNSServersAreBelieved(t *testing.T) {
+	s := newDNSScene(t, "l1")
+	s.c.domainUsed("www.example.com", 1)
+	s.saw("l2", "www.example.com 203.0.113.66 90")
+	s.want("no server there", "www.example.com:")
+	s.servers("l2")
+	s.want("the server moves there", "www.example.com: 203.0.113.66")
+	s.saw("l1", "www.example.com 203.0.113.1 90")
+	s.want("it is not here any more")
+	s.servers("l1")
+	s.want("the old server's answers have their time", "www.example.com: 203.0.113.1 203.0.113.66")
+	s.saw("l2", "www.example.com 203.0.113.66 90", "www.example.com 203.0.113.67 90")
+	s.want("but there are no new ones")
+	s.now = s.now.Add(30 * time.Second)
+	s.restart()
+	s.c.domainUsed("www.example.com", 1)
+	s.want("a new controller believes those who are servers now", "www.example.com: 203.0.113.1")
+}
+
+func TestAddressesThatNoHostOutsideHas(t *testing.T) {
+	s := newDNSScene(t, "l1")
+	s.c.domainUsed("www.example.com", 1)
+	var lines []string
+	for _, addr := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "fe80::1%eth0", "203.0.113", "::ffff:203.0.113.1", "10.1.2.3"} {
+		lines = append(lines, "www.example.com "+addr+" 90")
+	}
+	s.saw("l1", lines...)
+	s.want("two can be reached", "www.example.com: 10.1.2.3 203.0.113.1")
+}
+
+// Domain names may have letters that names of address sets have not.
+func TestNamesOfDomainSets(t *testing.T) {
+	seen := map[string]string{}
+	long := strings.Repeat("a-very-long-label.", 13) + "example.com"
+	for _, name := range []string{"example.com", "*.example.com", "my-host.example.com", "my_host.example.com", long, "b" + long} {
+		for _, ipv4 := range []bool{true, false} {
+			set := domainSet(name, ipv4)
+			if seen[set] != "" {
+				t.Errorf("%s and %s have the same set %s", name, seen[set], set)
+			}
+			seen[set] = name
+			if strings.ContainsFunc(set, func(r rune) bool {
+				return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '.')
+			}) || len(set) > 100 {
+				t.Errorf("%s is no name of an address set", set)
+			}
+		}
+	}
+	if domainSet("Example.COM.", true) != domainSet("example.com", true) || !strings.HasPrefix(domainSet("*.example.com", true), "domain__.example.com_") {
+		t.Errorf("names are %v", slices.Sorted(maps.Keys(seen)))
+	}
+}
+
+// A controller that restarts finds its address sets as they shall be.
+func TestDomainsInTheNorthbound(t *testing.T) {
+	s := newDNSScene(t, "l1")
+	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 2001:db8::1 90")
+	d := ovsdbtest.Northbound(t)
+	server := ovsdbtest.Server(t, d)
+	client := ovsdbtest.Connect(t, d, server.Endpoint, Tables...)
+	engine := ovsdb.NewEngine(client)
+	apply := func(c *cluster) {
+		t.Helper()
+		c.domainUsed("www.example.com", 1)
+		if err := engine.Replace(t.Context(), c.everything()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(s.c)
+	sets := ovsdb.List(client, func(a *nb.AddressSet) bool { return strings.HasPrefix(a.Name, "domain_") })
+	members := map[string][]string{}
+	for _, set := range sets {
+		members[set.Name] = set.Addresses
+	}
+	if len(members) != 2 || !slices.Equal(members[domainSet("www.example.com", true)], []string{"203.0.113.1"}) ||
+		!slices.Equal(members[domainSet("www.example.com", false)], []string{"2001:db8::1"}) {
+		t.Fatalf("the Northbound has %v", members)
+	}
+	before := server.Transactions()
+	s.restart()
+	apply(s.c)
+	if after := server.Transactions(); after != before {
+		t.Errorf("a restart makes %d transactions", after-before)
+	}
+	if owner, ok := ownerKey(domainOwner("*.example.com")); !ok || owner != (objectKey{domainKind, "*.example.com"}) {
+		t.Errorf("the owner stands for %v", owner)
+	}
+}

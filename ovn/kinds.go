@@ -1,0 +1,79 @@
+package ovn
+
+import (
+	"strings"
+
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// kind is a kind of Kubernetes object that the controller watches.
+type kind uint8
+
+const (
+	nodeKind kind = iota
+	podKind
+	serviceKind
+	sliceKind
+	namespaceKind
+	egressKind
+	poolKind
+	serviceCIDRKind
+	resolvedKind
+	kinds // their number
+
+	// topologyKind is no object: it stands for what exists once.
+	topologyKind
+	// gatewayKind is no object: it stands for the gateway that nodes share.
+	gatewayKind
+	// overdueKind is a node that has waited long enough for what somebody else should do.
+	overdueKind
+	// egressNodesKind is no object: it stands for what EgressIPs share.
+	egressNodesKind
+	// carrierKind is an EgressIP whose addresses are on another chassis now, which is what there is to be got.
+	carrierKind
+	// aliveKind is a node whose port that shows that it lives is on another chassis now.
+	aliveKind
+	// aliveNodesKind is no object: it stands for all these ports.
+	aliveNodesKind
+	// countKind is an EgressIP whose status shall have its number of pods.
+	countKind
+	// domainKind is a domain name that policies name.
+	domainKind
+	// instantKind is no object: it says that time has passed.
+	instantKind
+)
+
+func (k kind) String() string {
+	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice",
+		namespaceKind: "Namespace", egressKind: "EgressIP", poolKind: "AddressPool", serviceCIDRKind: "ServiceCIDR", topologyKind: "Cluster", gatewayKind: "Gateway", overdueKind: "overdue Node",
+		egressNodesKind: "Egress", carrierKind: "carrier of EgressIP", aliveKind: "life of Node", aliveNodesKind: "Alive", countKind: "pods of EgressIP",
+		resolvedKind: "ResolvedNames", domainKind: "DomainName", instantKind: "instant"}[k]
+}
+
+// objectKey names an object: namespace/name, or a node's name.
+type objectKey struct {
+	kind kind
+	name string
+}
+
+// ownerKey names the object that a row's owner stands for; ok is false for owners that this version of
+// weft does not know.
+func ownerKey(owner ovsdb.Owner) (k objectKey, ok bool) {
+	switch owner {
+	case clusterOwner:
+		return objectKey{kind: topologyKind}, true
+	case gatewayOwner:
+		return objectKey{kind: gatewayKind}, true
+	case egressNodesOwner:
+		return objectKey{kind: egressNodesKind}, true
+	case aliveOwner:
+		return objectKey{kind: aliveNodesKind}, true
+	}
+	word, name, _ := strings.Cut(string(owner), "/")
+	for _, kind := range []kind{nodeKind, podKind, serviceKind, egressKind, domainKind} {
+		if kind.String() == word {
+			return objectKey{kind, name}, true
+		}
+	}
+	return objectKey{}, false
+}
