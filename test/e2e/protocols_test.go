@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestSCTPIsKeptOffWindowsNodes, whose datapath has no connection tracking for it. Nothing on the lab's
-// machines speaks SCTP: what is looked at are flows.
+// TestSCTPIsKeptOffWindowsNodes, whose datapath has no connection tracking for it. The lab's stand-in has:
+// what is looked at are flows.
 func TestSCTPIsKeptOffWindowsNodes(t *testing.T) {
 	t.Parallel()
 	cluster.apply(t, `

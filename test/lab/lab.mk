@@ -3,7 +3,7 @@
 
 LAB := bin/lab
 LAB_SCRIPTS := test/lab/scripts
-LAB_GO_FILES := $(shell find test/lab models/api -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*' -not -path '*/policies/*') \
+LAB_GO_FILES := $(shell find test/lab models/api -name '*.go' -not -path '*/kube/*' -not -path '*/coredns/*' -not -path '*/cniplugins/*' -not -path '*/policies/*' -not -path '*/sctp/*') \
 	$(wildcard test/lab/manifests/* models/api/crds/*.yaml) go.mod go.sum
 POLICIES_MODULE := test/lab/policies/go.mod test/lab/policies/go.sum
 KUBE_MODULE := test/lab/kube/go.mod test/lab/kube/go.sum
@@ -61,7 +61,7 @@ $(LAB)/pause: $(KUBE_MODULE) test/lab/kube/pause/main.go
 	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' ./pause
 
 # agnhost serves TLS with a certificate that lies beside its source.
-$(LAB)/agnhost: $(KUBE_MODULE)
+$(LAB)/agnhost: $(KUBE_MODULE) $(wildcard test/lab/sctp/*)
 	@echo "lab: building agnhost"
 	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' k8s.io/kubernetes/test/images/agnhost
 	@cd test/lab/kube && install -m 644 "$$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)"/test/images/agnhost/porter/localhost.* $(abspath $(LAB))/

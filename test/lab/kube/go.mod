@@ -204,6 +204,9 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
+// agnhost's SCTP goes over raw IP: it works on kernels that have none.
+replace github.com/ishidawataru/sctp => ../sctp
+
 replace (
 	k8s.io/api => k8s.io/api v0.35.4
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.35.4

@@ -1,0 +1,70 @@
+package sctp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+const inNamespace = "SCTP_TEST_IN_NAMESPACE"
+
+// TestOnAHost asks over raw sockets, at loopback addresses of a network namespace.
+func TestOnAHost(t *testing.T) {
+	if os.Getenv(inNamespace) == "" {
+		command := exec.Command("sh", "-c", `ip link set lo up && exec "$0" -test.run '^TestOnAHost$' -test.v`, os.Args[0])
+		command.Env = append(os.Environ(), inNamespace+"=yes")
+		command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+		out, err := command.CombinedOutput()
+		if errors.Is(err, os.ErrPermission) {
+			t.Skip("network namespaces and raw sockets want root")
+		}
+		if err != nil || !bytes.Contains(out, []byte("--- PASS: TestOnAHost")) {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	everywhere, err := ResolveSCTPAddr("sctp", "0.0.0.0:9003")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := ListenSCTP("sctp", everywhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { answer(l) })
+	var clients sync.WaitGroup
+	for _, address := range []string{"127.0.0.1:9003", "127.0.0.7:9003", "[::1]:9003"} {
+		for i := range 10 {
+			clients.Go(func() {
+				to, err := ResolveSCTPAddr("sctp", address)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c, err := DialSCTP("sctp", nil, to)
+				if err != nil {
+					t.Errorf("%s: %v", address, err)
+					return
+				}
+				defer c.Close()
+				b := make([]byte, 100)
+				question := fmt.Sprintf("client %d", i)
+				if _, err := c.Write([]byte(question)); err != nil {
+					t.Errorf("%s: %v", address, err)
+				}
+				if n, err := c.Read(b); err != nil || string(b[:n]) != fmt.Sprintf("CLIENT %d", i) {
+					t.Errorf("%s: %q (%v)", address, b[:n], err)
+				}
+			})
+		}
+	}
+	clients.Wait()
+	l.Close()
+	serving.Wait()
+}
