@@ -63,9 +63,9 @@ var hyperVLimits = []limit{
 	},
 	{
 		feature: "connection tracking timeout policies",
-		effect:  "how long an idle connection is remembered cannot be set",
+		effect:  "how long a connection is remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes by the same port in between",
 		answer:  "weft sets none",
-		source:  "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Documentation/faq/releases.rst",
+		source:  "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Documentation/faq/releases.rst",
 	},
 	{
 		feature: "SNAT to all zeros",

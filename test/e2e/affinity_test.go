@@ -208,12 +208,12 @@ func TestSessionAffinityEnds(t *testing.T) {
 	}
 }
 
-// stay asks several times and fails if a client has several backends.
+// stay asks several times and ends the test if a client has several backends.
 func stay(t testing.TB, c crowd) map[string]string {
 	t.Helper()
 	backends, err := c.ask(4).loyal()
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
 	return backends
 }

@@ -3,8 +3,10 @@
 //
 //	ask [flags] URL...
 //
-// http://HOST:PORT/PATH is a request on a connection of its own; its answer is the body, after the
-// status where that is not 200. udp://HOST:PORT/WORD is a datagram that is sent again each second until
+// http://HOST:PORT/PATH is a request on a connection of its own, which ask ends: a server that does keeps the
+// connection in TIME_WAIT for a minute, while conntrack in userspace forgets it after half of one and may then
+// give another client its address and port, whose SYN the server takes for an old one. The answer is the body,
+// after the status where that is not 200. udp://HOST:PORT/WORD is a datagram that is sent again each second until
 // it is answered. Hosts are addresses. One JSON object a client and URL is printed.
 package main
 
@@ -192,7 +194,8 @@ func (s settings) overHTTP(c client, target *url.URL) (string, error) {
 	if c != (client{}) {
 		dialer.LocalAddr = &net.TCPAddr{IP: c.addr.AsSlice(), Port: int(c.port)}
 	}
-	transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
+	transport := &http.Transport{DialContext: dialer.DialContext}
+	defer transport.CloseIdleConnections()
 	padded := *target
 	padded.RawQuery += strings.Repeat("x", s.pad)
 	response, err := (&http.Client{Transport: transport, Timeout: s.timeout}).Get(padded.String())
