@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -81,7 +82,7 @@ func (r *rows) self(s *service, kind protocol, endpoints map[netip.AddrPort]stru
 	row := &nb.LoadBalancer{
 		Protocol: (*string)(&kind),
 		Vips:     make(map[string]string, len(endpoints)),
-		Options:  map[string]string{"hairpin_snat_ip": hairpinAddresses, "neighbor_responder": "none"},
+		Options:  map[string]string{"hairpin_snat_ip": strings.Join(hairpinAddresses[:], " "), "neighbor_responder": "none"},
 	}
 	if s.externalLocal {
 		row.Options["skip_snat"] = "true"

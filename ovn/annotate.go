@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
 )
 
 // writeAnnotation writes one annotation of one object. An object that is gone, or is another one of
@@ -32,7 +35,11 @@ func (a annotation) patch() []byte {
 		UID         types.UID         `json:"uid"`
 		Annotations map[string]string `json:"annotations"`
 	}
-	text, err := json.Marshal(map[string]metadata{"metadata": {a.uid, map[string]string{a.key: a.value}}})
+	value := a.value
+	if a.key == contract.PolicyStatusAnnotation { // its time is that of writing
+		value = strings.Replace(value, `"since":null`, `"since":"`+time.Now().UTC().Format(time.RFC3339)+`"`, 1)
+	}
+	text, err := json.Marshal(map[string]metadata{"metadata": {a.uid, map[string]string{a.key: value}}})
 	if err != nil { // strings alone
 		panic(err)
 	}
@@ -57,9 +64,14 @@ func request(core rest.Interface, a annotation) *rest.Request {
 		return r.Resource("nodes").Name(a.name)
 	case serviceKind:
 		return r.Resource("services").Namespace(a.namespace).Name(a.name).SubResource(statusKey)
-	case egressKind, poolKind:
-		resource := v1alpha1.EgressIPs
-		if a.kind == poolKind {
+	case networkPolicyKind:
+		return r.AbsPath("/apis", networkingv1.GroupName, networkingv1.SchemeGroupVersion.Version, "namespaces", a.namespace, "networkpolicies", a.name)
+	case egressKind, poolKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+		resource := policyResources[a.kind]
+		switch a.kind {
+		case egressKind:
+			resource = v1alpha1.EgressIPs
+		case poolKind:
 			resource = v1alpha1.AddressPools
 		}
 		return r.AbsPath("/apis", resource.Group, resource.Version, resource.Resource, a.name, statusKey)

@@ -21,6 +21,10 @@ type podState struct {
 	known evidence
 	// egress are the EgressIPs that it leaves by, of IPv4 and IPv6.
 	egress [2]*egressState
+	// selections are those of policies that it is in, counted where its named ports are counted.
+	selections []*selectionState
+	counted    []portCount
+	there      bool // its port is in the Northbound, or about to be
 }
 
 // evidence is where it is known from what addresses a pod has had, the best first.
@@ -95,6 +99,7 @@ func (c *cluster) updatePod(name string, object *pod) {
 	}
 	c.indexHostPorts(name, p.object, object)
 	p.object = object
+	c.indexPod(name, p)
 }
 
 // removePod frees a pod's addresses, and has those who wait for one look again.
@@ -104,6 +109,7 @@ func (c *cluster) removePod(name string, p *podState) {
 		n.pools[i].release(a.Addr())
 	}
 	c.leaveBy(p, [2]*egressState{})
+	c.forgetPod(name, p)
 	delete(n.pods, name)
 	delete(n.waiting, name)
 	c.indexHostPorts(name, p.object, nil)

@@ -11,7 +11,7 @@ import (
 
 // hairpinAddresses stand in for a client that its Service has sent back to itself. They are fixed, so
 // that a policy can admit them, and the same as ovn-kubernetes'.
-const hairpinAddresses = "169.254.169.5 fd69::5"
+var hairpinAddresses = [2]string{"169.254.169.5", "fd69::5"}
 
 // evenBackends are as many as Open vSwitch spreads connections over evenly by itself: it gives each
 // endpoint its part of at most 256 slots (MAX_SELECT_GROUP_HASH_VALUES of ofproto-dpif.c). Of 200 endpoints
@@ -131,7 +131,7 @@ func (r *rows) balancer(s *service, f *frontend, c class, v view) (uuid string) 
 func (f *frontend) options(c class, v view) map[string]string {
 	options := map[string]string{
 		"reject":             "true", // no endpoint: the client is told, and does not wait
-		"hairpin_snat_ip":    hairpinAddresses,
+		"hairpin_snat_ip":    strings.Join(hairpinAddresses[:], " "),
 		"neighbor_responder": "none", // the addresses are on no link, or somebody else answers for them
 	}
 	if f.owner != "" {

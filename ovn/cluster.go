@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -57,6 +58,7 @@ type cluster struct {
 	egress    egressBook
 	balancers poolBook
 	domains   domainBook
+	policies  policyBook
 
 	dirtyTopology, dirtyGateway          bool
 	dirtyNodes, dirtyPods, dirtyServices map[string]struct{}
@@ -94,7 +96,7 @@ func newCluster(s *settings) *cluster {
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), domains: newDomainBook(),
+		told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), domains: newDomainBook(), policies: newPolicyBook(),
 	}
 	if s.allocate {
 		for _, pods := range s.pods {
@@ -129,6 +131,12 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 			c.balancers.dirtyAlive = true
 		case domainKind, instantKind:
 			c.updateDomain(k)
+		case policiesKind:
+			c.policies.dirtyCommon = true
+		case selectionKind:
+			c.settleSelection(k.name)
+		case nodeSetKind:
+			c.settleNodeSet(policy.Nodes(k.name))
 		case carrierKind, countKind, aliveKind:
 			statuses = append(statuses, k)
 		case overdueKind:
@@ -152,6 +160,9 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.updateNamespaces(by[namespaceKind], get)
 	c.updateEgress(by[egressKind], get)
 	c.updatePools(by[poolKind], get)
+	for k := networkPolicyKind; k <= baselinePolicyKind; k++ {
+		c.updatePolicies(k, by[k], get)
+	}
 	c.updateResolved(by[resolvedKind], get)
 	c.updatePods(by[podKind], get)
 	for _, name := range by[sliceKind] {
@@ -172,6 +183,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		c.updateEgressStatus(k, get)
 	}
 	c.settleBalancers()
+	c.settlePolicies()
 }
 
 func (c *cluster) updateService(name string, object *service) {
@@ -257,13 +269,13 @@ func (c *cluster) changes() []ovsdb.Change {
 	for _, name := range slices.Sorted(maps.Keys(c.egress.dirty)) {
 		list = append(list, c.egressChange(name))
 	}
-	list = append(list, c.domainChanges(c.domains.dirty)...)
+	sets, gone := c.policySets(keysOf(c.policies.dirtySelections), keysOf(c.policies.dirtyNodeSets), c.domainChanges(c.domains.dirty))
+	list = append(list, sets...)
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyNodes)) {
 		list = append(list, c.nodeChange(name))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.dirtyPods)) {
-		list = append(list, c.podChange(name))
-	}
+	list = append(list, c.amongPods(slices.Sorted(maps.Keys(c.dirtyPods)), c.policyChanges(keysOf(c.policies.dirty), c.policies.dirtyCommon))...)
+	list = append(list, gone...)
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyServices)) {
 		list = append(list, c.serviceChange(name))
 	}
@@ -289,15 +301,13 @@ func (c *cluster) everything() []ovsdb.Change {
 			list = append(list, change)
 		}
 	}
-	list = append(list, c.domainChanges(c.domains.used)...)
+	sets, _ := c.policySets(keysOf(c.policies.selections), keysOf(c.policies.nodeSets), c.domainChanges(c.domains.used))
+	list = append(list, sets...)
 	for _, name := range c.nodeNames {
 		list = append(list, c.nodeChange(name))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
-		if change := c.podChange(name); len(change.Rows) > 0 {
-			list = append(list, change)
-		}
-	}
+	among := c.amongPods(slices.Sorted(maps.Keys(c.pods)), c.policyChanges(keysOf(c.policies.all), len(c.policies.all) > 0))
+	list = append(list, slices.DeleteFunc(among, func(change ovsdb.Change) bool { return len(change.Rows) == 0 })...)
 	for _, name := range slices.Sorted(maps.Keys(c.services)) {
 		if change := c.serviceChange(name); len(change.Rows) > 0 {
 			list = append(list, change)
@@ -312,6 +322,7 @@ func (c *cluster) clean() {
 	clear(c.egress.dirty)
 	clear(c.domains.dirty)
 	c.balancers.dirtyAlive = false
+	c.policies.clean()
 	clear(c.dirtyNodes)
 	clear(c.dirtyPods)
 	clear(c.dirtyServices)
@@ -325,15 +336,18 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 	if n := c.nodes[name]; n != nil && n.placed {
 		change := nodeChange(c.settings, &n.placement, c.hasGateway())
 		announceOn(&change, n.facts.Gateway, c.announces(name))
+		c.nodeMembers(n, &change)
 		return change
 	}
 	return ovsdb.Change{Owner: nodeOwner(name)}
 }
 
 func (c *cluster) podChange(name string) ovsdb.Change {
-	if p := c.pods[name]; p != nil && len(p.addresses) > 0 {
+	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.unknown(p.object.Namespace) {
 		change := podChange(p.object, p.addresses, &p.node.placement, c.serviceHas)
 		egressMembers(p, &change)
+		policyMembers(p, &change)
+		p.there = true
 		return change
 	}
 	return ovsdb.Change{Owner: podOwner(name)}
@@ -424,6 +438,10 @@ func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
 	case egressKind:
 		if e := c.egress.all[k.name]; e != nil {
 			return &e.object.ObjectMeta
+		}
+	case networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+		if p := c.policies.all[k]; p != nil {
+			return &p.object.ObjectMeta
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -208,7 +210,7 @@ func (c *controller) lead(ctx context.Context) {
 	notes := newAnnotator(c.annotate, logAnnotation(c.log, c.metrics.failed), report)
 	l := &leader{
 		cluster: newCluster(c.settings), source: &carriers{source: c.informers}, queue: c.queue,
-		northbound: c.database, records: c.database.Records(c.settings), metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
+		northbound: c.database, records: c.database.Records(c.settings), ports: func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods }, metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
 		disputes: map[ovsdb.Owner]dispute{},
 	}
 	var parts sync.WaitGroup

@@ -45,7 +45,8 @@ func deploy(t *testing.T, objects ...runtime.Object) *deployment {
 	p := ovsdbtest.Server(t, d)
 	own := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		v1alpha1.EgressIPs: "EgressIPList", v1alpha1.AddressPools: "AddressPoolList", serviceCIDRs: "ServiceCIDRList",
-		v1alpha1.ResolvedNamesResource: "ResolvedNamesList"})
+		v1alpha1.ResolvedNamesResource: "ResolvedNamesList",
+		clusterPolicies:                "ClusterNetworkPolicyList", adminPolicies: "AdminNetworkPolicyList", baselinePolicies: "BaselineAdminNetworkPolicyList"})
 	return &deployment{t, fake.NewClientset(objects...), own, p, ovsdbtest.Connect(t, d, p.Endpoint, Tables...)}
 }
 

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
 )
 
 // labelSet is an object's labels, as selectors read them. Those that many objects have in common are in
@@ -63,7 +64,8 @@ func (l labelSet) Get(label string) string {
 // namespace is a Namespace.
 type namespace struct {
 	metav1.ObjectMeta
-	labels labelSet
+	labels  labelSet
+	logging string // contract.ACLLoggingAnnotation
 }
 
 // custom is what the kinds of weft's own API group have in common.
@@ -115,7 +117,7 @@ func (r addressRange) overlaps(o addressRange) bool {
 }
 
 func trimNamespace(o *corev1.Namespace) *namespace {
-	return &namespace{trimMeta(&o.ObjectMeta), newLabelSet(o.Labels)}
+	return &namespace{trimMeta(&o.ObjectMeta), newLabelSet(o.Labels), o.Annotations[contract.ACLLoggingAnnotation]}
 }
 
 // trimUnstructured reads the kinds that an API server may lack: those of weft's own API group, and ServiceCIDR.
@@ -135,6 +137,12 @@ func trimUnstructured(o *unstructured.Unstructured) any {
 		return trimResolvedNames(o, object, err)
 	case serviceCIDRKind.String():
 		return trimServiceCIDR(o)
+	case clusterPolicyKind.String():
+		return trimClusterPolicy(o)
+	case adminPolicyKind.String():
+		return trimAdminPolicy(o)
+	case baselinePolicyKind.String():
+		return trimBaselinePolicy(o)
 	}
 	return o
 }

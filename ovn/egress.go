@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -66,6 +67,8 @@ type nodeTraits struct {
 	ready  bool
 	os     string
 	facts  string
+	// addresses are those of its status.
+	addresses string
 }
 
 func egressOwner(name string) ovsdb.Owner { return ovsdb.Owner("EgressIP/" + name) }
@@ -203,11 +206,15 @@ func (c *cluster) updateNamespaces(names []string, get lookup) {
 		switch {
 		case object == nil:
 			delete(c.egress.namespaces, name)
+			c.noteLogging(name, nil)
 		case known && before == object.labels:
+			c.noteLogging(name, object)
 			continue
 		default:
 			c.egress.namespaces[name] = object.labels
+			c.noteLogging(name, object)
 		}
+		c.lookAtPoliciesOf(name)
 		c.lookAtServicesOf(name)
 		delete(c.egress.candidates, name)
 		if len(c.egress.all) == 0 {
@@ -226,12 +233,15 @@ func (c *cluster) noteTraits(touched []*nodeState) {
 	for _, n := range touched {
 		now := nodeTraits{}
 		if n.object != nil {
-			now = nodeTraits{n.object.UID, n.object.labels, n.placed, n.object.ready, n.os, contract.Format(n.facts)}
+			now = nodeTraits{n.object.UID, n.object.labels, n.placed, n.object.ready, n.os, contract.Format(n.facts), fmt.Sprint(n.object.addresses)}
 		}
 		if c.egress.nodes[n.name] == now {
 			continue
 		}
 		c.egress.replan = true
+		if len(c.policies.nodeSets) > 0 {
+			c.dirtyNodes[n.name] = struct{}{}
+		}
 		c.egress.dirtyNodes = c.egress.dirtyNodes || len(c.egress.all) > 0
 		c.balancers.dirtyAlive = c.balancers.dirtyAlive || len(c.balancers.all) > 0
 		c.egress.nodes[n.name] = now

@@ -30,7 +30,7 @@ func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken f
 		if len(vips) == 0 {
 			continue
 		}
-		options := map[string]string{"hairpin_snat_ip": hairpinAddresses, "neighbor_responder": "none", "skip_snat": "true"}
+		options := map[string]string{"hairpin_snat_ip": strings.Join(hairpinAddresses[:], " "), "neighbor_responder": "none", "skip_snat": "true"}
 		if kind == "udp" && !n.windows() { // see classes
 			options["ct_flush"] = "true"
 		}

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,6 +48,12 @@ func newInformers(client kubernetes.Interface, own dynamic.Interface, q *queue) 
 	all.register(q, egressKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.EgressIPs))
 	all.register(q, poolKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.AddressPools))
 	all.register(q, resolvedKind, &unstructured.Unstructured{}, newCustomSource(own, v1alpha1.ResolvedNamesResource))
+	policies := client.NetworkingV1().NetworkPolicies("")
+	add(all, client, q, networkPolicyKind, &networkingv1.NetworkPolicy{}, metav1.ListOptions{},
+		policies.List, policies.Watch)
+	for k, resource := range policyResources {
+		all.register(q, k, &unstructured.Unstructured{}, newCustomSource(own, resource))
+	}
 	all.register(q, serviceCIDRKind, &unstructured.Unstructured{}, newCustomSource(own, serviceCIDRs))
 	return all
 }

@@ -19,6 +19,10 @@ const (
 	poolKind
 	serviceCIDRKind
 	resolvedKind
+	networkPolicyKind
+	clusterPolicyKind
+	adminPolicyKind
+	baselinePolicyKind
 	kinds // their number
 
 	// topologyKind is no object: it stands for what exists once.
@@ -41,13 +45,21 @@ const (
 	domainKind
 	// instantKind is no object: it says that time has passed.
 	instantKind
+	// selectionKind are pods that policies ask for, by their selection's text.
+	selectionKind
+	// nodeSetKind are nodes that policies ask for, by their selector.
+	nodeSetKind
+	// policiesKind is no object: it stands for what all policies share.
+	policiesKind
 )
 
 func (k kind) String() string {
 	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice",
 		namespaceKind: "Namespace", egressKind: "EgressIP", poolKind: "AddressPool", serviceCIDRKind: "ServiceCIDR", topologyKind: "Cluster", gatewayKind: "Gateway", overdueKind: "overdue Node",
 		egressNodesKind: "Egress", carrierKind: "carrier of EgressIP", aliveKind: "life of Node", aliveNodesKind: "Alive", countKind: "pods of EgressIP",
-		resolvedKind: "ResolvedNames", domainKind: "DomainName", instantKind: "instant"}[k]
+		resolvedKind: "ResolvedNames", domainKind: "DomainName", instantKind: "instant",
+		networkPolicyKind: "NetworkPolicy", clusterPolicyKind: "ClusterNetworkPolicy", adminPolicyKind: "AdminNetworkPolicy", baselinePolicyKind: "BaselineAdminNetworkPolicy",
+		selectionKind: "Pods", nodeSetKind: "Nodes", policiesKind: "Policies"}[k]
 }
 
 // objectKey names an object: namespace/name, or a node's name.
@@ -68,9 +80,12 @@ func ownerKey(owner ovsdb.Owner) (k objectKey, ok bool) {
 		return objectKey{kind: egressNodesKind}, true
 	case aliveOwner:
 		return objectKey{kind: aliveNodesKind}, true
+	case policiesOwner:
+		return objectKey{kind: policiesKind}, true
 	}
 	word, name, _ := strings.Cut(string(owner), "/")
-	for _, kind := range []kind{nodeKind, podKind, serviceKind, egressKind, domainKind} {
+	for _, kind := range []kind{nodeKind, podKind, serviceKind, egressKind, domainKind,
+		networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind, selectionKind, nodeSetKind} {
 		if kind.String() == word {
 			return objectKey{kind, name}, true
 		}

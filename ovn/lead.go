@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovsdb"
@@ -42,6 +44,7 @@ type leader struct {
 	queue      *queue
 	northbound Northbound
 	records    records
+	ports      func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
 	metrics    *metrics
 	log        *slog.Logger
 	annotate   func([]annotation)
@@ -129,13 +132,13 @@ func (l *leader) batch(ctx context.Context, entries map[objectKey]entry) {
 func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
 	for pause := l.first; ; pause = min(2*pause, 5*time.Second) {
 		start := time.Now()
+		l.cluster.seen(l.ports())
 		changes := l.cluster.everything()
 		err := l.northbound.Replace(ctx, changes)
 		if ctx.Err() != nil {
 			return false
 		}
 		if !lost(err) {
-			l.publish(ctx)
 			l.settle(ctx, changes, err)
 			since(l.metrics.reconcile, start)
 			l.observe(entries)
@@ -161,6 +164,8 @@ func lost(err error) bool {
 func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) {
 	var refused *ovsdb.RefusedError
 	errors.As(err, &refused)
+	l.cluster.written(changes, refused)
+	l.publish(ctx)
 	if len(l.backoff) > 0 {
 		for i := range changes {
 			if k, ok := ownerKey(changes[i].Owner); ok && (refused == nil || refused.Owners[changes[i].Owner] == nil) {
@@ -259,6 +264,12 @@ func (p problem) reference() *corev1.ObjectReference {
 		version = "discovery.k8s.io/v1"
 	case serviceCIDRKind.String():
 		version = networkingv1.SchemeGroupVersion.String()
+	case networkPolicyKind.String():
+		version = networkingv1.SchemeGroupVersion.String()
+	case clusterPolicyKind.String():
+		version = clusterPolicies.GroupVersion().String()
+	case adminPolicyKind.String(), baselinePolicyKind.String():
+		version = adminPolicies.GroupVersion().String()
 	case egressKind.String(), poolKind.String():
 		version = v1alpha1.GroupVersion.String()
 	}

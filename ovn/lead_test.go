@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -112,6 +114,7 @@ func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	reports := &[]string{}
 	l := &leader{
+		ports:   func() map[types.UID][]netip.Addr { return nil },
 		cluster: newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
 		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: func([]annotation) {}, disputes: map[ovsdb.Owner]dispute{},
 		report: func(p problem) { *reports = append(*reports, p.String()) },

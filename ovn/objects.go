@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -38,6 +39,8 @@ type node struct {
 	zone     string // the label topology.kubernetes.io/zone
 	labels   labelSet
 	ready    bool // the condition Ready
+	// addresses are those of its status, internal and external.
+	addresses []netip.Addr
 }
 
 // pod is a Pod.
@@ -50,6 +53,7 @@ type pod struct {
 	ips         []netip.Addr // status.podIPs
 	labels      labelSet
 	hostPorts   []hostPort
+	ports       []containerPort // that have a name, sorted
 }
 
 // hostPort is a port of a pod's node that leads to the pod.
@@ -157,6 +161,8 @@ func trim(object any) (any, error) {
 		return trimSlice(o), nil
 	case *corev1.Namespace:
 		return trimNamespace(o), nil
+	case *networkingv1.NetworkPolicy:
+		return trimNetworkPolicy(o), nil
 	case *unstructured.Unstructured:
 		return trimUnstructured(o), nil
 	}
@@ -173,6 +179,11 @@ func trimNode(o *corev1.Node) *node {
 		zone:       shared(o.Labels[corev1.LabelTopologyZone]),
 	}
 	n.labels = newLabelSet(o.Labels)
+	for _, a := range o.Status.Addresses {
+		if addr, err := netip.ParseAddr(a.Address); err == nil && (a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP) {
+			n.addresses = append(n.addresses, addr.Unmap())
+		}
+	}
 	for _, condition := range o.Status.Conditions {
 		n.ready = n.ready || condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	}
@@ -195,6 +206,7 @@ func trimPod(o *corev1.Pod) *pod {
 		labels:      newLabelSet(o.Labels),
 	}
 	p.trimHostPorts(o)
+	p.trimPorts(o)
 	for _, ip := range o.Status.PodIPs {
 		if addr, err := netip.ParseAddr(ip.IP); err == nil {
 			p.ips = append(p.ips, addr)
@@ -218,7 +230,7 @@ func (p *pod) trimHostPorts(o *corev1.Pod) {
 		}
 	}
 	for i := range o.Spec.InitContainers {
-		if c := &o.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if c := &o.Spec.InitContainers[i]; restartsAlways(c) {
 			take(c)
 		}
 	}
@@ -378,12 +390,12 @@ func deref[T any](p *T, otherwise T) T {
 
 func (n *node) equal(o *node) bool {
 	return n.UID == o.UID && n.network == o.network && n.facts == o.facts && n.os == o.os && n.gateway == o.gateway && n.labels == o.labels && n.ready == o.ready &&
-		n.zone == o.zone && slices.Equal(n.podCIDRs, o.podCIDRs)
+		n.zone == o.zone && slices.Equal(n.addresses, o.addresses) && slices.Equal(n.podCIDRs, o.podCIDRs)
 }
 
 func (p *pod) equal(o *pod) bool {
 	return p.UID == o.UID && p.node == o.node && p.hostNetwork == o.hostNetwork && p.completed == o.completed &&
-		p.network == o.network && p.labels == o.labels && slices.Equal(p.hostPorts, o.hostPorts) && slices.Equal(p.ips, o.ips)
+		p.network == o.network && p.labels == o.labels && slices.Equal(p.hostPorts, o.hostPorts) && slices.Equal(p.ports, o.ports) && slices.Equal(p.ips, o.ips)
 }
 
 func (s *service) equal(o *service) bool {
@@ -415,10 +427,13 @@ func changed(before, after any) bool {
 		return !ok || !a.equal(b)
 	case *namespace:
 		b, ok := before.(*namespace)
-		return !ok || a.UID != b.UID || a.labels != b.labels
+		return !ok || a.UID != b.UID || a.labels != b.labels || a.logging != b.logging
 	case *egressIP:
 		b, ok := before.(*egressIP)
 		return !ok || !a.equal(&b.custom)
+	case *policyObject:
+		b, ok := before.(*policyObject)
+		return !ok || !a.equal(b)
 	case *serviceCIDR:
 		b, ok := before.(*serviceCIDR)
 		return !ok || !a.equal(b)

@@ -24,7 +24,9 @@ var Tables = []ovsdb.Table{
 	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options"}},
 	{Model: &nb.LoadBalancerGroup{}, Columns: []string{"name"}, Sets: []string{"load_balancer"}},
 	{Model: &nb.PortGroup{}, Columns: []string{"name"}, Sets: []string{"ports", "acls"}},
-	{Model: &nb.ACL{}, Columns: []string{"name", "direction", "priority", "tier", "match", "action"}},
+	{Model: &nb.ACL{}, Columns: []string{"name", "direction", "priority", "tier", "match", "action", "options", "log", "severity", "meter"}},
+	{Model: &nb.Meter{}, Columns: []string{"name", "unit", "fair"}, Sets: []string{"bands"}},
+	{Model: &nb.MeterBand{}, Columns: []string{"action", "rate"}},
 	{Model: &nb.LoadBalancer{}, Columns: []string{"name", "protocol", "vips", "options", "selection_fields"}},
 }
 

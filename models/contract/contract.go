@@ -186,9 +186,9 @@ func Parse[T any](annotations map[string]string, key string) (value T, ok bool, 
 }
 
 // Format is an annotation's value as [Parse] reads it.
-func Format[T NodeNetwork | NodeFacts | PodNetwork](value T) string {
+func Format[T NodeNetwork | NodeFacts | PodNetwork | PolicyStatus](value T) string {
 	text, err := json.Marshal(value)
-	if err != nil { // the three types hold nothing that JSON cannot say
+	if err != nil { // these types hold nothing that JSON cannot say
 		panic(err)
 	}
 	return string(text)

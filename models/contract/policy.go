@@ -1,0 +1,43 @@
+package contract
+
+import "time"
+
+const (
+	// PolicyStatusAnnotation on a NetworkPolicy, a kind without a status: [PolicyStatus], written by the
+	// controller.
+	PolicyStatusAnnotation = "weft.net/policy-status"
+	// ACLLoggingAnnotation on a Namespace, for its NetworkPolicies, and on a cluster-wide policy for itself:
+	// [ACLLogging], written by their owners.
+	ACLLoggingAnnotation = "weft.net/acl-logging"
+)
+
+// PolicyStatus says whether a NetworkPolicy is in force.
+type PolicyStatus struct {
+	// Generation is the policy's metadata.generation that this is about.
+	Generation int64 `json:"generation"`
+	InForce    bool  `json:"inForce"`
+	// Since is since when InForce is so of this generation.
+	Since   *time.Time `json:"since"`
+	Reason  string     `json:"reason"`
+	Message string     `json:"message"`
+}
+
+// ACLLogging says with what severity connections are logged that a policy's rules decide: alert, warning,
+// notice, info or debug; empty: they are not.
+type ACLLogging struct {
+	Allow string `json:"allow,omitempty"`
+	Deny  string `json:"deny,omitempty"`
+	Pass  string `json:"pass,omitempty"`
+}
+
+// Wrong is a severity that is none.
+func (l ACLLogging) Wrong() (severity string, wrong bool) {
+	for _, s := range []string{l.Allow, l.Deny, l.Pass} {
+		switch s {
+		case "", "alert", "warning", "notice", "info", "debug":
+		default:
+			return s, true
+		}
+	}
+	return "", false
+}

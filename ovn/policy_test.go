@@ -1,0 +1,164 @@
+package ovn
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha1"
+	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// manifests reads YAML documents of the kinds that policies depend on.
+func manifests(t testing.TB, text string) []runtime.Object {
+	t.Helper()
+	var list []runtime.Object
+	for document := range strings.SplitSeq(text, "\n---\n") {
+		var head struct{ Kind string }
+		if err := yaml.Unmarshal([]byte(document), &head); err != nil {
+			t.Fatal(err)
+		}
+		object := map[string]runtime.Object{
+			"Pod": &corev1.Pod{}, "Node": &corev1.Node{}, "Namespace": &corev1.Namespace{}, "NetworkPolicy": &networkingv1.NetworkPolicy{},
+			"ClusterNetworkPolicy": &v1alpha2.ClusterNetworkPolicy{}, "AdminNetworkPolicy": &v1alpha1.AdminNetworkPolicy{},
+			"BaselineAdminNetworkPolicy": &v1alpha1.BaselineAdminNetworkPolicy{},
+		}[head.Kind]
+		if object == nil {
+			t.Fatalf("kind %q", head.Kind)
+		}
+		if err := yaml.UnmarshalStrict([]byte(document), object); err != nil {
+			t.Fatalf("%v\n%s", err, document)
+		}
+		list = append(list, object)
+	}
+	return list
+}
+
+// cast is a small cluster: two namespaces, and pods whose ports of one name have different numbers.
+const cast = `
+{kind: Namespace, metadata: {name: prod, labels: {stage: prod}}}
+---
+{kind: Namespace, metadata: {name: test, labels: {stage: test}}}
+---
+{kind: Pod, metadata: {namespace: prod, name: web, labels: {app: web}}, spec: {containers: [{name: c, ports: [{name: http, containerPort: 80}]}]}}
+---
+{kind: Pod, metadata: {namespace: prod, name: web2, labels: {app: web}}, spec: {containers: [{name: c, ports: [{name: http, containerPort: 8080}]}]}}
+---
+{kind: Pod, metadata: {namespace: prod, name: db, labels: {app: db}}}
+---
+{kind: Pod, metadata: {namespace: test, name: web, labels: {app: web}}}
+---
+`
+
+// verdicts asks "FROM > TO PROTOCOL/PORT" of the rows, where each side is namespace/name or an address.
+func verdicts(t *testing.T, offline *Offline) func(question string) bool {
+	t.Helper()
+	rows, err := acl.FromChanges(offline.Changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, err := acl.New(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(question string) bool {
+		t.Helper()
+		connection, err := ask(offline, question)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := tables.Judge(connection)
+		if len(v.Unread)+len(v.Ambiguous) > 0 {
+			t.Errorf("%s: not clear: %+v", question, v)
+		}
+		return v.Allowed
+	}
+}
+
+// ask reads "FROM > TO PROTOCOL/PORT".
+func ask(offline *Offline, question string) (acl.Connection, error) {
+	ends, what, _ := strings.Cut(question, " > ")
+	to, what, _ := strings.Cut(what, " ")
+	protocol, number, _ := strings.Cut(what, "/")
+	port, _ := strconv.Atoi(number)
+	return offline.Connection(ends, to, protocol, uint16(port), 0)
+}
+
+func TestPolicies(t *testing.T) {
+	for _, c := range []struct {
+		name, policies string
+		allowed        []string
+		refused        []string
+	}{
+		{"default deny", `{kind: NetworkPolicy, metadata: {namespace: prod, name: deny}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`,
+			[]string{"test/web > 192.0.2.1 tcp/80"}, []string{"test/web > prod/web tcp/80", "prod/web > 192.0.2.1 udp/53", "prod/web > prod/db icmp", "198.51.100.1 > prod/db tcp/22"}},
+		{"by label and number", `{kind: NetworkPolicy, metadata: {namespace: prod, name: db}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 5432}, {port: 6000, endPort: 6010}]}]}}`,
+			[]string{"prod/web > prod/db tcp/5432", "prod/web2 > prod/db tcp/6010", "prod/db > test/web tcp/80"}, []string{"test/web > prod/db tcp/5432", "prod/web > prod/db udp/5432", "prod/web > prod/db tcp/6011"}},
+		{"by port name", `{kind: NetworkPolicy, metadata: {namespace: prod, name: web}, spec: {podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: http}]}]}}`,
+			[]string{"test/web > prod/web tcp/80", "192.0.2.1 > prod/web2 tcp/8080"}, []string{"test/web > prod/web tcp/8080", "test/web > prod/web2 tcp/80"}},
+		{"egress by port name", `{kind: NetworkPolicy, metadata: {namespace: test, name: web}, spec: {podSelector: {}, egress: [{to: [{namespaceSelector: {matchLabels: {stage: prod}}}], ports: [{port: http}]}]}}`,
+			[]string{"test/web > prod/web tcp/80", "test/web > prod/web2 tcp/8080"}, []string{"test/web > prod/web tcp/8080", "test/web > prod/db tcp/80", "test/web > 192.0.2.1 tcp/80"}},
+		{"blocks", `{kind: NetworkPolicy, metadata: {namespace: prod, name: out}, spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 192.0.2.0/24, except: [192.0.2.128/25]}}]}]}}`,
+			[]string{"prod/web > 192.0.2.1 tcp/80", "prod/web > 192.0.2.127 icmp"}, []string{"prod/web > 192.0.2.128 tcp/80", "prod/web > prod/db tcp/80", "prod/web > 198.51.100.1 tcp/1"}},
+		{"tiers", `{kind: NetworkPolicy, metadata: {namespace: prod, name: open}, spec: {podSelector: {matchLabels: {app: web}}, ingress: [{}]}}
+---
+{kind: ClusterNetworkPolicy, metadata: {name: a}, spec: {tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {stage: prod}}}, ingress: [
+  {action: Pass, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: db}}}}]}, {action: Deny, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 22}}}]}]}}
+---
+{kind: ClusterNetworkPolicy, metadata: {name: b}, spec: {tier: Admin, priority: 2, subject: {namespaces: {}}, ingress: [{action: Accept, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {range: {start: 20, end: 30}}}}]}]}}
+---
+{kind: ClusterNetworkPolicy, metadata: {name: c}, spec: {tier: Baseline, priority: 0, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}}`,
+			[]string{"prod/db > prod/web tcp/22", "test/web > prod/web tcp/23", "test/web > prod/db tcp/23", "test/web > prod/web tcp/80"},
+			[]string{"test/web > prod/web tcp/22", "test/web > prod/db tcp/80", "prod/db > test/web tcp/80"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := testConfig()
+			dual(&config)
+			offline, err := Translate(config, manifests(t, cast+c.policies))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(offline.Problems) > 0 {
+				t.Error(offline.Problems)
+			}
+			allowed := verdicts(t, offline)
+			for _, q := range c.allowed {
+				if !allowed(q) {
+					t.Errorf("%s is refused", q)
+				}
+			}
+			for _, q := range c.refused {
+				if allowed(q) {
+					t.Errorf("%s is allowed", q)
+				}
+			}
+			if t.Failed() {
+				t.Log(aclText(offline.Changes))
+			}
+		})
+	}
+}
+
+// aclText lists ACLs a line each.
+func aclText(changes []ovsdb.Change) string {
+	var lines []string
+	for _, c := range changes {
+		for _, r := range c.Rows {
+			if a, ok := r.Model.(*nb.ACL); ok {
+				lines = append(lines, fmt.Sprintf("%d %5d %-10s %-13s %s  # %s", a.Tier, a.Priority, a.Direction, a.Action, a.Match, *a.Name))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,589 @@
+package ovn
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// Priorities of ACLs in their tiers.
+const (
+	// hostTier is before all policies: a node reaches its own pods.
+	hostTier  = 0
+	allowHost = 1001
+
+	allowTenant  = 1001
+	refuseTenant = 1000
+
+	// A ClusterNetworkPolicy of priority 0 has the ACL priorities from firstCluster downwards, each further
+	// one rankSlots fewer: so many rules may the policies of one priority have together in a direction.
+	firstCluster = 32700
+	rankSlots    = 32
+)
+
+// policiesOwner has what all policies share.
+const policiesOwner ovsdb.Owner = "Policies/common"
+
+func selectionOwner(text string) ovsdb.Owner         { return ovsdb.Owner("Pods/" + text) }
+func nodeSetOwner(nodes policy.Nodes) ovsdb.Owner    { return ovsdb.Owner("Nodes/" + string(nodes)) }
+func policyOwner(k objectKey) ovsdb.Owner            { return ovsdb.Owner(k.kind.String() + "/" + k.name) }
+func groupKey(port string, number portNumber) string { return setKey("group", port, number) }
+
+// setKey tells apart the rows of a selection: what they are, and the named port that they are narrowed to.
+func setKey(what, port string, number portNumber) string {
+	if port == "" {
+		return what
+	}
+	return fmt.Sprintf("%s/%s/%s/%d", what, port, number.protocol, number.number)
+}
+
+// setName is the name of a selection's row in matches: pods_ for port groups, addrs_ for address sets. A
+// namespace has no dots and no underscores of its own, and what was shortened or changed has a hash.
+func setName(prefix string, s policy.Selection, port string, number portNumber) string {
+	base := strings.ReplaceAll(s.Namespace, "-", ".")
+	if s.Namespace == "" || s.Pods != "" {
+		base = distinct(strings.Join([]string{base, s.Namespaces, s.Pods}, "_"), s.String())
+	}
+	if port != "" {
+		base += fmt.Sprintf("_%s_%s_%d", strings.ReplaceAll(port, "-", "_"), number.protocol, number.number)
+	}
+	return prefix + base
+}
+
+// distinct is a name for what OVN's names cannot spell: as much of it as is readable, and a hash.
+func distinct(readable, of string) string {
+	word := strings.Trim(strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' {
+			return c
+		}
+		return '_'
+	}, readable), "_")
+	if len(word) > 40 {
+		word = word[:40]
+	}
+	sum := sha256.Sum256([]byte(of))
+	return word + "_" + hex.EncodeToString(sum[:4])
+}
+
+func groupName(s policy.Selection, port string, number portNumber) string {
+	return setName("pods_", s, port, number)
+}
+
+func addressesName(s policy.Selection, ipv4 bool, port string, number portNumber) string {
+	return setName("addrs_", s, port, number) + "_" + ipWord(ipv4)
+}
+
+func nodeSetName(nodes policy.Nodes, ipv4 bool) string {
+	if nodes == "" {
+		return "nodes_all_" + ipWord(ipv4)
+	}
+	return "nodes_" + distinct(string(nodes), string(nodes)) + "_" + ipWord(ipv4)
+}
+
+// each calls with every set that a usage keeps alive: the selection's own, and those of its named ports.
+func (s *selectionState) each(of func(set, group usage, port string, number portNumber)) {
+	of(s.set, s.group, "", portNumber{})
+	for name, n := range s.ports {
+		for number := range n.numbers {
+			of(n.set, n.group, name, number)
+		}
+	}
+}
+
+// selectionChange is a selection's rows, which its pods fill.
+func (c *cluster) selectionChange(text string) ovsdb.Change {
+	r := newRows(selectionOwner(text))
+	s := c.policies.selections[text]
+	if s == nil {
+		return r.Change
+	}
+	s.each(func(set, group usage, port string, number portNumber) {
+		if group.live() {
+			r.add(nb.PortGroupTable, groupKey(port, number), &nb.PortGroup{Name: groupName(s.Selection, port, number)})
+		}
+		if set.live() {
+			for _, ipv4 := range c.settings.families() {
+				r.add(nb.AddressSetTable, setKey(ipWord(ipv4), port, number), &nb.AddressSet{Name: addressesName(s.Selection, ipv4, port, number)})
+			}
+		}
+	})
+	return r.Change
+}
+
+// families are those of pods' addresses.
+func (s *settings) families() []bool {
+	list := make([]bool, len(s.pods))
+	for i, p := range s.pods {
+		list[i] = p.Addr().Is4()
+	}
+	return list
+}
+
+// policyMembers puts a pod's port and addresses into the sets that select it.
+func policyMembers(p *podState, change *ovsdb.Change) {
+	r := rows{*change}
+	port := ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, string(p.object.UID))
+	join := func(s *selectionState, set, group usage, name string, number portNumber) {
+		owner := selectionOwner(s.text)
+		if group.live() {
+			r.member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, owner, groupKey(name, number)), "ports", port)
+		}
+		if set.live() {
+			for _, a := range p.addresses {
+				r.member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, owner, setKey(ipWord(a.Addr().Is4()), name, number)), "addresses", a.Addr().String())
+			}
+		}
+	}
+	for _, s := range p.selections {
+		join(s, s.set, s.group, "", portNumber{})
+		for name, n := range s.ports {
+			for _, number := range p.object.numbers(name) {
+				join(s, n.set, n.group, name, number)
+			}
+		}
+	}
+	*change = r.Change
+}
+
+// nodeSetChange is a set of nodes' addresses, which the nodes fill.
+func (c *cluster) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
+	r := newRows(nodeSetOwner(nodes))
+	if c.policies.nodeSets[nodes] != nil {
+		for _, ipv4 := range []bool{true, false} {
+			r.add(nb.AddressSetTable, ipWord(ipv4), &nb.AddressSet{Name: nodeSetName(nodes, ipv4)})
+		}
+	}
+	return r.Change
+}
+
+// nodeMembers puts a node's addresses into the sets that select it.
+func (c *cluster) nodeMembers(n *nodeState, change *ovsdb.Change) {
+	r := rows{*change}
+	for nodes, s := range c.policies.nodeSets {
+		if !s.selector.Matches(n.object.labels) {
+			continue
+		}
+		for _, addr := range n.policyAddresses() {
+			r.member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, nodeSetOwner(nodes), ipWord(addr.Is4())), "addresses", addr.String())
+		}
+	}
+	*change = r.Change
+}
+
+// policiesChange is what holds as soon as there is any policy, before all of them: a node's host reaches
+// the pods on it, its probes too, and a pod that its own Service sends back to it reaches itself. What
+// somebody else sends through a node's host comes in there, too, but not from an address of a node.
+func (c *cluster) policiesChange() ovsdb.Change {
+	r := newRows(policiesOwner)
+	if len(c.policies.all) == 0 {
+		return r.Change
+	}
+	var hosts, selves []string
+	for _, ipv4 := range c.settings.families() {
+		ip := ipWord(ipv4)
+		hosts = append(hosts, ip+".src == $"+nodeSetName("", ipv4))
+		selves = append(selves, ip+".src == "+hairpinAddresses[family2(ipv4)])
+	}
+	allow := func(key, name, match string) {
+		acl := &nb.ACL{Name: &name, Direction: nb.ACLDirectionToLport, Tier: hostTier, Priority: allowHost, Action: nb.ACLActionAllowRelated, Match: match}
+		r.member(nb.PortGroupTable, hostsGroupID, "acls", r.add(nb.ACLTable, key, acl))
+	}
+	allow("host", "node to its pods", "inport == @"+hostsGroup+" && "+either(hosts))
+	r.logMeter()
+	allow("self", "pod to itself by Service", "flags.loopback == 1 && "+either(selves))
+	return r.Change
+}
+
+// policyChange is a policy's ACLs.
+func (c *cluster) policyChange(k objectKey) ovsdb.Change {
+	r := newRows(policyOwner(k))
+	p := c.policies.all[k]
+	if p == nil {
+		c.tell(r.Owner)
+		return r.Change
+	}
+	if o := p.object.policy; o != nil {
+		if slot, room := c.slot(p); room {
+			r.policyACLs(c, o, slot)
+			r.isolation(c, o)
+		}
+	}
+	p.acls = len(r.Rows)
+	c.tell(r.Owner, c.policyProblems(p)...)
+	c.notePolicy(p)
+	return r.Change
+}
+
+// slot is the ACL priority of a policy's first rule; room is false where older policies of its priority
+// have left it none.
+func (c *cluster) slot(p *policyState) (slot int, room bool) {
+	at, wide := p.rank()
+	if !wide {
+		return allowTenant, true
+	}
+	used := 0
+	for _, o := range c.policies.ranks[at] {
+		size := o.size()
+		if o == p {
+			return firstCluster - at.priority*rankSlots - used, used+size <= rankSlots
+		}
+		if used+size <= rankSlots {
+			used += size
+		}
+	}
+	return 0, false
+}
+
+// size is how many ACL priorities a cluster-wide policy takes.
+func (p *policyState) size() int {
+	var rules [2]int
+	for i := range p.object.policy.Rules {
+		rules[p.object.policy.Rules[i].Direction]++
+	}
+	return max(rules[0], rules[1])
+}
+
+// policyACLs are those of a policy's rules. A rule with named ports has one a number that is behind a name.
+func (r *rows) policyACLs(c *cluster, o *policy.Policy, slot int) {
+	for i := range o.Rules {
+		rule := &o.Rules[i]
+		priority := slot
+		if o.Tier != policy.Tenant {
+			priority = slot - rule.Index
+		}
+		for _, m := range c.matches(o, rule) {
+			r.policyACL(c, o, rule, m, priority)
+		}
+	}
+}
+
+// ruleMatch is one of a rule's ACLs: whom it is about, and what it matches beside them.
+type ruleMatch struct {
+	port   string
+	number portNumber
+	parts  []string
+}
+
+func (r *rows) policyACL(c *cluster, o *policy.Policy, rule *policy.Rule, m ruleMatch, priority int) {
+	port, number := m.port, m.number
+	if rule.Direction == policy.Egress { // the name is of the others' ports
+		port, number = "", portNumber{}
+	}
+	acl := &nb.ACL{Priority: priority, Tier: int(o.Tier), Action: ruleActions[rule.Action],
+		Match: strings.Join(append([]string{subjectSide(rule.Direction) + " == @" + groupName(o.Subject, port, number)}, m.parts...), " && ")}
+	key := fmt.Sprintf("%s/%d", rule.Direction, rule.Index)
+	c.finish(acl, o, rule.Direction, fmt.Sprintf("%s[%d]", rule.Direction, rule.Index))
+	r.member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, selectionOwner(o.Subject.String()), groupKey(port, number)), "acls",
+		r.add(nb.ACLTable, setKey(key, m.port, m.number), acl))
+}
+
+var ruleActions = map[policy.Action]nb.ACLAction{
+	policy.Accept: nb.ACLActionAllowRelated, policy.Deny: nb.ACLActionDrop, policy.Pass: nb.ACLActionPass,
+}
+
+func subjectSide(d policy.Direction) string {
+	if d == policy.Ingress {
+		return "outport"
+	}
+	return "inport"
+}
+
+// isolation refuses what no NetworkPolicy allows.
+func (r *rows) isolation(c *cluster, o *policy.Policy) {
+	for _, d := range policy.Directions {
+		if !o.Isolates[d] {
+			continue
+		}
+		acl := &nb.ACL{Priority: refuseTenant, Tier: int(o.Tier), Action: nb.ACLActionDrop,
+			Match: subjectSide(d) + " == @" + groupName(o.Subject, "", portNumber{}) + " && ip"}
+		c.finish(acl, o, d, d.String())
+		r.member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, selectionOwner(o.Subject.String()), groupKey("", portNumber{})), "acls",
+			r.add(nb.ACLTable, d.String(), acl))
+	}
+}
+
+// finish adds to a policy's ACL what all of them have.
+func (c *cluster) finish(acl *nb.ACL, o *policy.Policy, d policy.Direction, what string) {
+	name := aclName(o, what)
+	acl.Name = &name
+	acl.Direction = nb.ACLDirectionToLport
+	if d == policy.Egress {
+		acl.Direction = nb.ACLDirectionFromLport
+		acl.Options = map[string]string{"apply-after-lb": "true"} // the endpoint is judged, not the Service
+	}
+	c.logACL(acl, o)
+}
+
+// maxACLName is OVN's limit.
+const maxACLName = 63
+
+// aclName is what a policy's ACL is called in logs: the policy and where in it. Of a long one the middle is
+// left out for a hash.
+func aclName(o *policy.Policy, what string) string {
+	name := o.Key()
+	switch o.Kind {
+	case policy.ClusterNetworkPolicy:
+		name = "CNP/" + name
+	case policy.AdminNetworkPolicy:
+		name = "ANP/" + name
+	case policy.BaselineAdminNetworkPolicy:
+		name = "BANP/" + name
+	}
+	if room := maxACLName - len(what) - 1; len(name) > room {
+		sum := sha256.Sum256([]byte(name))
+		name = name[:room-9] + "~" + hex.EncodeToString(sum[:4])
+	}
+	return name + " " + what
+}
+
+// matches are the rule's, but for its subject. A rule that no connection can match has none.
+func (c *cluster) matches(o *policy.Policy, rule *policy.Rule) []ruleMatch {
+	if rule.Nothing() {
+		return nil
+	}
+	side := "src"
+	if rule.Direction == policy.Egress {
+		side = "dst"
+	}
+	var list []ruleMatch
+	if l4 := portsMatch(rule.Ports); l4 != "" || rule.AnyPort {
+		peers, some := "", true
+		if !rule.Anyone {
+			peers, some = c.peersMatch(side, rule, nil)
+		}
+		if some {
+			m := ruleMatch{parts: without(peers, l4)}
+			if len(m.parts) == 0 {
+				m.parts = []string{"ip"}
+			}
+			list = append(list, m)
+		}
+	}
+	for _, name := range portNames(rule.Ports) {
+		for _, number := range c.numbersBehind(o, rule, name) {
+			if !asked(rule.Ports, name, number.protocol) {
+				continue
+			}
+			l4 := fmt.Sprintf("%s.dst == %d", number.protocol, number.number)
+			peers, some := "", true
+			switch {
+			case rule.Direction == policy.Egress:
+				peers, some = c.peersMatch(side, rule, &ruleMatch{port: name, number: number})
+			case !rule.Anyone:
+				peers, some = c.peersMatch(side, rule, nil)
+			}
+			if some {
+				list = append(list, ruleMatch{name, number, without(peers, l4)})
+			}
+		}
+	}
+	return list
+}
+
+// namedAmong are the selections whose pods' port names an egress rule's ports may be.
+func namedAmong(rule *policy.Rule) []policy.Selection {
+	if rule.Anyone {
+		return []policy.Selection{{}}
+	}
+	var list []policy.Selection
+	for _, peer := range rule.Peers {
+		switch {
+		case peer.Pods != nil:
+			list = append(list, *peer.Pods)
+		case peer.Blocks != nil: // of all pods, those within
+			list = append(list, policy.Selection{})
+		}
+	}
+	return list
+}
+
+// numbersBehind are those behind a port's name, sorted.
+func (c *cluster) numbersBehind(o *policy.Policy, rule *policy.Rule, name string) []portNumber {
+	among := []policy.Selection{o.Subject}
+	if rule.Direction == policy.Egress {
+		among = namedAmong(rule)
+	}
+	all := map[portNumber]struct{}{}
+	for _, s := range among {
+		for number := range c.numbersIn(s, name) {
+			all[number] = struct{}{}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), func(a, b portNumber) int {
+		return compareContainerPorts(containerPort{protocol: a.protocol, number: a.number}, containerPort{protocol: b.protocol, number: b.number})
+	})
+}
+
+func (c *cluster) numbersIn(s policy.Selection, name string) map[portNumber]int {
+	if n := c.policies.selections[s.String()].ports[name]; n != nil {
+		return n.numbers
+	}
+	return nil
+}
+
+// peersMatch matches the other end; some is false where there can be nobody. With a named port it
+// matches only pods that have it.
+func (c *cluster) peersMatch(side string, rule *policy.Rule, named *ruleMatch) (match string, some bool) {
+	var families []string
+	for _, ipv4 := range c.settings.families() {
+		ip := ipWord(ipv4)
+		f := familyMatch{field: ip + "." + side, ip: ip}
+		if rule.Anyone {
+			f.pods(policy.Selection{}, ipv4, c, named)
+		}
+		for _, peer := range rule.Peers {
+			switch {
+			case peer.Pods != nil:
+				f.pods(*peer.Pods, ipv4, c, named)
+			case peer.Nodes != nil:
+				f.values = append(f.values, "$"+nodeSetName(*peer.Nodes, ipv4))
+			case peer.Domain != "":
+				f.values = append(f.values, "$"+domainSet(peer.Domain, ipv4))
+			default:
+				f.blocks(peer.Blocks, ipv4, c, named)
+			}
+		}
+		families = append(families, f.matches()...)
+	}
+	return either(families), len(families) > 0
+}
+
+// familyMatch is what peers are of one address family.
+type familyMatch struct {
+	field, ip string
+	whole     bool     // all addresses
+	values    []string // of a set
+	others    []string // matches that no set can say
+}
+
+func (f *familyMatch) pods(s policy.Selection, ipv4 bool, c *cluster, named *ruleMatch) {
+	if named == nil {
+		f.values = append(f.values, "$"+addressesName(s, ipv4, "", portNumber{}))
+	} else if c.numbersIn(s, named.port)[named.number] > 0 {
+		f.values = append(f.values, "$"+addressesName(s, ipv4, named.port, named.number))
+	}
+}
+
+func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, c *cluster, named *ruleMatch) {
+	within := familyMatch{field: f.field, ip: f.ip}
+	for _, p := range list {
+		switch {
+		case p.Addr().Is4() != ipv4:
+		case p.Bits() == 0:
+			within.whole = true
+		case p.IsSingleIP():
+			within.values = append(within.values, p.Addr().String())
+		default:
+			within.values = append(within.values, p.String())
+		}
+	}
+	if named == nil {
+		f.whole = f.whole || within.whole
+		f.values = append(f.values, within.values...)
+		return
+	}
+	if matches := within.matches(); len(matches) > 0 && c.numbersIn(policy.Selection{}, named.port)[named.number] > 0 {
+		f.others = append(f.others, fmt.Sprintf("(%s == $%s && %s)", f.field, addressesName(policy.Selection{}, ipv4, named.port, named.number), either(matches)))
+	}
+}
+
+func (f *familyMatch) matches() []string {
+	if f.whole {
+		return []string{f.ip}
+	}
+	slices.Sort(f.values)
+	switch values := slices.Compact(f.values); len(values) {
+	case 0:
+	case 1:
+		f.others = append(f.others, f.field+" == "+values[0])
+	default:
+		f.others = append(f.others, f.field+" == {"+strings.Join(values, ", ")+"}")
+	}
+	return f.others
+}
+
+// either matches what any of some matches does.
+func either(matches []string) string {
+	if len(matches) > 1 {
+		return "(" + strings.Join(matches, " || ") + ")"
+	}
+	return strings.Join(matches, "")
+}
+
+// without are the parts that are not empty.
+func without(parts ...string) []string {
+	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+}
+
+// portsMatch matches numbered ports of a destination; "" where there are none.
+func portsMatch(ports []policy.Port) string {
+	var kinds []string
+	for _, kind := range []policy.Protocol{policy.TCP, policy.UDP, policy.SCTP} {
+		var ranges []policy.Port
+		whole := false
+		for _, p := range ports {
+			if p.Protocol == kind && p.Name == "" {
+				ranges = append(ranges, p)
+				whole = whole || p.First == 0
+			}
+		}
+		if whole {
+			kinds = append(kinds, string(kind))
+		} else {
+			kinds = append(kinds, rangesMatch(string(kind)+".dst", ranges)...)
+		}
+	}
+	return either(kinds)
+}
+
+func rangesMatch(field string, ranges []policy.Port) (matches []string) {
+	slices.SortFunc(ranges, func(a, b policy.Port) int { return int(a.First) - int(b.First) })
+	var merged []policy.Port
+	for _, p := range ranges {
+		if last := len(merged) - 1; last >= 0 && int(p.First) <= int(merged[last].Last)+1 {
+			merged[last].Last = max(merged[last].Last, p.Last)
+			continue
+		}
+		merged = append(merged, p)
+	}
+	var single []string
+	for _, p := range merged {
+		if p.First == p.Last {
+			single = append(single, fmt.Sprint(p.First))
+		} else {
+			matches = append(matches, fmt.Sprintf("(%s >= %d && %s <= %d)", field, p.First, field, p.Last))
+		}
+	}
+	switch len(single) {
+	case 0:
+		return matches
+	case 1:
+		return append(matches, field+" == "+single[0])
+	}
+	return append(matches, field+" == {"+strings.Join(single, ", ")+"}")
+}
+
+// portNames are the names among ports, each once, sorted.
+func portNames(ports []policy.Port) []string {
+	var names []string
+	for _, p := range ports {
+		if p.Name != "" {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// asked says whether ports have a name for a protocol.
+func asked(ports []policy.Port, name string, protocol policy.Protocol) bool {
+	return slices.ContainsFunc(ports, func(p policy.Port) bool { return p.Name == name && (p.Protocol == "" || p.Protocol == protocol) })
+}

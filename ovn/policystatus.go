@@ -1,0 +1,219 @@
+package ovn
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// policyProblems are what the owner of a policy is told.
+func (c *cluster) policyProblems(p *policyState) []problem {
+	kind, meta := p.key.kind.String(), &p.object.ObjectMeta
+	var found []problem
+	if p.object.wrong != "" {
+		found = append(found, problemf(kind, meta, "BadPolicy", "%s; the policy is not in force until it is corrected", p.object.wrong))
+	}
+	for _, wrong := range p.object.problems {
+		found = append(found, problemf(kind, meta, "BadPolicy", "%v", wrong))
+	}
+	if p.object.policy == nil {
+		return found
+	}
+	if at, wide := p.rank(); wide {
+		found = append(found, c.rankProblems(p, at)...)
+	}
+	found = append(found, loggingProblems(p.key.kind, meta, p.object.logging)...)
+	if len(c.windows) > 0 && slices.ContainsFunc(p.object.policy.Rules, asksSCTP) {
+		found = append(found, limitf(kind, meta, "NoSCTPOnWindows",
+			"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there neither send nor get SCTP"))
+	}
+	return found
+}
+
+func (c *cluster) rankProblems(p *policyState, at rank) []problem {
+	kind, meta := p.key.kind.String(), &p.object.ObjectMeta
+	list := c.policies.ranks[at]
+	if _, room := c.slot(p); !room {
+		return []problem{problemf(kind, meta, "PriorityFull",
+			"spec.priority: older policies of priority %d in the tier %s have so many rules that there is no room for this one's, which is not in force; give it another priority", at.priority, at.tier)}
+	}
+	i := slices.Index(list, p)
+	if len(list) == 1 {
+		return nil
+	}
+	other, first := list[0], "which is older and decides first"
+	if i == 0 {
+		other, first = list[1], "which is younger and decides after this one"
+	}
+	return []problem{problemf(kind, meta, "SamePriority",
+		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier, other.key.kind, other.key.name, first)}
+}
+
+func asksSCTP(rule policy.Rule) bool {
+	return slices.ContainsFunc(rule.Ports, func(p policy.Port) bool { return p.Protocol == policy.SCTP })
+}
+
+// missingPorts are the named ports of a policy that nobody has now.
+func (c *cluster) missingPorts(o *policy.Policy) []string {
+	var missing []string
+	for i := range o.Rules {
+		rule := &o.Rules[i]
+		if rule.Nothing() {
+			continue
+		}
+		for _, name := range portNames(rule.Ports) {
+			if !slices.ContainsFunc(c.numbersBehind(o, rule, name), func(n portNumber) bool { return asked(rule.Ports, name, n.protocol) }) {
+				missing = append(missing, fmt.Sprintf("%s: no pod that it is about has a port named %q now", rule.Field(), name))
+			}
+		}
+	}
+	return missing
+}
+
+// policyWord is what a policy's status says: whether it is in force whole, and why not.
+func (c *cluster) policyWord(p *policyState) (ok bool, reason, message string) {
+	o := p.object
+	room := false
+	if o.policy != nil {
+		_, room = c.slot(p)
+	}
+	var texts []string
+	if o.wrong != "" {
+		texts = append(texts, o.wrong)
+	}
+	for _, wrong := range o.problems {
+		texts = append(texts, wrong.String())
+	}
+	switch {
+	case o.policy == nil:
+		return false, "BadPolicy", "it is not in force: " + strings.Join(texts, "; ")
+	case !room:
+		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no room; give it another one"
+	}
+	where := fmt.Sprintf("%d ACLs of owner %s in the OVN Northbound, port group %s", p.acls, policyOwner(p.key), groupName(o.policy.Subject, "", portNumber{}))
+	if len(texts) > 0 {
+		return false, "PartlyInForce", "in force but for what is wrong: " + strings.Join(texts, "; ") + "; " + where
+	}
+	return true, "InForce", strings.Join(append([]string{where}, c.missingPorts(o.policy)...), "; ")
+}
+
+// notePolicy remembers the status that a policy shall have once its rows are there.
+func (c *cluster) notePolicy(p *policyState) {
+	ok, reason, message := c.policyWord(p)
+	o := p.object
+	if p.key.kind == networkPolicyKind {
+		c.noteNetworkPolicy(p, contract.PolicyStatus{Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: cut(message, maxMessage)})
+		return
+	}
+	now := o.ready(ok, reason, message)
+	conditions := append(slices.DeleteFunc(slices.Clone(o.conditions), func(c metav1.Condition) bool { return c.Type == v1alpha1.Ready }), now)
+	text := marshal(map[string]any{"conditions": conditions})
+	if p.note == text || o.status == marshal(map[string]any{"conditions": []metav1.Condition{now}}) {
+		return
+	}
+	p.note = text
+	c.later(p, annotation{p.key.kind, "", o.Name, o.UID, statusKey, text})
+}
+
+// noteNetworkPolicy does so for a kind without a status, by an annotation. It keeps the time of the one that
+// is there where it says the same.
+func (c *cluster) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
+	o := p.object
+	before, _ := parse[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.noted)
+	if before.Generation == now.Generation && before.InForce == now.InForce {
+		now.Since = before.Since
+	}
+	text := contract.Format(now)
+	if p.note == text || o.noted == text {
+		return
+	}
+	p.note = text
+	c.later(p, annotation{p.key.kind, o.Namespace, o.Name, o.UID, contract.PolicyStatusAnnotation, text})
+}
+
+// later keeps a note until the rows that it speaks of are written.
+func (c *cluster) later(p *policyState, a annotation) {
+	c.policies.unwritten[policyOwner(p.key)] = a
+}
+
+// written takes in what has become of changes: statuses speak of rows that are there.
+func (c *cluster) written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
+	for i := range changes {
+		owner := changes[i].Owner
+		if a, ok := c.policies.unwritten[owner]; ok && (refused == nil || refused.Owners[owner] == nil) {
+			c.notes = append(c.notes, a)
+		}
+		delete(c.policies.unwritten, owner)
+	}
+}
+
+// ownConditions are ours of an object.
+func ownConditions(all []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return c.Type != v1alpha1.Ready })
+}
+
+func marshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil { // strings, numbers and times
+		panic(err)
+	}
+	return string(text)
+}
+
+// aclMeter bounds the log lines of policies.
+const (
+	aclMeter   = "weft-acl-logging"
+	aclLogRate = 20 // a second, of each ACL on each chassis
+)
+
+// logMeter is the row of aclMeter.
+func (r *rows) logMeter() {
+	fair := true // an ACL each
+	band := r.add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
+	r.member(nb.MeterTable, r.add(nb.MeterTable, "acl-logging", &nb.Meter{Name: aclMeter, Unit: nb.MeterUnitPktps, Fair: &fair}), "bands", band)
+}
+
+// logACL has an ACL logged as its namespace's annotation, or a cluster-wide policy's own, says.
+func (c *cluster) logACL(acl *nb.ACL, o *policy.Policy) {
+	text := c.policies.logging[o.Namespace]
+	if o.Namespace == "" {
+		text = c.policies.all[objectKey{policyKinds[o.Kind], o.Name}].object.logging
+	}
+	logging, wrong := parseLogging(text)
+	if wrong != "" {
+		return
+	}
+	word := map[nb.ACLAction]string{nb.ACLActionAllowRelated: logging.Allow, nb.ACLActionDrop: logging.Deny, nb.ACLActionPass: logging.Pass}[acl.Action]
+	if word != "" {
+		severity, meter := nb.ACLSeverity(word), aclMeter
+		acl.Log, acl.Severity, acl.Meter = true, &severity, &meter
+	}
+}
+
+// parseLogging reads an annotation; wrong is why it cannot be.
+func parseLogging(text string) (logging contract.ACLLogging, wrong string) {
+	logging, err := parse[contract.ACLLogging](contract.ACLLoggingAnnotation, text)
+	if text != "" && err != nil {
+		return logging, "is not JSON like {\"deny\":\"warning\"}"
+	}
+	if severity, wrong := logging.Wrong(); wrong {
+		return logging, fmt.Sprintf("has the severity %q, which is none of alert, warning, notice, info and debug", quoted(severity))
+	}
+	return logging, ""
+}
+
+func loggingProblems(k kind, meta *metav1.ObjectMeta, text string) []problem {
+	if _, wrong := parseLogging(text); wrong != "" {
+		return []problem{problemf(k.String(), meta, "BadAnnotation", "annotation %s %s; nothing is logged until it is corrected", contract.ACLLoggingAnnotation, wrong)}
+	}
+	return nil
+}
