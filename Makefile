@@ -59,6 +59,7 @@ bin/steady bin/ask: bin/%: test/e2e/%/main.go
 
 e2e: lab bin/steady bin/ask bin/lab/e2e.test ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
 	test/e2e/official.sh
+	test/e2e/policies.sh
 	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates|TestHostsOwnTrafficSurvives' ./test/e2e -args -thorough
 
 bench: lab bin/steady bin/ask ## benchmarks, each beside its floor

@@ -82,6 +82,8 @@ func TestMistakesAreToldInPlainWords(t *testing.T) {
 		"up --nodes 3":                           "`weftlab up --help` lists the flags",
 		"e2e --focus [":                          "--focus: error parsing regexp",
 		"e2e --skip (":                           "--skip: error parsing regexp",
+		"conformance --run (":                    "--run: error parsing regexp",
+		"conformance --run CNP --report r.yaml":  "--run and --report exclude each other",
 		"status":                                 `lab "weft" is not up; ` + "`" + os.Args[0] + " up` starts it",
 		"--name two status":                      `lab "two" is not up; ` + "`" + os.Args[0] + " --name two up` starts it",
 		"--name two --state-dir /nowhere logs x": "`" + os.Args[0] + " --name two --state-dir /nowhere up` starts it",
