@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # official.sh: Kubernetes' own Service and network tests, on a cluster of two Linux nodes and a Windows
-# one, and those of two address families on another. What is left out, docs/conformance.md explains.
+# one, those of two address families on another, and those of SCTP on Linux nodes alone: Windows has
+# none. policies.sh has the rest of NetworkPolicy's. What is left out, docs/conformance.md explains.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -15,3 +16,7 @@ lab down
 
 lab up --linux 2 --windows 1 --dual
 lab e2e --procs 3 --focus '\[sig-network\] \[Feature:IPv6DualStack\]' --skip 'Feature:SCTPConnectivity' "$@"
+lab down
+
+lab up --linux 2 --dual
+lab e2e --procs 3 --focus '\[sig-network\].*\[Feature:SCTPConnectivity\]' --skip 'node-(pod communication|Service): sctp' "$@"

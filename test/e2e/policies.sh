@@ -1,15 +1,23 @@
 #!/usr/bin/env bash
-# policies.sh: the Network Policy API's conformance tests (ClusterNetworkPolicy, every feature), on a cluster
-# of two Linux nodes and a Windows one. The report is written to the file that is named, or to
-# bin/conformance.yaml; docs/conformance.md has the last one.
+# policies.sh: Kubernetes' own tests of NetworkPolicy, on clusters of two Linux nodes and a Windows one with
+# IPv4 and with both address families (official.sh has those of SCTP), and the Network Policy API's
+# conformance tests of ClusterNetworkPolicy, every feature. These write a report to the file that is named,
+# or to bin/conformance.yaml; docs/conformance.md has the last one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 report=${1:-bin/conformance.yaml}
 lab() { bin/weftlab --name policies "$@"; }
 trap 'lab down' EXIT
+netpol() { lab e2e --procs 2 --timeout 2h --focus '\[sig-network\] Netpol' --skip 'Feature:SCTPConnectivity'; }
+
+lab up --linux 2 --windows 1 --dual
+netpol
+lab down
 
 lab up --linux 2 --windows 1
+netpol
+
 # The tests' policies on node peers select Linux nodes: the pods that stand for nodes have to be there.
 lab kubectl -- apply --server-side -f - <<'POLICY'
 apiVersion: admissionregistration.k8s.io/v1beta1
@@ -33,5 +41,6 @@ kind: MutatingAdmissionPolicyBinding
 metadata: {name: host-pods-on-linux}
 spec: {policyName: host-pods-on-linux}
 POLICY
-until lab kubectl -- run centaur-0 --image none --dry-run=server -o yaml | grep -q 'kubernetes.io/os: linux'; do :; done
+deadline=$((SECONDS + 30))
+until lab kubectl -- run centaur-0 --image none --dry-run=server -o yaml | grep -q 'kubernetes.io/os: linux'; do ((SECONDS < deadline)); done
 lab conformance --report "$report"
