@@ -15,8 +15,8 @@ type Connection struct {
 	// VIP is what the source asked for, if a load balancer of its switch stands between: ACLs of
 	// from-lport without apply-after-lb see it in place of the backend's.
 	VIP netip.AddrPort
-	// Hairpin is the address that a load balancer gives a source that is its own backend (its
-	// hairpin_snat_ip): ACLs of to-lport see it in place of Src.
+	// Hairpin is the address that the load balancer gives a source that is its own backend (its
+	// hairpin_snat_ip; without it, the VIP's): ACLs of to-lport see it in place of Src.
 	Hairpin netip.Addr
 }
 
@@ -86,8 +86,10 @@ func (l *logicalSwitch) send(c Connection, there bool, v *Verdict) bool {
 	if !there {
 		last.Outport = l.router
 	}
-	if c.hairpin() && c.Hairpin.IsValid() {
-		last.Src = c.Hairpin
+	if c.hairpin() {
+		if last.Src = c.VIP.Addr(); c.Hairpin.IsValid() {
+			last.Src = c.Hairpin
+		}
 	}
 	if c.VIP.IsValid() {
 		if v.Bypass = l.bypass(&first); v.Bypass != nil {

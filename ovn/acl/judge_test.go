@@ -75,6 +75,10 @@ func TestJudge(t *testing.T) {
 		c.VIP = netip.MustParseAddrPort(vip)
 		return c
 	}
+	hairpinned := func(c Connection) Connection {
+		c.Hairpin = addr("169.254.169.5")
+		return c
+	}
 	for _, c := range []struct {
 		name       string
 		groups     map[string][]string // ports
@@ -83,6 +87,7 @@ func TestJudge(t *testing.T) {
 		connection Connection
 		allowed    bool
 		trail      string
+		bypass     bool
 	}{
 		{name: "nothing forbids", connection: tcp("a", "b", 80), allowed: true},
 		{name: "isolation", groups: map[string][]string{"g": {"b"}}, onGroups: map[string][]string{"g": {"to-lport 2/1000 drop outport == @g"}},
@@ -111,6 +116,10 @@ func TestJudge(t *testing.T) {
 			connection: vip(tcp("a", "b", 8080), "10.96.0.10:80"), trail: "s1 from-lport 0/1 drop"},
 		{name: "after load balancing", groups: map[string][]string{"g": {"a"}}, onGroups: map[string][]string{"g": {"from-lport 0/1 drop tcp.dst == 8080", "from-lport/lb 0/1 drop ip4.dst == 10.244.0.4 && tcp.dst == 8080"}},
 			connection: vip(tcp("a", "b", 8080), "10.96.0.10:80"), trail: "s1 from-lport after load balancing 0/1 drop"},
+		{name: "a stateless ACL keeps the packet from the load balancer", groups: map[string][]string{"g": {"a"}}, onGroups: map[string][]string{"g": {"from-lport/lb 3/1 allow-stateless ip4.dst == 10.96.0.10"}},
+			connection: vip(tcp("a", "b", 8080), "10.96.0.10:80"), bypass: true},
+		{name: "hairpin", groups: map[string][]string{"g": {"a"}}, onGroups: map[string][]string{"g": {"from-lport/lb 0/1 drop 1", "to-lport 0/2 drop ip4.src == 10.244.0.3", "to-lport 0/1 allow ip4.src == 169.254.169.5"}},
+			connection: hairpinned(vip(tcp("a", "a", 8080), "10.96.0.10:80")), allowed: true, trail: "s1 to-lport 0/1 allow"},
 		{name: "a switch's own ACL", onSwitch: []string{"from-lport 0/1 drop tcp.dst == 80"},
 			connection: tcp("a", "c", 80), trail: "s1 from-lport 0/1 drop"},
 		{name: "entering by the router", onSwitch: []string{"from-lport 0/1 drop tcp.dst == 80"},
@@ -141,8 +150,8 @@ func TestJudge(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := tables.Judge(c.connection)
-			if v.Allowed != c.allowed || trail(v) != c.trail || v.Ambiguous != nil || v.Unread != nil {
-				t.Errorf("allowed %t by %q, ambiguous %v, unread %v; want %t by %q", v.Allowed, trail(v), v.Ambiguous, v.Unread, c.allowed, c.trail)
+			if v.Allowed != c.allowed || trail(v) != c.trail || v.Ambiguous != nil || v.Unread != nil || (v.Bypass != nil) != c.bypass {
+				t.Errorf("%t by %q, ambiguous %v, unread %v, bypass %v; want %t by %q, bypass %t", v.Allowed, trail(v), v.Ambiguous, v.Unread, v.Bypass, c.allowed, c.trail, c.bypass)
 			}
 		})
 	}
@@ -248,4 +257,35 @@ func TestFromChanges(t *testing.T) {
 	if _, err := FromChanges(without); err == nil || !strings.Contains(err.Error(), "Pod/prod/a has values for ports of Port_Group "+group) {
 		t.Errorf("error %v, want the missing group named", err)
 	}
+}
+
+// BenchmarkJudge is a connection under 200 ACLs; reading them, too.
+func BenchmarkJudge(b *testing.B) {
+	d := newBed()
+	for i := range 20 {
+		g := d.group(fmt.Sprintf("g%d", i), "a", "b", "c")
+		d.AddressSets = append(d.AddressSets, &nb.AddressSet{Name: fmt.Sprintf("addrs%d", i), Addresses: []string{"10.0.0.1", "10.0.0.2"}})
+		for j := range 5 {
+			for _, kind := range []string{"from-lport/lb", "to-lport"} {
+				port := map[string]string{"from-lport/lb": "inport", "to-lport": "outport"}[kind]
+				d.acl(&g.ACLs, fmt.Sprintf("%s 2/%d allow-related %s == @g%d && (ip4.src == {$addrs%d, 10.9.0.0/16} || ip6.src == fd00::/64) && tcp.dst == {%d, 443}", kind, 1001+j, port, i, i, 80+j))
+			}
+		}
+	}
+	b.Run("judge", func(b *testing.B) {
+		tables, err := New(d.Rows)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			tables.Judge(tcp("a", "c", 80))
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := New(d.Rows); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // northbound is a real Northbound with ovn-northd: ports a and b on switch s1, c and d on s2, a router
-// between them, and on s1 a load balancer from 10.96.0.10:80 to port 8080 of c.
+// between them, and on s1 a load balancer from 10.96.0.10:80 to port 8080 of c, and from 10.96.0.11:80 to that of b.
 type northbound struct {
 	t                      *testing.T
 	northbound, southbound *ovsdbtest.Process
@@ -71,7 +71,7 @@ func (n *northbound) trace(c Connection) string {
 		flow.Dst, flow.DstPort = c.VIP.Addr(), c.VIP.Port()
 	}
 	next := "0a:58:00:00:00:0" + home(c.Inport)
-	if home(c.Inport) == home(c.Outport) {
+	if home(c.Inport) == home(c.Outport) && !c.VIP.IsValid() {
 		next = macs[c.Outport]
 	}
 	text := fmt.Sprintf("%s && eth.src == %s && eth.dst == %s", microflow(flow), macs[c.Inport], next)
@@ -109,7 +109,7 @@ func topology() (ovsdb.Change, map[string]string) {
 	}
 	protocol := "tcp"
 	d.member(nb.LogicalSwitchTable, uuids["s1"], "load_balancer", d.add(nb.LoadBalancerTable, "lb",
-		&nb.LoadBalancer{Name: "lb", Protocol: &protocol, Vips: map[string]string{"10.96.0.10:80": ips["c"][0] + ":8080"}}))
+		&nb.LoadBalancer{Name: "lb", Protocol: &protocol, Vips: map[string]string{"10.96.0.10:80": ips["c"][0] + ":8080", "10.96.0.11:80": ips["b"][0] + ":8080"}}))
 	return d.Change, uuids
 }
 
@@ -169,6 +169,10 @@ func (g *generator) connection() Connection {
 	g.Shuffle(len(ports), func(i, j int) { ports[i], ports[j] = ports[j], ports[i] })
 	from, to, family := ports[0], ports[1], g.IntN(2)
 	if g.IntN(5) == 0 {
+		return Connection{Packet: Packet{Inport: "b", Outport: "b", Src: addr(ips["b"][0]), Dst: addr(ips["b"][0]), Proto: TCP, SrcPort: 40000, DstPort: 8080},
+			VIP: netip.MustParseAddrPort("10.96.0.11:80"), Hairpin: addr(ips["b"][0])} // ovn-trace lets the source be
+	}
+	if g.IntN(5) == 0 {
 		from := pick(g, "a", "b")
 		return Connection{Packet: Packet{Inport: from, Outport: "c", Src: addr(ips[from][0]), Dst: addr(ips["c"][0]), Proto: TCP, SrcPort: 40000, DstPort: 8080},
 			VIP: netip.MustParseAddrPort("10.96.0.10:80")}
@@ -214,12 +218,19 @@ func TestJudgesAsOVN(t *testing.T) {
 			if !v.Allowed {
 				refused++
 			}
+			if last := len(v.Steps) - 1; c.hairpin() && last >= 0 && v.Steps[last].Stage == ToPort && v.Steps[last].Rule.Action == "reject" {
+				continue // ovn-trace follows the reset round and round, until its stack ends
+			}
 			trace := n.trace(c)
-			if got := strings.Contains(trace, fmt.Sprintf("output to %q", c.Outport)); got != v.Allowed {
+			forth, _, _ := strings.Cut(trace, "reject {") // what follows goes back to the source
+			if got := strings.Contains(forth, fmt.Sprintf("output to %q", c.Outport)); got != v.Allowed {
 				t.Fatalf("allowed %t by %s\nbut in OVN %t: %s\n%s", v.Allowed, trail(v), got, trace, texts(v))
 			}
 			rest := trace
 			for _, s := range v.Steps {
+				if s.Rule.Action == "pass" {
+					continue // ovn-trace leaves out a pass that matches everything
+				}
 				_, after, found := strings.Cut(rest, "("+s.Rule.Text+")")
 				if !found {
 					t.Fatalf("the trace has not %s in its place: %s\n%s", s.Rule.Text, trace, texts(v))
