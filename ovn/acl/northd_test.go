@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -249,5 +248,5 @@ func texts(v Verdict) string {
 	for _, s := range v.Steps {
 		lines = append(lines, fmt.Sprintf("%s on %s: %s: %s", s.Stage, s.Switch, s.Rule.Action, s.Rule.Text))
 	}
-	return strings.Join(slices.Clone(lines), "\n")
+	return strings.Join(lines, "\n")
 }
