@@ -57,6 +57,7 @@ type cluster struct {
 
 	egress    egressBook
 	balancers poolBook
+	flushes   flushBook
 	domains   domainBook
 	policies  policyBook
 
@@ -96,7 +97,7 @@ func newCluster(s *settings) *cluster {
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), domains: newDomainBook(), policies: newPolicyBook(),
+		told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(), policies: newPolicyBook(),
 	}
 	if s.allocate {
 		for _, pods := range s.pods {
@@ -129,6 +130,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 			c.egress.dirtyNodes = true
 		case aliveNodesKind:
 			c.balancers.dirtyAlive = true
+		case flushKind:
+			c.flushAgain(k.name)
 		case domainKind, instantKind:
 			c.updateDomain(k)
 		case policiesKind:
@@ -279,6 +282,9 @@ func (c *cluster) changes() []ovsdb.Change {
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyServices)) {
 		list = append(list, c.serviceChange(name))
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.flushes.dirty)) {
+		list = append(list, c.flushChange(name))
+	}
 	c.clean()
 	return list
 }
@@ -312,6 +318,9 @@ func (c *cluster) everything() []ovsdb.Change {
 		if change := c.serviceChange(name); len(change.Rows) > 0 {
 			list = append(list, change)
 		}
+		if change := c.flushChange(name); len(change.Rows) > 0 {
+			list = append(list, change)
+		}
 	}
 	c.clean()
 	return list
@@ -326,6 +335,7 @@ func (c *cluster) clean() {
 	clear(c.dirtyNodes)
 	clear(c.dirtyPods)
 	clear(c.dirtyServices)
+	clear(c.flushes.dirty)
 }
 
 func (c *cluster) topologyChange() ovsdb.Change { return topologyChange(c.settings, c.zones) }
@@ -337,6 +347,9 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 		change := nodeChange(c.settings, &n.placement, c.hasGateway())
 		announceOn(&change, n.facts.Gateway, c.announces(name))
 		c.nodeMembers(n, &change)
+		if len(c.policies.all) > 0 {
+			admitHost(n, &change)
+		}
 		return change
 	}
 	return ovsdb.Change{Owner: nodeOwner(name)}
@@ -357,13 +370,20 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 	s := c.services[name]
 	if s == nil || s.object == nil || s.object.ignored {
 		c.tell(serviceOwner(name))
+		c.followPaths(name, nil)
 		return ovsdb.Change{Owner: serviceOwner(name)}
 	}
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
 	c.tell(serviceOwner(name), slices.Concat(found, sliceProblems(object, s.slices), datapathProblems(object, on), affinityProblems(object),
 		flushProblems(object), sourceProblems(object))...)
-	return serviceChange(object, s.slices, on)
+	change := serviceChange(object, s.slices, on)
+	if object.flushWindows || len(on.windows) == 0 {
+		c.followPaths(name, flushedPaths(change.Rows))
+	} else {
+		c.followPaths(name, nil)
+	}
+	return change
 }
 
 func (c *cluster) nodeSet() *nodeSet {
@@ -401,8 +421,8 @@ func (c *cluster) takeNotes() []annotation {
 	return notes
 }
 
-// takeExpected returns keys to be given to update after a while: what they wait for is a problem if it
-// is not there by then.
+// takeExpected returns keys to be given to update after a while: what they wait for is due then, or a problem if
+// it is not there by then.
 func (c *cluster) takeExpected() []objectKey {
 	expected := c.expected
 	c.expected = nil

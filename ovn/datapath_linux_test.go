@@ -71,7 +71,13 @@ func newDatapath(t *testing.T, s *settings) *datapath {
 // do puts objects, and waits until their flows are in force.
 func (d *datapath) do(objects ...any) {
 	d.t.Helper()
-	for keys := d.put(objects...); len(keys) > 0; keys = d.absorb(d.c) {
+	d.touch(d.put(objects...))
+}
+
+// touch has objects looked at again, and waits until the flows are in force.
+func (d *datapath) touch(keys []objectKey) {
+	d.t.Helper()
+	for ; len(keys) > 0; keys = d.absorb(d.c) {
 		d.c.update(keys, d.get)
 		if err := d.engine.Apply(context.Background(), d.c.changes()); err != nil {
 			d.t.Fatal(err)

@@ -239,7 +239,7 @@ func (c *cluster) noteTraits(touched []*nodeState) {
 			continue
 		}
 		c.egress.replan = true
-		if len(c.policies.nodeSets) > 0 {
+		if len(c.policies.all) > 0 {
 			c.dirtyNodes[n.name] = struct{}{}
 		}
 		c.egress.dirtyNodes = c.egress.dirtyNodes || len(c.egress.all) > 0

@@ -1,7 +1,16 @@
 package ovn
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // flushAnnotation on a Service says, as "true" or "false", whether clients on Windows nodes leave its UDP
@@ -9,6 +18,10 @@ import (
 const flushAnnotation = "weft.net/flush-on-windows"
 
 const dnsPort = 53
+
+// flushPause is how long after an endpoint has gone what was sent to it is shown to the nodes again, and how
+// long that lasts: long enough for Open vSwitch to have dropped its cached flows.
+const flushPause = time.Second
 
 // trimFlush decides whether a Service's UDP load balancers are flushed on Windows nodes. A datagram socket
 // that never rests would never leave an endpoint that is gone. DNS clients ask from a new port each time,
@@ -32,4 +45,137 @@ func flushProblems(s *service) []problem {
 	}
 	return []problem{problemf("Service", &s.ObjectMeta, "BadAnnotation",
 		"annotation %s: %q is neither \"true\" nor \"false\"; until it is, only Services with a UDP port other than %d are flushed on Windows nodes", flushAnnotation, s.badFlush, dnsPort)}
+}
+
+// ovn-controller has Open vSwitch forget the connections to an endpoint as soon as its flows are gone. Open
+// vSwitch drops its cached copies of these flows a moment later, and a datagram that comes in between makes the
+// connection anew: a socket that never rests would keep the endpoint for ever. So what is gone is flushed again:
+// after a while a load balancer has it that meets no packet, being on a switch of routers alone, and when that
+// goes ovn-controller flushes what it had.
+
+// path is from an address of a load balancer to one of its endpoints, or to none.
+type path struct {
+	family   string // of a template's row; the address is a variable then
+	at       string
+	endpoint string
+}
+
+// flushBook is what of each Service's paths is flushed again.
+type flushBook struct {
+	of    map[string]*flushing
+	dirty map[string]struct{}
+}
+
+func newFlushBook() flushBook {
+	return flushBook{of: map[string]*flushing{}, dirty: map[string]struct{}{}}
+}
+
+// flushing are a Service's paths: those that its load balancers have, those that they have no more, and those
+// of these that the nodes are shown.
+type flushing struct {
+	paths, gone, shown map[path]struct{}
+}
+
+func (f *flushing) rests() bool { return len(f.gone)+len(f.shown) == 0 }
+
+func flushOwner(service string) ovsdb.Owner { return ovsdb.Owner("Flush/" + service) }
+
+// flushedPaths are those of load balancers that ovn-controller flushes.
+func flushedPaths(all []ovsdb.Row) map[path]struct{} {
+	paths := map[path]struct{}{}
+	for _, r := range all {
+		row, ok := r.Model.(*nb.LoadBalancer)
+		if !ok || row.Options["ct_flush"] != "true" {
+			continue
+		}
+		for at, endpoints := range row.Vips {
+			p := path{family: row.Options["address-family"], at: at}
+			paths[p] = struct{}{}
+			for p.endpoint = range strings.SplitSeq(endpoints, ",") {
+				paths[p] = struct{}{}
+			}
+		}
+	}
+	return paths
+}
+
+// followPaths takes in which paths a Service has now. Those to endpoints that are gone are to be flushed again;
+// an address that is gone leaves no client that asks there.
+func (c *cluster) followPaths(name string, now map[path]struct{}) {
+	f := c.flushes.of[name]
+	if f == nil {
+		if len(now) > 0 {
+			c.flushes.of[name] = &flushing{paths: now}
+		}
+		return
+	}
+	rested := f.rests()
+	for p := range f.paths {
+		_, still := now[p]
+		if _, serves := now[path{family: p.family, at: p.at}]; serves && !still {
+			if f.gone == nil {
+				f.gone = map[path]struct{}{}
+			}
+			f.gone[p] = struct{}{}
+		}
+	}
+	f.paths = now
+	switch {
+	case rested && !f.rests():
+		c.expected = append(c.expected, objectKey{flushKind, name})
+	case len(now) == 0 && rested:
+		delete(c.flushes.of, name)
+	}
+}
+
+// flushAgain goes a step on: what has been shown is flushed, and what has gone since then is shown.
+func (c *cluster) flushAgain(name string) {
+	f := c.flushes.of[name]
+	if f == nil {
+		return
+	}
+	maps.DeleteFunc(f.gone, func(p path, _ struct{}) bool {
+		_, back := f.paths[p]
+		return back
+	})
+	f.shown, f.gone = f.gone, nil
+	c.flushes.dirty[name] = struct{}{}
+	switch {
+	case !f.rests():
+		c.expected = append(c.expected, objectKey{flushKind, name})
+	case len(f.paths) == 0:
+		delete(c.flushes.of, name)
+	}
+}
+
+// flushChange is what nodes are shown of a Service's paths that are gone.
+func (c *cluster) flushChange(name string) ovsdb.Change {
+	r := newRows(flushOwner(name))
+	f := c.flushes.of[name]
+	if f == nil {
+		return r.Change
+	}
+	rows := map[string]*nb.LoadBalancer{}
+	kind := "udp"
+	for _, p := range slices.SortedFunc(maps.Keys(f.shown), path.compare) {
+		row := rows[p.family]
+		if row == nil {
+			row = &nb.LoadBalancer{Name: strings.TrimSuffix(name+"/udp/flush/"+p.family, "/"), Protocol: &kind, Vips: map[string]string{},
+				Options: map[string]string{"ct_flush": "true", "neighbor_responder": "none"}}
+			if p.family != "" {
+				row.Options["template"], row.Options["address-family"] = "true", p.family
+			}
+			rows[p.family] = row
+			r.member(nb.LogicalSwitchTable, joinSwitchID, "load_balancer", r.add(nb.LoadBalancerTable, "udp"+p.family, row))
+		}
+		if before := row.Vips[p.at]; before != "" {
+			p.endpoint = before + "," + p.endpoint
+		}
+		row.Vips[p.at] = p.endpoint
+	}
+	return r.Change
+}
+
+func (p path) compare(o path) int {
+	return cmp.Or(cmp.Compare(p.family, o.family), cmp.Compare(p.at, o.at), cmp.Compare(p.endpoint, o.endpoint))
 }

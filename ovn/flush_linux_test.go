@@ -1,10 +1,13 @@
 package ovn
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +52,66 @@ func TestSocketsLeaveWhoIsGone(t *testing.T) {
 				})
 				t.Logf("%s answers %v after it was there", name, time.Since(start).Round(time.Millisecond))
 			}
+		})
+	}
+}
+
+// TestSocketsThatNeverRestLeaveWhoIsGone: one that sends at every moment sends, too, while Open vSwitch has cached
+// flows to who is gone, after the first flush.
+func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
+	d := newDatapath(t, testSettings(t, dual))
+	d.pods("a", "b", "client")
+	s := d.service("log", "10.96.0.10")
+	s.ports = []servicePort{{"log", "udp", 514}}
+	serve := func(name string) {
+		addr := d.c.pods["default/"+name].addresses[0].Addr()
+		d.do(s, d.slice("log", "log", []servicePort{{"log", "udp", 8080}}, ready(addr.String(), "n1")))
+	}
+	serve("a")
+	var conn net.Conn
+	d.within("client", func() {
+		socket, err := net.Dial("udp", "10.96.0.10:514")
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn = socket
+	})
+	var last atomic.Value // who has answered last
+	last.Store("")
+	var talk sync.WaitGroup
+	defer talk.Wait()
+	defer conn.Close()
+	talk.Go(func() {
+		for {
+			if _, err := conn.Write([]byte("who")); errors.Is(err, net.ErrClosed) {
+				return
+			}
+		}
+	})
+	talk.Go(func() {
+		buffer := make([]byte, 200)
+		for {
+			n, err := conn.Read(buffer)
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if n > 0 {
+				last.Store(string(buffer[:n]))
+			}
+		}
+	})
+	for i := range 10 {
+		name := []string{"b", "a"}[i%2]
+		serve(name)
+		for keys := d.c.takeExpected(); len(keys) > 0; keys = d.c.takeExpected() {
+			d.touch(keys)
+		}
+		last.Store("")
+		nodetest.Eventually(t, 5*time.Second, func() error {
+			if text := last.Load().(string); !strings.HasPrefix(text, name+" ") {
+				return fmt.Errorf("%q answers", text)
+			}
+			return nil
 		})
 	}
 }

@@ -1,10 +1,14 @@
 package ovn
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
 )
 
 // of, port and flush edit a Service.
@@ -54,4 +58,107 @@ func TestWhatIsFlushedOnWindowsNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatIsGoneIsFlushedAgain: a second time, a while after.
+func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
+	const a, b = "10.244.1.3", "10.244.1.4"
+	log := func(edit ...func(*corev1.Service)) *service {
+		return must(trim(web(append(edit, func(s *corev1.Service) { s.Namespace, s.Name = "default", "log" })...))).(*service)
+	}
+	newLog := func(t *testing.T, s *service) *scene {
+		sc := newScene(t, nil)
+		n1 := sc.node("n1", "10.244.1.0/24")
+		n1.facts = facts(1, false)
+		sc.do(n1, s)
+		return sc
+	}
+	at := func(s *scene, addresses ...string) {
+		var list []endpoint
+		for _, addr := range addresses {
+			list = append(list, ready(addr, "n1"))
+		}
+		s.do(s.slice("log", "log", []servicePort{{s.c.services["default/log"].object.ports[0].name, "udp", 8080}}, list...))
+	}
+	shown := func(s *scene) string {
+		var list []string
+		change := s.c.flushChange("default/log")
+		for _, m := range change.Memberships {
+			if m.UUID != joinSwitchID {
+				t.Errorf("a load balancer is a member of %v", m)
+			}
+		}
+		for _, r := range change.Rows {
+			if row, ok := r.Model.(*nb.LoadBalancer); ok {
+				if row.Options["ct_flush"] != "true" {
+					t.Errorf("options %v", row.Options)
+				}
+				for at, endpoints := range row.Vips {
+					list = append(list, row.Options["address-family"]+" "+at+" "+endpoints)
+				}
+			}
+		}
+		slices.Sort(list)
+		return strings.TrimSpace(strings.Join(list, ", "))
+	}
+	step := func(s *scene, what, want string) {
+		t.Helper()
+		s.touch(s.c.takeExpected())
+		s.want(what, shown(s), want)
+	}
+	vip := log().clusterIPs[0].String() + ":80"
+	udp := of(corev1.ProtocolUDP)
+
+	t.Run("an endpoint goes, and more of them while it is shown", func(t *testing.T) {
+		s := newLog(t, log(udp))
+		at(s, a, b)
+		step(s, "nothing has gone", "")
+		at(s, b)
+		s.want("not yet", shown(s), "")
+		step(s, "a while after", vip+" "+a+":8080")
+		at(s)
+		s.want("the other is for later", shown(s), vip+" "+a+":8080")
+		step(s, "another while after", vip+" "+b+":8080")
+		step(s, "at last", "")
+		if expected := s.c.takeExpected(); len(expected) > 0 {
+			t.Errorf("%v are still expected", expected)
+		}
+	})
+	t.Run("an endpoint comes back", func(t *testing.T) {
+		s := newLog(t, log(udp))
+		at(s, a)
+		at(s)
+		at(s, a)
+		step(s, "it is there", "")
+	})
+	t.Run("NodePorts are templates", func(t *testing.T) {
+		s := newLog(t, log(udp, func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30514 }))
+		at(s, a)
+		at(s)
+		step(s, "all", vip+" "+a+":8080, ipv4 ^HOSTIP4:30514 "+a+":8080, ipv4 ^NODEIP4_0:30514 "+a+":8080, ipv4 ^NODEIP4_1:30514 "+a+":8080")
+	})
+	t.Run("nobody asks where there is no Service any more", func(t *testing.T) {
+		s := newLog(t, log(udp))
+		at(s, a)
+		s.remove(serviceKind, "default/log")
+		step(s, "nothing", "")
+		if len(s.c.flushes.of) > 0 {
+			t.Errorf("%v are kept", s.c.flushes.of)
+		}
+	})
+	t.Run("TCP ends by itself", func(t *testing.T) {
+		s := newLog(t, log())
+		s.do(s.slice("log", "log", []servicePort{{log().ports[0].name, "tcp", 8080}}, ready(a, "n1")))
+		at(s)
+		step(s, "nothing", "")
+	})
+	t.Run("DNS, with a Windows node", func(t *testing.T) {
+		s := newLog(t, log(udp, port(53)))
+		windows := s.node("w1", "10.244.2.0/24")
+		windows.os = contract.Windows
+		s.do(windows)
+		at(s, a)
+		at(s)
+		step(s, "nothing", "")
+	})
 }

@@ -51,6 +51,8 @@ const (
 	nodeSetKind
 	// policiesKind is no object: it stands for what all policies share.
 	policiesKind
+	// flushKind is a Service with connections to endpoints that are gone, which are to be flushed again.
+	flushKind
 )
 
 func (k kind) String() string {
@@ -59,7 +61,7 @@ func (k kind) String() string {
 		egressNodesKind: "Egress", carrierKind: "carrier of EgressIP", aliveKind: "life of Node", aliveNodesKind: "Alive", countKind: "pods of EgressIP",
 		resolvedKind: "ResolvedNames", domainKind: "DomainName", instantKind: "instant",
 		networkPolicyKind: "NetworkPolicy", clusterPolicyKind: "ClusterNetworkPolicy", adminPolicyKind: "AdminNetworkPolicy", baselinePolicyKind: "BaselineAdminNetworkPolicy",
-		selectionKind: "Pods", nodeSetKind: "Nodes", policiesKind: "Policies"}[k]
+		selectionKind: "Pods", nodeSetKind: "Nodes", policiesKind: "Policies", flushKind: "flush of Service"}[k]
 }
 
 // objectKey names an object: namespace/name, or a node's name.

@@ -70,6 +70,14 @@ const (
 // patience is how long something that somebody else will do may take before it is a problem.
 const patience = 10 * time.Second
 
+// wait is how long after the cluster expects an object of the kind it is looked at.
+func (k kind) wait() time.Duration {
+	if k == flushKind {
+		return flushPause
+	}
+	return patience
+}
+
 // run leads until ctx is done.
 func (l *leader) run(ctx context.Context) {
 	if l.first == 0 {
@@ -210,7 +218,7 @@ func (l *leader) publish(ctx context.Context) {
 		l.report(p)
 	}
 	for _, k := range l.cluster.takeExpected() {
-		l.later(ctx, k, patience)
+		l.later(ctx, k, k.kind.wait())
 	}
 }
 

@@ -195,6 +195,11 @@ func (o *Offline) Connection(from, to, protocol string, port uint16, family int)
 	return c, nil
 }
 
+// HairpinAddress is where a pod sees itself as a client, of its own Service, of an address' family.
+func HairpinAddress(of netip.Addr) netip.Addr {
+	return netip.MustParseAddr(hairpinAddresses[family2(of.Is4())])
+}
+
 // withNamespaces adds the namespaces that objects are in and that are not among them.
 func withNamespaces(objects []runtime.Object) []runtime.Object {
 	there, named := map[string]bool{}, map[string]bool{}

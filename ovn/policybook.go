@@ -131,8 +131,7 @@ func (c *cluster) updatePolicy(k objectKey, object *policyObject) {
 		p = &policyState{key: k}
 		book.all[k] = p
 		if len(book.all) == 1 {
-			book.dirtyCommon = true
-			c.takeNodes("") // see policiesChange
+			c.touchCommon()
 		}
 	}
 	book.dirty[k] = struct{}{}
@@ -153,12 +152,19 @@ func (c *cluster) updatePolicy(k objectKey, object *policyObject) {
 	p.uses = uses
 	if object == nil {
 		if delete(book.all, k); len(book.all) == 0 {
-			book.dirtyCommon = true
-			c.dropNodes("")
+			c.touchCommon()
 		}
 		return
 	}
 	c.rankPolicy(p)
+}
+
+// touchCommon has all looked at again that depends on whether there is any policy.
+func (c *cluster) touchCommon() {
+	c.policies.dirtyCommon = true
+	for _, name := range c.nodeNames {
+		c.dirtyNodes[name] = struct{}{}
+	}
 }
 
 // rankPolicy puts a cluster-wide policy among those of its priority, whose rows depend on it.

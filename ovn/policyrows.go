@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
@@ -50,7 +52,7 @@ func setKey(what, port string, number portNumber) string {
 func setName(prefix string, s policy.Selection, port string, number portNumber) string {
 	base := strings.ReplaceAll(s.Namespace, "-", ".")
 	if s.Namespace == "" || s.Pods != "" {
-		base = distinct(strings.Join([]string{base, s.Namespaces, s.Pods}, "_"), s.String())
+		base = distinct(strings.Join(without(cmp.Or(base, s.Namespaces, "all"), s.Pods), "_"), s.String())
 	}
 	if port != "" {
 		base += fmt.Sprintf("_%s_%s_%d", strings.ReplaceAll(port, "-", "_"), number.protocol, number.number)
@@ -82,10 +84,7 @@ func addressesName(s policy.Selection, ipv4 bool, port string, number portNumber
 }
 
 func nodeSetName(nodes policy.Nodes, ipv4 bool) string {
-	if nodes == "" {
-		return "nodes_all_" + ipWord(ipv4)
-	}
-	return "nodes_" + distinct(string(nodes), string(nodes)) + "_" + ipWord(ipv4)
+	return "nodes_" + distinct(cmp.Or(string(nodes), "all"), string(nodes)) + "_" + ipWord(ipv4)
 }
 
 // each calls with every set that a usage keeps alive: the selection's own, and those of its named ports.
@@ -178,28 +177,52 @@ func (c *cluster) nodeMembers(n *nodeState, change *ovsdb.Change) {
 	*change = r.Change
 }
 
-// policiesChange is what holds as soon as there is any policy, before all of them: a node's host reaches
-// the pods on it, its probes too, and a pod that its own Service sends back to it reaches itself. What
-// somebody else sends through a node's host comes in there, too, but not from an address of a node.
+// policiesChange is what holds as soon as there is any policy, before all of them: a pod that its own Service
+// sends back to it reaches itself, and nobody outside has a node's address among the pods.
 func (c *cluster) policiesChange() ovsdb.Change {
 	r := newRows(policiesOwner)
 	if len(c.policies.all) == 0 {
 		return r.Change
 	}
-	var hosts, selves []string
+	r.logMeter()
+	var selves, hosts []string
 	for _, ipv4 := range c.settings.families() {
 		ip := ipWord(ipv4)
-		hosts = append(hosts, ip+".src == $"+nodeSetName("", ipv4))
 		selves = append(selves, ip+".src == "+hairpinAddresses[family2(ipv4)])
+		hosts = append(hosts, ip+".src == $"+hostsGroup+"_"+ip)
 	}
-	allow := func(key, name, match string) {
-		acl := &nb.ACL{Name: &name, Direction: nb.ACLDirectionToLport, Tier: hostTier, Priority: allowHost, Action: nb.ACLActionAllowRelated, Match: match}
-		r.member(nb.PortGroupTable, hostsGroupID, "acls", r.add(nb.ACLTable, key, acl))
+	for _, acl := range []struct {
+		key, group, name, match string
+		direction               nb.ACLDirection
+		action                  nb.ACLAction
+	}{
+		{"self", hostsGroupID, "pod to itself by Service", "flags.loopback == 1 && " + either(selves), nb.ACLDirectionToLport, nb.ACLActionAllowRelated},
+		{"outside", outsideGroupID, "not a node", "inport == @" + outsideGroup + " && " + either(hosts), nb.ACLDirectionFromLport, nb.ACLActionDrop},
+	} {
+		r.member(nb.PortGroupTable, acl.group, "acls", r.add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
+			Priority: allowHost, Action: acl.action, Match: acl.match}))
 	}
-	allow("host", "node to its pods", "inport == @"+hostsGroup+" && "+either(hosts))
-	r.logMeter()
-	allow("self", "pod to itself by Service", "flags.loopback == 1 && "+either(selves))
 	return r.Change
+}
+
+// admitHost lets a node's host reach the pods on it, its probes too, whatever policies say. By a Service it
+// comes in by the router, with the address that it has among the pods. What others send through the host
+// does not have an address of its own.
+func admitHost(n *nodeState, change *ovsdb.Change) {
+	r := rows{*change}
+	matches := map[bool][]string{}
+	for _, subnet := range n.subnets {
+		own := contract.ManagementAddress(subnet)
+		matches[true] = append(matches[true], fmt.Sprintf("%s.src == %s", ipWord(own.Is4()), own))
+	}
+	for _, addr := range n.policyAddresses() {
+		matches[false] = append(matches[false], fmt.Sprintf("%s.src == %s", ipWord(addr.Is4()), addr))
+	}
+	name := "node to its pods"
+	r.member(nb.LogicalSwitchTable, switchID(n.name), "acls", r.add(nb.ACLTable, "host", &nb.ACL{Name: &name, Direction: nb.ACLDirectionToLport, Tier: hostTier,
+		Priority: allowHost, Action: nb.ACLActionAllowRelated,
+		Match: fmt.Sprintf("%s || (inport == %q && %s)", strings.Join(matches[true], " || "), contract.ManagementPort(n.name), either(matches[false]))}))
+	*change = r.Change
 }
 
 // policyChange is a policy's ACLs.

@@ -179,7 +179,7 @@ const (
 func (r *rows) logMeter() {
 	fair := true // an ACL each
 	band := r.add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
-	r.member(nb.MeterTable, r.add(nb.MeterTable, "acl-logging", &nb.Meter{Name: aclMeter, Unit: nb.MeterUnitPktps, Fair: &fair}), "bands", band)
+	r.add(nb.MeterTable, "acl-logging", &nb.Meter{Name: aclMeter, Unit: nb.MeterUnitPktps, Fair: &fair, Bands: []string{band}})
 }
 
 // logACL has an ACL logged as its namespace's annotation, or a cluster-wide policy's own, says.

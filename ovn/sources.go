@@ -21,6 +21,9 @@ var (
 	// hostsGroup has the nodes' hosts.
 	hostsGroup   = "weft_hosts"
 	hostsGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "hosts")
+	// outsideGroup has the ports between the nodes' gateway routers and the world.
+	outsideGroup   = "weft_outside"
+	outsideGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "outside")
 )
 
 // sourcesTier is the first of OVN's four: what passes here is still up to the policies of later tiers.
@@ -35,6 +38,7 @@ const (
 func (r *rows) portGroups() {
 	r.add(nb.PortGroupTable, "edges", &nb.PortGroup{Name: edgesGroup})
 	r.add(nb.PortGroupTable, "hosts", &nb.PortGroup{Name: hostsGroup})
+	r.add(nb.PortGroupTable, "outside", &nb.PortGroup{Name: outsideGroup})
 }
 
 // joinPortGroups puts a node's ports there.
@@ -43,7 +47,9 @@ func (r *rows) joinPortGroups(n *placement) {
 	r.member(nb.PortGroupTable, hostsGroupID, "ports", host)
 	r.member(nb.PortGroupTable, edgesGroupID, "ports", host)
 	if n.facts.Gateway != nil {
-		r.member(nb.PortGroupTable, edgesGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
+		localnet := ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet")
+		r.member(nb.PortGroupTable, edgesGroupID, "ports", localnet)
+		r.member(nb.PortGroupTable, outsideGroupID, "ports", localnet)
 	}
 }
 

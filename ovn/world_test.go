@@ -63,6 +63,8 @@ func (w *world) put(objects ...any) []objectKey {
 			k = objectKey{resolvedKind, o.Name}
 		case *serviceCIDR:
 			k = objectKey{serviceCIDRKind, o.Name}
+		case *policyObject:
+			k = objectKey{o.kind, key(o.Namespace, o.Name)}
 		default:
 			panic(fmt.Sprintf("%T", o))
 		}

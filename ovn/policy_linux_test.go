@@ -1,0 +1,119 @@
+package ovn
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// policies are manifests of policies, trimmed.
+func (w *world) policies(t testing.TB, text string) []any {
+	t.Helper()
+	var list []any
+	for _, o := range manifests(t, text) {
+		k, trimmed, err := offlineObject(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, ok := trimmed.(*policyObject)
+		if !ok {
+			t.Fatalf("%s is no policy", k.kind)
+		}
+		w.uids++
+		p.Generation = int64(w.uids)
+		list = append(list, p)
+	}
+	return list
+}
+
+// TestPoliciesWithPackets: policies hold for packets as they do in the rows, whether they come by a Service
+// or not, from a pod, from its node or from outside.
+func TestPoliciesWithPackets(t *testing.T) {
+	d := newDatapath(t, testSettings(t, dual))
+	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
+	d.pods("a", "b", "c")
+	d.host("192.0.2.1/32")
+	d.outside([]string{"203.0.113.100/24", "2001:db8::100/64 nodad"}, "198.51.100.0/24 via 203.0.113.1", "2001:db8:5::/64 via 2001:db8::1")
+	label := func(name string, pairs ...string) {
+		p := *d.objects[objectKey{podKind, "default/" + name}].(*pod)
+		p.labels = newLabelSet(labelMap(pairs))
+		p.ports = []containerPort{{"web", "tcp", 8080}}
+		d.do(&p)
+	}
+	label("a", "app=a")
+	label("b", "app=b")
+	label("c", "app=c")
+	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
+	s.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:5::1")}
+	s.externalLocal = true
+	d.do(s, d.slice("web-4", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.0.3", "n1")),
+		d.slice("web-6", "web", []servicePort{{"http", "tcp", 8080}}, ready("fd00:10:244::3", "n1")))
+
+	type client struct{ namespace, from, network, to string }
+	var (
+		direct   = []client{{"b", "", "tcp", "10.244.0.3:8080"}, {"b", "", "tcp", "[fd00:10:244::3]:8080"}, {"b", "", "udp", "10.244.0.3:8080"}}
+		other    = []client{{"c", "", "tcp", "10.244.0.3:8080"}, {"c", "", "tcp", "[fd00:10:244::3]:8080"}}
+		service  = []client{{"b", "", "tcp", "10.96.0.10:80"}, {"b", "", "tcp", "[fd00:10:96::a]:80"}}
+		others   = []client{{"c", "", "tcp", "10.96.0.10:80"}, {"c", "", "tcp", "[fd00:10:96::a]:80"}}
+		itself   = []client{{"a", "", "tcp", "10.96.0.10:80"}, {"a", "", "tcp", "[fd00:10:96::a]:80"}}
+		node     = []client{{"host", "", "tcp", "10.244.0.3:8080"}, {"host", "192.0.2.1", "tcp", "10.244.0.3:8080"}, {"host", "", "tcp", "10.96.0.10:80"}}
+		external = []client{{"outside", "203.0.113.100", "tcp", "198.51.100.1:80"}, {"outside", "2001:db8::100", "tcp", "[2001:db8:5::1]:80"}}
+		next     = []client{{"outside", "203.0.113.254", "tcp", "198.51.100.1:80"}}
+	)
+	everybody := [][]client{direct, other, service, others, itself, node, external, next}
+	check := func(name, text string, refused ...[]client) {
+		t.Run(name, func(t *testing.T) {
+			d.t = t
+			policies := d.policies(t, text)
+			d.do(policies...)
+			no := map[client]bool{}
+			for _, list := range refused {
+				for _, c := range list {
+					no[c] = true
+				}
+			}
+			for _, list := range everybody {
+				for _, c := range list {
+					d.patience = 4 * time.Second
+					if no[c] {
+						d.patience = 300 * time.Millisecond
+					}
+					if got := d.ask(c.namespace, c.from, c.network, c.to); (got.err != nil) != no[c] {
+						t.Errorf("%+v: %+v %v", c, got, got.err)
+					}
+				}
+			}
+			var keys []objectKey
+			for _, p := range policies {
+				o := p.(*policyObject)
+				k := objectKey{o.kind, key(o.Namespace, o.Name)}
+				delete(d.objects, k)
+				keys = append(keys, k)
+			}
+			d.c.update(keys, d.get)
+			if err := d.engine.Apply(t.Context(), d.c.changes()); err != nil {
+				t.Fatal(err)
+			}
+			d.do()
+		})
+		d.t = t
+	}
+	check("none", `{kind: NetworkPolicy, metadata: {namespace: other, name: deny}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`)
+	check("nobody", `{kind: NetworkPolicy, metadata: {namespace: default, name: deny}, spec: {podSelector: {}, policyTypes: [Ingress]}}`,
+		direct, other, service, others, external, next)
+	check("one client by label and port name", `{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, ingress: [{from: [{podSelector: {matchLabels: {app: b}}}], ports: [{port: web}, {port: 8080, protocol: UDP}]}]}}`,
+		other, others, external, next)
+	check("clients outside, by their own addresses", `{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, ingress: [{from: [{ipBlock: {cidr: 203.0.113.0/24, except: [203.0.113.254/32]}}, {ipBlock: {cidr: "2001:db8::/64"}}]}]}}`,
+		direct, other, service, others, next)
+	check("egress to the endpoint, not to the Service", `{kind: NetworkPolicy, metadata: {namespace: default, name: b}, spec: {podSelector: {matchLabels: {app: b}}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {app: a}}}], ports: [{port: 8080}]}]}}`,
+		direct[2:])
+	check("egress to the Service's address is nothing", `{kind: NetworkPolicy, metadata: {namespace: default, name: b}, spec: {podSelector: {matchLabels: {app: b}}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.96.0.0/16}}]}]}}`,
+		direct, service)
+	check("tiers", `{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, ingress: [{from: [{podSelector: {}}]}]}}
+---
+{kind: ClusterNetworkPolicy, metadata: {name: first}, spec: {tier: Admin, priority: 3, subject: {namespaces: {}}, ingress: [
+  {action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: c}}}}], protocols: [{destinationNamedPort: web}]}, {action: Pass, from: [{namespaces: {}}]}]}}
+---
+{kind: ClusterNetworkPolicy, metadata: {name: last}, spec: {tier: Baseline, priority: 3, subject: {namespaces: {}}, egress: [{action: Deny, to: [{networks: ["0.0.0.0/0"]}], protocols: [{udp: {}}]}]}}`,
+		other, others, direct[2:], external, next)
+}
