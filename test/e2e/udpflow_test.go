@@ -8,9 +8,8 @@ import (
 )
 
 // TestUDPFlowsMoveWhenTheirEndpointGoes: a client that keeps its port, and whose connection tracking entry
-// has not ended by itself, is heard by another endpoint once its own is gone. It does not send in the moment
-// between OVN's flushing and the end of Open vSwitch's cached flows, by which it would have its entry again
-// (docs/services.md): others have been heard by then, from ports of their own.
+// has not ended by itself, is heard by another endpoint once its own is gone. It goes on sending meanwhile, also in
+// the moment between OVN's flushing and the end of Open vSwitch's cached flows, by which it has its entry again.
 func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 	t.Parallel()
 	cluster.apply(t, service("moving", "type: NodePort")+slicesOf(t, "moving", "l2"))
@@ -27,22 +26,33 @@ func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 		{inWeb(t, "l1"), inside}, {inWeb(t, "w1"), inside}, {inWeb(t, "l2"), inside}, {host("l1"), inside}, {host("w1"), inside},
 		{outsideHost, outside}, {inWeb(t, "w2"), outside}, {host("l1"), outside},
 	}
-	for _, endpoint := range []string{"l2", "w2", "l1"} { // on either system, and the client's own node
+	// Each has a port, by which it asks one URL at a time.
+	asking := func(i int, timeout string, args ...string) []string {
+		return append(append([]string{"-timeout", timeout, "-at-once", "1", "-from", fmt.Sprintf(":%d", 40053+i)}, args...), clients[i].urls...)
+	}
+	hear := func(endpoint string) {
+		t.Helper()
+		for i, c := range clients {
+			eventually(t, inForce, fmt.Sprintf("%s hears %s", c.from, endpoint), func() error { return c.from.ask(asking(i, "1s")...).are(web(endpoint)) })
+		}
+	}
+	hear("l2")
+	for _, endpoint := range []string{"w2", "l1"} { // on either system, and the client's own node
+		var restless []*program
+		for i, c := range clients {
+			restless = append(restless, c.from.keepAsking(t, asking(i, "300ms", "-every", "50ms")...))
+		}
 		setEndpoints(t, "moving", endpoint)
 		for _, c := range clients {
 			eventually(t, inForce, fmt.Sprintf("newcomers of %s hear %s", c.from, endpoint), func() error { return c.from.ask(c.urls...).are(web(endpoint)) })
 		}
-		for _, c := range clients {
-			eventually(t, inForce, fmt.Sprintf("%s hears %s", c.from, endpoint), func() error {
-				// One at a time: they share the port.
-				return c.from.ask(append([]string{"-timeout", "1s", "-at-once", "1", "-from", ":40053"}, c.urls...)...).are(web(endpoint))
-			})
+		for _, p := range restless {
+			stop[reply](t, p)
 		}
+		hear(endpoint)
 	}
 	setEndpoints(t, "moving")
-	for _, c := range clients[:3] {
-		eventually(t, inForce, c.from.String()+" hears nobody", func() error {
-			return c.from.ask(append([]string{"-timeout", "1s", "-at-once", "1", "-from", ":40053"}, c.urls...)...).unanswered()
-		})
+	for i, c := range clients[:3] {
+		eventually(t, inForce, c.from.String()+" hears nobody", func() error { return c.from.ask(asking(i, "1s")...).unanswered() })
 	}
 }
