@@ -22,8 +22,9 @@ func TestWholeCluster(t *testing.T) {
 		name string
 		edit func(*Config)
 		fill func(*world)
-		told []string
+		told []string // problems
 	}{
+		{"policies", dual, func(w *world) { policiesWorld(t, w) }, []string{"NetworkPolicy prod/db BadPolicy", "ClusterNetworkPolicy guard SamePriority", "ClusterNetworkPolicy guests SamePriority"}},
 		{"ipv4", nil, func(w *world) {
 			l1, l2 := w.node("l1", "10.244.0.0/24"), w.node("l2", "10.244.1.0/24")
 			l1.facts = facts(1, false)

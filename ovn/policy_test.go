@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -161,4 +162,75 @@ func aclText(changes []ovsdb.Change) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+// policiesWorld has policies of every kind on two nodes.
+func policiesWorld(t testing.TB, w *world) {
+	l1, l2 := w.node("l1", "10.244.0.0/24", "fd00:10:244::/64"), w.node("l2", "fd00:10:244:1::/64", "10.244.1.0/24")
+	l1.facts, l2.facts = facts(1, true), facts(2, true)
+	w.put(l1, l2)
+	for i, o := range manifests(t, strings.TrimSuffix(cast, "---\n")) {
+		_, trimmed, err := offlineObject(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := trimmed.(*pod); ok {
+			p.node = []string{"l1", "l2"}[i%2]
+		}
+		w.put(trimmed)
+	}
+	w.put(w.policies(t, `
+{kind: NetworkPolicy, metadata: {namespace: prod, name: default-deny}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}
+---
+{kind: NetworkPolicy, metadata: {namespace: prod, name: web}, spec: {podSelector: {matchLabels: {app: web}}, ingress: [{ports: [{port: http}]}],
+  egress: [{to: [{podSelector: {matchLabels: {app: db}}}], ports: [{port: 5432}, {port: 6000, endPort: 6010}]}, {ports: [{port: 53, protocol: UDP}, {port: 53}]}]}}
+---
+{kind: NetworkPolicy, metadata: {namespace: prod, name: db}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [
+  {from: [{namespaceSelector: {matchLabels: {stage: test}}, podSelector: {matchLabels: {app: web}}}, {ipBlock: {cidr: 192.0.2.0/24, except: [192.0.2.64/26]}}, {ipBlock: {cidr: "10.0.0.0/33"}}]}]}}
+---
+{kind: ClusterNetworkPolicy, metadata: {name: guard}, spec: {tier: Admin, priority: 10, subject: {namespaces: {}}, ingress: [{name: no-ssh, action: Deny, from: [{namespaces: {}}], protocols: [{tcp: {destinationPort: {number: 22}}}]}]}}
+---
+{kind: ClusterNetworkPolicy, metadata: {name: guests}, spec: {tier: Admin, priority: 10, subject: {namespaces: {matchLabels: {stage: test}}}, egress: [{action: Pass, to: [{nodes: {}}]}, {action: Accept, to: [{domainNames: ["*.example.org"]}]}]}}
+---
+{kind: BaselineAdminNetworkPolicy, metadata: {name: default}, spec: {subject: {namespaces: {}}, egress: [{action: Deny, to: [{networks: ["0.0.0.0/0"]}], ports: [{portNumber: {protocol: UDP, port: 53}}]}]}}`)...)
+}
+
+// TestPolicyStatuses: what becomes of a policy stands at it once its rows are written, and not before.
+func TestPolicyStatuses(t *testing.T) {
+	w := newWorld()
+	policiesWorld(t, w)
+	c := newCluster(testSettings(t, dual))
+	c.begin(records{}, w.keys(), w.get)
+	c.takeNotes()
+	changes := c.everything()
+	if notes := c.takeNotes(); len(notes) > 0 {
+		t.Fatalf("statuses before the rows: %v", notes)
+	}
+	c.written(changes, &ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
+	got := map[string]string{}
+	for _, a := range c.takeNotes() {
+		got[a.kind.String()+" "+a.name] = a.value
+	}
+	for name, words := range map[string][]string{
+		"NetworkPolicy default-deny":         {`"inForce":true`, `"since":null`, "2 ACLs of owner NetworkPolicy/prod/default-deny", "port group pods_prod"},
+		"NetworkPolicy db":                   {`"inForce":true`, "PartlyInForce", "spec.ingress[0].from[2].ipBlock.cidr", "10.0.0.0/33"},
+		"ClusterNetworkPolicy guard":         {`"status":"True"`, `"reason":"InForce"`},
+		"ClusterNetworkPolicy guests":        {`"status":"True"`, "2 ACLs of owner ClusterNetworkPolicy/guests"},
+		"BaselineAdminNetworkPolicy default": {`"status":"True"`},
+	} {
+		for _, word := range words {
+			if !strings.Contains(got[name], word) {
+				t.Errorf("%s: %s lacks %s", name, got[name], word)
+			}
+		}
+	}
+	if text, ok := got["NetworkPolicy web"]; ok {
+		t.Errorf("of what was refused: %s", text)
+	}
+	w.absorb(c)
+	c.changes()
+	c.written(nil, nil)
+	if notes := c.takeNotes(); len(notes) > 0 {
+		t.Errorf("again: %v", notes)
+	}
 }

@@ -554,15 +554,20 @@ func (c *cluster) settleNodeSet(nodes policy.Nodes) {
 	}
 }
 
-// policyAddresses are all by which a node's host is known to policies: those of its status and its agent's
-// facts, and those that it has among the pods.
-func (n *nodeState) policyAddresses() []netip.Addr {
+// hostAddresses are those that a node's host has by its status and its agent's facts.
+func (n *nodeState) hostAddresses() []netip.Addr {
 	list := slices.Concat(n.object.addresses, n.facts.Addresses)
+	slices.SortFunc(list, netip.Addr.Compare)
+	return slices.Compact(list)
+}
+
+// policyAddresses are all by which a node's host is known to policies: those, and what it has among the pods.
+func (n *nodeState) policyAddresses() []netip.Addr {
+	list := n.hostAddresses()
 	for _, subnet := range n.subnets {
 		list = append(list, contract.ManagementAddress(subnet))
 	}
-	slices.SortFunc(list, netip.Addr.Compare)
-	return slices.Compact(list)
+	return list
 }
 
 func (b *policyBook) clean() {

@@ -19,9 +19,9 @@ import (
 
 // The resources of network-policy-api, of which an API server may have none.
 var (
-	clusterPolicies  = v1alpha2.SchemeGroupVersion.WithResource("clusternetworkpolicies")
-	adminPolicies    = v1alpha1.SchemeGroupVersion.WithResource("adminnetworkpolicies")
-	baselinePolicies = v1alpha1.SchemeGroupVersion.WithResource("baselineadminnetworkpolicies")
+	clusterPolicies  = v1alpha2.GroupVersion.WithResource("clusternetworkpolicies")
+	adminPolicies    = v1alpha1.GroupVersion.WithResource("adminnetworkpolicies")
+	baselinePolicies = v1alpha1.GroupVersion.WithResource("baselineadminnetworkpolicies")
 )
 
 // policyKinds are the kinds of network policies.

@@ -210,18 +210,21 @@ func (c *cluster) policiesChange() ovsdb.Change {
 // does not have an address of its own.
 func admitHost(n *nodeState, change *ovsdb.Change) {
 	r := rows{*change}
-	matches := map[bool][]string{}
+	var among, beside []string
 	for _, subnet := range n.subnets {
 		own := contract.ManagementAddress(subnet)
-		matches[true] = append(matches[true], fmt.Sprintf("%s.src == %s", ipWord(own.Is4()), own))
+		among = append(among, fmt.Sprintf("%s.src == %s", ipWord(own.Is4()), own))
 	}
-	for _, addr := range n.policyAddresses() {
-		matches[false] = append(matches[false], fmt.Sprintf("%s.src == %s", ipWord(addr.Is4()), addr))
+	for _, addr := range n.hostAddresses() {
+		beside = append(beside, fmt.Sprintf("%s.src == %s", ipWord(addr.Is4()), addr))
+	}
+	if len(beside) > 0 {
+		among = append(among, fmt.Sprintf("(inport == %q && %s)", contract.ManagementPort(n.name), either(beside)))
 	}
 	name := "node to its pods"
 	r.member(nb.LogicalSwitchTable, switchID(n.name), "acls", r.add(nb.ACLTable, "host", &nb.ACL{Name: &name, Direction: nb.ACLDirectionToLport, Tier: hostTier,
 		Priority: allowHost, Action: nb.ACLActionAllowRelated,
-		Match: fmt.Sprintf("%s || (inport == %q && %s)", strings.Join(matches[true], " || "), contract.ManagementPort(n.name), either(matches[false]))}))
+		Match: strings.Join(among, " || ")}))
 	*change = r.Change
 }
 
