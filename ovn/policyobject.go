@@ -19,9 +19,9 @@ import (
 
 // The resources of network-policy-api, of which an API server may have none.
 var (
-	clusterPolicies  = v1alpha2.GroupVersion.WithResource("clusternetworkpolicies")
-	adminPolicies    = v1alpha1.GroupVersion.WithResource("adminnetworkpolicies")
-	baselinePolicies = v1alpha1.GroupVersion.WithResource("baselineadminnetworkpolicies")
+	clusterPolicies  = schema.GroupVersionResource{Group: v1alpha2.GroupName, Version: v1alpha2.GroupVersion.Version, Resource: "clusternetworkpolicies"}
+	adminPolicies    = schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: v1alpha1.GroupVersion.Version, Resource: "adminnetworkpolicies"}
+	baselinePolicies = schema.GroupVersionResource{Group: v1alpha1.GroupName, Version: v1alpha1.GroupVersion.Version, Resource: "baselineadminnetworkpolicies"}
 )
 
 // policyKinds are the kinds of network policies.
