@@ -19,6 +19,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -42,6 +43,7 @@ type agent struct {
 	hosted    *hostedChassis // nil where ovn-controller runs on the node
 	services  *hostservice.Watcher
 	apiServer *apiServer
+	domains   *domains.Watcher // nil where the node's DNS servers cannot be watched
 
 	// attention is full when something may have changed and the node is to be looked at again.
 	attention chan struct{}
@@ -174,6 +176,10 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("switch", a.watchSwitch)
 	part("services", a.services.Run)
 	part("host's services", a.keepServices)
+	if a.domains != nil {
+		part("domain names", a.domains.Run)
+		part("devices of DNS servers", a.followServers)
+	}
 	part("arrivals", a.finishArrivals)
 	part("node", a.keep)
 	part("sweep", a.sweepAgainAndAgain)
@@ -201,6 +207,9 @@ func (a *agent) hostChanged() {
 	a.flows.look()
 	a.uplink.look()
 	a.arrivals.look()
+	if a.domains != nil {
+		a.domains.Look()
+	}
 }
 
 // watchPlatform begins anew when the subscription breaks, as netlink's does when it overflows.

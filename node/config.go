@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -122,6 +123,9 @@ type Config struct {
 	// vnic-timeout (Windows): how long a pod may have no network interface, or no flows, before an
 	// Event says so. The agent goes on trying.
 	VNICTimeout time.Duration
+	// dns-services (Linux): the cluster's DNS Services, each NAMESPACE/NAME. What their pods on the node
+	// answer is watched for the domain names in policies.
+	DNSServices []string
 	// metrics-address: of /metrics, /healthz and /readyz; empty serves none. Nobody has to say who
 	// they are there, so it is the node's own unless the user opens it.
 	MetricsAddress string
@@ -181,6 +185,9 @@ func (c Config) Validate() error {
 	c.validateUplink(bad)
 	c.validateGateway(bad)
 	c.validateCNI(bad)
+	if err := contract.CheckDNSServices(c.DNSServices); err != nil {
+		errs = append(errs, err)
+	}
 	if c.MetricsAddress != "" {
 		if _, _, err := net.SplitHostPort(c.MetricsAddress); err != nil {
 			bad("metrics-address", "%v; write it like \"127.0.0.1:9471\", or \":9471\" to serve everybody who reaches the node", err)

@@ -3,9 +3,11 @@ package node
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
 )
 
 // ovnRunDir is where OVN's programs have their control sockets.
@@ -26,6 +28,7 @@ func DefaultConfig() Config {
 		CNIConfName:    "10-weft.conflist",
 		CNITimeout:     50 * time.Second,
 		VNICTimeout:    time.Minute,
+		DNSServices:    slices.Clone(contract.DNSServices),
 		MetricsAddress: "127.0.0.1:9471",
 	}
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -27,22 +28,26 @@ import (
 
 // newKubernetes connects with what a kubelet may do: read and annotate its own Node, read the Pods
 // that are bound to it; and with what the agent needs beside that: read Nodes, Services and EndpointSlices.
-func newKubernetes(kubeconfig string) (client kubernetes.Interface, server *apiServer, err error) {
+// own is for kinds that Kubernetes does not have itself.
+func newKubernetes(kubeconfig string) (client kubernetes.Interface, own dynamic.Interface, server *apiServer, err error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, nil, nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, nil, nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	server = &apiServer{host: base.Host}
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, Control: server.dial}).DialContext
 	config.UserAgent, config.QPS, config.Burst = "weft-node", 50, 100 // kubelet's own: a watch may not wait behind Events
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	client, err = kubernetes.NewForConfig(config)
-	return client, server, err
+	if client, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, nil, nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	own, err = dynamic.NewForConfig(config)
+	return client, own, server, err
 }
 
 // apiServer is where the API server is.
@@ -130,6 +135,15 @@ func keepNodeEssentials(object any) (any, error) {
 		}
 	}
 	return kept, nil
+}
+
+// uid is the Node's, "" while it is not known.
+func (n *ownNode) uid() string {
+	object, exists, err := n.informer.GetStore().GetByKey(n.name)
+	if err != nil || !exists {
+		return ""
+	}
+	return string(object.(*corev1.Node).UID)
 }
 
 func (n *ownNode) annotations() (map[string]string, error) {

@@ -22,7 +22,7 @@ func Run(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return err
 	}
-	client, server, err := newKubernetes(config.Kubeconfig)
+	client, own, server, err := newKubernetes(config.Kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -42,6 +42,9 @@ func Run(ctx context.Context, config Config) error {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
 	a.apiServer = server
+	if err := a.watchNames(own); err != nil {
+		return fmt.Errorf("start the node's agent: %w", err)
+	}
 	a.metrics.registry.MustRegister(measured)
 	listener, err := listenForPlugin(ctx, config)
 	if err != nil {

@@ -185,7 +185,7 @@ func TestNoServiceTakesWhatTheAPIServersNameStandsFor(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters: ["+cluster+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client, api, err := newKubernetes(kubeconfig)
+	client, _, api, err := newKubernetes(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"strings"
 	"text/template"
 
@@ -116,9 +117,11 @@ func (c Config) manifests() string {
 		Policy       string
 		CoreDNSImage string
 		WindowsNodes []string
+		// OutsideAddresses are of the host outside, which the cluster's DNS servers know by a name.
+		OutsideAddresses []netip.Addr
 	}{
 		c.pick(dnsServiceV4, dnsServiceV6), map[bool]string{true: "RequireDualStack", false: "SingleStack"}[c.Families == Dual], image.CoreDNS,
-		c.WindowsNodes(),
+		c.WindowsNodes(), c.addrs(external, outsideNumber),
 	})
 }
 

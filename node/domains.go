@@ -1,0 +1,65 @@
+package node
+
+import (
+	"context"
+	"io"
+	"net/netip"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/domains"
+)
+
+// answerWatcher is a [Platform] that can see what DNS servers on the node answer. Windows cannot: there the
+// system shows no program the frames of a Hyper-V switch.
+type answerWatcher interface {
+	// OpenFrames captures the frames of a source.
+	OpenFrames(domains.Source) (io.ReadCloser, error)
+	// AnswerDevices are those by which the host itself sends answers from an address of its own; none if
+	// the host does not have the address.
+	AnswerDevices(netip.Addr) []string
+}
+
+// watchNames prepares to watch the node's DNS servers, where the platform can.
+func (a *agent) watchNames(own dynamic.Interface) (err error) {
+	platform, can := a.platform.(answerWatcher)
+	if !can || len(a.config.DNSServices) == 0 {
+		return nil
+	}
+	a.domains, err = domains.New(domains.Config{
+		Client: a.node.client, Own: own, Node: a.config.NodeName, Services: a.config.DNSServices, NodeUID: a.node.uid,
+		PodDevice: a.ovs.deviceOf, HostDevices: platform.AnswerDevices, Open: platform.OpenFrames,
+	})
+	if err == nil {
+		a.metrics.registry.MustRegister(a.domains.Collectors()...)
+	}
+	return err
+}
+
+// followServers has the watcher look again when pods have been attached.
+func (a *agent) followServers(ctx context.Context) error {
+	for {
+		changed := a.ovs.Changed()
+		a.domains.Look()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// deviceOf is the host's end of a pod's interface.
+func (o *openVSwitch) deviceOf(pod domains.Pod) (device string, attached bool) {
+	if pod.UID == "" {
+		return "", false
+	}
+	port := contract.PodPort(pod.Namespace, pod.Name)
+	for _, i := range o.attached() {
+		if i.ExternalIDs["iface-id"] == port && i.ExternalIDs["iface-id-ver"] == pod.UID {
+			return i.Name, true
+		}
+	}
+	return "", false
+}

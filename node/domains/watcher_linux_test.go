@@ -1,0 +1,524 @@
+package domains
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/node/nodetest"
+)
+
+// The tests have a network of their own.
+func TestMain(m *testing.M) { nodetest.Main(m) }
+
+// pod is a network namespace behind a veth pair, whose host's end is a router's.
+type pod struct {
+	device      string
+	addr, addr6 netip.Addr
+	host, host6 netip.Addr
+	mtu         int
+	namespace   netns.NsHandle
+}
+
+func newPod(t *testing.T, device string, number int) *pod {
+	t.Helper()
+	p := &pod{device: device, mtu: 1400,
+		addr: netip.AddrFrom4([4]byte{10, 9, byte(number), 2}), host: netip.AddrFrom4([4]byte{10, 9, byte(number), 1}),
+		addr6: netip.MustParseAddr(fmt.Sprintf("fd00:%d::2", number)), host6: netip.MustParseAddr(fmt.Sprintf("fd00:%d::1", number))}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	if p.namespace, err = netns.New(); err != nil { // and enters it
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.namespace.Close() })
+	if err := netns.Set(home); err != nil {
+		t.Fatal(err)
+	}
+	p.plug(t)
+	t.Cleanup(p.unplug)
+	return p
+}
+
+// plug makes the pair.
+func (p *pod) plug(t *testing.T) {
+	t.Helper()
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: p.device, MTU: p.mtu}, PeerName: "eth0", PeerMTU: uint32(p.mtu), PeerNamespace: netlink.NsFd(p.namespace)}
+	inside, err := netlink.NewHandleAt(p.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Close()
+	up := func(h *netlink.Handle, name string, addrs ...netip.Addr) error {
+		link, err := h.LinkByName(name)
+		for _, addr := range addrs {
+			bits := 24
+			if addr.Is6() {
+				bits = 64
+			}
+			err = errors.Join(err, h.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(bits, addr.BitLen())}, Flags: 2})) // IFA_F_NODAD
+		}
+		return errors.Join(err, h.LinkSetUp(link))
+	}
+	if err := errors.Join(netlink.LinkAdd(veth), up(&netlink.Handle{}, p.device, p.host, p.host6), up(inside, "eth0", p.addr, p.addr6)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *pod) unplug() {
+	_ = netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: p.device}})
+}
+
+// do runs within the pod.
+func (p *pod) do(t *testing.T, what func() error) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	if err := netns.Set(p.namespace); err != nil {
+		t.Fatal(err)
+	}
+	err = what()
+	if back := netns.Set(home); back != nil {
+		t.Fatal(back)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// send is a datagram from an address and port of the caller's namespace.
+func send(from, to netip.AddrPort, text []byte) error {
+	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(from), net.UDPAddrFromAddrPort(to))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = conn.Write(text)
+	return err
+}
+
+// scene is a node with DNS servers, and an API server that is only a store.
+type scene struct {
+	*testing.T
+	client  *fake.Clientset
+	own     *dynamicfake.FakeDynamicClient
+	config  Config
+	watcher *Watcher
+	stop    func()
+
+	mu      sync.Mutex
+	open    int
+	devices map[string]string // by pod
+	hosts   map[netip.Addr][]string
+}
+
+func newScene(t *testing.T, names ...string) *scene {
+	t.Helper()
+	kinds := map[schema.GroupVersionResource]string{v1alpha1.ResolvedNamesResource: "ResolvedNamesList",
+		policyResources[0]: "ClusterNetworkPolicyList", policyResources[1]: "AdminNetworkPolicyList"}
+	s := &scene{T: t, client: fake.NewClientset(), own: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(k8sruntime.NewScheme(), kinds),
+		devices: map[string]string{}, hosts: map[netip.Addr][]string{}}
+	s.config = Config{Client: s.client, Own: s.own, Node: "n1", Services: []string{"kube-system/kube-dns"}, NodeUID: func() string { return "node-uid" },
+		PodDevice: func(p Pod) (string, bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			device, ok := s.devices[p.Name]
+			return device, ok
+		},
+		HostDevices: func(addr netip.Addr) []string {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.hosts[addr]
+		},
+		Open: func(source Source) (io.ReadCloser, error) {
+			capture, err := Open(source)
+			if err == nil {
+				s.mu.Lock()
+				s.open++
+				s.mu.Unlock()
+			}
+			return capture, err
+		},
+	}
+	s.policy("allow", names...)
+	s.start()
+	return s
+}
+
+func (s *scene) start() {
+	var err error
+	if s.watcher, err = New(s.config); err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.watcher.Run(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.Error(err)
+		}
+	})
+	s.Cleanup(s.stop)
+}
+
+func (s *scene) policy(name string, domains ...string) {
+	s.Helper()
+	var list []any
+	for _, domain := range domains {
+		list = append(list, domain)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy",
+		"metadata": map[string]any{"name": name},
+		"spec":     map[string]any{"egress": []any{map[string]any{"action": "Accept", "to": []any{map[string]any{"domainNames": list}}}}}}}
+	if _, err := s.own.Resource(policyResources[0]).Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// serve makes a pod, or an address of the host's, an endpoint of the DNS Service.
+func (s *scene) serve(name string, addr netip.Addr, device string) {
+	s.Helper()
+	s.mu.Lock()
+	if device == "" {
+		s.hosts[addr] = []string{"mgmt0"}
+	} else {
+		s.devices[name] = device
+	}
+	s.mu.Unlock()
+	node, port, metrics, udp, tcp, metricsName, dnsName := "n1", int32(53), int32(9153), corev1.ProtocolUDP, corev1.ProtocolTCP, "metrics", "dns"
+	family := discoveryv1.AddressTypeIPv4
+	if addr.Is6() {
+		family = discoveryv1.AddressTypeIPv6
+	}
+	object := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-" + strings.ReplaceAll(addr.String(), ":", "-"),
+		Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns"}}, AddressType: family,
+		Ports:     []discoveryv1.EndpointPort{{Name: &dnsName, Port: &port, Protocol: &udp}, {Port: &port, Protocol: &tcp}, {Name: &metricsName, Port: &metrics, Protocol: &tcp}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{addr.String()}, NodeName: &node, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: name, UID: types.UID(name + "-uid")}}}}
+	if _, err := s.client.DiscoveryV1().EndpointSlices("kube-system").Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *scene) eventually(what string, try func() error) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			s.Fatalf("%s: %v", what, err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// captures waits for a number of captures to have been opened.
+func (s *scene) captures(number int) {
+	s.Helper()
+	s.eventually("captures", func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.open != number {
+			return fmt.Errorf("%d captures were opened, want %d", s.open, number)
+		}
+		return nil
+	})
+}
+
+// reported are the names and addresses in the node's object.
+func (s *scene) reported() []string {
+	s.Helper()
+	object, err := s.own.Resource(v1alpha1.ResolvedNamesResource).Get(s.Context(), "n1", metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	var names v1alpha1.ResolvedNames
+	if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &names); err != nil {
+		s.Fatal(err)
+	}
+	if len(names.OwnerReferences) != 1 || names.OwnerReferences[0].UID != "node-uid" {
+		s.Errorf("the object's owners are %v", names.OwnerReferences)
+	}
+	var list []string
+	for _, name := range names.Names {
+		for _, a := range name.Addresses {
+			list = append(list, name.Name+" "+a.Address)
+		}
+	}
+	return list
+}
+
+func (s *scene) awaitReport(what string, want ...string) {
+	s.Helper()
+	s.eventually(what, func() error {
+		if got := s.reported(); !slices.Equal(got, want) {
+			return fmt.Errorf("reported are %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+func at(addr netip.Addr, port uint16) netip.AddrPort { return netip.AddrPortFrom(addr, port) }
+
+func TestAnswersOfAServer(t *testing.T) {
+	s := newScene(t, "*.Example.com")
+	server := newPod(t, "dns0", 1)
+	s.serve("coredns", server.addr, server.device)
+	s.serve("coredns", server.addr6, server.device)
+	s.captures(2)
+	answer := func(name, addr string) []byte { return reply(t, name, nil, name+" A "+addr+" 60") }
+	server.do(t, func() error {
+		return errors.Join(send(at(server.addr, 53), at(server.host, 4000), answer("a.example.com", "203.0.113.1")),
+			send(at(server.addr, 53), at(server.host, 4000), answer("unwanted.example.org", "203.0.113.66")),
+			send(at(server.addr, 5353), at(server.host, 4000), answer("b.example.com", "203.0.113.66")))
+	})
+	s.awaitReport("IPv4", "a.example.com 203.0.113.1")
+	server.do(t, func() error {
+		return send(at(server.addr6, 53), at(server.host6, 4000), answer("a.example.com", "203.0.113.2"))
+	})
+	s.awaitReport("IPv6", "a.example.com 203.0.113.1", "a.example.com 203.0.113.2")
+
+	var records []string
+	for i := range 150 { // more than fits into a packet
+		records = append(records, fmt.Sprintf("f.example.com A 198.18.0.%d 60", i))
+	}
+	for _, to := range []netip.AddrPort{at(server.host, 4000), at(server.host6, 4000)} {
+		from := server.addr
+		if to.Addr().Is6() {
+			from, records[0] = server.addr6, "f.example.com A 198.18.1.1 60"
+		}
+		server.do(t, func() error { return send(at(from, 53), to, reply(t, "f.example.com", nil, records...)) })
+		first := strings.Fields(records[0])[2]
+		s.eventually("the first fragment", func() error {
+			got := s.reported()
+			if !slices.Contains(got, "f.example.com "+first) || len(got) < 50 {
+				return fmt.Errorf("reported are %q", got)
+			}
+			return nil
+		})
+	}
+}
+
+func TestAnswersOverTCP(t *testing.T) {
+	s := newScene(t, "*.example.com")
+	server := newPod(t, "dns0", 1)
+	s.serve("coredns", server.addr, server.device)
+	s.captures(1)
+	var listener net.Listener
+	server.do(t, func() (err error) {
+		listener, err = net.Listen("tcp", at(server.addr, 53).String())
+		return err
+	})
+	defer listener.Close()
+	client, err := net.Dial("tcp", at(server.addr, 53).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var stream []byte
+	var records []string
+	for i := range 200 { // of many segments
+		records = append(records, fmt.Sprintf("big.example.com A 198.18.0.%d 60", i))
+	}
+	for _, message := range [][]byte{reply(t, "a.example.com", nil, "a.example.com A 203.0.113.1 60"), reply(t, "big.example.com", nil, records...)} {
+		stream = append(binary.BigEndian.AppendUint16(stream, uint16(len(message))), message...)
+	}
+	go func() { _, _ = io.Copy(io.Discard, client) }()
+	for _, part := range [][]byte{stream[:1], stream[1:100], stream[100:]} { // the kernel may join them
+		if _, err := conn.Write(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.eventually("both messages", func() error {
+		if got := s.reported(); len(got) != 201 || got[0] != "a.example.com 203.0.113.1" {
+			return fmt.Errorf("reported are %q", got)
+		}
+		return nil
+	})
+}
+
+// Whoever is no DNS server has no say, whatever addresses and ports he uses.
+func TestForgedAnswers(t *testing.T) {
+	s := newScene(t, "www.example.com")
+	server, attacker := newPod(t, "dns0", 1), newPod(t, "pod0", 2)
+	s.serve("coredns", server.addr, server.device)
+	s.captures(1)
+	forged := reply(t, "www.example.com", nil, "www.example.com A 203.0.113.66 60")
+	attacker.do(t, func() error { // as himself, to the host
+		return send(at(attacker.addr, 53), at(attacker.host, 4000), forged)
+	})
+	attacker.do(t, func() error { // with the server's address
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		address := &netlink.Addr{IPNet: &net.IPNet{IP: server.addr.AsSlice(), Mask: net.CIDRMask(32, 32)}}
+		return errors.Join(netlink.AddrAdd(link, address), send(at(server.addr, 53), at(attacker.host, 4000), forged))
+	})
+	// To the server, from port 53 as an upstream server would, and from the server's own address.
+	if err := send(at(server.host, 53), at(server.addr, 4000), forged); err != nil {
+		t.Fatal(err)
+	}
+	inject(t, server.device, udpFrame(at(server.addr, 53).String(), at(server.addr, 4000).String(), forged, 0))
+	server.do(t, func() error {
+		return send(at(server.addr, 53), at(server.host, 4000), reply(t, "www.example.com", nil, "www.example.com A 203.0.113.1 60"))
+	})
+	s.awaitReport("the server's own answer", "www.example.com 203.0.113.1")
+}
+
+// inject has the host send a frame by a device.
+func inject(t *testing.T, device string, frame []byte) {
+	t.Helper()
+	link, err := net.InterfaceByName(device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: link.Index}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A server on the host's network answers from the host's address, by devices of the host's own.
+func TestServerOnTheHostsNetwork(t *testing.T) {
+	s := newScene(t, "www.example.com")
+	client := newPod(t, "mgmt0", 1)
+	s.serve("nodedns", client.host, "")
+	s.captures(1)
+	forged := reply(t, "www.example.com", nil, "www.example.com A 203.0.113.66 60")
+	client.do(t, func() error {
+		inject(t, "eth0", udpFrame(at(client.host, 53).String(), at(client.host, 4000).String(), forged, 0))
+		return nil
+	})
+	if err := send(at(client.host, 53), at(client.addr, 4000), reply(t, "www.example.com", nil, "www.example.com A 203.0.113.1 60")); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitReport("the host's answer", "www.example.com 203.0.113.1")
+}
+
+// Servers, their devices and policies come and go, and so do agents.
+func TestWatcherFollows(t *testing.T) {
+	s := newScene(t)
+	server := newPod(t, "dns0", 1)
+	s.serve("coredns", server.addr, server.device)
+	say := func(name, addr string) {
+		t.Helper()
+		server.do(t, func() error {
+			return send(at(server.addr, 53), at(server.host, 4000), reply(t, name, nil, name+" A "+addr+" 60"))
+		})
+	}
+	s.policy("later", "www.example.com", "other.example.com")
+	s.captures(1)
+	say("www.example.com", "203.0.113.1")
+	s.awaitReport("a policy came", "www.example.com 203.0.113.1")
+
+	server.unplug()
+	server.plug(t)
+	s.captures(2)
+	say("www.example.com", "203.0.113.2")
+	s.awaitReport("the device is another one", "www.example.com 203.0.113.1", "www.example.com 203.0.113.2")
+
+	s.stop()
+	writes := len(s.own.Actions())
+	s.start()
+	s.captures(3)
+	for _, action := range s.own.Actions()[writes:] {
+		if verb := action.GetVerb(); verb == "patch" || verb == "create" {
+			t.Errorf("an agent that starts writes what is there: %v", action)
+		}
+	}
+	say("other.example.com", "203.0.113.3")
+	s.awaitReport("the agent is another one", "other.example.com 203.0.113.3", "www.example.com 203.0.113.1", "www.example.com 203.0.113.2")
+
+	if err := s.own.Resource(policyResources[0]).Delete(s.Context(), "later", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("captures end with the last name", func() error {
+		if packetSockets(t) != 0 {
+			return errors.New("there is a packet socket")
+		}
+		return nil
+	})
+}
+
+// packetSockets is how many there are in the namespace.
+func packetSockets(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/net/packet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(text), "\n") - 1
+}
+
+// An API server that is away for a while costs nothing.
+func TestReportIsRepeated(t *testing.T) {
+	s := newScene(t, "www.example.com")
+	s.stop()
+	var refused atomic.Int32
+	s.own.PrependReactor("patch", "resolvednames", func(clienttesting.Action) (bool, k8sruntime.Object, error) {
+		if refused.Add(1) > 2 {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewServiceUnavailable("it is away")
+	})
+	s.start()
+	server := newPod(t, "dns0", 1)
+	s.serve("coredns", server.addr, server.device)
+	s.captures(1)
+	server.do(t, func() error {
+		return send(at(server.addr, 53), at(server.host, 4000), reply(t, "www.example.com", nil, "www.example.com A 203.0.113.1 60"))
+	})
+	s.awaitReport("it is back", "www.example.com 203.0.113.1")
+}

@@ -1,0 +1,35 @@
+package node
+
+import (
+	"io"
+	"log/slog"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/node/domains"
+)
+
+// OpenFrames is part of answerWatcher.
+func (l *Linux) OpenFrames(s domains.Source) (io.ReadCloser, error) { return domains.Open(s) }
+
+// AnswerDevices are the management device, by which the host reaches pods, and the device that has the
+// address: a bridge's own port or a device that is on no bridge. What pods send never leaves by them as the
+// host's own, not even with the host's address as source.
+func (l *Linux) AnswerDevices(addr netip.Addr) []string {
+	addrs, err := l.addresses(nil)
+	if err != nil {
+		slog.Warn("cannot list the host's addresses", "error", err)
+		return nil
+	}
+	for _, a := range addrs {
+		if toPrefix(a.IPNet).Addr() != addr {
+			continue
+		}
+		link, err := l.netlink.LinkByIndex(a.LinkIndex)
+		if err != nil {
+			continue // it has just gone
+		}
+		return slices.Compact([]string{managementDevice, link.Attrs().Name})
+	}
+	return nil
+}
