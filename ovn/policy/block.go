@@ -39,8 +39,18 @@ func (r *reader) block(field, cidr string, except []string) (prefixes []netip.Pr
 		r.wrong(field, "%v; it matches nothing until it is corrected", err)
 		return nil, false
 	}
-	return left.Prefixes(), true
+	prefixes = left.Prefixes()
+	if r.prefixes+len(prefixes) > maxPrefixes {
+		r.wrong(field, "brings the policy's blocks, less their exceptions, to more than %d prefixes, and matches nothing; leave fewer parts out of it", maxPrefixes)
+		return nil, false
+	}
+	r.prefixes += len(prefixes)
+	return prefixes, true
 }
+
+// maxPrefixes bounds what one policy's blocks cost every node: an exception may split its block into as many
+// prefixes as it has bits more.
+const maxPrefixes = 10000
 
 func parsePrefix(text string) (p netip.Prefix, why string) {
 	p, err := netip.ParsePrefix(text)

@@ -144,7 +144,10 @@ func (p *Policy) String() string { return string(p.Kind) + " " + p.Key() }
 func (r *Rule) Field() string { return fmt.Sprintf("spec.%s[%d]", r.Direction, r.Index) }
 
 // reader reads one policy and keeps what is wrong with it.
-type reader struct{ problems []Problem }
+type reader struct {
+	problems []Problem
+	prefixes int // of all blocks
+}
 
 // maxQuoted bounds what a problem quotes of a user's text.
 const maxQuoted = 100

@@ -97,6 +97,20 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 }
 
+// TestTooManyExceptions: one tenant's policy does not fill the nodes' flow tables.
+func TestTooManyExceptions(t *testing.T) {
+	o := read[networkingv1.NetworkPolicy](t, `{spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0}}, {ipBlock: {cidr: 192.0.2.0/24}}]}]}}`)
+	for i := range 2000 {
+		block := o.Spec.Ingress[0].From[0].IPBlock
+		block.Except = append(block.Except, netip.AddrFrom4([4]byte{byte(i), byte(i >> 8), 7, byte(i)}).String()+"/32")
+	}
+	p, problems := FromNetworkPolicy(o)
+	wantProblems(t, problems, []string{"spec.ingress[0].from[0].ipBlock"})
+	if rules := rulesText(p); !slices.Equal(rules, []string{"ingress[0] Accept [192.0.2.0/24] at any"}) {
+		t.Errorf("%q", rules)
+	}
+}
+
 func wantProblems(t *testing.T, problems []Problem, fields []string) {
 	t.Helper()
 	var got []string
