@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -32,6 +33,7 @@ type cluster struct {
 	tb     testing.TB
 	ovn    *nodetest.OVN
 	client kubernetes.Interface
+	own    dynamic.Interface // nil: domain names are not watched
 	config Config
 	agent  *agent
 	stop   func()
@@ -122,6 +124,11 @@ func (c *cluster) startAgent() {
 	}
 	if c.agent, err = newAgent(c.config, platform, ovs, c.client); err != nil {
 		c.tb.Fatal(err)
+	}
+	if c.own != nil {
+		if err := c.agent.watchNames(c.own); err != nil {
+			c.tb.Fatal(err)
+		}
 	}
 	listener, err := cni.Listen(c.config.CNISocket)
 	if err != nil {

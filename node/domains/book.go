@@ -171,8 +171,8 @@ func (b *book) shrink() {
 	}
 }
 
-// lapse says whether something may be reported that can wait.
-func (b *book) lapse(now time.Time) bool {
+// due says whether there is anything to be reported.
+func (b *book) due(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, entries := range b.names {
@@ -180,7 +180,7 @@ func (b *book) lapse(now time.Time) bool {
 			b.lapsed = b.lapsed || !e.reported.After(now)
 		}
 	}
-	return b.lapsed
+	return b.lapsed || !b.fresh.IsZero()
 }
 
 // report is what is to be written now, sorted, and since when the oldest news in it waits; the zero time

@@ -82,11 +82,11 @@ func TestTimesOfAddresses(t *testing.T) {
 	}
 	report(0, "www.example.com: 203.0.113.1/90") // 30 s at least, and 60 s
 	b.hear(at(50), "www.example.com", time.Second, "203.0.113.1")
-	if urgent() || b.lapse(at(50)) {
+	if urgent() || b.due(at(50)) {
 		t.Error("an answer within grace is to be reported")
 	}
 	b.hear(at(61), "www.example.com", time.Second, "203.0.113.1")
-	if urgent() || !b.lapse(at(61)) {
+	if urgent() || !b.due(at(61)) {
 		t.Error("an answer after grace has begun is urgent, or not to be reported")
 	}
 	report(61, "www.example.com: 203.0.113.1/151")
@@ -96,7 +96,7 @@ func TestTimesOfAddresses(t *testing.T) {
 		t.Error("a second address is no news")
 	}
 	report(62, "www.example.com: 203.0.113.1/151 203.0.113.2/7321 203.0.113.3/86521")
-	if b.lapse(at(150)) || !b.lapse(at(151)) {
+	if b.due(at(150)) || !b.due(at(151)) {
 		t.Error("that an address is over is noticed at another time")
 	}
 	report(151, "www.example.com: 203.0.113.2/7321 203.0.113.3/86521")
@@ -112,7 +112,7 @@ func TestReportThatFailed(t *testing.T) {
 		t.Errorf("news wait since %v", since)
 	}
 	b.failed(since)
-	if !b.lapse(noon) {
+	if !b.due(noon) {
 		t.Error("a report that failed is not repeated")
 	}
 	if _, again := b.report(noon); !again.Equal(noon) {
@@ -126,7 +126,7 @@ func TestReportOfTheAgentBefore(t *testing.T) {
 	names, _ := b.report(noon)
 	next := wanting()
 	next.restore(names, noon.Add(time.Second))
-	if next.lapse(noon.Add(time.Second)) {
+	if next.due(noon.Add(time.Second)) {
 		t.Error("what is written already is written again")
 	}
 	again, _ := next.report(noon.Add(time.Second))
@@ -135,7 +135,7 @@ func TestReportOfTheAgentBefore(t *testing.T) {
 	}
 	late := wanting()
 	late.restore(names, noon.Add(time.Hour))
-	if _, addresses, _ := late.size(); addresses != 0 || !late.lapse(noon.Add(time.Hour)) {
+	if _, addresses, _ := late.size(); addresses != 0 || !late.due(noon.Add(time.Hour)) {
 		t.Error("what is over is kept")
 	}
 }

@@ -52,11 +52,11 @@ func (r *reporter) run(ctx context.Context) {
 		case <-r.book.urgent:
 			pause(ctx, settle)
 		case <-look.C:
-			if !r.book.lapse(time.Now()) {
-				continue
-			}
 		case <-ctx.Done():
 			return
+		}
+		if !r.book.due(time.Now()) {
+			continue
 		}
 		r.try(ctx, r.report)
 		pause(ctx, spacing)

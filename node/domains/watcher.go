@@ -64,7 +64,7 @@ type Watcher struct {
 	metrics  *metrics
 	servers  []cache.SharedIndexInformer
 	policies []cache.SharedIndexInformer
-	follow   sync.Once // the watches of policies, once there is a server
+	follow   sync.Once // policies and reports, once there is a server
 	wanted   chan struct{}
 	running  sync.WaitGroup
 
@@ -125,7 +125,6 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for _, informer := range w.servers {
 		w.running.Go(func() { informer.RunWithContext(ctx) })
 	}
-	w.running.Go(func() { w.reporter.run(ctx) })
 	defer w.closeAll()
 	for {
 		var retry <-chan time.Time
@@ -149,6 +148,7 @@ func (w *Watcher) look(ctx context.Context) (again bool) {
 			for _, informer := range w.policies {
 				w.running.Go(func() { informer.RunWithContext(ctx) })
 			}
+			w.running.Go(func() { w.reporter.run(ctx) })
 		})
 	}
 	names := w.names()
