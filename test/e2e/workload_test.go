@@ -96,9 +96,9 @@ func clusterAddresses(t testing.TB, service string) []netip.Addr {
 	return addresses(t, "service/"+service, "{.spec.clusterIPs[*]}")
 }
 
-func addresses(t testing.TB, object, path string) []netip.Addr {
+func addresses(t testing.TB, object, path string, flags ...string) []netip.Addr {
 	t.Helper()
-	addrs, err := tryAddresses(object, path)
+	addrs, err := tryAddresses(object, path, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,8 @@ func addresses(t testing.TB, object, path string) []netip.Addr {
 }
 
 // tryAddresses fails as long as the object has not one of each family.
-func tryAddresses(object, path string) ([]netip.Addr, error) {
-	out, err := cluster.try("kubectl", "--", "get", object, "-o", "jsonpath="+path)
+func tryAddresses(object, path string, flags ...string) ([]netip.Addr, error) {
+	out, err := cluster.try(append([]string{"kubectl", "--", "get", object, "-o", "jsonpath=" + path}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
