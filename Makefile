@@ -70,9 +70,10 @@ e2e: lab bin/steady bin/ask bin/lab/e2e.test ## the official Kubernetes network 
 
 bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovsdb/...
+	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./ovn
 	go test -run '^$$' -bench . -benchtime 50x -timeout 30m ./node
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./node/chassis
-	go test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/bench
+	go test -run '^$$' -bench . -benchtime 1x -timeout 90m ./test/bench
 	go test -tags cluster -run '^$$' -bench . -benchtime 1x -timeout 25m ./test/e2e
 
 generate: ## models from their schemas

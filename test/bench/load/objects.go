@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -136,12 +135,18 @@ func readyStatus(i int) map[string]any {
 // CreateNamespaces makes the namespaces that everything else is in.
 func (l Load) CreateNamespaces(ctx context.Context, api *API) (Phase, error) {
 	return api.run(ctx, "namespaces", l.Namespaces, func(ctx context.Context, i int) error {
-		return api.create(ctx, "/api/v1/namespaces", &corev1.Namespace{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-			ObjectMeta: metav1.ObjectMeta{Name: l.namespace(i), Labels: map[string]string{"team": fmt.Sprintf("t%d", i%5)}},
-		})
+		return api.create(ctx, "/api/v1/namespaces", l.namespaceObject(i))
 	})
 }
+
+func (l Load) namespaceObject(i int) *corev1.Namespace {
+	return &corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: l.namespace(i), Labels: map[string]string{"team": team(i), corev1.LabelMetadataName: l.namespace(i)}},
+	}
+}
+
+func team(i int) string { return fmt.Sprintf("t%d", i%5) }
 
 // CreatePods is W1.
 func (l Load) CreatePods(ctx context.Context, api *API) (Phase, error) {
@@ -163,17 +168,23 @@ func (l Load) RecreatePods(ctx context.Context, api *API) (Phase, error) {
 func podName(i int) string { return fmt.Sprintf("pod-%04d", i) }
 
 func (l Load) createPod(ctx context.Context, api *API, i int) error {
+	return api.create(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/pods", l.pod(i))
+}
+
+// pod has its port "http" at 8080 or 8081, as it differs among the pods of one app.
+func (l Load) pod(i int) *corev1.Pod {
 	k := i / l.Namespaces // which pod of its namespace
 	noToken := false
-	return api.create(ctx, "/api/v1/namespaces/"+l.namespace(i)+"/pods", &corev1.Pod{
+	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{Name: podName(i), Labels: map[string]string{"app": l.app(k)}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace(i), Name: podName(i), Labels: map[string]string{"app": l.app(k), "side": sides[k%2]}},
 		Spec: corev1.PodSpec{
 			NodeName:                     NodeName((i + k) % l.Nodes),
 			AutomountServiceAccountToken: &noToken,
-			Containers:                   []corev1.Container{{Name: "c", Image: "x"}},
+			Containers: []corev1.Container{{Name: "c", Image: "x", Ports: []corev1.ContainerPort{
+				{Name: "http", ContainerPort: int32(8080 + k/l.Apps%2), Protocol: corev1.ProtocolTCP}}}},
 		},
-	})
+	}
 }
 
 func (l Load) app(k int) string { return fmt.Sprintf("a%d", k%l.Apps) }
@@ -250,43 +261,4 @@ func (l Load) ReplaceEndpoint(ctx context.Context, api *API, i int, addr netip.A
 	list[0].Addresses = []string{addr.String()}
 	return api.patch(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+l.namespace(i)+"/endpointslices/"+serviceName(i)+"-x",
 		map[string]any{"endpoints": list})
-}
-
-// CreatePolicies is W3.
-func (l Load) CreatePolicies(ctx context.Context, api *API) (Phase, error) {
-	return api.run(ctx, "policies", l.Policies*l.Namespaces, func(ctx context.Context, i int) error {
-		return api.create(ctx, "/apis/networking.k8s.io/v1/namespaces/"+l.namespace(i)+"/networkpolicies", l.policy(i, i/l.Namespaces))
-	})
-}
-
-// policy is the k-th of its namespace.
-func (l Load) policy(i, k int) *networkingv1.NetworkPolicy {
-	policy := &networkingv1.NetworkPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: "default-deny"},
-		Spec:       networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}},
-	}
-	if k == 0 {
-		return policy
-	}
-	app := func(k int) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": l.app(k)}}
-	}
-	tcp, http, https := corev1.ProtocolTCP, intstr.FromInt32(8080), intstr.FromInt32(8443)
-	policy.Name = fmt.Sprintf("allow-%02d", k)
-	policy.Spec = networkingv1.NetworkPolicySpec{
-		PodSelector: *app(k),
-		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
-		Ingress: []networkingv1.NetworkPolicyIngressRule{{
-			From: []networkingv1.NetworkPolicyPeer{{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: l.namespace(i + k)}},
-				PodSelector:       app(k + 7),
-			}},
-			Ports: []networkingv1.NetworkPolicyPort{{Protocol: &tcp, Port: &http}, {Protocol: &tcp, Port: &https}},
-		}},
-		Egress: []networkingv1.NetworkPolicyEgressRule{{
-			To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{PodCIDR, ServiceCIDR}}}},
-		}},
-	}
-	return policy
 }
