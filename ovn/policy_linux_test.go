@@ -6,26 +6,6 @@ import (
 	"time"
 )
 
-// policies are manifests of policies, trimmed.
-func (w *world) policies(t testing.TB, text string) []any {
-	t.Helper()
-	var list []any
-	for _, o := range manifests(t, text) {
-		k, trimmed, err := offlineObject(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, ok := trimmed.(*policyObject)
-		if !ok {
-			t.Fatalf("%s is no policy", k.kind)
-		}
-		w.uids++
-		p.Generation = int64(w.uids)
-		list = append(list, p)
-	}
-	return list
-}
-
 // TestPoliciesWithPackets: policies hold for packets as they do in the rows, whether they come by a Service
 // or not, from a pod, from its node or from outside.
 func TestPoliciesWithPackets(t *testing.T) {

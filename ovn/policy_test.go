@@ -45,6 +45,26 @@ func manifests(t testing.TB, text string) []runtime.Object {
 	return list
 }
 
+// policies are manifests of policies, trimmed.
+func (w *world) policies(t testing.TB, text string) []any {
+	t.Helper()
+	var list []any
+	for _, o := range manifests(t, text) {
+		k, trimmed, err := offlineObject(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, ok := trimmed.(*policyObject)
+		if !ok {
+			t.Fatalf("%s is no policy", k.kind)
+		}
+		w.uids++
+		p.Generation = int64(w.uids)
+		list = append(list, p)
+	}
+	return list
+}
+
 // cast is a small cluster: two namespaces, and pods whose ports of one name have different numbers.
 const cast = `
 {kind: Namespace, metadata: {name: prod, labels: {stage: prod}}}

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -29,6 +30,9 @@ type policyBook struct {
 	byNamespace map[string]map[string]*podState
 	logging     map[string]string // contract.ACLLoggingAnnotation by namespace
 
+	// emptied are selections that may have lost the last pod with some named port.
+	emptied map[*selectionState]struct{}
+
 	dirty           map[objectKey]struct{}
 	dirtySelections map[string]struct{}
 	dirtyNodeSets   map[policy.Nodes]struct{}
@@ -41,7 +45,7 @@ func newPolicyBook() policyBook {
 	return policyBook{
 		all: map[objectKey]*policyState{}, selections: map[string]*selectionState{}, candidates: map[string][]*selectionState{},
 		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, byNamespace: map[string]map[string]*podState{}, logging: map[string]string{},
-		dirty: map[objectKey]struct{}{}, dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
+		emptied: map[*selectionState]struct{}{}, dirty: map[objectKey]struct{}{}, dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
 		unwritten: map[ovsdb.Owner]annotation{},
 	}
 }
@@ -93,7 +97,7 @@ type selectionState struct {
 // namedPortState are the pods of a selection that have a port of a name, by what is behind the name.
 type namedPortState struct {
 	group, set usage
-	numbers    map[portNumber]int // of pods
+	numbers    map[portNumber]int // of pods; 0: nobody has it any more, but some row may name it still
 	users      map[*policyState]int
 }
 
@@ -346,6 +350,7 @@ func (c *cluster) settleSelection(text string) {
 	s.group.lingering, s.set.lingering = false, false
 	for port, n := range s.ports {
 		n.group.lingering, n.set.lingering = false, false
+		maps.DeleteFunc(n.numbers, func(_ portNumber, pods int) bool { return pods == 0 })
 		if !n.group.live() && !n.set.live() {
 			delete(s.ports, port)
 		}
@@ -436,7 +441,7 @@ func (c *cluster) countPorts(p *podState, s *selectionState) {
 func (c *cluster) uncountPorts(p *podState) {
 	for _, at := range p.counted {
 		if at.ports.numbers[at.number]--; at.ports.numbers[at.number] == 0 {
-			delete(at.ports.numbers, at.number)
+			c.policies.emptied[at.selection] = struct{}{}
 			c.touchNumbers(at.selection, at.ports)
 		}
 	}
@@ -475,6 +480,18 @@ func (c *cluster) settlePolicies() {
 			c.selectPod(p)
 		}
 	}
+	for s := range c.policies.emptied {
+		if slices.ContainsFunc(keysOf(s.ports), func(port string) bool { return s.ports[port].empty() }) {
+			c.expected = append(c.expected, objectKey{selectionKind, s.text})
+		}
+	}
+	clear(c.policies.emptied)
+}
+
+// empty says that nobody has some number any more. Its rows linger as those that nobody needs: an ACL that names
+// a set that is gone holds for nobody.
+func (n *namedPortState) empty() bool {
+	return slices.Contains(slices.Collect(maps.Values(n.numbers)), 0)
 }
 
 // indexPod keeps the pods of each namespace.

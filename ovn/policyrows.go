@@ -439,8 +439,10 @@ func (c *cluster) numbersBehind(o *policy.Policy, rule *policy.Rule, name string
 	}
 	all := map[portNumber]struct{}{}
 	for _, s := range among {
-		for number := range c.numbersIn(s, name) {
-			all[number] = struct{}{}
+		for number, pods := range c.numbersIn(s, name) {
+			if pods > 0 {
+				all[number] = struct{}{}
+			}
 		}
 	}
 	return slices.SortedFunc(maps.Keys(all), func(a, b portNumber) int {

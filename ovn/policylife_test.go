@@ -1,0 +1,275 @@
+package ovn
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// TestPoliciesComeToTheSameAsAColdStart plays random lives of pods, namespaces, nodes and policies. After each
+// event the rows are changed owner by owner, and at no moment may a packet pass that is refused before and
+// after. At the end the Northbound is what a controller makes of it that sees only what is left.
+func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
+	for seed := range *lives {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			l := newPolicyLife(t, seed)
+			for range 60 {
+				l.step()
+			}
+			l.quiesce()
+			again := newCluster(l.settings)
+			again.begin(engine{l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+			before := ovsdb.Dump(l.engine.Client())
+			if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
+				t.Fatal(err)
+			}
+			if after := ovsdb.Dump(l.engine.Client()); after != before {
+				t.Errorf("events and cold start differ:\n%s", diff(after, before))
+			}
+			if l.judged < 1000 {
+				t.Errorf("only %d verdicts: the events tell too little", l.judged)
+			}
+		})
+	}
+}
+
+// policyLife is a life whose rows are followed one owner at a time.
+type policyLife struct {
+	life
+	settings *settings
+	rows     map[ovsdb.Owner]ovsdb.Change
+	expected []objectKey
+	judged   int
+}
+
+func newPolicyLife(t *testing.T, seed uint64) *policyLife {
+	s := testSettings(t, func(c *Config) { dual(c); c.AllocateNodeCIDRs = true })
+	w := newWorld()
+	for i := range 3 {
+		n := w.node(fmt.Sprint("n", i))
+		n.facts = facts(1+i, true)
+		w.put(n)
+	}
+	l := &policyLife{life: life{t: t, w: w, random: rand.New(rand.NewPCG(seed, 11))}, settings: s, rows: map[ovsdb.Owner]ovsdb.Change{}}
+	l.c, l.engine = cold(t, s, w)
+	l.take(l.c.everything())
+	return l
+}
+
+func (l *policyLife) take(changes []ovsdb.Change) {
+	for _, change := range changes {
+		if l.rows[change.Owner] = change; len(change.Rows)+len(change.Memberships) == 0 {
+			delete(l.rows, change.Owner)
+		}
+	}
+}
+
+// step is an event, and at times what was put off comes due with it.
+func (l *policyLife) step() {
+	what, keys := l.event()
+	if l.random.IntN(4) == 0 {
+		keys = append(keys, l.expected...)
+		l.expected = nil
+		what += ", and what was put off"
+	}
+	if l.random.IntN(3) > 0 {
+		keys = append(keys, l.w.absorb(l.c)...)
+	}
+	l.follow(what, keys)
+}
+
+func (l *policyLife) quiesce() {
+	for range 10 {
+		keys := append(l.w.absorb(l.c), l.expected...)
+		if l.expected = nil; len(keys) == 0 {
+			return
+		}
+		l.follow("what was put off", keys)
+	}
+	l.t.Fatal("the cluster does not come to rest")
+}
+
+// follow makes an event's changes, each in a transaction of its own, but for those of pods: the events of a
+// namespace are many pods', which no order could spare a moment at which some have their new labels, and others
+// their old ones.
+func (l *policyLife) follow(what string, keys []objectKey) {
+	l.t.Helper()
+	old, pods := l.tables(), l.addresses()
+	l.c.update(keys, l.w.get)
+	changes := l.c.changes()
+	l.expected = append(l.expected, l.c.takeExpected()...)
+	maps.DeleteFunc(pods, func(port string, addrs []netip.Addr) bool { return !slices.Equal(l.addresses()[port], addrs) })
+
+	var between []*acl.Tables
+	var owners []string
+	for i, change := range changes {
+		l.take(changes[i : i+1])
+		if owners = append(owners, string(change.Owner)); i+1 < len(changes) && isPod(change) && isPod(changes[i+1]) {
+			continue
+		}
+		between = append(between, l.tables())
+	}
+	if len(between) > 0 {
+		l.noGap(what, owners, pods, old, between)
+	}
+	if err := l.engine.Apply(context.Background(), changes); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func isPod(change ovsdb.Change) bool { return strings.HasPrefix(string(change.Owner), "Pod/") }
+
+func (l *policyLife) tables() *acl.Tables {
+	l.t.Helper()
+	// Values for a set that is gone are gone with it.
+	rows, _ := acl.FromChanges(slices.Collect(maps.Values(l.rows)))
+	tables, err := acl.New(rows)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return tables
+}
+
+// addresses are those of all pods with a port, by the port and the pod.
+func (l *policyLife) addresses() map[string][]netip.Addr {
+	all := map[string][]netip.Addr{}
+	for name, p := range l.c.pods {
+		if len(p.addresses) > 0 && l.rows[podOwner(name)].Owner != "" {
+			all[contract.PodPort(p.object.Namespace, p.object.Name)+" "+string(p.object.UID)] = contract.Addrs(p.addresses)
+		}
+	}
+	return all
+}
+
+// noGap judges packets of pods that were there before and are still.
+func (l *policyLife) noGap(what string, owners []string, pods map[string][]netip.Addr, old *acl.Tables, between []*acl.Tables) {
+	l.t.Helper()
+	now := between[len(between)-1]
+	type end struct {
+		port  string
+		addrs []netip.Addr
+	}
+	ends := []end{{"", []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("2001:db8:1::2")}}, {"", []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:9::1")}}}
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		port, _, _ := strings.Cut(name, " ")
+		ends = append(ends, end{port, pods[name]})
+	}
+	for range 60 {
+		from, to, family := ends[l.random.IntN(len(ends))], ends[l.random.IntN(len(ends))], l.random.IntN(2)
+		if from.port == to.port {
+			continue
+		}
+		k := acl.Connection{Packet: acl.Packet{Inport: from.port, Outport: to.port, Src: from.addrs[family], Dst: to.addrs[family],
+			Proto: []uint8{acl.TCP, acl.UDP}[l.random.IntN(2)], SrcPort: 40000, DstPort: []uint16{80, 8080}[l.random.IntN(2)]}}
+		before, after := old.Judge(k), now.Judge(k)
+		l.judged++
+		if before.Allowed || after.Allowed {
+			continue
+		}
+		for i, tables := range between {
+			if v := tables.Judge(k); v.Allowed {
+				l.t.Fatalf("%s: at moment %d of %d, amid %s, passes %+v; before: %s; after: %s", what, i+1, len(between), owners, k.Packet, trail(before), trail(after))
+			}
+		}
+	}
+}
+
+func trail(v acl.Verdict) string {
+	var lines []string
+	for _, s := range v.Steps {
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", s.Rule, s.Rule.Action, s.Rule.Text))
+	}
+	return strings.Join(lines, ", ")
+}
+
+// labels are few, so that policies meet pods.
+func (l *policyLife) labels() labelSet {
+	n := l.random.IntN
+	return newLabelSet(labelMap([]string{"app=" + []string{"a", "b", "c"}[n(3)], "tier=" + []string{"x", "y"}[n(2)]}))
+}
+
+func (l *policyLife) event() (what string, keys []objectKey) {
+	w, n := l.w, l.random.IntN
+	space, host := []string{"s0", "s1"}[n(2)], fmt.Sprint("n", n(3))
+	podKey := objectKey{podKind, fmt.Sprintf("%s/p%d", space, n(5))}
+	switch n(12) {
+	case 0, 1, 2:
+		p := w.pod(space, podKey.name[3:], host)
+		p.labels, p.ports = l.labels(), [][]containerPort{nil, {{"web", "tcp", 80}}, {{"web", "tcp", 8080}, {"web", "udp", 80}}}[n(3)]
+		return "pod comes or goes", l.toggle(podKey, p)
+	case 3:
+		if before, ok := w.objects[podKey].(*pod); ok {
+			after := *before
+			w.uids++
+			after.UID, after.node, after.network = types.UID(fmt.Sprint("again-", w.uids)), host, ""
+			return "pod restarts", w.put(&after)
+		}
+	case 4, 5:
+		if before, ok := w.objects[podKey].(*pod); ok {
+			after := *before
+			after.labels = l.labels()
+			return "pod relabelled", w.put(&after)
+		}
+	case 6:
+		return "namespace relabelled", w.put(w.namespace(space, "stage="+[]string{"a", "b"}[n(2)], "kubernetes.io/metadata.name="+space))
+	case 7:
+		if before, ok := w.objects[objectKey{nodeKind, host}].(*node); ok {
+			after := *before
+			after.labels = l.labels()
+			return "node relabelled", w.put(&after)
+		}
+	default:
+		return l.policyEvent(space)
+	}
+	return "nothing", nil
+}
+
+// policyEvent adds, changes or deletes one.
+func (l *policyLife) policyEvent(space string) (what string, keys []objectKey) {
+	w, n := l.w, l.random.IntN
+	pick := func(list ...string) string { return list[n(len(list))] }
+	pods := func() string {
+		return pick("{}", "{matchLabels: {app: a}}", "{matchLabels: {app: b}}", "{matchLabels: {tier: x}}", "{matchExpressions: [{key: app, operator: NotIn, values: [a]}]}")
+	}
+	spaces := func() string { return pick("{}", "{matchLabels: {stage: a}}", "{matchLabels: {stage: b}}") }
+	text := ""
+	if n(3) > 0 {
+		peer := func() string {
+			return pick("{podSelector: "+pods()+"}", "{podSelector: "+pods()+", namespaceSelector: "+spaces()+"}", "{ipBlock: {cidr: 10.244.0.0/16, except: [10.244.1.0/24]}}", `{ipBlock: {cidr: "::/0"}}`)
+		}
+		ports := func() string {
+			return pick("[]", "[{port: 80}]", "[{port: web}]", "[{port: web, protocol: UDP}, {port: 8080}]")
+		}
+		text = fmt.Sprintf(`{kind: NetworkPolicy, metadata: {namespace: %s, name: p%d}, spec: {podSelector: %s, policyTypes: %s, ingress: [{from: [%s], ports: %s}], egress: [{to: [%s, %s], ports: %s}]}}`,
+			space, n(4), pods(), pick("[Ingress]", "[Egress]", "[Ingress, Egress]"), peer(), ports(), peer(), peer(), ports())
+	} else {
+		subject := func() string {
+			return pick("namespaces: "+spaces(), "pods: {namespaceSelector: "+spaces()+", podSelector: "+pods()+"}")
+		}
+		action, protocols := func() string { return pick("Accept", "Deny", "Deny", "Pass") }, func() string {
+			return pick("", ", protocols: [{tcp: {destinationPort: {number: 80}}}]", ", protocols: [{destinationNamedPort: web}]")
+		}
+		text = fmt.Sprintf(`{kind: ClusterNetworkPolicy, metadata: {name: c%d}, spec: {tier: %s, priority: %d, subject: {%s}, ingress: [{action: %s, from: [{%s}]%s}, {action: %s, from: [{%s}]%s}], egress: [{action: %s, to: [{%s}]%s}, {action: %s, to: [{%s}]}]}}`,
+			n(3), pick("Admin", "Baseline"), n(3), subject(), action(), subject(), protocols(), action(), subject(), protocols(), action(), subject(), protocols(),
+			action(), pick("nodes: {}", "nodes: {matchLabels: {tier: x}}", `networks: [192.0.2.0/24, "2001:db8:1::/64"]`))
+	}
+	o := w.policies(l.t, text)[0].(*policyObject)
+	k := objectKey{o.kind, key(o.Namespace, o.Name)}
+	before, changes := w.objects[k].(*policyObject)
+	if changes {
+		o.UID = before.UID
+	}
+	return "policy " + text, l.toggle(k, o)
+}
