@@ -441,6 +441,15 @@ func TestServerOnTheHostsNetwork(t *testing.T) {
 		inject(t, "eth0", udpFrame(at(client.host, 53).String(), at(client.host, 4000).String(), forged, 0))
 		return nil
 	})
+	device, err := netlink.LinkByName("mgmt0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := netip.MustParseAddr("10.9.1.9") // a program's that is no DNS server
+	address := &netlink.Addr{IPNet: &net.IPNet{IP: other.AsSlice(), Mask: net.CIDRMask(24, 32)}}
+	if err := errors.Join(netlink.AddrAdd(device, address), send(at(other, 53), at(client.addr, 4000), forged)); err != nil {
+		t.Fatal(err)
+	}
 	if err := send(at(client.host, 53), at(client.addr, 4000), reply(t, "www.example.com", nil, "www.example.com A 203.0.113.1 60")); err != nil {
 		t.Fatal(err)
 	}
