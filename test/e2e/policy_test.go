@@ -98,6 +98,11 @@ func (n tenancy) remove(t testing.TB, policies ...string) {
 	cluster.kubectl(t, append([]string{"delete", "networkpolicy", "-n", n.name}, policies...)...)
 }
 
+// removeAll of a namespace's NetworkPolicies when the test ends.
+func (n tenancy) removeAll(t testing.TB) {
+	t.Cleanup(func() { cluster.kubectl(t, "delete", "networkpolicy", "-n", n.name, "--all") })
+}
+
 // packet is what a policy judges: from one pod to another one's port.
 type packet struct{ from, to, port string }
 
