@@ -49,7 +49,7 @@ func TestOVNJudgesAsRows(t *testing.T) {
 				refused++
 			}
 			text := ovsdbtest.Run(t, "ovn-trace", "--no-friendly-names", "--db="+southbound.Endpoint, "--ct=new", "--ct=new", "--ct=new", "--ct=new", "--ct=new", c.microflow(p))
-			if passes := strings.Contains(text, fmt.Sprintf("output to %q", c.exit(p))); passes != v.Allowed {
+			if passes := slices.ContainsFunc(c.exits(p), func(port string) bool { return strings.Contains(text, fmt.Sprintf("output to %q", port)) }); passes != v.Allowed {
 				t.Fatalf("%s to %s, %s/%d: the rows allow: %t, by\n%sbut OVN lets it through: %t\n%s\n%s", p.from.address, p.to.address, p.protocol, p.port, v.Allowed, steps(v), passes, c.scene, text)
 			}
 		}
@@ -57,12 +57,14 @@ func TestOVNJudgesAsRows(t *testing.T) {
 	t.Logf("%d packets, %d of them refused", asked, refused)
 }
 
-// exit is the port by which a packet leaves OVN: the destination's, or the way out of the source's node.
-func (c *court) exit(p *packet) string {
-	if port := c.entering(p).Outport; port != "" {
-		return port
+// exits are the ports by which a packet may leave OVN: the destination's, or the way out of the source's node,
+// which some of what is for the host there takes, too.
+func (c *court) exits(p *packet) []string {
+	port := c.entering(p).Outport
+	if p.to.pod != nil {
+		return []string{port}
 	}
-	return "localnet-" + c.subnet(p.from)
+	return []string{port, "localnet-" + c.subnet(p.from)}
 }
 
 // traceable packets are those that OVN would bring somewhere, were it not for policies: what nobody answers for
