@@ -10,23 +10,16 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/weftnet/weft/models/api/crds"
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/test/apiserver"
 )
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// create puts an object by its YAML.
-func (s *apiServer) create(path, text string) error {
-	body, err := yaml.ToJSON([]byte("---\n" + text)) // what begins with a brace would be taken for JSON
-	if err != nil {
-		return err
-	}
-	_, err = s.do(http.MethodPost, path, "application/json", body)
-	return err
-}
+// apiServer is a real one that knows the CustomResourceDefinitions.
+type apiServer struct{ *apiserver.Server }
 
 func (s *apiServer) install(t *testing.T) {
 	t.Helper()
@@ -39,17 +32,17 @@ func (s *apiServer) install(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.create(definitions, string(text)); err != nil {
+		if err := s.Create(definitions, string(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, resource := range []string{"egressips", "addresspools", "resolvednames"} {
-		s.eventually(t, resource+" are served", func() error {
-			_, err := s.do(http.MethodGet, resources(resource), "", nil)
+		s.Eventually(t, resource+" are served", func() error {
+			_, err := s.Do(http.MethodGet, resources(resource), "", nil)
 			return err
 		})
-		s.eventually(t, resource+".weft.net is a structural schema", func() error {
-			text, err := s.do(http.MethodGet, definitions+"/"+resource+".weft.net", "", nil)
+		s.Eventually(t, resource+".weft.net is a structural schema", func() error {
+			text, err := s.Do(http.MethodGet, definitions+"/"+resource+".weft.net", "", nil)
 			if err != nil {
 				return err
 			}
@@ -78,7 +71,7 @@ func resources(resource string) string {
 
 // TestAPIServerChecksObjects: what an API server refuses, and the words that it refuses it with.
 func TestAPIServerChecksObjects(t *testing.T) {
-	s := startAPIServer(t)
+	s := &apiServer{apiserver.Start(t)}
 	s.install(t)
 	egress := func(spec string) string { return "{kind: EgressIP, spec: " + spec + "}" }
 	pool := func(spec string) string { return "{kind: AddressPool, spec: " + spec + "}" }
@@ -143,7 +136,7 @@ func TestAPIServerChecksObjects(t *testing.T) {
 				resource = "resolvednames"
 			}
 			object := fmt.Sprintf("{apiVersion: %s, metadata: {name: case-%d}, %s", v1alpha1.GroupVersion, i, strings.TrimPrefix(c.object, "{"))
-			err := s.create(resources(resource), object)
+			err := s.Create(resources(resource), object)
 			if c.words == "" && err != nil {
 				t.Errorf("it is refused: %v", err)
 			}
@@ -164,11 +157,11 @@ func (s *apiServer) keepsStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.do(http.MethodPost, resources("egressips")+"?fieldValidation=Strict", "application/json", text); err != nil {
+	if _, err := s.Do(http.MethodPost, resources("egressips")+"?fieldValidation=Strict", "application/json", text); err != nil {
 		t.Fatal(err)
 	}
 	patch := `{"status":{"observedGeneration":1,"node":"l1","pods":3,"conditions":[{"type":"Ready","status":"True","reason":"Carried","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
-	answer, err := s.do(http.MethodPatch, resources("egressips")+"/status/status?fieldValidation=Strict", "application/merge-patch+json", []byte(patch))
+	answer, err := s.Do(http.MethodPatch, resources("egressips")+"/status/status?fieldValidation=Strict", "application/merge-patch+json", []byte(patch))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,13 +178,13 @@ func (s *apiServer) keepsStatus(t *testing.T) {
 	if text, err = json.Marshal(pool); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err = s.do(http.MethodPost, resources("addresspools")+"?fieldValidation=Strict", "application/json", text); err != nil {
+	if answer, err = s.Do(http.MethodPost, resources("addresspools")+"?fieldValidation=Strict", "application/json", text); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(answer, &pool); err != nil || pool.Spec.AutoAssign == nil || !*pool.Spec.AutoAssign {
 		t.Errorf("autoAssign is %v by default: %v", pool.Spec.AutoAssign, err)
 	}
-	if _, err := s.do(http.MethodPatch, resources("addresspools")+"/status/status?fieldValidation=Strict", "application/merge-patch+json",
+	if _, err := s.Do(http.MethodPatch, resources("addresspools")+"/status/status?fieldValidation=Strict", "application/merge-patch+json",
 		[]byte(strings.Replace(strings.Replace(patch, `"node":"l1",`, "", 1), `"pods":3`, `"used":1,"free":9007199254740991`, 1))); err != nil {
 		t.Error(err)
 	}

@@ -1,4 +1,5 @@
-package crds_test
+// Package apiserver gives tests a real API server with its etcd, and nothing else of a control plane.
+package apiserver
 
 import (
 	"bytes"
@@ -15,21 +16,32 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// apiServer is a real one, with its etcd, that knows the CustomResourceDefinitions.
-type apiServer struct {
+// Server is an API server whose administrator has a token.
+type Server struct {
+	// Kubeconfig is a file with the administrator's credentials.
+	Kubeconfig string
+
 	url    string
 	client *http.Client
 }
 
-const token = "administrator"
+const (
+	token      = "administrator"
+	kubeconfig = `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+  clusters: [{name: c, cluster: {server: "%s", insecure-skip-tls-verify: true}}], users: [{name: u, user: {token: %s}}]}`
+)
 
-func startAPIServer(t *testing.T) *apiServer {
+// Start starts one that ends with the test.
+func Start(t *testing.T) *Server {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -53,18 +65,19 @@ func startAPIServer(t *testing.T) *apiServer {
 		"--secure-port="+port, "--service-cluster-ip-range=10.96.0.0/16", "--cert-dir="+filepath.Join(dir, "certificates"),
 		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+private, "--service-account-signing-key-file="+private)
-	s := &apiServer{"https://127.0.0.1:" + port, &http.Client{Timeout: 20 * time.Second,
+	s := &Server{url: "https://127.0.0.1:" + port, client: &http.Client{Timeout: 20 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} // it makes its certificate itself
+	s.Kubeconfig = write("kubeconfig", fmt.Sprintf(kubeconfig, s.url, token))
 	t.Cleanup(s.client.CloseIdleConnections)
-	s.eventually(t, "the API server is ready", func() error {
-		_, err := s.do(http.MethodGet, "/readyz", "", nil)
+	s.Eventually(t, "the API server is ready", func() error {
+		_, err := s.Do(http.MethodGet, "/readyz", "", nil)
 		return err
 	})
 	return s
 }
 
-// do gives what the API server answers; an answer that is not a success is an error with its text.
-func (s *apiServer) do(method, path, kind string, body []byte) ([]byte, error) {
+// Do gives what the API server answers; an answer that is not a success is an error with its text.
+func (s *Server) Do(method, path, kind string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(context.Background(), method, s.url+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -83,7 +96,18 @@ func (s *apiServer) do(method, path, kind string, body []byte) ([]byte, error) {
 	return text, err
 }
 
-func (s *apiServer) eventually(t *testing.T, what string, try func() error) {
+// Create puts an object by its YAML.
+func (s *Server) Create(path, text string) error {
+	body, err := yaml.ToJSON([]byte("---\n" + text)) // what begins with a brace would be taken for JSON
+	if err != nil {
+		return err
+	}
+	_, err = s.Do(http.MethodPost, path, "application/json", body)
+	return err
+}
+
+// Eventually waits until something succeeds.
+func (s *Server) Eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -130,7 +154,8 @@ func kubernetes(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("WEFT_LAB_BIN")
 	if dir == "" {
-		dir = "../../../bin/lab"
+		_, file, _, _ := runtime.Caller(0)
+		dir = filepath.Join(filepath.Dir(file), "../../bin/lab")
 	}
 	path, err := filepath.Abs(filepath.Join(dir, "hyperkube"))
 	if err == nil {
