@@ -1,0 +1,274 @@
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/acl"
+	"github.com/weftnet/weft/ovn/policy"
+)
+
+// Answer is what becomes of the connections that a question is about: one an address family that both ends
+// have and, of a Service, one an endpoint.
+type Answer struct {
+	Question Question
+	Paths    []Path
+}
+
+// Allowed says whether all connections are.
+func (a *Answer) Allowed() bool {
+	return !slices.ContainsFunc(a.Paths, func(p Path) bool { return !p.Allowed })
+}
+
+// Mixed says that some are allowed and some are not.
+func (a *Answer) Mixed() bool {
+	return !a.Allowed() && slices.ContainsFunc(a.Paths, func(p Path) bool { return p.Allowed })
+}
+
+// Path is one connection.
+type Path struct {
+	Src, Dst netip.Addr
+	Port     uint16 // of the destination, behind a Service
+	// MadeUp says that a pod has no address in earnest: only the family counts.
+	MadeUp bool
+	// Egress and Ingress are what the two ends' policies say of it.
+	Egress, Ingress Side
+	Allowed         bool
+	// Notes are what else there is to know.
+	Notes []string
+}
+
+// Ask judges the connections of a question, of one address family only if it is "ipv4" or "ipv6". An error
+// means that there is none such.
+func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
+	from, err := c.end(q.From)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := c.targets(q)
+	if err != nil {
+		return nil, err
+	}
+	sources := from.addresses
+	if among := c.hosts[from.host]; len(among) > 0 {
+		sources = among
+	}
+	a := &Answer{Question: q}
+	for _, to := range targets {
+		for _, src := range sources {
+			for _, dst := range to.addresses {
+				if src.Is4() == dst.Is4() && (family == "" || src.Is4() == (family == "ipv4")) {
+					a.Paths = append(a.Paths, c.judge(q, from, to, src, dst))
+				}
+			}
+		}
+	}
+	if len(a.Paths) == 0 {
+		what := "one address family"
+		if family != "" {
+			what = "the family " + family
+		}
+		return nil, fmt.Errorf("%s: the two have no addresses of %s", q, what)
+	}
+	return a, nil
+}
+
+// target is a connection's second end.
+type target struct {
+	*pod
+	number uint16
+	vip    netip.AddrPort // of the Service that leads there
+}
+
+// end finds a pod, or makes one up of an address that no pod has.
+func (c *Cluster) end(e End) (*pod, error) {
+	if !e.Addr.IsValid() {
+		p := c.pods[e.Key()]
+		if p == nil {
+			return nil, fmt.Errorf("there is no pod %s", e.Key())
+		}
+		if len(p.addresses) == 0 {
+			return nil, fmt.Errorf("pod %s %s; ask about its address, or about another pod", e.Key(), p.why)
+		}
+		return p, nil
+	}
+	for _, name := range c.names {
+		if p := c.pods[name]; p.why == "" && slices.Contains(p.addresses, e.Addr) {
+			return p, nil
+		}
+	}
+	outside := &pod{addresses: []netip.Addr{e.Addr}, why: "is no pod's address"}
+	if node := c.nodes[e.Addr]; node != "" {
+		outside.port, outside.why = contract.ManagementPort(node), "is an address of Node "+node
+	}
+	return outside, nil
+}
+
+// targets are the pods that a connection may reach.
+func (c *Cluster) targets(q Question) ([]target, error) {
+	if !q.To.Service {
+		p, err := c.end(q.To)
+		if err != nil {
+			return nil, err
+		}
+		if q.To.Addr.IsValid() { // it may be one of several that the pod has
+			alone := *p
+			alone.addresses = []netip.Addr{q.To.Addr}
+			p = &alone
+		}
+		return []target{{pod: p, number: q.Port}}, nil
+	}
+	s := c.services[q.To.Key()]
+	if s == nil {
+		return nil, fmt.Errorf("there is no Service %s", q.To.Key())
+	}
+	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
+		return uint16(p.Port) == q.Port && protocolOf(&p.Protocol) == q.Protocol
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("the Service %s has no port %d/%s", q.To.Key(), q.Port, q.Protocol)
+	}
+	if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone {
+		return nil, fmt.Errorf("the Service %s has no ClusterIP; ask about its pods", q.To.Key())
+	}
+	var list []target
+	for _, slice := range c.slices[q.To.Key()] {
+		for _, port := range slice.Ports {
+			if port.Port == nil || protocolOf(port.Protocol) != q.Protocol || ptr.Deref(port.Name, "") != s.Spec.Ports[i].Name {
+				continue
+			}
+			list = append(list, c.endpoints(s, slice, uint16(*port.Port), q.Port)...)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("the Service %s has no ready endpoint for port %d/%s", q.To.Key(), q.Port, q.Protocol)
+	}
+	slices.SortFunc(list, func(a, b target) int { return a.addresses[0].Compare(b.addresses[0]) })
+	return list, nil
+}
+
+// endpoints are those of a slice that are ready, behind the Service's address of their family.
+func (c *Cluster) endpoints(s *corev1.Service, slice *discoveryv1.EndpointSlice, number, port uint16) []target {
+	var list []target
+	for _, endpoint := range slice.Endpoints {
+		if endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready {
+			continue
+		}
+		for _, text := range endpoint.Addresses {
+			addr, err := netip.ParseAddr(text)
+			if err != nil {
+				continue // a domain name's slice
+			}
+			p, _ := c.end(End{Addr: addr}) // there is always one
+			alone := *p
+			alone.addresses = []netip.Addr{addr}
+			t := target{pod: &alone, number: number}
+			for _, text := range s.Spec.ClusterIPs {
+				if vip, err := netip.ParseAddr(text); err == nil && vip.Is4() == addr.Is4() {
+					t.vip = netip.AddrPortFrom(vip, port)
+				}
+			}
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// clientPort is one that a client has got from its system; no policy asks for it.
+const clientPort = 40000
+
+// judge follows one connection, by the rows that are there or else by those that shall be.
+func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) Path {
+	connection := acl.Connection{
+		Packet: acl.Packet{Inport: from.port, Outport: to.port, Src: src, Dst: dst, Proto: protocols[q.Protocol], SrcPort: clientPort, DstPort: to.number},
+		VIP:    to.vip,
+	}
+	switch {
+	case q.Protocol == icmp && src.Is4():
+		connection.Proto, connection.SrcPort, connection.ICMPType = acl.ICMP, 0, 8
+	case q.Protocol == icmp:
+		connection.Proto, connection.SrcPort, connection.ICMPType = acl.ICMPv6, 0, 128
+	}
+	if to.vip.IsValid() && from.port != "" && from.port == to.port {
+		connection.Loopback, connection.Hairpin = true, ovn.HairpinAddress(src)
+	}
+	tables := c.desired
+	if c.actual != nil {
+		tables = c.actual
+	}
+	p := c.path(tables, connection, from, to)
+	if c.actual != nil {
+		p.Notes = append(c.missing(from, to.pod), p.Notes...)
+		if wanted := c.path(c.desired, connection, from, to); wanted.Allowed != p.Allowed || wanted.Egress.text() != p.Egress.text() || wanted.Ingress.text() != p.Ingress.text() {
+			p.Notes = append(p.Notes, "the Northbound differs from what the objects ask for, by which it would be "+word(wanted.Allowed)+
+				":\n"+wanted.Egress.text()+wanted.Ingress.text()+"The controller has not written it yet, or cannot: see its log, and the policies' status")
+		}
+	}
+	return p
+}
+
+// missing says of pods that have no port in the Northbound: no policy is asked about them there.
+func (c *Cluster) missing(pods ...*pod) []string {
+	var notes []string
+	for _, p := range pods {
+		if p.why == "" && !c.actual.Port(p.port) {
+			notes = append(notes, fmt.Sprintf("the Northbound has no port %s for pod %s, which has no network until it has one", p.port, p.key()))
+		}
+	}
+	return notes
+}
+
+// path judges a connection by some rows. What the destination's policies say is told even where the source's
+// refuse it.
+func (c *Cluster) path(tables *acl.Tables, connection acl.Connection, from *pod, to target) Path {
+	p := Path{Src: connection.Src, Dst: connection.Dst, Port: connection.DstPort, MadeUp: from.madeUp || to.madeUp}
+	v := tables.Judge(connection)
+	p.Allowed = v.Allowed
+	verdicts := []acl.Verdict{v}
+	steps := v.Steps
+	if i := len(steps); !v.Allowed && (i == 0 || steps[i-1].Stage != acl.ToPort) && from.port != to.port {
+		connection.Inport, connection.VIP = "", netip.AddrPort{}
+		alone := tables.Judge(connection)
+		verdicts = append(verdicts, alone)
+		steps = append(slices.Clone(steps), alone.Steps...)
+	}
+	p.Egress = c.side(policy.Egress, from, steps)
+	p.Ingress = c.side(policy.Ingress, to.pod, steps)
+	for _, v := range verdicts {
+		p.Notes = append(p.Notes, verdictNotes(&v)...)
+	}
+	if c.actual == nil && to.why != "" && !p.Egress.Allowed {
+		p.Notes = append(p.Notes, c.domainNotes(from)...)
+	}
+	return p
+}
+
+func verdictNotes(v *acl.Verdict) []string {
+	var notes []string
+	for _, r := range v.Unread {
+		notes = append(notes, fmt.Sprintf("%s comes before and cannot be evaluated here (%s): this is the verdict without it", r, r.Text))
+	}
+	for _, rules := range v.Ambiguous {
+		notes = append(notes, fmt.Sprintf("%v have one priority and decide differently: OVN leaves open which of them holds", rules))
+	}
+	if v.Bypass != nil {
+		notes = append(notes, fmt.Sprintf("%s keeps the connection from the Service's load balancer", v.Bypass))
+	}
+	return notes
+}
+
+// protocolOf is a port's, as a question names it.
+func protocolOf(p *corev1.Protocol) string {
+	if p == nil || *p == "" {
+		return "tcp"
+	}
+	return strings.ToLower(string(*p))
+}
