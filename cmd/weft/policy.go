@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/weftnet/weft/ovn/explain"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// Exit codes of `weft policy`.
+const (
+	exitRefused = 1 // a connection is refused, or is not what was expected
+	exitUnasked = 2 // there is no answer: the command, what it reads, or the cluster is wrong
+)
+
+func policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Ask what network policies let pass",
+	}
+	cmd.AddCommand(explainCommand(), checkCommand(), hitsCommand())
+	return cmd
+}
+
+const explainHelp = `Say which rule of which policy lets a connection pass or drops it.
+
+The connection is from a pod, as [NAMESPACE/]NAME, or an address, to the same or a Service, as
+svc/NAMESPACE/NAME, with a port: "prod/db:5432", "prod/dns:53/udp", "[2001:db8::1]:443", "svc/prod/web:80".
+"prod/db:icmp" asks for pings. A Service is judged at each of its ready endpoints, as policies see it.
+
+Policies, pods, namespaces and nodes are read off the API server, and judged as the controller would
+translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.
+
+Exit codes:
+  0  the connection is allowed: over each address family, and at each endpoint
+  1  it is refused
+  2  there is no answer, and an error says why`
+
+func explainCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "explain POD|ADDRESS POD|ADDRESS|SERVICE:PORT[/PROTOCOL]",
+		Short:   "Say which rule of which policy lets a connection pass or drops it",
+		Long:    explainHelp,
+		Example: "  weft policy explain prod/web prod/db:5432\n  weft policy explain prod/web svc/kube-system/kube-dns:53/udp",
+	}
+	f := cmd.Flags()
+	f.String("kubeconfig", "", "credentials for the API server; empty: KUBECONFIG, ~/.kube/config, or a pod's own")
+	f.String("namespace", "default", "namespace of pods that are named without one")
+	f.String("family", "", "ipv4 or ipv6; empty: each that both ends have")
+	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound whose rows decide: unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")
+	databaseFlags(f)
+	return asking(cmd, cobra.ExactArgs(2), func(ctx context.Context, s *settings, args []string) error {
+		family, err := familyOf(s)
+		if err != nil {
+			return err
+		}
+		question, err := explain.ParseQuestion(args[0], args[1], s.text("namespace"))
+		if err != nil {
+			return err
+		}
+		cluster, err := liveCluster(ctx, cmd, s, question)
+		if err != nil {
+			return err
+		}
+		answer, err := cluster.Ask(question, family)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(cmd.OutOrStdout(), answer)
+		for _, p := range cluster.Problems() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", p)
+		}
+		if !answer.Allowed() {
+			return &exitError{code: exitRefused}
+		}
+		return nil
+	})
+}
+
+// liveCluster reads what a question is about.
+func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, question explain.Question) (*explain.Cluster, error) {
+	config, err := kubernetesConfig(s.text("kubeconfig"))
+	if err != nil {
+		return nil, err
+	}
+	var namespaces []string
+	if question.To.Service {
+		namespaces = append(namespaces, question.To.Namespace)
+	}
+	cluster, err := explain.Read(ctx, config, namespaces...)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.list("ovn-northbound")) == 0 {
+		return cluster, nil
+	}
+	unread, err := cluster.Northbound(ctx, databaseConfig(s, "ovn-northbound"))
+	if unread != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: rows of the Northbound that are left out:", unread)
+	}
+	return cluster, err
+}
+
+// asking is a command that answers and ends.
+func asking(cmd *cobra.Command, args cobra.PositionalArgs, ask func(ctx context.Context, s *settings, args []string) error) *cobra.Command {
+	cmd.Flags().String("config", "", "YAML file with any of these keys; a flag or WEFT_… variable wins over it")
+	cmd.Flags().Duration("timeout", 30*time.Second, "how long databases and the API server may take")
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUnasked, err} })
+	cmd.Args = func(cmd *cobra.Command, list []string) error {
+		if err := args(cmd, list); err != nil {
+			return &exitError{exitUnasked, err}
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cmd.SilenceUsage = true
+		s, err := loadSettings(cmd)
+		if err == nil {
+			slog.SetDefault(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+			klog.SetLogger(logr.FromSlogHandler(slog.Default().Handler()))
+			ctx, cancel := context.WithTimeout(cmd.Context(), s.duration("timeout"))
+			defer cancel()
+			if err = s.err(); err == nil {
+				err = ask(ctx, s, args)
+			}
+		}
+		var exit *exitError
+		if err != nil && !errors.As(err, &exit) {
+			return &exitError{exitUnasked, err}
+		}
+		return err
+	}
+	return cmd
+}
+
+func familyOf(s *settings) (string, error) {
+	family := s.text("family")
+	if !slices.Contains([]string{"", "ipv4", "ipv6"}, family) {
+		return "", fmt.Errorf("family: %q is neither \"ipv4\" nor \"ipv6\"; leave it empty for both", family)
+	}
+	return family, nil
+}
+
+// kubernetesConfig looks for credentials where kubectl does.
+func kubernetesConfig(file string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file", file, err)
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+func databaseFlags(f *pflag.FlagSet) {
+	f.String("ovn-ca", "", "PEM file of the CA that signed the databases' certificates, for ssl endpoints")
+	f.String("ovn-certificate", "", "PEM file of a certificate of your own, for ssl endpoints")
+	f.String("ovn-private-key", "", "PEM file of the certificate's key, for ssl endpoints")
+}
+
+// databaseConfig is for the database whose endpoints a key has.
+func databaseConfig(s *settings, key string) ovsdb.Config {
+	config := ovsdb.Config{Endpoints: strings.Join(s.list(key), ",")}
+	if ca := s.text("ovn-ca"); ca != "" {
+		config.TLS = &ovsdb.TLS{CertFile: s.text("ovn-certificate"), KeyFile: s.text("ovn-private-key"), CAFile: ca}
+	}
+	return config
+}
+
+// readFile reads a file, or standard input where it is "-".
+func readFile(cmd *cobra.Command, file string) (string, error) {
+	if file != "-" {
+		text, err := os.ReadFile(file)
+		return string(text), err
+	}
+	text, err := io.ReadAll(cmd.InOrStdin())
+	return string(text), err
+}

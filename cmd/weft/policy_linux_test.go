@@ -1,0 +1,136 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/ovn"
+	"github.com/weftnet/weft/ovn/manifest"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/apiserver"
+)
+
+// explainedCluster is what a kubelet and the controller have made of it: nodes with subnets, pods with addresses.
+var explainedCluster = []struct{ path, status, object string }{
+	{"/api/v1/nodes", "", `{apiVersion: v1, kind: Node, metadata: {name: n1, annotations: {weft.net/node-network: '{"id":1,"podCIDRs":["10.1.0.0/24"],"clusterCIDRs":["10.1.0.0/16"],"serviceCIDRs":["10.96.0.0/16"]}'}}}`},
+	{"/api/v1/namespaces", "", `{apiVersion: v1, kind: Namespace, metadata: {name: prod, labels: {stage: prod}}}`},
+	{"/api/v1/namespaces/prod/pods", "web", `{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
+	{"/api/v1/namespaces/prod/pods", "db", `{apiVersion: v1, kind: Pod, metadata: {name: db, labels: {app: db}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
+	{"/api/v1/namespaces/prod/services", "", `{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {clusterIP: 10.96.0.7, ports: [{port: 80, targetPort: 5432}]}}`},
+	{"/apis/discovery.k8s.io/v1/namespaces/prod/endpointslices", "", `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: db-1, labels: {kubernetes.io/service-name: db}}, addressType: IPv4, ports: [{name: "", port: 5432}], endpoints: [{addresses: [10.1.0.4]}]}`},
+	{"/apis/networking.k8s.io/v1/namespaces/prod/networkpolicies", "", `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: db}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 5432}]}]}}`},
+}
+
+const clusterPolicies = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies"
+
+// TestPolicyExplainOnACluster asks a real API server, at first one without CustomResourceDefinitions, and a real
+// Northbound.
+func TestPolicyExplainOnACluster(t *testing.T) {
+	s := apiserver.Start(t)
+	addresses := map[string]string{"web": "10.1.0.3", "db": "10.1.0.4"}
+	for _, o := range explainedCluster {
+		if err := s.Create(o.path, o.object); err != nil {
+			t.Fatal(err)
+		}
+		if o.status != "" {
+			patch := `{"status": {"phase": "Running", "podIP": "` + addresses[o.status] + `", "podIPs": [{"ip": "` + addresses[o.status] + `"}]}}`
+			if _, err := s.Do("PATCH", o.path+"/"+o.status+"/status", "application/merge-patch+json", []byte(patch)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	explain := func(wantCode int, args string, wants ...string) {
+		t.Helper()
+		code, printed := runPolicy(t, "", append([]string{"explain", "--kubeconfig", s.Kubeconfig, "--namespace", "prod"}, strings.Fields(args)...)...)
+		if code != wantCode {
+			t.Errorf("%s: exit code %d", args, code)
+		}
+		for _, want := range wants {
+			if !strings.Contains(printed, want) {
+				t.Errorf("%s: there is no %q in:\n%s", args, want, printed)
+			}
+		}
+	}
+	explain(0, "web db:5432", "prod/web -> prod/db:5432/tcp: allowed\n\n10.1.0.3 -> 10.1.0.4:5432: allowed\n", "Accept by NetworkPolicy prod/db, spec.ingress[0]\n")
+	explain(exitRefused, "web db:80", "Deny: isolated by NetworkPolicy prod/db, no rule of which allows it")
+	explain(exitRefused, "10.1.0.99 db:5432", "10.1.0.99 is no pod's address")
+	explain(0, "web svc/prod/db:80", "10.1.0.3 -> 10.1.0.4:5432: allowed")
+	explain(exitUnasked, "web svc/prod/web:80", "no Service prod/web")
+	explain(exitUnasked, "webb db:80", "no pod prod/webb")
+
+	// The rows of a Northbound that has not heard of the latest policies.
+	northbound := ovsdbtest.Server(t, ovsdbtest.Northbound(t))
+	var documents []string
+	for _, o := range explainedCluster {
+		document := o.object
+		if o.status != "" {
+			document = strings.TrimSuffix(document, "}") + `, status: {podIPs: [{ip: ` + addresses[o.status] + `}]}}`
+		}
+		if !strings.Contains(document, "kind: NetworkPolicy") {
+			documents = append(documents, document)
+		}
+	}
+	fill(t, northbound.Endpoint, strings.Join(documents, "\n---\n"))
+	with := " --ovn-northbound " + northbound.Endpoint
+	explain(0, "web db:80"+with, "no rule of NetworkPolicy prod/db matches", "nothing refuses it: allowed by default",
+		"note: the Northbound differs from what the objects ask for, by which it would be refused:", "Deny: isolated by NetworkPolicy prod/db")
+	fill(t, northbound.Endpoint, strings.Join(append(documents, explainedCluster[len(explainedCluster)-1].object), "\n---\n"))
+	explain(exitRefused, "web db:80"+with, "Deny: isolated by NetworkPolicy prod/db, no rule of which allows it\n")
+	ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "--name=ours", "--type=switch", "acl-add", "n1", "to-lport", "2000", "tcp", "drop")
+	explain(exitRefused, "web db:5432"+with, "before all     drop: ACL ours, which is not a policy's", "it would be allowed:")
+
+	install(t, s)
+	for _, o := range []string{
+		`{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: guard}, spec: {tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {stage: prod}}}, egress: [{name: quarantine, action: Deny, to: [{namespaces: {}}]}]}}`,
+		`{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: same}, spec: {tier: Admin, priority: 1, subject: {namespaces: {}}}}`,
+	} {
+		if err := s.Create(clusterPolicies, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	explain(exitRefused, "web db:5432", `Admin          Deny by ClusterNetworkPolicy guard, spec.egress[0] ("quarantine")`, "ingress of prod/db: allowed", "warning: ClusterNetworkPolicy same: SamePriority")
+}
+
+// install teaches an API server ClusterNetworkPolicies.
+func install(t *testing.T, s *apiserver.Server) {
+	t.Helper()
+	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/network-policy-api").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", string(text)); err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually(t, "ClusterNetworkPolicies are served", func() error {
+		_, err := s.Do("GET", clusterPolicies, "", nil)
+		return err
+	})
+}
+
+// fill gives a Northbound the rows that manifests ask for.
+func fill(t *testing.T, endpoint, text string) {
+	t.Helper()
+	set, err := manifest.Read(strings.NewReader(text), "prod", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := ovn.DefaultConfig()
+	config.Northbound, config.PodCIDRs, config.ServiceCIDRs = []string{endpoint}, []string{"10.1.0.0/16"}, []string{"10.96.0.0/16"}
+	config.JoinCIDRs = []string{"100.64.0.0/16"}
+	offline, err := ovn.Translate(config, set.Objects)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := ovsdb.NewEngine(ovsdbtest.Connect(t, ovsdbtest.Northbound(t), endpoint, ovn.Tables...))
+	if err := engine.Replace(t.Context(), offline.Changes); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/ovn/hits"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// runPolicy gives the exit code, 0 without an error, and what was printed, by whichever way.
+func runPolicy(t *testing.T, in string, args ...string) (code int, printed string) {
+	t.Helper()
+	var out bytes.Buffer
+	root := rootCommand()
+	root.SetArgs(append([]string{"policy"}, args...))
+	root.SetIn(strings.NewReader(in))
+	root.SetOut(&out)
+	root.SetErr(&out)
+	err := root.ExecuteContext(t.Context())
+	var exit *exitError
+	switch {
+	case err == nil:
+	case !errors.As(err, &exit):
+		t.Fatalf("%v has no exit code", err)
+	default:
+		code = exit.code
+		if exit.err != nil {
+			out.WriteString("weft: " + exit.err.Error() + "\n")
+		}
+	}
+	return code, out.String()
+}
+
+// golden compares a text with a file of testdata/policy.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = strings.ReplaceAll(got, `\`, "/") // paths on Windows
+	file := filepath.Join("testdata", "policy", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != strings.ReplaceAll(string(want), "\r\n", "\n") {
+		t.Errorf("it is not as in %s (go test -update writes it anew):\n%s", file, got)
+	}
+}
+
+func TestPolicyCheck(t *testing.T) {
+	const shop = "-f testdata/policy/shop "
+	for _, c := range []struct {
+		name, args string
+		code       int
+	}{
+		{"summary", shop, 0},
+		{"allowed", shop + "--from prod/web --to prod/db:5432", 0},
+		{"isolated", shop + "--from test/probe --to prod/db:5432", exitRefused},
+		{"outside", shop + "--from prod/web --to 192.0.2.200:443", exitRefused},
+		{"denied", shop + "--from test/probe --to prod/db:22/tcp", exitRefused},
+		{"baseline", shop + "--from prod/web --to test/probe:53/udp --family ipv4", exitRefused},
+		{"one-family", shop + "-f testdata/policy/families.yaml --from mixed/a --to mixed/b:80", exitRefused},
+		{"met", shop + "--expect testdata/policy/reachability.txt", 0},
+		{"unmet", shop + "--expect testdata/policy/unmet.txt", exitRefused},
+		{"bad", "-f testdata/policy/bad", exitUnasked},
+		{"unreadable", "-f testdata/policy/unreadable.yaml", exitUnasked},
+		{"unclear", shop + "--expect testdata/policy/unclear.txt", exitUnasked},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, printed := runPolicy(t, "", append([]string{"check"}, strings.Fields(c.args)...)...)
+			if code != c.code {
+				t.Errorf("exit code %d, not %d", code, c.code)
+			}
+			golden(t, c.name, printed)
+		})
+	}
+}
+
+func TestPolicyCheckReadsStandardInput(t *testing.T) {
+	const pods = `{"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`
+	if code, printed := runPolicy(t, pods, "check", "-f", "-", "--from", "a", "--to", "b:80", "--namespace", "shop"); code != 0 ||
+		!strings.HasPrefix(printed, "shop/a -> shop/b:80/tcp: allowed\n") || !strings.Contains(printed, "no policy selects it: allowed by default") {
+		t.Errorf("exit code %d:\n%s", code, printed)
+	}
+}
+
+// TestPolicyMistakes: none gets as far as an answer, and each is told what is wrong.
+func TestPolicyMistakes(t *testing.T) {
+	const shop = "check -f testdata/policy/shop "
+	for _, c := range []struct{ args, want string }{
+		{"check", "filename"},
+		{"check -f testdata/policy/nosuch.yaml", "nosuch.yaml"},
+		{"check now -f x", "now"},
+		{"check --nosuch", "nosuch"},
+		{shop + "--from prod/web", "from, to: both"},
+		{shop + "--from prod/web --to prod/db:1 --expect x", "expect from"},
+		{shop + "--from prod/wep --to prod/db:1", "no pod prod/wep"},
+		{shop + "--from prod/web --to svc/prod/web:80", "Service pods"},
+		{shop + "--from prod/web --to 192.0.2.1:80 --family ipv6", "192.0.2.1 ipv6"},
+		{shop + "--from prod/web --to prod/db:1 --family ipv5", "family ipv5"},
+		{shop + "--from prod/web --to prod/db:1 --pod-cidrs 10.0.0.0", "pod-cidrs 10.0.0.0"},
+		{shop + "--expect testdata/policy/nosuch.txt", "expect nosuch.txt"},
+		{"check -f - --expect -", "expect standard input"},
+		{"explain prod/web", "2 arg"},
+		{"explain prod/web prod/db:80 --kubeconfig testdata/nosuch", "kubeconfig testdata/nosuch"},
+		{"explain prod/web prod/db", "prod/db port"},
+		{"explain prod/web prod/db:80 --family all", "family all"},
+		{"hits", "ovn-northbound ovn-southbound"},
+		{"hits --ovn-northbound unix:/nosuch --ovn-southbound unix:/nosuch --output xml", "output xml"},
+		{"hits --ovn-northbound unix:/nosuch --ovn-southbound unix:/nosuch --timeout 100ms", "ovn-northbound unix:/nosuch"},
+		{"hits --ovn-northbound http://x --ovn-southbound unix:/nosuch", "ovn-northbound http"},
+		{"hits --timeout soon --ovn-northbound unix:/nosuch --ovn-southbound unix:/nosuch", "timeout soon"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			code, printed := runPolicy(t, "", strings.Fields(c.args)...)
+			if code != exitUnasked {
+				t.Errorf("exit code %d", code)
+			}
+			for word := range strings.FieldsSeq(c.want) {
+				if !strings.Contains(printed, word) {
+					t.Errorf("no word of %s in:\n%s", word, printed)
+				}
+			}
+		})
+	}
+}
+
+func TestPolicyHitsAreWritten(t *testing.T) {
+	var text, json bytes.Buffer
+	counts := []hits.Count{
+		{Policy: "NetworkPolicy prod/db", Rule: "isolation from ingress", Action: "Deny", Packets: 3, Bytes: 222},
+		{Policy: "NetworkPolicy prod/db", Rule: "spec.ingress[0], port http (8080/tcp)", Action: "Accept", Packets: 1 << 40, Bytes: 1 << 50},
+	}
+	if err := errors.Join(writeHits(&text, counts), writeHitsJSON(&json, counts), writeHitsJSON(&json, nil)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "hits", text.String()+json.String())
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/ovn/explain"
+	"github.com/weftnet/weft/ovn/manifest"
+)
+
+const checkHelp = `Check policies before they are applied, without any cluster.
+
+It reads YAML and JSON files, and directories with all that they have: policies, namespaces, nodes, pods, and
+Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs and CronJobs, each of which stands for one pod of its name.
+A field that a kind does not have is an error. What a running cluster has comes from
+
+  kubectl get ns,nodes,pods,netpol,clusternetworkpolicies -A -o yaml | weft policy check -f -
+
+Without a question it tells whom each policy selects, and its rules. With --from and --to it explains one
+connection, as "weft policy explain" does. With --expect it checks each line of a file:
+
+  allow prod/web -> prod/db:5432       # comments are welcome
+  deny  prod/web -> 192.0.2.1:53/udp
+
+Exit codes:
+  0  the policies are good, and every expectation is met
+  1  the connection is refused, or an expectation is not met
+  2  a policy is wrong, or something that was read, or the command`
+
+func checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "check -f FILE|DIRECTORY|- …",
+		Short:   "Check policies in files, and what they let pass, without any cluster",
+		Long:    checkHelp,
+		Example: "  weft policy check -f manifests/ --expect reachability.txt\n  weft policy check -f manifests/ --from prod/web --to prod/db:5432",
+	}
+	f := cmd.Flags()
+	f.StringSliceP("filename", "f", nil, "files and directories of manifests; - is standard input")
+	f.String("namespace", "default", "namespace of objects and pods that name none")
+	f.String("from", "", "a pod or an address that opens a connection")
+	f.String("to", "", "the pod or address, and the port, that it is opened to")
+	f.String("expect", "", "file of expectations; - is standard input")
+	f.String("family", "", "ipv4 or ipv6; empty: each that both ends have")
+	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those of the nodes that are read, or "+strings.Join(explain.DefaultPodCIDRs, ","))
+	return asking(cmd, cobra.NoArgs, func(_ context.Context, s *settings, _ []string) error {
+		return check(cmd, s)
+	})
+}
+
+func check(cmd *cobra.Command, s *settings) error {
+	family, err := familyOf(s)
+	if err != nil {
+		return err
+	}
+	expectations, err := expected(cmd, s)
+	if err != nil {
+		return err
+	}
+	if len(s.list("filename")) == 0 {
+		return errors.New("filename: give the manifests: -f FILE, -f DIRECTORY or -f - for standard input")
+	}
+	set, err := manifest.Read(cmd.InOrStdin(), s.text("namespace"), s.list("filename")...)
+	if err != nil {
+		return err
+	}
+	cluster, err := explain.New(set.Objects, s.list("pod-cidrs"))
+	if err != nil {
+		return err
+	}
+	wrong := report(cmd, set, cluster)
+	failed, err := answers(cmd, s, cluster, expectations, family)
+	switch {
+	case err != nil || wrong != nil:
+		return errors.Join(err, wrong)
+	case failed:
+		return &exitError{code: exitRefused}
+	}
+	return nil
+}
+
+// report tells what is wrong with policies, and what was not looked at.
+func report(cmd *cobra.Command, set *manifest.Set, cluster *explain.Cluster) error {
+	out := cmd.ErrOrStderr()
+	count := 0
+	for _, p := range cluster.Problems() {
+		word := "note"
+		if !p.Limit() {
+			word = "error"
+			count++
+		}
+		fmt.Fprintf(out, "%s: %s: %v\n", set.Where(p.Object), word, p)
+	}
+	var others []string
+	for _, kind := range slices.Sorted(maps.Keys(set.Others)) {
+		others = append(others, fmt.Sprintf("%d %s", set.Others[kind], kind))
+	}
+	if len(others) > 0 {
+		fmt.Fprintf(out, "not looked at, since no policy depends on them: %s\n", strings.Join(others, ", "))
+	}
+	if count > 0 {
+		return fmt.Errorf("%d problems of policies; see above", count)
+	}
+	return nil
+}
+
+// expected reads the question of --from and --to, or those of --expect.
+func expected(cmd *cobra.Command, s *settings) ([]explain.Expectation, error) {
+	from, to, file := s.text("from"), s.text("to"), s.text("expect")
+	switch {
+	case from == "" && to == "" && file == "":
+		return nil, nil
+	case file != "" && from+to != "":
+		return nil, errors.New("expect: is there beside from or to; ask one connection or check a file, not both")
+	case file == "-" && slices.Contains(s.list("filename"), "-"):
+		return nil, errors.New("expect: standard input has the manifests already; give a file")
+	case file != "":
+		text, err := readFile(cmd, file)
+		if err != nil {
+			return nil, fmt.Errorf("expect: %w", err)
+		}
+		return explain.ParseExpectations(file, text, s.text("namespace"))
+	case from == "" || to == "":
+		return nil, errors.New("from, to: a question needs both")
+	}
+	question, err := explain.ParseQuestion(from, to, s.text("namespace"))
+	return []explain.Expectation{{Question: question, Allow: true}}, err
+}
+
+// answers prints them; failed says that one is not as expected.
+func answers(cmd *cobra.Command, s *settings, cluster *explain.Cluster, expectations []explain.Expectation, family string) (failed bool, err error) {
+	out := cmd.OutOrStdout()
+	if len(expectations) == 0 {
+		fmt.Fprint(out, cluster.Summary())
+		return false, nil
+	}
+	var errs []error
+	unmet := 0
+	for _, e := range expectations {
+		answer, err := cluster.Ask(e.Question, family)
+		if e.To.Service {
+			err = fmt.Errorf("%s: manifests do not say where a Service leads; ask about its pods, at their own port", e.Question)
+		}
+		switch {
+		case err != nil && e.Where != "":
+			errs = append(errs, fmt.Errorf("%s: %w", e.Where, err))
+		case err != nil:
+			errs = append(errs, err)
+		case s.text("expect") == "":
+			fmt.Fprint(out, answer)
+			failed = !answer.Allowed()
+		case answer.Mixed() || answer.Allowed() != e.Allow:
+			unmet++
+			fmt.Fprintf(out, "%s: it should be %s\n%s\n", e.Where, map[bool]string{true: "allowed", false: "refused"}[e.Allow], answer)
+		}
+	}
+	if s.text("expect") != "" && len(errs) == 0 {
+		fmt.Fprintf(out, "%d of %d expectations are met\n", len(expectations)-unmet, len(expectations))
+	}
+	return failed || unmet > 0, errors.Join(errs...)
+}
