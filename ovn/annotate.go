@@ -281,6 +281,11 @@ func (it *wish) refusal(err error) problem {
 		return problemf(it.kind.String(), meta, "StatusRefused",
 			"the API server refuses the object's status: %v; if permission is missing, give it to the controller; it is tried again every minute", quoted(err.Error()))
 	}
+	if it.key == contract.PolicyStatusAnnotation {
+		return problemf(it.kind.String(), meta, "AnnotationRefused",
+			"the API server refuses annotation %s, which only tells what became of the policy: %v; make the object's other annotations shorter; if permission is missing, let the controller patch NetworkPolicies; it is tried again every minute",
+			it.key, quoted(err.Error()))
+	}
 	return problemf(it.kind.String(), meta, "AnnotationRefused",
 		"the API server refuses annotation %s, without which the object has no network: %v; make the object's other annotations shorter, or create it anew; if permission is missing, give it to the controller; it is tried again every minute",
 		it.key, quoted(err.Error()))

@@ -283,6 +283,24 @@ func TestRefusedAnnotationsStandInNobodysWay(t *testing.T) {
 	})
 }
 
+// TestRefusalsTellWhatIsAtStake: a pod without its annotation has no network, a policy is in force all the same.
+func TestRefusalsTellWhatIsAtStake(t *testing.T) {
+	for _, c := range []struct {
+		annotation
+		want, not string
+	}{
+		{annotation{kind: podKind, key: contract.PodNetworkAnnotation}, "no network", "policy"},
+		{annotation{kind: networkPolicyKind, key: contract.PolicyStatusAnnotation}, "let the controller patch NetworkPolicies", "no network"},
+		{annotation{kind: clusterPolicyKind, key: statusKey}, "give it to the controller", "no network"},
+	} {
+		it := &wish{annotation: c.annotation}
+		text := it.refusal(tooLong).message
+		if !strings.Contains(text, c.want) || strings.Contains(text, c.not) {
+			t.Errorf("%s: %s", c.key, text)
+		}
+	}
+}
+
 // TestAnnotatorHonoursRetryAfter of an API server that has too much to do.
 func TestAnnotatorHonoursRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
