@@ -108,7 +108,7 @@ func (s *suite) live(b *testing.B, alone map[string]effort, last bool) {
 	}
 	measure(l.CreatePods, content{pods: l.Pods})
 	measure(l.CreateServices, s.full())
-	perform(b, server, l.CreatePolicies)
+	c.during(b, l.CreatePolicies, s.full())
 	s.add("live", "peak memory", "MB", float64(c.peak(b))/1e6)
 	c.stop(b)
 
@@ -182,7 +182,7 @@ func (s *suite) addLive(scenario string, alone, live effort, r result) {
 func (s *suite) addFlows(b *testing.B, nb *database) {
 	b.Helper()
 	keep(b, nb)
-	total, stages, took := logicalFlows(b, s.load, nb)
+	total, stages, took, _ := logicalFlows(b, s.load, nb)
 	s.add("southbound", "logical flows", "flows", float64(total)).atMost(aimLogicalFlows)
 	s.add("southbound", "northd from nothing", "s", took.Seconds())
 	names := slices.SortedFunc(maps.Keys(stages), func(x, y string) int { return stages[y] - stages[x] })

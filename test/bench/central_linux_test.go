@@ -108,8 +108,8 @@ func (d *database) expect(want content) error {
 	return nil
 }
 
-// logicalFlows runs a northd over a Northbound and counts what it makes of it, by stage.
-func logicalFlows(b *testing.B, l load.Load, nb *database) (total int, stages map[string]int, took time.Duration) {
+// logicalFlows runs a northd over a Northbound and counts what it makes of it, by stage; cpu is the northd's.
+func logicalFlows(b *testing.B, l load.Load, nb *database) (total int, stages map[string]int, took, cpu time.Duration) {
 	b.Helper()
 	sb := startDatabase(b, "sb", "ovn-sb.ovsschema")
 	var chassis []string
@@ -120,8 +120,12 @@ func logicalFlows(b *testing.B, l load.Load, nb *database) (total int, stages ma
 	began := time.Now()
 	northd := start(b, "northd", sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote, "--ovnsb-db="+sb.remote,
 		"--unixctl="+filepath.Join(sb.dir, "northd.ctl"), "-vconsole:warn")
-	run(b, ovnProgram(b, "ovn-nbctl"), "--db="+nb.remote, "--timeout=100", "--wait=sb", "sync")
+	run(b, ovnProgram(b, "ovn-nbctl"), "--db="+nb.remote, "--timeout=500", "--wait=sb", "sync")
 	took = time.Since(began)
+	cpu, err := northd.cpu()
+	if err != nil {
+		b.Fatal(err)
+	}
 	northd.stop(b)
 	keep(b, sb)
 	stages = map[string]int{}
@@ -130,5 +134,5 @@ func logicalFlows(b *testing.B, l load.Load, nb *database) (total int, stages ma
 		total++
 	}
 	sb.server.stop(b)
-	return total, stages, took
+	return total, stages, took, cpu
 }

@@ -44,7 +44,7 @@ func startChassis(b testing.TB, sb *database, i int) *chassis {
 	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(root(), "models", "schemas", "vswitch.ovsschema"))
 	c.database = c.start(b, "ovsdb-server", file, "--remote=p"+remote)
 	c.await(b, c.database, "db.sock")
-	run(b, ovnProgram(b, "ovs-vsctl"), "--db="+remote, "--no-wait", "init",
+	run(b, ovnProgram(b, "ovs-vsctl"), "--db="+remote, "--retry", "--timeout=60", "--no-wait", "init",
 		"--", "set", "open_vswitch", ".", "external_ids:system-id="+load.Chassis(i), "external_ids:hostname="+load.NodeName(i),
 		"external_ids:ovn-remote="+sb.remote, "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip="+load.NodeAddress(i).String(),
 		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=dummy", "external_ids:ovn-monitor-all=true",
