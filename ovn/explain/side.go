@@ -46,7 +46,7 @@ func (c *Cluster) side(d policy.Direction, p *pod, steps []acl.Step) Side {
 		found, decided := false, false
 		for _, step := range steps {
 			before := d == policy.Egress && tier == 0 && step.Stage == acl.FromPort
-			if !before && (step.Stage != stages[d] || policy.Tier(step.Rule.Tier) != tier) {
+			if isDefault(step.Rule) || !before && (step.Stage != stages[d] || policy.Tier(step.Rule.Tier) != tier) {
 				continue
 			}
 			found = true
@@ -78,6 +78,11 @@ func (c *Cluster) side(d policy.Direction, p *pod, steps []acl.Step) Side {
 		add("", "nothing refuses it: allowed by default")
 	}
 	return s
+}
+
+// isDefault tells an ACL that says what a tier without it would mean: nobody has decided.
+func isDefault(r *acl.Rule) bool {
+	return strings.HasPrefix(r.Owner, "Policies/") && strings.HasPrefix(r.Key, "default/")
 }
 
 func tierName(t policy.Tier) string {
