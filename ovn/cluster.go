@@ -119,7 +119,7 @@ func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 // update takes in the newest state of the objects that keys name. The result does not depend on the
 // order of keys: what is given up comes first, then what was allocated before, then what is new.
 func (c *cluster) update(keys []objectKey, get lookup) {
-	by, statuses := [kinds][]string{}, []objectKey(nil)
+	by, statuses, settled := [kinds][]string{}, []objectKey(nil), map[string]struct{}{}
 	for _, k := range keys {
 		switch k.kind {
 		case topologyKind:
@@ -137,7 +137,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		case policiesKind:
 			c.policies.dirtyCommon = true
 		case selectionKind:
-			c.settleSelection(k.name)
+			settled[k.name] = struct{}{}
 		case nodeSetKind:
 			c.settleNodeSet(policy.Nodes(k.name))
 		case carrierKind, countKind, aliveKind:
@@ -150,6 +150,9 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		default:
 			by[k.kind] = append(by[k.kind], k.name)
 		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(settled)) { // a step each, however often it is asked for
+		c.settleSelection(text)
 	}
 	for k := range by {
 		slices.Sort(by[k])
@@ -277,6 +280,7 @@ func (c *cluster) changes() []ovsdb.Change {
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyNodes)) {
 		list = append(list, c.nodeChange(name))
 	}
+	list = append(list, c.numberChanges()...)
 	list = append(list, c.amongPods(slices.Sorted(maps.Keys(c.dirtyPods)), c.policyChanges(keysOf(c.policies.dirty), c.policies.dirtyCommon))...)
 	list = append(list, gone...)
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyServices)) {

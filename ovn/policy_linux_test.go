@@ -1,10 +1,25 @@
 package ovn
 
 import (
+	"errors"
+	"net"
 	"net/netip"
 	"testing"
 	"time"
 )
+
+// undo removes policies.
+func (d *datapath) undo(policies ...any) {
+	d.t.Helper()
+	var keys []objectKey
+	for _, p := range policies {
+		o := p.(*policyObject)
+		k := objectKey{o.kind, key(o.Namespace, o.Name)}
+		delete(d.objects, k)
+		keys = append(keys, k)
+	}
+	d.touch(keys)
+}
 
 // TestPoliciesWithPackets: policies hold for packets as they do in the rows, whether they come by a Service
 // or not, from a pod, from its node or from outside.
@@ -63,18 +78,7 @@ func TestPoliciesWithPackets(t *testing.T) {
 					}
 				}
 			}
-			var keys []objectKey
-			for _, p := range policies {
-				o := p.(*policyObject)
-				k := objectKey{o.kind, key(o.Namespace, o.Name)}
-				delete(d.objects, k)
-				keys = append(keys, k)
-			}
-			d.c.update(keys, d.get)
-			if err := d.engine.Apply(t.Context(), d.c.changes()); err != nil {
-				t.Fatal(err)
-			}
-			d.do()
+			d.undo(policies...)
 		})
 		d.t = t
 	}
@@ -96,4 +100,55 @@ func TestPoliciesWithPackets(t *testing.T) {
 ---
 {kind: ClusterNetworkPolicy, metadata: {name: last}, spec: {tier: Baseline, priority: 3, subject: {namespaces: {}}, egress: [{action: Deny, to: [{networks: ["0.0.0.0/0"]}], protocols: [{udp: {}}]}]}}`,
 		other, others, direct[2:], external, next)
+}
+
+// TestRefusedConnectionsEnd: of a connection that a policy comes to refuse no packet passes any more, in
+// whichever tier the policy is, and it goes on where the policy goes.
+func TestRefusedConnectionsEnd(t *testing.T) {
+	d := newDatapath(t, testSettings(t, dual))
+	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
+	d.pods("a", "b")
+	var conns []net.Conn
+	d.within("b", func() {
+		for _, to := range []string{"10.244.0.3:8080", "[fd00:10:244::3]:8080"} {
+			conn, err := net.Dial("udp", to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			conns = append(conns, conn)
+		}
+	})
+	answers := func() (n int) {
+		for range 6 {
+			for _, conn := range conns {
+				buffer := make([]byte, 100)
+				_, err1 := conn.Write([]byte("x"))
+				err2 := conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+				if err := errors.Join(err1, err2); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := conn.Read(buffer); err == nil {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	for _, text := range []string{
+		`{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {}, policyTypes: [Ingress]}}`,
+		`{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {}, policyTypes: [Egress]}}`,
+		`{kind: ClusterNetworkPolicy, metadata: {name: last}, spec: {tier: Baseline, priority: 3, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}}`,
+		`{kind: ClusterNetworkPolicy, metadata: {name: first}, spec: {tier: Admin, priority: 3, subject: {namespaces: {}}, egress: [{action: Deny, to: [{namespaces: {}}]}]}}`,
+	} {
+		if n := answers(); n < 10 { // the first ones may be too early
+			t.Errorf("without a policy %d of 12 are answered", n)
+		}
+		policies := d.policies(t, text)
+		d.do(policies...)
+		if n := answers(); n > 0 {
+			t.Errorf("%d of 12 are answered under %s", n, text)
+		}
+		d.undo(policies...)
+	}
 }

@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -33,7 +32,9 @@ type policyBook struct {
 	// emptied are selections that may have lost the last pod with some named port.
 	emptied map[*selectionState]struct{}
 
-	dirty           map[objectKey]struct{}
+	dirty map[objectKey]struct{}
+	// dirtyNumbers are policies that have other numbers behind a port's name.
+	dirtyNumbers    map[objectKey]struct{}
 	dirtySelections map[string]struct{}
 	dirtyNodeSets   map[policy.Nodes]struct{}
 	dirtyCommon     bool
@@ -45,7 +46,7 @@ func newPolicyBook() policyBook {
 	return policyBook{
 		all: map[objectKey]*policyState{}, selections: map[string]*selectionState{}, candidates: map[string][]*selectionState{},
 		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, byNamespace: map[string]map[string]*podState{}, logging: map[string]string{},
-		emptied: map[*selectionState]struct{}{}, dirty: map[objectKey]struct{}{}, dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
+		emptied: map[*selectionState]struct{}{}, dirty: map[objectKey]struct{}{}, dirtyNumbers: map[objectKey]struct{}{}, dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
 		unwritten: map[ovsdb.Owner]annotation{},
 	}
 }
@@ -92,19 +93,6 @@ type selectionState struct {
 	namespaces, pods labels.Selector // namespaces is nil where the selection has but one
 	group, set       usage
 	ports            map[string]*namedPortState
-}
-
-// namedPortState are the pods of a selection that have a port of a name, by what is behind the name.
-type namedPortState struct {
-	group, set usage
-	numbers    map[portNumber]int // of pods; 0: nobody has it any more, but some row may name it still
-	users      map[*policyState]int
-}
-
-// portNumber is what is behind a port's name.
-type portNumber struct {
-	protocol policy.Protocol
-	number   uint16
 }
 
 func compareContainerPorts(a, b containerPort) int {
@@ -311,7 +299,7 @@ func (s *selectionState) usage(u use) *usage {
 	if u.port != "" {
 		n := s.ports[u.port]
 		if n == nil {
-			n = &namedPortState{numbers: map[portNumber]int{}, users: map[*policyState]int{}}
+			n = &namedPortState{numbers: map[portNumber]*numberState{}, users: map[*policyState]int{}}
 			s.ports[u.port] = n
 		}
 		group, set = &n.group, &n.set
@@ -350,7 +338,7 @@ func (c *cluster) settleSelection(text string) {
 	s.group.lingering, s.set.lingering = false, false
 	for port, n := range s.ports {
 		n.group.lingering, n.set.lingering = false, false
-		maps.DeleteFunc(n.numbers, func(_ portNumber, pods int) bool { return pods == 0 })
+		c.settleNumbers(s, n)
 		if !n.group.live() && !n.set.live() {
 			delete(s.ports, port)
 		}
@@ -422,57 +410,6 @@ func (c *cluster) selectPod(p *podState) {
 	}
 }
 
-// countPorts keeps the numbers behind the names that policies ask for. Where one comes or goes, their rows
-// depend on it.
-func (c *cluster) countPorts(p *podState, s *selectionState) {
-	if len(p.addresses) == 0 {
-		return
-	}
-	for name, n := range s.ports {
-		for _, number := range p.object.numbers(name) {
-			if n.numbers[number]++; n.numbers[number] == 1 {
-				c.touchNumbers(s, n)
-			}
-			p.counted = append(p.counted, portCount{s, n, number})
-		}
-	}
-}
-
-func (c *cluster) uncountPorts(p *podState) {
-	for _, at := range p.counted {
-		if at.ports.numbers[at.number]--; at.ports.numbers[at.number] == 0 {
-			c.policies.emptied[at.selection] = struct{}{}
-			c.touchNumbers(at.selection, at.ports)
-		}
-	}
-	p.counted = p.counted[:0]
-}
-
-// portCount is where a pod's named port is counted.
-type portCount struct {
-	selection *selectionState
-	ports     *namedPortState
-	number    portNumber
-}
-
-func (c *cluster) touchNumbers(s *selectionState, n *namedPortState) {
-	c.policies.dirtySelections[s.text] = struct{}{}
-	for p := range n.users {
-		c.policies.dirty[p.key] = struct{}{}
-	}
-}
-
-// numbers are those behind the name of a pod's port.
-func (p *pod) numbers(name string) []portNumber {
-	var list []portNumber
-	for _, port := range p.ports {
-		if port.name == name {
-			list = append(list, portNumber{port.protocol, port.number})
-		}
-	}
-	return list
-}
-
 // settlePolicies decides anew for every pod that was touched.
 func (c *cluster) settlePolicies() {
 	for name := range c.dirtyPods {
@@ -480,18 +417,7 @@ func (c *cluster) settlePolicies() {
 			c.selectPod(p)
 		}
 	}
-	for s := range c.policies.emptied {
-		if slices.ContainsFunc(keysOf(s.ports), func(port string) bool { return s.ports[port].empty() }) {
-			c.expected = append(c.expected, objectKey{selectionKind, s.text})
-		}
-	}
-	clear(c.policies.emptied)
-}
-
-// empty says that nobody has some number any more. Its rows linger as those that nobody needs: an ACL that names
-// a set that is gone holds for nobody.
-func (n *namedPortState) empty() bool {
-	return slices.Contains(slices.Collect(maps.Values(n.numbers)), 0)
+	c.lingerNumbers()
 }
 
 // indexPod keeps the pods of each namespace.
@@ -589,6 +515,7 @@ func (n *nodeState) policyAddresses() []netip.Addr {
 
 func (b *policyBook) clean() {
 	clear(b.dirty)
+	clear(b.dirtyNumbers)
 	clear(b.dirtySelections)
 	clear(b.dirtyNodeSets)
 	b.dirtyCommon = false

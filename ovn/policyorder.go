@@ -13,8 +13,9 @@ import (
 )
 
 // Many changes are more than one transaction, and none of them may let through what neither the old nor the
-// new policies would. So sets come first, which alone decide nothing; then pods that have a port join those
-// of new policies, and are in those of the old ones still; then policies, each of them all at once; then
+// new policies would. So sets come first, which alone decide nothing; then what policies have of numbers behind
+// ports' names, which nobody has yet or nobody has any more; then pods that have a port join the sets of new
+// policies, and are in those of the old ones still; then policies, each of them all at once; then
 // pods get their ports that had none. What nobody names any more goes last: see usage.
 
 // policySets are the changes of the sets that policies name: of those that there are, and of those that are
@@ -35,6 +36,12 @@ func (c *cluster) policySets(selections []string, nodeSets []policy.Nodes, domai
 		}
 	}
 	return sets, gone
+}
+
+// numberChanges are those of policies that are the same, but for the numbers behind their ports' names.
+func (c *cluster) numberChanges() []ovsdb.Change {
+	keys := slices.DeleteFunc(keysOf(c.policies.dirtyNumbers), func(k objectKey) bool { _, more := c.policies.dirty[k]; return more || c.policies.all[k] == nil })
+	return c.policyChanges(keys, false)
 }
 
 // amongPods puts the changes of policies between those of pods that have a port and of those that get one.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -202,7 +201,23 @@ func (c *cluster) policiesChange() ovsdb.Change {
 		r.member(nb.PortGroupTable, acl.group, "acls", r.add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
 			Priority: allowHost, Action: acl.action, Match: acl.match}))
 	}
+	r.defaults()
 	return r.Change
+}
+
+// defaults are what happens to packets to a port where no policy of a tier decides: the next tier is asked, and
+// after the last one they pass. OVN means the same without them, but at each tier, not only at the last, it
+// lets pass the packets of a connection that a drop has blocked before, and unblocks it, so that every other
+// packet of a connection passed which a policy has come to refuse (seen with 25.03, ls_out_acl_eval).
+func (r *rows) defaults() {
+	for tier := hostTier; tier <= int(policy.Baseline); tier++ {
+		name, action := "next tier", nb.ACLActionPass
+		if tier == int(policy.Baseline) {
+			name, action = "no policy", nb.ACLActionAllowRelated
+		}
+		r.member(nb.PortGroupTable, hostsGroupID, "acls", r.add(nb.ACLTable, fmt.Sprintf("default/%d", tier), &nb.ACL{Name: &name,
+			Direction: nb.ACLDirectionToLport, Tier: tier, Action: action, Match: "ip"}))
+	}
 }
 
 // admitHost lets a node's host reach the pods on it, its probes too, whatever policies say. By a Service it
@@ -394,7 +409,7 @@ func (c *cluster) matches(o *policy.Policy, rule *policy.Rule) []ruleMatch {
 		}
 	}
 	for _, name := range portNames(rule.Ports) {
-		for _, number := range c.numbersBehind(o, rule, name) {
+		for _, number := range c.numbersBehind(o, rule, name, (*numberState).named) {
 			if !asked(rule.Ports, name, number.protocol) {
 				continue
 			}
@@ -412,49 +427,6 @@ func (c *cluster) matches(o *policy.Policy, rule *policy.Rule) []ruleMatch {
 		}
 	}
 	return list
-}
-
-// namedAmong are the selections whose pods' port names an egress rule's ports may be.
-func namedAmong(rule *policy.Rule) []policy.Selection {
-	if rule.Anyone {
-		return []policy.Selection{{}}
-	}
-	var list []policy.Selection
-	for _, peer := range rule.Peers {
-		switch {
-		case peer.Pods != nil:
-			list = append(list, *peer.Pods)
-		case peer.Blocks != nil: // of all pods, those within
-			list = append(list, policy.Selection{})
-		}
-	}
-	return list
-}
-
-// numbersBehind are those behind a port's name, sorted.
-func (c *cluster) numbersBehind(o *policy.Policy, rule *policy.Rule, name string) []portNumber {
-	among := []policy.Selection{o.Subject}
-	if rule.Direction == policy.Egress {
-		among = namedAmong(rule)
-	}
-	all := map[portNumber]struct{}{}
-	for _, s := range among {
-		for number, pods := range c.numbersIn(s, name) {
-			if pods > 0 {
-				all[number] = struct{}{}
-			}
-		}
-	}
-	return slices.SortedFunc(maps.Keys(all), func(a, b portNumber) int {
-		return compareContainerPorts(containerPort{protocol: a.protocol, number: a.number}, containerPort{protocol: b.protocol, number: b.number})
-	})
-}
-
-func (c *cluster) numbersIn(s policy.Selection, name string) map[portNumber]int {
-	if n := c.policies.selections[s.String()].ports[name]; n != nil {
-		return n.numbers
-	}
-	return nil
 }
 
 // peersMatch matches the other end; some is false where there can be nobody. With a named port it
@@ -495,7 +467,7 @@ type familyMatch struct {
 func (f *familyMatch) pods(s policy.Selection, ipv4 bool, c *cluster, named *ruleMatch) {
 	if named == nil {
 		f.values = append(f.values, "$"+addressesName(s, ipv4, "", portNumber{}))
-	} else if c.numbersIn(s, named.port)[named.number] > 0 {
+	} else if c.isNamed(s, named) {
 		f.values = append(f.values, "$"+addressesName(s, ipv4, named.port, named.number))
 	}
 }
@@ -518,7 +490,7 @@ func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, c *cluster, named *
 		f.values = append(f.values, within.values...)
 		return
 	}
-	if matches := within.matches(); len(matches) > 0 && c.numbersIn(policy.Selection{}, named.port)[named.number] > 0 {
+	if matches := within.matches(); len(matches) > 0 && c.isNamed(policy.Selection{}, named) {
 		f.others = append(f.others, fmt.Sprintf("(%s == $%s && %s)", f.field, addressesName(policy.Selection{}, ipv4, named.port, named.number), either(matches)))
 	}
 }

@@ -71,7 +71,7 @@ func (c *cluster) missingPorts(o *policy.Policy) []string {
 			continue
 		}
 		for _, name := range portNames(rule.Ports) {
-			if !slices.ContainsFunc(c.numbersBehind(o, rule, name), func(n portNumber) bool { return asked(rule.Ports, name, n.protocol) }) {
+			if !slices.ContainsFunc(c.numbersBehind(o, rule, name, (*numberState).there), func(n portNumber) bool { return asked(rule.Ports, name, n.protocol) }) {
 				missing = append(missing, fmt.Sprintf("%s: no pod that it is about has a port named %q now", rule.Field(), name))
 			}
 		}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ func TestPoliciesComeAndGo(t *testing.T) {
 	n := inhabit(t, "changing", newNamespace("changing", `weft.net/acl-logging: '{"deny":"warning","allow":"info"}'`), guests...)
 	peers := n.among(t, guests, "l2")
 	t.Run("without a gap", n.changeWithoutGap)
+	t.Run("connections that exist", n.cutConnections)
 	t.Run("lines in the log", n.logConnections)
 	t.Run("cluster-wide", func(t *testing.T) { n.obeyClusterPolicies(t, peers) })
 	t.Run("what is wrong", func(t *testing.T) { n.tellWhatIsWrong(t, peers) })
@@ -100,6 +102,73 @@ func groupOf(message string) string {
 	_, rest, _ := strings.Cut(message, "port group ")
 	group, _, _ := strings.Cut(rest, ";")
 	return group
+}
+
+// cutConnections: those that a policy comes to refuse end, and those that it allows go on, also when
+// another rule allows them later.
+func (n tenancy) cutConnections(t *testing.T) {
+	n.removeAll(t)
+	var targets []string
+	for _, server := range []string{"linux", "windows"} {
+		n.inside[server].serve(t, steady(), "serve", ":7000")
+		eventually(t, inForce, server+" serves lines", func() error {
+			out, err := n.inside[server].try("ss", "-Htln", "sport", "=", ":7000")
+			if err == nil && out == "" {
+				err = fmt.Errorf("nobody listens")
+			}
+			return err
+		})
+		for _, a := range n.at[server] {
+			targets = append(targets, fmt.Sprintf("%s=%s", server, netip.AddrPortFrom(a, 7000)))
+		}
+	}
+	for _, c := range []struct{ refused, allowed string }{{"linux", "windows"}, {"windows", "linux"}} {
+		held := n.inside["client"].hold(t, targets...)
+		put(t, n.policy("cut", "podSelector: {matchLabels: {name: "+c.refused+"}}, policyTypes: [Ingress]")+
+			n.policy("keep", "podSelector: {matchLabels: {name: "+c.allowed+"}}, ingress: [{from: [{podSelector: {matchLabels: {name: client}}}]}]"))
+		for _, a := range n.at[c.refused] {
+			n.unacknowledged(t, a, 3)
+		}
+		put(t, n.policy("keep", "podSelector: {matchLabels: {name: "+c.allowed+"}}, ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 7000}]}]"))
+		n.says(t, "keep", "InForce")
+		for _, a := range n.at[c.refused] {
+			n.unacknowledged(t, a, 4)
+		}
+		var refusedGap, allowedGap int64
+		for _, r := range stop[report](t, held) {
+			switch {
+			case r.Name == c.refused:
+				refusedGap = r.LongestGapMs
+			case r.Error != "" || r.Answers == 0:
+				t.Errorf("connection %+v; it is allowed", r)
+			default:
+				allowedGap = max(allowedGap, r.LongestGapMs)
+			}
+		}
+		t.Logf("%s has answered no more for %d ms, %s at most for %d ms", c.refused, refusedGap, c.allowed, allowedGap)
+		if allowedGap >= refusedGap {
+			t.Errorf("what is allowed has stopped for %d ms, what is refused for %d ms", allowedGap, refusedGap)
+		}
+		n.remove(t, "cut", "keep")
+	}
+}
+
+// unacknowledged waits until the client has sent again so often what an address does not acknowledge.
+func (n tenancy) unacknowledged(t testing.TB, to netip.Addr, times int) {
+	t.Helper()
+	eventually(t, inForce, fmt.Sprintf("connections to %s are cut", to), func() error {
+		out, err := n.inside["client"].try("ss", "-Htno", "state", "established", "dst", netip.AddrPortFrom(to, 7000).String())
+		if err != nil {
+			return err
+		}
+		_, timer, _ := strings.Cut(out, "timer:(on,")
+		_, again, _ := strings.Cut(timer, ",")
+		var count int
+		if _, err := fmt.Sscanf(again, "%d)", &count); err != nil || count < times {
+			return fmt.Errorf("connections: %q", out)
+		}
+		return nil
+	})
 }
 
 // logConnections: a line says which rule of which policy decided, in the log of who runs the node's

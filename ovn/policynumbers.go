@@ -1,0 +1,173 @@
+package ovn
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/weftnet/weft/ovn/policy"
+)
+
+// namedPortState are the pods of a selection that have a port of a name, by what is behind the name.
+//
+// A number costs a group or sets of its own, and ACLs that name these. As an ACL holds for nobody while it names
+// a set that is not there, and none may be missing when a pod comes, a number goes in the reverse order of its
+// coming, each step in later transactions: first the pods, then the ACLs, then the sets.
+type namedPortState struct {
+	group, set usage
+	numbers    map[portNumber]*numberState
+	users      map[*policyState]int
+}
+
+// portNumber is what is behind a port's name.
+type portNumber struct {
+	protocol policy.Protocol
+	number   uint16
+}
+
+// numberState is what is known of a number behind a port's name.
+type numberState struct {
+	pods int
+	// unnamed says that no ACL is about the number any more, after the last pod with it has gone.
+	unnamed bool
+}
+
+func (n *numberState) there() bool { return n.pods > 0 }
+
+func (n *numberState) named() bool { return n.pods > 0 || !n.unnamed }
+
+// countPorts keeps the numbers behind the names that policies ask for. Where one comes, their rows depend on it.
+func (c *cluster) countPorts(p *podState, s *selectionState) {
+	if len(p.addresses) == 0 {
+		return
+	}
+	for name, n := range s.ports {
+		for _, number := range p.object.numbers(name) {
+			at := n.numbers[number]
+			if at == nil || !at.named() {
+				at = &numberState{}
+				n.numbers[number] = at
+				c.touchNumbers(s, n)
+			}
+			at.pods++
+			p.counted = append(p.counted, portCount{s, at})
+		}
+	}
+}
+
+func (c *cluster) uncountPorts(p *podState) {
+	for _, counted := range p.counted {
+		if counted.at.pods--; counted.at.pods == 0 {
+			c.policies.emptied[counted.selection] = struct{}{}
+		}
+	}
+	p.counted = p.counted[:0]
+}
+
+// portCount is where a pod's named port is counted.
+type portCount struct {
+	selection *selectionState
+	at        *numberState
+}
+
+// lingerNumbers has those looked at again later that no pod has any more.
+func (c *cluster) lingerNumbers() {
+	for s := range c.policies.emptied {
+		for _, n := range s.ports {
+			for _, at := range n.numbers {
+				if !at.there() && !at.unnamed {
+					c.expect(s)
+				}
+			}
+		}
+	}
+	clear(c.policies.emptied)
+}
+
+// settleNumbers takes a step with the numbers that no pod has any more.
+func (c *cluster) settleNumbers(s *selectionState, n *namedPortState) {
+	for number, at := range n.numbers {
+		switch {
+		case at.there():
+		case at.unnamed:
+			delete(n.numbers, number)
+		default:
+			at.unnamed = true
+			c.touchNumbers(s, n)
+			c.expect(s)
+		}
+	}
+}
+
+// expect has a selection settled later.
+func (c *cluster) expect(s *selectionState) {
+	if k := (objectKey{selectionKind, s.text}); !slices.Contains(c.expected, k) {
+		c.expected = append(c.expected, k)
+	}
+}
+
+func (c *cluster) touchNumbers(s *selectionState, n *namedPortState) {
+	c.policies.dirtySelections[s.text] = struct{}{}
+	for p := range n.users {
+		c.policies.dirtyNumbers[p.key] = struct{}{}
+	}
+}
+
+// numbers are those behind the name of a pod's port.
+func (p *pod) numbers(name string) []portNumber {
+	var list []portNumber
+	for _, port := range p.ports {
+		if port.name == name {
+			list = append(list, portNumber{port.protocol, port.number})
+		}
+	}
+	return list
+}
+
+// namedAmong are the selections whose pods' port names an egress rule's ports may be.
+func namedAmong(rule *policy.Rule) []policy.Selection {
+	if rule.Anyone {
+		return []policy.Selection{{}}
+	}
+	var list []policy.Selection
+	for _, peer := range rule.Peers {
+		switch {
+		case peer.Pods != nil:
+			list = append(list, *peer.Pods)
+		case peer.Blocks != nil: // of all pods, those within
+			list = append(list, policy.Selection{})
+		}
+	}
+	return list
+}
+
+// numbersBehind are those behind a port's name of which something is so, sorted.
+func (c *cluster) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []portNumber {
+	among := []policy.Selection{o.Subject}
+	if rule.Direction == policy.Egress {
+		among = namedAmong(rule)
+	}
+	all := map[portNumber]struct{}{}
+	for _, s := range among {
+		for number, at := range c.numbersIn(s, name) {
+			if is(at) {
+				all[number] = struct{}{}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), func(a, b portNumber) int {
+		return compareContainerPorts(containerPort{protocol: a.protocol, number: a.number}, containerPort{protocol: b.protocol, number: b.number})
+	})
+}
+
+func (c *cluster) numbersIn(s policy.Selection, name string) map[portNumber]*numberState {
+	if n := c.policies.selections[s.String()].ports[name]; n != nil {
+		return n.numbers
+	}
+	return nil
+}
+
+// isNamed says whether rules name the pods of a selection with a port's name and number.
+func (c *cluster) isNamed(s policy.Selection, port *ruleMatch) bool {
+	at := c.numbersIn(s, port.port)[port.number]
+	return at != nil && at.named()
+}
