@@ -297,8 +297,11 @@ func (l *policyLife) policyEvent(space string) (what string, keys []objectKey) {
 		action, protocols := func() string { return pick("Accept", "Deny", "Deny", "Pass") }, func() string {
 			return pick("", ", protocols: [{tcp: {destinationPort: {number: 80}}}]", ", protocols: [{destinationNamedPort: web}]")
 		}
+		// No two have one priority: the API leaves open which of such is asked first, and while one makes room for
+		// another their order changes.
+		number := n(3)
 		text = fmt.Sprintf(`{kind: ClusterNetworkPolicy, metadata: {name: c%d}, spec: {tier: %s, priority: %d, subject: {%s}, ingress: [{action: %s, from: [{%s}]%s}, {action: %s, from: [{%s}]%s}], egress: [{action: %s, to: [{%s}]%s}, {action: %s, to: [{%s}]}]}}`,
-			n(3), pick("Admin", "Baseline"), n(3), subject(), action(), subject(), protocols(), action(), subject(), protocols(), action(), subject(), protocols(),
+			number, pick("Admin", "Baseline"), number+3*n(3), subject(), action(), subject(), protocols(), action(), subject(), protocols(), action(), subject(), protocols(),
 			action(), pick("nodes: {}", "nodes: {matchLabels: {tier: x}}", `networks: [192.0.2.0/24, "2001:db8:1::/64"]`))
 	}
 	o := w.policies(l.t, text)[0].(*policyObject)
