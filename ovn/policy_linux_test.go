@@ -108,6 +108,8 @@ func TestRefusedConnectionsEnd(t *testing.T) {
 	d := newDatapath(t, testSettings(t, dual))
 	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
 	d.pods("a", "b")
+	// Connections are tracked as soon as there is any policy.
+	d.do(d.policies(t, `{kind: NetworkPolicy, metadata: {namespace: other, name: deny}, spec: {podSelector: {}, policyTypes: [Ingress]}}`)...)
 	var conns []net.Conn
 	d.within("b", func() {
 		for _, to := range []string{"10.244.0.3:8080", "[fd00:10:244::3]:8080"} {
