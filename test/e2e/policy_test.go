@@ -60,7 +60,9 @@ func inhabit(t testing.TB, name, manifest string, guests ...guest) tenancy {
 		manifest += fmt.Sprintf(guestTemplate, name, g.name, g.node, image, g.http)
 	}
 	cluster.apply(t, manifest)
-	cluster.kubectl(t, "wait", "-n", name, "--for=condition=Ready", "--timeout=120s", "pod", "--all")
+	if _, err := cluster.try("kubectl", "--", "wait", "-n", name, "--for=condition=Ready", "--timeout=120s", "pod", "--all"); err != nil {
+		t.Fatal(err, cluster.kubectl(t, "describe", "pods", "-n", name)) // with Events, which go with the namespace
+	}
 	n := tenancy{name, map[string][]netip.Addr{}, map[string]place{}}
 	for _, g := range guests {
 		n.found(t, g.name, g.node)
