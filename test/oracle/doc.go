@@ -3,5 +3,7 @@
 // kube-network-policies for these and ClusterNetworkPolicies. A sample also goes through ovn-northd and
 // ovn-trace. It is a module of its own, so that the oracles are no dependencies of Weft.
 //
+// When Weft's go.mod changes, go mod tidy is due here, too.
+//
 // Cases follow from -seed and their number; -cases says how many there are, -first where they begin.
 package oracle
