@@ -57,9 +57,9 @@ func TestPodsLeaveWithTheirNodesAddress(t *testing.T) {
 // address that the pod's is about to get.
 func TestHostAndPodUseTheSamePort(t *testing.T) {
 	t.Parallel()
-	const port = ":40077"
 	for _, node := range []string{"l1", "w1"} {
-		for _, addr := range outsideAddresses(t) {
+		for i, addr := range outsideAddresses(t) {
+			port := fmt.Sprint(":", 40077+i) // a client that has ended its connection cannot have the port again at once
 			tcp, udp := outsideURLs(addr, "clientip")[0], outsideURLs(addr, "clientip")[1]
 			pod := inWeb(t, node).keepAsking(t, "-every", "50ms", "-from", port, udp)
 			hosts := host(node).ask("-n", "20", "-every", "50ms", "-from", port, udp)
