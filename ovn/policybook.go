@@ -2,12 +2,10 @@ package ovn
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -73,8 +71,9 @@ type use struct {
 	selection policy.Selection
 	group     bool
 	port      string
-	nodes     *policy.Nodes
 	domain    string
+	ofNodes   bool // it is those of nodes
+	nodes     policy.Nodes
 }
 
 // usage counts who needs a set. One that nobody needs any more lingers for a while: when many rows change,
@@ -97,12 +96,6 @@ type selectionState struct {
 
 func compareContainerPorts(a, b containerPort) int {
 	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.number, b.number))
-}
-
-// nodeSetState is a set of nodes' addresses that some policy uses.
-type nodeSetState struct {
-	selector labels.Selector
-	usage
 }
 
 // updatePolicies takes in policies of a kind. The pods that they select are looked at again.
@@ -203,13 +196,8 @@ func usesOf(o *policyObject) []use {
 	var list []use
 	seen := map[use]bool{}
 	add := func(u use) {
-		at := u
-		at.nodes = nil
-		if u.nodes != nil {
-			at.domain = "nodes " + string(*u.nodes)
-		}
-		if !seen[at] {
-			seen[at] = true
+		if !seen[u] {
+			seen[u] = true
 			list = append(list, u)
 		}
 	}
@@ -224,7 +212,7 @@ func usesOf(o *policyObject) []use {
 			case peer.Pods != nil:
 				add(use{selection: *peer.Pods})
 			case peer.Nodes != nil:
-				add(use{nodes: peer.Nodes})
+				add(use{ofNodes: true, nodes: *peer.Nodes})
 			case peer.Domain != "":
 				add(use{domain: peer.Domain})
 			}
@@ -251,8 +239,8 @@ func (c *cluster) take(p *policyState, u use) {
 	case u.domain != "":
 		c.domainUsed(u.domain, 1)
 		return
-	case u.nodes != nil:
-		c.takeNodes(*u.nodes)
+	case u.ofNodes:
+		c.takeNodes(u.nodes)
 		return
 	}
 	s := c.policies.selections[u.selection.String()]
@@ -275,8 +263,8 @@ func (c *cluster) drop(p *policyState, u use) {
 	case u.domain != "":
 		c.domainUsed(u.domain, -1)
 		return
-	case u.nodes != nil:
-		c.dropNodes(*u.nodes)
+	case u.ofNodes:
+		c.dropNodes(u.nodes)
 		return
 	}
 	s := c.policies.selections[u.selection.String()]
@@ -454,63 +442,6 @@ func (c *cluster) lookAtPoliciesOf(namespace string) {
 func (c *cluster) unknown(namespace string) bool {
 	_, known := c.egress.namespaces[namespace]
 	return !known && len(c.policies.ranks) > 0
-}
-
-func (c *cluster) takeNodes(nodes policy.Nodes) {
-	s := c.policies.nodeSets[nodes]
-	if s == nil {
-		s = &nodeSetState{selector: nodes.Selector()}
-		c.policies.nodeSets[nodes] = s
-		c.policies.dirtyNodeSets[nodes] = struct{}{}
-		for _, name := range c.nodeNames {
-			if n := c.nodes[name]; s.selector.Matches(n.object.labels) {
-				c.dirtyNodes[name] = struct{}{}
-			}
-		}
-	}
-	s.users++
-}
-
-func (c *cluster) dropNodes(nodes policy.Nodes) {
-	s := c.policies.nodeSets[nodes]
-	if s.users--; s.users == 0 {
-		s.lingering = true
-		c.expected = append(c.expected, objectKey{nodeSetKind, string(nodes)})
-	}
-}
-
-// settleNodeSet drops a set of nodes that nobody has come to need again.
-func (c *cluster) settleNodeSet(nodes policy.Nodes) {
-	s := c.policies.nodeSets[nodes]
-	if s == nil || !s.lingering {
-		return
-	}
-	if s.lingering = false; s.live() {
-		return
-	}
-	delete(c.policies.nodeSets, nodes)
-	c.policies.dirtyNodeSets[nodes] = struct{}{}
-	for _, name := range c.nodeNames {
-		if n := c.nodes[name]; n.object != nil && s.selector.Matches(n.object.labels) {
-			c.dirtyNodes[name] = struct{}{}
-		}
-	}
-}
-
-// hostAddresses are those that a node's host has by its status and its agent's facts.
-func (n *nodeState) hostAddresses() []netip.Addr {
-	list := slices.Concat(n.object.addresses, n.facts.Addresses)
-	slices.SortFunc(list, netip.Addr.Compare)
-	return slices.Compact(list)
-}
-
-// policyAddresses are all by which a node's host is known to policies: those, and what it has among the pods.
-func (n *nodeState) policyAddresses() []netip.Addr {
-	list := n.hostAddresses()
-	for _, subnet := range n.subnets {
-		list = append(list, contract.ManagementAddress(subnet))
-	}
-	return list
 }
 
 func (b *policyBook) clean() {

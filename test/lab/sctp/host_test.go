@@ -21,7 +21,7 @@ func TestOnAHost(t *testing.T) {
 		command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 		out, err := command.CombinedOutput()
 		if errors.Is(err, os.ErrPermission) {
-			t.Skip("network namespaces and raw sockets want root")
+			t.Fatal("this test makes a network namespace and raw sockets: run it as root")
 		}
 		if err != nil || !bytes.Contains(out, []byte("--- PASS: TestOnAHost")) {
 			t.Fatalf("%v: %s", err, out)
