@@ -276,12 +276,12 @@ func (c *cluster) changes() []ovsdb.Change {
 		list = append(list, c.egressChange(name))
 	}
 	sets, gone := c.policySets(keysOf(c.policies.dirtySelections), keysOf(c.policies.dirtyNodeSets), c.domainChanges(c.domains.dirty))
-	list = append(list, sets...)
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyNodes)) {
-		list = append(list, c.nodeChange(name))
+		sets = append(sets, c.nodeChange(name))
 	}
-	list = append(list, c.numberChanges()...)
-	list = append(list, c.amongPods(slices.Sorted(maps.Keys(c.dirtyPods)), c.policyChanges(keysOf(c.policies.dirty), c.policies.dirtyCommon))...)
+	there, fresh := c.podChanges(slices.Sorted(maps.Keys(c.dirtyPods)))
+	list = append(list, together(sets, c.numberChanges(), there, c.policyChanges(keysOf(c.policies.dirty), c.policies.dirtyCommon))...)
+	list = append(list, fresh...)
 	list = append(list, gone...)
 	for _, name := range slices.Sorted(maps.Keys(c.dirtyServices)) {
 		list = append(list, c.serviceChange(name))
@@ -312,11 +312,11 @@ func (c *cluster) everything() []ovsdb.Change {
 		}
 	}
 	sets, _ := c.policySets(keysOf(c.policies.selections), keysOf(c.policies.nodeSets), c.domainChanges(c.domains.used))
-	list = append(list, sets...)
 	for _, name := range c.nodeNames {
-		list = append(list, c.nodeChange(name))
+		sets = append(sets, c.nodeChange(name))
 	}
-	among := c.amongPods(slices.Sorted(maps.Keys(c.pods)), c.policyChanges(keysOf(c.policies.all), len(c.policies.all) > 0))
+	there, fresh := c.podChanges(slices.Sorted(maps.Keys(c.pods)))
+	among := append(together(sets, there, c.policyChanges(keysOf(c.policies.all), len(c.policies.all) > 0)), fresh...)
 	list = append(list, slices.DeleteFunc(among, func(change ovsdb.Change) bool { return len(change.Rows) == 0 })...)
 	for _, name := range slices.Sorted(maps.Keys(c.services)) {
 		if change := c.serviceChange(name); len(change.Rows) > 0 {

@@ -17,14 +17,16 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// TestPoliciesComeToTheSameAsAColdStart plays random lives of pods, namespaces, nodes and policies. After each
-// event the rows are changed owner by owner, and at no moment may a packet pass that is refused before and
-// after. At the end the Northbound is what a controller makes of it that sees only what is left.
+// TestPoliciesComeToTheSameAsAColdStart plays random lives of pods, namespaces, nodes and policies. The rows are
+// changed transaction by transaction, and at no moment may a packet pass that is refused before and after. In
+// half of the lives several events come at once; in the others one after the other, and there what belongs
+// together is parted. At the end the Northbound is what a controller makes of it that sees only what is left.
 func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 	for seed := range *lives {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			l := newPolicyLife(t, seed)
+			l.parted = seed%2 == 1
 			for range 60 {
 				l.step()
 			}
@@ -45,9 +47,10 @@ func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 	}
 }
 
-// policyLife is a life whose rows are followed one owner at a time.
+// policyLife is a life whose rows are followed from moment to moment.
 type policyLife struct {
 	life
+	parted   bool
 	settings *settings
 	rows     map[ovsdb.Owner]ovsdb.Change
 	expected []objectKey
@@ -82,9 +85,13 @@ func (l *policyLife) take(changes []ovsdb.Change) {
 	}
 }
 
-// step is an event, and at times what was put off comes due with it.
+// step is an event or some, and at times what was put off comes due with it.
 func (l *policyLife) step() {
 	what, keys := l.event()
+	for !l.parted && l.random.IntN(3) > 0 {
+		more, others := l.event()
+		what, keys = what+"; "+more, append(keys, others...)
+	}
 	if l.random.IntN(4) == 0 {
 		keys = append(keys, l.expected...)
 		l.expected = nil
@@ -107,9 +114,9 @@ func (l *policyLife) quiesce() {
 	l.t.Fatal("the cluster does not come to rest")
 }
 
-// follow makes an event's changes, each in a transaction of its own, but for those of pods: the events of a
-// namespace are many pods', which no order could spare a moment at which some have their new labels, and others
-// their old ones.
+// follow makes an event's changes. Where they are parted each is a moment of its own, but for those of pods:
+// the events of a namespace are many pods', which no order could spare a moment at which some have their new
+// labels, and others their old ones.
 func (l *policyLife) follow(what string, keys []objectKey) {
 	l.t.Helper()
 	old, pods := l.tables(), l.addresses()
@@ -122,8 +129,12 @@ func (l *policyLife) follow(what string, keys []objectKey) {
 	var owners []string
 	for i, change := range changes {
 		l.take(changes[i : i+1])
-		if owners = append(owners, string(change.Owner)); i+1 < len(changes) && isPod(change) && isPod(changes[i+1]) {
-			continue
+		owners = append(owners, string(change.Owner))
+		if i+1 < len(changes) {
+			next := changes[i+1]
+			if next.With && !l.parted || isPod(change) && isPod(next) {
+				continue
+			}
 		}
 		between = append(between, l.tables())
 	}

@@ -12,11 +12,14 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// Many changes are more than one transaction, and none of them may let through what neither the old nor the
-// new policies would. So sets come first, which alone decide nothing; then what policies have of numbers behind
-// ports' names, which nobody has yet or nobody has any more; then pods that have a port join the sets of new
-// policies, and are in those of the old ones still; then policies, each of them all at once; then
-// pods get their ports that had none. What nobody names any more goes last: see usage.
+// No change may let through, while it is made, what neither the old nor the new policies would. So all of it
+// that policies, nodes, and pods that have a port need is one transaction, of which northd makes one in the
+// Southbound, and ovn-controller one of all flows of its node. Where it is parted, for its size or because
+// something in it is refused, its order sees to it as far as one object's change goes: sets come first, which
+// alone decide nothing; then what policies have of numbers behind ports' names, which nobody has yet or nobody
+// has any more; then pods that have a port join the sets of new policies, and are in those of the old ones
+// still; then policies, each of them all at once. Then pods get their ports that had none. What nobody names
+// any more goes last: see usage.
 
 // policySets are the changes of the sets that policies name: of those that there are, and of those that are
 // gone.
@@ -44,19 +47,25 @@ func (c *cluster) numberChanges() []ovsdb.Change {
 	return c.policyChanges(keys, false)
 }
 
-// amongPods puts the changes of policies between those of pods that have a port and of those that get one.
-func (c *cluster) amongPods(names []string, policies []ovsdb.Change) []ovsdb.Change {
-	list := make([]ovsdb.Change, 0, len(names)+len(policies))
-	var fresh []ovsdb.Change
+// podChanges are those of pods that have a port, or had one, and those of pods that get one.
+func (c *cluster) podChanges(names []string) (there, fresh []ovsdb.Change) {
 	for _, name := range names {
-		p := c.pods[name]
-		if there := p == nil || p.there; there {
-			list = append(list, c.podChange(name))
+		if p := c.pods[name]; p == nil || p.there {
+			there = append(there, c.podChange(name))
 		} else {
 			fresh = append(fresh, c.podChange(name))
 		}
 	}
-	return slices.Concat(list, policies, fresh)
+	return there, fresh
+}
+
+// together has changes made in one transaction.
+func together(parts ...[]ovsdb.Change) []ovsdb.Change {
+	list := slices.Concat(parts...)
+	for i := range list {
+		list[i].With = i > 0
+	}
+	return list
 }
 
 // policyChanges are those of policies: what all share first, and last those that are gone.

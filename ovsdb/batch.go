@@ -13,6 +13,8 @@ const (
 	batchOwners     = 250
 	batchOperations = 1500
 	batchBytes      = 1 << 20
+	// What belongs together may take as many times more.
+	batchTogether = 10
 )
 
 // batch is a transaction in the making, and then in flight.
@@ -60,8 +62,13 @@ func (e *Engine) newBatch() *batch {
 	return &batch{touched: map[pair]*planned{}, answer: make(chan reply, 1), withdraw: func() bool { return false }}
 }
 
-func (b *batch) full() bool {
-	return len(b.changes) >= batchOwners || len(b.infos)+len(b.pairs)+len(b.deletes) >= batchOperations || len(b.ops) >= batchBytes
+// full says whether a batch goes before the next change is added, which may belong to the last one.
+func (b *batch) full(next []Change) bool {
+	operations := len(b.infos) + len(b.pairs) + len(b.deletes)
+	if len(next) > 0 && next[0].With {
+		return operations >= batchTogether*batchOperations || len(b.ops) >= batchTogether*batchBytes
+	}
+	return len(b.changes) >= batchOwners || operations >= batchOperations || len(b.ops) >= batchBytes
 }
 
 func (b *batch) guilty(at int) *Change {

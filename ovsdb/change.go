@@ -40,6 +40,9 @@ type Change struct {
 	Owner       Owner
 	Rows        []Row
 	Memberships []Membership
+	// With says that it goes into the transaction of the change before it, so that nobody sees the one
+	// without the other. They are parted where the server refuses them, and at some ten thousand operations.
+	With bool
 }
 
 var namespace = uuid.MustParse("6b0d6a6e-3a0e-5d0a-9d39-77656674b0d5")

@@ -209,7 +209,7 @@ func (e *Engine) more(ctx context.Context, changes []Change) error {
 		if err != nil {
 			again = append(again, c)
 		}
-		if b.full() {
+		if b.full(changes[i+1:]) {
 			if err := e.flush(ctx, &b, &again, e.client.config.Pipeline-1); err != nil {
 				return err
 			}

@@ -188,6 +188,34 @@ func TestThousandsInFewTransactions(t *testing.T) {
 	})
 }
 
+// TestTogether: changes that belong together are one transaction, more of them than others get, up to a bound;
+// and one that is refused parts them.
+func TestTogether(t *testing.T) {
+	both(t, func(t *testing.T, s *stage) {
+		s.replace(node("l1"))
+		if s.server == nil {
+			return // it does not count
+		}
+		add := func(from, to int) int64 {
+			var changes []ovsdb.Change
+			for i := from; i < to; i++ {
+				c := pod(fmt.Sprint("p", i), "l1", fmt.Sprint("10.244.1.", i))
+				c.With = i > from
+				changes = append(changes, c)
+			}
+			before := int64(s.server.Transactions())
+			s.apply(changes...)
+			return int64(s.server.Transactions()) - before
+		}
+		if n := add(0, 1000); n != 1 {
+			t.Errorf("a thousand pods are %d transactions", n)
+		}
+		if n := add(1000, 21000); n < 2 || n > 10 {
+			t.Errorf("twenty thousand pods are %d transactions", n)
+		}
+	})
+}
+
 // realStage is a story for the real server alone; start makes it.
 func realStage(t *testing.T) *stage {
 	t.Helper()
