@@ -91,6 +91,7 @@ func gone(err error) error {
 // only the newest value counts. What cannot be written rests for a while, and stands in nobody's way.
 type annotator struct {
 	write   writeAnnotation
+	there   func(objectKey) bool // whether an object of the name still is
 	failed  func(annotation, error)
 	refused func(problem)
 	mu      sync.Mutex
@@ -127,8 +128,8 @@ const (
 	annotationTimeout = 15 * time.Second
 )
 
-func newAnnotator(write writeAnnotation, failed func(annotation, error), refused func(problem)) *annotator {
-	return &annotator{write: write, failed: failed, refused: refused,
+func newAnnotator(write writeAnnotation, there func(objectKey) bool, failed func(annotation, error), refused func(problem)) *annotator {
+	return &annotator{write: write, there: there, failed: failed, refused: refused,
 		wanted: map[noteKey]*wish{}, writing: map[noteKey]*wish{}, wake: make(chan struct{}, 1)}
 }
 
@@ -238,7 +239,9 @@ func (w *annotator) one(ctx context.Context, it *wish) {
 	cancel()
 	if err != nil && ctx.Err() == nil {
 		w.failed(it.annotation, err)
-		if refusal(err) && !it.told {
+		if !w.there(objectKey{it.kind, key(it.namespace, it.name)}) {
+			err = nil // nobody asks for it any more
+		} else if refusal(err) && !it.told {
 			it.told = true
 			w.refused(it.refusal(err))
 		}

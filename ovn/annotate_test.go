@@ -72,6 +72,7 @@ type notebook struct {
 	values  []string
 	fail    bool
 	errs    map[string]error // by name
+	gone    []string         // keys of objects that are not there any more
 	tried   []string
 	takes   time.Duration
 	events  []string
@@ -111,7 +112,11 @@ func (n *notebook) look(see func()) {
 func annotating(t *testing.T, n *notebook) (w *annotator, failures *int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	failures = new(int)
-	w = newAnnotator(n.write, func(annotation, error) {
+	w = newAnnotator(n.write, func(k objectKey) bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !slices.Contains(n.gone, k.name)
+	}, func(annotation, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		*failures++
@@ -207,9 +212,31 @@ func TestAnnotatorTriesAgain(t *testing.T) {
 	})
 }
 
+// TestAnnotationsOfWhatIsGone: nobody waits for them, whatever the API server says.
+func TestAnnotationsOfWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &notebook{errs: map[string]error{"web": tooLong}}
+		w, failures := annotating(t, n)
+		w.set([]annotation{note("web", "1")})
+		time.Sleep(3 * refusedAnnotationPause / 2)
+		n.look(func() {
+			if *failures != 2 {
+				t.Errorf("%d tries of an object that is there", *failures)
+			}
+			n.gone = []string{"default/web"}
+		})
+		time.Sleep(5 * refusedAnnotationPause)
+		n.look(func() {
+			if *failures != 3 || len(w.wanted) > 0 {
+				t.Errorf("%d tries, and %d are to come", *failures, len(w.wanted))
+			}
+		})
+	})
+}
+
 // TestAnnotationsAreWrittenInTurn: whoever waits longest is next, also when it is wanted anew meanwhile.
 func TestAnnotationsAreWrittenInTurn(t *testing.T) {
-	w := newAnnotator(nil, nil, nil)
+	w := newAnnotator(nil, nil, nil, nil)
 	note := func(name, value string) annotation {
 		return annotation{kind: podKind, namespace: "default", name: name, key: contract.PodNetworkAnnotation, value: value}
 	}

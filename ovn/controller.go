@@ -207,7 +207,8 @@ func (c *controller) lead(ctx context.Context) {
 		c.log.Warn(p.message, "object", p.kind+" "+key(p.meta.Namespace, p.meta.Name), "reason", p.reason)
 		recorder.AnnotatedEventf(p.reference(), p.annotations(), corev1.EventTypeWarning, p.reason, "%s", p.message)
 	}
-	notes := newAnnotator(c.annotate, logAnnotation(c.log, c.metrics.failed), report)
+	there := func(k objectKey) bool { return c.informers.get(k) != nil }
+	notes := newAnnotator(c.annotate, there, logAnnotation(c.log, c.metrics.failed), report)
 	l := &leader{
 		cluster: newCluster(c.settings), source: &carriers{source: c.informers}, queue: c.queue,
 		northbound: c.database, records: c.database.Records(c.settings), ports: func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods }, metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
