@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,7 +84,7 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "--name=ours", "--type=switch", "acl-add", "n1", "to-lport", "2000", "tcp", "drop")
 	explain(exitRefused, "web db:5432"+with, "before all     drop: ACL ours, which is not a policy's", "it would be allowed:")
 
-	install(t, s)
+	install(t, s, "v0.2.0", "clusternetworkpolicies", clusterPolicies)
 	for _, o := range []string{
 		`{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: guard}, spec: {tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {stage: prod}}}, egress: [{name: quarantine, action: Deny, to: [{namespaces: {}}]}]}}`,
 		`{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: same}, spec: {tier: Admin, priority: 1, subject: {namespaces: {}}}}`,
@@ -95,22 +96,26 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	explain(exitRefused, "web db:5432", `Admin          Deny by ClusterNetworkPolicy guard, spec.egress[0] ("quarantine")`, "ingress of prod/db: allowed", "warning: ClusterNetworkPolicy same: SamePriority")
 }
 
-// install teaches an API server ClusterNetworkPolicies.
-func install(t *testing.T, s *apiserver.Server) {
+// install teaches an API server a kind of the Network Policy API, of a version of its module.
+func install(t *testing.T, s *apiserver.Server, version, plural, collection string) {
 	t.Helper()
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/network-policy-api").Output()
+	text, err := exec.Command("go", "mod", "download", "-json", "sigs.k8s.io/network-policy-api@"+version).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml"))
+	var module struct{ Dir string }
+	if err := json.Unmarshal(text, &module); err != nil {
+		t.Fatal(err)
+	}
+	definition, err := os.ReadFile(filepath.Join(module.Dir, "config/crd/experimental/policy.networking.k8s.io_"+plural+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", string(text)); err != nil {
+	if err := s.Create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", string(definition)); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually(t, "ClusterNetworkPolicies are served", func() error {
-		_, err := s.Do("GET", clusterPolicies, "", nil)
+	s.Eventually(t, plural+" are served", func() error {
+		_, err := s.Do("GET", collection, "", nil)
 		return err
 	})
 }
