@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,13 +24,16 @@ func TestAdminNetworkPolicies(t *testing.T) {
 	config := ovn.DefaultConfig()
 	config.Kubeconfig, config.Northbound, config.MetricsAddress = s.Kubeconfig, []string{northbound.Endpoint}, ""
 	config.PodCIDRs, config.ServiceCIDRs = []string{"10.1.0.0/16"}, []string{"10.96.0.0/16"}
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- ovn.Run(t.Context(), config) }()
-	t.Cleanup(func() { // t.Context has ended
+	go func() { ended <- ovn.Run(ctx, config) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	defer stop()
 	for _, o := range []struct{ path, object string }{
 		{"/api/v1/namespaces", `{apiVersion: v1, kind: Namespace, metadata: {name: prod, labels: {stage: prod}}}`},
 		{"/api/v1/nodes", `{apiVersion: v1, kind: Node, metadata: {name: n1}, spec: {podCIDR: 10.1.0.0/24, podCIDRs: [10.1.0.0/24]}}`},
@@ -65,6 +70,7 @@ func TestAdminNetworkPolicies(t *testing.T) {
 			t.Errorf("no row %s in:\n%s", want, rows)
 		}
 	}
+	stop() // a process has one of the two
 	code, printed := runPolicy(t, "", "explain", "--kubeconfig", s.Kubeconfig, "--namespace", "prod", "--ovn-northbound", northbound.Endpoint, "web", "db:23")
 	if want := `Deny by AdminNetworkPolicy guard, spec.egress[0] ("no-telnet")`; code != exitRefused || !strings.Contains(printed, want) {
 		t.Errorf("exit code %d, no %q in:\n%s", code, want, printed)
