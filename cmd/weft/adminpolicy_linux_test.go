@@ -1,19 +1,49 @@
 package main
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/apiserver"
 )
+
+// asProgram has the test's program be weft itself.
+const asProgram = "WEFT_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	m.Run()
+}
+
+// runWeft runs weft until the test ends, which it has to do without an error.
+func runWeft(t *testing.T, args ...string) {
+	t.Helper()
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), asProgram+"=yes")
+	var said bytes.Buffer
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := errors.Join(c.Process.Signal(syscall.SIGTERM), c.Wait())
+		if err != nil || t.Failed() {
+			t.Errorf("weft %s: %v; it said:\n%s", args, err, &said)
+		}
+	})
+}
 
 // TestAdminNetworkPolicies: on a cluster that has AdminNetworkPolicy instead of ClusterNetworkPolicy, these are
 // in force, their status says so, and they are explained. The controller, the API server and the Northbound are
@@ -21,19 +51,7 @@ import (
 func TestAdminNetworkPolicies(t *testing.T) {
 	s := apiserver.Start(t)
 	northbound := ovsdbtest.Server(t, ovsdbtest.Northbound(t))
-	config := ovn.DefaultConfig()
-	config.Kubeconfig, config.Northbound, config.MetricsAddress = s.Kubeconfig, []string{northbound.Endpoint}, ""
-	config.PodCIDRs, config.ServiceCIDRs = []string{"10.1.0.0/16"}, []string{"10.96.0.0/16"}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- ovn.Run(ctx, config) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	defer stop()
+	runWeft(t, "controller", "--kubeconfig", s.Kubeconfig, "--ovn-northbound", northbound.Endpoint, "--metrics-address", "", "--pod-cidrs", "10.1.0.0/16", "--service-cidrs", "10.96.0.0/16")
 	for _, o := range []struct{ path, object string }{
 		{"/api/v1/namespaces", `{apiVersion: v1, kind: Namespace, metadata: {name: prod, labels: {stage: prod}}}`},
 		{"/api/v1/nodes", `{apiVersion: v1, kind: Node, metadata: {name: n1}, spec: {podCIDR: 10.1.0.0/24, podCIDRs: [10.1.0.0/24]}}`},
@@ -70,7 +88,6 @@ func TestAdminNetworkPolicies(t *testing.T) {
 			t.Errorf("no row %s in:\n%s", want, rows)
 		}
 	}
-	stop() // a process has one of the two
 	code, printed := runPolicy(t, "", "explain", "--kubeconfig", s.Kubeconfig, "--namespace", "prod", "--ovn-northbound", northbound.Endpoint, "web", "db:23")
 	if want := `Deny by AdminNetworkPolicy guard, spec.egress[0] ("no-telnet")`; code != exitRefused || !strings.Contains(printed, want) {
 		t.Errorf("exit code %d, no %q in:\n%s", code, want, printed)
