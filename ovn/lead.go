@@ -3,18 +3,14 @@ package ovn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -262,29 +258,4 @@ func (l *leader) suspect(ctx context.Context, owners []ovsdb.Owner) {
 		l.log.Warn("somebody else changed rows in the Northbound; they are put back; if this goes on, see whether another controller writes there",
 			"objects", count, "first", first)
 	}
-}
-
-// reference is how an Event names its object.
-func (p problem) reference() *corev1.ObjectReference {
-	version := "v1"
-	switch p.kind {
-	case sliceKind.String():
-		version = "discovery.k8s.io/v1"
-	case serviceCIDRKind.String():
-		version = networkingv1.SchemeGroupVersion.String()
-	case networkPolicyKind.String():
-		version = networkingv1.SchemeGroupVersion.String()
-	case clusterPolicyKind.String():
-		version = clusterPolicies.GroupVersion().String()
-	case adminPolicyKind.String(), baselinePolicyKind.String():
-		version = adminPolicies.GroupVersion().String()
-	case egressKind.String(), poolKind.String():
-		version = v1alpha1.GroupVersion.String()
-	}
-	return &corev1.ObjectReference{Kind: p.kind, APIVersion: version,
-		Namespace: p.meta.Namespace, Name: p.meta.Name, UID: p.meta.UID, ResourceVersion: p.meta.ResourceVersion}
-}
-
-func (p problem) String() string {
-	return fmt.Sprintf("%s %s: %s: %s", p.kind, key(p.meta.Namespace, p.meta.Name), p.reason, p.message)
 }

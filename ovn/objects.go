@@ -444,47 +444,6 @@ func changed(before, after any) bool {
 	return true
 }
 
-// problem is something wrong with an object that its owner can mend: it becomes an Event on it.
-type problem struct {
-	kind    string // Node, Pod or Service
-	meta    *metav1.ObjectMeta
-	reason  string // CamelCase, for machines
-	message string // what, and the remedy
-	// lasting: it is so for as long as the object is, and no mistake. Its Event is not repeated when a
-	// controller starts.
-	lasting bool
-}
-
-func problemf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
-	return problem{kind: kind, meta: meta, reason: reason, message: cut(fmt.Sprintf(format, args...), maxMessage)}
-}
-
-// limitf is a problem that is not the user's: something was left out that a datapath cannot do.
-func limitf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
-	p := problemf(kind, meta, reason, format, args...)
-	p.lasting = true
-	return p
-}
-
-// What users write may be long: an annotation has 256 KiB. An Event's message has 1,024 bytes, and what
-// it quotes must leave room for the remedy.
-const (
-	maxMessage = 1024
-	maxQuoted  = 200
-)
-
-// quoted is a user's text as a message may have it.
-func quoted(text string) string { return cut(text, maxQuoted) }
-
-// cut keeps at most limit bytes of a text, and whole characters.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const more = "…"
-	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
-}
-
 // parse reads an annotation's value, "" being none. Its error does not quote all of it.
 func parse[T any](key, value string) (T, error) {
 	parsed, _, err := contract.Parse[T](annotationMap(key, value), key)

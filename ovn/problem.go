@@ -1,0 +1,78 @@
+package ovn
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+)
+
+// problem is something wrong with an object that its owner can mend: it becomes an Event on it.
+type problem struct {
+	kind    string // Node, Pod or Service
+	meta    *metav1.ObjectMeta
+	reason  string // CamelCase, for machines
+	message string // what, and the remedy
+	// lasting: it is so for as long as the object is, and no mistake. Its Event is not repeated when a
+	// controller starts.
+	lasting bool
+}
+
+func problemf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
+	return problem{kind: kind, meta: meta, reason: reason, message: cut(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+// limitf is a problem that is not the user's: something was left out that a datapath cannot do.
+func limitf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
+	p := problemf(kind, meta, reason, format, args...)
+	p.lasting = true
+	return p
+}
+
+// reference is how an Event names its object.
+func (p problem) reference() *corev1.ObjectReference {
+	version := "v1"
+	switch p.kind {
+	case sliceKind.String():
+		version = "discovery.k8s.io/v1"
+	case serviceCIDRKind.String():
+		version = networkingv1.SchemeGroupVersion.String()
+	case networkPolicyKind.String():
+		version = networkingv1.SchemeGroupVersion.String()
+	case clusterPolicyKind.String():
+		version = clusterPolicies.GroupVersion().String()
+	case adminPolicyKind.String(), baselinePolicyKind.String():
+		version = adminPolicies.GroupVersion().String()
+	case egressKind.String(), poolKind.String():
+		version = v1alpha1.GroupVersion.String()
+	}
+	return &corev1.ObjectReference{Kind: p.kind, APIVersion: version,
+		Namespace: p.meta.Namespace, Name: p.meta.Name, UID: p.meta.UID, ResourceVersion: p.meta.ResourceVersion}
+}
+
+func (p problem) String() string {
+	return fmt.Sprintf("%s %s: %s: %s", p.kind, key(p.meta.Namespace, p.meta.Name), p.reason, p.message)
+}
+
+// What users write may be long: an annotation has 256 KiB. An Event's message has 1,024 bytes, and what
+// it quotes must leave room for the remedy.
+const (
+	maxMessage = 1024
+	maxQuoted  = 200
+)
+
+// quoted is a user's text as a message may have it.
+func quoted(text string) string { return cut(text, maxQuoted) }
+
+// cut keeps at most limit bytes of a text, and whole characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const more = "…"
+	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
+}
