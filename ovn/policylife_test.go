@@ -19,7 +19,7 @@ import (
 
 // TestPoliciesComeToTheSameAsAColdStart plays random lives of pods, namespaces, nodes and policies. The rows are
 // changed transaction by transaction, and at no moment may a packet pass that is refused before and after. In
-// half of the lives several events come at once; in the others one after the other, and there what belongs
+// half of the lives several events come at once, some of them while no controller leads; in the others one after the other, and there what belongs
 // together is parted. At the end the Northbound is what a controller makes of it that sees only what is left.
 func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 	for seed := range *lives {
@@ -92,6 +92,10 @@ func (l *policyLife) step() {
 		more, others := l.event()
 		what, keys = what+"; "+more, append(keys, others...)
 	}
+	if !l.parted && l.random.IntN(6) == 0 {
+		l.failover(what)
+		return
+	}
 	if l.random.IntN(4) == 0 {
 		keys = append(keys, l.expected...)
 		l.expected = nil
@@ -114,14 +118,54 @@ func (l *policyLife) quiesce() {
 	l.t.Fatal("the cluster does not come to rest")
 }
 
-// follow makes an event's changes. Where they are parted each is a moment of its own, but for those of pods:
-// the events of a namespace are many pods', which no order could spare a moment at which some have their new
-// labels, and others their old ones.
+// follow takes in an event and makes its changes.
 func (l *policyLife) follow(what string, keys []objectKey) {
 	l.t.Helper()
+	l.change(what, l.engine.Apply, func() []ovsdb.Change {
+		l.c.update(keys, l.w.get)
+		return l.c.changes()
+	})
+}
+
+// failover has another controller lead, which knows nothing but what it finds.
+func (l *policyLife) failover(what string) {
+	l.t.Helper()
+	l.change(what+", without a controller", l.engine.Replace, func() []ovsdb.Change {
+		l.c, l.expected = newCluster(l.settings), nil
+		l.c.begin(engine{l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+		l.c.seen(engine{l.engine}.Records(l.settings).pods)
+		return l.c.everything()
+	})
+}
+
+// leavers are the removals that a database's Replace adds to changes, where it adds them.
+func (l *policyLife) withLeavers(changes []ovsdb.Change) []ovsdb.Change {
+	gone := maps.Clone(l.rows)
+	at := 0
+	for i, change := range changes {
+		if delete(gone, change.Owner); change.With {
+			at = i + 1
+		}
+	}
+	var leavers []ovsdb.Change
+	for _, owner := range slices.Sorted(maps.Keys(gone)) {
+		leavers = append(leavers, ovsdb.Change{Owner: owner, With: true})
+	}
+	return slices.Insert(slices.Clone(changes), at, leavers...)
+}
+
+// change makes changes. Where they are parted each is a moment of its own, but for those of pods: the events of
+// a namespace are many pods', which no order could spare a moment at which some have their new labels, and
+// others their old ones.
+func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Change) error, made func() []ovsdb.Change) {
+	l.t.Helper()
 	old, pods := l.tables(), l.addresses()
-	l.c.update(keys, l.w.get)
-	changes := l.c.changes()
+	begun := l.c
+	whole := made()
+	changes := whole
+	if l.c != begun {
+		changes = l.withLeavers(whole)
+	}
 	l.expected = append(l.expected, l.c.takeExpected()...)
 	maps.DeleteFunc(pods, func(port string, addrs []netip.Addr) bool { return !slices.Equal(l.addresses()[port], addrs) })
 
@@ -141,7 +185,7 @@ func (l *policyLife) follow(what string, keys []objectKey) {
 	if len(between) > 0 {
 		l.noGap(what, owners, pods, old, between)
 	}
-	if err := l.engine.Apply(context.Background(), changes); err != nil {
+	if err := apply(context.Background(), whole); err != nil {
 		l.t.Fatal(err)
 	}
 	l.asFresh(what)

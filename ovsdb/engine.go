@@ -123,8 +123,8 @@ func (e *Engine) Apply(ctx context.Context, changes []Change) error {
 }
 
 // Replace is Apply for the whole desired state: owners that are not listed lose their rows, and
-// values that no owner claims leave the sets of weft's own rows. References to rows without
-// weft's marks stay.
+// values that no owner claims leave the sets of weft's own rows, both together with the last change that
+// has With, or after all of them where none has. References to rows without weft's marks stay.
 //
 // It compares everything, so it is where Watch begins: what others changed before is put right
 // here, and is not told.
@@ -142,25 +142,12 @@ func (e *Engine) Replace(ctx context.Context, changes []Change) error {
 			e.events.end()
 		}
 	}()
-	if err := e.run(ctx, changes); err != nil {
+	if _, err := e.client.connection(ctx); err != nil {
 		return err
 	}
-	leavers := e.leavers(changes)
-	if err := e.more(ctx, leavers); err != nil {
+	e.doubt(changes)
+	if err := e.run(ctx, e.withLeavers(changes)); err != nil {
 		return err
-	}
-	if len(leavers) > 0 && len(e.refused) > 0 { // a leaver may have had what they need, such as a name
-		var again []*Change
-		for _, list := range [][]Change{changes, leavers} {
-			for i := range list {
-				if _, refused := e.refused[list[i].Owner]; refused {
-					again = append(again, &list[i])
-				}
-			}
-		}
-		if err := e.settle(ctx, again, true); err != nil {
-			return err
-		}
 	}
 	if err := e.sweep(ctx, changes); err != nil {
 		return err
@@ -311,8 +298,8 @@ func (e *Engine) bisect(ctx context.Context, changes []*Change, left *[]*Change)
 	return e.bisect(ctx, again[half:], left)
 }
 
-// leavers are the owners that have something and are not listed, each as its removal.
-func (e *Engine) leavers(changes []Change) []Change {
+// withLeavers adds the removal of all owners that have something and are not listed.
+func (e *Engine) withLeavers(changes []Change) []Change {
 	listed := make(map[Owner]struct{}, len(changes))
 	for i := range changes {
 		listed[changes[i].Owner] = struct{}{}
@@ -328,10 +315,59 @@ func (e *Engine) leavers(changes []Change) []Change {
 	}
 	maps.DeleteFunc(gone, func(owner Owner, _ struct{}) bool { _, ok := listed[owner]; return ok })
 	var removals []Change
+	at := lastTogether(changes)
 	for _, owner := range slices.Sorted(maps.Keys(gone)) {
-		removals = append(removals, Change{Owner: owner})
+		removals = append(removals, Change{Owner: owner, With: at >= 0})
 	}
-	return removals
+	if at < 0 {
+		return slices.Concat(changes, removals)
+	}
+	return slices.Concat(changes[:at+1], removals, changes[at+1:])
+}
+
+// lastTogether is where the last change is that goes with another one, or -1.
+func lastTogether(changes []Change) int {
+	for i, c := range slices.Backward(changes) {
+		if c.With {
+			return i
+		}
+	}
+	return -1
+}
+
+// doubt has the last change that goes with others take with it the values that are in sets and that none of the
+// changes asks for.
+func (e *Engine) doubt(changes []Change) {
+	at := lastTogether(changes)
+	if at < 0 {
+		return
+	}
+	e.client.mu.RLock()
+	defer e.client.mu.RUnlock()
+	strays := map[pair]struct{}{}
+	e.strays(func(p pair) { strays[p] = struct{}{} })
+	for i := range changes {
+		for _, m := range changes[i].Memberships {
+			t := e.client.cache.tables[m.Table]
+			if t == nil || t.column(m.Column) == nil {
+				continue
+			}
+			for _, v := range m.Values {
+				delete(strays, pair{place{m.UUID, t.column(m.Column)}, v})
+			}
+		}
+	}
+	if len(strays) == 0 {
+		return
+	}
+	prev := e.applied[changes[at].Owner]
+	if prev == nil {
+		prev = &applied{}
+		e.applied[changes[at].Owner] = prev
+	}
+	for p := range strays {
+		prev.doubtful = append(prev.doubtful, claim{p.at, []string{p.value}})
+	}
 }
 
 // table finds the table of a desired row.

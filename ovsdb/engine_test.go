@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -188,30 +189,48 @@ func TestThousandsInFewTransactions(t *testing.T) {
 	})
 }
 
-// TestTogether: changes that belong together are one transaction, more of them than others get, up to a bound;
-// and one that is refused parts them.
+// TestTogether: changes that belong together are one transaction, more of them than others get, up to a bound.
 func TestTogether(t *testing.T) {
+	s := realStage(t)
+	s.start()
+	s.replace(node("l1"))
+	add := func(from, to int) int {
+		var changes []ovsdb.Change
+		for i := from; i < to; i++ {
+			c := pod(fmt.Sprint("p", i), "l1", fmt.Sprint("10.244.1.", i))
+			c.With = i > from
+			changes = append(changes, c)
+		}
+		before := s.transactions()
+		s.apply(changes...)
+		return s.transactions() - before
+	}
+	if n := add(0, 1000); n != 1 {
+		t.Errorf("a thousand pods are %d transactions", n)
+	}
+	if n := add(1000, 21000); n < 2 || n > 10 {
+		t.Errorf("twenty thousand pods are %d transactions", n)
+	}
+}
+
+// TestReplaceTogether: what one that knows nothing finds wrong is put right in one transaction with the changes
+// that belong together: who is gone, and values that nobody asks for any more. Those of later changes stay.
+func TestReplaceTogether(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
-		s.replace(node("l1"))
-		if s.server == nil {
-			return // it does not count
+		a, b, c := pod("a", "l1", "10.244.1.3"), pod("b", "l1", "10.244.1.4"), pod("c", "l1", "10.244.1.5")
+		s.replace(node("l1"), addressSet("x"), addressSet("y"), inSet(a, "x", "10.244.1.3"), b, inSet(c, "x", "10.244.1.5"))
+		s.restart()
+		before := s.transactions()
+		y, a := addressSet("y"), inSet(a, "y", "10.244.1.3")
+		y.With, a.With = true, true
+		s.replace(node("l1"), addressSet("x"), y, a, inSet(c, "x", "10.244.1.5"))
+		if s.server != nil && s.transactions() != before+1 {
+			t.Errorf("%d transactions", s.transactions()-before)
 		}
-		add := func(from, to int) int64 {
-			var changes []ovsdb.Change
-			for i := from; i < to; i++ {
-				c := pod(fmt.Sprint("p", i), "l1", fmt.Sprint("10.244.1.", i))
-				c.With = i > from
-				changes = append(changes, c)
+		for set, want := range map[string]string{"x": "addresses: 10.244.1.5\n", "y": "addresses: 10.244.1.3\n"} {
+			if dump := ovsdb.Dump(s.engine.Client()); !strings.Contains(dump, "Address_Set "+set+" [Namespace/"+set+"]\n    "+want) || strings.Contains(dump, "default_b") {
+				t.Errorf("not %s in %s, or b is there:\n%s", want, set, dump)
 			}
-			before := int64(s.server.Transactions())
-			s.apply(changes...)
-			return int64(s.server.Transactions()) - before
-		}
-		if n := add(0, 1000); n != 1 {
-			t.Errorf("a thousand pods are %d transactions", n)
-		}
-		if n := add(1000, 21000); n < 2 || n > 10 {
-			t.Errorf("twenty thousand pods are %d transactions", n)
 		}
 	})
 }
