@@ -22,6 +22,9 @@ const (
 	patience = 30 * time.Second
 	// linger is how long Close waits for the other side's farewell.
 	linger = 500 * time.Millisecond
+	// ackDelay is how long a message may wait to be acknowledged (RFC 9260, 6.2): a side that has sent one
+	// takes its leave only when it is, so its peer has that time to answer.
+	ackDelay = 200 * time.Millisecond
 )
 
 // SCTPConn is an association with one peer.
@@ -42,7 +45,9 @@ type SCTPConn struct {
 	sent, acked uint32 // TSNs of this side's last message, and of the last that the peer has
 	sequence    uint16 // of the next message
 	received    uint32 // TSN of the peer's last message
+	owed        bool   // it is to be acknowledged
 	messages    [][]byte
+	leaving     bool  // this side says no more
 	farewell    bool  // the peer says no more
 	err         error // why nothing goes any more
 	deadline    time.Time
@@ -142,6 +147,15 @@ func (c *SCTPConn) ask(limit time.Duration, answered func() bool, question func(
 
 // send sends chunks under mu. What cannot be sent is as good as lost: it will be asked for.
 func (c *SCTPConn) send(chunks ...chunk) {
+	switch chunks[0].kind {
+	case chunkData:
+		if c.owed {
+			chunks = append([]chunk{sackChunk(c.received)}, chunks...)
+		}
+		c.owed = false
+	case chunkSack, chunkShutdown:
+		c.owed = false
+	}
 	p := packet{from: c.local.Port(), to: c.remote.Port(), tag: c.peerTag, chunks: chunks}
 	_ = c.socket.send(p.marshal(), c.local.Addr(), c.remote.Addr())
 }
@@ -202,12 +216,23 @@ func (c *SCTPConn) takeData(part chunk) {
 		c.abort()
 		return
 	}
-	room := len(c.messages) < window/MaxMessage
-	if next := tsn == c.received+1; next && room {
+	next, room, second := tsn == c.received+1, len(c.messages) < window/MaxMessage, c.owed
+	if next && room {
 		c.received = tsn
 		c.messages = append(c.messages, part.body[dataLength:])
 	}
-	c.send(sackChunk(c.received))
+	if !next || !room || second || c.leaving {
+		c.send(sackChunk(c.received))
+		return
+	}
+	c.owed = true
+	time.AfterFunc(ackDelay, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.owed {
+			c.send(sackChunk(c.received))
+		}
+	})
 }
 
 // abort ends the association at once.
@@ -295,6 +320,9 @@ func (c *SCTPConn) SetReadDeadline(t time.Time) error {
 func (c *SCTPConn) Close() error {
 	c.asking.Lock()
 	defer c.asking.Unlock()
+	c.mu.Lock()
+	c.leaving = true
+	c.mu.Unlock()
 	err := c.ask(linger, func() bool { return c.err != nil }, func() chunk {
 		if c.farewell {
 			return chunk{kind: chunkShutdownAck}

@@ -169,7 +169,7 @@ func TestNobodyThere(t *testing.T) {
 	})
 }
 
-// TestServerThatSpeaksFirst and takes leave at once, as agnhost's porter does.
+// TestServerThatSpeaksFirst and takes leave at once, as agnhost's porter does. Who answers at once is heard.
 func TestServerThatSpeaksFirst(t *testing.T) {
 	play(t, nothing, func(t *testing.T, s *scene) {
 		go func() {
@@ -190,6 +190,9 @@ func TestServerThatSpeaksFirst(t *testing.T) {
 		b := make([]byte, 10)
 		if n, err := c.Read(b); err != nil || string(b[:n]) != "foo" {
 			t.Errorf("%q (%v)", b[:n], err)
+		}
+		if _, err := c.Write([]byte("hello")); err != nil {
+			t.Errorf("an answer: %v", err)
 		}
 		if _, err := c.Read(b); err != io.EOF {
 			t.Errorf("after the end: %v", err)
