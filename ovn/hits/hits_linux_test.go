@@ -24,7 +24,10 @@ import (
 
 func TestMain(m *testing.M) { nodetest.Main(m) }
 
+// objects are policies whose decisions are logged, and their pods.
 const objects = `
+{apiVersion: v1, kind: Namespace, metadata: {name: prod, annotations: {weft.net/acl-logging: '{"deny":"warning","allow":"info"}'}}}
+---
 {apiVersion: v1, kind: Node, metadata: {name: n1, annotations: {weft.net/node-facts: '{"chassis": "chassis-1", "mtu": 1400}'}}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {namespace: prod, name: web, labels: {app: web}}, spec: {nodeName: n1}}
