@@ -30,6 +30,12 @@ var (
 		answer:  "a Windows node is no gateway for other nodes, and weft mirrors no ports",
 		source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: clone_xlate_actions; ofproto/ofproto-dpif.c: check_clone, check_max_sample_nesting",
 	}
+	conntrackTimeouts = limit{
+		feature: "connection tracking timeout policies",
+		effect:  "how long a connection is remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes by the same port in between",
+		answer:  "weft sets none",
+		source:  "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Documentation/faq/releases.rst",
+	}
 	hopLimit = limit{
 		feature: "set of IPv6 fields",
 		effect:  "routers leave the hop limit of IPv6 packets as it is, without an error: traceroute does not see them",
@@ -61,12 +67,7 @@ var hyperVLimits = []limit{
 		answer:  "nothing",
 		source:  "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: compose_ct_clear_action",
 	},
-	{
-		feature: "connection tracking timeout policies",
-		effect:  "how long a connection is remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes by the same port in between",
-		answer:  "weft sets none",
-		source:  "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Documentation/faq/releases.rst",
-	},
+	conntrackTimeouts,
 	{
 		feature: "SNAT to all zeros",
 		effect:  "a connection that goes to an endpoint directly, from the address and port of one that goes there by a ClusterIP, fails",
@@ -136,7 +137,7 @@ func (n *nodeState) datapathProblems() []problem {
 		return nil
 	}
 	var effects []string
-	for _, l := range []limit{trackedProtocols, hopLimit} {
+	for _, l := range []limit{trackedProtocols, conntrackTimeouts, hopLimit} {
 		effects = append(effects, l.feature+": "+l.effect)
 	}
 	return []problem{limitf("Node", &n.object.ObjectMeta, "WindowsDatapath",

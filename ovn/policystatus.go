@@ -28,18 +28,24 @@ func (c *cluster) policyProblems(p *policyState) []problem {
 	if p.object.policy == nil {
 		return found
 	}
-	if at, wide := p.rank(); wide {
-		found = append(found, c.rankProblems(p, at)...)
-	}
-	found = append(found, loggingProblems(p.key.kind, meta, p.object.logging)...)
-	if len(c.windows) > 0 && slices.ContainsFunc(p.object.policy.Rules, asksSCTP) {
-		found = append(found, limitf(kind, meta, "NoSCTPOnWindows",
-			"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there neither send nor get SCTP"))
-	}
-	return found
+	return slices.Concat(found, c.rankProblems(p), loggingProblems(p.key.kind, meta, p.object.logging), c.windowsProblems(p))
 }
 
-func (c *cluster) rankProblems(p *policyState, at rank) []problem {
+// windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
+func (c *cluster) windowsProblems(p *policyState) []problem {
+	if len(c.windows) == 0 || !slices.ContainsFunc(p.object.policy.Rules, asksSCTP) {
+		return nil
+	}
+	return []problem{limitf(p.key.kind.String(), &p.object.ObjectMeta, "NoSCTPOnWindows",
+		"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there neither send nor get SCTP")}
+}
+
+// rankProblems are about other policies of the same priority.
+func (c *cluster) rankProblems(p *policyState) []problem {
+	at, wide := p.rank()
+	if !wide {
+		return nil
+	}
 	kind, meta := p.key.kind.String(), &p.object.ObjectMeta
 	list := c.policies.ranks[at]
 	if _, room := c.slot(p); !room {
@@ -70,10 +76,15 @@ func (c *cluster) missingPorts(o *policy.Policy) []string {
 		if rule.Nothing() {
 			continue
 		}
-		for _, name := range portNames(rule.Ports) {
-			if !slices.ContainsFunc(c.numbersBehind(o, rule, name, (*numberState).there), func(n portNumber) bool { return asked(rule.Ports, name, n.protocol) }) {
-				missing = append(missing, fmt.Sprintf("%s: no pod that it is about has a port named %q now", rule.Field(), name))
+		for _, port := range rule.Ports {
+			if port.Name == "" || slices.ContainsFunc(c.numbersBehind(o, rule, port.Name, (*numberState).there), func(n portNumber) bool { return port.Protocol == "" || n.protocol == port.Protocol }) {
+				continue
 			}
+			protocol := ""
+			if port.Protocol != "" {
+				protocol = " with protocol " + strings.ToUpper(string(port.Protocol))
+			}
+			missing = append(missing, fmt.Sprintf("%s: no pod that it is about has a port named %q%s now", rule.Field(), port.Name, protocol))
 		}
 	}
 	return missing
@@ -103,7 +114,11 @@ func (c *cluster) policyWord(p *policyState) (ok bool, reason, message string) {
 	if len(texts) > 0 {
 		return false, "PartlyInForce", "in force but for what is wrong: " + strings.Join(texts, "; ") + "; " + where
 	}
-	return true, "InForce", strings.Join(append([]string{where}, c.missingPorts(o.policy)...), "; ")
+	texts = append([]string{where}, c.missingPorts(o.policy)...)
+	for _, also := range append(c.rankProblems(p), c.windowsProblems(p)...) {
+		texts = append(texts, also.message)
+	}
+	return true, "InForce", strings.Join(texts, "; ")
 }
 
 // notePolicy remembers the status that a policy shall have once its rows are there.
@@ -111,7 +126,7 @@ func (c *cluster) notePolicy(p *policyState) {
 	ok, reason, message := c.policyWord(p)
 	o := p.object
 	if p.key.kind == networkPolicyKind {
-		c.noteNetworkPolicy(p, contract.PolicyStatus{Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: cut(message, maxMessage)})
+		c.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: cut(message, maxMessage)})
 		return
 	}
 	now := o.ready(ok, reason, message)
@@ -129,7 +144,7 @@ func (c *cluster) notePolicy(p *policyState) {
 func (c *cluster) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 	o := p.object
 	before, _ := parse[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.noted)
-	if before.Generation == now.Generation && before.InForce == now.InForce {
+	if before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) {
 		now.Since = before.Since
 	}
 	text := contract.Format(now)
@@ -201,9 +216,13 @@ func (c *cluster) logACL(acl *nb.ACL, o *policy.Policy) {
 
 // parseLogging reads an annotation; wrong is why it cannot be.
 func parseLogging(text string) (logging contract.ACLLogging, wrong string) {
-	logging, err := parse[contract.ACLLogging](contract.ACLLoggingAnnotation, text)
-	if text != "" && err != nil {
-		return logging, "is not JSON like {\"deny\":\"warning\"}"
+	if text == "" {
+		return logging, ""
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&logging); err != nil || d.More() {
+		return contract.ACLLogging{}, "is not JSON of allow, deny and pass, as {\"deny\":\"warning\"}"
 	}
 	if severity, wrong := logging.Wrong(); wrong {
 		return logging, fmt.Sprintf("has the severity %q, which is none of alert, warning, notice, info and debug", quoted(severity))

@@ -13,6 +13,9 @@ const (
 
 // PolicyStatus says whether a NetworkPolicy is in force.
 type PolicyStatus struct {
+	// UID is the policy's. Who creates a policy cannot know it, so an annotation that came with the policy is
+	// told from the controller's.
+	UID string `json:"uid"`
 	// Generation is the policy's metadata.generation that this is about.
 	Generation int64 `json:"generation"`
 	InForce    bool  `json:"inForce"`

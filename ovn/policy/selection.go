@@ -62,7 +62,7 @@ func orAll(selector string) string {
 func (r *reader) selector(field string, s *metav1.LabelSelector) (text string, ok bool) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		r.wrong(field, "%v; it selects nothing until it is corrected", quoted(err.Error()))
+		r.wrong(field, "%v; nobody can say whom it selects; correct it", quoted(err.Error()))
 		return "", false
 	}
 	requirements, _ := selector.Requirements()
