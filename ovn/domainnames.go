@@ -1,8 +1,6 @@
 package ovn
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"maps"
 	"net/netip"
 	"slices"
@@ -69,17 +67,10 @@ func newDomainBook() domainBook {
 func domainOwner(name string) ovsdb.Owner { return ovsdb.Owner("DomainName/" + name) }
 
 // domainSet is the name of the address set with a domain's addresses, which exists while somebody uses the
-// domain. It reads like the domain as far as OVN's names allow; the number tells apart what then looks alike.
+// domain. It reads like the domain as far as OVN's names allow.
 func domainSet(name string, ipv4 bool) string {
 	name = contract.DomainName(name)
-	sum := sha256.Sum256([]byte(name))
-	readable := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' {
-			return r
-		}
-		return '_'
-	}, name)
-	return "domain_" + readable[:min(len(readable), 64)] + "_" + hex.EncodeToString(sum[:4]) + "_" + ipWord(ipv4)
+	return "domain_" + distinct(name, name) + "_" + ipWord(ipv4)
 }
 
 // domainUsed is told of a policy that begins (1) or ceases (-1) to name a domain.

@@ -3,6 +3,7 @@ package ovn
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -57,7 +58,8 @@ func setName(prefix string, s policy.Selection, port string, number portNumber) 
 	return prefix + base
 }
 
-// distinct is a name for what OVN's names cannot spell: as much of it as is readable, and a hash.
+// distinct is a name for what OVN's names cannot spell: as much of it as is readable, and a hash, which
+// nobody finds another text for: users write selectors, and OVN wants names that are unique.
 func distinct(readable, of string) string {
 	word := strings.Trim(strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '.' {
@@ -65,12 +67,15 @@ func distinct(readable, of string) string {
 		}
 		return '_'
 	}, readable), "_")
-	if len(word) > 40 {
-		word = word[:40]
+	if len(word) > maxReadable {
+		word = word[:maxReadable]
 	}
 	sum := sha256.Sum256([]byte(of))
-	return word + "_" + hex.EncodeToString(sum[:4])
+	return word + "_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
+
+// maxReadable bounds what of a set's name is for people.
+const maxReadable = 40
 
 func groupName(s policy.Selection, port string, number portNumber) string {
 	return setName("pods_", s, port, number)

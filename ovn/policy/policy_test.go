@@ -69,7 +69,7 @@ func TestNetworkPolicies(t *testing.T) {
 		{"egress alone", `{podSelector: {}, policyTypes: [Egress], ingress: [{}]}`, [2]bool{false, true}, nil, nil},
 		{"an unknown type", `{podSelector: {}, policyTypes: [Ingress, Sideways]}`, [2]bool{true, false}, nil, []string{"spec.policyTypes[1]"}},
 		{"peers", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}, {namespaceSelector: {}}, {namespaceSelector: {matchExpressions: [{key: x, operator: In, values: [z, w]}]}, podSelector: {matchExpressions: [{key: c, operator: DoesNotExist}]}}]}]}`,
-			[2]bool{true, false}, []string{"ingress[0] Accept ns: pods a=b, namespaces all: pods all, namespaces x in (w,z): pods !c at any"}, nil},
+			[2]bool{true, false}, []string{"ingress[0] Accept ns: pods a=b, namespaces *: pods *, namespaces x in (w,z): pods !c at any"}, nil},
 		{"ports", `{podSelector: {}, ingress: [{ports: [{}, {port: 1}, {port: 2, endPort: 65535, protocol: UDP}, {port: web, protocol: SCTP}]}]}`,
 			[2]bool{true, false}, []string{"ingress[0] Accept anyone at tcp/0-0 tcp/1-1 udp/2-65535 sctp/web0-0"}, nil},
 		{"bad ports match nothing", `{podSelector: {}, ingress: [{ports: [{port: 0}, {port: 70000}, {port: 9, endPort: 8}, {port: 9, endPort: 70000}, {endPort: 9}, {port: web, endPort: 9}, {port: 1, protocol: ICMP}]}]}`,
@@ -130,11 +130,11 @@ func TestClusterNetworkPolicies(t *testing.T) {
 	}{
 		{"all peers", `{tier: Admin, priority: 7, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{namespaces: {}}, {pods: {namespaceSelector: {matchLabels: {a: b}}, podSelector: {}}}]}],
 			egress: [{action: Accept, to: [{nodes: {matchLabels: {c: d}}}, {networks: [10.0.0.0/8, "2001:db8::/32"]}, {domainNames: [Example.ORG., "*.kubernetes.io"]}], protocols: [{tcp: {}}, {udp: {destinationPort: {number: 53}}}, {sctp: {destinationPort: {range: {start: 1, end: 2}}}}]}]}`,
-			[]string{"ingress[0] Pass namespaces all: pods all, namespaces a=b: pods all at any", "egress[0] Accept nodes c=d, [10.0.0.0/8], [2001:db8::/32], example.org, *.kubernetes.io at tcp/0-0 udp/53-53 sctp/1-2"}, nil},
+			[]string{"ingress[0] Pass namespaces *: pods *, namespaces a=b: pods * at any", "egress[0] Accept nodes c=d, [10.0.0.0/8], [2001:db8::/32], example.org, *.kubernetes.io at tcp/0-0 udp/53-53 sctp/1-2"}, nil},
 		{"what cannot be read accepts nothing", `{tier: Baseline, priority: 7, subject: {namespaces: {}}, egress: [{action: Accept, to: [{networks: [10.0.0.0/8, x]}]}, {action: Accept, to: [{namespaces: {}}], protocols: [{}]}]}`,
 			[]string{"egress[0] Accept  at any", "egress[1] Accept  at "}, []string{"spec.egress[0].to[0].networks[1]", "spec.egress[1].protocols[0]"}},
 		{"or denies everything", `{tier: Baseline, priority: 7, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{}]}], egress: [{action: Deny, to: [{domainNames: [example.org]}]}, {action: Deny, to: [{nodes: {}}], protocols: [{destinationNamedPort: web}]}, {action: Drop, to: [{namespaces: {}}]}]}`,
-			[]string{"ingress[0] Deny anyone at any", "egress[0] Deny anyone at any", "egress[1] Deny anyone at any", "egress[2] Deny namespaces all: pods all at any"},
+			[]string{"ingress[0] Deny anyone at any", "egress[0] Deny anyone at any", "egress[1] Deny anyone at any", "egress[2] Deny namespaces *: pods * at any"},
 			[]string{"spec.ingress[0].from[0]", "spec.egress[0].to[0].domainNames", "spec.egress[1].to[0]", "spec.egress[2].action"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

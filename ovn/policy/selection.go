@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,19 +43,13 @@ func parsed(text string) labels.Selector {
 	return selector
 }
 
+// String is another text for each selection. No selector is "*", which stands for all.
 func (s Selection) String() string {
 	namespaces := s.Namespace
 	if namespaces == "" {
-		namespaces = "namespaces " + orAll(s.Namespaces)
+		namespaces = "namespaces " + cmp.Or(s.Namespaces, "*")
 	}
-	return namespaces + ": pods " + orAll(s.Pods)
-}
-
-func orAll(selector string) string {
-	if selector == "" {
-		return "all"
-	}
-	return selector
+	return namespaces + ": pods " + cmp.Or(s.Pods, "*")
 }
 
 // selector reads a selector into a text that is the same for all that ask for the same; ok is false where it
