@@ -107,7 +107,7 @@ var hyperVLimits = []limit{
 }
 
 // updateDatapath takes in whether a node runs Windows, and has the Services looked at again whose rows
-// depend on that.
+// depend on that, and the policies whose owners have to know.
 func (c *cluster) updateDatapath(n *nodeState) {
 	_, before := c.windows[n.name]
 	now := n.object != nil && n.windows()
@@ -127,6 +127,13 @@ func (c *cluster) updateDatapath(n *nodeState) {
 		_, local := c.local[name]
 		if _, outward := c.outward[name]; local || outward || edge {
 			c.dirtyServices[name] = struct{}{}
+		}
+	}
+	if edge {
+		for k, p := range c.policies.all {
+			if p.asksSCTP() {
+				c.policies.dirty[k] = struct{}{}
+			}
 		}
 	}
 }

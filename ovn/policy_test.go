@@ -3,6 +3,7 @@ package ovn
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/acl"
 	"github.com/weftnet/weft/ovsdb"
@@ -253,4 +255,91 @@ func TestPolicyStatuses(t *testing.T) {
 	if notes := c.takeNotes(); len(notes) > 0 {
 		t.Errorf("again: %v", notes)
 	}
+}
+
+// written takes in events, and gives by policy what statuses say once the rows are there, and how many ACLs
+// these have.
+func (s *scene) written(keys []objectKey) (statuses map[string]string, acls map[ovsdb.Owner]int) {
+	s.c.update(keys, s.get)
+	changes := s.c.changes()
+	s.c.written(changes, nil)
+	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}
+	for _, a := range s.c.takeNotes() {
+		statuses[a.name] = a.value
+	}
+	for _, change := range changes {
+		acls[change.Owner] = len(change.Rows)
+	}
+	s.absorb(s.c)
+	return statuses, acls
+}
+
+// TestPoliciesOfOnePriority share its room, which the older has first; the younger has it when the older goes.
+func TestPoliciesOfOnePriority(t *testing.T) {
+	const older, younger = "ClusterNetworkPolicy/older", "ClusterNetworkPolicy/younger"
+	policy := func(name string, day, rules int) string {
+		return fmt.Sprintf(`{kind: ClusterNetworkPolicy, metadata: {name: %s, creationTimestamp: "2026-01-%02dT00:00:00Z"}, spec: {tier: Admin, priority: 7, subject: {namespaces: {}}, ingress: [%s]}}`,
+			name, day, strings.Repeat("{action: Deny, from: [{namespaces: {}}]},", rules))
+	}
+	for _, c := range []struct {
+		rules  int // the younger's
+		reason string
+		acls   int
+	}{{12, "InForce", 12}, {13, "PriorityFull", 0}} {
+		t.Run(fmt.Sprint(c.rules), func(t *testing.T) {
+			s := newScene(t, nil)
+			statuses, acls := s.written(s.put(s.policies(t, policy("younger", 2, c.rules)+"\n---\n"+policy("older", 1, 20))...))
+			if text := statuses["younger"]; !strings.Contains(text, fmt.Sprintf("%q", c.reason)) || strings.Contains(text, `"True"`) != (c.acls > 0) || acls[younger] != c.acls {
+				t.Errorf("the younger has %d ACLs, and its status is %s; want %s", acls[younger], text, c.reason)
+			}
+			if text := statuses["older"]; !strings.Contains(text, `"InForce"`) || acls[older] != 20 {
+				t.Errorf("the older has %d ACLs, and its status is %s", acls[older], text)
+			}
+			if told := s.reasons(); slices.Contains(told, "ClusterNetworkPolicy younger PriorityFull") != (c.acls == 0) {
+				t.Errorf("problems %q", told)
+			}
+			gone := objectKey{clusterPolicyKind, "older"}
+			delete(s.objects, gone)
+			after, acls := s.written([]objectKey{gone})
+			maps.Copy(statuses, after)
+			if text := statuses["younger"]; !strings.Contains(text, `"InForce"`) || !strings.Contains(text, `"True"`) || acls[younger] != c.rules {
+				t.Errorf("once the older is gone the younger has %d ACLs, and its status is %s", acls[younger], text)
+			}
+			s.wantReasons()
+		})
+	}
+}
+
+// TestBadLogging is told to whoever has the annotation, a Namespace or a cluster-wide policy, until it is right.
+func TestBadLogging(t *testing.T) {
+	s := newScene(t, nil)
+	annotated := func(text string) []any {
+		n := s.namespace("prod")
+		n.logging = text
+		p := s.policies(t, `{kind: ClusterNetworkPolicy, metadata: {name: guard}, spec: {tier: Admin, priority: 7, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}}`)[0].(*policyObject)
+		p.logging = text
+		return []any{n, p}
+	}
+	for _, text := range []string{`{"deny":"loud"}`, `deny`, `{"denied":"warning"}`} {
+		s.do(annotated(text)...)
+		s.wantReasons("Namespace prod BadAnnotation", "ClusterNetworkPolicy guard BadAnnotation")
+		s.do(annotated(`{"deny":"warning"}`)...)
+		s.wantReasons()
+	}
+}
+
+// TestSCTPOnWindows: those whose policies speak of SCTP are told that Windows nodes don't, once there is one.
+func TestSCTPOnWindows(t *testing.T) {
+	s := newScene(t, nil)
+	s.do(s.policies(t, `{kind: NetworkPolicy, metadata: {namespace: prod, name: calls}, spec: {podSelector: {}, ingress: [{ports: [{port: 3868, protocol: SCTP}, {port: 80}]}]}}
+---
+{kind: NetworkPolicy, metadata: {namespace: prod, name: web}, spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}}`)...)
+	s.wantReasons()
+	w1 := s.node("w1", "10.244.1.0/24")
+	w1.os = contract.Windows
+	s.do(w1)
+	s.wantReasons("Node w1 WindowsDatapath", "NetworkPolicy prod/calls NoSCTPOnWindows")
+	s.remove(nodeKind, "w1")
+	s.do(w1)
+	s.wantReasons("Node w1 WindowsDatapath", "NetworkPolicy prod/calls NoSCTPOnWindows")
 }

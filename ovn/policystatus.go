@@ -33,7 +33,7 @@ func (c *cluster) policyProblems(p *policyState) []problem {
 
 // windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
 func (c *cluster) windowsProblems(p *policyState) []problem {
-	if len(c.windows) == 0 || !slices.ContainsFunc(p.object.policy.Rules, asksSCTP) {
+	if len(c.windows) == 0 || !p.asksSCTP() {
 		return nil
 	}
 	return []problem{limitf(p.key.kind.String(), &p.object.ObjectMeta, "NoSCTPOnWindows",
@@ -50,7 +50,7 @@ func (c *cluster) rankProblems(p *policyState) []problem {
 	list := c.policies.ranks[at]
 	if _, room := c.slot(p); !room {
 		return []problem{problemf(kind, meta, "PriorityFull",
-			"spec.priority: older policies of priority %d in the tier %s have so many rules that there is no room for this one's, which is not in force; give it another priority", at.priority, at.tier)}
+			"spec.priority: other policies of priority %d in the tier %s have so many rules that there is no room for this one's, which is not in force; give it another priority", at.priority, at.tier)}
 	}
 	i := slices.Index(list, p)
 	if len(list) == 1 {
@@ -60,12 +60,18 @@ func (c *cluster) rankProblems(p *policyState) []problem {
 	if i == 0 {
 		other, first = list[1], "which is younger and decides after this one"
 	}
+	if p.object.CreationTimestamp.IsZero() && other.object.CreationTimestamp.IsZero() {
+		first = "and the one of them that is applied first decides first"
+	}
 	return []problem{problemf(kind, meta, "SamePriority",
 		"spec.priority: %d in the tier %s is also that of %s %s, %s; give each a priority of its own", at.priority, at.tier, other.key.kind, other.key.name, first)}
 }
 
-func asksSCTP(rule policy.Rule) bool {
-	return slices.ContainsFunc(rule.Ports, func(p policy.Port) bool { return p.Protocol == policy.SCTP })
+// asksSCTP says whether a rule of the policy speaks of SCTP.
+func (p *policyState) asksSCTP() bool {
+	return p.object != nil && p.object.policy != nil && slices.ContainsFunc(p.object.policy.Rules, func(rule policy.Rule) bool {
+		return slices.ContainsFunc(rule.Ports, func(port policy.Port) bool { return port.Protocol == policy.SCTP })
+	})
 }
 
 // missingPorts are the named ports of a policy that nobody has now.
