@@ -74,8 +74,14 @@ func (c *cluster) updatePods(names []string, get lookup) {
 	}
 }
 
-// older orders objects by age.
+// older orders objects by age. One without a time is a manifest, and will be the youngest.
 func older(a, b *metav1.ObjectMeta) int {
+	if there := !a.CreationTimestamp.IsZero(); there == b.CreationTimestamp.IsZero() {
+		if there {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 

@@ -48,8 +48,8 @@ type Cluster struct {
 type pod struct {
 	namespace, name string
 	labels          labels.Set
-	ports           map[string]bool // names of its containers' ports
-	port            string          // of its logical switch, "" of one without
+	ports           map[string][]string // protocols, by the names of its containers' ports
+	port            string              // of its logical switch, "" of one without
 	addresses       []netip.Addr
 	host            string // the node whose host it is on, if it shares the host's network
 	madeUp          bool   // its addresses are
@@ -172,10 +172,10 @@ func (c *Cluster) takePolicy(p *policy.Policy, _ []policy.Problem) {
 func owner(p *policy.Policy) string { return string(p.Kind) + "/" + p.Key() }
 
 func (c *Cluster) takePod(o *corev1.Pod) bool {
-	p := &pod{namespace: o.Namespace, name: o.Name, labels: o.Labels, ports: map[string]bool{}}
+	p := &pod{namespace: o.Namespace, name: o.Name, labels: o.Labels, ports: map[string][]string{}}
 	for _, container := range slices.Concat(o.Spec.InitContainers, o.Spec.Containers) {
 		for _, port := range container.Ports {
-			p.ports[port.Name] = true
+			p.ports[port.Name] = append(p.ports[port.Name], protocolOf(&port.Protocol))
 		}
 	}
 	c.pods[p.key()] = p

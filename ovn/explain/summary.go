@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weftnet/weft/ovn/policy"
@@ -13,6 +14,10 @@ func (c *Cluster) Summary() string {
 	for _, o := range c.order {
 		fmt.Fprintf(&b, "%s (tier %s%s)\n", o, o.Tier, priority(o))
 		fmt.Fprintf(&b, "  selects %s\n", c.pick(o.Subject))
+		if c.crowdedOut(o) {
+			b.WriteString("  is not in force: others of its priority leave it no room\n")
+			continue
+		}
 		for _, d := range policy.Directions {
 			if o.Isolates[d] {
 				fmt.Fprintf(&b, "  isolates %s: what no NetworkPolicy allows is refused\n", d)
@@ -25,6 +30,11 @@ func (c *Cluster) Summary() string {
 		}
 	}
 	return b.String()
+}
+
+// crowdedOut says that a policy is not in force, since others have taken all the room of its priority.
+func (c *Cluster) crowdedOut(o *policy.Policy) bool {
+	return slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Object == o.String() && p.Reason == "PriorityFull" })
 }
 
 func priority(o *policy.Policy) string {
@@ -102,7 +112,7 @@ func (c *Cluster) portText(o *policy.Policy, r *policy.Rule, p policy.Port) stri
 		protocol = "any protocol"
 	}
 	switch {
-	case p.Name != "" && !c.named(o, r, p.Name):
+	case p.Name != "" && !c.named(o, r, p):
 		return fmt.Sprintf("%q/%s (which no pod here has)", p.Name, protocol)
 	case p.Name != "":
 		return fmt.Sprintf("%q/%s", p.Name, protocol)
@@ -114,8 +124,8 @@ func (c *Cluster) portText(o *policy.Policy, r *policy.Rule, p policy.Port) stri
 	return fmt.Sprintf("%d-%d/%s", p.First, p.Last, protocol)
 }
 
-// named says whether a pod that a rule is about has a port of a name.
-func (c *Cluster) named(o *policy.Policy, r *policy.Rule, name string) bool {
+// named says whether a pod that a rule is about has a port of a name and protocol.
+func (c *Cluster) named(o *policy.Policy, r *policy.Rule, port policy.Port) bool {
 	for _, p := range c.pods {
 		about := c.selects(o.Subject, p)
 		if r.Direction == policy.Egress {
@@ -124,7 +134,8 @@ func (c *Cluster) named(o *policy.Policy, r *policy.Rule, name string) bool {
 				about = about || peer.Blocks != nil || peer.Pods != nil && c.selects(*peer.Pods, p)
 			}
 		}
-		if about && p.ports[name] {
+		has := p.ports[port.Name]
+		if about && (port.Protocol == "" && len(has) > 0 || slices.Contains(has, string(port.Protocol))) {
 			return true
 		}
 	}

@@ -127,7 +127,7 @@ func (r *reader) egressPeers(field string, action Action, o *v1alpha2.ClusterNet
 		nodes := Nodes(text)
 		peers = append(peers, Peer{Nodes: &nodes})
 	}
-	if o.Networks != nil {
+	if len(o.Networks) > 0 {
 		set++
 		for i, cidr := range o.Networks {
 			prefix, why := parsePrefix(string(cidr))
@@ -138,7 +138,7 @@ func (r *reader) egressPeers(field string, action Action, o *v1alpha2.ClusterNet
 			peers = append(peers, Peer{Blocks: []netip.Prefix{prefix}})
 		}
 	}
-	if o.DomainNames != nil {
+	if len(o.DomainNames) > 0 {
 		set++
 		if action != Accept {
 			r.wrong(field+".domainNames", "stands in a rule of action %s; the API knows domain names in Accept rules only", action)
