@@ -97,6 +97,14 @@ func New(rows Rows) (*Tables, error) {
 // Port says whether there is a logical switch port of a name.
 func (t *Tables) Port(name string) bool { return t.home[name] != nil }
 
+// Switch is the one that a port is on, "" if there is no such port.
+func (t *Tables) Switch(port string) string {
+	if l := t.home[port]; l != nil {
+		return l.name
+	}
+	return ""
+}
+
 type builder struct {
 	*Tables
 	acls  map[string]*Rule                 // by UUID

@@ -197,7 +197,11 @@ func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) P
 	case q.Protocol == icmp:
 		connection.Proto, connection.SrcPort, connection.ICMPType = acl.ICMPv6, 0, 128
 	}
-	if to.vip.IsValid() && from.port != "" && from.port == to.port {
+	itself := from.port != "" && from.port == to.port
+	if itself && !to.vip.IsValid() {
+		return toItself(from, to, src, dst)
+	}
+	if itself {
 		connection.Loopback, connection.Hairpin = true, ovn.HairpinAddress(src)
 	}
 	tables := c.desired
@@ -213,6 +217,19 @@ func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) P
 		}
 	}
 	return p
+}
+
+// toItself is a connection that does not leave its pod or host, and so meets no ACL.
+func toItself(from *pod, to target, src, dst netip.Addr) Path {
+	what := "a host reaches itself: no policy is asked"
+	if from.why == "" {
+		what = "a pod reaches itself: no policy is asked"
+	}
+	end := func(d policy.Direction, p *pod) Side {
+		return Side{Direction: d, Pod: p.known(), Allowed: true, Findings: []Finding{{Text: what}}}
+	}
+	return Path{Src: src, Dst: dst, Port: to.number, MadeUp: from.madeUp, Allowed: true,
+		Egress: end(policy.Egress, from), Ingress: end(policy.Ingress, to.pod)}
 }
 
 // missing says of pods that have no port in the Northbound: no policy is asked about them there.
@@ -233,15 +250,16 @@ func (c *Cluster) path(tables *acl.Tables, connection acl.Connection, from *pod,
 	v := tables.Judge(connection)
 	p.Allowed = v.Allowed
 	verdicts := []acl.Verdict{v}
-	steps := v.Steps
-	if i := len(steps); !v.Allowed && (i == 0 || steps[i-1].Stage != acl.ToPort) && from.port != to.port {
+	steps := parted(tables, connection, v.Steps)
+	if !v.Allowed && len(steps[policy.Ingress]) == 0 && from.port != to.port {
+		within := tables.Switch(from.port) == tables.Switch(to.port)
 		connection.Inport, connection.VIP = "", netip.AddrPort{}
 		alone := tables.Judge(connection)
 		verdicts = append(verdicts, alone)
-		steps = append(slices.Clone(steps), alone.Steps...)
+		steps[policy.Ingress] = slices.DeleteFunc(alone.Steps, func(s acl.Step) bool { return within && s.Stage != acl.ToPort })
 	}
-	p.Egress = c.side(policy.Egress, from, steps)
-	p.Ingress = c.side(policy.Ingress, to.pod, steps)
+	p.Egress = c.side(policy.Egress, from, steps[policy.Egress])
+	p.Ingress = c.side(policy.Ingress, to.pod, steps[policy.Ingress])
 	for _, v := range verdicts {
 		p.Notes = append(p.Notes, verdictNotes(&v)...)
 	}
@@ -249,6 +267,20 @@ func (c *Cluster) path(tables *acl.Tables, connection acl.Connection, from *pod,
 		p.Notes = append(p.Notes, c.domainNotes(from)...)
 	}
 	return p
+}
+
+// parted gives each end its own of the ACLs that a packet met: those of its switch or, of one switch that both are
+// on, of the stage. A packet between two switches meets the ACLs of both of them.
+func parted(tables *acl.Tables, c acl.Connection, steps []acl.Step) (ends [2][]acl.Step) {
+	source, destination := tables.Switch(c.Inport), tables.Switch(c.Outport)
+	for _, step := range steps {
+		d := policy.Egress
+		if step.Switch == destination && (source != destination || step.Stage == acl.ToPort) {
+			d = policy.Ingress
+		}
+		ends[d] = append(ends[d], step)
+	}
+	return ends
 }
 
 func verdictNotes(v *acl.Verdict) []string {

@@ -24,18 +24,45 @@ type Finding struct {
 	Text string
 }
 
+// known is a pod's key, "" of who is none.
+func (p *pod) known() string {
+	if p.namespace == "" {
+		return ""
+	}
+	return p.key()
+}
+
 // stages have the ACLs of policies.
 var stages = [...]acl.Stage{policy.Ingress: acl.ToPort, policy.Egress: acl.FromPortLB}
 
-// side reads what was decided about a pod out of the ACLs that a packet met.
+// side reads what was decided about a pod out of the ACLs that a packet met at its end. No policy has any at the
+// port between two switches: of those there only one that refuses counts.
 func (c *Cluster) side(d policy.Direction, p *pod, steps []acl.Step) Side {
-	s := Side{Direction: d, Allowed: true}
-	if p.namespace != "" {
-		s.Pod = p.key()
+	s := Side{Direction: d, Pod: p.known(), Allowed: true}
+	atRouter := slices.IndexFunc(steps, func(step acl.Step) bool {
+		return (step.Stage == acl.ToPort) != (d == policy.Ingress) && refuses(step.Rule)
+	})
+	if atRouter < 0 || d == policy.Egress {
+		c.tiers(&s, p, steps)
 	}
-	add := func(tier, format string, args ...any) {
-		s.Findings = append(s.Findings, Finding{tier, fmt.Sprintf(format, args...)})
+	if atRouter >= 0 && s.Allowed {
+		s.Allowed = false
+		s.add("at the router", "%s", c.finding(steps[atRouter].Rule, nil, d))
 	}
+	return s
+}
+
+func (s *Side) add(tier, format string, args ...any) {
+	s.Findings = append(s.Findings, Finding{tier, fmt.Sprintf(format, args...)})
+}
+
+func refuses(r *acl.Rule) bool {
+	return r.Action == nb.ACLActionDrop || r.Action == nb.ACLActionReject
+}
+
+// tiers adds what each tier says, down to the one that decides.
+func (c *Cluster) tiers(s *Side, p *pod, steps []acl.Step) {
+	d := s.Direction
 	selected := false
 	for tier := range policy.Baseline + 1 {
 		var about []*policy.Policy
@@ -50,34 +77,30 @@ func (c *Cluster) side(d policy.Direction, p *pod, steps []acl.Step) Side {
 				continue
 			}
 			found = true
-			add(tierName(tier), "%s", c.finding(step.Rule, about, d))
-			switch step.Rule.Action {
-			case nb.ACLActionDrop, nb.ACLActionReject:
+			s.add(tierName(tier), "%s", c.finding(step.Rule, about, d))
+			if refuses(step.Rule) {
 				s.Allowed = false
-				return s
-			case nb.ACLActionPass:
-			default:
-				decided = decided || !before // the other stage follows
+				return
 			}
+			decided = decided || step.Rule.Action != nb.ACLActionPass && !before // the other stage follows
 		}
 		if decided {
-			return s
+			return
 		}
 		if !found && len(about) > 0 {
-			add(tierName(tier), "no rule of %s matches", policyNames(about))
+			s.add(tierName(tier), "no rule of %s matches", policyNames(about))
 		}
 	}
 	switch {
 	case p.why != "" && p.namespace != "":
-		add("", "the pod %s", p.why)
+		s.add("", "the pod %s", p.why)
 	case p.why != "":
-		add("", "%s %s: no policy is about it", p.addresses[0], p.why)
+		s.add("", "%s %s: no policy is about it", p.addresses[0], p.why)
 	case !selected && len(s.Findings) == 0:
-		add("", "no policy selects it: allowed by default")
+		s.add("", "no policy selects it: allowed by default")
 	default:
-		add("", "nothing refuses it: allowed by default")
+		s.add("", "nothing refuses it: allowed by default")
 	}
-	return s
 }
 
 // isDefault tells an ACL that says what a tier without it would mean: nobody has decided.
