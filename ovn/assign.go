@@ -69,7 +69,7 @@ func (c *cluster) updatePods(names []string, get lookup) {
 			problems[i] = append(problems[i], c.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], c.notePod(p, len(problems[i]) > 0)...)
-		problems[i] = append(problems[i], hostPortProblems(p.object, &p.node.placement)...)
+		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object))
 		c.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
 	}
 }

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,5 +54,42 @@ func TestNamesOfSets(t *testing.T) {
 			t.Fatalf("%v and %v are both %s", s, other, name)
 		}
 		seen[name] = s
+	}
+}
+
+// TestCostlyPolicies: what one policy, or one pod, may cost all others is bounded, and what is beyond is told.
+func TestCostlyPolicies(t *testing.T) {
+	s := newScene(t, nil)
+	peers, rules := "", ""
+	for i := range 1500 {
+		peers += fmt.Sprintf("{namespaceSelector: {}, podSelector: {matchExpressions: [{key: k%d, operator: DoesNotExist}]}}, ", i)
+		rules += "{from: [{podSelector: {}}]}, "
+	}
+	n := s.node("n1")
+	n.facts = facts(1, true)
+	p := s.pod("prod", "many", "n1")
+	for i := range 1500 {
+		p.ports = append(p.ports, containerPort{"http", policy.TCP, uint16(1000 + i)})
+	}
+	statuses, acls := s.written(s.put(append(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: peers}, spec: {podSelector: {}, ingress: [{from: ["+peers+"]}]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: rules}, spec: {podSelector: {}, ingress: ["+rules+"]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: named}, spec: {podSelector: {}, ingress: [{ports: [{port: http}]}]}}"),
+		s.namespace("prod"), n, p)...))
+	for name, field := range map[string]string{"peers": "spec.ingress[0].from[1000]", "rules": "spec.ingress[1000]"} {
+		if text := statuses[name]; !strings.Contains(text, "PartlyInForce") || !strings.Contains(text, field) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if n := len(s.c.policies.selections); n > 1010 {
+		t.Errorf("%d selections", n)
+	}
+	if n := acls["NetworkPolicy/prod/rules"]; n != 1001 {
+		t.Errorf("%d rows for the rules", n)
+	}
+	if n := acls["NetworkPolicy/prod/named"]; n != maxNumbers+1 {
+		t.Errorf("%d rows for the named port", n)
+	}
+	if told := s.reasons(); !slices.Contains(told, "Pod prod/many TooManyPorts") || len(told) > 100 {
+		t.Errorf("told %d: %q", len(told), told[:min(len(told), 10)])
 	}
 }

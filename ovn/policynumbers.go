@@ -112,15 +112,32 @@ func (c *cluster) touchNumbers(s *selectionState, n *namedPortState) {
 	}
 }
 
+// maxNumbers bounds how many numbers one pod has behind one name: each is an ACL in every policy that names
+// it, whoever wrote that. The smallest count, TCP's first.
+const maxNumbers = 16
+
 // numbers are those behind the name of a pod's port.
 func (p *pod) numbers(name string) []portNumber {
 	var list []portNumber
 	for _, port := range p.ports {
-		if port.name == name {
+		if port.name == name && len(list) < maxNumbers {
 			list = append(list, portNumber{port.protocol, port.number})
 		}
 	}
 	return list
+}
+
+// numberProblems are about a pod with more numbers behind a name than count.
+func numberProblems(o *pod) []problem {
+	var found []problem
+	count := map[string]int{}
+	for _, port := range o.ports {
+		if count[port.name]++; count[port.name] == maxNumbers+1 {
+			found = append(found, problemf("Pod", &o.ObjectMeta, "TooManyPorts",
+				"more than %d numbers are behind the port name %q; policies that name it are about the first %d of them alone; give the other ports names of their own", maxNumbers, port.name, maxNumbers))
+		}
+	}
+	return found
 }
 
 // namedAmong are the selections whose pods' port names an egress rule's ports may be.

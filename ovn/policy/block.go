@@ -48,10 +48,6 @@ func (r *reader) block(field, cidr string, except []string) (prefixes []netip.Pr
 	return prefixes, true
 }
 
-// maxPrefixes bounds what one policy's blocks cost every node: an exception may split its block into as many
-// prefixes as it has bits more.
-const maxPrefixes = 10000
-
 func parsePrefix(text string) (p netip.Prefix, why string) {
 	p, err := netip.ParsePrefix(text)
 	switch {

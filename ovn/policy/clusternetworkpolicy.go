@@ -42,7 +42,7 @@ func FromClusterNetworkPolicy(o *v1alpha2.ClusterNetworkPolicy) (*Policy, []Prob
 	}
 	subject, ok := r.subject(o.Spec.Subject)
 	if len(r.problems) > 0 || !ok {
-		return nil, r.problems
+		return nil, r.told()
 	}
 	p.Subject = subject
 	for i := range o.Spec.Ingress {
@@ -51,7 +51,7 @@ func FromClusterNetworkPolicy(o *v1alpha2.ClusterNetworkPolicy) (*Policy, []Prob
 	for i := range o.Spec.Egress {
 		p.Rules = append(p.Rules, r.clusterEgress(i, &o.Spec.Egress[i]))
 	}
-	return p, r.problems
+	return p, r.told()
 }
 
 func (r *reader) subject(o v1alpha2.ClusterNetworkPolicySubject) (Selection, bool) {

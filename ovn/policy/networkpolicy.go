@@ -15,7 +15,7 @@ func FromNetworkPolicy(o *networkingv1.NetworkPolicy) (*Policy, []Problem) {
 	p := &Policy{Kind: NetworkPolicy, Namespace: o.Namespace, Name: o.Name, Tier: Tenant}
 	pods, ok := r.selector("spec.podSelector", &o.Spec.PodSelector)
 	if !ok {
-		return nil, r.problems
+		return nil, r.told()
 	}
 	p.Subject = Selection{Namespace: o.Namespace, Pods: pods}
 	p.Isolates = isolates(r, o)
@@ -29,7 +29,7 @@ func FromNetworkPolicy(o *networkingv1.NetworkPolicy) (*Policy, []Problem) {
 			p.Rules = append(p.Rules, r.tenantRule(o.Namespace, Egress, i, "to", rule.To, rule.Ports))
 		}
 	}
-	return p, r.problems
+	return p, r.told()
 }
 
 // isolates are the directions that a NetworkPolicy is about.
@@ -51,7 +51,11 @@ func isolates(r *reader, o *networkingv1.NetworkPolicy) (is [2]bool) {
 }
 
 func (r *reader) tenantRule(namespace string, d Direction, index int, peers string, from []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) Rule {
-	rule := Rule{Direction: d, Index: index, Action: Accept, Anyone: len(from) == 0, AnyPort: len(ports) == 0}
+	rule := Rule{Direction: d, Index: index, Action: Accept}
+	if r.rules++; r.beyond(rule.Field(), r.rules, maxTenantRules, "rules") {
+		return rule
+	}
+	rule.Anyone, rule.AnyPort = len(from) == 0, len(ports) == 0
 	for i := range from {
 		if peer, ok := r.tenantPeer(fmt.Sprintf("%s.%s[%d]", rule.Field(), peers, i), namespace, &from[i]); ok {
 			rule.Peers = append(rule.Peers, peer)
@@ -77,6 +81,9 @@ func (r *reader) tenantPeer(field, namespace string, o *networkingv1.NetworkPoli
 		r.wrong(field, "has none of podSelector, namespaceSelector and ipBlock, and matches nothing; give one, or update Weft if it has a field of a newer API")
 		return Peer{}, false
 	}
+	if r.selections++; r.beyond(field, r.selections, maxTenantPeers, "peers by selectors") {
+		return Peer{}, false
+	}
 	s, ok := Selection{}, true
 	if o.NamespaceSelector == nil {
 		s.Namespace = namespace
@@ -90,6 +97,9 @@ func (r *reader) tenantPeer(field, namespace string, o *networkingv1.NetworkPoli
 }
 
 func (r *reader) tenantPort(field string, o *networkingv1.NetworkPolicyPort) (Port, bool) {
+	if r.listed++; r.beyond(field, r.listed, maxTenantPorts, "ports") {
+		return Port{}, false
+	}
 	protocol, ok := r.protocol(field+".protocol", o.Protocol)
 	if !ok {
 		return Port{}, false

@@ -145,8 +145,38 @@ func (r *Rule) Field() string { return fmt.Sprintf("spec.%s[%d]", r.Direction, r
 
 // reader reads one policy and keeps what is wrong with it.
 type reader struct {
-	problems []Problem
-	prefixes int // of all blocks
+	problems                  []Problem
+	prefixes                  int // of all blocks
+	rules, selections, listed int // rules, peers by selectors, and ports of a NetworkPolicy
+}
+
+// Bounds of what one NetworkPolicy may cost all others: its API has none of its own, and whoever owns a
+// namespace may write one. ClusterNetworkPolicy's API has them.
+const (
+	maxTenantRules = 1000
+	maxTenantPeers = 1000
+	maxTenantPorts = 1000
+	// maxPrefixes are those of all blocks: an exception may split its block into as many prefixes as it has
+	// bits more.
+	maxPrefixes = 10000
+	// maxProblems are told.
+	maxProblems = 20
+)
+
+// beyond says that a part is one too many.
+func (r *reader) beyond(field string, count, limit int, parts string) bool {
+	if count > limit {
+		r.wrong(field, "is beyond the %d %s that a policy may have, and matches nothing; make several policies of it", limit, parts)
+	}
+	return count > limit
+}
+
+// told are the problems, not more than somebody reads.
+func (r *reader) told() []Problem {
+	if len(r.problems) <= maxProblems {
+		return r.problems
+	}
+	return append(r.problems[:maxProblems:maxProblems], Problem{"spec", fmt.Sprintf("%d more of its parts are wrong", len(r.problems)-maxProblems)})
 }
 
 // maxQuoted bounds what a problem quotes of a user's text.
