@@ -130,16 +130,18 @@ func (s *settings) families() []bool {
 
 // policyMembers puts a pod's port and addresses into the sets that select it.
 func policyMembers(p *podState, change *ovsdb.Change) {
-	r := rows{*change}
-	port := ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, string(p.object.UID))
+	port := ovsdb.ID(nb.LogicalSwitchPortTable, change.Owner, string(p.object.UID))
+	member := func(table, uuid, column, value string) { // each set comes once
+		change.Memberships = append(change.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column, Values: []string{value}})
+	}
 	join := func(s *selectionState, set, group usage, name string, number portNumber) {
 		owner := selectionOwner(s.text)
 		if group.live() {
-			r.member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, owner, groupKey(name, number)), "ports", port)
+			member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, owner, groupKey(name, number)), "ports", port)
 		}
 		if set.live() {
 			for _, a := range p.addresses {
-				r.member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, owner, setKey(ipWord(a.Addr().Is4()), name, number)), "addresses", a.Addr().String())
+				member(nb.AddressSetTable, ovsdb.ID(nb.AddressSetTable, owner, setKey(ipWord(a.Addr().Is4()), name, number)), "addresses", a.Addr().String())
 			}
 		}
 	}
@@ -151,7 +153,6 @@ func policyMembers(p *podState, change *ovsdb.Change) {
 			}
 		}
 	}
-	*change = r.Change
 }
 
 // nodeSetChange is a set of nodes' addresses, which the nodes fill.
