@@ -65,8 +65,8 @@ func TestCostlyPolicies(t *testing.T) {
 		peers += fmt.Sprintf("{namespaceSelector: {}, podSelector: {matchExpressions: [{key: k%d, operator: DoesNotExist}]}}, ", i)
 		rules += "{from: [{podSelector: {}}]}, "
 	}
-	n := s.node("n1")
-	n.facts = facts(1, true)
+	n := s.node("n1", "10.244.0.0/24")
+	n.facts = facts(1, false)
 	p := s.pod("prod", "many", "n1")
 	for i := range 1500 {
 		p.ports = append(p.ports, containerPort{"http", policy.TCP, uint16(1000 + i)})
