@@ -1,12 +1,14 @@
 package ovn
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // TestForeignSelectors: whatever label keys somebody's policy asks for, others' policies hold for their pods.
@@ -92,5 +94,38 @@ func TestCostlyPolicies(t *testing.T) {
 	}
 	if told = append(told, s.reasons()...); !slices.Contains(told, "Pod prod/many TooManyPorts") || len(told) > 100 {
 		t.Errorf("told %d: %q", len(told), told[:min(len(told), 10)])
+	}
+}
+
+// TestStatusOfRefusedSets: no policy says that it is in force while the Northbound refuses one of its sets, or a
+// pod in one. It does once that is over.
+func TestStatusOfRefusedSets(t *testing.T) {
+	const text = `{kind: NetworkPolicy, metadata: {namespace: prod, name: deny}, spec: {podSelector: {matchLabels: {app: db}}}}
+---
+{kind: NetworkPolicy, metadata: {namespace: prod, name: other}, spec: {podSelector: {matchLabels: {app: web}}}}`
+	for _, refused := range []ovsdb.Owner{"Pods/prod: pods app=db", "Pod/prod/db"} {
+		t.Run(string(refused), func(t *testing.T) {
+			s := newScene(t, nil)
+			n := s.node("n1", "10.244.0.0/24")
+			n.facts = facts(1, false)
+			p := s.pod("prod", "db", "n1")
+			p.labels = newLabelSet(map[string]string{"app": "db"})
+			s.do(s.namespace("prod"), n, p)
+			noted := func(err *ovsdb.RefusedError) (names []string) {
+				s.c.written(s.c.changes(), err)
+				for _, a := range s.c.takeNotes() {
+					names = append(names, a.name)
+				}
+				return names
+			}
+			s.c.update(s.put(s.policies(t, text)...), s.get)
+			if names := noted(&ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{refused: errors.New("no")}}); !slices.Equal(names, []string{"other"}) {
+				t.Errorf("in force are %q", names)
+			}
+			s.c.update(s.c.takeExpected(), s.get)
+			if names := noted(nil); !slices.Equal(names, []string{"deny"}) {
+				t.Errorf("later in force are %q", names)
+			}
+		})
 	}
 }

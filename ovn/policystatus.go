@@ -166,15 +166,54 @@ func (c *cluster) later(p *policyState, a annotation) {
 	c.policies.unwritten[policyOwner(p.key)] = a
 }
 
-// written takes in what has become of changes: statuses speak of rows that are there.
+// written takes in what has become of changes: a status speaks of rows that are there, and of sets that are
+// and have in them whom they should. Where the Northbound has refused one of these, it is asked for later.
 func (c *cluster) written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
 	for i := range changes {
 		owner := changes[i].Owner
-		if a, ok := c.policies.unwritten[owner]; ok && (refused == nil || refused.Owners[owner] == nil) {
-			c.notes = append(c.notes, a)
+		a, ok := c.policies.unwritten[owner]
+		if !ok {
+			continue
 		}
 		delete(c.policies.unwritten, owner)
+		switch k, _ := ownerKey(owner); {
+		case refused == nil:
+			c.notes = append(c.notes, a)
+		case refused.Owners[owner] != nil: // it will come again
+		case c.lacks(c.policies.all[k], refused):
+			c.expected = append(c.expected, k)
+		default:
+			c.notes = append(c.notes, a)
+		}
 	}
+}
+
+// lacks says whether a set of a policy's was refused, or a pod in it.
+func (c *cluster) lacks(p *policyState, refused *ovsdb.RefusedError) bool {
+	if p == nil {
+		return false
+	}
+	uses := map[ovsdb.Owner]bool{}
+	for _, u := range p.uses {
+		switch {
+		case u.domain != "":
+			uses[domainOwner(u.domain)] = true
+		case u.ofNodes:
+			uses[nodeSetOwner(u.nodes)] = true
+		default:
+			uses[selectionOwner(u.selection.String())] = true
+		}
+	}
+	for owner := range refused.Owners {
+		if uses[owner] {
+			return true
+		}
+		if k, _ := ownerKey(owner); k.kind == podKind && c.pods[k.name] != nil &&
+			slices.ContainsFunc(c.pods[k.name].selections, func(s *selectionState) bool { return uses[selectionOwner(s.text)] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // ownConditions are ours of an object.
