@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
@@ -127,5 +128,22 @@ func TestStatusOfRefusedSets(t *testing.T) {
 				t.Errorf("later in force are %q", names)
 			}
 		})
+	}
+}
+
+// TestForgedStatuses: of a status that is there already its time counts if it is this policy's and can be true.
+func TestForgedStatuses(t *testing.T) {
+	for since, kept := range map[string]bool{"2026-01-02T00:00:00Z": true, "2026-01-04T00:00:00Z": false, "2025-12-31T00:00:00Z": false} {
+		for _, uid := range []string{"own", "another's"} {
+			s := newScene(t, nil)
+			s.c.at(time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC))
+			o := s.policies(t, `{kind: NetworkPolicy, metadata: {namespace: prod, name: p, creationTimestamp: "2026-01-01T00:00:00Z"}, spec: {podSelector: {}}}`)[0].(*policyObject)
+			o.UID = "own"
+			o.noted = fmt.Sprintf(`{"uid":%q,"generation":%d,"inForce":true,"since":%q,"reason":"InForce","message":"all is well"}`, uid, o.Generation, since)
+			statuses, _ := s.written(s.put(o))
+			if text := statuses["p"]; strings.Contains(text, since) != (kept && uid == "own") || strings.Contains(text, "all is well") || !strings.Contains(text, `"uid":"own"`) {
+				t.Errorf("since %s of %s: %s", since, uid, text)
+			}
+		}
 	}
 }

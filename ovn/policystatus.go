@@ -150,7 +150,8 @@ func (c *cluster) notePolicy(p *policyState) {
 func (c *cluster) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 	o := p.object
 	before, _ := parse[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.noted)
-	if before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) {
+	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
+	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= c.domains.now {
 		now.Since = before.Since
 	}
 	text := contract.Format(now)
