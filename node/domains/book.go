@@ -2,8 +2,10 @@ package domains
 
 import (
 	"cmp"
+	"math"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,15 +27,16 @@ const (
 // Bounds of what is remembered. The network policy API wants 100 addresses a name; the object with all of
 // them shall be well below what an API server stores.
 const (
-	maxAddresses = 256 // of a name
+	maxAddresses = 256 // of a name; a pattern stands for many, and has what there is room for
 	maxTotal     = 8000
 )
 
-// book holds the addresses of wanted names.
+// book holds the addresses of wanted names. What is wanted by a pattern alone is held as the pattern's, each
+// address once: a zone may answer to any name, and who makes them up shall not fill the book.
 type book struct {
 	mu     sync.Mutex
-	wanted map[string]struct{} // names and patterns
-	names  map[string]map[netip.Addr]*entry
+	wanted map[string]struct{}              // names and patterns
+	names  map[string]map[netip.Addr]*entry // of names and patterns
 	total  int
 	fresh  time.Time // when the first answer came that is news and was not reported; zero: there is none
 	lapsed bool      // what is reported is too little or too much, which may wait
@@ -78,14 +81,18 @@ func (b *book) closest(name string) (pattern string, wanted bool) {
 func (b *book) learn(a answer, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	name, wanted := b.closest(a.name)
+	if !wanted {
+		return
+	}
 	before := b.lost
-	if len(a.addresses) > maxAddresses {
-		b.lost += len(a.addresses) - maxAddresses
-		a.addresses = a.addresses[:maxAddresses]
+	if most := mostOf(name); len(a.addresses) > most {
+		b.lost += len(a.addresses) - most
+		a.addresses = a.addresses[:most]
 	}
 	for _, one := range a.addresses {
 		until := now.Add(min(max(one.ttl, shortest), longest))
-		if b.put(a.name, one.addr, until) && b.fresh.IsZero() {
+		if b.put(name, one.addr, until) && b.fresh.IsZero() {
 			b.fresh = now
 			select {
 			case b.urgent <- struct{}{}:
@@ -99,6 +106,14 @@ func (b *book) learn(a answer, now time.Time) {
 	b.lapsed = b.lapsed || b.lost > before
 }
 
+// mostOf is how many addresses a name or a pattern may have.
+func mostOf(name string) int {
+	if strings.HasPrefix(name, "*.") {
+		return math.MaxInt
+	}
+	return maxAddresses
+}
+
 // put notes an address, and says whether whoever reads the report must know soon.
 func (b *book) put(name string, addr netip.Addr, until time.Time) (news bool) {
 	entries := b.names[name]
@@ -108,7 +123,7 @@ func (b *book) put(name string, addr netip.Addr, until time.Time) (news bool) {
 	}
 	e := entries[addr]
 	if e == nil {
-		if len(entries) == maxAddresses {
+		if len(entries) == mostOf(name) {
 			b.forgetFirst(name)
 		}
 		e = &entry{}
@@ -143,8 +158,8 @@ func (b *book) forget(name string, addr netip.Addr) {
 	}
 }
 
-// shrink makes room at the cost of the pattern that has the most addresses: whoever can make up names that
-// match one pattern takes nothing from the others.
+// shrink makes room at the cost of the pattern that has the most addresses: whoever can make up addresses of
+// names that match one pattern takes nothing from the others.
 func (b *book) shrink() {
 	type place struct {
 		name string
@@ -227,7 +242,7 @@ func (b *book) restore(names []v1alpha1.ResolvedName, now time.Time) {
 	for _, name := range names {
 		for _, a := range name.Addresses {
 			addr, err := netip.ParseAddr(a.Address)
-			if err != nil || !a.Until.After(now) || b.total >= maxTotal || len(b.names[name.Name]) >= maxAddresses {
+			if err != nil || !a.Until.After(now) || b.total >= maxTotal || len(b.names[name.Name]) >= mostOf(name.Name) {
 				over = true
 				continue
 			}

@@ -140,15 +140,47 @@ func TestReportOfTheAgentBefore(t *testing.T) {
 	}
 }
 
-// Whoever can make up names of one pattern takes nothing from the others, and the object does not grow
-// without end.
-func TestBookIsBounded(t *testing.T) {
-	b := wanting("www.example.com", "*.attacker.example")
+// Whoever makes up names in a zone that answers to any has nothing reported again: what a pattern has, it has
+// once, and each name that somebody wants by itself has its own.
+func TestNamesOfAPatternAreOne(t *testing.T) {
+	b := wanting("*.example.com", "*.cdn.example.com", "www.cdn.example.com")
+	for i := range 3 * maxAddresses {
+		b.hear(noon, fmt.Sprintf("made-up-%d.cdn.example.com", i), time.Minute, "203.0.113.1", "203.0.113.2")
+	}
+	b.hear(noon, "made-up.example.com", time.Minute, "203.0.113.1")
+	b.hear(noon, "www.cdn.example.com", time.Minute, "203.0.113.3")
+	want := []string{"*.cdn.example.com: 203.0.113.1/120 203.0.113.2/120", "*.example.com: 203.0.113.1/120", "www.cdn.example.com: 203.0.113.3/120"}
+	if names, _ := b.report(noon); !slices.Equal(lines(names), want) {
+		t.Errorf("the report is %q, want %q", lines(names), want)
+	}
+	b.hear(noon, "another.cdn.example.com", time.Minute, "203.0.113.2", "203.0.113.1")
+	if b.due(noon) {
+		t.Error("an address that the pattern has is news")
+	}
+	b.hear(noon, "another.cdn.example.com", time.Minute, "203.0.113.4")
+	if !b.due(noon) {
+		t.Error("an address that the pattern has not is no news")
+	}
+	b.hear(noon, "example.com", time.Minute, "203.0.113.5")
+	if names, _ := b.report(noon); slices.ContainsFunc(lines(names), func(line string) bool { return strings.Contains(line, "203.0.113.5") }) {
+		t.Error("a name that nobody wants is reported")
+	}
+}
+
+// manyAddresses are as many.
+func manyAddresses(number int) []string {
 	var many []string
-	for i := range 5000 {
+	for i := range number {
 		many = append(many, netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)}).String())
 	}
-	b.hear(noon, "www.example.com", time.Minute, many...)
+	return many
+}
+
+// Whoever can make up names and addresses of one pattern takes nothing from the others, and the object does
+// not grow without end.
+func TestBookIsBounded(t *testing.T) {
+	b, many := wanting("www.example.com", "*.attacker.example"), manyAddresses(20_000)
+	b.hear(noon, "www.example.com", time.Minute, many[:5000]...)
 	if _, addresses, lost := b.size(); addresses != maxAddresses || lost != 5000-maxAddresses {
 		t.Errorf("a name has %d addresses, and %d are lost", addresses, lost)
 	}
@@ -157,20 +189,18 @@ func TestBookIsBounded(t *testing.T) {
 	if !strings.Contains(lines(names)[0], "203.0.113.1/") {
 		t.Error("a new address finds no room")
 	}
-	for i := range 20_000 {
-		b.hear(noon.Add(time.Duration(i)*time.Millisecond), fmt.Sprintf("n%d.attacker.example", i), time.Hour, many[i%5000])
+	for i, addr := range many {
+		b.hear(noon.Add(time.Duration(i)*time.Millisecond), fmt.Sprintf("n%d.attacker.example", i), time.Hour, addr)
 		if _, addresses, _ := b.size(); addresses > maxTotal {
 			t.Fatalf("there are %d addresses", addresses)
 		}
 	}
 	names, _ = b.report(noon.Add(20 * time.Second))
-	count := 0
+	count := map[string]int{}
 	for _, name := range names {
-		if name.Name == "www.example.com" {
-			count = len(name.Addresses)
-		}
+		count[name.Name] = len(name.Addresses)
 	}
-	if count != maxAddresses {
-		t.Errorf("%d addresses of another name are left", count)
+	if count["www.example.com"] != maxAddresses || count["*.attacker.example"] <= maxTotal/2 {
+		t.Errorf("there are left %v", count)
 	}
 }

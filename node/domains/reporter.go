@@ -17,15 +17,17 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 )
 
-// Paces of reports.
+// Paces of reports. Each is the whole object, which the API server stores anew.
 const (
 	settle  = 10 * time.Millisecond  // answers come in pairs: of IPv4 and of IPv6
-	spacing = 100 * time.Millisecond // between two reports
+	spacing = 100 * time.Millisecond // between two reports, at least
 	leisure = 5 * time.Second        // how often it is looked whether something is to be reported that can wait
 
 	firstPause = time.Second // after a failure
 	lastPause  = 30 * time.Second
 	writeTime  = 10 * time.Second
+
+	bytesPerSecond = 200_000 // of reports, whatever the servers answer
 )
 
 // reporter writes what the book holds into the node's ResolvedNames.
@@ -36,6 +38,7 @@ type reporter struct {
 	book    *book
 	metrics *metrics
 	told    bool // of a failure that lasts
+	size    int  // of the last report, in bytes
 }
 
 func newReporter(config Config, b *book, m *metrics) *reporter {
@@ -59,7 +62,7 @@ func (r *reporter) run(ctx context.Context) {
 			continue
 		}
 		r.try(ctx, r.report)
-		pause(ctx, spacing)
+		pause(ctx, max(spacing, time.Duration(r.size)*time.Second/bytesPerSecond))
 	}
 }
 
@@ -125,6 +128,7 @@ func (r *reporter) write(ctx context.Context, names []v1alpha1.ResolvedName) err
 	if err != nil {
 		return err
 	}
+	r.size = len(patch)
 	_, err = r.objects.Patch(ctx, r.node, types.MergePatchType, patch, options)
 	if !apierrors.IsNotFound(err) {
 		return err

@@ -314,11 +314,11 @@ func TestAnswersOfAServer(t *testing.T) {
 			send(at(server.addr, 53), at(server.host, 4000), answer("unwanted.example.org", "203.0.113.66")),
 			send(at(server.addr, 5353), at(server.host, 4000), answer("b.example.com", "203.0.113.66")))
 	})
-	s.awaitReport("IPv4", "a.example.com 203.0.113.1")
+	s.awaitReport("IPv4", "*.example.com 203.0.113.1")
 	server.do(t, func() error {
 		return send(at(server.addr6, 53), at(server.host6, 4000), answer("a.example.com", "203.0.113.2"))
 	})
-	s.awaitReport("IPv6", "a.example.com 203.0.113.1", "a.example.com 203.0.113.2")
+	s.awaitReport("IPv6", "*.example.com 203.0.113.1", "*.example.com 203.0.113.2")
 
 	var records []string
 	for i := range 150 { // more than fits into a packet
@@ -333,7 +333,7 @@ func TestAnswersOfAServer(t *testing.T) {
 		first := strings.Fields(records[0])[2]
 		s.eventually("the first fragment", func() error {
 			got := s.reported()
-			if !slices.Contains(got, "f.example.com "+first) || len(got) < 50 {
+			if !slices.Contains(got, "*.example.com "+first) || len(got) < 50 {
 				return fmt.Errorf("reported are %q", got)
 			}
 			return nil
@@ -377,7 +377,7 @@ func TestAnswersOverTCP(t *testing.T) {
 		}
 	}
 	s.eventually("both messages", func() error {
-		if got := s.reported(); len(got) != 201 || got[0] != "a.example.com 203.0.113.1" {
+		if got := s.reported(); len(got) != 201 || !slices.Contains(got, "*.example.com 203.0.113.1") {
 			return fmt.Errorf("reported are %q", got)
 		}
 		return nil

@@ -95,7 +95,7 @@ spec:
 		}
 	}
 	out := cluster.kubectl(t, "get", "resolvednames", "-o", `jsonpath={range .items[*]}{.names[*].name} {end}`)
-	if !strings.Contains(out, outsideName) {
+	if !strings.Contains(out, "*.weft.example") {
 		t.Errorf("nodes report %q", out)
 	}
 	nodesSpeakForThemselves(t, strings.Fields(cluster.kubectl(t, "get", "resolvednames", "-o", "jsonpath={.items[*].metadata.name}"))[0])

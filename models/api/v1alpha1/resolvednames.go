@@ -12,9 +12,9 @@ type ResolvedNames struct {
 	Names []ResolvedName `json:"names,omitempty"`
 }
 
-// ResolvedName is a domain name that a DNS server was asked for.
+// ResolvedName is a domain name that a DNS server was asked for, or a pattern for all that match it.
 type ResolvedName struct {
-	// Name is in lower case and does not end with a dot.
+	// Name is in lower case and does not end with a dot. A pattern begins with "*.".
 	Name string `json:"name"`
 	// Addresses are sorted.
 	Addresses []ResolvedAddress `json:"addresses"`
