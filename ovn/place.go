@@ -257,7 +257,7 @@ func (n *nodeState) takeFacts(s *settings) (errs []error) {
 			return check(checkNextHop(g, next), "the node has no default route by it")
 		})
 	}
-	check(checkNodePorts(facts), fmt.Sprintf("NodePorts are served on its gateway's and the first %d of a family, and on the others as far as the node's agent reaches them", maxNodePortAddresses))
+	check(checkNodePorts(facts), fmt.Sprintf("NodePorts are served on its gateway's and the first %d of a family; on the others the node's agent serves its host and clients outside, and no pods", maxNodePortAddresses))
 	if facts.Gateway != nil && facts.SharedGateway {
 		check(errors.New("gateway and sharedGateway exclude each other"), "the node has its own gateway")
 		facts.SharedGateway = false

@@ -114,8 +114,8 @@ func (d *datagrams) receive() {
 
 func (d *datagrams) forward(client netip.AddrPort, datagram []byte) {
 	to := *d.target.Load()
-	if !to.serves(addrOfClient(client), d.asked) {
-		d.metrics.failed(udp, failedRange)
+	if refusal := to.refuses(addrOfClient(client), d.asked); refusal != "" {
+		d.metrics.failed(udp, refusal)
 		return
 	}
 	for range 2 { // what was said of an earlier datagram makes this one fail in its place

@@ -79,8 +79,19 @@ func nodePorts(t testing.TB, port uint16) {
 }
 
 // said is the first byte that a server says.
-func said(protocol string, at netip.AddrPort) string {
-	conn, err := net.DialTimeout(protocol, at.String(), time.Second)
+func said(protocol string, at netip.AddrPort) string { return saidTo(netip.Addr{}, protocol, at) }
+
+// saidTo is what it says to a client's address; the zero one is any of the host's.
+func saidTo(client netip.Addr, protocol string, at netip.AddrPort) string {
+	dialer := net.Dialer{Timeout: time.Second}
+	switch from := netip.AddrPortFrom(client, 0); {
+	case !client.IsValid():
+	case protocol == udp:
+		dialer.LocalAddr = net.UDPAddrFromAddrPort(from)
+	default:
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(from)
+	}
+	conn, err := dialer.Dial(protocol, at.String())
 	if err != nil {
 		return err.Error()
 	}

@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-
-	"github.com/weftnet/weft/models/contract"
 )
 
 // way leads to one endpoint of a Service with externalTrafficPolicy Local.
@@ -19,16 +17,15 @@ type way struct {
 // locality is what a socket of such a Service goes by. What the host asks itself is not external: all
 // endpoints are for it, as with policy Cluster, but they shall see the node's address.
 type locality struct {
-	ways   []way        // to all endpoints that serve, in their order; none: they are not known, or there are none
-	own    []netip.Addr // the host's, those of its management port too
-	sticky bool         // a client has one endpoint
+	ways   []way // to all endpoints that serve, in their order; none: they are not known, or there are none
+	sticky bool  // a client has one endpoint
 }
 
 func (l *locality) equal(o *locality) bool {
 	if l == nil || o == nil {
 		return l == o
 	}
-	return l.sticky == o.sticky && slices.Equal(l.ways, o.ways) && slices.Equal(l.own, o.own)
+	return l.sticky == o.sticky && slices.Equal(l.ways, o.ways)
 }
 
 // waysOf are where a client's connections may go; none, and nothing goes in circles, if it comes from the cluster
@@ -41,7 +38,7 @@ func (t target) waysOf(client netip.Addr) []way {
 		return nil
 	case t.local == nil:
 		return []way{{to: t.to}}
-	case !client.IsLoopback() && !slices.Contains(t.local.own, client):
+	case !t.callers.host(client):
 		return slices.DeleteFunc(slices.Clone(t.local.ways), func(w way) bool { return !w.near })
 	case len(t.local.ways) == 0:
 		return []way{{to: t.to}}
@@ -96,10 +93,7 @@ func (b *builder) locality(s *service, port servicePort, otherwise netip.AddrPor
 	if !s.local {
 		return nil
 	}
-	l := &locality{sticky: s.sticky, own: slices.Clone(b.host.Addresses)}
-	for _, subnet := range b.host.Network.PodCIDRs {
-		l.own = append(l.own, contract.ManagementAddress(subnet))
-	}
+	l := &locality{sticky: s.sticky}
 	for _, e := range serving(b.endpoints[s.key()], port, otherwise.Addr().Is4()) {
 		l.ways = append(l.ways, b.wayTo(e, port, otherwise))
 		b.remote = b.remote || e.node != b.node

@@ -177,7 +177,7 @@ func TestClientsFromOutside(t *testing.T) {
 		"outside, endpoints not known":  {nil, "198.51.100.1", nil},
 		"outside, an endpoint of OVN's": {[]way{{to: vip}}, "198.51.100.1", nil},
 	} {
-		to := target{to: vip, local: &locality{ways: c.ways, own: addrs("172.31.0.1", "10.244.1.2")}}
+		to := target{to: vip, callers: &callers{own: addrs("172.31.0.1", "10.244.1.2")}, local: &locality{ways: c.ways}}
 		if got := to.waysOf(netip.MustParseAddr(c.client)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -302,7 +302,7 @@ func TestDatagramsFollowTheirEndpoints(t *testing.T) {
 	if got := ask(t, client, "?"); got != "b?" {
 		t.Errorf("got %q", got)
 	}
-	to.local = &locality{ways: []way{{to: b}}, own: nil}
+	to.local = &locality{ways: []way{{to: b}}}
 	if d.retarget(to); measured(t, d.metrics.sessions) != 1 {
 		t.Error("a session was ended without need")
 	}

@@ -9,6 +9,7 @@ const (
 	failedDial   = "dial"  // the backend refused, or did not answer
 	failedLimit  = "limit" // there are too many connections or sessions already
 	failedRange  = "range" // the client is not in loadBalancerSourceRanges
+	failedPod    = "pod"   // the client is a pod, which its switch serves
 )
 
 type metrics struct {

@@ -96,8 +96,9 @@ type target struct {
 	// local is there where the policy is Local; to is then what has all endpoints.
 	local *locality
 	// returns are clients that are the cluster's routers: what they bring was for an endpoint that is this socket,
-	// and may have gone out by it.
+	// and may have gone out by it, or is a pod's.
 	returns []netip.Addr
+	callers *callers
 	owner   Object
 	field   string // of the owner, as the user wrote it
 	// yields: a program of the host's that has the port keeps it, from outside too.
@@ -112,14 +113,9 @@ func (t target) whose() string {
 	return t.field + " of " + t.owner.String()
 }
 
-// serves says whether a client may ask an address of the host's. The host itself always may.
-func (t target) serves(client, asked netip.Addr) bool {
-	return !t.restricted || !isStranger(client, asked) || slices.ContainsFunc(t.ranges, func(p netip.Prefix) bool { return p.Contains(client) })
-}
-
 func (t target) equal(o target) bool {
 	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) && t.owner == o.owner && t.field == o.field && t.yields == o.yields && slices.Equal(t.returns, o.returns) &&
-		t.local.equal(o.local)
+		t.callers.equal(o.callers) && t.local.equal(o.local)
 }
 
 // problem is something that the owner of an object is told by an Event.
@@ -169,6 +165,7 @@ func makePlan(s state) plan {
 	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}},
 		entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, told: map[problem]struct{}{}}
 	b.returns = slices.Concat(contract.HostClients[:], s.host.Routers, s.host.Network.SharedGateways)
+	b.callers = s.host.callers()
 	for _, service := range s.services {
 		b.healthCheck(service)
 	}
@@ -201,6 +198,7 @@ type builder struct {
 	told    map[problem]struct{}
 	outside int // entries of external addresses
 	returns []netip.Addr
+	callers *callers
 }
 
 // port is one of a protocol, at whatever address.
@@ -265,6 +263,7 @@ func (b *builder) open(protocol string, at netip.AddrPort, to target) (taken tar
 	if other, taken := b.taken[key]; taken {
 		return other, other.owner == to.owner
 	}
+	to.callers = b.callers
 	b.taken[key] = to
 	if protocol != sctp && b.host.family(at.Addr().Is4()) && b.mayListen(port{protocol, at.Port()}, to) {
 		b.sockets[key] = to
@@ -405,6 +404,10 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 			b.entry(port.HostIP, port.Protocol, port.HostPort)
 		}
 	}
+	var returns []netip.Addr
+	if port.Protocol == udp { // pods' datagrams to their host come by its router, as the controller has it
+		returns = slices.Concat(contract.HostClients[:], b.host.Routers)
+	}
 	var holder target
 	for _, addr := range listeners {
 		to, ok := backend(addr.Is4())
@@ -412,7 +415,7 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 			continue
 		}
 		other, ok := b.open(port.Protocol, netip.AddrPortFrom(addr, port.HostPort), target{
-			to: netip.AddrPortFrom(to, port.Port), direct: true, owner: pod.object(), field: "hostPort", yields: true})
+			to: netip.AddrPortFrom(to, port.Port), direct: true, returns: returns, owner: pod.object(), field: "hostPort", yields: true})
 		if !ok && holder.field == "" {
 			holder = other
 		}

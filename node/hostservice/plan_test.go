@@ -21,7 +21,7 @@ func dual() Host {
 	return Host{
 		Addresses: addrs("172.31.0.1", "2001:db8::1"),
 		Network: contract.NodeNetwork{ID: 1, PodCIDRs: prefixes("10.244.1.0/24", "fd00:1::/64"),
-			ClusterCIDRs: prefixes("10.244.0.0/16", "fd00::/48"), ServiceCIDRs: prefixes("10.96.0.0/16", "fd96::/112")},
+			ClusterCIDRs: prefixes("10.244.0.0/16", "fd00::/16"), ServiceCIDRs: prefixes("10.96.0.0/16", "fd96::/112")},
 		Management: true, Router: true, SCTP: true,
 		Reserved: addrs("172.31.0.254"),
 	}

@@ -157,11 +157,11 @@ func (s *streams) accept() {
 		rest = 0
 		to := *s.target.Load()
 		from := addrOf(client.RemoteAddr())
-		stranger := isStranger(from, s.asked)
+		stranger, refusal := isStranger(from, s.asked), to.refuses(from, s.asked)
 		switch {
-		case !to.serves(from, s.asked):
+		case refusal != "":
 			reset(client)
-			s.metrics.failed(tcp, failedRange)
+			s.metrics.failed(tcp, refusal)
 		case !s.limit.take(stranger):
 			reset(client)
 			s.metrics.failed(tcp, failedLimit)
