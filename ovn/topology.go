@@ -85,10 +85,14 @@ func topologyChange(s *settings, zones map[string][]string) ovsdb.Change {
 func (s *settings) joinAddresses(number int) []netip.Prefix {
 	list := make([]netip.Prefix, len(s.joins))
 	for i, j := range s.joins {
-		list[i] = netip.PrefixFrom(nth(j, uint64(1+number)), j.Bits())
+		list[i] = netip.PrefixFrom(JoinAddress(j, number), j.Bits())
 	}
 	return list
 }
+
+// JoinAddress is that of a router by its number. Endpoints see it as the client of what a gateway router balances,
+// but for Services with externalTrafficPolicy: Local.
+func JoinAddress(join netip.Prefix, number int) netip.Addr { return nth(join, uint64(1+number)) }
 
 // maxNodeID is the largest node ID that has an address in every join range.
 func (s *settings) maxNodeID() int {

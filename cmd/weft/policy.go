@@ -98,11 +98,7 @@ func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, question 
 	if err != nil {
 		return nil, err
 	}
-	var namespaces []string
-	if question.To.Service {
-		namespaces = append(namespaces, question.To.Namespace)
-	}
-	cluster, err := explain.Read(ctx, config, namespaces...)
+	cluster, err := explain.Read(ctx, config, question)
 	if err != nil {
 		return nil, err
 	}

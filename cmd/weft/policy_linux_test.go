@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/models/api/crds"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/manifest"
 	"github.com/weftnet/weft/ovsdb"
@@ -28,22 +30,31 @@ var explainedCluster = []struct{ path, status, object string }{
 
 const clusterPolicies = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies"
 
-// TestPolicyExplainOnACluster asks a real API server, at first one without CustomResourceDefinitions, and a real
-// Northbound.
-func TestPolicyExplainOnACluster(t *testing.T) {
-	s := apiserver.Start(t)
-	addresses := map[string]string{"web": "10.1.0.3", "db": "10.1.0.4"}
+var explainedAddresses = map[string]string{"web": "10.1.0.3", "db": "10.1.0.4"}
+
+// createExplained puts them on an API server.
+func createExplained(t *testing.T, s *apiserver.Server) {
+	t.Helper()
 	for _, o := range explainedCluster {
 		if err := s.Create(o.path, o.object); err != nil {
 			t.Fatal(err)
 		}
-		if o.status != "" {
-			patch := `{"status": {"phase": "Running", "podIP": "` + addresses[o.status] + `", "podIPs": [{"ip": "` + addresses[o.status] + `"}]}}`
-			if _, err := s.Do("PATCH", o.path+"/"+o.status+"/status", "application/merge-patch+json", []byte(patch)); err != nil {
-				t.Fatal(err)
-			}
+		if o.status == "" {
+			continue
+		}
+		addr := explainedAddresses[o.status]
+		patch := `{"status": {"phase": "Running", "podIP": "` + addr + `", "podIPs": [{"ip": "` + addr + `"}]}}`
+		if _, err := s.Do("PATCH", o.path+"/"+o.status+"/status", "application/merge-patch+json", []byte(patch)); err != nil {
+			t.Fatal(err)
 		}
 	}
+}
+
+// TestPolicyExplainOnACluster asks a real API server, at first one without CustomResourceDefinitions, and a real
+// Northbound.
+func TestPolicyExplainOnACluster(t *testing.T) {
+	s := apiserver.Start(t)
+	createExplained(t, s)
 	explain := func(wantCode int, args string, wants ...string) {
 		t.Helper()
 		code, printed := runPolicy(t, "", append([]string{"explain", "--kubeconfig", s.Kubeconfig, "--namespace", "prod"}, strings.Fields(args)...)...)
@@ -62,6 +73,10 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	explain(0, "web svc/prod/db:80", "10.1.0.3 -> 10.1.0.4:5432: allowed")
 	explain(exitUnasked, "web svc/prod/web:80", "no Service prod/web")
 	explain(exitUnasked, "webb db:80", "no pod prod/webb")
+	explain(0, "web 10.96.0.7:80", "10.96.0.7:80 is a ClusterIP of Service prod/db: this is about each of its ready endpoints\n\n10.1.0.3 -> 10.1.0.4:5432: allowed")
+	explain(exitRefused, "10.1.0.99 10.96.0.7:80", "10.1.0.99 -> 10.1.0.4:5432: refused")
+	explain(exitUnasked, "web 10.96.0.7:5432", "has no port 5432/tcp; ask for one of its ports: 80/tcp")
+	explain(exitUnasked, "web 10.96.0.99:80", "no Service has it")
 
 	// The rows of a Northbound that has not heard of the latest policies.
 	northbound := ovsdbtest.Server(t, ovsdbtest.Northbound(t))
@@ -69,7 +84,7 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	for _, o := range explainedCluster {
 		document := o.object
 		if o.status != "" {
-			document = strings.TrimSuffix(document, "}") + `, status: {podIPs: [{ip: ` + addresses[o.status] + `}]}}`
+			document = strings.TrimSuffix(document, "}") + `, status: {podIPs: [{ip: ` + explainedAddresses[o.status] + `}]}}`
 		}
 		if !strings.Contains(document, "kind: NetworkPolicy") {
 			documents = append(documents, document)
@@ -94,6 +109,85 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 		}
 	}
 	explain(exitRefused, "web db:5432", `Admin          Deny by ClusterNetworkPolicy guard, spec.egress[0] ("quarantine")`, "ingress of prod/db: allowed", "warning: ClusterNetworkPolicy same: SamePriority")
+}
+
+// TestPolicyExplainRights asks with the rights that the documents give, but for kinds that the API server does not
+// have, and of domains with what nodes' agents tell of them.
+func TestPolicyExplainRights(t *testing.T) {
+	s := apiserver.Start(t)
+	createExplained(t, s)
+	install(t, s, "v0.2.0", "clusternetworkpolicies", clusterPolicies)
+	const resolved = "/apis/weft.net/v1alpha1/resolvednames"
+	definition, err := crds.Files.ReadFile("weft.net_resolvednames.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(path, object string) {
+		t.Helper()
+		if err := s.Create(path, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", string(definition))
+	s.Eventually(t, "ResolvedNames are served", func() error {
+		_, err := s.Do("GET", resolved, "", nil)
+		return err
+	})
+	create(resolved, `{apiVersion: weft.net/v1alpha1, kind: ResolvedNames, metadata: {name: n1}, names: [{name: www.example.com, addresses: [
+		{address: 198.51.100.7, until: "2100-01-01T00:00:00Z"}, {address: 198.51.100.8, until: "2020-01-01T00:00:00Z"}]}]}`)
+	create(clusterPolicies, `{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: names}, spec: {tier: Admin, priority: 1, subject: {namespaces: {}},
+		egress: [{action: Accept, to: [{domainNames: ["*.example.com"]}]}, {action: Deny, to: [{networks: [198.51.100.0/24]}]}]}}`)
+	create("/apis/rbac.authorization.k8s.io/v1/clusterroles", documentedRole(t))
+	create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: reader},
+		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: weft-policy-explain}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]}`)
+
+	text, err := os.ReadFile(s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte(strings.Replace(string(text), "user: {token", "user: {as: reader, token", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []struct {
+		to   string
+		code int
+		want string
+	}{
+		{"prod/db:5432", 0, "Accept by NetworkPolicy prod/db, spec.ingress[0]\n"},
+		{"svc/prod/db:80", 0, "10.1.0.3 -> 10.1.0.4:5432: allowed"},
+		{"10.96.0.7:80", 0, "10.96.0.7:80 is a ClusterIP of Service prod/db"},
+		{"198.51.100.7:443", 0, "Accept by ClusterNetworkPolicy names, spec.egress[0]\n"},
+		{"198.51.100.8:443", exitRefused, "Deny by ClusterNetworkPolicy names, spec.egress[1]\n"},
+	} {
+		s.Eventually(t, "the reader may ask for "+q.to, func() error {
+			code, printed := runPolicy(t, "", "explain", "--kubeconfig", kubeconfig, "prod/web", q.to)
+			if strings.Contains(printed, "is forbidden") && !strings.Contains(printed, "adminnetworkpolicies") {
+				return errors.New(printed) // the API server has not heard of the role yet
+			}
+			if code != q.code || !strings.Contains(printed, q.want) {
+				t.Errorf("exit code %d, not %d, or there is no %q in:\n%s", code, q.code, q.want, printed)
+			}
+			return nil
+		})
+	}
+}
+
+// documentedRole is the document's, without the kinds that the API server lacks.
+func documentedRole(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const others = ", adminnetworkpolicies, baselineadminnetworkpolicies"
+	for block := range strings.SplitSeq(string(text), "```") {
+		if role, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(role, "name: weft-policy-explain") && strings.Contains(role, others) {
+			return strings.Replace(role, others, "", 1)
+		}
+	}
+	t.Fatal("the document has no such role")
+	return ""
 }
 
 // install teaches an API server a kind of the Network Policy API, of a version of its module.

@@ -34,12 +34,15 @@ type Cluster struct {
 	namespaces map[string]labels.Set
 	nodes      map[netip.Addr]string   // by their addresses
 	hosts      map[string][]netip.Addr // by node: those from which its host reaches pods
+	gates      map[string]gate         // by node
+	ranges     []netip.Prefix          // of Services' addresses, as far as nodes have them noted
 	services   map[string]*corev1.Service
 	slices     map[string][]*discoveryv1.EndpointSlice // by Service
 	policies   map[string]*policy.Policy               // by their rows' owner
 	order      []*policy.Policy
 	// desired are the rows that the objects ask for; actual, if not nil, those that are there.
 	desired, actual *acl.Tables
+	rows            acl.Rows // of desired
 	problems        []Problem
 	running         bool
 }
@@ -51,6 +54,7 @@ type pod struct {
 	ports           map[string][]string // protocols, by the names of its containers' ports
 	port            string              // of its logical switch, "" of one without
 	addresses       []netip.Addr
+	node            string // "" of none
 	host            string // the node whose host it is on, if it shares the host's network
 	madeUp          bool   // its addresses are
 	why             string // it has no address of its own, or none yet
@@ -80,7 +84,7 @@ func New(objects []runtime.Object, podCIDRs []string) (*Cluster, error) {
 // newCluster does so of manifests, whose pods get addresses, or of a running cluster, whose pods have some.
 func newCluster(objects []runtime.Object, podCIDRs []string, running bool) (*Cluster, error) {
 	c := &Cluster{running: running, pods: map[string]*pod{}, namespaces: map[string]labels.Set{}, nodes: map[netip.Addr]string{}, hosts: map[string][]netip.Addr{},
-		services: map[string]*corev1.Service{}, slices: map[string][]*discoveryv1.EndpointSlice{}, policies: map[string]*policy.Policy{}}
+		gates: map[string]gate{}, services: map[string]*corev1.Service{}, slices: map[string][]*discoveryv1.EndpointSlice{}, policies: map[string]*policy.Policy{}}
 	var kept []runtime.Object
 	for _, o := range objects {
 		if c.take(o) {
@@ -115,11 +119,10 @@ func newCluster(objects []runtime.Object, podCIDRs []string, running bool) (*Clu
 			c.problems = append(c.problems, p)
 		}
 	}
-	rows, err := acl.FromChanges(offline.Changes)
-	if err != nil {
+	if c.rows, err = acl.FromChanges(offline.Changes); err != nil {
 		return nil, err
 	}
-	c.desired, err = acl.New(rows)
+	c.desired, err = acl.New(c.rows)
 	return c, err
 }
 
@@ -129,17 +132,7 @@ func (c *Cluster) take(o runtime.Object) bool {
 	case *corev1.Namespace:
 		c.namespaces[o.Name] = labels.Merge(o.Labels, labels.Set{corev1.LabelMetadataName: o.Name})
 	case *corev1.Node:
-		for _, a := range o.Status.Addresses {
-			if addr, err := netip.ParseAddr(a.Address); err == nil {
-				c.nodes[addr] = o.Name
-			}
-		}
-		if network, ok, err := contract.Parse[contract.NodeNetwork](o.Annotations, contract.NodeNetworkAnnotation); ok && err == nil {
-			for _, subnet := range network.PodCIDRs {
-				c.hosts[o.Name] = append(c.hosts[o.Name], contract.ManagementAddress(subnet))
-				c.nodes[contract.ManagementAddress(subnet)] = o.Name
-			}
-		}
+		c.takeNode(o)
 	case *corev1.Service:
 		c.services[o.Namespace+"/"+o.Name] = o
 		return false
@@ -172,7 +165,7 @@ func (c *Cluster) takePolicy(p *policy.Policy, _ []policy.Problem) {
 func owner(p *policy.Policy) string { return string(p.Kind) + "/" + p.Key() }
 
 func (c *Cluster) takePod(o *corev1.Pod) bool {
-	p := &pod{namespace: o.Namespace, name: o.Name, labels: o.Labels, ports: map[string][]string{}}
+	p := &pod{namespace: o.Namespace, name: o.Name, node: o.Spec.NodeName, labels: o.Labels, ports: map[string][]string{}}
 	for _, container := range slices.Concat(o.Spec.InitContainers, o.Spec.Containers) {
 		for _, port := range container.Ports {
 			p.ports[port.Name] = append(p.ports[port.Name], protocolOf(&port.Protocol))

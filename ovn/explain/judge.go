@@ -4,11 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
@@ -20,7 +15,9 @@ import (
 // have and, of a Service, one an endpoint.
 type Answer struct {
 	Question Question
-	Paths    []Path
+	// Service says of which Service's an address is that was asked for.
+	Service string
+	Paths   []Path
 }
 
 // Allowed says whether all connections are.
@@ -50,10 +47,17 @@ type Path struct {
 // means that there is none such.
 func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	from, err := c.end(q.From)
+	if err == nil && from.why != "" && c.unserved(q.From.Addr) != nil {
+		err = fmt.Errorf("%s is a Service's address, and a Service opens no connections; name a pod, or another address", q.From)
+	}
 	if err != nil {
 		return nil, err
 	}
-	targets, err := c.targets(q)
+	f, err := c.front(q)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := c.targets(q, f, from)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +66,9 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 		sources = among
 	}
 	a := &Answer{Question: q}
+	if f != nil {
+		a.Service = f.text()
+	}
 	for _, to := range targets {
 		for _, src := range sources {
 			for _, dst := range to.addresses {
@@ -81,13 +88,6 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	return a, nil
 }
 
-// target is a connection's second end.
-type target struct {
-	*pod
-	number uint16
-	vip    netip.AddrPort // of the Service that leads there
-}
-
 // end finds a pod, or makes one up of an address that no pod has.
 func (c *Cluster) end(e End) (*pod, error) {
 	if !e.Addr.IsValid() {
@@ -100,86 +100,24 @@ func (c *Cluster) end(e End) (*pod, error) {
 		}
 		return p, nil
 	}
-	for _, name := range c.names {
-		if p := c.pods[name]; p.why == "" && slices.Contains(p.addresses, e.Addr) {
-			return p, nil
-		}
+	if p := c.podAt(e.Addr); p != nil {
+		return p, nil
 	}
 	outside := &pod{addresses: []netip.Addr{e.Addr}, why: "is no pod's address"}
 	if node := c.nodes[e.Addr]; node != "" {
-		outside.port, outside.why = contract.ManagementPort(node), "is an address of Node "+node
+		outside.port, outside.node, outside.why = contract.ManagementPort(node), node, "is an address of Node "+node
 	}
 	return outside, nil
 }
 
-// targets are the pods that a connection may reach.
-func (c *Cluster) targets(q Question) ([]target, error) {
-	if !q.To.Service {
-		p, err := c.end(q.To)
-		if err != nil {
-			return nil, err
-		}
-		if q.To.Addr.IsValid() { // it may be one of several that the pod has
-			alone := *p
-			alone.addresses = []netip.Addr{q.To.Addr}
-			p = &alone
-		}
-		return []target{{pod: p, number: q.Port}}, nil
-	}
-	s := c.services[q.To.Key()]
-	if s == nil {
-		return nil, fmt.Errorf("there is no Service %s", q.To.Key())
-	}
-	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
-		return uint16(p.Port) == q.Port && protocolOf(&p.Protocol) == q.Protocol
-	})
-	if i < 0 {
-		return nil, fmt.Errorf("the Service %s has no port %d/%s", q.To.Key(), q.Port, q.Protocol)
-	}
-	if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone {
-		return nil, fmt.Errorf("the Service %s has no ClusterIP; ask about its pods", q.To.Key())
-	}
-	var list []target
-	for _, slice := range c.slices[q.To.Key()] {
-		for _, port := range slice.Ports {
-			if port.Port == nil || protocolOf(port.Protocol) != q.Protocol || ptr.Deref(port.Name, "") != s.Spec.Ports[i].Name {
-				continue
-			}
-			list = append(list, c.endpoints(s, slice, uint16(*port.Port), q.Port)...)
+// podAt is the pod that has an address of its own, nil if none has this.
+func (c *Cluster) podAt(addr netip.Addr) *pod {
+	for _, name := range c.names {
+		if p := c.pods[name]; p.why == "" && slices.Contains(p.addresses, addr) {
+			return p
 		}
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("the Service %s has no ready endpoint for port %d/%s", q.To.Key(), q.Port, q.Protocol)
-	}
-	slices.SortFunc(list, func(a, b target) int { return a.addresses[0].Compare(b.addresses[0]) })
-	return list, nil
-}
-
-// endpoints are those of a slice that are ready, behind the Service's address of their family.
-func (c *Cluster) endpoints(s *corev1.Service, slice *discoveryv1.EndpointSlice, number, port uint16) []target {
-	var list []target
-	for _, endpoint := range slice.Endpoints {
-		if endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready {
-			continue
-		}
-		for _, text := range endpoint.Addresses {
-			addr, err := netip.ParseAddr(text)
-			if err != nil {
-				continue // a domain name's slice
-			}
-			p, _ := c.end(End{Addr: addr}) // there is always one
-			alone := *p
-			alone.addresses = []netip.Addr{addr}
-			t := target{pod: &alone, number: number}
-			for _, text := range s.Spec.ClusterIPs {
-				if vip, err := netip.ParseAddr(text); err == nil && vip.Is4() == addr.Is4() {
-					t.vip = netip.AddrPortFrom(vip, port)
-				}
-			}
-			list = append(list, t)
-		}
-	}
-	return list
+	return nil
 }
 
 // clientPort is one that a client has got from its system; no policy asks for it.
@@ -201,7 +139,7 @@ func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) P
 	if itself && !to.vip.IsValid() {
 		return toItself(from, to, src, dst)
 	}
-	if itself {
+	if itself && to.gateway == nil {
 		connection.Loopback, connection.Hairpin = true, ovn.HairpinAddress(src)
 	}
 	tables := c.desired
@@ -247,11 +185,19 @@ func (c *Cluster) missing(pods ...*pod) []string {
 // refuse it.
 func (c *Cluster) path(tables *acl.Tables, connection acl.Connection, from *pod, to target) Path {
 	p := Path{Src: connection.Src, Dst: connection.Dst, Port: connection.DstPort, MadeUp: from.madeUp || to.madeUp}
-	v := tables.Judge(connection)
-	p.Allowed = v.Allowed
-	verdicts := []acl.Verdict{v}
-	steps := parted(tables, connection, v.Steps)
-	if !v.Allowed && len(steps[policy.Ingress]) == 0 && from.port != to.port {
+	if g := to.gateway; g != nil {
+		connection = g.leaving(connection, from)
+	}
+	verdicts := []acl.Verdict{tables.Judge(connection)}
+	p.Allowed = verdicts[0].Allowed
+	steps := parted(tables, connection, verdicts[0].Steps)
+	switch {
+	case to.gateway != nil:
+		arriving := tables.Judge(to.gateway.arriving(p, to.port, connection))
+		verdicts = append(verdicts, arriving)
+		p.Allowed = p.Allowed && arriving.Allowed
+		steps[policy.Ingress] = arriving.Steps
+	case !p.Allowed && len(steps[policy.Ingress]) == 0 && from.port != to.port:
 		within := tables.Switch(from.port) == tables.Switch(to.port)
 		connection.Inport, connection.VIP = "", netip.AddrPort{}
 		alone := tables.Judge(connection)
@@ -260,10 +206,17 @@ func (c *Cluster) path(tables *acl.Tables, connection acl.Connection, from *pod,
 	}
 	p.Egress = c.side(policy.Egress, from, steps[policy.Egress])
 	p.Ingress = c.side(policy.Ingress, to.pod, steps[policy.Ingress])
+	if to.barredBy != "" {
+		p.Allowed, p.Egress.Allowed = false, false
+		p.Egress.Findings = []Finding{{tierName(0), notAdmitted(to.barredBy)}}
+	}
+	if to.gateway != nil {
+		p.Notes = append(p.Notes, to.gateway.note(&p))
+	}
 	for _, v := range verdicts {
 		p.Notes = append(p.Notes, verdictNotes(&v)...)
 	}
-	if c.actual == nil && to.why != "" && !p.Egress.Allowed {
+	if !c.running && to.why != "" && !p.Egress.Allowed {
 		p.Notes = append(p.Notes, c.domainNotes(from)...)
 	}
 	return p
@@ -295,12 +248,4 @@ func verdictNotes(v *acl.Verdict) []string {
 		notes = append(notes, fmt.Sprintf("%s keeps the connection from the Service's load balancer", v.Bypass))
 	}
 	return notes
-}
-
-// protocolOf is a port's, as a question names it.
-func protocolOf(p *corev1.Protocol) string {
-	if p == nil || *p == "" {
-		return "tcp"
-	}
-	return strings.ToLower(string(*p))
 }

@@ -73,7 +73,7 @@ func (c *Cluster) tiers(s *Side, p *pod, steps []acl.Step) {
 		found, decided := false, false
 		for _, step := range steps {
 			before := d == policy.Egress && tier == 0 && step.Stage == acl.FromPort
-			if isDefault(step.Rule) || !before && (step.Stage != stages[d] || policy.Tier(step.Rule.Tier) != tier) {
+			if isSilent(step.Rule) || !before && (step.Stage != stages[d] || policy.Tier(step.Rule.Tier) != tier) {
 				continue
 			}
 			found = true
@@ -103,9 +103,15 @@ func (c *Cluster) tiers(s *Side, p *pod, steps []acl.Step) {
 	}
 }
 
-// isDefault tells an ACL that says what a tier without it would mean: nobody has decided.
-func isDefault(r *acl.Rule) bool {
-	return strings.HasPrefix(r.Owner, "Policies/") && strings.HasPrefix(r.Key, "default/")
+// isSilent tells an ACL that says what would hold without it: that nobody has decided, or that a Service admits
+// its client.
+func isSilent(r *acl.Rule) bool {
+	return strings.HasPrefix(r.Owner, "Policies/") && strings.HasPrefix(r.Key, "default/") || strings.HasPrefix(r.Owner, "Service/") && !refuses(r)
+}
+
+// notAdmitted is said where a Service's ACL refuses a client.
+func notAdmitted(service string) string {
+	return "Deny: the client is in none of spec.loadBalancerSourceRanges of Service " + service
 }
 
 func tierName(t policy.Tier) string {
@@ -117,7 +123,9 @@ func tierName(t policy.Tier) string {
 
 // finding says which rule of which policy an ACL is; about are the policies of its tier that select the pod.
 func (c *Cluster) finding(r *acl.Rule, about []*policy.Policy, d policy.Direction) string {
-	switch kind, _, _ := strings.Cut(r.Owner, "/"); {
+	switch kind, name, _ := strings.Cut(r.Owner, "/"); {
+	case kind == "Service" && refuses(r):
+		return notAdmitted(name)
 	case kind == "Policies" && r.Key == "self":
 		return "Accept: a pod reaches itself by its Service, whatever policies say"
 	case (kind == "Policies" || kind == "Node") && r.Key == "host":
@@ -219,21 +227,4 @@ func policyNames(list []*policy.Policy) string {
 		names[i] = p.String()
 	}
 	return listing(names)
-}
-
-// domainNotes are about policies whose rules no objects can tell everything of.
-func (c *Cluster) domainNotes(from *pod) []string {
-	if from.why != "" {
-		return nil
-	}
-	var notes []string
-	for _, o := range c.order {
-		for i := range o.Rules {
-			r := &o.Rules[i]
-			if c.selects(o.Subject, from) && slices.ContainsFunc(r.Peers, func(p policy.Peer) bool { return p.Domain != "" }) {
-				notes = append(notes, fmt.Sprintf("%s, %s names domains, whose addresses only the Northbound of the running cluster has: here they match nothing", o, r.Field()))
-			}
-		}
-	}
-	return notes
 }

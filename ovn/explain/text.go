@@ -10,6 +10,9 @@ import (
 func (a *Answer) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", a.Question, a.word())
+	if a.Service != "" {
+		fmt.Fprintf(&b, "%s\n", a.Service)
+	}
 	for i := 0; i < len(a.Paths); {
 		first := &a.Paths[i]
 		var ends []string
