@@ -262,14 +262,21 @@ func (r *rows) gatewayRouter(s *settings, g *contract.Gateway, suffix string, jo
 	name := "gw" + suffix
 	id = r.add(nb.LogicalRouterTable, "gateway", &nb.LogicalRouter{Name: name, Options: options})
 	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, joins), "jtor-"+name, nil)
-	outside := r.logicalSwitch("external", "ext"+suffix)
-	r.switchPort(outside, "localnet", &nb.LogicalSwitchPort{Name: "localnet" + suffix, Type: "localnet",
-		Addresses: []string{"unknown"}, Options: map[string]string{"network_name": g.Network}})
+	outside := r.external(suffix, g.Network)
 	port.Name, port.MAC, port.Networks = "rtoe"+suffix, g.MAC, texts(g.Addresses)
 	r.link("external", id, outside, &port, "etor"+suffix,
 		map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
 	r.gatewayRoutes(s, id, port.Name, g)
 	return id
+}
+
+// external is the switch between a gateway router and the world on a network outside.
+func (r *rows) external(suffix, network string) (switchID string) {
+	switchID = r.logicalSwitch("external", "ext"+suffix)
+	r.switchPort(switchID, "localnet", &nb.LogicalSwitchPort{Name: "localnet" + suffix, Type: "localnet",
+		Addresses: []string{"unknown"}, Options: map[string]string{"network_name": network}})
+	r.member(nb.PortGroupTable, outsideGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
+	return switchID
 }
 
 // egress leads what comes from the node's switch, and is for nobody within, to a gateway: by a default

@@ -21,7 +21,8 @@ var (
 	// hostsGroup has the nodes' hosts.
 	hostsGroup   = "weft_hosts"
 	hostsGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "hosts")
-	// outsideGroup has the ports between the nodes' gateway routers and the world.
+	// outsideGroup has the ports between all gateway routers and the world: the nodes', the shared one and those
+	// of egress addresses.
 	outsideGroup   = "weft_outside"
 	outsideGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "outside")
 )
@@ -47,9 +48,7 @@ func (r *rows) joinPortGroups(n *placement) {
 	r.member(nb.PortGroupTable, hostsGroupID, "ports", host)
 	r.member(nb.PortGroupTable, edgesGroupID, "ports", host)
 	if n.facts.Gateway != nil {
-		localnet := ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet")
-		r.member(nb.PortGroupTable, edgesGroupID, "ports", localnet)
-		r.member(nb.PortGroupTable, outsideGroupID, "ports", localnet)
+		r.member(nb.PortGroupTable, edgesGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
 	}
 }
 
