@@ -2,10 +2,15 @@ package ovn
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // undo removes policies.
@@ -153,4 +158,99 @@ func TestRefusedConnectionsEnd(t *testing.T) {
 		}
 		d.undo(policies...)
 	}
+}
+
+// TestLocalAddressesPassNoPolicy: by link-local addresses, broadcast and multicast pods reach nobody whom policies
+// refuse, while hosts and the discovery of neighbours go on.
+func TestLocalAddressesPassNoPolicy(t *testing.T) {
+	d := newDatapath(t, testSettings(t, dual))
+	d.do(d.namespace("default", "kubernetes.io/metadata.name=default"))
+	d.pods("a", "b")
+	d.host()
+	d.serve("host")
+	const a, b, host = "[fe80::858:aff:fef4:3%eth0]:8080", "[fe80::858:aff:fef4:4%eth0]:8080", "[fe80::858:aff:fef4:2%eth0]:8080"
+	for _, name := range []string{"a", "b", "host"} {
+		nodetest.Eventually(t, 20*time.Second, func() error {
+			if output, err := exec.Command("ip", "-n", name, "-6", "addr", "show", "tentative").CombinedOutput(); err != nil || len(output) > 0 {
+				return fmt.Errorf("link-local address of %s: %v: %s", name, err, output)
+			}
+			return nil
+		})
+	}
+	check := func(pods bool) {
+		t.Helper()
+		d.patience = 4 * time.Second
+		for from, to := range map[string]string{"host": a, "b": "[fd00:10:244::2]:8080"} {
+			if got := d.ask(from, "", "tcp", to); got.err != nil {
+				t.Errorf("%s to %s: %v", from, to, got.err)
+			}
+		}
+		if got := d.flood("host", "a", "ff02::1%eth0"); !got {
+			t.Error("a does not hear the host")
+		}
+		if !pods {
+			d.patience = 300 * time.Millisecond
+		}
+		for _, way := range [][2]string{{"b", a}, {"a", b}, {"b", host}} {
+			if got := d.ask(way[0], "", "tcp", way[1]); (got.err == nil) != pods {
+				t.Errorf("%s to %s: %+v", way[0], way[1], got)
+			}
+		}
+		for _, to := range []string{"255.255.255.255", "10.244.0.255", "224.0.0.1", "ff02::1%eth0"} {
+			if got := d.flood("b", "a", to); got != pods {
+				t.Errorf("a hears what b sends to %s: %v", to, got)
+			}
+		}
+	}
+	check(true)
+	for _, text := range []string{
+		`{kind: ClusterNetworkPolicy, metadata: {name: first}, spec: {tier: Admin, priority: 3, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}}`,
+		`{kind: ClusterNetworkPolicy, metadata: {name: first}, spec: {tier: Admin, priority: 3, subject: {namespaces: {}}, egress: [{action: Deny, to: [{namespaces: {}}]}]}}`,
+	} {
+		policies := d.policies(t, text)
+		d.do(policies...)
+		for _, name := range []string{"a", "b", "host"} {
+			if output, err := exec.Command("ip", "-n", name, "neigh", "flush", "all").CombinedOutput(); err != nil {
+				t.Fatalf("forget neighbours of %s: %v: %s", name, err, output)
+			}
+		}
+		check(false)
+		d.undo(policies...)
+	}
+	check(true)
+}
+
+// flood says whether one hears what another one sends to everybody.
+func (d *datapath) flood(from, to, address string) bool {
+	d.t.Helper()
+	var server, client net.PacketConn
+	var err1, err2 error
+	network := "udp4"
+	if strings.Contains(address, ":") {
+		network = "udp6"
+	}
+	d.within(to, func() { server, err1 = net.ListenPacket(network, ":9000") })
+	d.within(from, func() { client, err2 = net.ListenPacket(network, ":0") })
+	if err := errors.Join(err1, err2); err != nil {
+		d.t.Fatal(err)
+	}
+	defer server.Close()
+	defer client.Close()
+	buffer := make([]byte, 100)
+	for deadline := time.Now().Add(d.patience); time.Now().Before(deadline); {
+		var err error
+		d.within(from, func() { // in which a zone has its number
+			var all *net.UDPAddr
+			if all, err = net.ResolveUDPAddr("udp", net.JoinHostPort(address, "9000")); err == nil {
+				_, err = client.WriteTo([]byte("everybody"), all)
+			}
+		})
+		if err := errors.Join(err, server.SetReadDeadline(time.Now().Add(100*time.Millisecond))); err != nil {
+			d.t.Fatal(err)
+		}
+		if _, _, err := server.ReadFrom(buffer); err == nil {
+			return true
+		}
+	}
+	return false
 }

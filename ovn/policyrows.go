@@ -19,6 +19,9 @@ const (
 	// hostTier is before all policies: a node reaches its own pods.
 	hostTier  = 0
 	allowHost = 1001
+	// Beside from-lport ACLs of Services' source ranges, which must not let more through.
+	allowHostLocal = 1003
+	refuseLocal    = 1002
 
 	allowTenant  = 1001
 	refuseTenant = 1000
@@ -181,7 +184,8 @@ func (c *cluster) nodeMembers(n *nodeState, change *ovsdb.Change) {
 }
 
 // policiesChange is what holds as soon as there is any policy, before all of them: a pod that its own Service
-// sends back to it reaches itself, and nobody outside has a node's address among the pods.
+// sends back to it reaches itself, nobody outside has a node's address among the pods, and pods have no addresses
+// that policies do not know.
 func (c *cluster) policiesChange() ovsdb.Change {
 	r := newRows(policiesOwner)
 	if len(c.policies.all) == 0 {
@@ -205,8 +209,35 @@ func (c *cluster) policiesChange() ovsdb.Change {
 		r.member(nb.PortGroupTable, acl.group, "acls", r.add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
 			Priority: allowHost, Action: acl.action, Match: acl.match}))
 	}
+	r.local(c.settings)
 	r.defaults()
 	return r.Change
+}
+
+// local refuses what pods send from or to addresses of the one switch alone, which no selector and no range that
+// means pods or nodes has: IPv6 link-local ones, that of a pod among them, which OVN's port security admits; and
+// broadcast and multicast, which OVN floods to all ports of the switch. Hosts may, and neighbour, router and
+// multicast listener discovery pass in OVN before all ACLs.
+func (r *rows) local(s *settings) {
+	var linkLocal []string
+	flooded := []string{"(ip && eth.dst == 01:00:00:00:00:00/01:00:00:00:00:00)"}
+	for _, ipv4 := range s.families() {
+		if ipv4 {
+			flooded = append(flooded, "ip4.dst == {224.0.0.0/4, 255.255.255.255}")
+		} else {
+			linkLocal = append(linkLocal, "ip6.src == fe80::/10", "ip6.dst == fe80::/10")
+			flooded = append(flooded, "ip6.dst == ff00::/8")
+		}
+	}
+	add := func(key, name, match string, priority int, action nb.ACLAction) {
+		r.member(nb.PortGroupTable, hostsGroupID, "acls", r.add(nb.ACLTable, key, &nb.ACL{Name: &name, Direction: nb.ACLDirectionFromLport,
+			Tier: hostTier, Priority: priority, Action: action, Match: match}))
+	}
+	if len(linkLocal) > 0 {
+		add("link-local", "link-local of pods", either(linkLocal), refuseLocal, nb.ACLActionDrop)
+	}
+	add("flooded", "broadcast and multicast of pods", either(flooded), refuseLocal, nb.ACLActionDrop)
+	add("host/local", "node on its switch", "inport == @"+hostsGroup+" && "+either(append(linkLocal, flooded...)), allowHostLocal, nb.ACLActionAllowRelated)
 }
 
 // defaults are what happens to packets to a port where no policy of a tier decides: the next tier is asked, and
