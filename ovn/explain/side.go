@@ -132,6 +132,12 @@ func (c *Cluster) finding(r *acl.Rule, about []*policy.Policy, d policy.Directio
 		return "Accept: a node reaches the pods on it, whatever policies say"
 	case kind == "Policies" && r.Key == "outside":
 		return "Deny: the source has the address of a node and is none"
+	case kind == "Policies" && r.Key == "link-local":
+		return "Deny: pods have no link-local addresses where there are policies"
+	case kind == "Policies" && r.Key == "flooded":
+		return "Deny: pods have no broadcast and no multicast where there are policies"
+	case kind == "Policies" && r.Key == "host/local":
+		return "Accept: a node sends to the pods on it, whatever policies say"
 	}
 	m, ok := ParseMark(r.Owner, r.Key)
 	if !ok {
