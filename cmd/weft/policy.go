@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,26 @@ func policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Ask what network policies let pass",
+		Args:  noVerb,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return cmp.Or(noVerb(cmd, cmd.Flags().Args()), error(&exitError{exitUnasked, err}))
+	})
 	cmd.AddCommand(explainCommand(), checkCommand(), hitsCommand())
 	return cmd
+}
+
+// noVerb is the error of a command that is given a word that is none of its verbs.
+func noVerb(cmd *cobra.Command, words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	var verbs []string
+	for _, verb := range cmd.Commands() {
+		verbs = append(verbs, verb.Name())
+	}
+	return &exitError{exitUnasked, fmt.Errorf("%q is no command of %q, which has %s", words[0], cmd.CommandPath(), strings.Join(verbs, ", "))}
 }
 
 const explainHelp = `Say which rule of which policy lets a connection pass or drops it.

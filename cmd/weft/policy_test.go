@@ -94,11 +94,37 @@ func TestPolicyCheckReadsStandardInput(t *testing.T) {
 	}
 }
 
+// TestPolicyCheckOfAChange: what is not applied yet is read after what runs, and takes its place. A pipe that gives
+// nothing is an error.
+func TestPolicyCheckOfAChange(t *testing.T) {
+	const runs = `{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"namespace": "prod", "name": "db"}, "spec": {"podSelector": {"matchLabels": {"app": "db"}}}}`
+	change := []string{"check", "-f", "-", "-f", "testdata/policy/shop", "--from", "prod/web", "--to", "prod/db:5432"}
+	if code, printed := runPolicy(t, runs, change...); code != 0 || !strings.Contains(printed, "NetworkPolicy prod/db takes the place of the one at standard input:1\n") {
+		t.Errorf("exit code %d:\n%s", code, printed)
+	}
+	if code, printed := runPolicy(t, "", change...); code != exitUnasked || printed != "weft: standard input: has no object of Kubernetes\n" {
+		t.Errorf("exit code %d:\n%s", code, printed)
+	}
+}
+
+// TestPolicyCheckAsks for what an API server does, with the line of the field.
+func TestPolicyCheckAsks(t *testing.T) {
+	const policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n  ingress:\n  - ports:\n    - port: \"80\"\n"
+	const want = "standard input:8: error: NetworkPolicy default/a: Invalid: spec.ingress[0].ports[0].port: \"80\" in quotes"
+	if code, printed := runPolicy(t, policy, "check", "-f", "-"); code != exitUnasked || !strings.HasPrefix(printed, want) || !strings.HasSuffix(printed, "weft: 1 problem; see above\n") {
+		t.Errorf("exit code %d:\n%s", code, printed)
+	}
+}
+
 // TestPolicyMistakes: none gets as far as an answer, and each is told what is wrong.
 func TestPolicyMistakes(t *testing.T) {
 	const shop = "check -f testdata/policy/shop "
 	for _, c := range []struct{ args, want string }{
+		{"bogus", "bogus explain check hits"},
+		{"chek -f x", "chek explain check hits"},
+		{"--nosuch", "nosuch"},
 		{"check", "filename"},
+		{"check -f a.yaml b.yaml", "b.yaml -f directory"},
 		{"check -f testdata/policy/nosuch.yaml", "nosuch.yaml"},
 		{"check now -f x", "now"},
 		{"check --nosuch", "nosuch"},

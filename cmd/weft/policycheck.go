@@ -17,10 +17,11 @@ import (
 const checkHelp = `Check policies before they are applied, without any cluster.
 
 It reads YAML and JSON files, and directories with all that they have: policies, namespaces, nodes, pods, and
-Deployments, StatefulSets, DaemonSets, ReplicaSets, Jobs and CronJobs, each of which stands for one pod of its name.
-A field that a kind does not have is an error. What a running cluster has comes from
+Deployments, StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs and CronJobs, each of which stands
+for one pod of its name. A field that a kind does not have is an error. An object of a later -f takes the place of
+that of an earlier one, so that a change can be checked beside what runs:
 
-  kubectl get ns,nodes,pods,netpol,clusternetworkpolicies -A -o yaml | weft policy check -f -
+  kubectl get ns,nodes,pods,netpol,clusternetworkpolicies -A -o yaml | weft policy check -f - -f change.yaml
 
 Without a question it tells whom each policy selects, and its rules. With --from and --to it explains one
 connection, as "weft policy explain" does. With --expect it checks each line of a file:
@@ -48,9 +49,17 @@ func checkCommand() *cobra.Command {
 	f.String("expect", "", "file of expectations; - is standard input")
 	f.String("family", "", "ipv4 or ipv6; empty: each that both ends have")
 	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those of the nodes that are read, or "+strings.Join(explain.DefaultPodCIDRs, ","))
-	return asking(cmd, cobra.NoArgs, func(_ context.Context, s *settings, _ []string) error {
+	return asking(cmd, onlyFlags, func(_ context.Context, s *settings, _ []string) error {
 		return check(cmd, s)
 	})
+}
+
+// onlyFlags refuses what a shell makes of -f *.yaml.
+func onlyFlags(_ *cobra.Command, words []string) error {
+	if len(words) > 0 {
+		return fmt.Errorf("%q belongs to no flag: give each file a -f of its own, as -f a.yaml -f b.yaml, or their directory", words[0])
+	}
+	return nil
 }
 
 func check(cmd *cobra.Command, s *settings) error {
@@ -87,14 +96,21 @@ func check(cmd *cobra.Command, s *settings) error {
 // report tells what is wrong with policies, and what was not looked at.
 func report(cmd *cobra.Command, set *manifest.Set, cluster *explain.Cluster) error {
 	out := cmd.ErrOrStderr()
-	count := 0
+	for _, note := range set.Notes {
+		fmt.Fprintln(out, note)
+	}
+	count := len(set.Problems)
+	for _, p := range set.Problems {
+		fmt.Fprintf(out, "%s: error: %v\n", set.Where(p.Object, p.Field), p)
+	}
 	for _, p := range cluster.Problems() {
 		word := "note"
 		if !p.Limit() {
 			word = "error"
 			count++
 		}
-		fmt.Fprintf(out, "%s: %s: %v\n", set.Where(p.Object), word, p)
+		field, _, _ := strings.Cut(p.Text, ": ")
+		fmt.Fprintf(out, "%s: %s: %v\n", set.Where(p.Object, field), word, p)
 	}
 	var others []string
 	for _, kind := range slices.Sorted(maps.Keys(set.Others)) {
@@ -103,10 +119,13 @@ func report(cmd *cobra.Command, set *manifest.Set, cluster *explain.Cluster) err
 	if len(others) > 0 {
 		fmt.Fprintf(out, "not looked at, since no policy depends on them: %s\n", strings.Join(others, ", "))
 	}
-	if count > 0 {
-		return fmt.Errorf("%d problems of policies; see above", count)
+	switch count {
+	case 0:
+		return nil
+	case 1:
+		return errors.New("1 problem; see above")
 	}
-	return nil
+	return fmt.Errorf("%d problems; see above", count)
 }
 
 // expected reads the question of --from and --to, or those of --expect.

@@ -1,12 +1,10 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,11 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	kjson "sigs.k8s.io/json"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
@@ -49,6 +46,10 @@ var kinds = map[string]kind{
 		func(o metav1.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.DaemonSet).Spec.Template }),
 	"ReplicaSet": workload("apps/v1", func() metav1.Object { return &appsv1.ReplicaSet{} },
 		func(o metav1.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.ReplicaSet).Spec.Template }),
+	"ReplicationController": workload("v1", func() metav1.Object { return &corev1.ReplicationController{} },
+		func(o metav1.Object) *corev1.PodTemplateSpec {
+			return cmp.Or(o.(*corev1.ReplicationController).Spec.Template, &corev1.PodTemplateSpec{})
+		}),
 	"Job": workload("batch/v1", func() metav1.Object { return &batchv1.Job{} },
 		func(o metav1.Object) *corev1.PodTemplateSpec { return &o.(*batchv1.Job).Spec.Template }),
 	"CronJob": workload("batch/v1", func() metav1.Object { return &batchv1.CronJob{} },
@@ -61,85 +62,100 @@ func workload(version string, new func() metav1.Object, template func(metav1.Obj
 	return kind{version, new, template, true}
 }
 
-// others are kinds of the policies' own API groups that policies do not depend on. Any further one there is
-// a mistake.
-var others = map[string][]string{
-	"networking.k8s.io":        {"Ingress", "IngressClass", "IPAddress", "ServiceCIDR"},
-	"policy.networking.k8s.io": nil,
-	"extensions":               {"Ingress"},
-}
-
 // document reads an object, or a list of them.
-func (r *reader) document(where string, d document) error {
+func (r *reader) document(d *document) {
+	at := place{document: d}
 	text, err := yaml.YAMLToJSONStrict(d.text)
 	if err != nil {
-		return yamlError{err}
+		r.errs = append(r.errs, fmt.Errorf("%s:%d: %s", d.file, max(d.content, d.first+yamlLine(err)-1), syntax(err)))
+		return
 	}
-	if string(text) == "null" {
-		return nil
+	if line := d.leftover(); line > 0 {
+		r.errs = append(r.errs, fmt.Errorf("%s:%d: it is not YAML: a document has ended before; begin another one with a line ---", d.file, line))
 	}
-	return r.object(where, text, metav1.TypeMeta{})
+	if string(text) != "null" {
+		r.object(at, text, metav1.TypeMeta{})
+	}
+}
+
+// syntax is what a YAML parser says, without the number of the line.
+func syntax(err error) string {
+	text := strings.TrimPrefix(lineNumber.ReplaceAllString(err.Error(), ""), "yaml: ")
+	return "it is not YAML: " + strings.TrimPrefix(strings.Join(strings.Fields(strings.ReplaceAll(text, "unmarshal errors:", "")), " "), ": ")
 }
 
 // object reads one; implied are the version and kind that a list's item may leave out.
-func (r *reader) object(where string, text []byte, implied metav1.TypeMeta) error {
+func (r *reader) object(at place, text []byte, implied metav1.TypeMeta) {
 	var head struct {
 		metav1.TypeMeta
 		Items []json.RawMessage
 	}
 	if err := json.Unmarshal(text, &head); err != nil {
-		return errors.New("it is not an object of Kubernetes, which has apiVersion, kind and metadata")
+		r.wrong(at, "", "it is not an object of Kubernetes, which has apiVersion, kind and metadata")
+		return
 	}
 	if head.TypeMeta == (metav1.TypeMeta{}) {
 		head.TypeMeta = implied
 	}
 	if head.Kind == "" || head.APIVersion == "" {
-		return errors.New("it lacks apiVersion or kind")
+		r.wrong(at, "", "it lacks apiVersion or kind")
+		return
 	}
+	r.found++
 	if item, ok := strings.CutSuffix(head.Kind, "List"); ok {
-		return r.list(where, head.Items, metav1.TypeMeta{APIVersion: head.APIVersion, Kind: item})
+		r.list(at, head.Items, metav1.TypeMeta{APIVersion: head.APIVersion, Kind: item})
+		return
 	}
 	version, err := schema.ParseGroupVersion(head.APIVersion)
 	if err != nil {
-		return fmt.Errorf("apiVersion: %w", err)
+		r.wrong(at, "apiVersion", "apiVersion: %v", err)
+		return
 	}
 	k, known := kinds[head.Kind]
-	own, strict := others[version.Group]
 	ours, _ := schema.ParseGroupVersion(k.version)
+	own := kindsOf(version.Group)
+	builtIn := len(own) > 0 || !strings.Contains(version.Group, ".") // as no other's is
+	there := len(scheme.Scheme.VersionsForGroupKind(schema.GroupKind{Group: version.Group, Kind: head.Kind})) > 0
 	switch {
 	case known && head.APIVersion == k.version:
-		return r.known(where, head.Kind, k, text)
+		r.known(at, head.Kind, k, text)
 	case known && (version.Group == ours.Group || version.Group == "extensions"):
-		return fmt.Errorf("apiVersion: %s %s is not read; write %s", head.APIVersion, head.Kind, k.version)
-	case strict && !slices.Contains(own, head.Kind):
-		return fmt.Errorf("kind: %s has no kind %q that is known here; it has %s", head.APIVersion, head.Kind, strings.Join(kindsOf(version.Group), ", "))
+		r.wrong(at, "apiVersion", "apiVersion: %s %s is not read; write %s", head.APIVersion, head.Kind, k.version)
+	case there || !builtIn:
+		r.others[head.Kind]++
+	case known:
+		r.wrong(at, "apiVersion", "apiVersion: %s has no kind %s; write %s", head.APIVersion, head.Kind, k.version)
+	case len(own) > 0:
+		r.wrong(at, "kind", "kind: %s has no kind %q that is known here; policies depend on its %s", head.APIVersion, head.Kind, strings.Join(own, ", "))
+	default:
+		r.wrong(at, "apiVersion", "apiVersion: no kind %q of %s is known here; correct the two", head.Kind, head.APIVersion)
 	}
-	r.Others[head.Kind]++
-	return nil
 }
 
-func (r *reader) list(where string, items []json.RawMessage, implied metav1.TypeMeta) error {
+func (r *reader) list(at place, items []json.RawMessage, implied metav1.TypeMeta) {
 	if implied.Kind == "" { // a List of anything
 		implied = metav1.TypeMeta{}
 	}
-	var wrong []string
 	for i, item := range items {
-		if err := r.object(fmt.Sprintf("%s (items[%d])", where, i), item, implied); err != nil {
-			wrong = append(wrong, fmt.Sprintf("items[%d]: %v", i, err))
-		}
+		within := at
+		within.item = strings.TrimPrefix(fmt.Sprintf("%s.items[%d]", at.item, i), ".")
+		r.object(within, item, implied)
 	}
-	if len(wrong) > 0 {
-		return errors.New(strings.Join(wrong, "; "))
-	}
-	return nil
 }
 
-// known reads an object of a kind that policies depend on. A field that the kind does not have is an error.
-func (r *reader) known(where, name string, k kind, text []byte) error {
+// known reads an object of a kind that policies depend on.
+func (r *reader) known(at place, name string, k kind, text []byte) {
 	o := k.new()
-	wrong, err := kjson.UnmarshalStrict(text, o)
-	if err = errors.Join(append(wrong, err)...); err != nil {
-		return fmt.Errorf("%s: %s", strings.TrimSpace(name+" "+key(o)), strings.ReplaceAll(err.Error(), "\n", "; "))
+	if faults := decode(text, o); len(faults) > 0 {
+		var head struct {
+			Metadata struct{ Namespace, Name string }
+		}
+		_ = json.Unmarshal(text, &head) // as far as it goes
+		named := key(&metav1.ObjectMeta{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name})
+		for _, f := range faults {
+			r.wrong(at, f.field, "%s: %s: %s", strings.TrimSpace(name+" "+named), f.field, f.text)
+		}
+		return
 	}
 	if k.namespaced && o.GetNamespace() == "" {
 		o.SetNamespace(r.namespace)
@@ -152,51 +168,45 @@ func (r *reader) known(where, name string, k kind, text []byte) error {
 	}
 	const letters = "is not a name of lower case letters, digits and '-'"
 	if len(validation.IsDNS1123Subdomain(o.GetName())) > 0 {
-		return fmt.Errorf("%s: metadata.name: %q %s", name, o.GetName(), letters)
+		r.wrong(at, "metadata.name", "%s: metadata.name: %q %s", name, o.GetName(), letters)
+		return
 	}
 	if k.namespaced && len(validation.IsDNS1123Label(o.GetNamespace())) > 0 {
-		return fmt.Errorf("%s %s: metadata.namespace: %q %s", name, o.GetName(), o.GetNamespace(), letters)
+		r.wrong(at, "metadata.namespace", "%s %s: metadata.namespace: %q %s", name, o.GetName(), o.GetNamespace(), letters)
+		return
 	}
-	id := name + " " + key(o)
-	if before := r.where[id]; before != "" {
-		return fmt.Errorf("%s is there already, at %s; remove one", id, before)
+	e := &entry{name: name + " " + key(o), place: at, object: o}
+	for _, f := range refused(o, text) {
+		e.problems = append(e.problems, Problem{e.name, f.field, f.text})
 	}
-	r.where[id] = where
-	if k.template == nil {
-		r.Objects = append(r.Objects, o.(runtime.Object))
-		return nil
+	if k.template != nil {
+		template := k.template(o)
+		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+		pod.Name, pod.Namespace, pod.UID = o.GetName(), o.GetNamespace(), types.UID(e.name)
+		e.object, e.workload = pod, name
 	}
-	template := k.template(o)
-	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	pod.Name, pod.Namespace, pod.UID = o.GetName(), o.GetNamespace(), types.UID(id)
-	r.workloads[id] = name
-	r.Objects = append(r.Objects, pod)
-	return nil
+	r.add(e)
 }
 
-// yamlError is one of syntax.
-type yamlError struct{ error }
-
-var lineNumber = regexp.MustCompile(`line (\d+)`)
-
-func (e yamlError) Error() string {
-	text := strings.TrimPrefix(lineNumber.ReplaceAllString(e.error.Error(), ""), "yaml: ")
-	return "it is not YAML: " + strings.TrimPrefix(strings.Join(strings.Fields(strings.ReplaceAll(text, "unmarshal errors:", "")), " "), ": ")
-}
-
-// line is where an error is, as far as that is known.
-func (d *document) line(err error) int {
-	var syntax yamlError
-	if errors.As(err, &syntax) {
-		if found := lineNumber.FindStringSubmatch(syntax.error.Error()); found != nil {
-			if n, err := strconv.Atoi(found[1]); err == nil {
-				return d.first + n - 1
-			}
+// add takes in an object. What takes the place of another is as old as that one.
+func (r *reader) add(e *entry) {
+	before := r.byName[e.name]
+	switch {
+	case before == nil:
+		r.byName[e.name] = e
+		r.entries = append(r.entries, e)
+	case before.place.source == e.place.source:
+		r.wrong(e.place, "", "%s is there already, at %s; remove one", e.name, before.place)
+	default:
+		r.notes = append(r.notes, fmt.Sprintf("%s: %s takes the place of the one at %s", e.place, e.name, before.place))
+		if since := e.object.GetCreationTimestamp(); since.IsZero() {
+			e.object.SetCreationTimestamp(before.object.GetCreationTimestamp())
 		}
+		*before = *e
 	}
-	return d.content
 }
 
+// kindsOf are those of a group that policies depend on.
 func kindsOf(group string) []string {
 	var list []string
 	for name, k := range kinds {
@@ -204,5 +214,6 @@ func kindsOf(group string) []string {
 			list = append(list, name)
 		}
 	}
-	return slices.Sorted(slices.Values(append(list, others[group]...)))
+	slices.Sort(list)
+	return list
 }

@@ -3,7 +3,6 @@
 package manifest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,48 +23,90 @@ type Set struct {
 	Objects []runtime.Object
 	// Others are how many objects there were of kinds that they do not depend on.
 	Others map[string]int
-	// where objects are written, by "Kind namespace/name".
-	where map[string]string
+	// Problems are what an API server would refuse.
+	Problems []Problem
+	// Notes are what else there is to know, each with its FILE:LINE.
+	Notes []string
+
+	places map[string]place // of objects, by "Kind namespace/name"
 }
 
-// Where is the place of an object, by "Kind namespace/name", as FILE:LINE; "" if it is not among those read.
-func (s *Set) Where(object string) string { return s.where[object] }
+// Problem is why an API server would refuse an object.
+type Problem struct {
+	Object string // as "NetworkPolicy prod/web"
+	Field  string // as "spec.ingress[0].ports[0].port"
+	Text   string
+}
+
+func (p Problem) String() string { return p.Object + ": Invalid: " + p.Field + ": " + p.Text }
+
+// Where is the place of an object, by "Kind namespace/name", or of a field in it, as FILE:LINE; "" if it is not
+// among those read.
+func (s *Set) Where(object, field string) string {
+	if at, ok := s.places[object]; ok {
+		return at.at(field)
+	}
+	return ""
+}
 
 // Read reads files, directories with all that they have, and in where a path is "-". An object that names
-// no namespace is in the given one. The error tells of everything that cannot be read, by file and line.
+// no namespace is in the given one. One that an earlier path had already takes that one's place. The error tells
+// of everything that cannot be read, by file and line.
 func Read(in io.Reader, namespace string, paths ...string) (*Set, error) {
-	r := &reader{Set: Set{Others: map[string]int{}, where: map[string]string{}}, namespace: namespace, workloads: map[string]string{}}
+	r := &reader{namespace: namespace, others: map[string]int{}, byName: map[string]*entry{}}
 	for _, path := range paths {
+		r.source++
 		r.path(in, path)
 	}
 	if err := errors.Join(r.errs...); err != nil {
 		return nil, err
 	}
-	r.settle()
-	return &r.Set, nil
+	return r.set(), nil
 }
 
 type reader struct {
-	Set
 	namespace string
-	// workloads are the pods that stand for one, by what they stand for.
-	workloads map[string]string
+	source    int // the number of the path that is read
+	found     int // how many objects there are, of any kind
+	entries   []*entry
+	byName    map[string]*entry // by "Kind namespace/name"
+	others    map[string]int
+	notes     []string
 	errs      []error
 }
 
-func (r *reader) path(in io.Reader, path string) {
-	if path == "-" {
-		r.file("standard input", in)
-		return
+// entry is an object that was read.
+type entry struct {
+	name     string // as "NetworkPolicy prod/web"
+	place    place
+	object   metav1.Object
+	workload string // the kind, if it is a workload, whose pod the object is then
+	problems []Problem
+}
+
+// wrong keeps an error of a field, or of the whole object where it names none.
+func (r *reader) wrong(at place, field, format string, args ...any) {
+	where := at.at(field)
+	if at.item != "" {
+		where += ": " + at.item
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+	r.errs = append(r.errs, fmt.Errorf("%s: %s", where, fmt.Sprintf(format, args...)))
+}
+
+func (r *reader) path(in io.Reader, path string) {
+	found, errs, name := r.found, len(r.errs), path
+	if path == "-" {
+		name = "standard input"
+		r.file(name, in)
+	} else if info, err := os.Stat(path); err != nil {
 		r.errs = append(r.errs, err)
-	case !info.IsDir():
-		r.open(path)
-	default:
+	} else if info.IsDir() {
 		r.directory(path)
+	} else {
+		r.open(path)
+	}
+	if r.found == found && len(r.errs) == errs {
+		r.errs = append(r.errs, fmt.Errorf("%s: has no object of Kubernetes", name))
 	}
 }
 
@@ -109,39 +150,9 @@ func (r *reader) file(name string, in io.Reader) {
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", name, err))
 		return
 	}
-	for _, d := range documents(text) {
-		if err := r.document(fmt.Sprintf("%s:%d", name, d.content), d); err != nil {
-			r.errs = append(r.errs, fmt.Errorf("%s:%d: %w", name, d.line(err), err))
-		}
+	for _, d := range documents(name, r.source, text) {
+		r.document(d)
 	}
-}
-
-// document is a part of a file.
-type document struct {
-	text    []byte
-	first   int // the number of its first line
-	content int // the number of the first line that says anything
-}
-
-// documents are the parts of a file between lines of three dashes.
-func documents(text []byte) []document {
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	list := []document{{first: 1}}
-	number := 0
-	for line := range bytes.Lines(text) {
-		number++
-		d := &list[len(list)-1]
-		if rest, ok := bytes.CutPrefix(line, []byte("---")); ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0) {
-			list = append(list, document{first: number})
-			d = &list[len(list)-1]
-			line = rest
-		}
-		if said := bytes.TrimSpace(line); d.content == 0 && len(said) > 0 && said[0] != '#' {
-			d.content = number
-		}
-		d.text = append(d.text, line...)
-	}
-	return slices.DeleteFunc(list, func(d document) bool { return d.content == 0 })
 }
 
 func key(o metav1.Object) string {
@@ -151,32 +162,36 @@ func key(o metav1.Object) string {
 	return o.GetNamespace() + "/" + o.GetName()
 }
 
-// settle gives pods names and nodes that do not collide with others.
-func (r *reader) settle() {
+// set is what was read. Pods have names and nodes that do not collide with others.
+func (r *reader) set() *Set {
+	s := &Set{Others: r.others, Notes: r.notes, places: map[string]place{}}
 	nodes, taken := map[string]bool{}, map[string]bool{}
-	for _, o := range r.Objects {
-		switch o := o.(type) {
+	for _, e := range r.entries {
+		s.Objects = append(s.Objects, e.object.(runtime.Object))
+		s.Problems = append(s.Problems, e.problems...)
+		s.places[e.name] = e.place
+		switch o := e.object.(type) {
 		case *corev1.Node:
 			nodes[o.Name] = true
 		case *corev1.Pod:
-			taken[key(o)] = taken[key(o)] || r.workloads[string(o.UID)] == ""
+			taken[key(o)] = taken[key(o)] || e.workload == ""
 		}
 	}
-	for _, o := range r.Objects {
-		p, ok := o.(*corev1.Pod)
+	for _, e := range r.entries {
+		p, ok := e.object.(*corev1.Pod)
 		if !ok {
 			continue
 		}
 		if !nodes[p.Spec.NodeName] {
 			p.Spec.NodeName = "" // it is on none of those known
 		}
-		kind := r.workloads[string(p.UID)]
-		if kind == "" {
+		if e.workload == "" {
 			continue
 		}
 		if taken[key(p)] {
-			p.Name += "-" + strings.ToLower(kind)
+			p.Name += "-" + strings.ToLower(e.workload)
 		}
 		taken[key(p)] = true
 	}
+	return s
 }

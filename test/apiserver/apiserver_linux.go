@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -104,6 +105,30 @@ func (s *Server) Create(path, text string) error {
 	}
 	_, err = s.Do(http.MethodPost, path, "application/json", body)
 	return err
+}
+
+// Install teaches a kind of the Network Policy API, of a version of its module, that is served as a collection.
+func (s *Server) Install(t *testing.T, version, plural, collection string) {
+	t.Helper()
+	text, err := exec.Command("go", "mod", "download", "-json", "sigs.k8s.io/network-policy-api@"+version).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(text, &module); err != nil {
+		t.Fatal(err)
+	}
+	definition, err := os.ReadFile(filepath.Join(module.Dir, "config/crd/experimental/policy.networking.k8s.io_"+plural+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", string(definition)); err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually(t, plural+" are served", func() error {
+		_, err := s.Do(http.MethodGet, collection, "", nil)
+		return err
+	})
 }
 
 // Eventually waits until something succeeds.
