@@ -238,7 +238,7 @@ func TestPolicyStatuses(t *testing.T) {
 		"NetworkPolicy db":                   {`"inForce":true`, "PartlyInForce", "spec.ingress[0].from[2].ipBlock.cidr", "10.0.0.0/33"},
 		"ClusterNetworkPolicy guard":         {`"status":"True"`, `"reason":"InForce"`},
 		"ClusterNetworkPolicy guests":        {`"status":"True"`, "2 ACLs of owner ClusterNetworkPolicy/guests"},
-		"BaselineAdminNetworkPolicy default": {`"status":"True"`},
+		"BaselineAdminNetworkPolicy default": {`"status":"True"`, `"message":"1 ACL of owner`},
 	} {
 		for _, word := range words {
 			if !strings.Contains(got[name], word) {

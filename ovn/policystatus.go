@@ -116,7 +116,11 @@ func (c *cluster) policyWord(p *policyState) (ok bool, reason, message string) {
 	case !room:
 		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no room; give it another one"
 	}
-	where := fmt.Sprintf("%d ACLs of owner %s in the OVN Northbound, port group %s", p.acls, policyOwner(p.key), groupName(o.policy.Subject, "", portNumber{}))
+	acls := fmt.Sprintf("%d ACLs", p.acls)
+	if p.acls == 1 {
+		acls = "1 ACL"
+	}
+	where := fmt.Sprintf("%s of owner %s in the OVN Northbound, port group %s", acls, policyOwner(p.key), groupName(o.policy.Subject, "", portNumber{}))
 	if len(texts) > 0 {
 		return false, "PartlyInForce", "in force but for what is wrong: " + strings.Join(texts, "; ") + "; " + where
 	}

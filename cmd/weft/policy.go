@@ -59,7 +59,8 @@ const explainHelp = `Say which rule of which policy lets a connection pass or dr
 
 The connection is from a pod, as [NAMESPACE/]NAME, or an address, to the same or a Service, as
 svc/NAMESPACE/NAME, with a port: "prod/db:5432", "prod/dns:53/udp", "[2001:db8::1]:443", "svc/prod/web:80".
-"prod/db:icmp" asks for pings. A Service is judged at each of its ready endpoints, as policies see it.
+"prod/db:icmp" asks for pings. A Service is judged at each of its ready endpoints, as policies see it, also where
+its address is given, or a node's with its NodePort.
 
 Policies, pods, namespaces and nodes are read off the API server, and judged as the controller would
 translate them. With --ovn-northbound the rows decide that are in force, and you are told where they differ.
@@ -100,7 +101,7 @@ func explainCommand() *cobra.Command {
 			return err
 		}
 		fmt.Fprint(cmd.OutOrStdout(), answer)
-		for _, p := range cluster.Problems() {
+		for _, p := range answer.Problems {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", p)
 		}
 		if !answer.Allowed() {

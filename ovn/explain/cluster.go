@@ -278,10 +278,10 @@ func serviceCIDRs(network contract.NodeNetwork, podCIDRs []string) []netip.Prefi
 	return list
 }
 
-func texts(prefixes []netip.Prefix) []string {
-	list := make([]string, len(prefixes))
-	for i, p := range prefixes {
-		list[i] = p.String()
+func texts[T fmt.Stringer](of []T) []string {
+	list := make([]string, len(of))
+	for i, one := range of {
+		list[i] = one.String()
 	}
 	return list
 }

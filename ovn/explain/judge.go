@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn"
@@ -18,6 +19,8 @@ type Answer struct {
 	// Service says of which Service's an address is that was asked for.
 	Service string
 	Paths   []Path
+	// Problems are those of policies that select one of the ends, or may.
+	Problems []Problem
 }
 
 // Allowed says whether all connections are.
@@ -85,7 +88,32 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 		}
 		return nil, fmt.Errorf("%s: the two have no addresses of %s", q, what)
 	}
+	ends := []*pod{from}
+	for _, to := range targets {
+		ends = append(ends, to.pod)
+	}
+	a.Problems = c.problemsOf(ends)
 	return a, nil
+}
+
+// problemsOf are those of policies that select one of some pods, or may: nobody knows whom one selects whose subject
+// cannot be read.
+func (c *Cluster) problemsOf(pods []*pod) []Problem {
+	var list []Problem
+	for _, problem := range c.problems {
+		i := slices.IndexFunc(c.order, func(o *policy.Policy) bool { return o.String() == problem.Object })
+		_, name, _ := strings.Cut(problem.Object, " ")
+		namespace, _, namespaced := strings.Cut(name, "/")
+		if slices.ContainsFunc(pods, func(p *pod) bool {
+			if i >= 0 {
+				return c.selects(c.order[i].Subject, p)
+			}
+			return p.why == "" && (!namespaced || namespace == p.namespace)
+		}) {
+			list = append(list, problem)
+		}
+	}
+	return list
 }
 
 // end finds a pod, or makes one up of an address that no pod has.
@@ -147,6 +175,9 @@ func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) P
 		tables = c.actual
 	}
 	p := c.path(tables, connection, from, to)
+	if among := c.hosts[from.node]; from.known() == "" && to.why == "" && to.gateway == nil && len(among) > 0 && !slices.Contains(among, src) {
+		p.Notes = append(p.Notes, fmt.Sprintf("the host of Node %s reaches pods from %s, where a program does not choose another address", from.node, listing(texts(among))))
+	}
 	if c.actual != nil {
 		p.Notes = append(c.missing(from, to.pod), p.Notes...)
 		if wanted := c.path(c.desired, connection, from, to); wanted.Allowed != p.Allowed || wanted.Egress.text() != p.Egress.text() || wanted.Ingress.text() != p.Ingress.text() {

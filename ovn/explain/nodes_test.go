@@ -46,6 +46,7 @@ func TestTwoNodes(t *testing.T) {
 		{"10.1.0.2", "db:80", "before all     Accept: a node reaches the pods on it, whatever policies say"},
 		{"agent1", "db:80", "before all     Accept: a node reaches the pods on it, whatever policies say"},
 		{"192.0.2.12", "db:80", strings.NewReplacer("%", "egress", "@", "192.0.2.12 is an address of Node n2").Replace(isolated)},
+		{"192.0.2.12", "db:80", "note: the host of Node n2 reaches pods from 10.1.1.2, where a program does not choose another address\n"},
 		{"10.1.1.2", "db:80", strings.NewReplacer("%", "egress", "@", "10.1.1.2 is an address of Node n2").Replace(isolated)},
 		{"agent2", "db:80", "egress of default/agent2: allowed\n    the pod shares its node's address, so that no policy selects it\n  ingress of default/db: refused\n    NetworkPolicy  Deny"},
 		{"db", "web:80", "egress of default/db: refused\n    NetworkPolicy  Deny: isolated by NetworkPolicy default/db, no rule of which allows it\n  ingress of default/web: allowed\n    no policy selects it"},
@@ -67,5 +68,42 @@ func TestItself(t *testing.T) {
 	}
 	if got := ask(t, c, "a", "a:80"); !strings.Contains(got, "over IPv4 and over IPv6: allowed") || !strings.Contains(got, pod) {
 		t.Error(got)
+	}
+}
+
+// TestProblemsOfEnds has policies that are wrong, of which only those of the ends are told.
+func TestProblemsOfEnds(t *testing.T) {
+	const wrong = `
+---
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: web}, spec: {podSelector: {matchLabels: {app: web}}, ingress: [{from: [{ipBlock: {cidr: x}}]}]}}
+---
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: nobody}, spec: {podSelector: {matchExpressions: [{key: a, operator: Is}]}}}
+---
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {namespace: other, name: nobody}, spec: {podSelector: {matchExpressions: [{key: a, operator: Is}]}}}`
+	c, err := newCluster(read(t, twoNodes+wrong), nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []struct{ from, to, want string }{
+		{"web", "db:80", "NetworkPolicy default/nobody NetworkPolicy default/web"},
+		{"192.0.2.99", "web:80", "NetworkPolicy default/nobody NetworkPolicy default/web"},
+		{"192.0.2.99", "db:80", "NetworkPolicy default/nobody"},
+		{"192.0.2.99", "agent1:80", ""},
+	} {
+		question, err := ParseQuestion(q.from, q.to, "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := c.Ask(question, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var objects []string
+		for _, p := range a.Problems {
+			objects = append(objects, p.Object)
+		}
+		if got := strings.Join(objects, " "); got != q.want {
+			t.Errorf("%s -> %s: told are %q", q.from, q.to, got)
+		}
 	}
 }
