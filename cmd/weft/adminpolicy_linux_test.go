@@ -67,8 +67,8 @@ func TestAdminNetworkPolicies(t *testing.T) {
 		admin    = api + "adminnetworkpolicies"
 		baseline = api + "baselineadminnetworkpolicies"
 	)
-	install(t, s, "v0.1.7", "adminnetworkpolicies", admin)
-	install(t, s, "v0.1.7", "baselineadminnetworkpolicies", baseline)
+	s.Install(t, "v0.1.7", "adminnetworkpolicies", admin)
+	s.Install(t, "v0.1.7", "baselineadminnetworkpolicies", baseline)
 	for _, o := range []struct{ path, object string }{
 		{admin, `{apiVersion: policy.networking.k8s.io/v1alpha1, kind: AdminNetworkPolicy, metadata: {name: guard}, spec: {priority: 7, subject: {namespaces: {matchLabels: {stage: prod}}},
   egress: [{name: no-telnet, action: Deny, to: [{namespaces: {}}], ports: [{portNumber: {protocol: TCP, port: 23}}]}]}}`},

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -99,7 +97,7 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "--name=ours", "--type=switch", "acl-add", "n1", "to-lport", "2000", "tcp", "drop")
 	explain(exitRefused, "web db:5432"+with, "before all     drop: ACL ours, which is not a policy's", "it would be allowed:")
 
-	install(t, s, "v0.2.0", "clusternetworkpolicies", clusterPolicies)
+	s.Install(t, "v0.2.0", "clusternetworkpolicies", clusterPolicies)
 	for _, o := range []string{
 		`{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: guard}, spec: {tier: Admin, priority: 1, subject: {namespaces: {matchLabels: {stage: prod}}}, egress: [{name: quarantine, action: Deny, to: [{namespaces: {}}]}]}}`,
 		`{apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: same}, spec: {tier: Admin, priority: 1, subject: {namespaces: {}}}}`,
@@ -116,7 +114,7 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 func TestPolicyExplainRights(t *testing.T) {
 	s := apiserver.Start(t)
 	createExplained(t, s)
-	install(t, s, "v0.2.0", "clusternetworkpolicies", clusterPolicies)
+	s.Install(t, "v0.2.0", "clusternetworkpolicies", clusterPolicies)
 	const resolved = "/apis/weft.net/v1alpha1/resolvednames"
 	definition, err := crds.Files.ReadFile("weft.net_resolvednames.yaml")
 	if err != nil {
@@ -188,30 +186,6 @@ func documentedRole(t *testing.T) string {
 	}
 	t.Fatal("the document has no such role")
 	return ""
-}
-
-// install teaches an API server a kind of the Network Policy API, of a version of its module.
-func install(t *testing.T, s *apiserver.Server, version, plural, collection string) {
-	t.Helper()
-	text, err := exec.Command("go", "mod", "download", "-json", "sigs.k8s.io/network-policy-api@"+version).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(text, &module); err != nil {
-		t.Fatal(err)
-	}
-	definition, err := os.ReadFile(filepath.Join(module.Dir, "config/crd/experimental/policy.networking.k8s.io_"+plural+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", string(definition)); err != nil {
-		t.Fatal(err)
-	}
-	s.Eventually(t, plural+" are served", func() error {
-		_, err := s.Do("GET", collection, "", nil)
-		return err
-	})
 }
 
 // fill gives a Northbound the rows that manifests ask for.

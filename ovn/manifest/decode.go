@@ -102,7 +102,7 @@ func (r *reader) object(at place, text []byte, implied metav1.TypeMeta) {
 		return
 	}
 	r.found++
-	if item, ok := strings.CutSuffix(head.Kind, "List"); ok {
+	if item, ok := strings.CutSuffix(head.Kind, "List"); ok && head.Items != nil {
 		r.list(at, head.Items, metav1.TypeMeta{APIVersion: head.APIVersion, Kind: item})
 		return
 	}

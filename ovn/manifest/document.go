@@ -69,13 +69,13 @@ func (d *document) stream() []*document {
 	var list []*document
 	first := d.first
 	for rest := d.text; len(bytes.TrimSpace(rest)) > 0; {
-		end := len(rest)
+		said, end := bytes.TrimLeft(rest, " \t\r\n"), len(rest)
 		in := json.NewDecoder(bytes.NewReader(rest))
-		if in.Decode(&json.RawMessage{}) == nil {
+		if said[0] == '{' && in.Decode(&json.RawMessage{}) == nil {
 			end = int(in.InputOffset())
 		}
 		part := &document{file: d.file, source: d.source, text: rest[:end], first: first}
-		part.content = first + bytes.Count(rest[:len(rest)-len(bytes.TrimLeft(rest, " \t\r\n"))], []byte("\n"))
+		part.content = first + bytes.Count(rest[:len(rest)-len(said)], []byte("\n"))
 		list = append(list, part)
 		first += bytes.Count(rest[:end], []byte("\n"))
 		rest = rest[end:]

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
-	"sigs.k8s.io/yaml"
 
 	"github.com/weftnet/weft/ovn/policy"
 )
@@ -27,21 +27,20 @@ func refused(o metav1.Object, text []byte) []fault {
 	for _, err := range metaapi.ValidateObjectMetaAccessor(o, o.GetNamespace() != "", metaapi.NameIsDNSSubdomain, field.NewPath("metadata")) {
 		list = append(list, fault{err.Field, err.ErrorBody()})
 	}
-	var spec struct{ Spec any }
-	_ = yaml.Unmarshal(text, &spec) // it has been read before
 	c := &checker{faults: list}
-	root := value{"spec", spec.Spec}
 	switch o := o.(type) {
 	case *networkingv1.NetworkPolicy:
 		c.networkPolicy(o)
 	case *v1alpha2.ClusterNetworkPolicy:
-		c.clusterWide(root, "protocols", 25)
-		c.required(root.at("priority"))
+		spec := specOf(text)
+		c.clusterWide(spec, "protocols", 25)
+		c.required(spec.at("priority"))
 	case *v1alpha1.AdminNetworkPolicy:
-		c.clusterWide(root, "ports", 100)
-		c.required(root.at("priority"))
+		spec := specOf(text)
+		c.clusterWide(spec, "ports", 100)
+		c.required(spec.at("priority"))
 	case *v1alpha1.BaselineAdminNetworkPolicy:
-		c.clusterWide(root, "ports", 100)
+		c.clusterWide(specOf(text), "ports", 100)
 		if o.Name != "default" {
 			c.wrong("metadata.name", "is %q; the one of this kind that there can be is called \"default\"", o.Name)
 		}
@@ -187,6 +186,13 @@ func (c *checker) set(list value) {
 type value struct {
 	field string
 	value any
+}
+
+// specOf is that of an object that has been decoded before.
+func specOf(text []byte) value {
+	var object struct{ Spec any }
+	_ = json.Unmarshal(text, &object)
+	return value{"spec", object.Spec}
 }
 
 // at is what an object has under a key; its value is nil where there is none.
