@@ -55,7 +55,6 @@ type pod struct {
 	port            string              // of its logical switch, "" of one without
 	addresses       []netip.Addr
 	node            string // "" of none
-	host            string // the node whose host it is on, if it shares the host's network
 	madeUp          bool   // its addresses are
 	why             string // it has no address of its own, or none yet
 }
@@ -183,7 +182,7 @@ func (c *Cluster) takePod(o *corev1.Pod) bool {
 		}
 		return p.why == ""
 	}
-	p.why, p.host = "shares its node's address, so that no policy selects it", o.Spec.NodeName
+	p.why = "shares its node's address, so that no policy selects it"
 	for _, ip := range o.Status.HostIPs {
 		if addr, err := netip.ParseAddr(ip.IP); err == nil {
 			p.addresses = append(p.addresses, addr)

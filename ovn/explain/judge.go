@@ -64,16 +64,12 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources := from.addresses
-	if among := c.hosts[from.host]; len(among) > 0 {
-		sources = among
-	}
 	a := &Answer{Question: q}
 	if f != nil {
 		a.Service = f.text()
 	}
 	for _, to := range targets {
-		for _, src := range sources {
+		for _, src := range c.sources(from, to) {
 			for _, dst := range to.addresses {
 				if src.Is4() == dst.Is4() && (family == "" || src.Is4() == (family == "ipv4")) {
 					a.Paths = append(a.Paths, c.judge(q, from, to, src, dst))
@@ -94,6 +90,25 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	}
 	a.Problems = c.problemsOf(ends)
 	return a, nil
+}
+
+// sources are the addresses from which a target is reached: a host reaches pods from those that it has among them,
+// where a program does not choose another.
+func (c *Cluster) sources(from *pod, to target) []netip.Addr {
+	among := c.hosts[from.node]
+	if from.why == "" || from.port == "" || to.why != "" || to.gateway != nil || slices.Contains(among, from.addresses[0]) {
+		return from.addresses
+	}
+	var list []netip.Addr
+	for _, addr := range among {
+		if slices.ContainsFunc(from.addresses, func(own netip.Addr) bool { return own.Is4() == addr.Is4() }) {
+			list = append(list, addr)
+		}
+	}
+	if len(list) == 0 {
+		return from.addresses
+	}
+	return list
 }
 
 // problemsOf are those of policies that select one of some pods, or may: nobody knows whom one selects whose subject
@@ -175,9 +190,6 @@ func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) P
 		tables = c.actual
 	}
 	p := c.path(tables, connection, from, to)
-	if among := c.hosts[from.node]; from.known() == "" && to.why == "" && to.gateway == nil && len(among) > 0 && !slices.Contains(among, src) {
-		p.Notes = append(p.Notes, fmt.Sprintf("the host of Node %s reaches pods from %s, where a program does not choose another address", from.node, listing(texts(among))))
-	}
 	if c.actual != nil {
 		p.Notes = append(c.missing(from, to.pod), p.Notes...)
 		if wanted := c.path(c.desired, connection, from, to); wanted.Allowed != p.Allowed || wanted.Egress.text() != p.Egress.text() || wanted.Ingress.text() != p.Ingress.text() {
