@@ -96,6 +96,9 @@ func (c *Cluster) gatewayOf(f *front, from *pod) (*gateway, error) {
 		return nil, fmt.Errorf("%s: Node %s has no gateway, so that none but clients on it reach its NodePorts; ask for those of a node that has one", f.at, f.node)
 	case to.facts.Gateway == nil:
 		return nil, fmt.Errorf("%s: no node has a gateway, so that no client outside reaches it; ask about a pod", f.at)
+	case f.node != "" && !slices.Contains(contract.Addrs(to.facts.Gateway.Addresses), f.at.Addr()):
+		return nil, fmt.Errorf("%s: the agent of Node %s serves NodePorts at this address, and endpoints see its host as the client; ask from that, or for one of its gateway's addresses: %s",
+			f.at, f.node, listing(texts(contract.Addrs(to.facts.Gateway.Addresses))))
 	case g.local:
 		g.client = c.outside(from, f.at.Addr())
 		return g, nil

@@ -7,7 +7,7 @@ import (
 
 // twoNodes are a pod on each of two nodes, with a host that shares its network, and a policy that isolates one.
 const twoNodes = `
-{apiVersion: v1, kind: Node, metadata: {name: n1, annotations: {weft.net/node-network: '{"id":1,"podCIDRs":["10.1.0.0/24"],"clusterCIDRs":["10.1.0.0/16"],"serviceCIDRs":["10.2.0.0/16"],"joinCIDRs":["100.64.0.0/16"]}', weft.net/node-facts: '{"chassis":"n1","mtu":1400,"addresses":["192.0.2.11"],"gateway":{"network":"external","mac":"02:00:00:00:00:01","addresses":["192.0.2.11/24"],"nextHops":["192.0.2.1"],"hostAddresses":true}}'}}, status: {addresses: [{type: InternalIP, address: 192.0.2.11}]}}
+{apiVersion: v1, kind: Node, metadata: {name: n1, annotations: {weft.net/node-network: '{"id":1,"podCIDRs":["10.1.0.0/24"],"clusterCIDRs":["10.1.0.0/16"],"serviceCIDRs":["10.2.0.0/16"],"joinCIDRs":["100.64.0.0/16"]}', weft.net/node-facts: '{"chassis":"n1","mtu":1400,"addresses":["192.0.2.11","172.16.0.11"],"gateway":{"network":"external","mac":"02:00:00:00:00:01","addresses":["192.0.2.11/24"],"nextHops":["192.0.2.1"],"hostAddresses":true}}'}}, status: {addresses: [{type: InternalIP, address: 192.0.2.11}]}}
 ---
 {apiVersion: v1, kind: Node, metadata: {name: n2, annotations: {weft.net/node-network: '{"id":2,"podCIDRs":["10.1.1.0/24"],"clusterCIDRs":["10.1.0.0/16"],"serviceCIDRs":["10.2.0.0/16"],"joinCIDRs":["100.64.0.0/16"]}', weft.net/node-facts: '{"chassis":"n2","mtu":1400,"addresses":["192.0.2.12"],"gateway":{"network":"external","mac":"02:00:00:00:00:02","addresses":["192.0.2.12/24"],"nextHops":["192.0.2.1"],"hostAddresses":true}}'}}, status: {addresses: [{type: InternalIP, address: 192.0.2.12}]}}
 ---

@@ -49,6 +49,8 @@ func TestAddressesOfServices(t *testing.T) {
 		{"web", "192.0.2.11:30080", "10.1.1.7 -> 10.1.0.8:5432: refused\n  egress of default/web: allowed"},
 		{"web", "192.0.2.11:30080", "note: it leaves for 192.0.2.11:30080 and comes in by the gateway of Node n1, behind which the endpoint sees the client 100.64.0.2\n"},
 		{"lan", "192.0.2.12:30080", "egress of default/lan: refused\n    NetworkPolicy  Deny: isolated by NetworkPolicy default/lan"},
+		{"198.51.100.7", "172.16.0.11:30080", "the agent of Node n1 serves NodePorts at this address, and endpoints see its host as the client; ask from that, or for one of its gateway's addresses: 192.0.2.11"},
+		{"lan", "172.16.0.11:30080", "172.16.0.11:30080 is Node n1's NodePort of Service default/db"},
 		{"198.51.100.7", "203.0.113.1:80", "behind which the endpoint sees the client 100.64.0.2\n"},
 		{"192.0.2.99", "203.0.113.1:80", "the client is in none of spec.loadBalancerSourceRanges"},
 		{"web", "192.0.2.11:30081", "behind which the endpoint sees the client 192.0.2.12\n"},
