@@ -107,7 +107,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 		t.Run(fmt.Sprint("lost: ", lost), func(t *testing.T) {
 			w := newWorld()
 			victim := w.node("victim")
-			victim.facts = facts(1, false)
+			victim.facts, victim.CreationTimestamp = facts(1, false), metav1.NewTime(time.Unix(30, 0))
 			w.put(victim)
 			s := &scene{t, w, newCluster(settings)}
 			s.touch(w.keys())
