@@ -181,6 +181,21 @@ func nodeDies(t *testing.T, carrier string, fixed, pooled []netip.Addr) {
 	eventually(t, 30*time.Second, "the pool's addresses are served when all are back", func() error { return outsideHost.ask(webURLs(pooled...)...).failed() })
 }
 
+// ages waits until an object is older than one that is created now: the API server counts in seconds.
+func ages(t testing.TB, object string) {
+	t.Helper()
+	created, err := time.Parse(time.RFC3339, cluster.kubectl(t, "get", object, "-o", "jsonpath={.metadata.creationTimestamp}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, object+" has an age", func() error {
+		if age := time.Since(created); age < time.Second {
+			return fmt.Errorf("it is %s", age)
+		}
+		return nil
+	})
+}
+
 // TestBadFixedAddresses are refused by the API server, or told by a condition.
 func TestBadFixedAddresses(t *testing.T) {
 	t.Parallel()
@@ -212,6 +227,7 @@ spec: {addresses: [%s], namespaceSelector: {matchLabels: {kubernetes.io/metadata
 	}
 	cluster.apply(t, egress("early", `"172.31.0.155"`))
 	conditionSays(t, "egressip/early", "True")
+	ages(t, "egressip/early")
 	cluster.apply(t, egress("late", `"172.31.0.155"`))
 	conditionSays(t, "egressip/late", "False", "172.31.0.155", "early")
 	conditionSays(t, "egressip/early", "True")
