@@ -59,7 +59,7 @@ func TestHostAndPodUseTheSamePort(t *testing.T) {
 	t.Parallel()
 	for _, node := range []string{"l1", "w1"} {
 		for i, addr := range outsideAddresses(t) {
-			port := fmt.Sprint(":", 40077+i) // a client that has ended its connection cannot have the port again at once
+			port := fmt.Sprint(":", 20077+i) // none that others get, and another one for each: who has ended a connection cannot have its port again at once
 			tcp, udp := outsideURLs(addr, "clientip")[0], outsideURLs(addr, "clientip")[1]
 			pod := inWeb(t, node).keepAsking(t, "-every", "50ms", "-from", port, udp)
 			hosts := host(node).ask("-n", "20", "-every", "50ms", "-from", port, udp)
