@@ -28,7 +28,7 @@ func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 	}
 	// Each has a port, by which it asks one URL at a time.
 	asking := func(i int, timeout string, args ...string) []string {
-		return append(append([]string{"-timeout", timeout, "-at-once", "1", "-from", fmt.Sprintf(":%d", 40053+i)}, args...), clients[i].urls...)
+		return append(append([]string{"-timeout", timeout, "-at-once", "1", "-from", fmt.Sprintf(":%d", 20053+i)}, args...), clients[i].urls...)
 	}
 	hear := func(endpoint string) {
 		t.Helper()
