@@ -150,8 +150,14 @@ func served(t testing.TB, from place, want []string, urls ...string) {
 	})
 	// The odds to miss one of four backends are 1 in 25,000 with forty questions.
 	times := fmt.Sprint(max(1, 40/len(urls)+1))
-	if err := from.ask(append([]string{"-n", times}, urls...)...).are(want...); err != nil {
-		t.Errorf("%s: %v", from, err)
+	ask := func() error { return from.ask(append([]string{"-n", times}, urls...)...).are(want...) }
+	if err := ask(); err != nil {
+		// Of some thousand connections one is lost to another one of the last minutes with the same addresses and
+		// ports behind a gateway (docs/lab.md): not twice in a row.
+		t.Logf("%s: %v", from, err)
+		if err := ask(); err != nil {
+			t.Errorf("%s, again: %v", from, err)
+		}
 	}
 }
 
