@@ -130,8 +130,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 			c.egress.dirtyNodes = true
 		case aliveNodesKind:
 			c.balancers.dirtyAlive = true
-		case flushKind:
-			c.flushAgain(k.name)
+		case flushKind, lateFlushKind:
+			c.flushAgain(k.name, slices.Index(flushKinds[:], k.kind))
 		case domainKind, instantKind:
 			c.updateDomain(k)
 		case policiesKind:

@@ -19,9 +19,10 @@ const flushAnnotation = "weft.net/flush-on-windows"
 
 const dnsPort = 53
 
-// flushPause is how long after an endpoint has gone what was sent to it is shown to the nodes again, and how
-// long that lasts: long enough for Open vSwitch to have dropped its cached flows.
-const flushPause = time.Second
+// flushPauses are how long what was sent to an endpoint that has gone is hidden before the nodes are shown it
+// again, and how long that lasts, the first time and the second: long enough for Open vSwitch to have dropped its
+// cached flows, and for ovn-northd and ovn-controller to have seen both, the second time also where they are slow.
+var flushPauses = [2]time.Duration{time.Second, 5 * time.Second}
 
 // trimFlush decides whether a Service's UDP load balancers are flushed on Windows nodes. A datagram socket
 // that never rests would never leave an endpoint that is gone. DNS clients ask from a new port each time,
@@ -51,7 +52,7 @@ func flushProblems(s *service) []problem {
 // vSwitch drops its cached copies of these flows a moment later, and a datagram that comes in between makes the
 // connection anew: a socket that never rests would keep the endpoint for ever. So what is gone is flushed again:
 // after a while a load balancer has it that meets no packet, being on a switch of routers alone, and when that
-// goes ovn-controller flushes what it had.
+// goes ovn-controller flushes what it had. Nobody tells how long "a while" has to be, so it happens twice.
 
 // path is from an address of a load balancer to one of its endpoints, or to none.
 type path struct {
@@ -70,13 +71,35 @@ func newFlushBook() flushBook {
 	return flushBook{of: map[string]*flushing{}, dirty: map[string]struct{}{}}
 }
 
-// flushing are a Service's paths: those that its load balancers have, those that they have no more, and those
-// of these that the nodes are shown.
+// flushing are a Service's paths, and those that its load balancers have no more.
 type flushing struct {
-	paths, gone, shown map[path]struct{}
+	paths  map[path]struct{}
+	rounds [len(flushPauses)]flushRound
 }
 
-func (f *flushing) rests() bool { return len(f.gone)+len(f.shown) == 0 }
+// flushRound are paths that wait for being shown, and those that the nodes are shown.
+type flushRound struct{ gone, shown map[path]struct{} }
+
+func (r *flushRound) rests() bool { return len(r.gone)+len(r.shown) == 0 }
+
+func (f *flushing) rests() bool {
+	return !slices.ContainsFunc(f.rounds[:], func(r flushRound) bool { return !r.rests() })
+}
+
+// flushIn has paths of a Service flushed in a round.
+func (c *cluster) flushIn(name string, round int, paths map[path]struct{}) {
+	if len(paths) == 0 {
+		return
+	}
+	r := &c.flushes.of[name].rounds[round]
+	if r.rests() {
+		c.expected = append(c.expected, objectKey{flushKinds[round], name})
+	}
+	if r.gone == nil {
+		r.gone = map[path]struct{}{}
+	}
+	maps.Copy(r.gone, paths)
+}
 
 func flushOwner(service string) ovsdb.Owner { return ovsdb.Owner("Flush/" + service) }
 
@@ -109,42 +132,45 @@ func (c *cluster) followPaths(name string, now map[path]struct{}) {
 		}
 		return
 	}
-	rested := f.rests()
+	gone := map[path]struct{}{}
 	for p := range f.paths {
 		_, still := now[p]
 		if _, serves := now[path{family: p.family, at: p.at}]; serves && !still {
-			if f.gone == nil {
-				f.gone = map[path]struct{}{}
-			}
-			f.gone[p] = struct{}{}
+			gone[p] = struct{}{}
 		}
 	}
 	f.paths = now
-	switch {
-	case rested && !f.rests():
-		c.expected = append(c.expected, objectKey{flushKind, name})
-	case len(now) == 0 && rested:
-		delete(c.flushes.of, name)
-	}
+	c.flushIn(name, 0, gone)
+	c.flushes.tidy(name)
 }
 
-// flushAgain goes a step on: what has been shown is flushed, and what has gone since then is shown.
-func (c *cluster) flushAgain(name string) {
+// flushAgain goes a step on in a round: what has been shown is flushed, and what has gone since then is shown.
+func (c *cluster) flushAgain(name string, round int) {
 	f := c.flushes.of[name]
 	if f == nil {
 		return
 	}
-	maps.DeleteFunc(f.gone, func(p path, _ struct{}) bool {
+	r := &f.rounds[round]
+	maps.DeleteFunc(r.gone, func(p path, _ struct{}) bool {
 		_, back := f.paths[p]
 		return back
 	})
-	f.shown, f.gone = f.gone, nil
+	ended := r.shown
+	r.shown, r.gone = r.gone, nil
 	c.flushes.dirty[name] = struct{}{}
-	switch {
-	case !f.rests():
-		c.expected = append(c.expected, objectKey{flushKind, name})
-	case len(f.paths) == 0:
-		delete(c.flushes.of, name)
+	if !r.rests() {
+		c.expected = append(c.expected, objectKey{flushKinds[round], name})
+	}
+	if round+1 < len(f.rounds) {
+		c.flushIn(name, round+1, ended)
+	}
+	c.flushes.tidy(name)
+}
+
+// tidy forgets a Service that has nothing left.
+func (b *flushBook) tidy(name string) {
+	if f := b.of[name]; len(f.paths) == 0 && f.rests() {
+		delete(b.of, name)
 	}
 }
 
@@ -155,9 +181,13 @@ func (c *cluster) flushChange(name string) ovsdb.Change {
 	if f == nil {
 		return r.Change
 	}
+	shown := map[path]struct{}{}
+	for _, round := range f.rounds {
+		maps.Copy(shown, round.shown)
+	}
 	rows := map[string]*nb.LoadBalancer{}
 	kind := "udp"
-	for _, p := range slices.SortedFunc(maps.Keys(f.shown), path.compare) {
+	for _, p := range slices.SortedFunc(maps.Keys(shown), path.compare) {
 		row := rows[p.family]
 		if row == nil {
 			row = &nb.LoadBalancer{Name: strings.TrimSuffix(name+"/udp/flush/"+p.family, "/"), Protocol: &kind, Vips: map[string]string{},

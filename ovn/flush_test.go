@@ -60,7 +60,7 @@ func TestWhatIsFlushedOnWindowsNodes(t *testing.T) {
 	}
 }
 
-// TestWhatIsGoneIsFlushedAgain: a second time, a while after.
+// TestWhatIsGoneIsFlushedAgain: a second time a while after, and a third time a longer while after.
 func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	const a, b = "10.244.1.3", "10.244.1.4"
 	log := func(edit ...func(*corev1.Service)) *service {
@@ -119,6 +119,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		at(s)
 		s.want("the other is for later", shown(s), vip+" "+a+":8080")
 		step(s, "another while after", vip+" "+b+":8080")
+		step(s, "both once more", vip+" "+a+":8080,"+b+":8080")
 		step(s, "at last", "")
 		if expected := s.c.takeExpected(); len(expected) > 0 {
 			t.Errorf("%v are still expected", expected)
@@ -130,6 +131,18 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		at(s)
 		at(s, a)
 		step(s, "it is there", "")
+	})
+	t.Run("an endpoint comes back between the times", func(t *testing.T) {
+		s := newLog(t, log(udp))
+		at(s, a)
+		at(s)
+		step(s, "the first time", vip+" "+a+":8080")
+		step(s, "for a while", "")
+		at(s, a)
+		step(s, "it is there", "")
+		if expected := s.c.takeExpected(); len(expected) > 0 {
+			t.Errorf("%v are still expected", expected)
+		}
 	})
 	t.Run("NodePorts are templates", func(t *testing.T) {
 		s := newLog(t, log(udp, func(s *corev1.Service) { s.Spec.Type, s.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 30514 }))

@@ -53,7 +53,12 @@ const (
 	policiesKind
 	// flushKind is a Service with connections to endpoints that are gone, which are to be flushed again.
 	flushKind
+	// lateFlushKind is the same, a second time.
+	lateFlushKind
 )
+
+// flushKinds are those of flushPauses.
+var flushKinds = [len(flushPauses)]kind{flushKind, lateFlushKind}
 
 func (k kind) String() string {
 	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice",
@@ -61,7 +66,7 @@ func (k kind) String() string {
 		egressNodesKind: "Egress", carrierKind: "carrier of EgressIP", aliveKind: "life of Node", aliveNodesKind: "Alive", countKind: "pods of EgressIP",
 		resolvedKind: "ResolvedNames", domainKind: "DomainName", instantKind: "instant",
 		networkPolicyKind: "NetworkPolicy", clusterPolicyKind: "ClusterNetworkPolicy", adminPolicyKind: "AdminNetworkPolicy", baselinePolicyKind: "BaselineAdminNetworkPolicy",
-		selectionKind: "Pods", nodeSetKind: "Nodes", policiesKind: "Policies", flushKind: "flush of Service"}[k]
+		selectionKind: "Pods", nodeSetKind: "Nodes", policiesKind: "Policies", flushKind: "flush of Service", lateFlushKind: "late flush of Service"}[k]
 }
 
 // objectKey names an object: namespace/name, or a node's name.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -68,8 +69,8 @@ const patience = 10 * time.Second
 
 // wait is how long after the cluster expects an object of the kind it is looked at.
 func (k kind) wait() time.Duration {
-	if k == flushKind {
-		return flushPause
+	if round := slices.Index(flushKinds[:], k); round >= 0 {
+		return flushPauses[round]
 	}
 	return patience
 }
