@@ -11,9 +11,6 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// releaseConnectTime is how long Open vSwitch's database may take to answer an operator.
-const releaseConnectTime = 10 * time.Second
-
 // Release gives the host its uplink back while the agent does not run, and says what it has done. The
 // configuration is the agent's; what was shared is found out.
 func Release(ctx context.Context, config Config) (string, error) {

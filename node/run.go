@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -15,6 +16,9 @@ type ownPlatform interface {
 	Platform
 	io.Closer
 }
+
+// releaseConnectTime is how long Open vSwitch's database may take to answer an operator.
+const releaseConnectTime = 10 * time.Second
 
 // Run keeps the node fit for pods and serves its CNI plugin, until ctx ends. It waits for whatever
 // is not there yet; an error means that waiting would not help.

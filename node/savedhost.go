@@ -47,6 +47,14 @@ func (s savedHost[T]) write(settings T) error {
 	return nil
 }
 
+// remove: there is no such file.
+func (s savedHost[T]) remove() error {
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the host's saved networking: %w", err)
+	}
+	return nil
+}
+
 func writeSynced(path string, content []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -271,14 +270,6 @@ func (l *Linux) readUplink() (*linuxUplink, error) {
 		}
 	}
 	return saved, nil
-}
-
-// remove: there is no such file.
-func (s savedHost[T]) remove() error {
-	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the host's saved networking: %w", err)
-	}
-	return nil
 }
 
 func bootID() (string, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
 )
@@ -48,7 +49,7 @@ func nodeCommand() *cobra.Command {
 		}
 		return node.Run(ctx, config)
 	})
-	cmd.AddCommand(nodeVerbs(f)...)
+	cmd.AddCommand(releaseCommand(f))
 	return cmd
 }
 
@@ -77,4 +78,33 @@ func nodeConfig(s *settings) (node.Config, error) {
 	config.MetricsAddress = s.text("metrics-address")
 	systemConfig(s, &config)
 	return config, errors.Join(s.err(), config.Validate())
+}
+
+func releaseCommand(keys *pflag.FlagSet) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "release",
+		Short: "Give the host its uplink back while the agent does not run",
+		Long:  releaseHelp,
+	}
+	cmd.Flags().AddFlagSet(keys)
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cmd.SilenceUsage = true
+		s, err := loadSettings(cmd)
+		if err != nil {
+			return err
+		}
+		if err := setUpLog(s); err != nil {
+			return err
+		}
+		// What the agent would refuse is no reason to leave the host without its uplink.
+		config, invalid := nodeConfig(s)
+		done, err := node.Release(cmd.Context(), config)
+		if err != nil {
+			return errors.Join(fmt.Errorf("release the uplink: %w", err), invalid)
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), done)
+		return nil
+	}
+	return cmd
 }

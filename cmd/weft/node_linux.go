@@ -1,10 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
@@ -31,32 +27,3 @@ bridge is gone. Connections of the host survive. Stop the agent first, which wou
 same by itself once gateway is "shared" or "none".
 
 It takes the keys of "weft node", from the same file.`
-
-func nodeVerbs(keys *pflag.FlagSet) []*cobra.Command {
-	release := &cobra.Command{
-		Use:   "release",
-		Short: "Give the host its uplink back while the agent does not run",
-		Long:  releaseHelp,
-	}
-	release.Flags().AddFlagSet(keys)
-	release.Args = cobra.NoArgs
-	release.RunE = func(cmd *cobra.Command, _ []string) error {
-		cmd.SilenceUsage = true
-		s, err := loadSettings(cmd)
-		if err != nil {
-			return err
-		}
-		if err := setUpLog(s); err != nil {
-			return err
-		}
-		// What the agent would refuse is no reason to leave the host without its uplink.
-		config, invalid := nodeConfig(s)
-		done, err := node.Release(cmd.Context(), config)
-		if err != nil {
-			return errors.Join(fmt.Errorf("release the uplink: %w", err), invalid)
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), done)
-		return nil
-	}
-	return []*cobra.Command{release}
-}

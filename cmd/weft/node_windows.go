@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
@@ -39,5 +38,12 @@ func systemConfig(s *settings, config *node.Config) {
 	config.VNICTimeout = s.duration("vnic-timeout")
 }
 
-// nodeVerbs has none: the service gives the host its adapter back when the HNS network fails.
-func nodeVerbs(*pflag.FlagSet) []*cobra.Command { return nil }
+const releaseHelp = `Give the host its adapter back, and take Weft's bridges from Open vSwitch.
+
+The agent has made an HNS network on the adapter, and what the host has on it is on that network's virtual switch.
+This undoes it: the network is gone with all its endpoints, the adapter has the host's addresses and routes again, and
+the bridges and settings that the agent has made are gone from Open vSwitch's database. The host's connections pause, and
+pods that are left on the node have no network any more: drain it first. Stop the agent first (weft service stop),
+which would do it all again.
+
+It takes the keys of "weft node", from the same file.`

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/eventlog"
 	"golang.org/x/sys/windows/svc/mgr"
+
+	"github.com/weftnet/weft/node"
 )
 
 // What the service control manager does when the agent ends without having been told to: the same as
@@ -57,9 +59,25 @@ func serviceCommand() *cobra.Command {
 			return withService(run)
 		}}
 	}
-	cmd.AddCommand(install,
+	start := &cobra.Command{
+		Use: "start", Short: "Start the service and wait until it runs, or until its node is ready", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			patience, err := cmd.Flags().GetDuration("ready")
+			if err != nil {
+				return err
+			}
+			cmd.SilenceUsage = true
+			return withService(func(s *mgr.Service) error {
+				if err := startService(s); err != nil || patience == 0 {
+					return err
+				}
+				return awaitReady(cmd.Context(), s, patience)
+			})
+		},
+	}
+	start.Flags().Duration("ready", 0, "how long to wait until the agent can attach pods; an error says what the node lacks")
+	cmd.AddCommand(install, start,
 		verb("uninstall", "Stop the service and remove it", uninstallService),
-		verb("start", "Start the service and wait until it runs", startService),
 		verb("stop", "Stop the service and wait until it has ended", stopService),
 		&cobra.Command{Use: "status", Short: "Print the service's state; exit code 3 unless it runs", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
@@ -70,30 +88,36 @@ func serviceCommand() *cobra.Command {
 }
 
 // checkArguments refuses flags that `weft node` would not start with.
-func checkArguments(args []string) error {
+func checkArguments(args []string) (node.Config, error) {
 	if i := slices.IndexFunc(args, func(a string) bool { return a == "--service" || strings.HasPrefix(a, "--service=") }); i >= 0 {
-		return fmt.Errorf("%s goes without saying", args[i])
+		return node.Config{}, fmt.Errorf("%s goes without saying", args[i])
 	}
 	cmd := nodeCommand()
 	if err := cmd.ParseFlags(args); err != nil {
-		return fmt.Errorf("flags of weft node: %w", err)
+		return node.Config{}, fmt.Errorf("flags of weft node: %w", err)
 	}
 	if rest := cmd.Flags().Args(); len(rest) > 0 {
-		return fmt.Errorf("flags of weft node: %q is none", rest[0])
+		return node.Config{}, fmt.Errorf("flags of weft node: %q is none", rest[0])
 	}
 	settings, err := loadSettings(cmd)
 	if err != nil {
-		return err
+		return node.Config{}, err
 	}
-	if _, err := nodeConfig(settings); err != nil {
-		return fmt.Errorf("configuration:\n%w", err)
+	config, err := nodeConfig(settings)
+	if err != nil {
+		return node.Config{}, fmt.Errorf("configuration:\n%w", err)
 	}
-	return nil
+	return config, nil
 }
 
 func installService(args, depends []string) error {
-	if err := checkArguments(args); err != nil {
+	agent, err := checkArguments(args)
+	if err != nil {
 		return err
+	}
+	// Now and not only at its start: the keys that are put there meanwhile shall be nobody else's.
+	if err := node.SecureFolder(agent.StateDir); err != nil {
+		return fmt.Errorf("state-dir: %w", err)
 	}
 	program, err := os.Executable()
 	if err != nil {

@@ -33,7 +33,7 @@ func TestServiceLives(t *testing.T) {
 	if err := os.WriteFile(credentials, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append(strings.Fields(goodNode+" --gateway=none --cni-socket-prime --ovs-database=tcp:127.0.0.1:1 --ovs-openflow=tcp:127.0.0.1:2 --metrics-address="),
+	args := append(strings.Fields(goodNode+" --gateway=none --cni-socket-prime --ovs-database=tcp:127.0.0.1:1 --ovs-openflow=tcp:127.0.0.1:2 --metrics-address=:19471"),
 		"--kubeconfig="+credentials, "--state-dir="+state)
 	for range 2 {
 		if err := installService(args, nil); err != nil {
@@ -73,8 +73,25 @@ func TestServiceLives(t *testing.T) {
 			t.Fatalf("the log is %q", text)
 		}
 	}
+	if err := withService(func(s *mgr.Service) error {
+		address, err := readinessAddress(s)
+		if address != "127.0.0.1:19471" {
+			t.Errorf("the agent is asked at %q", address)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	ready := time.Now()
+	if err := withService(func(s *mgr.Service) error { return awaitReady(t.Context(), s, time.Second) }); err == nil ||
+		!strings.Contains(err.Error(), "not ready after 1s: ask the agent") || time.Since(ready) > 10*time.Second {
+		t.Errorf("an agent without Open vSwitch is ready after %v: %v", time.Since(ready), err)
+	}
 	if err := withService(stopService); err != nil {
 		t.Fatal(err)
+	}
+	if err := withService(func(s *mgr.Service) error { return awaitReady(t.Context(), s, time.Second) }); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("a stopped service is ready: %v", err)
 	}
 	if err := withService(func(s *mgr.Service) error { return serviceStatus(serviceCommand(), s) }); err == nil {
 		t.Error("a stopped service is said to run")
