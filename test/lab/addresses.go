@@ -32,6 +32,7 @@ const (
 // Numbers of the machines in the subnets. The central is the router of the world outside.
 const (
 	centralNumber  = 1
+	controlNumber  = 2
 	routerNumber   = 254
 	outsideNumber  = 253
 	sharedNumber   = 200 // of the gateway that nodes share
@@ -126,4 +127,12 @@ func bracketed(a netip.Addr) string {
 		return "[" + a.String() + "]"
 	}
 	return a.String()
+}
+
+// masqueraders are the addresses of the node that takes the API server's packets to pods and Services on.
+func (c Config) masqueraders() []netip.Addr {
+	if len(c.Nodes()) == 0 {
+		return nil
+	}
+	return c.addrs(management, firstNode)
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/weftnet/weft/test/lab/machine"
 )
@@ -31,7 +32,7 @@ func (c Config) central(f files) *machine.Spec {
 		{Name: "ex0", Bridge: external.bridge, Addresses: c.prefixes(external, routerNumber), MTU: c.MTU},
 	}
 	// The API server calls webhooks and aggregated APIs that are pods: by way of a node's host.
-	for i, via := range c.addrs(management, firstNode) {
+	for i, via := range c.masqueraders() {
 		for _, destination := range [][]string{c.pick(podRangeV4, podRangeV6), c.pick(serviceRangeV4, serviceRangeV6)} {
 			spec.Routes = append(spec.Routes, machine.Route{Destination: destination[i], Via: via.String()})
 		}
@@ -39,7 +40,10 @@ func (c Config) central(f files) *machine.Spec {
 	spec.Binds = append(spec.Binds,
 		machine.Bind{Source: machine.Dir(f.dir, Central) + "/etcd", Target: "/var/lib/etcd", Create: true},
 		machine.Bind{Source: machine.Dir(f.dir, Central) + "/ovn", Target: "/var/lib/ovn", Create: true})
-	spec.Components = append(c.controlPlane(f), c.databases(f)...)
+	spec.Components = c.controlPlane(f)
+	if c.Hosts == "" {
+		spec.Components = append(spec.Components, c.databases(f)...)
+	}
 	if !c.NoWeft {
 		for i := range c.Controllers {
 			spec.Components = append(spec.Components, c.controller(f, i))
@@ -62,7 +66,7 @@ func (c Config) machine(f files, name string) *machine.Spec {
 		Binds: []machine.Bind{{Source: machine.Dir(f.dir, name) + "/var-log", Target: "/var/log", Create: true}},
 		Files: []machine.File{
 			{Path: "/etc/hostname", Content: name + "\n"},
-			{Path: "/etc/hosts", Content: c.hosts()},
+			{Path: "/etc/hosts", Content: c.etcHosts()},
 			{Path: "/etc/resolv.conf"},
 		},
 		Env: []string{
@@ -75,7 +79,7 @@ func (c Config) machine(f files, name string) *machine.Spec {
 	}
 }
 
-func (c Config) hosts() string {
+func (c Config) etcHosts() string {
 	text := "127.0.0.1 localhost\n::1 localhost\n"
 	add := func(name string, addrs []netip.Addr) {
 		for _, a := range addrs {
@@ -85,6 +89,9 @@ func (c Config) hosts() string {
 	add(Central, c.addrs(management, centralNumber))
 	for i, name := range c.Nodes() {
 		add(name, c.addrs(management, firstNode+i))
+	}
+	for _, h := range c.hosts() {
+		add(h.name, c.addrs(management, h.number))
 	}
 	add(Outside, c.addrs(external, outsideNumber))
 	return text
@@ -139,7 +146,10 @@ func (c Config) controlPlane(f files) []machine.Component {
 
 // applyManifests ends when the manifests are in force: kinds and policies are so a moment after they are written.
 func (c Config) applyManifests(f files) []string {
-	inForce := ""
+	kinds, inForce := []string{f.lab(policyKinds)}, ""
+	if c.Hosts == "" {
+		kinds = append(kinds, filepath.Join(f.dir, definitionsFile))
+	}
 	if c.Windows > 0 {
 		inForce = `
 			until echo '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w1"}}' |
@@ -147,10 +157,9 @@ func (c Config) applyManifests(f files) []string {
 	}
 	return []string{"sh", "-ec", `
 		kubectl=$0 config=--kubeconfig=$1
-		"$kubectl" "$config" apply --server-side -f "$2" -f "$3" -f "$4"
-		"$kubectl" "$config" wait --for=condition=Established --timeout=30s -f "$2" -f "$3"` + inForce + `
-		touch "$5"`, f.lab("kubectl"), f.kubeconfig("admin"), filepath.Join(f.dir, definitionsFile), f.lab(policyKinds),
-		filepath.Join(f.dir, manifestsFile), manifestsApplied(f)}
+		"$kubectl" "$config" apply --server-side -f "$2" -f "$3"
+		"$kubectl" "$config" wait --for=condition=Established --timeout=30s -f "$2"` + inForce + `
+		touch "$4"`, f.lab("kubectl"), f.kubeconfig("admin"), strings.Join(kinds, ","), filepath.Join(f.dir, manifestsFile), manifestsApplied(f)}
 }
 
 func (c Config) nodeMask() string {

@@ -36,7 +36,10 @@ type Config struct {
 	// Linux is the number of Linux nodes; they are called l1, l2 and so on.
 	Linux int `json:"linux"`
 	// Windows is the number of Windows nodes, w1, w2 and so on; see [Config.windowsNode].
-	Windows  int    `json:"windows,omitempty"`
+	Windows int `json:"windows,omitempty"`
+	// Hosts are servers with a systemd of their own, "c1,c2:trixie,l1" and so on, instead of nodes: see
+	// [host]. OVN and weft are left out then: they are to be installed there.
+	Hosts    string `json:"hosts,omitempty"`
 	Families string `json:"families"`
 	OVN      string `json:"ovn"`
 	// Gateway is [GatewayHost] or [GatewayOwn].
@@ -74,7 +77,12 @@ func CheckName(name string) error {
 // Validate reports every mistake at once.
 func (c Config) Validate() error {
 	errs := []error{CheckName(c.Name)}
-	if c.Linux < 1 || c.Linux > MaxNodes {
+	_, err := c.hostList()
+	errs = append(errs, err)
+	if c.Hosts != "" && (c.Linux > 0 || c.Windows > 0) {
+		errs = append(errs, errors.New("--hosts: a lab has either hosts or nodes; leave out --linux and --windows"))
+	}
+	if c.Hosts == "" && c.Linux < 1 || c.Linux > MaxNodes {
 		errs = append(errs, fmt.Errorf("--linux %d: a lab has 1 to %d nodes", c.Linux, MaxNodes))
 	}
 	if c.Windows < 0 || c.Windows > MaxNodes-c.Linux {
@@ -136,10 +144,18 @@ const (
 	Central = "central"
 	// Outside is a host that knows nothing of the cluster but its nodes.
 	Outside = "outside"
+	// Control is where Ansible runs, in a lab with hosts.
+	Control = "control"
 )
 
 // Machines are the names of all machines.
-func (c Config) Machines() []string { return append(append([]string{Central}, c.Nodes()...), Outside) }
+func (c Config) Machines() []string {
+	machines := append(append([]string{Central}, c.Nodes()...), c.HostNames()...)
+	if c.Hosts != "" {
+		machines = append(machines, Control)
+	}
+	return append(machines, Outside)
+}
 
 // StateDir is where a lab of that name, which is a valid one, keeps its state.
 func StateDir(name string) string {

@@ -29,6 +29,7 @@ type files struct {
 func (f files) pki(name string) string        { return filepath.Join(f.dir, "pki", name) }
 func (f files) kubeconfig(name string) string { return f.pki(name + ".kubeconfig") }
 func (f files) lab(name string) string        { return filepath.Join(f.bin, "lab", name) }
+func (f files) ssh(name string) string        { return filepath.Join(f.dir, "ssh", name) }
 func (f files) hyperkube() string             { return f.lab("hyperkube") }
 
 // path is the search path of every process in the lab: with --ovn prefix OVN's programs there win

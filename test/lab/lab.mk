@@ -15,7 +15,7 @@ KUBE_LDFLAGS := -s -w \
 	-X k8s.io/client-go/pkg/version.gitVersion=$(KUBE_VERSION)
 GO_LAB_BUILD = CGO_ENABLED=0 nice go build -trimpath -o $(abspath $@)
 
-.PHONY: lab lab-deps ovn
+.PHONY: lab lab-deps lab-hosts ovn
 
 lab: lab-deps ovn bin/weftlab bin/weft bin/weft-cni $(LAB)/hyperkube $(LAB)/kubectl $(LAB)/loopback \
 		bin/weft.exe bin/weft-cni.exe $(LAB)/ovs-ofctl.exe $(LAB)/hnsemu $(LAB)/wine/.complete $(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/clusternetworkpolicies.yaml $(LAB)/policy-conformance $(LAB)/.images ## bin/weftlab and all it needs
@@ -25,6 +25,13 @@ lab-deps: ## packages that the lab needs of the machine
 	@$(LAB_SCRIPTS)/deps.sh
 
 ovn: $(LAB)/ovn/.complete ## OVN 25.03 and Open vSwitch 3.5 in bin/lab/ovn, installed nowhere
+
+lab-hosts: lab-deps $(LAB)/hosts/.complete ## what `weftlab up --hosts` needs beyond the lab: Ansible here, servers' root file systems and packages in bin/lab/hosts
+	@$(LAB_SCRIPTS)/hosts-deps.sh
+
+$(LAB)/hosts/.complete: $(LAB_SCRIPTS)/hosts.sh | lab-deps
+	@rm -rf $(@D)
+	@$(LAB_SCRIPTS)/hosts.sh $(@D)
 
 $(LAB)/ovn/.complete: $(LAB_SCRIPTS)/ovn-prefix.sh | lab-deps
 	@echo "lab: unpacking OVN and Open vSwitch"

@@ -104,7 +104,31 @@ func (l *Lab) namespace(name, kind string) (string, error) {
 		return "", fmt.Errorf("machine %s of lab %q does not run: %w", name, l.Name, err)
 	}
 	// The machine's PID is one of the lab's PID namespace, which the lab's own /proc shows.
-	return fmt.Sprintf("/proc/%d/root/proc/%s/ns/%s", l.pid, pid, kind), nil
+	process := fmt.Sprintf("/proc/%d/root/proc/%s", l.pid, pid)
+	if slices.Contains(l.HostNames(), name) {
+		if process, err = systemProcess(process); err != nil {
+			return "", fmt.Errorf("the system of host %s of lab %q does not run: %w", name, l.Name, err)
+		}
+	}
+	return fmt.Sprintf("%s/ns/%s", process, kind), nil
+}
+
+// systemProcess is the directory of the first process of a host's system, given that of its machine's.
+func systemProcess(machine string) (string, error) {
+	pid, err := os.ReadFile(machine + "/root" + systemPID)
+	if err != nil {
+		return "", err
+	}
+	nspawn := strings.TrimSpace(string(pid))
+	children, err := os.ReadFile(fmt.Sprintf("%s/root/proc/%s/task/%s/children", machine, nspawn, nspawn))
+	if err != nil {
+		return "", err
+	}
+	fields := strings.Fields(string(children))
+	if len(fields) == 0 {
+		return "", errors.New("systemd-nspawn has not started it yet")
+	}
+	return machine + "/root/proc/" + fields[0], nil
 }
 
 // Enter is the command that runs argv in all namespaces of a machine, in its root directory.
@@ -121,8 +145,25 @@ func (l *Lab) Enter(name string, argv ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	command = append(append(command, "--", "env"), spec.Env...)
+	env := spec.Env
+	if slices.Contains(l.HostNames(), name) { // its own system's
+		env = []string{"-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TERM=" + os.Getenv("TERM")}
+	}
+	command = append(append(command, "--", "env"), env...)
 	return append(command, argv...), nil
+}
+
+// EnterControl is the command that runs argv where Ansible runs, in the working directory. /etc, /opt, /var
+// and /run are the machine's own, everything else is the host's.
+func (l *Lab) EnterControl(argv ...string) ([]string, error) {
+	if l.Hosts == "" {
+		return nil, fmt.Errorf("lab %q has no hosts, and so no machine for Ansible: `weftlab up --hosts c1,l1` makes one", l.Name)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	return l.Enter(Control, append([]string{"env", "--chdir=" + dir}, argv...)...)
 }
 
 // EnterNetwork is the command that runs argv on the host's file system, in the working directory,

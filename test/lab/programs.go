@@ -33,11 +33,12 @@ func (c Config) requirements(f files) []requirements {
 		ovn.remedy = "--ovn system wants them installed (on Debian and Ubuntu: apt-get install ovn-central ovn-host openvswitch-switch); " +
 			"--ovn prefix does not"
 	}
-	return []requirements{
-		{made, "`make lab` makes them"},
-		ovn,
-		{tools, "`make lab-deps` installs what the lab needs"},
+	all := []requirements{{made, "`make lab` makes them"}, {tools, "`make lab-deps` installs what the lab needs"}}
+	if c.Hosts == "" {
+		return append(all, ovn)
 	}
+	return append(all, requirements{[]string{f.hosts(".complete"), "ssh-keygen", "/usr/bin/python3", "/usr/bin/ansible-playbook"},
+		"`make lab-hosts` installs and makes them"})
 }
 
 // checkPrograms finds out what is missing before anything is started. present tells whether there

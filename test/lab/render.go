@@ -110,9 +110,16 @@ func (c Config) kubeletConfig(f files, name string) string {
 //go:embed manifests/cluster.yaml
 var clusterManifest string
 
-// manifests are what the lab applies to every cluster: CoreDNS and weft's own rights.
+//go:embed manifests/weft.yaml
+var weftManifest string
+
+// manifests are what the lab applies to its cluster: CoreDNS, and weft's own rights unless Ansible gives it those.
 func (c Config) manifests() string {
-	return mustRender(clusterManifest, struct {
+	text := clusterManifest
+	if c.Hosts == "" {
+		text = weftManifest + "---\n" + text
+	}
+	return mustRender(text, struct {
 		DNSAddresses []string
 		Policy       string
 		CoreDNSImage string
@@ -153,7 +160,14 @@ func mustRender(text string, values any) string {
 
 // specs of all machines of the lab.
 func (c Config) specs(f files) []*machine.Spec {
-	return append(append([]*machine.Spec{c.central(f)}, c.nodeSpecs(f)...), c.outside(f))
+	specs := append(append([]*machine.Spec{c.central(f)}, c.nodeSpecs(f)...), c.outside(f))
+	for _, h := range c.hosts() {
+		specs = append(specs, c.hostMachine(f, h))
+	}
+	if c.Hosts != "" {
+		specs = append(specs, c.control(f))
+	}
+	return specs
 }
 
 func (c Config) nodeSpecs(f files) []*machine.Spec {

@@ -30,6 +30,12 @@ func (c Config) subjects() map[string]pki.Subject {
 		subjects[name] = pki.Subject{Name: "system:node:" + name, Groups: []string{"system:nodes"}, DNSNames: []string{name},
 			Addresses: c.nodeAddrs(firstNode + i)}
 	}
+	for _, h := range c.hosts() {
+		if h.isNode() {
+			subjects[h.name] = pki.Subject{Name: "system:node:" + h.name, Groups: []string{"system:nodes"}, DNSNames: []string{h.name},
+				Addresses: c.addrs(external, h.number)}
+		}
+	}
 	if c.Windows > 0 {
 		subjects[chassisUser] = pki.Subject{Name: chassisUser}
 	}

@@ -124,6 +124,9 @@ func (c Config) writeState(f files, base *image.Base) error {
 	if err := c.writePKI(f); err != nil {
 		return fmt.Errorf("make the cluster's certificates: %w", err)
 	}
+	if err := c.writeAccess(f); err != nil {
+		return fmt.Errorf("make the keys of the hosts: %w", err)
+	}
 	for _, spec := range c.specs(f) {
 		if err := spec.Write(); err != nil {
 			return err

@@ -48,15 +48,21 @@ type stage struct {
 const nodesRegistered = "nodes registered"
 
 func (l *Lab) stages() []stage {
-	stages := []stage{
-		{"machines", func(v view) string { return v.missingMachines() }},
+	stages := []stage{{"machines", func(v view) string { return v.missingMachines() }}}
+	if l.Hosts != "" {
+		return append(stages,
+			stage{"control plane", components([]string{Central}, controlPlaneComponents...)},
+			stage{"hosts", components(append(l.HostNames(), Control), systemComponent, packagesComponent)},
+			stage{nodesRegistered, func(v view) string { return v.unregistered() }})
+	}
+	stages = append(stages, []stage{
 		{"OVN databases", components([]string{Central}, "ovn-nb", "ovn-sb", "ovn-northd")},
-		{"control plane", components([]string{Central}, "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "manifests")},
+		{"control plane", components([]string{Central}, controlPlaneComponents...)},
 		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay", "ofctl-relay")},
 		{"kubelets", components(l.Nodes(), "containerd", "kubelet")},
 		{"world outside", components([]string{Outside}, "agnhost")},
 		{nodesRegistered, func(v view) string { return v.unregistered() }},
-	}
+	}...)
 	if l.NoWeft {
 		return stages
 	}
@@ -73,6 +79,8 @@ func (l *Lab) stages() []stage {
 		stage{"nodes Ready", func(v view) string { return v.notReady() }},
 		stage{"cluster DNS", func(v view) string { return v.noDNS() }})
 }
+
+var controlPlaneComponents = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "manifests"}
 
 // components is the condition that these components of these machines work.
 func components(machines []string, names ...string) func(view) string {
@@ -101,7 +109,7 @@ func (v view) missingMachines() string {
 
 func (v view) unregistered() string {
 	var missing []string
-	for _, name := range v.lab.Nodes() {
+	for _, name := range v.lab.registered() {
 		if _, there := v.cluster.Nodes[name]; !there {
 			missing = append(missing, name)
 		}

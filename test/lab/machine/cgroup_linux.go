@@ -57,6 +57,33 @@ func hierarchies(selfCgroup, mountinfo string) []hierarchy {
 	return found
 }
 
+// Unified hierarchy beside v1 ones: its name in what joinCgroups returns, first, and where those are then.
+const (
+	unified = "unified"
+	// LegacyCgroups is where a machine with [Spec.Unified] has the hierarchies of cgroup v1, if the host has them.
+	LegacyCgroups = "/run/cgroup"
+)
+
+// unifiedDir is the directory of the cgroup, in the unified hierarchy beside v1 ones, that the reading
+// process is in.
+func unifiedDir(selfCgroup, mountinfo string) (string, error) {
+	for line := range strings.Lines(mountinfo) {
+		before, after, _ := strings.Cut(line, " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if len(left) < 5 || len(right) < 1 || right[0] != "cgroup2" {
+			continue
+		}
+		for line := range strings.Lines(selfCgroup) {
+			if path, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found {
+				below, _ := strings.CutPrefix(path, strings.TrimSuffix(left[3], "/"))
+				return filepath.Join(left[4], below), nil
+			}
+		}
+	}
+	return "", errors.New("the unified cgroup hierarchy is mounted nowhere, and a systemd needs it: " +
+		"mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified")
+}
+
 func cgroupV2() bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(cgroupRoot, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
@@ -79,6 +106,17 @@ func joinCgroups(spec *Spec) ([]string, error) {
 		return nil, err
 	}
 	var joined []string
+	if spec.Unified {
+		parent, err := unifiedDir(string(self), string(mountinfo))
+		if err != nil {
+			return nil, err
+		}
+		dir := filepath.Join(parent, cgroupName(spec))
+		if err := errors.Join(makeCgroup(spec, dir), enterCgroup(dir)); err != nil {
+			return nil, err
+		}
+		joined = append(joined, unified)
+	}
 	for _, h := range hierarchies(string(self), string(mountinfo)) {
 		dir := filepath.Join(h.dir, cgroupName(spec))
 		if err := makeCgroup(spec, dir); err != nil {
@@ -160,25 +198,40 @@ func copyFile(from, to string) error {
 // see them. controllers are what joinCgroups returned.
 func mountCgroups(controllers []string) error {
 	if len(controllers) == 0 {
-		if err := mount("cgroup2", cgroupRoot, "cgroup2", 0, ""); err != nil {
-			return err
-		}
-		// Controllers can be handed on only from a cgroup that holds no process.
-		leaf := filepath.Join(cgroupRoot, "machine")
-		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if err := enterCgroup(leaf); err != nil {
-			return err
-		}
-		return delegate(cgroupRoot)
+		return mountUnified()
 	}
-	if err := mount("tmpfs", cgroupRoot, "tmpfs", 0, "mode=755"); err != nil {
+	if controllers[0] == unified {
+		if err := os.Mkdir(LegacyCgroups, 0o755); err != nil {
+			return err
+		}
+		return errors.Join(mountUnified(), mountLegacy(LegacyCgroups, controllers[1:]))
+	}
+	return mountLegacy(cgroupRoot, controllers)
+}
+
+func mountUnified() error {
+	if err := mount("cgroup2", cgroupRoot, "cgroup2", 0, ""); err != nil {
+		return err
+	}
+	// Controllers can be handed on only from a cgroup that holds no process.
+	leaf := filepath.Join(cgroupRoot, "machine")
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := enterCgroup(leaf); err != nil {
+		return err
+	}
+	return delegate(cgroupRoot)
+}
+
+// mountLegacy shows the hierarchies of cgroup v1 below root.
+func mountLegacy(root string, controllers []string) error {
+	if err := mount("tmpfs", root, "tmpfs", 0, "mode=755"); err != nil {
 		return err
 	}
 	for _, list := range controllers {
 		h := hierarchy{controllers: list}
-		point, options := filepath.Join(cgroupRoot, h.mountName()), list
+		point, options := filepath.Join(root, h.mountName()), list
 		if strings.HasPrefix(list, "name=") {
 			options = "none," + list
 		}
@@ -190,7 +243,7 @@ func mountCgroups(controllers []string) error {
 		}
 		if strings.Contains(list, ",") {
 			for name := range strings.SplitSeq(list, ",") {
-				if err := os.Symlink(list, filepath.Join(cgroupRoot, name)); err != nil {
+				if err := os.Symlink(list, filepath.Join(root, name)); err != nil {
 					return err
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -82,9 +83,17 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return status, json.Unmarshal(body, &status)
 }
 
-// Restart is [Supervisor.Restart].
+// Restart is [Supervisor.Restart]; that of a vital component returns when the whole machine serves again.
 func (c *Client) Restart(ctx context.Context, component string) error {
-	_, err := c.call(ctx, http.MethodPost, "/restart/"+url.PathEscape(component))
+	path := "/restart/" + url.PathEscape(component)
+	spec, err := Read(c.labDir, c.name)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(spec.Components, func(o Component) bool { return o.Name == component && o.Vital }) {
+		return c.startAnew(ctx, path)
+	}
+	_, err = c.call(ctx, http.MethodPost, path)
 	return err
 }
 
@@ -96,12 +105,15 @@ func (c *Client) Kill(ctx context.Context, component string) error {
 
 // Reboot ends everything in the machine at once, as a loss of power would, and returns when it has
 // started again and all its components serve.
-func (c *Client) Reboot(ctx context.Context) error {
+func (c *Client) Reboot(ctx context.Context) error { return c.startAnew(ctx, "/reboot") }
+
+// startAnew asks for what makes the machine start anew, and returns when that serves.
+func (c *Client) startAnew(ctx context.Context, path string) error {
 	before, err := os.ReadFile(PIDFile(c.labDir, c.name))
 	if err != nil {
 		return fmt.Errorf("machine %s does not run: %w", c.name, err)
 	}
-	if _, err := c.call(ctx, http.MethodPost, "/reboot"); err != nil {
+	if _, err := c.call(ctx, http.MethodPost, path); err != nil {
 		return err
 	}
 	last := "it has not ended"

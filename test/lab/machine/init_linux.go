@@ -163,10 +163,10 @@ func mountAll(spec *Spec, controllers []string) error {
 	if err := mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
 		return err
 	}
-	if err := mountCgroups(controllers); err != nil {
+	if err := mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
 		return err
 	}
-	if err := mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
+	if err := mountCgroups(controllers); err != nil {
 		return err
 	}
 	if err := overlayHost(); err != nil {
@@ -208,15 +208,30 @@ func overlayHost() error {
 	return nil
 }
 
+// filledFile exists when an overlay has its files.
+const filledFile = "filled"
+
 func mountOverlays(overlays []Overlay) error {
 	for _, o := range overlays {
 		upper, work := filepath.Join(o.Upper, "upper"), filepath.Join(o.Upper, "work")
+		_, old := os.Stat(filepath.Join(o.Upper, filledFile))
 		for _, dir := range []string{upper, work, o.Target} {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
 		}
 		if err := mount("overlay", o.Target, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", o.Lower, upper, work)); err != nil {
+			return err
+		}
+		if old == nil {
+			continue
+		}
+		for _, f := range o.Files {
+			if err := f.write(o.Target); err != nil {
+				return err
+			}
+		}
+		if err := os.WriteFile(filepath.Join(o.Upper, filledFile), nil, 0o644); err != nil {
 			return err
 		}
 	}

@@ -50,18 +50,7 @@ func setUp(ctx context.Context, spec *Spec) error {
 		}
 	}
 	for _, f := range spec.Files {
-		mode := f.Mode
-		if mode == 0 {
-			mode = 0o644
-		}
-		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
-			return err
-		}
-		// The host's own may be a link to somewhere else, as /etc/resolv.conf often is.
-		if err := os.Remove(f.Path); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		if err := os.WriteFile(f.Path, []byte(f.Content), mode); err != nil {
+		if err := f.write("/"); err != nil {
 			return err
 		}
 	}
@@ -71,6 +60,28 @@ func setUp(ctx context.Context, spec *Spec) error {
 		}
 	}
 	return nil
+}
+
+// write the file below root.
+func (f File) write(root string) error {
+	content, mode, path := []byte(f.Content), f.Mode, filepath.Join(root, f.Path)
+	if mode == 0 {
+		mode = 0o644
+	}
+	if f.Source != "" {
+		var err error
+		if content, err = os.ReadFile(f.Source); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	// What is there may be a link to somewhere else, as /etc/resolv.conf often is.
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return os.WriteFile(path, content, mode)
 }
 
 func runLogged(ctx context.Context, spec *Spec, argv []string) error {

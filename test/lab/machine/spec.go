@@ -16,7 +16,10 @@ type Spec struct {
 	// Lab and Name together name the machine's cgroups; Name is also its host name.
 	Lab, Name string
 	// LabDir is the lab's state directory; it keeps its path inside the machine.
-	LabDir     string
+	LabDir string
+	// Unified: /sys/fs/cgroup is the unified hierarchy alone, as a systemd wants it. On a host with cgroup v1
+	// the machine has those hierarchies in [LegacyCgroups].
+	Unified    bool
 	Interfaces []Interface
 	Routes     []Route
 	// Sysctls are "net.ipv4.ip_forward=1" and so on, of the machine's own network namespace.
@@ -50,7 +53,9 @@ type Route struct{ Destination, Via string }
 // File is written before anything starts.
 type File struct {
 	Path, Content string
-	Mode          os.FileMode
+	// Source is the path of a file that has the content, where that is not set.
+	Source string `json:",omitempty"`
+	Mode   os.FileMode
 }
 
 // Bind puts a path of the host at another one in the machine: for state that must survive the
@@ -62,8 +67,12 @@ type Bind struct {
 }
 
 // Overlay shows the directory Lower at Target; what the machine writes there goes to a directory of
-// its own, Upper, which survives the machine.
-type Overlay struct{ Lower, Upper, Target string }
+// its own, Upper, which survives the machine. Files, whose paths are below Target, are written when Upper
+// is new.
+type Overlay struct {
+	Lower, Upper, Target string
+	Files                []File
+}
 
 // Component is one long-running program, or with Once a command that must succeed once.
 type Component struct {
@@ -82,6 +91,8 @@ type Component struct {
 	// Stop ends the component in an orderly way; SIGTERM does where it is empty.
 	Stop []string
 	Once bool
+	// Vital: when it ends, having served, the machine starts anew.
+	Vital bool
 }
 
 // Probe is one condition: that of its fields which is set.

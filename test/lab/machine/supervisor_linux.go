@@ -33,6 +33,8 @@ type Supervisor struct {
 type component struct {
 	Component
 	machine *Spec
+	// reboot has the machine start anew.
+	reboot func() error
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -47,7 +49,7 @@ type component struct {
 func NewSupervisor(spec *Spec) *Supervisor {
 	s := &Supervisor{spec: spec, components: map[string]*component{}, reboot: make(chan struct{}, 1)}
 	for _, c := range spec.Components {
-		s.components[c.Name] = &component{Component: c, machine: spec, changed: make(chan struct{}),
+		s.components[c.Name] = &component{Component: c, machine: spec, reboot: s.Reboot, changed: make(chan struct{}),
 			status: ComponentStatus{Name: c.Name, State: StateWaiting, Since: time.Now()}}
 	}
 	return s
@@ -117,6 +119,9 @@ func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	if process != nil {
 		if err := c.stop(ctx, process); err != nil {
 			return err
+		}
+		if c.Vital { // nothing of this machine sees it serve again
+			return nil
 		}
 	}
 	return c.await(ctx, func() bool { return c.starts > starts })
@@ -221,9 +226,15 @@ func (c *component) keepRunning(ctx context.Context) {
 			return
 		}
 		c.mu.Lock()
-		orderly := c.orderly
+		orderly, served := c.orderly, c.starts > 0
 		c.orderly = false
 		c.mu.Unlock()
+		if c.Vital && served {
+			c.note("%v; the machine starts anew", err)
+			if err := c.reboot(); err == nil {
+				return
+			}
+		}
 		if time.Since(started) > settled {
 			backoff = firstBackoff
 		}

@@ -87,6 +87,17 @@ func execCommand(o *options) *cobra.Command {
 		})
 }
 
+func controlCommand(o *options) *cobra.Command {
+	return passing("control [--] COMMAND...", "Run a command where Ansible runs: ansible-playbook, ssh HOST, kubectl", cobra.MinimumNArgs(1),
+		func(args []string) ([]string, error) {
+			l, err := o.open()
+			if err != nil {
+				return nil, err
+			}
+			return l.EnterControl(args...)
+		})
+}
+
 func logsCommand(o *options) *cobra.Command {
 	var follow bool
 	var lines int

@@ -38,6 +38,12 @@ down again; its logs stay in the state directory.`,
 			if dual {
 				config.Families = lab.Dual
 			}
+			if config.Hosts != "" {
+				config.NoWeft = true
+				if !cmd.Flags().Changed("linux") {
+					config.Linux = 0
+				}
+			}
 			var err error
 			if config.Bin, err = binDir(); err != nil {
 				return err
@@ -53,6 +59,7 @@ down again; its logs stay in the state directory.`,
 	f := cmd.Flags()
 	f.IntVar(&config.Linux, "linux", 2, "number of Linux nodes")
 	f.IntVar(&config.Windows, "windows", 0, "number of Windows nodes: weft.exe under Wine over an emulated HNS")
+	f.StringVar(&config.Hosts, "hosts", "", "instead of nodes, servers for Ansible: c1,c2,… for centrals, l1,l2,… for Linux nodes, each with :RELEASE where it is not bookworm")
 	f.BoolVar(&ipv6, "ipv6", false, "IPv6 only: nodes, pods and Services")
 	f.BoolVar(&dual, "dual", false, "both address families, IPv4 first")
 	f.StringVar(&config.OVN, "ovn", lab.OVNPrefix, "OVN's programs: prefix (bin/lab/ovn) or system (from PATH)")

@@ -1,0 +1,167 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// host is a server with a systemd of its own, on which nothing of OVN or weft is installed: that is
+// Ansible's work.
+type host struct {
+	name, release string
+	// number is its own in the lab's networks.
+	number int
+}
+
+// Releases of Debian that a host can have; the first one is the usual.
+var releases = []string{"bookworm", "trixie"}
+
+// hostName: c is a central, which runs OVN's databases, l a Linux node.
+var hostName = regexp.MustCompile(`^[cl][1-9][0-9]?$`)
+
+// hostList reads [Config.Hosts].
+func (c Config) hostList() ([]host, error) {
+	if c.Hosts == "" {
+		return nil, nil
+	}
+	var hosts []host
+	var errs []error
+	seen := map[string]bool{}
+	for i, text := range strings.Split(c.Hosts, ",") {
+		name, release, named := strings.Cut(text, ":")
+		if !named {
+			release = releases[0]
+		}
+		if !hostName.MatchString(name) {
+			errs = append(errs, fmt.Errorf("--hosts %q: %q is no host's name; they are c1, c2, … for centrals and l1, l2, … for Linux nodes", c.Hosts, name))
+		}
+		if !slices.Contains(releases, release) {
+			errs = append(errs, fmt.Errorf("--hosts %q: %s has the release %q; there are %s", c.Hosts, name, release, strings.Join(releases, " and ")))
+		}
+		if seen[name] {
+			errs = append(errs, fmt.Errorf("--hosts %q: there are two hosts %s", c.Hosts, name))
+		}
+		seen[name] = true
+		hosts = append(hosts, host{name, release, firstNode + i})
+	}
+	if len(hosts) > MaxNodes {
+		errs = append(errs, fmt.Errorf("--hosts: a lab has up to %d of them", MaxNodes))
+	}
+	return hosts, errors.Join(errs...)
+}
+
+// hosts of a valid configuration.
+func (c Config) hosts() []host {
+	hosts, err := c.hostList()
+	if err != nil {
+		panic(err)
+	}
+	return hosts
+}
+
+// HostNames are the names of the hosts.
+func (c Config) HostNames() []string {
+	var names []string
+	for _, h := range c.hosts() {
+		names = append(names, h.name)
+	}
+	return names
+}
+
+func (h host) isNode() bool { return strings.HasPrefix(h.name, "l") }
+
+// registered are the names of all nodes that Kubernetes is to know.
+func (c Config) registered() []string {
+	names := c.Nodes()
+	for _, h := range c.hosts() {
+		if h.isNode() {
+			names = append(names, h.name)
+		}
+	}
+	return names
+}
+
+// HostAddresses are those by which Ansible reaches a host, in the management network.
+func (c Config) HostAddresses(name string) []netip.Addr {
+	hosts := c.hosts()
+	return c.addrs(management, hosts[slices.IndexFunc(hosts, func(h host) bool { return h.name == name })].number)
+}
+
+// systemComponent is the one component of a host.
+const systemComponent = "system"
+
+// systemPID is the file, in the host's machine, with the process ID of systemd-nspawn.
+const systemPID = "/run/system.pid"
+
+// hostMachine is the machine around a host's system. That shares the machine's network, and everything
+// that it writes is on the machine's disk, a directory below the lab's.
+func (c Config) hostMachine(f files, h host) *machine.Spec {
+	spec := c.machine(f, h.name)
+	spec.Unified = true
+	spec.Interfaces = []machine.Interface{{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, h.number), MTU: c.MTU}}
+	on, router := management, centralNumber
+	if h.isNode() {
+		spec.Interfaces = append(spec.Interfaces, c.externalInterface(h.number))
+		on, router = external, routerNumber
+	}
+	// A server that starts anew has the MAC addresses that its neighbours remember.
+	for i := range spec.Interfaces {
+		spec.Interfaces[i].MAC = fmt.Sprintf("02:00:ac:%02x:00:%02x", 0x1d+i, h.number)
+	}
+	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
+		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(on, router)[i].String()})
+	}
+	root := hostRoot(f, h.name)
+	spec.Overlays = []machine.Overlay{{
+		Lower: f.hosts("base/" + h.release), Upper: hostDisk(f, h.name) + "/root", Target: root, Files: c.hostFiles(f, h),
+	}}
+	command := []string{"sh", "-c", `echo $$ > ` + systemPID + ` && exec "$0" "$@"`, f.hosts("nspawn/systemd-nspawn"),
+		"--boot", "--directory=" + root, "--machine=" + h.name, "--hostname=" + h.name,
+		// It is no matter of the host's own systemd, if that has one.
+		"--register=no", "--keep-unit", "--settings=no",
+		"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only",
+		// What an OVN node does to its network, and containerd to its containers.
+		"--capability=CAP_NET_ADMIN,CAP_IPC_LOCK,CAP_BPF,CAP_PERFMON,CAP_SYS_NICE",
+		"--bind=/dev/net/tun",
+	}
+	spec.Components = []machine.Component{{
+		Name:    systemComponent,
+		Command: command,
+		Env:     []string{"SYSTEMD_LOG_LEVEL=warning", "SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"},
+		Ready:   machine.Probe{TCP: hostPort(c.addr(management, h.number), 22)},
+		Finish:  [][]string{{"sh", "-c", enterSystem + ` sh -c 'until case $(systemctl is-system-running) in running | degraded) ;; *) false ;; esac; do sleep 0.1; done'`}},
+		Vital:   true,
+	}}
+	return spec
+}
+
+// enterSystem is the beginning of a shell's command in a host's system. Its first process is the only
+// child of systemd-nspawn.
+const enterSystem = `pid=$(cat ` + systemPID + `) && nsenter --all --target $(cat /proc/$pid/task/*/children)`
+
+// hostDisk has all that a host has written.
+func hostDisk(f files, name string) string { return machine.Dir(f.dir, name) + "/disk" }
+
+func hostRoot(f files, name string) string { return machine.Dir(f.dir, name) + "/root" }
+
+// hosts is where `make lab-hosts` puts what hosts are made of.
+func (f files) hosts(name string) string { return filepath.Join(f.lab("hosts"), name) }
+
+// hostFiles are what distinguishes a new host from its base.
+func (c Config) hostFiles(f files, h host) []machine.File {
+	return []machine.File{
+		{Path: "/etc/hostname", Content: h.name + "\n"},
+		{Path: "/etc/hosts", Content: c.etcHosts()},
+		{Path: "/etc/apt/sources.list.d/lab.list", Content: fmt.Sprintf("deb [trusted=yes] http://%s/%s ./\n", bracketed(c.addr(management, controlNumber)), h.release)},
+		{Path: "/etc/ssh/authorized_keys", Source: f.ssh(controlKey + ".pub")},
+		{Path: "/etc/ssh/ssh_host_ed25519_key", Source: f.ssh(h.name), Mode: 0o600},
+		{Path: "/etc/ssh/ssh_host_ed25519_key.pub", Source: f.ssh(h.name + ".pub")},
+	}
+}

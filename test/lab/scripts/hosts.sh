@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# hosts.sh DIR: what the lab's hosts with a systemd of their own are made of, below DIR:
+#   base/RELEASE   the root file system of a server with that release of Debian
+#   apt/RELEASE    a repository of the packages that a server is given later, with all their dependencies
+#   nspawn         systemd-nspawn of Debian 12, runnable on any Debian or Ubuntu without installing it
+# What is complete is not made again.
+#
+# The mirror is $DEBIAN_MIRROR, or the one this machine's apt already uses for Debian, or debootstrap's.
+set -euo pipefail
+
+[ $# = 1 ] || { echo "usage: $0 DIR" >&2; exit 2; }
+mkdir -p "$1"
+dir=$(cd "$1" && pwd)
+releases="bookworm trixie"
+server="systemd-sysv,dbus,libpam-systemd,udev,openssh-server,sudo,python3,python3-apt,iproute2,iputils-ping,procps,kmod,less,
+    nftables,iptables,ethtool,conntrack,socat,curl,openssl,ca-certificates,containerd,runc"
+packages="openvswitch-switch openvswitch-common ovn-central ovn-common ovn-host python3-cryptography stunnel4 tcpdump"
+
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' 'Origin: Debian' |
+    grep -v security | head -1)}
+mirror=${mirror:-$(sed -n 's/^DEF_MIRROR="\(.*\)"$/\1/p' "$(command -v debootstrap)")}
+[ -n "$mirror" ] || { echo "$0: neither apt nor debootstrap knows a mirror of Debian; name one with DEBIAN_MIRROR=URL" >&2; exit 1; }
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -e $keyring ] || { echo "$0: install debian-archive-keyring, which signs the packages" >&2; exit 1; }
+
+work=$(mktemp -d -p "$dir" .making.XXXXXX)
+trap 'rm -rf --one-file-system "$work"' EXIT
+mkdir -p "$dir"/{base,apt}
+
+# quietly NAME COMMAND...: its output is shown only if it fails.
+quietly() {
+    local log=$work/$1.log
+    shift
+    "$@" > "$log" 2>&1 || { tail -20 "$log" >&2; echo "${0##*/}: $1 failed (Debian from $mirror)" >&2; exit 1; }
+}
+
+# An apt of our own for a release: it takes for installed what the base has.
+apt_of() {
+    local release=$1 root=$work/apt-$1
+    shift
+    if [ ! -e "$root/sources.list" ]; then
+        mkdir -p "$root"/{lists/partial,cache/archives/partial}
+        echo "deb [signed-by=$keyring] $mirror $release main" > "$root/sources.list"
+        apt_of "$release" update
+    fi
+    apt-get -qq -o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null \
+        -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State="$root" -o Dir::State::Lists="$root/lists" \
+        -o Dir::State::status="$dir/base/$release/var/lib/dpkg/status" -o Dir::Cache="$root/cache" -o APT::Sandbox::User=root \
+        -o APT::Install-Recommends=false "$@"
+}
+
+# make_base RELEASE. debootstrap mounts /proc inside; in a mount namespace of its own no mount outlives it.
+make_base() {
+    local root=$work/base-$1
+    quietly "debootstrap-$1" unshare --mount --propagation private debootstrap --variant=minbase --include="${server//[[:space:]]/}" \
+        "$1" "$root" "$mirror"
+    rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,man,locale,info}/* "$root"/var/log/*.log
+    rm -f "$root"/etc/ssh/ssh_host_* "$root"/etc/apt/sources.list "$root"/etc/resolv.conf "$root"/etc/hostname
+    : > "$root/etc/resolv.conf"
+    : > "$root/etc/machine-id" # a first boot makes one
+    rm -f "$root/var/lib/dbus/machine-id"
+    mkdir -p "$root/var/log/journal"
+    # Its administrator comes by ssh, and becomes root by sudo.
+    chroot "$root" useradd --create-home --shell /bin/bash admin
+    echo 'admin ALL=(ALL:ALL) NOPASSWD: ALL' > "$root/etc/sudoers.d/admin"
+    printf 'AuthorizedKeysFile /etc/ssh/authorized_keys\nPasswordAuthentication no\n' > "$root/etc/ssh/sshd_config.d/lab.conf"
+    # containerd is a node's; its unit is enabled there. Packages are asked for by nobody but tests.
+    rm -f "$root"/etc/systemd/system/{multi-user.target.wants/containerd.service,timers.target.wants/apt-daily*}
+    mv "$root" "$dir/base/$1"
+}
+
+# make_repository RELEASE: a flat one, with an index that apt reads.
+make_repository() {
+    local repository=$work/repository-$1 deb
+    # shellcheck disable=SC2086
+    quietly "download-$1" apt_of "$1" --download-only -y install $packages
+    mkdir "$repository"
+    cp "$work/apt-$1"/cache/archives/*.deb "$repository"
+    cd "$repository"
+    for deb in *.deb; do
+        dpkg-deb --field "$deb"
+        printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "$deb" "$(stat -c %s "$deb")" "$(sha256sum "$deb" | cut -d' ' -f1)"
+    done > Packages
+    mv "$repository" "$dir/apt/$1"
+}
+
+make_nspawn() {
+    local release=bookworm root=$work/nspawn
+    mkdir -p "$root/root"
+    cd "$root"
+    quietly download-nspawn apt_of $release download systemd-container
+    dpkg-deb --fsys-tarfile systemd-container_*.deb | tar -x -C root ./usr/bin/systemd-nspawn
+    rm systemd-container_*.deb
+    cat > systemd-nspawn <<W
+#!/bin/sh
+base="$dir/base/$release"
+lib=\$base/usr/lib/x86_64-linux-gnu
+exec "\$base/usr/lib64/ld-linux-x86-64.so.2" --argv0 systemd-nspawn --library-path "\$lib:\$lib/systemd" "$dir/nspawn/root/usr/bin/systemd-nspawn" "\$@"
+W
+    chmod 755 systemd-nspawn
+    mv "$root" "$dir/nspawn"
+}
+
+for release in $releases; do
+    [ -d "$dir/base/$release" ] || { echo "hosts: the root file system of $release"; make_base "$release"; }
+    [ -d "$dir/apt/$release" ] || { echo "hosts: packages for $release"; make_repository "$release"; }
+done
+[ -d "$dir/nspawn" ] || make_nspawn
+"$dir/nspawn/systemd-nspawn" --version | head -1
+touch "$dir/.complete"
