@@ -95,7 +95,7 @@ func (c Config) routers(number int) []netip.Addr {
 	return c.addrs(external, routerNumber)
 }
 
-func (c Config) isWindows(number int) bool { return number >= firstNode+c.Linux }
+func (c Config) isWindows(number int) bool { return c.Windows > 0 && number >= firstNode+c.Linux }
 
 func join(addrs []netip.Addr) string {
 	var texts []string

@@ -131,6 +131,10 @@ func (c Config) hostMachine(f files, h host) *machine.Spec {
 		"--capability=CAP_NET_ADMIN,CAP_IPC_LOCK,CAP_BPF,CAP_PERFMON,CAP_SYS_NICE",
 		"--bind=/dev/net/tun",
 	}
+	if h.isNode() {
+		command = append(command, c.nodeBinds(f, h)...)
+		spec.Setup = append(spec.Setup, []string{"mkdir", "-p", hostDisk(f, h.name) + "/kubelet"})
+	}
 	spec.Components = []machine.Component{{
 		Name:    systemComponent,
 		Command: command,
@@ -156,7 +160,7 @@ func (f files) hosts(name string) string { return filepath.Join(f.lab("hosts"), 
 
 // hostFiles are what distinguishes a new host from its base.
 func (c Config) hostFiles(f files, h host) []machine.File {
-	return []machine.File{
+	common := []machine.File{
 		{Path: "/etc/hostname", Content: h.name + "\n"},
 		{Path: "/etc/hosts", Content: c.etcHosts()},
 		{Path: "/etc/apt/sources.list.d/lab.list", Content: fmt.Sprintf("deb [trusted=yes] http://%s/%s ./\n", bracketed(c.addr(management, controlNumber)), h.release)},
@@ -164,4 +168,8 @@ func (c Config) hostFiles(f files, h host) []machine.File {
 		{Path: "/etc/ssh/ssh_host_ed25519_key", Source: f.ssh(h.name), Mode: 0o600},
 		{Path: "/etc/ssh/ssh_host_ed25519_key.pub", Source: f.ssh(h.name + ".pub")},
 	}
+	if h.isNode() {
+		return append(common, c.nodeFiles(f, h)...)
+	}
+	return common
 }

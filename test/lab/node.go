@@ -68,7 +68,7 @@ func (c Config) kubernetesNode(f files, name string, number int, runtime string)
 	}
 	spec.Files = append(spec.Files,
 		machine.File{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, runtime)},
-		machine.File{Path: "/etc/kubernetes/kubelet.json", Content: c.kubeletConfig(f, name)})
+		machine.File{Path: "/etc/kubernetes/kubelet.json", Content: c.kubeletConfig(f.pki("ca.crt"), f.pki(name+".crt"), f.pki(name+".key"))})
 	spec.Setup = append(spec.Setup,
 		[]string{"mkdir", "-p", "/opt/cni/bin", "/etc/cni/net.d"},
 		[]string{"ln", "-sf", f.lab("loopback"), "/opt/cni/bin/"})

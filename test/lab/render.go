@@ -68,8 +68,8 @@ state = "/run/containerd"
     SystemdCgroup = false
 `
 
-// kubeletConfig of a node; JSON is YAML.
-func (c Config) kubeletConfig(f files, name string) string {
+// kubeletConfig of a node with these files; JSON is YAML.
+func (c Config) kubeletConfig(ca, cert, key string) string {
 	config := map[string]any{
 		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
 		"kind":                     "KubeletConfiguration",
@@ -79,11 +79,11 @@ func (c Config) kubeletConfig(f files, name string) string {
 		"authentication": map[string]any{
 			"anonymous": map[string]any{"enabled": false},
 			"webhook":   map[string]any{"enabled": true},
-			"x509":      map[string]any{"clientCAFile": f.pki("ca.crt")},
+			"x509":      map[string]any{"clientCAFile": ca},
 		},
 		"authorization":     map[string]any{"mode": "Webhook"},
-		"tlsCertFile":       f.pki(name + ".crt"),
-		"tlsPrivateKeyFile": f.pki(name + ".key"),
+		"tlsCertFile":       cert,
+		"tlsPrivateKeyFile": key,
 		"clusterDNS":        c.pick(dnsServiceV4, dnsServiceV6)[:1],
 		"clusterDomain":     "cluster.local",
 		"failSwapOn":        false,

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 
@@ -127,14 +126,23 @@ func (c Config) writeState(f files, base *image.Base) error {
 	if err := c.writeAccess(f); err != nil {
 		return fmt.Errorf("make the keys of the hosts: %w", err)
 	}
+	roots := map[string]string{}
+	for _, name := range c.Nodes() {
+		roots[name] = machine.Dir(f.dir, name)
+	}
 	for _, spec := range c.specs(f) {
 		if err := spec.Write(); err != nil {
 			return err
 		}
-		if slices.Contains(c.Nodes(), spec.Name) {
-			if err := base.Populate(filepath.Join(machine.Dir(f.dir, spec.Name), "containerd")); err != nil {
-				return fmt.Errorf("give %s its container images: %w", spec.Name, err)
-			}
+	}
+	for _, h := range c.hosts() {
+		if h.isNode() {
+			roots[h.name] = hostDisk(f, h.name)
+		}
+	}
+	for name, root := range roots {
+		if err := base.Populate(filepath.Join(root, "containerd")); err != nil {
+			return fmt.Errorf("give %s its container images: %w", name, err)
 		}
 	}
 	return nil

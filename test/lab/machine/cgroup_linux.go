@@ -60,7 +60,8 @@ func hierarchies(selfCgroup, mountinfo string) []hierarchy {
 // Unified hierarchy beside v1 ones: its name in what joinCgroups returns, first, and where those are then.
 const (
 	unified = "unified"
-	// LegacyCgroups is where a machine with [Spec.Unified] has the hierarchies of cgroup v1, if the host has them.
+	// LegacyCgroups is a directory of every machine; in one with [Spec.Unified] it has the hierarchies of
+	// cgroup v1, if the host has them.
 	LegacyCgroups = "/run/cgroup"
 )
 
@@ -197,13 +198,13 @@ func copyFile(from, to string) error {
 // mountCgroups shows the machine its own cgroups as if they were the roots, as a container would
 // see them. controllers are what joinCgroups returned.
 func mountCgroups(controllers []string) error {
+	if err := os.Mkdir(LegacyCgroups, 0o755); err != nil {
+		return err
+	}
 	if len(controllers) == 0 {
 		return mountUnified()
 	}
 	if controllers[0] == unified {
-		if err := os.Mkdir(LegacyCgroups, 0o755); err != nil {
-			return err
-		}
 		return errors.Join(mountUnified(), mountLegacy(LegacyCgroups, controllers[1:]))
 	}
 	return mountLegacy(cgroupRoot, controllers)

@@ -126,9 +126,9 @@ func reapUntilEnd(args ...string) error {
 // Directories of the host that a machine writes to; its writes go to memory.
 var overlaid = []string{"etc", "opt", "var"}
 
-// Settings of the whole kernel that kubelet insists on writing, and what it wants there: it gets
-// files instead, so that the host's stay as they are.
-var kernelSettings = map[string]string{
+// KernelSettings are those of the whole kernel that kubelet insists on writing, and what it wants there: it
+// gets files instead, so that the host's stay as they are.
+var KernelSettings = map[string]string{
 	"vm/overcommit_memory":      "1",
 	"vm/panic_on_oom":           "0",
 	"kernel/panic":              "10",
@@ -282,7 +282,7 @@ func hideKernelSettings() error {
 	if err := os.MkdirAll("/run/.sysctl", 0o755); err != nil {
 		return err
 	}
-	for name, value := range kernelSettings {
+	for name, value := range KernelSettings {
 		file := "/run/.sysctl/" + strings.ReplaceAll(name, "/", "_")
 		if err := os.WriteFile(file, []byte(value+"\n"), 0o644); err != nil {
 			return err

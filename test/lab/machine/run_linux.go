@@ -81,6 +81,9 @@ func (f File) write(root string) error {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return err
 	}
+	if mode&os.ModeSymlink != 0 {
+		return os.Symlink(string(content), path)
+	}
 	return os.WriteFile(path, content, mode)
 }
 

@@ -17,8 +17,8 @@ type Spec struct {
 	Lab, Name string
 	// LabDir is the lab's state directory; it keeps its path inside the machine.
 	LabDir string
-	// Unified: /sys/fs/cgroup is the unified hierarchy alone, as a systemd wants it. On a host with cgroup v1
-	// the machine has those hierarchies in [LegacyCgroups].
+	// Unified: /sys/fs/cgroup is the unified hierarchy alone, as a systemd wants it. [LegacyCgroups] has the
+	// hierarchies of cgroup v1, if the host has them.
 	Unified    bool
 	Interfaces []Interface
 	Routes     []Route
@@ -55,7 +55,8 @@ type File struct {
 	Path, Content string
 	// Source is the path of a file that has the content, where that is not set.
 	Source string `json:",omitempty"`
-	Mode   os.FileMode
+	// Mode is 0644 where it is 0; with [os.ModeSymlink] the content is where a link leads.
+	Mode os.FileMode
 }
 
 // Bind puts a path of the host at another one in the machine: for state that must survive the

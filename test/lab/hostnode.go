@@ -1,0 +1,101 @@
+package lab
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// Files of a host that is a node, where an operator would look for them.
+const (
+	kubeletConf   = "/etc/kubernetes/kubelet.conf"
+	kubeletYAML   = "/etc/kubernetes/kubelet.yaml"
+	kubeletPKI    = "/etc/kubernetes/pki/"
+	unitDir       = "/etc/systemd/system/"
+	nodeNamespace = "/usr/local/sbin/lab-node"
+)
+
+// nodeFiles make a host a node of the cluster, but for its network: containerd and kubelet are units of its
+// systemd, and nothing is in /etc/cni/net.d.
+func (c Config) nodeFiles(f files, h host) []machine.File {
+	f.containerd = 1 // both releases' is 1.6 or 1.7
+	kubelet := fmt.Sprintf("/usr/bin/kubelet --config=%s --kubeconfig=%s --node-ip=%s %s", kubeletYAML, kubeletConf, join(c.addrs(external, h.number)), c.nodeLabels(h.number))
+	enable := func(unit, path string) machine.File {
+		return machine.File{Path: unitDir + "multi-user.target.wants/" + unit, Content: path, Mode: os.ModeSymlink}
+	}
+	return []machine.File{
+		{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, "runc")},
+		{Path: "/opt/cni/bin/loopback", Source: f.lab("loopback"), Mode: 0o755},
+		{Path: kubeletPKI + "ca.crt", Source: f.pki("ca.crt")},
+		{Path: kubeletPKI + "kubelet.crt", Source: f.pki(h.name + ".crt")},
+		{Path: kubeletPKI + "kubelet.key", Source: f.pki(h.name + ".key"), Mode: 0o600},
+		{Path: kubeletConf, Source: f.kubeconfig(h.name), Mode: 0o600},
+		{Path: kubeletYAML, Content: c.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt", kubeletPKI+"kubelet.key")},
+		{Path: nodeNamespace, Content: nodeNamespaceScript(), Mode: 0o755},
+		{Path: unitDir + "kubelet.service", Content: kubeletUnit + kubelet + "\n"},
+		{Path: unitDir + "kubelet.service.d/lab.conf", Content: inNodeNamespace(kubelet)},
+		{Path: unitDir + "containerd.service.d/lab.conf", Content: inNodeNamespace("/usr/bin/containerd")},
+		enable("kubelet.service", unitDir+"kubelet.service"),
+		enable("containerd.service", "/lib/systemd/system/containerd.service"),
+	}
+}
+
+const kubeletUnit = `[Unit]
+Description=kubelet: the Kubernetes node agent
+After=containerd.service network-online.target
+Wants=containerd.service network-online.target
+StartLimitIntervalSec=0
+
+[Install]
+WantedBy=multi-user.target
+
+[Service]
+Restart=always
+RestartSec=1
+ExecStart=`
+
+// nodeBinds show the host's system what an overlay cannot hold, and what it shares with the lab.
+func (c Config) nodeBinds(f files, h host) []string {
+	escape := strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace
+	disk := hostDisk(f, h.name)
+	return []string{
+		"--bind=" + escape(disk+"/containerd") + ":/var/lib/containerd",
+		"--bind=" + escape(disk+"/kubelet") + ":/var/lib/kubelet",
+		"--bind-ro=" + escape(f.lab("images")), // whose layers containerd's images are links to
+		"--bind-ro=" + escape(f.hyperkube()) + ":/usr/bin/kubelet",
+		"--bind=" + machine.LegacyCgroups,
+		"--bind=/dev/null:/dev/kmsg", // the kernel's log is not this host's, and kubelet wants one
+	}
+}
+
+// inNodeNamespace is a unit's drop-in that has its command run by [nodeNamespaceScript].
+func inNodeNamespace(command string) string {
+	return "[Service]\nExecStart=\nExecStart=" + nodeNamespace + " " + command + "\n"
+}
+
+// nodeNamespaceScript runs a command in a mount namespace that differs from the system's in what the
+// machine's kernel has for all: where its controllers are those of cgroup v1, kubelet and containers see
+// them, and the kernel's settings are files. All other mounts are common to both.
+func nodeNamespaceScript() string {
+	script := `#!/bin/sh
+exec unshare --mount --propagation unchanged sh -ec '
+mount --make-rprivate /sys/fs/cgroup
+mount --make-rprivate /proc
+[ ! -d ` + machine.LegacyCgroups + `/memory ] || mount --rbind ` + machine.LegacyCgroups + ` /sys/fs/cgroup
+mkdir -p /run/settings
+setting() {
+    [ -e /proc/sys/$1 ] || return 0
+    file=/run/settings/$(echo $1 | tr / _)
+    [ -e $file ] || echo $2 > $file
+    mount --bind $file /proc/sys/$1
+}
+`
+	for _, name := range slices.Sorted(maps.Keys(machine.KernelSettings)) {
+		script += fmt.Sprintf("setting %s %s\n", name, machine.KernelSettings[name])
+	}
+	return script + `exec "$@"' sh "$@"` + "\n"
+}
