@@ -275,6 +275,9 @@ func (l *Lab) CheckMachine(name string) error {
 // Machine is the client for a machine's supervisor.
 func (l *Lab) Machine(name string) *machine.Client { return machine.NewClient(l.dir, name) }
 
+// IsOff tells whether a machine is off because that is wanted.
+func (l *Lab) IsOff(name string) bool { return machine.IsOff(l.dir, name) }
+
 // LogFile of a component.
 func (l *Lab) LogFile(name, component string) string { return machine.LogFile(l.dir, name, component) }
 

@@ -126,14 +126,19 @@ func (c Config) writeState(f files, base *image.Base) error {
 	if err := c.writeAccess(f); err != nil {
 		return fmt.Errorf("make the keys of the hosts: %w", err)
 	}
-	roots := map[string]string{}
-	for _, name := range c.Nodes() {
-		roots[name] = machine.Dir(f.dir, name)
-	}
 	for _, spec := range c.specs(f) {
 		if err := spec.Write(); err != nil {
 			return err
 		}
+	}
+	return c.populate(f, base)
+}
+
+// populate gives the nodes the container images that they lack.
+func (c Config) populate(f files, base *image.Base) error {
+	roots := map[string]string{}
+	for _, name := range c.Nodes() {
+		roots[name] = machine.Dir(f.dir, name)
 	}
 	for _, h := range c.hosts() {
 		if h.isNode() {

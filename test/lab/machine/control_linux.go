@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -55,6 +56,9 @@ func (s *Supervisor) ServeControl(ctx context.Context) error {
 	})
 	mux.HandleFunc("POST /reboot", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, s.Reboot())
+	})
+	mux.HandleFunc("POST /off", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, s.Off())
 	})
 	server := &http.Server{Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx }}
 	context.AfterFunc(ctx, func() { server.Close() })
@@ -116,9 +120,41 @@ func (c *Client) startAnew(ctx context.Context, path string) error {
 	if _, err := c.call(ctx, http.MethodPost, path); err != nil {
 		return err
 	}
+	return c.awaitUp(ctx, string(before))
+}
+
+// Off ends everything in the machine at once, and returns when nothing of it runs.
+func (c *Client) Off(ctx context.Context) error {
+	if !IsOff(c.labDir, c.name) {
+		if _, err := c.call(ctx, http.MethodPost, "/off"); err != nil {
+			return err
+		}
+	}
+	for {
+		if _, err := os.Stat(PIDFile(c.labDir, c.name)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		select {
+		case <-time.After(powerPoll):
+		case <-ctx.Done():
+			return fmt.Errorf("machine %s has not ended: %w", c.name, ctx.Err())
+		}
+	}
+}
+
+// On starts a machine that is off, and returns when all its components serve.
+func (c *Client) On(ctx context.Context) error {
+	if err := os.Remove(offFile(c.labDir, c.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return c.awaitUp(ctx, "")
+}
+
+// awaitUp returns when all components of the machine serve, whose process is another than before.
+func (c *Client) awaitUp(ctx context.Context, before string) error {
 	last := "it has not ended"
 	for {
-		if now, err := os.ReadFile(PIDFile(c.labDir, c.name)); err == nil && string(now) != string(before) {
+		if now, err := os.ReadFile(PIDFile(c.labDir, c.name)); err == nil && string(now) != before {
 			status, err := c.Status(ctx)
 			if last = status.pending(); err != nil {
 				last = err.Error()
@@ -128,14 +164,14 @@ func (c *Client) startAnew(ctx context.Context, path string) error {
 			}
 		}
 		select {
-		case <-time.After(rebootPoll):
+		case <-time.After(powerPoll):
 		case <-ctx.Done():
-			return fmt.Errorf("machine %s has not come back: %s", c.name, last)
+			return fmt.Errorf("machine %s has not come up: %s", c.name, last)
 		}
 	}
 }
 
-const rebootPoll = 100 * time.Millisecond
+const powerPoll = 100 * time.Millisecond
 
 // pending names the components that do not work yet.
 func (s Status) pending() string {

@@ -92,7 +92,8 @@ type Component struct {
 	// Stop ends the component in an orderly way; SIGTERM does where it is empty.
 	Stop []string
 	Once bool
-	// Vital: when it ends, having served, the machine starts anew.
+	// Vital: when it ends, having served, the machine starts anew, or is off if the component ended by itself
+	// with status 0.
 	Vital bool
 }
 
@@ -163,6 +164,15 @@ func EndFile(labDir, name string) string { return filepath.Join(Dir(labDir, name
 
 // rebootFile exists while a machine ends because it was told to start anew.
 func rebootFile(labDir, name string) string { return filepath.Join(Dir(labDir, name), "reboot") }
+
+// offFile exists while a machine is to be off.
+func offFile(labDir, name string) string { return filepath.Join(Dir(labDir, name), "off") }
+
+// IsOff tells whether a machine is off because that is wanted.
+func IsOff(labDir, name string) bool {
+	_, err := os.Stat(offFile(labDir, name))
+	return err == nil
+}
 
 // PortName is the name of a machine's port on a bridge; it keeps within the 15 bytes of an interface's name.
 func PortName(machine, bridge string) string { return machine + "-" + bridge[:2] }

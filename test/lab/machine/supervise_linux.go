@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -33,6 +34,7 @@ func Supervise(ctx context.Context, dir string, machines []string) error {
 				err := startMachine(ctx, &wiring, dir, name)
 				if ctx.Err() == nil && rebooted(dir, name) {
 					slog.Info("machine starts anew", "machine", name)
+					awaitOn(ctx, dir, name)
 					continue
 				}
 				slog.Error("machine ended", "machine", name, "err", err)
@@ -58,6 +60,19 @@ func rebooted(dir, name string) bool {
 		slog.Error("remove the cgroups of a machine that starts anew", "machine", name, "err", err)
 	}
 	return true
+}
+
+// awaitOn returns when the machine is not to be off, any more.
+func awaitOn(ctx context.Context, dir, name string) {
+	for IsOff(dir, name) && ctx.Err() == nil {
+		if err := os.Remove(PIDFile(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			slog.Error("note that a machine is off", "machine", name, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(powerPoll):
+		}
+	}
 }
 
 // noteEnd lets whoever waits for the machine know.

@@ -33,8 +33,8 @@ type Supervisor struct {
 type component struct {
 	Component
 	machine *Spec
-	// reboot has the machine start anew.
-	reboot func() error
+	// reboot has the machine start anew, off has it end for good.
+	reboot, off func() error
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -49,7 +49,7 @@ type component struct {
 func NewSupervisor(spec *Spec) *Supervisor {
 	s := &Supervisor{spec: spec, components: map[string]*component{}, reboot: make(chan struct{}, 1)}
 	for _, c := range spec.Components {
-		s.components[c.Name] = &component{Component: c, machine: spec, reboot: s.Reboot, changed: make(chan struct{}),
+		s.components[c.Name] = &component{Component: c, machine: spec, reboot: s.Reboot, off: s.Off, changed: make(chan struct{}),
 			status: ComponentStatus{Name: c.Name, State: StateWaiting, Since: time.Now()}}
 	}
 	return s
@@ -142,6 +142,14 @@ func (s *Supervisor) Reboot() error {
 	return nil
 }
 
+// Off is Reboot, but for the machine's start.
+func (s *Supervisor) Off() error {
+	if err := os.WriteFile(offFile(s.spec.LabDir, s.spec.Name), nil, 0o644); err != nil {
+		return err
+	}
+	return s.Reboot()
+}
+
 // rebootDelay lets whoever asked have the answer.
 const rebootDelay = 50 * time.Millisecond
 
@@ -229,11 +237,8 @@ func (c *component) keepRunning(ctx context.Context) {
 		orderly, served := c.orderly, c.starts > 0
 		c.orderly = false
 		c.mu.Unlock()
-		if c.Vital && served {
-			c.note("%v; the machine starts anew", err)
-			if err := c.reboot(); err == nil {
-				return
-			}
+		if c.Vital && served && c.endMachine(err, orderly) == nil {
+			return
 		}
 		if time.Since(started) > settled {
 			backoff = firstBackoff
@@ -251,6 +256,17 @@ func (c *component) keepRunning(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// endMachine after the end of a vital component.
+func (c *component) endMachine(end error, orderly bool) error {
+	var status *exec.ExitError
+	if !orderly && !errors.As(end, &status) {
+		c.note("%v; the machine is off", end)
+		return c.off()
+	}
+	c.note("%v; the machine starts anew", end)
+	return c.reboot()
 }
 
 // runOnce takes the component from its preconditions to its end. It returns nil only for a Once

@@ -205,6 +205,10 @@ func status(ctx context.Context, l *lab.Lab) error {
 	broken := 0
 	for _, name := range l.Machines() {
 		machine, err := l.Machine(name).Status(ctx)
+		if err != nil && l.IsOff(name) {
+			fmt.Fprintf(table, "%s\t\toff\t\t\t\t\n", name)
+			continue
+		}
 		if err != nil {
 			fmt.Fprintf(table, "%s\t\tdown\t\t\t\t%v\n", name, err)
 			broken++

@@ -124,26 +124,3 @@ func clockCommand(o *options) *cobra.Command {
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
-
-func rebootCommand(o *options) *cobra.Command {
-	return &cobra.Command{
-		Use:   "reboot MACHINE",
-		Short: "Cut a machine's power, and return when it serves again",
-		Long: `reboot ends everything in a machine at once and starts it again, as a loss of power would. What is on
-its disk stays: the databases, kubelet's and containerd's state, HNS networks. Memory, interfaces,
-processes and containers do not. It returns when all components serve; pods may come back later.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			machine, err := o.machine(args[0])
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), restartTimeout)
-			defer cancel()
-			if err := machine.Reboot(ctx); err != nil {
-				return fmt.Errorf("reboot %s: %w", args[0], err)
-			}
-			return nil
-		},
-	}
-}
