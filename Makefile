@@ -33,6 +33,7 @@ vet:
 	gofmt -l $$(git ls-files '*.go') | { ! grep . ; }
 	go vet ./...
 	go vet -tags cluster ./test/e2e
+	go vet -tags ansible ./test/ansible
 	GOOS=windows go vet ./...
 	cd test/lab/sctp && go vet ./...
 	cd test/oracle && go vet ./...
@@ -40,6 +41,7 @@ vet:
 lint:
 	go tool staticcheck ./...
 	go tool staticcheck -tags cluster ./test/e2e
+	go tool staticcheck -tags ansible ./test/ansible
 	GOOS=windows $$(go tool -n staticcheck) ./cmd/... ./cni/... ./node/...
 	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle; do (cd $$module && $$staticcheck ./...) || exit; done
 
@@ -62,6 +64,10 @@ cluster-test: lab bin/steady bin/ask ## a cluster of Linux and Windows nodes: po
 
 bin/steady bin/ask: bin/%: test/e2e/%/main.go
 	go build -trimpath -o $@ ./test/e2e/$*
+
+.PHONY: test-ansible
+test-ansible: lab lab-hosts ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft
+	go test -tags ansible -count 1 -timeout 60m -v ./test/ansible
 
 e2e: lab bin/steady bin/ask bin/lab/e2e.test ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
 	test/e2e/official.sh

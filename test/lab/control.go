@@ -44,7 +44,7 @@ func (c Config) control(f files) *machine.Spec {
 	address := c.addr(management, controlNumber)
 	spec.Components = []machine.Component{{
 		Name:    packagesComponent,
-		Command: []string{"/usr/bin/python3", "-m", "http.server", "--bind", address.String(), "--directory", f.hosts("apt"), "80"},
+		Command: []string{"/usr/bin/python3", "-m", "http.server", "--bind", address.String(), "--directory=" + f.hosts("apt"), "80"},
 		Ready:   machine.Probe{TCP: hostPort(address, 80)},
 	}}
 	return spec

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -37,6 +38,22 @@ func TestHierarchiesAreFoundWhereTheyAreMounted(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestTheUnifiedHierarchyIsFoundBesideOthers(t *testing.T) {
+	const mounted = "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n32 29 0:28 %s /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n"
+	for name, test := range map[string]struct{ cgroup, mountinfo, want string }{
+		"a root":        {"1:cpu:/\n0::/\n", fmt.Sprintf(mounted, "/"), "/sys/fs/cgroup/unified"},
+		"a service's":   {"1:cpu:/\n0::/system.slice/x.service\n", fmt.Sprintf(mounted, "/"), "/sys/fs/cgroup/unified/system.slice/x.service"},
+		"a container's": {"0::/docker/1234/inner\n", fmt.Sprintf(mounted, "/docker/1234"), "/sys/fs/cgroup/unified/inner"},
+	} {
+		if got, err := unifiedDir(test.cgroup, test.mountinfo); err != nil || got != test.want {
+			t.Errorf("%s: %q (%v), want %s", name, got, err, test.want)
+		}
+	}
+	if dir, err := unifiedDir("1:cpu:/\n0::/\n", "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"); err == nil || !strings.Contains(err.Error(), "mount -t cgroup2") {
+		t.Errorf("one that is mounted nowhere is at %q (%v)", dir, err)
 	}
 }
 
@@ -100,6 +117,74 @@ func TestAKilledComponentComesBack(t *testing.T) {
 	after := statusOf(t, client, "sleeper", func(c ComponentStatus) bool { return running(c) && c.PID != before.PID })
 	if after.Restarts != 1 {
 		t.Errorf("it was restarted %d times", after.Restarts)
+	}
+}
+
+func TestTheEndOfAVitalComponentIsTheMachines(t *testing.T) {
+	// One that ends in its orderly way says so.
+	const polite = "trap 'exit 0' TERM; while :; do sleep 0.01; done"
+	for name, test := range map[string]struct {
+		command string
+		end     func(*Client) error
+		off     bool
+	}{
+		"fails":           {"sleep 0.2; exit 133", nil, false},
+		"is killed":       {"exec sleep 1000", func(c *Client) error { return c.Kill(t.Context(), "system") }, false},
+		"shuts down":      {"sleep 0.2; exit 0", nil, true},
+		"is shut down":    {polite, func(c *Client) error { _, err := c.call(t.Context(), "POST", "/restart/system"); return err }, false},
+		"is switched off": {polite, func(c *Client) error { _, err := c.call(t.Context(), "POST", "/off"); return err }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			supervisor, client := supervise(t, Component{Name: "system", Command: []string{"sh", "-c", test.command}, Vital: true})
+			statusOf(t, client, "system", running)
+			if test.end != nil {
+				if err := test.end(client); err != nil {
+					t.Fatal(err)
+				}
+			}
+			select {
+			case <-supervisor.reboot:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the machine goes on")
+			}
+			if off := IsOff(client.labDir, client.name); off != test.off {
+				t.Errorf("the machine stays off: %v, want %v", off, test.off)
+			}
+			if err := os.Remove(rebootFile(client.labDir, client.name)); err != nil {
+				t.Errorf("the lab is not told that this was wanted: %v", err)
+			}
+		})
+	}
+}
+
+func TestAVitalComponentThatNeverServedIsTriedAgain(t *testing.T) {
+	_, client := supervise(t, Component{Name: "system", Command: []string{"false"}, Ready: Probe{Path: "/nowhere"}, Vital: true})
+	statusOf(t, client, "system", func(c ComponentStatus) bool { return c.Restarts >= 2 })
+}
+
+func TestFilesAreWrittenAsTheyAreTold(t *testing.T) {
+	root, source := t.TempDir(), filepath.Join(t.TempDir(), "source")
+	if err := os.WriteFile(source, []byte("copied"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []File{
+		{Path: "/etc/plain", Content: "plain"},
+		{Path: "/etc/secret", Source: source, Mode: 0o600},
+		{Path: "/etc/link", Content: "/etc/plain", Mode: os.ModeSymlink},
+		{Path: "/etc/link", Content: "secret", Mode: os.ModeSymlink}, // in the former one's place
+	} {
+		if err := f.write(root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, err := os.ReadFile(root + "/etc/link")
+	if err != nil || string(content) != "copied" {
+		t.Errorf("by the link one reads %q (%v)", content, err)
+	}
+	for name, want := range map[string]os.FileMode{"plain": 0o644, "secret": 0o600} {
+		if info, err := os.Stat(root + "/etc/" + name); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v (%v), want mode %v", name, info, err, want)
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# hosts-deps.sh: installs what a lab with hosts needs of a Debian or Ubuntu machine beyond deps.sh, if it is missing:
-# Ansible as Debian 12 has it, with its linters.
+# hosts-deps.sh: gives a Debian or Ubuntu machine what a lab with hosts needs beyond deps.sh, if it is missing:
+# Ansible as the distribution has it, its linters, and room for the systemds' inotify instances.
 set -euo pipefail
 
 # program=package
@@ -25,4 +25,11 @@ if [ -n "$missing" ]; then
         echo "$0: apt-get could not install$missing" >&2
         exit 1
     fi
+fi
+
+# All labs share them: a host takes 7, one that is a node 14, the control plane 14.
+instances=/proc/sys/fs/inotify/max_user_instances
+if [ "$(cat $instances)" -lt 512 ]; then
+    echo "lab: fs.inotify.max_user_instances is 1024 until the machine starts anew"
+    echo 1024 > $instances || { echo "$0: run it as root, or set fs.inotify.max_user_instances to 1024" >&2; exit 1; }
 fi

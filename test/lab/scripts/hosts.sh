@@ -60,7 +60,8 @@ make_base() {
     : > "$root/etc/machine-id" # a first boot makes one
     rm -f "$root/var/lib/dbus/machine-id"
     mkdir -p "$root/var/log/journal"
-    # Its administrator comes by ssh, and becomes root by sudo.
+    # Its administrator comes by ssh, and becomes root by sudo; at the console is nobody.
+    ln -s /dev/null "$root/etc/systemd/system/console-getty.service"
     chroot "$root" useradd --create-home --shell /bin/bash admin
     echo 'admin ALL=(ALL:ALL) NOPASSWD: ALL' > "$root/etc/sudoers.d/admin"
     printf 'AuthorizedKeysFile /etc/ssh/authorized_keys\nPasswordAuthentication no\n' > "$root/etc/ssh/sshd_config.d/lab.conf"
