@@ -96,6 +96,9 @@ func Features(missing []Requirement) []string {
 	return slices.Compact(names)
 }
 
+// ConditionalNAT is the feature of NAT with a match.
+const ConditionalNAT = "conditional NAT"
+
 const (
 	northbound  = "OVN_Northbound"
 	openVSwitch = "Open_vSwitch"
@@ -113,8 +116,8 @@ var Requirements = []Requirement{
 	{northbound, "Logical_Router_Policy", "bfd_sessions", "24.03", "BFD on policy routes"},
 	{northbound, "DNS", "options", "24.03", "DNS options"},
 	{northbound, "NAT", "gateway_port", "22.06", ""},
-	{northbound, "NAT", "match", "24.09", "conditional NAT"},
-	{northbound, "NAT", "priority", "24.09", "conditional NAT"},
+	{northbound, "NAT", "match", "24.09", ConditionalNAT},
+	{northbound, "NAT", "priority", "24.09", ConditionalNAT},
 	{northbound, "Static_MAC_Binding", "", "22.06", ""},
 	{northbound, "Static_MAC_Binding", "ip", "22.06", ""},
 	{northbound, "Static_MAC_Binding", "logical_port", "22.06", ""},

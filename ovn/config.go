@@ -117,6 +117,7 @@ type settings struct {
 	allocateBalancers     bool
 	nodePorts             portRange
 	dnsServices           []string
+	conditionalNAT        bool // the Northbound knows NAT with a match
 }
 
 // mask is the prefix length of the node subnets cut out of pods.
@@ -140,10 +141,11 @@ func (c Config) settings() (*settings, error) {
 		return list
 	}
 	s := &settings{
-		pods:     prefixes("pod-cidrs", c.PodCIDRs),
-		services: prefixes("service-cidrs", c.ServiceCIDRs),
-		joins:    prefixes("join-cidrs", c.JoinCIDRs),
-		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
+		conditionalNAT: true,
+		pods:           prefixes("pod-cidrs", c.PodCIDRs),
+		services:       prefixes("service-cidrs", c.ServiceCIDRs),
+		joins:          prefixes("join-cidrs", c.JoinCIDRs),
+		allocate:       c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
 		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices,
 	}
 	nodePorts, err := parsePortRange(c.NodePortRange)

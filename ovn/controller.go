@@ -62,6 +62,8 @@ type database interface {
 	// Carriers tells of EgressIPs (carrierKind) and nodes (aliveKind) whose ports are on another chassis
 	// now, until ctx is done.
 	Carriers(ctx context.Context, moved func(what objectKey, chassis string))
+	// Disabled are the features that its server's schema has no columns for.
+	Disabled() []string
 	// Connected says whether there is a connection now.
 	Connected() bool
 }
@@ -73,6 +75,8 @@ type dialer func(context.Context) (database, func(), error)
 type engine struct{ *ovsdb.Engine }
 
 func (e engine) Connected() bool { return e.Client().Connected() }
+
+func (e engine) Disabled() []string { return e.Client().Disabled() }
 
 func (e engine) Records(s *settings) records {
 	return recordsOf(s, ovsdb.List[nb.LogicalSwitchPort](e.Client(), nil), ovsdb.List[nb.LogicalRouterPort](e.Client(), nil))
@@ -211,7 +215,7 @@ func (c *controller) lead(ctx context.Context) {
 	notes := newAnnotator(c.annotate, there, logAnnotation(c.log, c.metrics.failed), report)
 	l := &leader{
 		cluster: newCluster(c.settings), source: &carriers{source: c.informers}, queue: c.queue,
-		northbound: c.database, records: c.database.Records(c.settings), ports: func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods }, metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
+		northbound: c.database, disabled: c.database.Disabled, records: c.database.Records(c.settings), ports: func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods }, metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
 		disputes: map[ovsdb.Owner]dispute{},
 	}
 	var parts sync.WaitGroup

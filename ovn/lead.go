@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/models"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -41,6 +42,7 @@ type leader struct {
 	queue      *queue
 	northbound Northbound
 	records    records
+	disabled   func() []string                   // features that the Northbound's server lacks
 	ports      func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
 	metrics    *metrics
 	log        *slog.Logger
@@ -87,6 +89,7 @@ func (l *leader) run(ctx context.Context) {
 	defer l.queue.collect(false)
 	start := time.Now()
 	l.cluster.at(start)
+	l.fit()
 	l.cluster.begin(l.records, l.source.keys(), l.source.get)
 	l.publish(ctx)
 	if !l.all(ctx, nil) {
@@ -121,6 +124,10 @@ func (l *leader) batch(ctx context.Context, entries map[objectKey]entry) {
 	l.cluster.at(start)
 	l.cluster.update(keys, l.source.get)
 	l.publish(ctx)
+	if l.fit() {
+		l.all(ctx, entries)
+		return
+	}
 	changes := l.cluster.changes()
 	err := l.northbound.Apply(ctx, changes)
 	if lost(err) {
@@ -138,6 +145,7 @@ func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
 	for pause := l.first; ; pause = min(2*pause, 5*time.Second) {
 		start := time.Now()
 		l.cluster.seen(l.ports())
+		l.fit()
 		changes := l.cluster.everything()
 		err := l.northbound.Replace(ctx, changes)
 		if ctx.Err() != nil {
@@ -157,6 +165,15 @@ func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// fit takes in what the Northbound's server knows, and says whether that is something else than before, as after
+// its upgrade. A row whose column it does not know would say another thing than is meant.
+func (l *leader) fit() (changed bool) {
+	now := !slices.Contains(l.disabled(), models.ConditionalNAT)
+	changed = now != l.cluster.settings.conditionalNAT
+	l.cluster.settings.conditionalNAT = now
+	return changed
 }
 
 // lost says that an error is the connection's and not an owner's.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/models"
+	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -114,8 +117,9 @@ func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	reports := &[]string{}
 	l := &leader{
-		ports:   func() map[types.UID][]netip.Addr { return nil },
-		cluster: newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
+		disabled: func() []string { return nil },
+		ports:    func() map[types.UID][]netip.Addr { return nil },
+		cluster:  newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
 		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: func([]annotation) {}, disputes: map[ovsdb.Owner]dispute{},
 		report: func(p problem) { *reports = append(*reports, p.String()) },
 	}
@@ -183,6 +187,51 @@ func TestRefusedOwnerIsTriedAgain(t *testing.T) {
 		}
 		if n := counted(l.metrics.errors.WithLabelValues("refused")); n < 4 {
 			t.Errorf("%v refusals counted", n)
+		}
+	})
+}
+
+// TestRowsSayNothingElseThanIsMeant on a server that lacks a column of theirs: they are left out, and are there
+// once it has been upgraded.
+func TestRowsSayNothingElseThanIsMeant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		w := &lockedWorld{world: newWorld(), queue: q}
+		n := w.node("l1", "10.244.0.0/24")
+		n.facts = facts(1, false)
+		w.put(n)
+		m := &memory{}
+		l, _ := lead(t, m, w)
+		conditional := func() (n int) {
+			wantOwners(t, m, owners("Cluster", "Node/l1"))
+			m.set(func() {
+				for _, r := range m.owners["Node/l1"].Rows {
+					if nat, ok := r.Model.(*nb.NAT); ok && nat.Match != "" {
+						n++
+					}
+				}
+			})
+			return n
+		}
+		if conditional() == 0 {
+			t.Error("no NAT has a condition")
+		}
+		var lacks atomic.Bool
+		lacks.Store(true)
+		l.disabled = func() []string {
+			if lacks.Load() {
+				return []string{models.ConditionalNAT}
+			}
+			return nil
+		}
+		w.change(n)
+		if count := conditional(); count != 0 {
+			t.Errorf("%d rows are about all packets on a server that knows no conditions", count)
+		}
+		lacks.Store(false)
+		w.change(n)
+		if conditional() == 0 {
+			t.Error("no NAT has a condition after the upgrade")
 		}
 	})
 }

@@ -189,6 +189,9 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		}
 		r.egress(n.name, join.Addr())
 		address := family(g.Addresses, join.Addr())
+		if s.conditionalNAT {
+			r.sentAgain(s, id, n.name, *subnet, join.Addr(), address)
+		}
 		switch {
 		case address == nil:
 		case g.HostAddresses:
@@ -198,6 +201,22 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 			r.snat(id, *subnet, address.Addr())
 			r.hostToItself(n, n.facts.Addresses, *subnet, join.Addr())
 		}
+	}
+}
+
+// sentAgain gives the gateway's address to what a client outside sends again before it was answered, as a SYN that
+// was lost beyond the gateway. lb_force_snat_ip does so for what opens a connection and for what follows an answer.
+// In between OVN takes the packet for neither: it is new to conntrack, and has its endpoint's address already. The
+// endpoint would answer the client itself, and the connection would never come about. Endpoints on the node
+// itself are told nothing: that of externalTrafficPolicy Local shall see the client, and no network lies before them.
+func (r *rows) sentAgain(s *settings, routerID, node string, subnet netip.Prefix, join netip.Addr, outside *netip.Prefix) {
+	inward, outward, word := "rtoj-gw-"+node, "rtoe-"+node, ipWord(join.Is4())
+	const unflagged = "flags.skip_snat_for_lb == 0"
+	r.nat(routerID, "again/in/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: join.String(), LogicalIP: everything(join),
+		Match: fmt.Sprintf("outport == %q && %s && %s.dst == %s && %s.dst != %s", inward, unflagged, word, family(s.pods, join), word, subnet)})
+	if outside != nil {
+		r.nat(routerID, "again/out/"+word, &nb.NAT{Type: nb.NATTypeSNAT, ExternalIP: outside.Addr().String(), LogicalIP: everything(join),
+			Match: fmt.Sprintf("inport == %q && outport == %q && %s && %s.dst != %s", outward, outward, unflagged, word, contract.OfFamily(contract.HostAliases, join))})
 	}
 }
 
@@ -264,8 +283,8 @@ func (r *rows) gatewayRouter(s *settings, g *contract.Gateway, suffix string, jo
 	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, joins), "jtor-"+name, nil)
 	outside := r.external(suffix, g.Network)
 	port.Name, port.MAC, port.Networks = "rtoe"+suffix, g.MAC, texts(g.Addresses)
-	r.link("external", id, outside, &port, "etor"+suffix,
-		map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
+	// OVN announces the port's own addresses; with nat-addresses it would announce those for the join switch, too.
+	r.link("external", id, outside, &port, "etor"+suffix, nil)
 	r.gatewayRoutes(s, id, port.Name, g)
 	return id
 }

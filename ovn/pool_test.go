@@ -284,7 +284,7 @@ func TestWhoAnnounces(t *testing.T) {
 	s.want("who tells the network", garp(owner()), fmt.Sprintf("02:00:00:00:00:0%c 203.0.113.64", owner()[1]))
 	for _, name := range s.c.nodeNames {
 		if name != owner() {
-			s.want("who tells the network of nothing else than itself", garp(name), "router")
+			s.want("who tells the network of nothing else than itself", garp(name), "")
 		}
 	}
 	change := func(name string, edit func(*node)) {

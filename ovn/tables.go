@@ -18,7 +18,7 @@ var Tables = []ovsdb.Table{
 	{Model: &nb.HAChassis{}, Columns: []string{"chassis_name", "priority"}},
 	{Model: &nb.QoS{}, Columns: []string{"direction", "priority", "match", "action"}},
 	{Model: &nb.AddressSet{}, Columns: []string{"name"}, Sets: []string{"addresses"}},
-	{Model: &nb.NAT{}, Columns: []string{"type", "external_ip", "logical_ip"}},
+	{Model: &nb.NAT{}, Columns: []string{"type", "external_ip", "logical_ip", "match"}},
 	{Model: &nb.ChassisTemplateVar{}, Columns: []string{"chassis", "variables"}},
 	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "load_balancer_group"}, Sets: []string{"ports", "load_balancer", "qos_rules", "acls"}},
 	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options"}},

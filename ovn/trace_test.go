@@ -194,7 +194,7 @@ func TestLogicalFlows(t *testing.T) {
 	o := compile(t, testSettings(t, func(c *Config) { c.AllocateNodeCIDRs = true }), w)
 	flows := len(strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+o.southbound.Endpoint, "--bare", "--columns=_uuid", "find", "Logical_Flow")))
 	t.Logf("%d logical flows", flows)
-	if flows > 12700 || flows < 5000 {
-		t.Errorf("%d logical flows; want no more than 12,700", flows)
+	if flows > 12800 || flows < 5000 {
+		t.Errorf("%d logical flows; want no more than 12,800", flows)
 	}
 }
