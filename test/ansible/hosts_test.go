@@ -114,23 +114,7 @@ func TestAResetHostIsANewOne(t *testing.T) {
 // Kubelets work but for the network: a pod that needs none runs, with the token and the memory that it is given.
 func TestNodesRunPods(t *testing.T) {
 	for _, node := range []string{"l1", "l2"} {
-		servers.apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: Pod
-metadata: {name: %[1]s}
-spec:
-  nodeName: %[1]s
-  hostNetwork: true
-  tolerations: [{operator: Exists}]
-  containers:
-  - name: agnhost
-    image: registry.k8s.io/e2e-test-images/agnhost:2.59
-    imagePullPolicy: Never
-    args: [netexec, --http-port=8099]
-    resources: {limits: {memory: 200Mi}}
-    volumeMounts: [{name: memory, mountPath: /memory}]
-  volumes: [{name: memory, emptyDir: {medium: Memory}}]
-`, node))
+		servers.apply(t, agnhost(node, node, "hostNetwork: true"))
 		servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/"+node)
 		out := servers.kubectl(t, "exec", node, "--", "sh", "-c", "cat /var/run/secrets/kubernetes.io/serviceaccount/namespace && echo && stat -f -c %T /memory")
 		if got := strings.Fields(out); len(got) != 2 || got[0] != "default" || got[1] != "tmpfs" {
@@ -140,6 +124,28 @@ spec:
 			t.Errorf("%s has no network and is Ready: %s", node, ready)
 		}
 	}
+}
+
+// agnhost is a pod that serves port 8099 on a node, with what it needs to.
+func agnhost(name, node, spec string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  nodeName: %s
+  %s
+  tolerations: [{operator: Exists}]
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: agnhost
+    image: registry.k8s.io/e2e-test-images/agnhost:2.59
+    imagePullPolicy: Never
+    args: [netexec, --http-port=8099]
+    resources: {limits: {memory: 200Mi}}
+    volumeMounts: [{name: memory, mountPath: /memory}]
+  volumes: [{name: memory, emptyDir: {medium: Memory}}]
+`, name, node, spec)
 }
 
 // TestALabWithHostsLeavesNothing kills a second lab the hard way, and looks for what it has left.

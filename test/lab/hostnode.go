@@ -17,6 +17,8 @@ const (
 	kubeletPKI    = "/etc/kubernetes/pki/"
 	unitDir       = "/etc/systemd/system/"
 	nodeNamespace = "/usr/local/sbin/lab-node"
+	// kubeletCredentials are renewed by the kubelet.
+	kubeletCredentials = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 )
 
 // nodeFiles make a host a node of the cluster, but for its network: containerd and kubelet are units of its
@@ -33,7 +35,7 @@ func (c Config) nodeFiles(f files, h host) []machine.File {
 		{Path: kubeletPKI + "ca.crt", Source: f.pki("ca.crt")},
 		{Path: kubeletPKI + "kubelet.crt", Source: f.pki(h.name + ".crt")},
 		{Path: kubeletPKI + "kubelet.key", Source: f.pki(h.name + ".key"), Mode: 0o600},
-		{Path: kubeletConf, Source: f.kubeconfig(h.name), Mode: 0o600},
+		{Path: kubeletConf, Content: fmt.Sprintf(kubeletKubeconfig, c.apiServer(), kubeletPKI, kubeletCredentials), Mode: 0o600},
 		{Path: kubeletYAML, Content: c.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt", kubeletPKI+"kubelet.key")},
 		{Path: nodeNamespace, Content: nodeNamespaceScript(), Mode: 0o755},
 		{Path: unitDir + "kubelet.service", Content: kubeletUnit + kubelet + "\n"},
@@ -43,6 +45,15 @@ func (c Config) nodeFiles(f files, h host) []machine.File {
 		enable("containerd.service", "/lib/systemd/system/containerd.service"),
 	}
 }
+
+// kubeletKubeconfig is like the one that kubeadm writes.
+const kubeletKubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: default-cluster, cluster: {server: "%[1]s", certificate-authority: %[2]sca.crt}}]
+users: [{name: default-auth, user: {client-certificate: %[3]s, client-key: %[3]s}}]
+contexts: [{name: default-context, context: {cluster: default-cluster, user: default-auth}}]
+current-context: default-context
+`
 
 const kubeletUnit = `[Unit]
 Description=kubelet: the Kubernetes node agent

@@ -133,7 +133,6 @@ func (c Config) hostMachine(f files, h host) *machine.Spec {
 	}
 	if h.isNode() {
 		command = append(command, c.nodeBinds(f, h)...)
-		spec.Setup = append(spec.Setup, []string{"mkdir", "-p", hostDisk(f, h.name) + "/kubelet"})
 	}
 	spec.Components = []machine.Component{{
 		Name:    systemComponent,

@@ -26,12 +26,17 @@ lab-deps: ## packages that the lab needs of the machine
 
 ovn: $(LAB)/ovn/.complete ## OVN 25.03 and Open vSwitch 3.5 in bin/lab/ovn, installed nowhere
 
-lab-hosts: lab-deps $(LAB)/hosts/.complete ## what `weftlab up --hosts` needs beyond the lab: Ansible here, servers' root file systems and packages in bin/lab/hosts
+lab-hosts: lab-deps $(LAB)/hosts/.complete $(LAB)/ovn-25.03.tar.gz ## what `weftlab up --hosts` needs beyond the lab: Ansible here, servers' root file systems and packages in bin/lab/hosts
 	@$(LAB_SCRIPTS)/hosts-deps.sh
 
 $(LAB)/hosts/.complete: $(LAB_SCRIPTS)/hosts.sh | lab-deps
 	@rm -rf $(@D)
 	@$(LAB_SCRIPTS)/hosts.sh $(@D)
+
+# OVN as an operator may unpack it on hosts, below /opt/ovn-25.03.
+$(LAB)/ovn-25.03.tar.gz: $(LAB)/ovn/.complete
+	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && cp -r $(LAB)/ovn/bin "$$work" && sed -i 's|$(abspath $(LAB)/ovn)|/opt/ovn-25.03|g' "$$work"/bin/* && \
+		tar --numeric-owner --owner=0 --group=0 -czf $@ -C $(abspath $(LAB)/ovn) root share -C "$$work" bin
 
 $(LAB)/ovn/.complete: $(LAB_SCRIPTS)/ovn-prefix.sh | lab-deps
 	@echo "lab: unpacking OVN and Open vSwitch"

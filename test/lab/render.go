@@ -69,6 +69,7 @@ state = "/run/containerd"
 `
 
 // kubeletConfig of a node with these files; JSON is YAML.
+// With hosts it renews its own credentials.
 func (c Config) kubeletConfig(ca, cert, key string) string {
 	config := map[string]any{
 		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
@@ -100,6 +101,9 @@ func (c Config) kubeletConfig(ca, cert, key string) string {
 		"syncFrequency":               "10s",
 		"maxPods":                     250,
 	}
+	if c.Hosts != "" {
+		config["rotateCertificates"] = true
+	}
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil { // it holds nothing that JSON cannot say
 		panic(err)
@@ -124,11 +128,13 @@ func (c Config) manifests() string {
 		Policy       string
 		CoreDNSImage string
 		WindowsNodes []string
+		// Hosts have kubelets that renew their own credentials.
+		Hosts bool
 		// OutsideAddresses are of the host outside, which the cluster's DNS servers know by a name.
 		OutsideAddresses []netip.Addr
 	}{
 		c.pick(dnsServiceV4, dnsServiceV6), map[bool]string{true: "RequireDualStack", false: "SingleStack"}[c.Families == Dual], image.CoreDNS,
-		c.WindowsNodes(), c.addrs(external, outsideNumber),
+		c.WindowsNodes(), c.Hosts != "", c.addrs(external, outsideNumber),
 	})
 }
 

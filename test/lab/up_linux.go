@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -134,15 +135,19 @@ func (c Config) writeState(f files, base *image.Base) error {
 	return c.populate(f, base)
 }
 
-// populate gives the nodes the container images that they lack.
+// populate gives the nodes the container images and credentials that they lack.
 func (c Config) populate(f files, base *image.Base) error {
 	roots := map[string]string{}
 	for _, name := range c.Nodes() {
 		roots[name] = machine.Dir(f.dir, name)
 	}
 	for _, h := range c.hosts() {
-		if h.isNode() {
-			roots[h.name] = hostDisk(f, h.name)
+		if !h.isNode() {
+			continue
+		}
+		roots[h.name] = hostDisk(f, h.name)
+		if err := writeKubeletCredentials(f, h.name); err != nil {
+			return fmt.Errorf("give the kubelet of %s its credentials: %w", h.name, err)
 		}
 	}
 	for name, root := range roots {
@@ -151,6 +156,26 @@ func (c Config) populate(f files, base *image.Base) error {
 		}
 	}
 	return nil
+}
+
+// writeKubeletCredentials to a host's disk, which keeps those that its kubelet has.
+func writeKubeletCredentials(f files, name string) error {
+	path := filepath.Join(hostDisk(f, name), "kubelet", strings.TrimPrefix(kubeletCredentials, "/var/lib/kubelet/"))
+	if exists(path) {
+		return nil
+	}
+	cert, err := os.ReadFile(f.pki(name + ".crt"))
+	if err != nil {
+		return err
+	}
+	key, err := os.ReadFile(f.pki(name + ".key"))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(cert, key...), 0o600)
 }
 
 func (c Config) writePKI(f files) error {

@@ -56,26 +56,20 @@ func (d database) bridges() string {
 	return d.run("list-br")
 }
 
-// makeCertificates makes a CA and the certificate of a node's agent.
-func makeCertificates(t *testing.T, folder, node string) {
+// makeAuthority makes what the role pki makes of the authority whose certificates the agents have.
+func makeAuthority(t *testing.T, folder string) {
 	t.Helper()
-	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tunnel"}, NotAfter: time.Now().Add(24 * time.Hour * 365),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	name := node + ".node.weft.net"
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotAfter: authority.NotAfter,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tunnel"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(10 * 365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
-	authorityDER, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	certificate, err := x509.CreateCertificate(rand.Reader, authority, authority, key.Public(), key)
 	check(t, err)
-	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), authorityKey)
+	keyText, err := x509.MarshalPKCS8PrivateKey(key)
 	check(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	check(t, err)
+	check(t, os.MkdirAll(folder, 0o700))
 	for file, block := range map[string]*pem.Block{
-		"ca.crt": {Type: "CERTIFICATE", Bytes: authorityDER}, name + ".crt": {Type: "CERTIFICATE", Bytes: leafDER}, name + ".key": {Type: "PRIVATE KEY", Bytes: keyDER},
+		"ca.crt": {Type: "CERTIFICATE", Bytes: certificate}, "trust.crt": {Type: "CERTIFICATE", Bytes: certificate}, "ca.key": {Type: "PRIVATE KEY", Bytes: keyText},
 	} {
 		check(t, os.WriteFile(filepath.Join(folder, file), pem.EncodeToMemory(block), 0o600))
 	}

@@ -115,10 +115,11 @@ func (m *machine) fail(format string, args ...any) {
 }
 
 var (
-	encoded = regexp.MustCompile(`-EncodedCommand (\S+)`)
-	payload = regexp.MustCompile(`(?s)\{.*\}`)
-	newItem = regexp.MustCompile(`-Name '([^']+)'`)
-	removed = regexp.MustCompile(`Remove-Item '([^']+)'`)
+	encoded      = regexp.MustCompile(`-EncodedCommand (\S+)`)
+	payload      = regexp.MustCompile(`(?s)\{.*\}`)
+	afterRestart = regexp.MustCompile(`Get-Item -LiteralPath .* -ErrorAction Stop; '([^']+)'`)
+	newItem      = regexp.MustCompile(`-Name '([^']+)'`)
+	removed      = regexp.MustCompile(`Remove-Item '([^']+)'`)
 )
 
 // execute does what a connection hands to PowerShell.
@@ -145,8 +146,8 @@ func (m *machine) execute(command, stdin string) (rc int, stdout string) {
 		m.testSigning, m.pending, m.needsRestart = m.testNext, false, false
 		m.lost = 2
 		return 0, `{"rc":0,"stdout":"","stderr":""}`
-	case strings.Contains(script, "whoami"), strings.Contains(script, "(Get-WmiObject"), strings.Contains(script, "AutoUpdate"), strings.Contains(script, "Get-Service"):
-		return 0, "ok\r\n"
+	case afterRestart.MatchString(script): // whether one can log in again
+		return 0, afterRestart.FindStringSubmatch(script)[1] + "\r\n"
 	}
 	m.fail("unknown script\n%s", script)
 	return 1, ""

@@ -42,7 +42,7 @@ func newPlays(t *testing.T) *plays {
 	t.Helper()
 	for _, program := range []string{"ansible-playbook", "ansible-doc"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Fatalf("there is no %s: run test/lab/scripts/ansible-deps.sh", program)
+			t.Fatalf("there is no %s: run test/lab/scripts/hosts-deps.sh", program)
 		}
 	}
 	root, err := filepath.Abs("../../..")

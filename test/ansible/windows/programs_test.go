@@ -91,6 +91,9 @@ func (m *machine) runWeft(argv []string) reply {
 	}
 	switch argv[1] {
 	case "doctor":
+		if rc > 2 { // it was not asked well
+			return reply{"failed": true, "changed": true, "rc": rc, "stdout": "", "stderr": out, "msg": "non-zero return code"}
+		}
 		report := m.examine(out, isTemporary(argv[0]))
 		code := map[string]int{"ok": 0, "failed": 2}
 		rc, known := code[report.Result]

@@ -60,6 +60,7 @@ make_base() {
     : > "$root/etc/machine-id" # a first boot makes one
     rm -f "$root/var/lib/dbus/machine-id"
     mkdir -p "$root/var/log/journal"
+    touch -d @0 "$root/var/lib/apt/lists" # its lists of packages are those of an old image
     # Its administrator comes by ssh, and becomes root by sudo; at the console is nobody.
     ln -s /dev/null "$root/etc/systemd/system/console-getty.service"
     chroot "$root" useradd --create-home --shell /bin/bash admin
