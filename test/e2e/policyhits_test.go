@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/ovn/hits"
+	weftlab "github.com/weftnet/weft/test/lab"
 )
 
 // countHits: what a logged rule decides of a pod is counted on its node, and that of a Windows node's on its
@@ -66,8 +67,11 @@ func (n tenancy) countHits(t *testing.T) {
 
 func readHits(t testing.TB, machine, bridge string) (list []hits.Count, err error) {
 	t.Helper()
+	pki := filepath.Join(weftlab.StateDir(cluster.name), "pki")
 	out, err := host(machine).try(filepath.Join(repository(), "bin/weft"), "policy", "hits", "--output", "json", "--bridge", bridge,
-		"--ovn-northbound", "tcp:"+netip.AddrPortFrom(managementAddresses(t, "central")[0], 6641).String(),
+		"--ovn-northbound", "ssl:"+netip.AddrPortFrom(managementAddresses(t, "central")[0], 6641).String(),
+		"--ovn-ca", pki+"/ovn-central-ca.crt", "--ovn-certificate", pki+"/ovn-weft-controller.crt",
+		"--ovn-private-key", pki+"/ovn-weft-controller.key",
 		"--ovn-southbound", strings.Trim(host(machine).must(t, "ovs-vsctl", "get", "open", ".", "external_ids:ovn-remote"), `"`))
 	if err != nil {
 		return nil, err

@@ -113,13 +113,22 @@ func (c Config) apiServer() string {
 	return "https://" + hostPort(c.addr(management, centralNumber), apiPort)
 }
 
-// passive are the ovsdb-server options that make it listen on the central's addresses of a network.
+// passive are the connections by which a database's server listens on the central's addresses of a network.
 func (c Config) passive(on network, port int) []string {
-	var options []string
+	var targets []string
 	for _, a := range c.addrs(on, centralNumber) {
-		options = append(options, fmt.Sprintf("--remote=ptcp:%d:%s", port, bracketed(a)))
+		targets = append(targets, fmt.Sprintf("pssl:%d:%s", port, bracketed(a)))
 	}
-	return options
+	return targets
+}
+
+// northbound and southbound are where the databases' clients find them.
+func (c Config) northbound() string {
+	return "ssl:" + hostPort(c.addr(management, centralNumber), northboundPort)
+}
+
+func (c Config) southbound() string {
+	return "ssl:" + hostPort(c.addr(underlay, centralNumber), southboundPort)
 }
 
 func bracketed(a netip.Addr) string {

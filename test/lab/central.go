@@ -196,19 +196,28 @@ func (c Config) apiServerCommand(f files) []string {
 }
 
 func (c Config) databases(f files) []machine.Component {
-	server := func(name, database, schema, socket string, listen []string) machine.Component {
+	server := func(name, database, schema, socket, clients string, remotes ...string) machine.Component {
 		file := "/var/lib/ovn/" + database + ".db"
 		return machine.Component{
 			Name:    name,
 			Prepare: [][]string{createDatabase(file, c.schema(f, schema))},
 			Command: append([]string{"ovsdb-server", file, "--remote=punix:" + socket,
-				"--pidfile=/run/ovn/" + database + ".pid", "--unixctl=/run/ovn/" + database + ".ctl", "-vconsole:info", "-vsyslog:off"}, listen...),
+				"--private-key=" + f.pki(centralPair+".key"), "--certificate=" + f.pki(centralPair+".crt"), "--ca-cert=" + f.pki(clients+".crt"),
+				"--pidfile=/run/ovn/" + database + ".pid", "--unixctl=/run/ovn/" + database + ".ctl", "-vconsole:info", "-vsyslog:off"}, remotes...),
 			Ready: machine.Probe{Unix: socket},
 		}
 	}
+	northbound := server("ovn-nb", "ovnnb_db", "ovn/ovn-nb.ovsschema", northboundSocket, centralCA)
+	for _, target := range c.passive(management, northboundPort) {
+		northbound.Command = append(northbound.Command, "--remote="+target)
+	}
+	// What a node may write there is what is its chassis' own: only the database can say so of a listener.
+	southbound := server("ovn-sb", "ovnsb_db", "ovn/ovn-sb.ovsschema", southboundSocket, southboundCAs, "--remote=db:OVN_Southbound,SB_Global,connections")
+	southbound.Finish = [][]string{append([]string{"ovn-sbctl", "--timeout=20", "--db=unix:" + southboundSocket, "set-connection", "role=ovn-controller"},
+		c.passive(underlay, southboundPort)...)}
 	return []machine.Component{
-		server("ovn-nb", "ovnnb_db", "ovn/ovn-nb.ovsschema", northboundSocket, c.passive(management, northboundPort)),
-		server("ovn-sb", "ovnsb_db", "ovn/ovn-sb.ovsschema", southboundSocket, c.passive(underlay, southboundPort)),
+		northbound,
+		southbound,
 		{
 			Name: "ovn-northd",
 			Command: []string{"ovn-northd", "--ovnnb-db=unix:" + northboundSocket, "--ovnsb-db=unix:" + southboundSocket,
@@ -239,7 +248,8 @@ func (c Config) controller(f files, i int) machine.Component {
 			// The Lease then names the component that leads.
 			"--identity=" + controllerName(i),
 			"--kubeconfig=" + f.kubeconfig("weft-controller"),
-			"--ovn-northbound=tcp:" + hostPort(c.addr(management, centralNumber), northboundPort),
+			"--ovn-northbound=" + c.northbound(), "--ovn-ca=" + f.pki(centralCA+".crt"),
+			"--ovn-certificate=" + f.pki(controllerPair+".crt"), "--ovn-private-key=" + f.pki(controllerPair+".key"),
 			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),
 			// Nobody shares a gateway until nodes are told to, and others are labelled.
 			"--shared-gateway-addresses=" + c.list(fmt.Sprintf(external.v4, sharedNumber), fmt.Sprintf(external.v6, sharedNumber)),

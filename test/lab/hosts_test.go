@@ -147,7 +147,7 @@ func TestNodesAmongTheHostsHaveAKubeletOfTheirOwn(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(command, "--node-ip=")
 	addresses, _, _ := strings.Cut(rest, " ")
-	if got, want := join(c.subjects()["l2"].Addresses), addresses; got != want {
+	if got, want := join(c.clusterSubjects()["l2"].Addresses), addresses; got != want {
 		t.Errorf("the certificate of l2 has the addresses %s, its node %s", got, want)
 	}
 	for _, address := range strings.Split(addresses, ",") {

@@ -216,14 +216,14 @@ func (l *Lab) checkWindows(name string) error {
 // tunnel between them, changed from what its role wants by change, which may be nil. Both read theirs
 // again when it has changed.
 func (l *Lab) IssueTunnelCertificate(name string, change func(*pki.Subject)) error {
-	subject, has := l.subjects()[tunnelPair(name)]
+	subject, has := l.clusterSubjects()[tunnelPair(name)]
 	if !has {
 		return fmt.Errorf("%s is no end of the tunnel in lab %q", name, l.Name)
 	}
 	if change != nil {
 		change(&subject)
 	}
-	ca, err := pki.ReadAuthority(l.pki(""), "ca")
+	ca, err := pki.ReadAuthority(l.pki(""), clusterCA)
 	if err != nil {
 		return err
 	}

@@ -110,15 +110,15 @@ func TestComponentsAreToldAddressesOfTheClustersFamilies(t *testing.T) {
 	for families, want := range map[string]map[string]string{
 		IPv4: {
 			"pod-cidrs": "10.244.0.0/16", "advertise-address": "172.29.0.1", "node-ip": "172.31.0.12", "encap-address": "172.30.0.12",
-			"ovn-southbound": "tcp:172.30.0.1:6642", "ovn-northbound": "tcp:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16",
+			"ovn-southbound": "ssl:172.30.0.1:6642", "ovn-northbound": "ssl:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16",
 		},
 		IPv6: {
 			"pod-cidrs": "fd00:10:244::/48", "advertise-address": "fd00:29::1", "node-ip": "fd00:31::12", "encap-address": "fd00:30::12",
-			"ovn-southbound": "tcp:[fd00:30::1]:6642", "ovn-northbound": "tcp:[fd00:29::1]:6641", "cluster-cidr": "fd00:10:244::/48",
+			"ovn-southbound": "ssl:[fd00:30::1]:6642", "ovn-northbound": "ssl:[fd00:29::1]:6641", "cluster-cidr": "fd00:10:244::/48",
 		},
 		Dual: {
 			"pod-cidrs": "10.244.0.0/16,fd00:10:244::/48", "advertise-address": "172.29.0.1", "node-ip": "172.31.0.12,fd00:31::12", "encap-address": "172.30.0.12",
-			"ovn-southbound": "tcp:172.30.0.1:6642", "ovn-northbound": "tcp:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16,fd00:10:244::/48",
+			"ovn-southbound": "ssl:172.30.0.1:6642", "ovn-northbound": "ssl:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16,fd00:10:244::/48",
 		},
 	} {
 		if got := flags(t, config(families)); !maps.Equal(got, want) {
@@ -154,7 +154,7 @@ func TestKubeletsCertificatesHaveTheNodesAddresses(t *testing.T) {
 		c := config(Dual)
 		c.Gateway = gateway
 		for _, spec := range c.nodeSpecs(someFiles) {
-			if got, want := join(c.subjects()[spec.Name].Addresses), flag(t, spec, "kubelet", "node-ip"); got != want {
+			if got, want := join(c.clusterSubjects()[spec.Name].Addresses), flag(t, spec, "kubelet", "node-ip"); got != want {
 				t.Errorf("--gateway %s: the certificate of %s has %s, its node %s", gateway, spec.Name, got, want)
 			}
 		}

@@ -32,7 +32,7 @@ func (c Config) node(f files, name string, number int) *machine.Spec {
 	if number == firstNode { // the central's way to pods
 		spec.Setup = append(spec.Setup, []string{"nft", c.masquerade()})
 	}
-	spec.Components = append(c.openVSwitch(f, number), c.kubernetes(f, name, number)...)
+	spec.Components = append(c.openVSwitch(f, name, number), c.kubernetes(f, name, number)...)
 	if !c.NoWeft {
 		agent := c.agent(f, name, number)
 		spec.Components = append(spec.Components, agent)
@@ -88,7 +88,7 @@ func (c Config) masquerade() string {
 
 // openVSwitch is the node's OVS with a userspace datapath, the bridge that joins it to the
 // underlay, and ovn-controller. The rest of its set-up is the agent's work.
-func (c Config) openVSwitch(f files, number int) []machine.Component {
+func (c Config) openVSwitch(f files, name string, number int) []machine.Component {
 	neighbours := c.setNeighbours(underlayBridge, number)
 	vswitchd := vswitchd()
 	vswitchd.Finish = append(c.joinUnderlay(number), neighbours)
@@ -97,8 +97,10 @@ func (c Config) openVSwitch(f files, number int) []machine.Component {
 		c.ovsDatabase(f),
 		vswitchd,
 		{
-			Name:    "ovn-controller",
-			Command: []string{"ovn-controller", "unix:" + ovsSocket, "--pidfile=/run/ovn/ovn-controller.pid", "-vconsole:info", "-vsyslog:off"},
+			Name: "ovn-controller",
+			Command: []string{"ovn-controller", "unix:" + ovsSocket,
+				"--private-key=" + f.pki(chassisPair(name)+".key"), "--certificate=" + f.pki(chassisPair(name)+".crt"), "--ca-cert=" + f.pki(centralCA+".crt"),
+				"--pidfile=/run/ovn/ovn-controller.pid", "-vconsole:info", "-vsyslog:off"},
 			WaitFor: []machine.Probe{{Unix: ovsSocket}},
 			// Flows and chassis stay: the next ovn-controller takes them over.
 			Stop: []string{"ovn-appctl", "-t", "ovn-controller", "exit", "--restart"},
@@ -160,7 +162,7 @@ func (c Config) agent(f files, name string, number int) machine.Component {
 		Name: "weft-node",
 		Command: []string{f.bin + "/weft", "node", "--config=" + agentConfig,
 			"--kubeconfig=" + f.kubeconfig(name), "--node-name=" + name,
-			"--ovn-southbound=tcp:" + hostPort(c.addr(underlay, centralNumber), southboundPort),
+			"--ovn-southbound=" + c.southbound(),
 			"--ovs-database=unix:" + ovsSocket, "--datapath-type=netdev",
 			"--encap-address=" + c.addr(underlay, number).String(), fmt.Sprintf("--uplink-mtu=%d", c.MTU),
 			"--gateway-interface=" + externalDevice, "--gateway-bridge=br-ex",

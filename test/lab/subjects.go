@@ -6,8 +6,40 @@ import (
 	"github.com/weftnet/weft/test/lab/pki"
 )
 
-// subjects are the holders of the cluster's certificates, by file name.
-func (c Config) subjects() map[string]pki.Subject {
+// Authorities, by the file names of their certificates. OVN's daemons look at no names but only at who has
+// signed, so those of its servers and of its chassis are two.
+const (
+	clusterCA = "ca"
+	centralCA = "ovn-central-ca"
+	chassisCA = "ovn-chassis-ca"
+	// southboundCAs are both: the Southbound has clients of either, and all may do there what a chassis may.
+	southboundCAs = "ovn-southbound-cas"
+)
+
+// subjects are the holders of certificates, by authority and file name.
+func (c Config) subjects() map[string]map[string]pki.Subject {
+	chassis := map[string]pki.Subject{}
+	for _, name := range c.Nodes() {
+		chassis[chassisPair(name)] = pki.Subject{Name: name}
+	}
+	return map[string]map[string]pki.Subject{
+		clusterCA: c.clusterSubjects(),
+		centralCA: {centralPair: {Name: Central}, controllerPair: {Name: "weft-controller"}},
+		chassisCA: chassis,
+	}
+}
+
+// File names of OVN's certificates: that of its servers, that of the controller, and those by which the
+// Southbound knows the nodes' ovn-controllers.
+const (
+	centralPair    = "ovn-central"
+	controllerPair = "ovn-weft-controller"
+)
+
+func chassisPair(node string) string { return "ovn-chassis-" + node }
+
+// clusterSubjects are those of Kubernetes and of the tunnel to Windows nodes.
+func (c Config) clusterSubjects() map[string]pki.Subject {
 	api := pki.Subject{
 		Name: "kube-apiserver",
 		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",

@@ -182,28 +182,44 @@ func (c Config) writePKI(f files) error {
 	if err := os.MkdirAll(f.pki(""), 0o700); err != nil {
 		return err
 	}
-	ca, err := pki.NewAuthority("weftlab-" + c.Name)
-	if err != nil {
-		return err
-	}
-	if err := ca.Write(f.pki(""), "ca"); err != nil {
-		return err
-	}
-	for name, subject := range c.subjects() {
-		pair, err := ca.Issue(subject)
+	for authority, subjects := range c.subjects() {
+		ca, err := pki.NewAuthority("weftlab-" + c.Name + "-" + authority)
 		if err != nil {
 			return err
 		}
-		if err := pair.Write(f.pki(""), name); err != nil {
+		if err := ca.Write(f.pki(""), authority); err != nil {
 			return err
 		}
-		kubeconfig, err := ca.Kubeconfig(c.Name, c.apiServer(), pair)
+		for name, subject := range subjects {
+			pair, err := ca.Issue(subject)
+			if err != nil {
+				return err
+			}
+			if err := pair.Write(f.pki(""), name); err != nil {
+				return err
+			}
+			if authority != clusterCA {
+				continue
+			}
+			kubeconfig, err := ca.Kubeconfig(c.Name, c.apiServer(), pair)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(f.kubeconfig(name), kubeconfig, 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	var trusted []byte
+	for _, authority := range []string{centralCA, chassisCA} {
+		cert, err := os.ReadFile(f.pki(authority + ".crt"))
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(f.kubeconfig(name), kubeconfig, 0o600); err != nil {
-			return err
-		}
+		trusted = append(trusted, cert...)
+	}
+	if err := os.WriteFile(f.pki(southboundCAs+".crt"), trusted, 0o644); err != nil {
+		return err
 	}
 	private, public, err := pki.SigningKey()
 	if err != nil {

@@ -127,7 +127,7 @@ func TestPathsForWindowsPrograms(t *testing.T) {
 
 func TestTheTunnelsEndsHaveTheNamesThatTheOthersWant(t *testing.T) {
 	c := config(IPv4)
-	subjects := c.subjects()
+	subjects := c.clusterSubjects()
 	for machine, want := range map[string]string{"l1": tunnel.HostName, "l2": tunnel.HostName, "w1": tunnel.AgentName("w1")} {
 		if got := subjects[tunnelPair(machine)].DNSNames; !slices.Equal(got, []string{want}) {
 			t.Errorf("the certificate of %s has the names %v, want %s", machine, got, want)
