@@ -187,10 +187,6 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 	args := maps.Clone(asked.Args)
 	maps.DeleteFunc(args, func(key string, _ any) bool { return strings.HasPrefix(key, "_ansible_") })
 	m.calls = append(m.calls, call{name, args})
-	if f, err := os.OpenFile("/tmp/standin.log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err == nil {
-		fmt.Fprintln(f, m.name, name, check, text(args["path"]), text(args["name"]), text(args["argv"]))
-		f.Close()
-	}
 	handle, known := modules[name]
 	if !known {
 		m.fail("unknown module %s", name)

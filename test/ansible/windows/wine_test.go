@@ -72,7 +72,16 @@ func newWineHost(t *testing.T, root string, env ...string) (host *wineHost, driv
 	go func() { ended <- hns.ServeRPC(ctx, calls, service, plane) }()
 	go func() { ended <- plane.Run(ctx) }()
 	host = &wineHost{env: slices.Concat(hns.WineEnv(over, t.TempDir(), calls.Addr().String()), env), service: service}
+	// While somebody is there Windows is up: without anybody Wine ends its services, and starts those that start with Windows
+	// when the next program comes.
+	session := exec.Command(hns.WineProgram, "cmd.exe")
+	session.Env = host.env
+	stays, err := session.StdinPipe()
+	check(t, err)
+	check(t, session.Start())
 	t.Cleanup(func() {
+		stays.Close()
+		_ = session.Wait() // it ends as the server does
 		server := exec.Command(hns.WineServer, "-k")
 		server.Env = host.env
 		_ = server.Run() // the process namespace ends with the test anyway
