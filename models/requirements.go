@@ -96,8 +96,11 @@ func Features(missing []Requirement) []string {
 	return slices.Compact(names)
 }
 
-// ConditionalNAT is the feature of NAT with a match.
-const ConditionalNAT = "conditional NAT"
+// Features that weft asks for by name.
+const (
+	ACLTiers       = "ACL tiers"
+	ConditionalNAT = "conditional NAT"
+)
 
 const (
 	northbound  = "OVN_Northbound"
@@ -107,7 +110,7 @@ const (
 // Requirements are the columns that OVN 22.03 and Open vSwitch 2.17 lack; whichever is listed here
 // and not used does no harm. The versions are the first releases whose schema has the column.
 var Requirements = []Requirement{
-	{northbound, "ACL", "tier", "23.06", "ACL tiers"},
+	{northbound, "ACL", "tier", "23.06", ACLTiers},
 	{northbound, "Chassis_Template_Var", "", "22.12", "NodePort templates"},
 	{northbound, "Chassis_Template_Var", "chassis", "22.12", "NodePort templates"},
 	{northbound, "Chassis_Template_Var", "external_ids", "22.12", "NodePort templates"},

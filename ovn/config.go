@@ -117,8 +117,11 @@ type settings struct {
 	allocateBalancers     bool
 	nodePorts             portRange
 	dnsServices           []string
-	conditionalNAT        bool // the Northbound knows NAT with a match
+	lacks                 features
 }
+
+// features are what a Northbound older than the models lacks.
+type features struct{ aclTiers, conditionalNAT bool }
 
 // mask is the prefix length of the node subnets cut out of pods.
 func (s *settings) mask(pods netip.Prefix) int {
@@ -141,11 +144,10 @@ func (c Config) settings() (*settings, error) {
 		return list
 	}
 	s := &settings{
-		conditionalNAT: true,
-		pods:           prefixes("pod-cidrs", c.PodCIDRs),
-		services:       prefixes("service-cidrs", c.ServiceCIDRs),
-		joins:          prefixes("join-cidrs", c.JoinCIDRs),
-		allocate:       c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
+		pods:     prefixes("pod-cidrs", c.PodCIDRs),
+		services: prefixes("service-cidrs", c.ServiceCIDRs),
+		joins:    prefixes("join-cidrs", c.JoinCIDRs),
+		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
 		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices,
 	}
 	nodePorts, err := parsePortRange(c.NodePortRange)

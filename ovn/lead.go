@@ -170,9 +170,10 @@ func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
 // fit takes in what the Northbound's server knows, and says whether that is something else than before, as after
 // its upgrade. A row whose column it does not know would say another thing than is meant.
 func (l *leader) fit() (changed bool) {
-	now := !slices.Contains(l.disabled(), models.ConditionalNAT)
-	changed = now != l.cluster.settings.conditionalNAT
-	l.cluster.settings.conditionalNAT = now
+	disabled := l.disabled()
+	now := features{aclTiers: slices.Contains(disabled, models.ACLTiers), conditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
+	changed = now != l.cluster.settings.lacks
+	l.cluster.settings.lacks = now
 	return changed
 }
 

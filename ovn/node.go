@@ -189,7 +189,7 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		}
 		r.egress(n.name, join.Addr())
 		address := family(g.Addresses, join.Addr())
-		if s.conditionalNAT {
+		if !s.lacks.conditionalNAT {
 			r.sentAgain(s, id, n.name, *subnet, join.Addr(), address)
 		}
 		switch {

@@ -217,6 +217,39 @@ func policiesWorld(t testing.TB, w *world) {
 {kind: BaselineAdminNetworkPolicy, metadata: {name: default}, spec: {subject: {namespaces: {}}, egress: [{action: Deny, to: [{networks: ["0.0.0.0/0"]}], ports: [{portNumber: {protocol: UDP, port: 53}}]}]}}`)...)
 }
 
+// TestPoliciesOfAnOVNWithoutTiers: NetworkPolicies hold, and those of the cluster are told that they don't.
+func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
+	w := newWorld()
+	policiesWorld(t, w)
+	settings := testSettings(t, dual)
+	settings.lacks.aclTiers = true
+	c := newCluster(settings)
+	c.begin(records{}, w.keys(), w.get)
+	changes := c.everything()
+	acls := map[string]int{}
+	for _, change := range changes {
+		kind, _, _ := strings.Cut(string(change.Owner), "/")
+		for _, r := range change.Rows {
+			if acl, ok := r.Model.(*nb.ACL); ok {
+				acls[kind]++
+				if acl.Action == nb.ACLActionPass {
+					t.Errorf("%s %s passes on to another tier", change.Owner, r.Key)
+				}
+			}
+		}
+	}
+	if acls["NetworkPolicy"] == 0 || acls["Policies"] == 0 || acls["ClusterNetworkPolicy"]+acls["BaselineAdminNetworkPolicy"] > 0 {
+		t.Errorf("ACLs by kind of owner: %v", acls)
+	}
+	c.takeNotes() // those of nodes and pods
+	c.written(changes, nil)
+	for _, a := range c.takeNotes() {
+		if cluster := a.kind != networkPolicyKind; cluster != strings.Contains(a.value, "OVN 23.06") {
+			t.Errorf("%v %s: %s", a.kind, a.name, a.value)
+		}
+	}
+}
+
 // TestPolicyStatuses: what becomes of a policy stands at it once its rows are written, and not before.
 func TestPolicyStatuses(t *testing.T) {
 	w := newWorld()

@@ -210,7 +210,7 @@ func (c *cluster) policiesChange() ovsdb.Change {
 			Priority: allowHost, Action: acl.action, Match: acl.match}))
 	}
 	r.local(c.settings)
-	r.defaults()
+	r.defaults(c.settings.lacks.aclTiers)
 	return r.Change
 }
 
@@ -244,11 +244,14 @@ func (r *rows) local(s *settings) {
 // after the last one they pass. OVN means the same without them, but at each tier, not only at the last, it
 // lets pass the packets of a connection that a drop has blocked before, and unblocks it, so that every other
 // packet of a connection passed which a policy has come to refuse (seen with 25.03, ls_out_acl_eval).
-func (r *rows) defaults() {
+func (r *rows) defaults(noTiers bool) {
 	for tier := hostTier; tier <= int(policy.Baseline); tier++ {
 		name, action := "next tier", nb.ACLActionPass
-		if tier == int(policy.Baseline) {
+		switch {
+		case tier == int(policy.Baseline):
 			name, action = "no policy", nb.ACLActionAllowRelated
+		case noTiers:
+			continue
 		}
 		r.member(nb.PortGroupTable, hostsGroupID, "acls", r.add(nb.ACLTable, fmt.Sprintf("default/%d", tier), &nb.ACL{Name: &name,
 			Direction: nb.ACLDirectionToLport, Tier: tier, Action: action, Match: "ip"}))
@@ -302,8 +305,11 @@ func (c *cluster) policyChange(k objectKey) ovsdb.Change {
 // have left it none.
 func (c *cluster) slot(p *policyState) (slot int, room bool) {
 	at, wide := p.rank()
-	if !wide {
+	switch {
+	case !wide:
 		return allowTenant, true
+	case c.settings.lacks.aclTiers:
+		return 0, false
 	}
 	used := 0
 	for _, o := range c.policies.ranks[at] {

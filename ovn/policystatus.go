@@ -40,6 +40,10 @@ func (c *cluster) windowsProblems(p *policyState) []problem {
 		"its rules for SCTP hold on Linux nodes; conntrack of Windows nodes does not know the protocol, and pods there neither send nor get SCTP")}
 }
 
+// noACLTiers is what cluster-wide policies are told by a Northbound whose ACLs are all of one tier: there they would
+// have the last word before or after NetworkPolicies, whatever they say.
+const noACLTiers = "it is not in force: the ACLs of this OVN have no tiers, which OVN 23.06 is the first to have; upgrade OVN"
+
 // rankProblems are about other policies of the same priority.
 func (c *cluster) rankProblems(p *policyState) []problem {
 	at, wide := p.rank()
@@ -47,6 +51,9 @@ func (c *cluster) rankProblems(p *policyState) []problem {
 		return nil
 	}
 	kind, meta := p.key.kind.String(), &p.object.ObjectMeta
+	if c.settings.lacks.aclTiers {
+		return []problem{problemf(kind, meta, "NoACLTiers", noACLTiers)}
+	}
 	list := c.policies.ranks[at]
 	if _, room := c.slot(p); !room {
 		return []problem{problemf(kind, meta, "PriorityFull",
@@ -113,6 +120,8 @@ func (c *cluster) policyWord(p *policyState) (ok bool, reason, message string) {
 	switch {
 	case o.policy == nil:
 		return false, "BadPolicy", "it is not in force: " + strings.Join(texts, "; ")
+	case !room && c.settings.lacks.aclTiers:
+		return false, "NoACLTiers", noACLTiers
 	case !room:
 		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no room; give it another one"
 	}
