@@ -57,13 +57,8 @@ func hierarchies(selfCgroup, mountinfo string) []hierarchy {
 	return found
 }
 
-// Unified hierarchy beside v1 ones: its name in what joinCgroups returns, first, and where those are then.
-const (
-	unified = "unified"
-	// LegacyCgroups is a directory of every machine; in one with [Spec.Unified] it has the hierarchies of
-	// cgroup v1, if the host has them.
-	LegacyCgroups = "/run/cgroup"
-)
+// unified is the unified hierarchy's name in what joinCgroups returns, first, where there are v1 ones beside it.
+const unified = "unified"
 
 // unifiedDir is the directory of the cgroup, in the unified hierarchy beside v1 ones, that the reading
 // process is in.

@@ -126,17 +126,6 @@ func reapUntilEnd(args ...string) error {
 // Directories of the host that a machine writes to; its writes go to memory.
 var overlaid = []string{"etc", "opt", "var"}
 
-// KernelSettings are those of the whole kernel that kubelet insists on writing, and what it wants there: it
-// gets files instead, so that the host's stay as they are.
-var KernelSettings = map[string]string{
-	"vm/overcommit_memory":      "1",
-	"vm/panic_on_oom":           "0",
-	"kernel/panic":              "10",
-	"kernel/panic_on_oops":      "1",
-	"kernel/keys/root_maxkeys":  "1000000",
-	"kernel/keys/root_maxbytes": "25000000",
-}
-
 func mountAll(spec *Spec, controllers []string) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err

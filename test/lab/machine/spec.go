@@ -11,6 +11,21 @@ import (
 	"time"
 )
 
+// LegacyCgroups is a directory of every machine; in one with [Spec.Unified] it has the hierarchies of cgroup v1,
+// if the host has them.
+const LegacyCgroups = "/run/cgroup"
+
+// KernelSettings are those of the whole kernel that kubelet insists on writing, and what it wants there: it
+// gets files instead, so that the host's stay as they are.
+var KernelSettings = map[string]string{
+	"vm/overcommit_memory":      "1",
+	"vm/panic_on_oom":           "0",
+	"kernel/panic":              "10",
+	"kernel/panic_on_oops":      "1",
+	"kernel/keys/root_maxkeys":  "1000000",
+	"kernel/keys/root_maxbytes": "25000000",
+}
+
 // Spec is everything a machine needs to know; it is data, made by package lab.
 type Spec struct {
 	// Lab and Name together name the machine's cgroups; Name is also its host name.
