@@ -118,13 +118,18 @@ func (c Config) hostMachine(f files, h host) *machine.Spec {
 	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
 		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(on, router)[i].String()})
 	}
-	root := hostRoot(f, h.name)
 	spec.Overlays = []machine.Overlay{{
-		Lower: f.hosts("base/" + h.release), Upper: hostDisk(f, h.name) + "/root", Target: root, Files: c.hostFiles(f, h),
+		Lower: f.hosts("base/" + h.release), Upper: hostDisk(f, h.name) + "/root", Target: hostRoot(f, h.name), Files: c.hostFiles(f, h),
 	}}
+	spec.Components = []machine.Component{c.hostSystem(f, h)}
+	return spec
+}
+
+// hostSystem boots the host's own system. It serves when one can log in and the last unit of the boot has started.
+func (c Config) hostSystem(f files, h host) machine.Component {
 	command := []string{"sh", "-c", `echo $$ > ` + systemPID + ` && exec "$0" "$@"`, f.hosts("nspawn/systemd-nspawn"),
-		"--boot", "--directory=" + root, "--machine=" + h.name, "--hostname=" + h.name,
-		// It is no matter of the host's own systemd, if that has one.
+		"--boot", "--directory=" + hostRoot(f, h.name), "--machine=" + h.name, "--hostname=" + h.name,
+		// It is no matter of the systemd of the machine below, if that has one.
 		"--register=no", "--keep-unit", "--settings=no",
 		"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only",
 		// What an OVN node does to its network, and containerd to its containers.
@@ -134,15 +139,14 @@ func (c Config) hostMachine(f files, h host) *machine.Spec {
 	if h.isNode() {
 		command = append(command, c.nodeBinds(f, h)...)
 	}
-	spec.Components = []machine.Component{{
+	return machine.Component{
 		Name:    systemComponent,
 		Command: command,
 		Env:     []string{"SYSTEMD_LOG_LEVEL=warning", "SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"},
 		Ready:   machine.Probe{TCP: hostPort(c.addr(management, h.number), 22)},
 		Finish:  [][]string{{"sh", "-c", enterSystem + ` sh -c 'until case $(systemctl is-system-running) in running | degraded) ;; *) false ;; esac; do sleep 0.1; done'`}},
 		Vital:   true,
-	}}
-	return spec
+	}
 }
 
 // enterSystem is the beginning of a shell's command in a host's system. Its first process is the only
