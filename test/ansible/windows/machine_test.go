@@ -50,6 +50,7 @@ type machine struct {
 	unfit        map[string]string
 	unready      string // what the node lacks when the agent has started
 	problem      error  // the stand-in was asked for what it does not know
+	alone        bool   // a module runs in the background, where the connection does not matter
 	wine         *wineHost
 }
 
@@ -193,9 +194,7 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 		return 1, ""
 	}
 	before := slices.Clone(m.story)
-	if asked.Job != "" {
-		m.tell("in the background:")
-	}
+	m.alone = asked.Job != ""
 	result := handle(m, args, check)
 	if check && !slices.Equal(before, m.story) {
 		m.fail("%s has changed something in check mode: %v", name, m.story[len(before):])

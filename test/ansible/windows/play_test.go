@@ -161,15 +161,16 @@ func ansibleConfig(t *testing.T) string {
 
 // failure is what a host has failed with; empty where it has not.
 func (o outcome) failure(host string) string {
+	failure := "" // the last: there may be a rescue
 	for _, play := range o.Plays {
 		for _, task := range play.Tasks {
 			result := task.Hosts[host]
 			if result["failed"] == true && o.Stats[host].Failures > 0 || result["unreachable"] == true && o.Stats[host].Unreachable > 0 {
-				return task.Task.Name + ": " + reason(result)
+				failure = task.Task.Name + ": " + reason(result)
 			}
 		}
 	}
-	return ""
+	return failure
 }
 
 func reason(result map[string]any) string {

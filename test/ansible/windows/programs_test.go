@@ -104,12 +104,17 @@ func (m *machine) runWeft(argv []string) reply {
 		must(m, err)
 		return reply{"changed": true, "rc": rc, "failed": rc != 0, "stdout": string(text), "stderr": ""}
 	case "service":
-		m.tell("weft %s", words)
+		if now := m.services[agentService]; argv[2] != "start" || now == nil || !now.Running {
+			m.tell("weft %s", words)
+		}
 		if rc != 0 {
 			return fail(out)
 		}
 		return m.weftService(argv, fail)
 	case "node":
+		if !m.alone {
+			m.fail("the connection is cut while weft %s runs", words)
+		}
 		m.tell("weft %s", words)
 		if s := m.services[agentService]; s != nil && s.Running {
 			return fail("the agent runs")
@@ -148,8 +153,12 @@ func (m *machine) weftService(argv []string, fail func(string) reply) reply {
 		if !slices.Contains(argv, "--ready") {
 			m.fail("nobody waits for the agent: %q", argv)
 		}
-		m.services[agentService].Running = true
-		m.lost, m.pass = m.cuts, m.after
+		if !m.alone {
+			m.fail("the connection is cut while the agent starts")
+		}
+		if s := m.services[agentService]; !s.Running {
+			s.Running, m.lost, m.pass = true, m.cuts, m.after
+		}
 		if m.unready != "" {
 			return fail("the node is not ready after 5m0s: " + m.unready)
 		}

@@ -12,6 +12,8 @@ folder C:\openvswitch\var\run\openvswitch
 ovsdb-tool create C:\openvswitch\etc\openvswitch\conf.db C:\openvswitch\usr\share\openvswitch\vswitch.ovsschema
 service ovsdb-server: "C:\openvswitch\usr\sbin\ovsdb-server.exe" "C:\openvswitch\etc\openvswitch\conf.db" -vfile:info --log-file --pidfile --remote=punix:db.sock --service --service-monitor
 service ovs-vswitchd: "C:\openvswitch\usr\sbin\ovs-vswitchd.exe" -vfile:info --log-file --pidfile --service --service-monitor
+service kube-proxy is removed
+7 load balancers are removed from HNS
 folder C:\Program Files\weft
 folder C:\ProgramData\weft
 folder C:\Program Files\containerd\cni\bin
@@ -25,5 +27,4 @@ weft service install -- --config C:\ProgramData\weft\weft.yaml
 file C:\ProgramData\weft\ca.crt
 file C:\ProgramData\weft\tls.crt
 file C:\ProgramData\weft\tls.key
-in the background:
 weft service start --ready 300s

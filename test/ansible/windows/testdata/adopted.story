@@ -1,0 +1,14 @@
+folder C:\Program Files\weft
+folder C:\ProgramData\weft
+folder C:\Program Files\containerd\cni\bin
+file C:\Program Files\weft\weft.exe
+file C:\Program Files\containerd\cni\bin\weft-cni.exe
+file C:\ProgramData\weft\weft.yaml
+firewall rule "weft GENEVE": udp 6081 from any
+firewall rule "weft chassis host": tcp 16642 from 172.30.0.1,fd30::2
+firewall rule "weft kubelet": tcp 10250 from any
+weft service install -- --config C:\ProgramData\weft\weft.yaml
+file C:\ProgramData\weft\ca.crt
+file C:\ProgramData\weft\tls.crt
+file C:\ProgramData\weft\tls.key
+weft service start --ready 300s
