@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/test/lab"
+	"github.com/weftnet/weft/test/lab/pki"
 )
 
 func TestHostsAreServersOfTheirRelease(t *testing.T) {
@@ -114,15 +117,49 @@ func TestAResetHostIsANewOne(t *testing.T) {
 // Kubelets work but for the network: a pod that needs none runs, with the token and the memory that it is given.
 func TestNodesRunPods(t *testing.T) {
 	for _, node := range []string{"l1", "l2"} {
+		servers.must(t, "reset", node)
 		servers.apply(t, agnhost(node, node, "hostNetwork: true"))
 		servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/"+node)
 		out := servers.kubectl(t, "exec", node, "--", "sh", "-c", "cat /var/run/secrets/kubernetes.io/serviceaccount/namespace && echo && stat -f -c %T /memory")
 		if got := strings.Fields(out); len(got) != 2 || got[0] != "default" || got[1] != "tmpfs" {
 			t.Errorf("its volumes on %s: %q", node, out)
 		}
-		if ready := servers.kubectl(t, "get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}"); ready != "False" {
-			t.Errorf("%s has no network and is Ready: %s", node, ready)
+		eventually(t, 20*time.Second, node+", which has no network, is not Ready", func() error {
+			ready, err := servers.try("kubectl", "--", "get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+			if err == nil && ready != "False" {
+				err = errors.New("it is Ready: " + ready)
+			}
+			return err
+		})
+	}
+}
+
+// A kubelet asks for new credentials when most of the time of the old ones is over, and the cluster grants them.
+func TestKubeletsRenewTheirCredentials(t *testing.T) {
+	const node, file = "l1", "/var/lib/kubelet/pki/kubelet-client-current.pem"
+	authority, err := pki.ReadAuthority(filepath.Join(lab.StateDir(servers.name), "pki"), "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := authority.Issue(pki.Subject{Name: "system:node:" + node, Groups: []string{"system:nodes"},
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := string(old.Cert) + string(old.Key)
+	if out, err := servers.tryWith(before, "exec", node, "--", "sh", "-ec", "cat > "+file+"; systemctl restart kubelet"); err != nil {
+		t.Fatal(out, err)
+	}
+	eventually(t, 60*time.Second, "they are renewed", func() error {
+		now, err := servers.try("exec", node, "--", "cat", file)
+		if err == nil && now == strings.TrimSpace(before) {
+			err = errors.New("they are the old ones")
 		}
+		return err
+	})
+	expires := servers.on(t, node, "openssl", "x509", "-noout", "-in", file, "-checkend", "86400")
+	if !strings.Contains(expires, "will not expire") {
+		t.Errorf("the new ones: %s", expires)
 	}
 }
 
@@ -150,7 +187,7 @@ spec:
 
 // TestALabWithHostsLeavesNothing kills a second lab the hard way, and looks for what it has left.
 func TestALabWithHostsLeavesNothing(t *testing.T) {
-	second := lab{name: "weft-ansible-second"}
+	second := cluster{name: "weft-ansible-second"}
 	dir := filepath.Join(t.TempDir(), "state")
 	flags := func(args ...string) []string { return append([]string{"--state-dir", dir}, args...) }
 	t.Cleanup(func() { _, _ = second.try(flags("down")...) })

@@ -22,7 +22,7 @@ var labName = flag.String("lab", "weft-ansible", "the lab's name")
 var keep = flag.Bool("keep", false, "leave the lab up, and use it if it is up already")
 
 // servers is the lab that all tests of the package share: three centrals and two Linux nodes, of both releases.
-var servers lab
+var servers cluster
 
 var hosts = map[string]string{"c1": "bookworm", "c2": "bookworm", "c3": "bookworm", "l1": "bookworm", "l2": "trixie"}
 
@@ -41,8 +41,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// lab is one that weftlab runs.
-type lab struct{ name string }
+// cluster is a lab that weftlab runs.
+type cluster struct{ name string }
 
 func repository() string {
 	dir, err := os.Getwd()
@@ -52,13 +52,13 @@ func repository() string {
 	return filepath.Dir(filepath.Dir(dir))
 }
 
-func (l lab) command(args ...string) *exec.Cmd {
+func (l cluster) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(repository(), "bin/weftlab"), append([]string{"--name", l.name}, args...)...)
 	cmd.Dir = repository()
 	return cmd
 }
 
-func (l lab) up(args ...string) error {
+func (l cluster) up(args ...string) error {
 	if *keep && l.command("status").Run() == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (l lab) up(args ...string) error {
 	return nil
 }
 
-func (l lab) down() {
+func (l cluster) down() {
 	cmd := l.command("down")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -79,9 +79,9 @@ func (l lab) down() {
 }
 
 // try runs a verb of weftlab and returns what it printed; the error holds what it complained of.
-func (l lab) try(args ...string) (string, error) { return l.tryWith("", args...) }
+func (l cluster) try(args ...string) (string, error) { return l.tryWith("", args...) }
 
-func (l lab) tryWith(stdin string, args ...string) (string, error) {
+func (l cluster) tryWith(stdin string, args ...string) (string, error) {
 	cmd := l.command(args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
@@ -92,7 +92,7 @@ func (l lab) tryWith(stdin string, args ...string) (string, error) {
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-func (l lab) must(t testing.TB, args ...string) string {
+func (l cluster) must(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := l.try(args...)
 	if err != nil {
@@ -102,18 +102,18 @@ func (l lab) must(t testing.TB, args ...string) string {
 }
 
 // on runs a command on a host, as root.
-func (l lab) on(t testing.TB, host string, command ...string) string {
+func (l cluster) on(t testing.TB, host string, command ...string) string {
 	t.Helper()
 	return l.must(t, append([]string{"exec", host, "--"}, command...)...)
 }
 
-func (l lab) kubectl(t testing.TB, args ...string) string {
+func (l cluster) kubectl(t testing.TB, args ...string) string {
 	t.Helper()
 	return l.must(t, append([]string{"kubectl", "--"}, args...)...)
 }
 
 // apply creates what a manifest says, and removes it when the test ends.
-func (l lab) apply(t testing.TB, manifest string) {
+func (l cluster) apply(t testing.TB, manifest string) {
 	t.Helper()
 	if out, err := l.tryWith(manifest, "kubectl", "--", "apply", "-f", "-"); err != nil {
 		t.Fatal(out, err)

@@ -3,6 +3,7 @@
 package ansible
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,7 +84,23 @@ func TestSiteInstallsWeftAndASecondRunChangesNothing(t *testing.T) {
 	}
 }
 
-// awaitCluster returns when nodes are Ready, and their pods know each other and the cluster's names.
+// install Weft where a test wants it and no other has, or has left it.
+func install(t testing.TB) {
+	t.Helper()
+	for host := range hosts {
+		unit := "weft-node"
+		if strings.HasPrefix(host, "c") {
+			unit = "weft-nb"
+		}
+		if _, err := servers.try("exec", host, "--", "systemctl", "is-active", unit); err != nil {
+			play(t, "site.yml")
+			return
+		}
+	}
+}
+
+// awaitCluster returns when nodes are Ready, and a pod of each, which go with the test, knows the other and the
+// cluster's names.
 func awaitCluster(t testing.TB) {
 	t.Helper()
 	servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "node/l1", "node/l2")
@@ -94,12 +111,78 @@ func awaitCluster(t testing.TB) {
 	for _, node := range []string{"l1", "l2"} {
 		servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/client-"+node)
 	}
+	awaitConnections(t)
+}
+
+func awaitConnections(t testing.TB) {
+	t.Helper()
 	for from, to := range map[string]string{"client-l1": "client-l2", "client-l2": "client-l1"} {
-		address := servers.kubectl(t, "get", "pod", to, "-o", "jsonpath={.status.podIP}")
-		eventually(t, 30*time.Second, fmt.Sprintf("%s reaches %s, and the API server by its name", from, to), func() error {
-			_, err := servers.try("kubectl", "--", "exec", from, "--", "sh", "-ec",
+		eventually(t, 90*time.Second, fmt.Sprintf("%s reaches %s, and the API server by its name", from, to), func() error {
+			address, err := servers.try("kubectl", "--", "get", "pod", to, "-o", "jsonpath={.status.podIP}")
+			if err != nil {
+				return err
+			}
+			_, err = servers.try("kubectl", "--", "exec", from, "--", "sh", "-ec",
 				"curl -sS -m 3 http://"+address+":8099/hostname; curl -ksS -m 3 https://kubernetes.default.svc.cluster.local/readyz")
 			return err
 		})
 	}
+}
+
+func TestANodeThatLostPowerComesBack(t *testing.T) {
+	install(t)
+	awaitCluster(t)
+	started := time.Now()
+	servers.must(t, "reboot", "l2")
+	// Before its kubelet is heard of, the node is as Ready as it was.
+	eventually(t, 60*time.Second, "its pod has started anew", func() error {
+		restarts, err := servers.try("kubectl", "--", "get", "pod", "client-l2", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+		if err == nil && restarts == "0" {
+			err = errors.New("it has not")
+		}
+		return err
+	})
+	awaitConnections(t)
+	t.Logf("its pod was connected again after %s", time.Since(started).Round(time.Second))
+}
+
+// The databases go on while two of three have power, so that new pods get their network, and the third one catches up.
+func TestTheClusterOutlivesTheLeaderOfItsDatabases(t *testing.T) {
+	install(t)
+	lost := leader(t, "nb", "OVN_Northbound")
+	servers.must(t, "off", lost)
+	t.Cleanup(func() { servers.must(t, "on", lost) })
+	awaitCluster(t)
+	servers.must(t, "on", lost)
+	for key, database := range map[string]string{"nb": "OVN_Northbound", "sb": "OVN_Southbound"} {
+		eventually(t, 60*time.Second, lost+" is a member of "+database+" again", func() error {
+			status, err := clusterStatus(lost, key, database)
+			if err == nil && (!strings.Contains(status, "Status: cluster member") || strings.Contains(status, "Leader: unknown")) {
+				err = errors.New(status)
+			}
+			return err
+		})
+	}
+}
+
+// clusterStatus is what a central's server of a database says of the cluster.
+func clusterStatus(central, key, database string) (string, error) {
+	return servers.try("exec", central, "--", "ovn-appctl", "-t", "/run/ovn/ovn"+key+"_db.ctl", "cluster/status", database)
+}
+
+// leader of a database's cluster.
+func leader(t testing.TB, key, database string) string {
+	t.Helper()
+	found := ""
+	eventually(t, 30*time.Second, database+" has a leader", func() error {
+		for _, central := range []string{"c1", "c2", "c3"} {
+			status, err := clusterStatus(central, key, database)
+			if err == nil && strings.Contains(status, "Role: leader") {
+				found = central
+				return nil
+			}
+		}
+		return errors.New("no central is it")
+	})
+	return found
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -158,7 +159,8 @@ func (c Config) populate(f files, base *image.Base) error {
 	return nil
 }
 
-// writeKubeletCredentials to a host's disk, which keeps those that its kubelet has.
+// writeKubeletCredentials to a host's disk, which keeps those that its kubelet has. The kubelet renews them
+// only where the file in use is a link to one with a date.
 func writeKubeletCredentials(f files, name string) error {
 	path := filepath.Join(hostDisk(f, name), "kubelet", strings.TrimPrefix(kubeletCredentials, "/var/lib/kubelet/"))
 	if exists(path) {
@@ -175,7 +177,11 @@ func writeKubeletCredentials(f files, name string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(cert, key...), 0o600)
+	dated := time.Now().Format("kubelet-client-2006-01-02-15-04-05.pem")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), dated), append(cert, key...), 0o600); err != nil {
+		return err
+	}
+	return os.Symlink(dated, path)
 }
 
 func (c Config) writePKI(f files) error {
