@@ -1,0 +1,14 @@
+service weft-node is stopped
+weft node release --config C:\ProgramData\weft\weft.yaml
+weft service uninstall
+firewall rule "weft GENEVE" is removed
+firewall rule "weft chassis host" is removed
+firewall rule "weft kubelet" is removed
+service ovs-vswitchd is removed
+service ovsdb-server is removed
+netcfg -u OVSExt
+Defender's exclusion of C:\openvswitch\usr\sbin\ovsdb-server.exe: absent
+C:\openvswitch is removed
+C:\Program Files\containerd\cni\bin\weft-cni.exe is removed
+C:\ProgramData\weft is removed
+C:\Program Files\weft is removed
