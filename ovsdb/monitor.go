@@ -12,7 +12,7 @@ const (
 	serverMonitor  = "weft-server"
 )
 
-// follow refuses a cluster's member that is not its leader, and asks to hear when that changes.
+// follow refuses a cluster's member that is not its leader, where it has to be, and asks to hear when that changes.
 // A server without the _Server database has no clusters.
 func (c *Client) follow(ctx context.Context, s *session) error {
 	text, err := s.call(ctx, "list_dbs", nil)
@@ -66,7 +66,7 @@ func (c *Client) leads(updates []byte) error {
 						s.skip()
 					}
 				})
-				if name == c.config.Model.Name() && model == "clustered" && (!connected || !leader) {
+				if name == c.config.Model.Name() && model == "clustered" && (!connected || !leader && !c.config.AnyMember) {
 					problem = errNotLeader
 				}
 			})

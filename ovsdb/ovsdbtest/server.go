@@ -2,6 +2,7 @@ package ovsdbtest
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,14 +117,24 @@ func (p *Process) Control(args ...string) string {
 // Run runs one of OVN's or Open vSwitch's programs and gives its output.
 func Run(t testing.TB, name string, args ...string) string {
 	t.Helper()
+	out, err := Try(t, name, args...)
+	if err != nil {
+		t.Fatalf("%s %v: %v", name, args, err)
+	}
+	return out
+}
+
+// Try is Run of what may fail; the error has what the program said about it.
+func Try(t testing.TB, name string, args ...string) (string, error) {
+	t.Helper()
 	cmd := exec.Command(program(t, name), args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %v: %v: %s", name, args, err, stderr.String())
+		err = fmt.Errorf("%w: %s", err, stderr.String())
 	}
-	return string(out)
+	return string(out), err
 }
 
 // program finds one of OVN's programs: in WEFT_OVN_BIN, where `make ovn` puts them, or on PATH.

@@ -17,6 +17,8 @@ const (
 	etcdAddress      = "127.0.0.1:2379"
 	etcdPeerAddress  = "127.0.0.1:2380"
 	controllerPort   = 9470
+
+	southboundMetricsPort = 9490
 )
 
 // manifestsApplied exists when what every cluster has, is there. All machines see it.
@@ -45,6 +47,7 @@ func (c Config) central(f files) *machine.Spec {
 		spec.Components = append(spec.Components, c.databases(f)...)
 	}
 	if !c.NoWeft {
+		spec.Components = append(spec.Components, c.southboundGuard(f))
 		for i := range c.Controllers {
 			spec.Components = append(spec.Components, c.controller(f, i))
 		}
@@ -196,34 +199,46 @@ func (c Config) apiServerCommand(f files) []string {
 }
 
 func (c Config) databases(f files) []machine.Component {
-	server := func(name, database, schema, socket, clients string, remotes ...string) machine.Component {
+	server := func(name, database, schema, socket string, more ...string) machine.Component {
 		file := "/var/lib/ovn/" + database + ".db"
 		return machine.Component{
 			Name:    name,
 			Prepare: [][]string{createDatabase(file, c.schema(f, schema))},
 			Command: append([]string{"ovsdb-server", file, "--remote=punix:" + socket,
-				"--private-key=" + f.pki(centralPair+".key"), "--certificate=" + f.pki(centralPair+".crt"), "--ca-cert=" + f.pki(clients+".crt"),
-				"--pidfile=/run/ovn/" + database + ".pid", "--unixctl=/run/ovn/" + database + ".ctl", "-vconsole:info", "-vsyslog:off"}, remotes...),
+				"--pidfile=/run/ovn/" + database + ".pid", "--unixctl=/run/ovn/" + database + ".ctl", "-vconsole:info", "-vsyslog:off"}, more...),
 			Ready: machine.Probe{Unix: socket},
 		}
 	}
-	northbound := server("ovn-nb", "ovnnb_db", "ovn/ovn-nb.ovsschema", northboundSocket, centralCA)
+	listen := []string{"--private-key=" + f.pki(centralPair+".key"), "--certificate=" + f.pki(centralPair+".crt"), "--ca-cert=" + f.pki(centralCA+".crt")}
 	for _, target := range c.passive(management, northboundPort) {
-		northbound.Command = append(northbound.Command, "--remote="+target)
+		listen = append(listen, "--remote="+target)
 	}
-	// What a node may write there is what is its chassis' own: only the database can say so of a listener.
-	southbound := server("ovn-sb", "ovnsb_db", "ovn/ovn-sb.ovsschema", southboundSocket, southboundCAs, "--remote=db:OVN_Southbound,SB_Global,connections")
-	southbound.Finish = [][]string{append([]string{"ovn-sbctl", "--timeout=20", "--db=unix:" + southboundSocket, "set-connection", "role=ovn-controller"},
-		c.passive(underlay, southboundPort)...)}
 	return []machine.Component{
-		northbound,
-		southbound,
+		server("ovn-nb", "ovnnb_db", "ovn/ovn-nb.ovsschema", northboundSocket, listen...),
+		server("ovn-sb", "ovnsb_db", "ovn/ovn-sb.ovsschema", southboundSocket),
 		{
 			Name: "ovn-northd",
 			Command: []string{"ovn-northd", "--ovnnb-db=unix:" + northboundSocket, "--ovnsb-db=unix:" + southboundSocket,
 				"--pidfile=/run/ovn/ovn-northd.pid", "-vconsole:info", "-vsyslog:off"},
 			WaitFor: []machine.Probe{{Unix: northboundSocket}, {Unix: southboundSocket}},
 		},
+	}
+}
+
+// southboundGuard is the Southbound to the nodes.
+func (c Config) southboundGuard(f files) machine.Component {
+	metrics := fmt.Sprintf("127.0.0.1:%d", southboundMetricsPort)
+	var listen []string
+	for _, a := range c.addrs(underlay, centralNumber) {
+		listen = append(listen, hostPort(a, southboundPort))
+	}
+	return machine.Component{
+		Name: "weft-southbound",
+		Command: []string{f.bin + "/weft", "southbound", "--listen=" + strings.Join(listen, ","), "--ovn-southbound=unix:" + southboundSocket,
+			"--certificate=" + f.pki(centralPair+".crt"), "--private-key=" + f.pki(centralPair+".key"), "--node-ca=" + f.pki(southboundCAs+".crt"),
+			"--metrics-address=" + metrics},
+		WaitFor: []machine.Probe{{Unix: southboundSocket}},
+		Ready:   machine.Probe{URL: "http://" + metrics + "/readyz"},
 	}
 }
 

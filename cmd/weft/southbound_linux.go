@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/ovn/southbound"
+)
+
+const southboundHelp = `Stand before the OVN Southbound, and let each node's ovn-controller write what is its own.
+
+Run it beside each of the Southbound's servers, whose unix socket it is a client of; that server needs no port for nodes.
+A node is whom its certificate names (CN). It reads everything; it writes the rows that bear its chassis' name, and claims
+ports that are meant for it (requested-chassis, l3gateway-chassis, a group of chassis that it is in) or for
+nobody. What it is refused is logged, with the node.`
+
+func southboundCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "southbound",
+		Short: "Let nodes at the OVN Southbound, each at what is its own",
+		Long:  southboundHelp,
+	}
+	f := cmd.Flags()
+	f.StringSlice("listen", nil, "HOST:PORT where nodes find the Southbound")
+	f.String("ovn-southbound", "", "socket of the Southbound's server, unix:PATH")
+	f.String("certificate", "", "PEM file of the server's certificate that nodes are shown")
+	f.String("private-key", "", "PEM file of the certificate's key")
+	f.String("node-ca", "", "PEM file of the CA that signed the nodes' certificates")
+	f.String("metrics-address", "127.0.0.1:9642", "of /metrics, /healthz and /readyz; empty serves none")
+	return daemon(cmd, func(ctx context.Context, s *settings) error {
+		config := southbound.Config{
+			Listen: s.list("listen"), Database: s.text("ovn-southbound"), Certificate: s.text("certificate"), PrivateKey: s.text("private-key"),
+			NodeCA: s.text("node-ca"), MetricsAddress: s.text("metrics-address"),
+		}
+		if err := errors.Join(s.err(), config.Validate()); err != nil {
+			return fmt.Errorf("configuration:\n%w", err)
+		}
+		return southbound.Run(ctx, config)
+	})
+}

@@ -1,0 +1,78 @@
+package southbound
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// frames tells where JSON objects that follow each other in a stream end.
+type frames struct {
+	depth            int
+	quoted, escaping bool
+}
+
+// inside says whether an object has begun and not ended.
+func (f *frames) inside() bool { return f.depth > 0 }
+
+// next is how much of data belongs to the object that is under way or begins there, and whether it ends it.
+func (f *frames) next(data []byte) (n int, ends bool) {
+	for i, b := range data {
+		switch {
+		case f.escaping:
+			f.escaping = false
+		case f.quoted:
+			f.escaping, f.quoted = b == '\\', b != '"'
+		case b == '"':
+			f.quoted = true
+		case b == '{', b == '[':
+			f.depth++
+		case b == '}', b == ']':
+			if f.depth--; f.depth <= 0 {
+				f.depth = 0
+				return i + 1, true
+			}
+		}
+	}
+	return len(data), false
+}
+
+// longestRequest in bytes: a node that connects sends kilobytes.
+const longestRequest = 8 << 20
+
+var errTooLong = fmt.Errorf("a request of more than %d bytes", longestRequest)
+
+// messages reads a stream's objects one by one.
+type messages struct {
+	from    io.Reader
+	buffer  []byte
+	pending []byte
+	frames  frames
+}
+
+// next is the next object. It is the caller's until the next call.
+func (m *messages) next() ([]byte, error) {
+	m.buffer = m.buffer[:0]
+	for {
+		for len(m.pending) > 0 {
+			n, ends := m.frames.next(m.pending)
+			m.buffer = append(m.buffer, m.pending[:n]...)
+			m.pending = m.pending[n:]
+			switch {
+			case ends:
+				return m.buffer, nil
+			case len(m.buffer) > longestRequest:
+				return nil, errTooLong
+			}
+		}
+		chunk := make([]byte, 16<<10)
+		n, err := m.from.Read(chunk)
+		m.pending = chunk[:n]
+		if n == 0 && err != nil {
+			if errors.Is(err, io.EOF) && len(m.buffer) > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package southbound
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// southbound is a real server with two chassis and ports, and a guard before it.
+type southbound struct {
+	*testing.T
+	server *ovsdbtest.Process
+	guard  *Guard
+	names  *strings.Replacer // l1 and so on in braces are those chassis' UUIDs, and names of ports theirs
+}
+
+const populate = `
+-- --id=@e1 create Encap chassis_name=l1 type=geneve ip=192.0.2.1 -- --id=@l1 create Chassis name=l1 encaps=@e1
+-- --id=@e2 create Encap chassis_name=l2 type=geneve ip=192.0.2.2 -- --id=@l2 create Chassis name=l2 encaps=@e2
+-- create Chassis_Private name=l1 chassis=@l1 -- create Chassis_Private name=l2 chassis=@l2
+-- --id=@d create Datapath_Binding tunnel_key=1
+-- create Port_Binding datapath=@d tunnel_key=1 logical_port=pod1 options:requested-chassis=l1 chassis=@l1
+-- create Port_Binding datapath=@d tunnel_key=2 logical_port=pod2 options:requested-chassis=l2
+-- create Port_Binding datapath=@d tunnel_key=3 logical_port=gw1 type=l3gateway options:l3gateway-chassis=l1
+-- create Port_Binding datapath=@d tunnel_key=4 logical_port=gw2 type=l3gateway options:l3gateway-chassis=l2
+-- create Port_Binding datapath=@d tunnel_key=5 logical_port=free
+-- create Port_Binding datapath=@d tunnel_key=6 logical_port=taken chassis=@l1
+-- --id=@h1 create HA_Chassis chassis=@l1 -- --id=@h2 create HA_Chassis chassis=@l2
+-- --id=@g1 create HA_Chassis_Group name=one ha_chassis=@h1 -- --id=@g2 create HA_Chassis_Group name=both ha_chassis=@h2
+-- create Port_Binding datapath=@d tunnel_key=7 logical_port=cr1 type=chassisredirect ha_chassis_group=@g1
+-- create Port_Binding datapath=@d tunnel_key=8 logical_port=cr2 type=chassisredirect ha_chassis_group=@g2
+-- create BFD logical_port=gw1 dst_ip=192.0.2.9 src_port=50000 disc=1 status=down chassis_name=l1
+`
+
+func newSouthbound(t *testing.T) *southbound {
+	database := ovsdbtest.Southbound(t)
+	s := &southbound{T: t, server: ovsdbtest.Server(t, database)}
+	endpoint := s.server.Endpoint
+	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + endpoint}, strings.Fields(populate)...)...)
+	replica := ovsdbtest.Connect(t, database, endpoint, tables...)
+	s.guard = &Guard{replica: replica, metrics: newMetrics(), log: ovsdbtest.Logger(t), dial: func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", strings.TrimPrefix(endpoint, "unix:"))
+	}}
+	var pairs []string
+	for _, list := range [][2]string{{"Chassis", "name"}, {"Port_Binding", "logical_port"}} {
+		for _, line := range strings.Split(strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+endpoint, "--format=csv", "--no-headings", "--data=bare", "--columns="+list[1]+",_uuid", "list", list[0])), "\n") {
+			name, uuid, _ := strings.Cut(strings.TrimSpace(line), ",")
+			pairs = append(pairs, "{"+name+"}", uuid)
+		}
+	}
+	s.names = strings.NewReplacer(pairs...)
+	return s
+}
+
+// as is where the guard takes who connects for a node.
+func (s *southbound) as(node string) (endpoint string) {
+	path := filepath.Join(s.TempDir(), node+".sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer conn.Close()
+				if err := s.guard.carry(ctx, conn, node); err != nil && ctx.Err() == nil {
+					s.Logf("%s: %v", node, err)
+				}
+			})
+		}
+	})
+	s.Cleanup(func() {
+		cancel()
+		listener.Close()
+		all.Wait()
+	})
+	return "unix:" + path
+}
+
+// TestNodesWriteTheirOwnAlone asks with OVN's own program what a node needs, and what it may not have.
+func TestNodesWriteTheirOwnAlone(t *testing.T) {
+	s := newSouthbound(t)
+	db := s.as("l2")
+	for _, c := range []struct{ command, refused string }{
+		{"set Chassis {l2} other_config:datapath-type=netdev", ""},
+		{"set Chassis_Private l2 nb_cfg=7", ""},
+		{"set Port_Binding {pod2} chassis={l2} up=true", ""},
+		{"clear Port_Binding {pod2} chassis", ""},
+		{"set Port_Binding {gw2} chassis={l2}", ""},
+		{"set Port_Binding {cr2} chassis={l2}", ""},
+		{"set Port_Binding {free} chassis={l2}", ""},
+		{"create MAC_Binding logical_port=gw2 ip=192.0.2.7 mac=unknown", "references"}, // the server's word: no datapath
+		{"create Chassis_Private name=l2b", "another node's"},
+		{"create Chassis name=l3", "another node's"},
+		{"create Encap chassis_name=l1 type=geneve ip=192.0.2.3", "another node's"},
+		{"set Chassis {l1} other_config:datapath-type=netdev", "another node's"},
+		{"set Chassis_Private l1 nb_cfg=7", "another node's"},
+		{"destroy Chassis {l1}", "another node's"},
+		{"set Chassis {l2} name=l1", "column name"},
+		{"set Port_Binding {pod1} chassis={l2}", "row pod1 of table Port_Binding is another node's"},
+		{"set Port_Binding {pod1} up=false", "another node's"},
+		{"set Port_Binding {pod1} options:requested-chassis=l2", "another node's"},
+		{"clear Port_Binding {pod1} chassis", "another node's"},
+		{"set Port_Binding {gw1} chassis={l2}", "another node's"},
+		{"set Port_Binding {cr1} chassis={l2}", "another node's"},
+		{"set Port_Binding {taken} chassis={l2}", "another node's"},
+		{"set Port_Binding {pod2} chassis={l1}", "not the node's chassis"},
+		{"set Port_Binding {pod2} mac=unknown", "column mac"},
+		{"destroy Port_Binding {pod2}", "deletes no row"},
+		{"set SB_Global . nb_cfg=1", "table SB_Global"},
+		{"create RBAC_Role name=mine", "table RBAC_Role"},
+	} {
+		args := append([]string{"--timeout=20", "--db=" + db}, strings.Fields(s.names.Replace(c.command))...)
+		_, err := ovsdbtest.Try(t, "ovn-sbctl", args...)
+		if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s: %v; want %q", c.command, err, c.refused)
+		}
+	}
+}
+
+// TestNobodyGetsRoundTheGuard asks by hand what OVN's programs would not.
+func TestNobodyGetsRoundTheGuard(t *testing.T) {
+	s := newSouthbound(t)
+	db := s.as("l2")
+	update := func(rest string) string {
+		return `["OVN_Southbound",{"table":"Port_Binding","where":[["_uuid","==",["uuid","{pod1}"]]],` + rest + `}]`
+	}
+	for _, c := range []struct{ what, text string }{
+		{"another spelling of a key", update(`"op":"update","Op":"select","row":{"up":false}`)},
+		{"a key twice", update(`"op":"select","op":"update","row":{"up":false}`)},
+		{"an escaped key", update(`"\u006fp":"update","row":{"up":false}`)},
+		{"a set of one chassis", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"chassis":["set",[["uuid","{l1}"]]]}}]`},
+		{"a mutation of the chassis", `["OVN_Southbound",{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"mutations":[["chassis","insert",["uuid","{l1}"]]]}]`},
+		{"all rows", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[],"row":{"up":false}}]`},
+		{"rows by another column", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["logical_port","==","pod1"]],"row":{"up":false}}]`},
+		{"all neighbours", `["OVN_Southbound",{"op":"delete","table":"MAC_Binding","where":[]}]`},
+		{"a second operation", `["OVN_Southbound",{"op":"comment","comment":"x"},{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","{l1}"]]]}]`},
+	} {
+		before := ovsdbtest.Run(t, "ovsdb-client", "dump", s.server.Endpoint, "OVN_Southbound")
+		out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=20", "transact", db, s.names.Replace(c.text))
+		if !strings.Contains(out, "permission error") {
+			t.Errorf("%s: %s; want a permission error", c.what, out)
+		}
+		if after := ovsdbtest.Run(t, "ovsdb-client", "dump", s.server.Endpoint, "OVN_Southbound"); after != before {
+			t.Errorf("%s has changed the database", c.what)
+		}
+	}
+	refused := func() float64 {
+		var m dto.Metric
+		if err := s.guard.metrics.refused.Write(&m); err != nil {
+			t.Fatal(err)
+		}
+		return m.GetCounter().GetValue()
+	}
+	before := refused()
+	if out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=1", "steal", db, "ovn_northd"); strings.Contains(out, "true") || refused() != before+1 {
+		t.Errorf("northd's lock was stolen: %s", out)
+	}
+	through, direct := ovsdbtest.Run(t, "ovsdb-client", "dump", db, "OVN_Southbound"), ovsdbtest.Run(t, "ovsdb-client", "dump", s.server.Endpoint, "OVN_Southbound")
+	if through != direct {
+		t.Error("a node does not read what there is")
+	}
+}
+
+// TestRowsThatAreNewToTheReplica: a node may have seen a row before the guard has.
+func TestRowsThatAreNewToTheReplica(t *testing.T) {
+	s := newSouthbound(t)
+	db := s.as("l2")
+	for i := range 20 {
+		port := fmt.Sprintf("new%d", i)
+		ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--id=@d", "create", "Datapath_Binding", fmt.Sprintf("tunnel_key=%d", 10+i), "--",
+			"create", "Port_Binding", "datapath=@d", "tunnel_key=1", "logical_port="+port, "options:requested-chassis=l2")
+		if _, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=20", "--db="+db, "set", "Port_Binding", port, s.names.Replace("chassis={l2}")); err != nil {
+			t.Errorf("%s: %v", port, err)
+		}
+	}
+}

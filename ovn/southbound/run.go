@@ -1,0 +1,179 @@
+package southbound
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weftnet/weft/models/sb"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// Config is what `weft southbound` is told. The key in front of each comment is the user's name for the field.
+type Config struct {
+	// listen: HOST:PORT where nodes find their Southbound.
+	Listen []string
+	// ovn-southbound: the server's socket, unix:PATH.
+	Database string
+	// certificate, private-key: PEM files of the guard's own; node-ca: of the authority of nodes' certificates. They
+	// are read again for each connection.
+	Certificate, PrivateKey, NodeCA string
+	// metrics-address: of /metrics, /healthz and /readyz; empty serves none.
+	MetricsAddress string
+}
+
+// Validate reports every mistake at once.
+func (c Config) Validate() error {
+	var errs []error
+	if len(c.Listen) == 0 {
+		errs = append(errs, errors.New("listen: is empty; give HOST:PORT, such as 192.0.2.1:6642"))
+	}
+	for _, address := range c.Listen {
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+			errs = append(errs, fmt.Errorf("listen: %q is not HOST:PORT; write it like 192.0.2.1:6642 or [2001:db8::1]:6642", address))
+		}
+	}
+	if path, ok := strings.CutPrefix(c.Database, "unix:"); !ok || path == "" {
+		errs = append(errs, fmt.Errorf("ovn-southbound: %q is not unix:PATH; give the server's socket, which alone knows no role", c.Database))
+	}
+	for key, value := range map[string]string{"certificate": c.Certificate, "private-key": c.PrivateKey, "node-ca": c.NodeCA} {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("%s: is empty; name the PEM file", key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Run guards a Southbound until ctx is done.
+func Run(ctx context.Context, c Config) error {
+	if _, err := c.tls(); err != nil {
+		return err
+	}
+	m := newMetrics()
+	group, ctx := errgroup.WithContext(ctx)
+	if c.MetricsAddress != "" {
+		server := &http.Server{Addr: c.MetricsAddress, Handler: m.handler()}
+		context.AfterFunc(ctx, func() { server.Close() })
+		group.Go(func() error {
+			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("metrics-address: %w", err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error { return c.guard(ctx, m) })
+	return group.Wait()
+}
+
+// guard waits for the server, and takes nodes from then on.
+func (c Config) guard(ctx context.Context, m *metrics) error {
+	model, err := sb.FullDatabaseModel()
+	if err != nil {
+		return err
+	}
+	replica, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: c.Database, Model: model, Tables: tables, AnyMember: true})
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	defer replica.Close()
+	m.ready.Store(replica)
+	guard := &Guard{replica: replica, metrics: m, log: slog.Default(), dial: func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", strings.TrimPrefix(c.Database, "unix:"))
+	}}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, address := range c.Listen {
+		group.Go(func() error {
+			listener, err := listen(ctx, address)
+			if err != nil {
+				return fmt.Errorf("listen: %w", err)
+			}
+			return guard.serve(ctx, tls.NewListener(listener, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.tls() }}))
+		})
+	}
+	slog.Info("the Southbound is guarded", "listen", strings.Join(c.Listen, ","), "server", c.Database)
+	return group.Wait()
+}
+
+// listen waits for an address that the host does not have yet, as when it starts.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	for told := false; ; told = true {
+		listener, err := net.Listen("tcp", address)
+		if !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return listener, err
+		}
+		if !told {
+			slog.Warn("the host does not have the address yet; it is waited for", "address", address)
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// tls reads the files.
+func (c Config) tls() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(c.Certificate, c.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("certificate, private-key: %w", err)
+	}
+	pem, err := os.ReadFile(c.NodeCA)
+	if err != nil {
+		return nil, fmt.Errorf("node-ca: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("node-ca: %s has no certificate in PEM form", c.NodeCA)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}, nil
+}
+
+type metrics struct {
+	registry            *prometheus.Registry
+	clients             prometheus.Gauge
+	refused, handshakes prometheus.Counter
+	ready               atomic.Pointer[ovsdb.Client]
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry:   prometheus.NewRegistry(),
+		clients:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Nodes' connections."}),
+		refused:    prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total", Help: "Requests of nodes for what is not their own."}),
+		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total", Help: "Connections without a certificate that counts."}),
+	}
+	m.registry.MustRegister(m.clients, m.refused, m.handshakes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if c := m.ready.Load(); c == nil || !c.Connected() {
+			http.Error(w, "the Southbound's server cannot be reached", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}
