@@ -52,7 +52,8 @@ func (g *Guard) serve(ctx context.Context, listener net.Listener) error {
 			continue
 		}
 		clients.Go(func() {
-			if err := g.client(ctx, conn.(*tls.Conn)); err != nil && ctx.Err() == nil {
+			host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+			if err := g.client(ctx, conn.(*tls.Conn)); err != nil && ctx.Err() == nil && g.told.more(host) {
 				g.log.Warn("a client's connection ended", "address", conn.RemoteAddr().String(), "error", err)
 			}
 		})
@@ -225,9 +226,9 @@ func (s *session) check(ctx context.Context, o *operation) (err error) {
 func (s *session) refuse(request object, operations int, why error) error {
 	method := request.text("method")
 	s.guard.metrics.refused.Inc()
-	if s.guard.told.first(s.node + ": " + why.Error()) {
+	if s.guard.told.more(s.node) {
 		s.guard.log.Warn("a node asked for what is not its own; if this goes on, take the node for a stolen one", "node", s.node,
-			"address", s.client.RemoteAddr().String(), "method", method, "refused", why.Error())
+			"address", s.client.RemoteAddr().String(), "method", cut(method), "refused", cut(why.Error()))
 	}
 	type failure struct {
 		Error   string `json:"error"`
@@ -238,7 +239,7 @@ func (s *session) refuse(request object, operations int, why error) error {
 		Result any             `json:"result"`
 		Error  any             `json:"error"`
 	}{ID: request["id"]}
-	said := failure{"permission error", why.Error()}
+	said := failure{"permission error", cut(why.Error())}
 	if method == "transact" {
 		results := make([]any, max(operations, 1))
 		results[0] = said
@@ -256,29 +257,32 @@ func (s *session) refuse(request object, operations int, why error) error {
 	return err
 }
 
-// told is what was logged lately.
+// told keeps the log from whoever would fill it.
 type told struct {
-	mu   sync.Mutex
-	when map[string]time.Time
+	mu    sync.Mutex
+	began time.Time
+	lines map[string]int // by whom they are about, in this minute
 }
 
-// silence is how long the same is not logged again; most is what is remembered.
+// linesEach is how many lines a minute are about one node or address, linesAll about how many of these.
 const (
-	silence = time.Minute
-	most    = 10_000
+	linesEach = 10
+	linesAll  = 1000
 )
 
-// first says whether a text is news.
-func (t *told) first(text string) bool {
+// more says whether another line about somebody may be written.
+func (t *told) more(about string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
-	if last, ok := t.when[text]; ok && now.Sub(last) < silence {
+	if now := time.Now(); t.lines == nil || now.Sub(t.began) >= time.Minute {
+		t.began, t.lines = now, map[string]int{}
+	}
+	if _, known := t.lines[about]; !known && len(t.lines) >= linesAll {
 		return false
 	}
-	if t.when == nil || len(t.when) >= most {
-		t.when = map[string]time.Time{}
-	}
-	t.when[text] = now
-	return true
+	t.lines[about]++
+	return t.lines[about] <= linesEach
 }
+
+// cut keeps what others have written to a line's length.
+func cut(text string) string { return text[:min(len(text), 300)] }
