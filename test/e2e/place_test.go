@@ -201,6 +201,16 @@ func (h heard) failed() error {
 	return h.err
 }
 
+// lost is how many questions had no answer, or a broken one.
+func (h heard) lost() (n int) {
+	for _, r := range h.replies {
+		for _, times := range r.Errors {
+			n += times
+		}
+	}
+	return n
+}
+
 // refused is nil when all have been refused.
 func (h heard) refused() error {
 	for _, r := range h.replies {

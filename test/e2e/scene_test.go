@@ -150,7 +150,15 @@ func served(t testing.TB, from place, want []string, urls ...string) {
 	})
 	// The odds to miss one of four backends are 1 in 25,000 with forty questions.
 	times := fmt.Sprint(max(1, 40/len(urls)+1))
-	if err := from.ask(append([]string{"-n", times}, urls...)...).are(want...); err != nil {
+	ask := func() heard { return from.ask(append([]string{"-n", times}, urls...)...) }
+	h := ask()
+	if h.lost() == 1 {
+		// Of some ten thousand connections in a run of all tests one may have no answer (docs/lab.md): one, and not
+		// twice in a row.
+		t.Logf("%s: %v", from, h.failed())
+		h = ask()
+	}
+	if err := h.are(want...); err != nil {
 		t.Errorf("%s: %v", from, err)
 	}
 }
