@@ -46,6 +46,8 @@ func TestNodePortThatAHostUses(t *testing.T) {
 	cluster.apply(t, strings.Replace(service("taken", "type: NodePort"), "port: 80,", fmt.Sprintf("port: 80, nodePort: %d,", port), 1)+slicesOf(t, "taken", "l1"))
 	eventMentions(t, "Service", "default", "taken", fmt.Sprint(port), "nodePort", "another program")
 	for _, a := range nodeAddresses(t, "l2") {
+		// Until then the host has it for everybody, and Open vSwitch remembers so for a moment.
+		eventually(t, inForce, "the Service has the port for others", func() error { return outsideHost.ask("-n", "20", httpURL(a, port, "hostname")).are(web("l1")) })
 		served(t, outsideHost, []string{web("l1")}, httpURL(a, port, "hostname"))
 		served(t, host("l1"), []string{web("l1")}, httpURL(a, port, "hostname"))
 		served(t, host("l2"), []string{"l2"}, httpURL(a, port, "hostname"))
