@@ -89,7 +89,6 @@ func (l *leader) run(ctx context.Context) {
 	defer l.queue.collect(false)
 	start := time.Now()
 	l.cluster.at(start)
-	l.fit()
 	l.cluster.begin(l.records, l.source.keys(), l.source.get)
 	l.publish(ctx)
 	if !l.all(ctx, nil) {

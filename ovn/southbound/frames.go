@@ -46,7 +46,8 @@ var errTooLong = fmt.Errorf("a request of more than %d bytes", longestRequest)
 type messages struct {
 	from    io.Reader
 	buffer  []byte
-	pending []byte
+	chunk   [16 << 10]byte
+	pending []byte // of chunk
 	frames  frames
 }
 
@@ -65,9 +66,8 @@ func (m *messages) next() ([]byte, error) {
 				return nil, errTooLong
 			}
 		}
-		chunk := make([]byte, 16<<10)
-		n, err := m.from.Read(chunk)
-		m.pending = chunk[:n]
+		n, err := m.from.Read(m.chunk[:])
+		m.pending = m.chunk[:n]
 		if n == 0 && err != nil {
 			if errors.Is(err, io.EOF) && len(m.buffer) > 0 {
 				err = io.ErrUnexpectedEOF

@@ -146,6 +146,7 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 		{"an escaped key", update(`"\u006fp":"update","row":{"up":false}`)},
 		{"a set of one chassis", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"chassis":["set",[["uuid","{l1}"]]]}}]`},
 		{"a mutation of the chassis", `["OVN_Southbound",{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"mutations":[["chassis","insert",["uuid","{l1}"]]]}]`},
+		{"a mutation of the chassis that looks like an update", `["OVN_Southbound",{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"chassis":["set",[]]},"mutations":[["chassis","insert",["uuid","{l1}"]]]}]`},
 		{"all rows", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[],"row":{"up":false}}]`},
 		{"rows by another column", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["logical_port","==","pod1"]],"row":{"up":false}}]`},
 		{"all neighbours", `["OVN_Southbound",{"op":"delete","table":"MAC_Binding","where":[]}]`},

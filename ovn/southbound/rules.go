@@ -243,6 +243,9 @@ func check(c *ovsdb.Client, node string, o *operation) error {
 		return fmt.Errorf("row %s of table %s is another node's", label(c, o.table, uuid), o.table)
 	}
 	if o.table == "Port_Binding" && slices.Contains(columns, "chassis") {
+		if o.op != "update" {
+			return fmt.Errorf("a port is claimed by an update, not by operation %q", o.op)
+		}
 		return checkClaim(c, node, o.row["chassis"])
 	}
 	return nil
