@@ -22,6 +22,7 @@ func TestEveryComponentMayDie(t *testing.T) {
 		{node: "central", component: "ovn-northd"},
 		{node: "central", component: "ovn-nb"},
 		{node: "central", component: "ovn-sb"},
+		{node: "central", component: "weft-southbound"},
 		{node: "central", component: "kube-apiserver"},
 		{node: "central", component: "etcd"},
 		{node: "l1", component: "weft-node"},
