@@ -37,6 +37,7 @@ func newHostedChassis(c Config) *hostedChassis {
 	return &hostedChassis{
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{},
+		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weft_tunnel_streams", Help: "Open streams of the chassis host, by what they lead to.",
 		}, []string{"target"}),

@@ -193,7 +193,7 @@ func TestCertificateThatNoChassisHostTakes(t *testing.T) {
 		"no-such.crt": func() (string, string, string) { return "no-such.ca", "no-such.crt", "no-such.key" },
 	} {
 		c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = issue()
-		err := newHostedChassis(c).status(time.Now())
+		err := newHostedChassis(c).certificateProblem(time.Now())
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "tunnel-certificate") {
 			t.Errorf("want %q, got %v", says, err)
 		}
