@@ -33,6 +33,8 @@ type Server struct {
 
 	url    string
 	client *http.Client
+	user   string // whom the administrator acts for; empty is nobody
+	groups []string
 }
 
 const (
@@ -77,6 +79,13 @@ func Start(t *testing.T) *Server {
 	return s
 }
 
+// As is the server to a user of some groups.
+func (s *Server) As(user string, groups ...string) *Server {
+	other := *s
+	other.user, other.groups = user, groups
+	return &other
+}
+
 // Do gives what the API server answers; an answer that is not a success is an error with its text.
 func (s *Server) Do(method, path, kind string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(context.Background(), method, s.url+path, bytes.NewReader(body))
@@ -85,6 +94,9 @@ func (s *Server) Do(method, path, kind string, body []byte) ([]byte, error) {
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", kind)
+	if s.user != "" {
+		request.Header["Impersonate-User"], request.Header["Impersonate-Group"] = []string{s.user}, s.groups
+	}
 	response, err := s.client.Do(request)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"text/template"
 
 	"github.com/weftnet/weft/models/api/crds"
+	"github.com/weftnet/weft/models/api/rights"
 	"github.com/weftnet/weft/test/lab/image"
 	"github.com/weftnet/weft/test/lab/machine"
 )
@@ -114,16 +115,23 @@ func (c Config) kubeletConfig(ca, cert, key string) string {
 //go:embed manifests/cluster.yaml
 var clusterManifest string
 
-//go:embed manifests/weft.yaml
-var weftManifest string
-
 // manifests are what the lab applies to its cluster: CoreDNS, and weft's own rights unless Ansible gives it those.
 func (c Config) manifests() string {
-	text := clusterManifest
-	if c.Hosts == "" {
-		text = weftManifest + "---\n" + text
+	return strings.Join(append(c.rights(), c.clusterManifest()), "---\n")
+}
+
+func (c Config) rights() []string {
+	switch {
+	case c.Hosts != "":
+		return nil
+	case c.Windows == 0:
+		return []string{rights.Controller, rights.Node, rights.Admission}
 	}
-	return mustRender(text, struct {
+	return []string{rights.Controller, rights.Node, rights.Admission, rights.Chassis}
+}
+
+func (c Config) clusterManifest() string {
+	return mustRender(clusterManifest, struct {
 		DNSAddresses []string
 		Policy       string
 		CoreDNSImage string

@@ -56,7 +56,7 @@ func (c Config) clusterSubjects() map[string]pki.Subject {
 		"admin":                   {Name: "admin", Groups: []string{"system:masters"}},
 		"kube-controller-manager": {Name: "system:kube-controller-manager"},
 		"kube-scheduler":          {Name: "system:kube-scheduler"},
-		"weft-controller":         {Name: "weft-controller"},
+		"weft-controller":         {Name: "weft:controller"},
 	}
 	for i, name := range c.Nodes() {
 		subjects[name] = pki.Subject{Name: "system:node:" + name, Groups: []string{"system:nodes"}, DNSNames: []string{name},
@@ -69,7 +69,7 @@ func (c Config) clusterSubjects() map[string]pki.Subject {
 		}
 	}
 	if c.Windows > 0 {
-		subjects[chassisUser] = pki.Subject{Name: chassisUser}
+		subjects[chassisUser] = pki.Subject{Name: "weft:chassis"}
 	}
 	for _, name := range c.chassisHosts() {
 		subjects[tunnelPair(name)] = pki.Subject{Name: name, DNSNames: []string{chassisName}}

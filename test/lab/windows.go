@@ -27,7 +27,7 @@ const (
 	wineReady     = "/run/wine-ready"
 	faketime      = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 	hypervBridge  = "br-hyperv"
-	chassisUser   = "weft-chassis"
+	chassisUser   = "weft-chassis" // of its credentials' file
 	chassisPort   = 9472
 )
 

@@ -1,0 +1,140 @@
+package rights_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/weftnet/weft/models/api/rights"
+	"github.com/weftnet/weft/test/apiserver"
+)
+
+// collections are where an object of each kind of the manifests is made.
+var collections = map[string]string{
+	"ClusterRole":                      "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+	"ClusterRoleBinding":               "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+	"Role":                             "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles",
+	"RoleBinding":                      "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
+	"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+	"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
+
+const (
+	leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+	nodes  = "/api/v1/nodes"
+	pods   = "/api/v1/namespaces/default/pods"
+)
+
+// TestEachPartMayDoItsOwn: who Weft's parts are to an API server, and what it refuses them.
+func TestEachPartMayDoItsOwn(t *testing.T) {
+	s := apiserver.Start(t)
+	s.Eventually(t, "kube-system is there", func() error {
+		_, err := s.Do(http.MethodGet, "/api/v1/namespaces/kube-system", "", nil)
+		return err
+	})
+	for _, manifest := range []string{rights.Controller, rights.Node, rights.Chassis, rights.Admission} {
+		for text := range strings.SplitSeq(manifest, "---\n") {
+			var object struct{ Kind string }
+			if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Create(collections[object.Kind], text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for path, text := range map[string]string{
+		nodes:  "{apiVersion: v1, kind: Node, metadata: {name: n1}}",
+		pods:   "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {automountServiceAccountToken: false, containers: [{name: c, image: i}]}}",
+		leases: "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kube-scheduler}}",
+	} {
+		if err := s.Create(path, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	who := map[string]*apiserver.Server{
+		"controller": s.As("weft:controller", "system:authenticated"),
+		"chassis":    s.As("weft:chassis", "system:authenticated"),
+		"node":       s.As("system:node:n1", "system:nodes", "system:authenticated"),
+		"tenant":     s.As("alice", "system:authenticated"),
+	}
+	lease := func(name string) string {
+		return "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: " + name + "}}"
+	}
+	annotated := `{metadata: {annotations: {weft.net/pod-network: "{}"}}}`
+	// Rights and policies count soon after they are made.
+	s.Eventually(t, "each has its rights", func() error {
+		_, controller := who["controller"].Do(http.MethodGet, pods, "", nil)
+		_, chassis := who["chassis"].Do(http.MethodGet, leases, "", nil)
+		_, node := who["node"].Do(http.MethodGet, nodes, "", nil)
+		return errors.Join(controller, chassis, node)
+	})
+	s.Eventually(t, "policies count", func() error {
+		return refused(who["chassis"].Create(leases+"?dryRun=All", lease("others")), "is not of a chassis host")
+	})
+	for _, c := range []struct {
+		who, method, path, body string
+		words                   string // of the refusal; "" means that it is done
+	}{
+		{"controller", http.MethodGet, pods, "", ""},
+		{"controller", http.MethodPatch, pods + "/web", annotated, ""},
+		{"controller", http.MethodPost, leases, lease("weft-controller"), ""},
+		{"controller", http.MethodGet, leases + "/weft-controller", "", ""},
+		{"controller", http.MethodDelete, leases + "/weft-controller", "", "forbidden"},
+		{"controller", http.MethodPut, leases + "/kube-scheduler", "", "forbidden"},
+		{"controller", http.MethodGet, "/api/v1/secrets", "", "forbidden"},
+		{"controller", http.MethodDelete, nodes + "/n1", "", "forbidden"},
+		{"controller", http.MethodDelete, pods + "/web", "", "forbidden"},
+
+		{"chassis", http.MethodGet, nodes, "", ""},
+		{"chassis", http.MethodPost, leases, lease("weft-chassis-win1"), ""},
+		{"chassis", http.MethodPost, leases, lease("weft-chassis.host-c1"), ""},
+		{"chassis", http.MethodPut, leases + "/weft-chassis-win1", "", ""},
+		{"chassis", http.MethodDelete, leases + "/weft-chassis-win1", "", ""},
+		{"chassis", http.MethodPost, leases, lease("kube-controller-manager"), "is not of a chassis host"},
+		{"chassis", http.MethodPut, leases + "/kube-scheduler", "", "is not of a chassis host"},
+		{"chassis", http.MethodDelete, leases + "/kube-scheduler", "", "is not of a chassis host"},
+		{"chassis", http.MethodGet, pods, "", "forbidden"},
+		{"chassis", http.MethodPatch, nodes + "/n1", annotated, "forbidden"},
+
+		{"node", http.MethodGet, nodes, "", ""},
+		{"node", http.MethodGet, "/api/v1/services", "", ""},
+		{"node", http.MethodGet, "/api/v1/secrets", "", "forbidden"},
+		{"node", http.MethodGet, leases, "", "forbidden"},
+
+		{"tenant", http.MethodGet, nodes, "", "forbidden"},
+	} {
+		text, err := yaml.YAMLToJSON([]byte(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := "application/json"
+		switch c.method {
+		case http.MethodPatch:
+			kind = "application/merge-patch+json"
+		case http.MethodPut: // of what is there
+			if text, err = s.Do(http.MethodGet, c.path, "", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err = who[c.who].Do(c.method, c.path, kind, text)
+		if c.words != "" {
+			err = refused(err, c.words)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.who, err)
+		}
+	}
+}
+
+// refused says what is wrong with a refusal.
+func refused(err error, words string) error {
+	if err == nil || !strings.Contains(err.Error(), words) {
+		return fmt.Errorf("want a refusal with %q, got %v", words, err)
+	}
+	return nil
+}
