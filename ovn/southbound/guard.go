@@ -12,13 +12,11 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/weftnet/weft/ovsdb"
 )
 
 // Guard lets nodes at a Southbound.
 type Guard struct {
-	replica *ovsdb.Client
+	replica *replica
 	dial    func(context.Context) (net.Conn, error) // to the server
 	metrics *metrics
 	log     *slog.Logger

@@ -37,6 +37,28 @@ const populate = `
 -- --id=@g1 create HA_Chassis_Group name=one ha_chassis=@h1 -- --id=@g2 create HA_Chassis_Group name=both ha_chassis=@h2
 -- create Port_Binding datapath=@d tunnel_key=7 logical_port=cr1 type=chassisredirect ha_chassis_group=@g1
 -- create Port_Binding datapath=@d tunnel_key=8 logical_port=cr2 type=chassisredirect ha_chassis_group=@g2
+-- --id=@router create Datapath_Binding tunnel_key=2 -- --id=@s1 create Datapath_Binding tunnel_key=3
+-- create Port_Binding datapath=@router tunnel_key=1 logical_port=rtos-l1 type=patch options:peer=stor-l1
+-- create Port_Binding datapath=@s1 tunnel_key=1 logical_port=stor-l1 type=patch options:peer=rtos-l1
+-- create Port_Binding datapath=@s1 tunnel_key=2 logical_port=pod3 options:requested-chassis=l1
+-- create Port_Binding datapath=@s1 tunnel_key=3 logical_port=idle
+-- --id=@ext create Datapath_Binding tunnel_key=4
+-- create Port_Binding datapath=@ext tunnel_key=1 logical_port=etor2 type=l3gateway options:peer=gw2 options:l3gateway-chassis=l2
+-- create Port_Binding datapath=@ext tunnel_key=2 logical_port=localnet2 type=localnet options:network_name=office
+-- --id=@near create Datapath_Binding tunnel_key=5 -- --id=@far create Datapath_Binding tunnel_key=6
+-- create Port_Binding datapath=@router tunnel_key=2 logical_port=office type=patch options:peer=near options:chassis-redirect-port=cr1
+-- create Port_Binding datapath=@near tunnel_key=1 logical_port=near type=patch options:peer=office
+-- create Port_Binding datapath=@near tunnel_key=2 logical_port=localnet3 type=localnet options:network_name=office
+-- create Port_Binding datapath=@router tunnel_key=3 logical_port=dmz type=patch options:peer=far options:chassis-redirect-port=cr1
+-- create Port_Binding datapath=@far tunnel_key=1 logical_port=far type=patch options:peer=dmz
+-- create Port_Binding datapath=@far tunnel_key=2 logical_port=localnet4 type=localnet options:network_name=dmz
+-- --id=@join create Datapath_Binding tunnel_key=7
+-- create Port_Binding datapath=@router tunnel_key=4 logical_port=rtoj type=patch options:peer=jtor
+-- create Port_Binding datapath=@join tunnel_key=1 logical_port=jtor type=patch options:peer=rtoj
+-- create Port_Binding datapath=@join tunnel_key=2 logical_port=jtor-gw1 type=l3gateway options:l3gateway-chassis=l1
+-- create MAC_Binding datapath=@d logical_port=gw1 ip=192.0.2.9 mac=m9
+-- create MAC_Binding datapath=@d logical_port=gw2 ip=192.0.2.9 mac=m9
+-- create FDB dp_key=1 port_key=1 mac=f1 -- create FDB dp_key=1 port_key=2 mac=f2
 -- create BFD logical_port=gw1 dst_ip=192.0.2.9 src_port=50000 disc=1 status=down chassis_name=l1
 `
 
@@ -45,16 +67,21 @@ func newSouthbound(t *testing.T) *southbound {
 	s := &southbound{T: t, server: ovsdbtest.Server(t, database)}
 	endpoint := s.server.Endpoint
 	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + endpoint}, strings.Fields(populate)...)...)
-	replica := ovsdbtest.Connect(t, database, endpoint, tables...)
-	s.guard = &Guard{replica: replica, metrics: newMetrics(), log: ovsdbtest.Logger(t), dial: func(ctx context.Context) (net.Conn, error) {
+	client := ovsdbtest.Connect(t, database, endpoint, tables...)
+	s.guard = &Guard{replica: &replica{Client: client}, metrics: newMetrics(), log: ovsdbtest.Logger(t), dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", strings.TrimPrefix(endpoint, "unix:"))
 	}}
 	var pairs []string
-	for _, list := range [][2]string{{"Chassis", "name"}, {"Port_Binding", "logical_port"}} {
-		for _, line := range strings.Split(strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+endpoint, "--format=csv", "--no-headings", "--data=bare", "--columns="+list[1]+",_uuid", "list", list[0])), "\n") {
-			name, uuid, _ := strings.Cut(strings.TrimSpace(line), ",")
-			pairs = append(pairs, "{"+name+"}", uuid)
+	for _, list := range [][2]string{{"Chassis", "name,_uuid"}, {"Encap", "chassis_name,_uuid"}, {"Port_Binding", "logical_port,_uuid,datapath"},
+		{"MAC_Binding", "logical_port,_uuid"}, {"FDB", "mac,_uuid"}} {
+		kind := map[string]string{"Encap": "encap of ", "MAC_Binding": "neighbour of "}[list[0]]
+		for _, line := range strings.Split(strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+endpoint, "--format=csv", "--no-headings", "--data=bare", "--columns="+list[1], "list", list[0])), "\n") {
+			words := strings.Split(strings.TrimSpace(line), ",")
+			pairs = append(pairs, "{"+kind+words[0]+"}", words[1])
+			if len(words) > 2 {
+				pairs = append(pairs, "{datapath of "+words[0]+"}", words[2])
+			}
 		}
 	}
 	s.names = strings.NewReplacer(pairs...)
@@ -104,7 +131,40 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"set Port_Binding {gw2} chassis={l2}", ""},
 		{"set Port_Binding {cr2} chassis={l2}", ""},
 		{"set Port_Binding {free} chassis={l2}", ""},
-		{"create MAC_Binding logical_port=gw2 ip=192.0.2.7 mac=unknown", "references"}, // the server's word: no datapath
+		{"create MAC_Binding logical_port=gw2 datapath={datapath of gw2} ip=192.0.2.7 mac=unknown", ""},
+		{"set MAC_Binding {neighbour of gw2} mac=ma timestamp=7", ""},
+		{"create MAC_Binding logical_port=rtoj datapath={datapath of rtoj} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
+		{"create MAC_Binding logical_port=office datapath={datapath of office} ip=192.0.2.7 mac=unknown", ""}, // by gw2's network
+		{"create MAC_Binding logical_port=dmz datapath={datapath of dmz} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
+		{"create MAC_Binding logical_port=rtos-l1 datapath={datapath of rtos-l1} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
+		{"create MAC_Binding logical_port=gw1 datapath={datapath of gw1} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
+		{"create MAC_Binding logical_port=gw2 datapath={datapath of pod3} ip=192.0.2.7 mac=unknown", "is of its datapath"},
+		{"create MAC_Binding logical_port=pod2 datapath={datapath of pod2} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
+		{"create MAC_Binding logical_port=nobody datapath={datapath of pod2} ip=192.0.2.7 mac=unknown", "Port_Binding has no row"},
+		{"set MAC_Binding {neighbour of gw1} mac=ma", "of port gw1 of table MAC_Binding is another node's"},
+		{"set MAC_Binding {neighbour of gw1} timestamp=7", "another node's"},
+		{"set MAC_Binding {neighbour of gw2} logical_port=gw1", "column logical_port"},
+		{"destroy MAC_Binding {neighbour of gw1}", "deletes no row"},
+		{"create FDB dp_key=1 port_key=2 mac=f3", ""},
+		{"create FDB dp_key=1 port_key=1 mac=f4", "of port pod1 on the node"},
+		{"create FDB dp_key=4 port_key=2 mac=f4", "of port localnet2 on the node"},
+		{"set FDB {f2} timestamp=7", ""},
+		{"set FDB {f1} timestamp=7", "another node's"},
+		{"set FDB {f2} port_key=1", "another node's"},
+		{"set FDB {f1} port_key=2", ""}, // it has moved here
+		{"destroy FDB {f1}", "deletes no row"},
+		{"create Controller_Event event_type=empty_lb_backends chassis={l2}", ""},
+		{"create Controller_Event event_type=empty_lb_backends chassis={l1}", "another node's"},
+		{"set Port_Binding {pod2} encap={encap of l2} additional_chassis={l2}", ""},
+		{"set Port_Binding {pod2} encap={encap of l1}", "another node's"},
+		{"set Port_Binding {pod2} additional_chassis={l1}", "another node's"},
+		{"set Chassis {l2} encaps={encap of l1}", "another node's"},
+		{"set Port_Binding {pod2} options:additional-chassis-activated=l2", ""},
+		{"set Port_Binding {pod2} options:requested-chassis=l1", "option requested-chassis"},
+		{"remove Port_Binding {pod2} options requested-chassis", "option requested-chassis"},
+		{"clear Port_Binding {pod2} options", "option requested-chassis"},
+		{"set Port_Binding {rtoj} chassis={l2}", "another node's"},
+		{"set Port_Binding {localnet2} up=true", "another node's"},
 		{"create Chassis_Private name=l2b", "another node's"},
 		{"create Chassis name=l3", "another node's"},
 		{"create Encap chassis_name=l1 type=geneve ip=192.0.2.3", "another node's"},
@@ -119,7 +179,7 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"set Port_Binding {gw1} chassis={l2}", "another node's"},
 		{"set Port_Binding {cr1} chassis={l2}", "another node's"},
 		{"set Port_Binding {taken} chassis={l2}", "another node's"},
-		{"set Port_Binding {pod2} chassis={l1}", "not the node's chassis"},
+		{"set Port_Binding {pod2} chassis={l1}", "another node's"},
 		{"set Port_Binding {pod2} mac=unknown", "column mac"},
 		{"destroy Port_Binding {pod2}", "deletes no row"},
 		{"set SB_Global . nb_cfg=1", "table SB_Global"},
@@ -149,6 +209,9 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 		{"a mutation of the chassis that looks like an update", `["OVN_Southbound",{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"chassis":["set",[]]},"mutations":[["chassis","insert",["uuid","{l1}"]]]}]`},
 		{"all rows", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[],"row":{"up":false}}]`},
 		{"rows by another column", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["logical_port","==","pod1"]],"row":{"up":false}}]`},
+		{"an update that is a mutation, too", update(`"op":"update","row":{},"mutations":[["up","insert",false]]`)},
+		{"a mutation of one value", `["OVN_Southbound",{"op":"mutate","table":"FDB","where":[["_uuid","==",["uuid","{f2}"]]],"mutations":[["port_key","-=",1]]}]`},
+		{"a wait that waits", `["OVN_Southbound",{"op":"wait","table":"Chassis","timeout":60000,"where":[],"columns":["name"],"until":"==","rows":[]}]`},
 		{"all neighbours", `["OVN_Southbound",{"op":"delete","table":"MAC_Binding","where":[]}]`},
 		{"a second operation", `["OVN_Southbound",{"op":"comment","comment":"x"},{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","{l1}"]]]}]`},
 	} {

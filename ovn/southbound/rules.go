@@ -2,275 +2,298 @@ package southbound
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/weftnet/weft/models/sb"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// tables are what a guard's replica has.
-var tables = []ovsdb.Table{
-	{Model: &sb.Chassis{}, Read: []string{"name"}},
-	{Model: &sb.ChassisPrivate{}, Read: []string{"name"}},
-	{Model: &sb.Encap{}, Read: []string{"chassis_name"}},
-	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group"}},
-	{Model: &sb.HAChassisGroup{}, Read: []string{"ha_chassis"}},
-	{Model: &sb.HAChassis{}, Read: []string{"chassis"}},
-	{Model: &sb.IGMPGroup{}, Read: []string{"chassis_name"}},
-	{Model: &sb.BFD{}, Read: []string{"chassis_name"}},
-	{Model: &sb.ServiceMonitor{}, Read: []string{"chassis_name"}},
+// rule is what a node may do in a table. Tables and columns are those of the role ovn-controller, as ovn-northd
+// writes it, less what ovn-controller itself does not write (OVN 23.03 to 26.03).
+type rule struct {
+	// columns are what is written of rows that there are.
+	columns []string
+	// owner says whether a row would be the node's when an operation writes row to it, and whether it is there.
+	owner owner
+	// makes says why a new row is not the node's to make; nil: no rows are made.
+	makes func(r *replica, node string, row object) error
+	// deletes: rows that are the node's may be deleted.
+	deletes bool
+	// refs are columns that refer to rows which are the node's own, and these rows' tables.
+	refs map[string]string
 }
 
-// rule is what a node may do in a table. Tables and columns are those of the role ovn-controller, as ovn-northd
-// writes it.
-type rule struct {
-	// makes: rows may be inserted and deleted.
-	makes   bool
-	columns []string
-	// named is the column that has the node's name; empty: the rows are nobody's, or owner knows.
-	named string
-	// owner says whose a row is, and whether it is there; nil where rows are nobody's.
-	owner func(c *ovsdb.Client, node, uuid string) (own, there bool)
-}
+type owner func(r *replica, node, uuid string, row object) (own, there bool)
+
+var (
+	ownChassis = named(func(r *sb.Chassis) string { return r.Name })
+	ownEncap   = named(func(r *sb.Encap) string { return r.ChassisName })
+	referred   = map[string]owner{"Chassis": ownChassis, "Encap": ownEncap}
+)
 
 var rules = map[string]rule{
-	"Chassis": {makes: true, named: "name", owner: named(func(r *sb.Chassis) string { return r.Name }),
-		columns: []string{"encaps", "external_ids", "hostname", "nb_cfg", "other_config", "transport_zones", "vtep_logical_switches"}},
-	"Chassis_Private": {makes: true, named: "name", owner: named(func(r *sb.ChassisPrivate) string { return r.Name }),
-		columns: []string{"chassis", "external_ids", "nb_cfg", "nb_cfg_timestamp"}},
-	"Encap": {makes: true, named: "chassis_name", owner: named(func(r *sb.Encap) string { return r.ChassisName }),
+	"Chassis": {makes: bears("Chassis", "name"), deletes: true, owner: ownChassis,
+		columns: []string{"encaps", "external_ids", "hostname", "nb_cfg", "other_config", "transport_zones", "vtep_logical_switches"},
+		refs:    map[string]string{"encaps": "Encap"}},
+	"Chassis_Private": {makes: bears("Chassis_Private", "name"), deletes: true, owner: named(func(r *sb.ChassisPrivate) string { return r.Name }),
+		columns: []string{"chassis", "external_ids", "nb_cfg", "nb_cfg_timestamp"},
+		refs:    map[string]string{"chassis": "Chassis"}},
+	"Encap": {makes: bears("Encap", "chassis_name"), deletes: true, owner: ownEncap,
 		columns: []string{"ip", "options", "type"}},
-	"IGMP_Group": {makes: true, named: "chassis_name", owner: named(func(r *sb.IGMPGroup) string { return r.ChassisName }),
-		columns: []string{"address", "chassis", "datapath", "ports", "protocol"}},
+	"IGMP_Group": {makes: bears("IGMP_Group", "chassis_name"), deletes: true, owner: named(func(r *sb.IGMPGroup) string { return r.ChassisName }),
+		columns: []string{"address", "chassis", "datapath", "ports", "protocol"},
+		refs:    map[string]string{"chassis": "Chassis"}},
 	"BFD":             {owner: named(func(r *sb.BFD) string { return r.ChassisName }), columns: []string{"status"}},
 	"Service_Monitor": {owner: named(func(r *sb.ServiceMonitor) string { return r.ChassisName }), columns: []string{"status"}},
 	"Port_Binding": {owner: ownPort,
-		columns: []string{"additional_chassis", "additional_encap", "chassis", "encap", "options", "up", "virtual_parent"}},
-	"MAC_Binding":      {makes: true, columns: []string{"datapath", "ip", "logical_port", "mac", "timestamp"}},
-	"FDB":              {makes: true, columns: []string{"dp_key", "mac", "port_key", "timestamp"}},
-	"Controller_Event": {makes: true, columns: []string{"chassis", "event_info", "event_type", "seq_num"}},
+		columns: []string{"additional_chassis", "additional_encap", "chassis", "encap", "options", "up", "virtual_parent"},
+		refs:    map[string]string{"additional_chassis": "Chassis", "additional_encap": "Encap", "chassis": "Chassis", "encap": "Encap"}},
+	"MAC_Binding":      {makes: newNeighbour, owner: neighbour, columns: []string{"mac", "timestamp"}},
+	"FDB":              {makes: newAddress, owner: address, columns: []string{"port_key", "timestamp"}},
+	"Controller_Event": {makes: anybody, refs: map[string]string{"chassis": "Chassis"}},
 }
 
-func named[T any](name func(*T) string) func(*ovsdb.Client, string, string) (bool, bool) {
-	return func(c *ovsdb.Client, node, uuid string) (own, there bool) {
-		row, there := ovsdb.Get[T](c, uuid)
+// bears: rows of a table bear the node's name.
+func bears(table, column string) func(*replica, string, object) error {
+	return func(_ *replica, node string, row object) error {
+		if name := row.text(column); name != node {
+			return fmt.Errorf("a row of table %s with %s %q is another node's", table, column, name)
+		}
+		return nil
+	}
+}
+
+func anybody(*replica, string, object) error { return nil }
+
+func named[T any](name func(*T) string) owner {
+	return func(r *replica, node, uuid string, _ object) (own, there bool) {
+		row, there := ovsdb.Get[T](r.Client, uuid)
 		return there && name(row) == node, there
 	}
 }
 
-// ownPort: a port that is meant for a chassis is that one's. One that nobody has said a word about is whose it was
-// first, as OVN's own rules have it.
-func ownPort(c *ovsdb.Client, node, uuid string) (own, there bool) {
-	port, there := ovsdb.Get[sb.PortBinding](c, uuid)
+func ownPort(r *replica, node, uuid string, _ object) (own, there bool) {
+	port, there := ovsdb.Get[sb.PortBinding](r.Client, uuid)
+	return there && r.owns(node, port), there
+}
+
+// neighbour and newNeighbour are of a MAC_Binding.
+func neighbour(r *replica, node, uuid string, _ object) (own, there bool) {
+	row, there := ovsdb.Get[sb.MACBinding](r.Client, uuid)
 	if !there {
 		return false, false
 	}
-	holds := port.Chassis != nil && chassisName(c, *port.Chassis) == node
-	var meant []string
-	switch port.Type {
-	case "l3gateway", "l2gateway":
-		meant = strings.Split(port.Options[port.Type+"-chassis"], ",")
-	case "chassisredirect":
-		if port.HaChassisGroup == nil {
-			return holds, true
-		}
-		group, _ := ovsdb.Get[sb.HAChassisGroup](c, *port.HaChassisGroup)
-		if group == nil {
-			return false, false
-		}
-		for _, id := range group.HaChassis {
-			if member, ok := ovsdb.Get[sb.HAChassis](c, id); ok && member.Chassis != nil {
-				meant = append(meant, chassisName(c, *member.Chassis))
-			}
-		}
-	default:
-		requested := port.Options["requested-chassis"]
-		if requested == "" && port.Chassis == nil {
-			return true, true
-		}
-		meant = strings.Split(requested, ",")
-	}
-	return holds || slices.Contains(meant, node), true
+	port, known := r.ports().named[row.LogicalPort]
+	return known && r.learns(node, port), true
 }
 
-func chassisName(c *ovsdb.Client, uuid string) string {
-	row, ok := ovsdb.Get[sb.Chassis](c, uuid)
-	if !ok {
-		return ""
+func newNeighbour(r *replica, node string, row object) error {
+	name := row.text("logical_port")
+	port, known := r.ports().named[name]
+	if !known {
+		return errUnknown{"Port_Binding", fmt.Sprintf("%q", name)}
 	}
-	return row.Name
+	if _, datapath, ok := pair(row["datapath"]); !ok || datapath != port.Datapath {
+		return fmt.Errorf("a MAC_Binding of port %s is of its datapath, not of %.60s", name, row["datapath"])
+	}
+	if !r.learns(node, port) {
+		return fmt.Errorf("port %s has no neighbours on the node", name)
+	}
+	return nil
 }
 
-// object is a JSON object whose keys mean what they say: a struct's would mean their other spellings, too.
-type object map[string]json.RawMessage
-
-// text is a string of the object, "" where there is none.
-func (o object) text(key string) string {
-	var text string
-	if json.Unmarshal(o[key], &text) != nil {
-		return ""
+// address and newAddress are of the FDB.
+func address(r *replica, node, uuid string, row object) (own, there bool) {
+	old, there := ovsdb.Get[sb.FDB](r.Client, uuid)
+	if !there {
+		return false, false
 	}
-	return text
+	key := old.PortKey
+	if row["port_key"] != nil { // it has moved there
+		key, _ = row.number("port_key")
+	}
+	port, known := r.ports().keyed[[2]int{old.DpKey, key}]
+	return known && r.hears(node, port), true
 }
 
-// operation is one of a transaction, RFC 7047, 5.2.
-type operation struct {
-	op, table        string
-	where, mutations []json.RawMessage
-	row              object
-}
-
-func newOperation(o object) (*operation, error) {
-	p := &operation{op: o.text("op"), table: o.text("table")}
-	for key, into := range map[string]any{"where": &p.where, "mutations": &p.mutations, "row": &p.row} {
-		if o[key] == nil {
-			continue
-		}
-		if err := json.Unmarshal(o[key], into); err != nil {
-			return nil, fmt.Errorf("%s of an operation: %w", key, err)
-		}
+func newAddress(r *replica, node string, row object) error {
+	datapath, _ := row.number("dp_key")
+	key, _ := row.number("port_key")
+	port, known := r.ports().keyed[[2]int{datapath, key}]
+	switch {
+	case !known:
+		return errUnknown{"Port_Binding", fmt.Sprintf("with key %d on datapath %d", key, datapath)}
+	case !r.hears(node, port):
+		return fmt.Errorf("no addresses are learned of port %s on the node", port.LogicalPort)
 	}
-	if p.row != nil { // one key, one meaning
-		row, err := json.Marshal(p.row)
-		if err != nil {
-			return nil, err
-		}
-		o["row"] = row
-	}
-	return p, nil
-}
-
-// harmless operations change no row.
-var harmless = []string{"abort", "assert", "comment", "commit", "select", "wait"}
-
-// uuid is the row's in the operation's condition, the one way in which ovn-controller names rows.
-func (o *operation) uuid() (uuid string, ok bool) {
-	if len(o.where) != 1 {
-		return "", false
-	}
-	var condition [3]json.RawMessage
-	var column, function string
-	if json.Unmarshal(o.where[0], &condition) != nil || json.Unmarshal(condition[0], &column) != nil ||
-		json.Unmarshal(condition[1], &function) != nil || column != "_uuid" || function != "==" {
-		return "", false
-	}
-	return atomOf(condition[2])
-}
-
-// atomOf reads ["uuid", X].
-func atomOf(value json.RawMessage) (uuid string, ok bool) {
-	var pair []string
-	if json.Unmarshal(value, &pair) != nil || len(pair) != 2 || pair[0] != "uuid" {
-		return "", false
-	}
-	return pair[1], true
-}
-
-// touched are the columns that the operation writes.
-func (o *operation) touched() ([]string, error) {
-	var columns []string
-	for column := range o.row {
-		columns = append(columns, column)
-	}
-	for _, text := range o.mutations {
-		var mutation []json.RawMessage
-		var column string
-		if json.Unmarshal(text, &mutation) != nil || len(mutation) != 3 || json.Unmarshal(mutation[0], &column) != nil {
-			return nil, fmt.Errorf("mutation %s is none", text)
-		}
-		columns = append(columns, column)
-	}
-	return columns, nil
+	return nil
 }
 
 // errUnknown: the replica has no such row, perhaps not yet.
-type errUnknown struct{ table, uuid string }
+type errUnknown struct{ table, row string }
 
-func (e errUnknown) Error() string { return fmt.Sprintf("%s has no row %s", e.table, e.uuid) }
+func (e errUnknown) Error() string { return fmt.Sprintf("%s has no row %s", e.table, e.row) }
+
+// harmless operations change no row.
+var harmless = []string{"abort", "assert", "comment", "commit", "select"}
+
+// mutable columns are sets and maps of which single elements may be written.
+var mutable = []string{"additional_chassis", "additional_encap", "encaps", "external_ids", "options", "other_config", "ports",
+	"transport_zones", "vtep_logical_switches"}
 
 // check says why a node may not do an operation.
-func check(c *ovsdb.Client, node string, o *operation) error {
-	if slices.Contains(harmless, o.op) {
+func check(r *replica, node string, o *operation) error {
+	switch {
+	case slices.Contains(harmless, o.op):
+		return nil
+	case o.op == "wait":
+		if string(o.timeout) != "0" {
+			return errors.New("a node waits for nothing: the timeout of a wait is 0")
+		}
 		return nil
 	}
-	r, known := rules[o.table]
+	rule, known := rules[o.table]
 	if !known {
 		return fmt.Errorf("table %s is none that a node writes", o.table)
 	}
-	columns, err := o.touched()
-	if err != nil {
+	if err := rule.checkRow(r, node, o); err != nil {
 		return err
 	}
-	switch o.op {
-	case "insert":
-		if !r.makes {
-			return fmt.Errorf("a node makes no row of table %s", o.table)
-		}
-		if r.named != "" {
-			var name string
-			if json.Unmarshal(o.row[r.named], &name) != nil || name != node {
-				return fmt.Errorf("a row of table %s with %s %s is another node's", o.table, r.named, o.row[r.named])
+	for column, table := range rule.refs {
+		for _, value := range o.values(column) {
+			if err := refersToOwn(r, node, table, value); err != nil {
+				return fmt.Errorf("column %s of table %s: %w", column, o.table, err)
 			}
 		}
-		return nil
+	}
+	if o.table == "Port_Binding" {
+		return checkOptions(r, o)
+	}
+	return nil
+}
+
+// checkRow is about whose row it is, and which of its columns are written.
+func (rule *rule) checkRow(r *replica, node string, o *operation) error {
+	switch o.op {
+	case "insert":
+		if rule.makes == nil {
+			return fmt.Errorf("a node makes no row of table %s", o.table)
+		}
+		return rule.makes(r, node, o.row)
 	case "delete":
-		if !r.makes {
+		if !rule.deletes {
 			return fmt.Errorf("a node deletes no row of table %s", o.table)
 		}
 	case "update", "mutate":
-		for _, column := range columns {
-			if !slices.Contains(r.columns, column) {
+		for _, column := range o.written() {
+			if !slices.Contains(rule.columns, column) {
 				return fmt.Errorf("column %s of table %s is none that a node writes", column, o.table)
 			}
+			if o.op == "mutate" && !slices.Contains(mutable, column) {
+				return fmt.Errorf("column %s of table %s is written as a whole, by operation \"update\"", column, o.table)
+			}
+		}
+		if (o.op == "update") != (o.mutations == nil) || (o.op == "mutate") != (o.row == nil) {
+			return fmt.Errorf("operation %q is half another one", o.op)
 		}
 	default:
 		return fmt.Errorf("operation %q is none that a node does", o.op)
 	}
 	uuid, ok := o.uuid()
-	switch {
-	case !ok:
+	if !ok {
 		return fmt.Errorf("rows of table %s are named by their UUID alone", o.table)
-	case r.owner == nil:
-		return nil
 	}
-	own, there := r.owner(c, node, uuid)
+	own, there := rule.owner(r, node, uuid, o.row)
 	switch {
 	case !there:
 		return errUnknown{o.table, uuid}
 	case !own:
-		return fmt.Errorf("row %s of table %s is another node's", label(c, o.table, uuid), o.table)
-	}
-	if o.table == "Port_Binding" && slices.Contains(columns, "chassis") {
-		if o.op != "update" {
-			return fmt.Errorf("a port is claimed by an update, not by operation %q", o.op)
-		}
-		return checkClaim(c, node, o.row["chassis"])
+		return fmt.Errorf("row %s of table %s is another node's", label(r, o.table, uuid), o.table)
 	}
 	return nil
 }
 
-// checkClaim: a node claims a port for itself, or gives it up.
-func checkClaim(c *ovsdb.Client, node string, chassis json.RawMessage) error {
-	var pair []json.RawMessage
-	var kind string
-	if json.Unmarshal(chassis, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &kind) == nil {
-		uuid, _ := atomOf(chassis)
+// refersToOwn: a value names rows that are the node's own, be they of the same transaction, or none.
+func refersToOwn(r *replica, node, table string, value json.RawMessage) error {
+	for _, element := range elements(value) {
+		kind, uuid, ok := pair(element)
 		switch {
-		case kind == "set" && strings.TrimSpace(string(pair[1])) == "[]",
-			kind == "named-uuid", // its own, of the same transaction
-			kind == "uuid" && chassisName(c, uuid) == node:
-			return nil
+		case ok && kind == "named-uuid":
+		case !ok || kind != "uuid":
+			return fmt.Errorf("%.100s is no row", element)
+		default:
+			own, there := referred[table](r, node, uuid, nil)
+			if !there {
+				return errUnknown{table, uuid}
+			}
+			if !own {
+				return fmt.Errorf("row %s of table %s is another node's", uuid, table)
+			}
 		}
 	}
-	return fmt.Errorf("a port is claimed for %s, which is not the node's chassis", chassis)
+	return nil
+}
+
+// nodesOptions are the keys of a port's options that ovn-controller writes. The others say, among other things, whom a
+// port is meant for.
+var nodesOptions = []string{"additional-chassis-activated", "ipv6_ra_pd_list", "vport-backoff", "vport-last-claim"}
+
+// checkOptions: of a port's options a node writes but a few.
+func checkOptions(r *replica, o *operation) error {
+	var changed []string
+	if value := o.row["options"]; value != nil {
+		options, ok := stringMap(value)
+		uuid, _ := o.uuid()
+		port, there := ovsdb.Get[sb.PortBinding](r.Client, uuid)
+		if !ok || !there {
+			return fmt.Errorf("options %.100s are no map", value)
+		}
+		for _, pair := range [][2]map[string]string{{options, port.Options}, {port.Options, options}} {
+			for key, value := range pair[0] {
+				if was, ok := pair[1][key]; !ok || was != value {
+					changed = append(changed, key)
+				}
+			}
+		}
+	}
+	for _, m := range o.mutations {
+		if m.column != "options" {
+			continue
+		}
+		entries, ok := stringMap(m.value)
+		changed = slices.AppendSeq(changed, maps.Keys(entries))
+		for _, element := range elements(m.value) {
+			var key string
+			if !ok && json.Unmarshal(element, &key) != nil {
+				return fmt.Errorf("options %.100s are neither keys nor a map", m.value)
+			}
+			if !ok {
+				changed = append(changed, key)
+			}
+		}
+	}
+	for _, key := range changed {
+		if !slices.Contains(nodesOptions, key) {
+			return fmt.Errorf("option %s of a port is none that a node writes", key)
+		}
+	}
+	return nil
 }
 
 // label is the name of a port, for people.
-func label(c *ovsdb.Client, table, uuid string) string {
-	if port, ok := ovsdb.Get[sb.PortBinding](c, uuid); ok && table == "Port_Binding" {
-		return port.LogicalPort
+func label(r *replica, table, uuid string) string {
+	switch table {
+	case "Port_Binding":
+		if port, ok := ovsdb.Get[sb.PortBinding](r.Client, uuid); ok {
+			return port.LogicalPort
+		}
+	case "MAC_Binding":
+		if row, ok := ovsdb.Get[sb.MACBinding](r.Client, uuid); ok {
+			return uuid + " of port " + row.LogicalPort
+		}
 	}
 	return uuid
 }

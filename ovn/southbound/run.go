@@ -86,16 +86,16 @@ func (c Config) guard(ctx context.Context, m *metrics) error {
 	if err != nil {
 		return err
 	}
-	replica, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: c.Database, Model: model, Tables: tables, AnyMember: true})
+	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: c.Database, Model: model, Tables: tables, AnyMember: true})
 	switch {
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
 		return err
 	}
-	defer replica.Close()
-	m.ready.Store(replica)
-	guard := &Guard{replica: replica, metrics: m, log: slog.Default(), dial: func(ctx context.Context) (net.Conn, error) {
+	defer client.Close()
+	m.ready.Store(client)
+	guard := &Guard{replica: &replica{Client: client}, metrics: m, log: slog.Default(), dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", strings.TrimPrefix(c.Database, "unix:"))
 	}}

@@ -1,0 +1,152 @@
+package southbound
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// object is a JSON object whose keys mean what they say: a struct's would mean their other spellings, too.
+type object map[string]json.RawMessage
+
+// text is a string of the object, "" where there is none.
+func (o object) text(key string) string {
+	var text string
+	if json.Unmarshal(o[key], &text) != nil {
+		return ""
+	}
+	return text
+}
+
+// number is an integer of the object.
+func (o object) number(key string) (n int, ok bool) {
+	return n, o[key] != nil && json.Unmarshal(o[key], &n) == nil
+}
+
+// operation is one of a transaction, RFC 7047, 5.2.
+type operation struct {
+	op, table string
+	where     []json.RawMessage
+	row       object
+	mutations []mutation
+	timeout   json.RawMessage
+}
+
+// mutation is what "mutate" does to a column.
+type mutation struct {
+	column, mutator string
+	value           json.RawMessage
+}
+
+func (m *mutation) UnmarshalJSON(text []byte) error {
+	var triple []json.RawMessage
+	if json.Unmarshal(text, &triple) != nil || len(triple) != 3 ||
+		json.Unmarshal(triple[0], &m.column) != nil || json.Unmarshal(triple[1], &m.mutator) != nil {
+		return fmt.Errorf("%.200s is no mutation", text)
+	}
+	m.value = triple[2]
+	return nil
+}
+
+// newOperation reads what is in o, and leaves of its row what it has read.
+func newOperation(o object) (*operation, error) {
+	p := &operation{op: o.text("op"), table: o.text("table"), timeout: o["timeout"]}
+	for key, into := range map[string]any{"where": &p.where, "mutations": &p.mutations, "row": &p.row} {
+		if o[key] == nil {
+			continue
+		}
+		if err := json.Unmarshal(o[key], into); err != nil {
+			return nil, fmt.Errorf("%s of an operation: %w", key, err)
+		}
+	}
+	if p.row != nil { // one key, one meaning
+		row, err := json.Marshal(p.row)
+		if err != nil {
+			return nil, err
+		}
+		o["row"] = row
+	}
+	return p, nil
+}
+
+// uuid is the row's in the operation's condition, the one way in which ovn-controller names rows.
+func (o *operation) uuid() (uuid string, ok bool) {
+	if len(o.where) != 1 {
+		return "", false
+	}
+	var condition [3]json.RawMessage
+	var column, function string
+	if json.Unmarshal(o.where[0], &condition) != nil || json.Unmarshal(condition[0], &column) != nil ||
+		json.Unmarshal(condition[1], &function) != nil || column != "_uuid" || function != "==" {
+		return "", false
+	}
+	kind, uuid, ok := pair(condition[2])
+	return uuid, ok && kind == "uuid"
+}
+
+// written are the columns that the operation writes.
+func (o *operation) written() []string {
+	var columns []string
+	for column := range o.row {
+		columns = append(columns, column)
+	}
+	for _, m := range o.mutations {
+		columns = append(columns, m.column)
+	}
+	slices.Sort(columns)
+	return columns
+}
+
+// values are all that the operation says of a column.
+func (o *operation) values(column string) []json.RawMessage {
+	var list []json.RawMessage
+	if value := o.row[column]; value != nil {
+		list = append(list, value)
+	}
+	for _, m := range o.mutations {
+		if m.column == column {
+			list = append(list, m.value)
+		}
+	}
+	return list
+}
+
+// pair reads ["uuid", X] and ["named-uuid", X].
+func pair(value json.RawMessage) (kind, text string, ok bool) {
+	var words []string
+	if json.Unmarshal(value, &words) != nil || len(words) != 2 {
+		return "", "", false
+	}
+	return words[0], words[1], true
+}
+
+// elements are those of a set; a value that is none is a set of one.
+func elements(value json.RawMessage) []json.RawMessage {
+	var tagged []json.RawMessage
+	var kind string
+	var list []json.RawMessage
+	if json.Unmarshal(value, &tagged) == nil && len(tagged) == 2 && json.Unmarshal(tagged[0], &kind) == nil && kind == "set" &&
+		json.Unmarshal(tagged[1], &list) == nil {
+		return list
+	}
+	return []json.RawMessage{value}
+}
+
+// stringMap reads ["map", [[K, V], …]].
+func stringMap(value json.RawMessage) (entries map[string]string, ok bool) {
+	var tagged []json.RawMessage
+	var kind string
+	var pairs [][]string
+	if json.Unmarshal(value, &tagged) != nil || len(tagged) != 2 || json.Unmarshal(tagged[0], &kind) != nil || kind != "map" ||
+		json.Unmarshal(tagged[1], &pairs) != nil {
+		return nil, false
+	}
+	entries = make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		if len(p) != 2 {
+			return nil, false
+		}
+		entries[p[0]] = p[1]
+	}
+	return entries, true
+}
