@@ -77,8 +77,8 @@ func (c Config) HostNames() []string {
 
 func (h host) isNode() bool { return strings.HasPrefix(h.name, "l") }
 
-// registered are the names of all nodes that Kubernetes is to know.
-func (c Config) registered() []string {
+// Registered are the names of all nodes that Kubernetes is to know.
+func (c Config) Registered() []string {
 	names := c.Nodes()
 	for _, h := range c.hosts() {
 		if h.isNode() {

@@ -46,7 +46,7 @@ func TestALabWithHostsHasNoOtherNodes(t *testing.T) {
 	if got, want := c.Machines(), []string{Central, "c1", "c2", "c3", "l1", "l2", Control, Outside}; !slices.Equal(got, want) {
 		t.Errorf("its machines are %v, want %v", got, want)
 	}
-	if got, want := c.registered(), []string{"l1", "l2"}; !slices.Equal(got, want) {
+	if got, want := c.Registered(), []string{"l1", "l2"}; !slices.Equal(got, want) {
 		t.Errorf("its nodes are %v, want %v", got, want)
 	}
 	for _, spec := range c.specs(someFiles) {

@@ -109,7 +109,7 @@ func (v view) missingMachines() string {
 
 func (v view) unregistered() string {
 	var missing []string
-	for _, name := range v.lab.registered() {
+	for _, name := range v.lab.Registered() {
 		if _, there := v.cluster.Nodes[name]; !there {
 			missing = append(missing, name)
 		}

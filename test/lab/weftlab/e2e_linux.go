@@ -49,7 +49,7 @@ func e2eCommand(o *options) *cobra.Command {
 			argv = append(append(argv, args...), filepath.Join(bin, "e2e.test"), "--",
 				"--kubeconfig="+l.Kubeconfig(), "--provider=skeleton", "--kubectl-path="+filepath.Join(bin, "kubectl"),
 				// Only the first of several processes counts the nodes by itself; the others would skip specs.
-				fmt.Sprintf("--num-nodes=%d", len(l.Nodes())),
+				fmt.Sprintf("--num-nodes=%d", len(l.Registered())),
 				"--node-os-distro=debian", "--disable-log-dump", "--node-schedulable-timeout=60s")
 			command, err := l.EnterNetwork(lab.Central, argv...)
 			if err != nil {
