@@ -104,6 +104,7 @@ const (
 
 const (
 	northbound  = "OVN_Northbound"
+	southbound  = "OVN_Southbound"
 	openVSwitch = "Open_vSwitch"
 )
 
@@ -144,6 +145,9 @@ var Requirements = []Requirement{
 	{northbound, "Logical_Router_Policy", "jump_chain", "25.03", "policy route chains"},
 	{northbound, "Logical_Router_Static_Route", "selection_fields", "25.03", "ECMP hash fields"},
 	{northbound, "Logical_Switch_Port", "peer", "25.03", "peered switches"},
+	{southbound, "BFD", "chassis_name", "24.03", "BFD by guarded nodes"},
+	{southbound, "IGMP_Group", "chassis_name", "24.03", "multicast groups of guarded nodes"},
+	{southbound, "Service_Monitor", "chassis_name", "24.03", "health checks by guarded nodes"},
 	{openVSwitch, "CT_Zone", "limit", "3.3", "conntrack limits"},
 	{openVSwitch, "Datapath", "ct_zone_default_limit", "3.3", "conntrack limits"},
 }
