@@ -192,6 +192,7 @@ func TestThousandsInFewTransactions(t *testing.T) {
 // TestTogether: changes that belong together are one transaction, more of them than others get, up to a bound.
 func TestTogether(t *testing.T) {
 	s := realStage(t)
+	s.config.Probe = time.Minute // whatever else the machine does, no transaction is done twice
 	s.start()
 	s.replace(node("l1"))
 	add := func(from, to int) int {
