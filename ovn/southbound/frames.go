@@ -45,6 +45,7 @@ var errTooLong = fmt.Errorf("a request of more than %d bytes", longestRequest)
 // messages reads a stream's objects one by one.
 type messages struct {
 	from    io.Reader
+	large   func() error // is called when an object turns out to be larger than a chunk
 	buffer  []byte
 	chunk   [16 << 10]byte
 	pending []byte // of chunk
@@ -53,7 +54,10 @@ type messages struct {
 
 // next is the next object. It is the caller's until the next call.
 func (m *messages) next() ([]byte, error) {
-	m.buffer = m.buffer[:0]
+	if m.buffer = m.buffer[:0]; cap(m.buffer) > 4*len(m.chunk) {
+		m.buffer = nil
+	}
+	told := m.large == nil
 	for {
 		for len(m.pending) > 0 {
 			n, ends := m.frames.next(m.pending)
@@ -64,6 +68,11 @@ func (m *messages) next() ([]byte, error) {
 				return m.buffer, nil
 			case len(m.buffer) > longestRequest:
 				return nil, errTooLong
+			case len(m.buffer) > len(m.chunk) && !told:
+				told = true
+				if err := m.large(); err != nil {
+					return nil, err
+				}
 			}
 		}
 		n, err := m.from.Read(m.chunk[:])

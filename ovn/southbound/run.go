@@ -2,14 +2,11 @@ package southbound
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -31,7 +28,7 @@ type Config struct {
 	// ovn-southbound: the server's socket, unix:PATH.
 	Database string
 	// certificate, private-key: PEM files of the guard's own; node-ca: of the authority of nodes' certificates. They
-	// are read again for each connection.
+	// are read again when they change.
 	Certificate, PrivateKey, NodeCA string
 	// metrics-address: of /metrics, /healthz and /readyz; empty serves none.
 	MetricsAddress string
@@ -61,7 +58,8 @@ func (c Config) Validate() error {
 
 // Run guards a Southbound until ctx is done.
 func Run(ctx context.Context, c Config) error {
-	if _, err := c.tls(); err != nil {
+	files := &credentials{certificate: c.Certificate, key: c.PrivateKey, authorities: c.NodeCA, log: slog.Default()}
+	if _, err := files.current(); err != nil {
 		return err
 	}
 	m := newMetrics()
@@ -76,12 +74,12 @@ func Run(ctx context.Context, c Config) error {
 			return nil
 		})
 	}
-	group.Go(func() error { return c.guard(ctx, m) })
+	group.Go(func() error { return c.guard(ctx, files, m) })
 	return group.Wait()
 }
 
 // guard waits for the server, and takes nodes from then on.
-func (c Config) guard(ctx context.Context, m *metrics) error {
+func (c Config) guard(ctx context.Context, files *credentials, m *metrics) error {
 	model, err := sb.FullDatabaseModel()
 	if err != nil {
 		return err
@@ -95,7 +93,7 @@ func (c Config) guard(ctx context.Context, m *metrics) error {
 	}
 	defer client.Close()
 	m.ready.Store(client)
-	guard := &Guard{replica: &replica{Client: client}, metrics: m, log: slog.Default(), dial: func(ctx context.Context) (net.Conn, error) {
+	guard := &Guard{replica: &replica{Client: client}, credentials: files, metrics: m, log: slog.Default(), recheck: recheck, dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", strings.TrimPrefix(c.Database, "unix:"))
 	}}
@@ -106,7 +104,7 @@ func (c Config) guard(ctx context.Context, m *metrics) error {
 			if err != nil {
 				return fmt.Errorf("listen: %w", err)
 			}
-			return guard.serve(ctx, tls.NewListener(listener, &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.tls() }}))
+			return guard.serve(ctx, listener)
 		})
 	}
 	slog.Info("the Southbound is guarded", "listen", strings.Join(c.Listen, ","), "server", c.Database)
@@ -131,28 +129,11 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	}
 }
 
-// tls reads the files.
-func (c Config) tls() (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(c.Certificate, c.PrivateKey)
-	if err != nil {
-		return nil, fmt.Errorf("certificate, private-key: %w", err)
-	}
-	pem, err := os.ReadFile(c.NodeCA)
-	if err != nil {
-		return nil, fmt.Errorf("node-ca: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("node-ca: %s has no certificate in PEM form", c.NodeCA)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}, nil
-}
-
 type metrics struct {
-	registry            *prometheus.Registry
-	clients             prometheus.Gauge
-	refused, handshakes prometheus.Counter
-	ready               atomic.Pointer[ovsdb.Client]
+	registry                  *prometheus.Registry
+	clients                   prometheus.Gauge
+	refused, handshakes, full prometheus.Counter
+	ready                     atomic.Pointer[ovsdb.Client]
 }
 
 func newMetrics() *metrics {
@@ -161,8 +142,9 @@ func newMetrics() *metrics {
 		clients:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Nodes' connections."}),
 		refused:    prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total", Help: "Requests of nodes for what is not their own."}),
 		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total", Help: "Connections without a certificate that counts."}),
+		full:       prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total", Help: "Connections beyond the bounds of one node, one address or all."}),
 	}
-	m.registry.MustRegister(m.clients, m.refused, m.handshakes, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.clients, m.refused, m.handshakes, m.full, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -1,0 +1,106 @@
+package southbound
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// How many connections there may be. An ovn-controller has one, and for a moment two when its chassis host changes. Each takes
+// two files and some 150 kB.
+const (
+	strangersEach = 64 // from one address, that have not shown a certificate yet
+	strangersAll  = 512
+	clientsEach   = 16 // of one node
+	clientsAll    = 8192
+)
+
+// door counts who comes in.
+type door struct {
+	mu        sync.Mutex
+	strangers map[string]int // by address
+	waiting   int            // of them all
+	nodes     map[string]*peer
+	clients   int
+}
+
+// peer is a node that is connected.
+type peer struct {
+	connections int // door's
+	// busy is full while one of its requests is worked on, or a large one comes in, and others wait: what a node can have of
+	// the guard's memory and processors does not grow with its connections.
+	busy chan struct{}
+}
+
+// errFull is a bound that is reached.
+var errFull = errors.New("there is no room for its connection")
+
+// knock lets a stranger show its certificate. It is one until left.
+func (d *door) knock(from net.Addr) (leave func(), err error) {
+	who := origin(from)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.strangers[who] >= strangersEach:
+		return nil, fmt.Errorf("%w: %d from its address have not shown a certificate yet", errFull, strangersEach)
+	case d.waiting >= strangersAll:
+		return nil, fmt.Errorf("%w: %d have not shown a certificate yet", errFull, strangersAll)
+	}
+	if d.strangers == nil {
+		d.strangers = map[string]int{}
+	}
+	d.strangers[who]++
+	d.waiting++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.waiting--
+		if d.strangers[who]--; d.strangers[who] == 0 {
+			delete(d.strangers, who)
+		}
+	}, nil
+}
+
+// enter lets a node's connection in, until left.
+func (d *door) enter(node string) (p *peer, leave func(), err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p = d.nodes[node]
+	switch {
+	case d.clients >= clientsAll:
+		return nil, nil, fmt.Errorf("%w: all nodes have %d together", errFull, clientsAll)
+	case p != nil && p.connections >= clientsEach:
+		return nil, nil, fmt.Errorf("%w: the node has %d", errFull, clientsEach)
+	case d.nodes == nil:
+		d.nodes = map[string]*peer{}
+	}
+	if p == nil {
+		p = &peer{busy: make(chan struct{}, 1)}
+		d.nodes[node] = p
+	}
+	p.connections++
+	d.clients++
+	return p, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.clients--
+		if p.connections--; p.connections == 0 {
+			delete(d.nodes, node)
+		}
+	}, nil
+}
+
+// origin is an address, and of IPv6 the network that one host has for itself.
+func origin(from net.Addr) string {
+	tcp, ok := from.(*net.TCPAddr)
+	if !ok {
+		return from.String()
+	}
+	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	if addr.Is6() {
+		return netip.PrefixFrom(addr, 64).Masked().String()
+	}
+	return addr.String()
+}

@@ -1,0 +1,240 @@
+package southbound
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// session is a client's connection, and that to the server which stands for it there.
+type session struct {
+	guard          *Guard
+	node           string
+	peer           *peer
+	client, server net.Conn
+	writing        sync.Mutex          // whole objects to client
+	working        bool                // peer's busy is held
+	monitors       map[string]struct{} // what the server tells the client of, by the client's names
+}
+
+// write sends to the client, who reads in time.
+func (s *session) write(data []byte) error {
+	if err := s.client.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+		return err
+	}
+	if _, err := s.client.Write(data); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("it does not read what it is told, for %s", stall)
+		}
+		return err
+	}
+	return nil
+}
+
+// answers passes on what the server says.
+func (s *session) answers() error {
+	buffer := make([]byte, 64<<10)
+	var f frames
+	for {
+		n, err := s.server.Read(buffer)
+		for data := buffer[:n]; len(data) > 0; {
+			if !f.inside() {
+				s.writing.Lock()
+			}
+			n, _ := f.next(data)
+			err := s.write(data[:n])
+			if !f.inside() || err != nil {
+				s.writing.Unlock()
+			}
+			if err != nil {
+				return err
+			}
+			data = data[n:]
+		}
+		if err != nil {
+			if f.inside() {
+				s.writing.Unlock()
+			}
+			return err
+		}
+	}
+}
+
+// begin waits until no other request of the node is worked on.
+func (s *session) begin() {
+	if !s.working {
+		s.peer.busy <- struct{}{}
+		s.working = true
+	}
+}
+
+func (s *session) end() {
+	if s.working {
+		s.working = false
+		<-s.peer.busy
+	}
+}
+
+// requests passes on what the client asks for, if the node may.
+func (s *session) requests(ctx context.Context) error {
+	defer s.end()
+	m := &messages{from: s.client, large: func() error {
+		s.begin()
+		return s.client.SetReadDeadline(time.Now().Add(stall))
+	}}
+	for {
+		text, err := m.next()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("a large request does not come to its end, for %s", stall)
+		}
+		if err != nil {
+			return err
+		}
+		s.begin()
+		if err := s.request(ctx, text); err != nil {
+			return err
+		}
+		s.end()
+		if err := s.client.SetReadDeadline(time.Time{}); err != nil {
+			return err
+		}
+	}
+}
+
+// request passes one on.
+func (s *session) request(ctx context.Context, text []byte) error {
+	request := object{}
+	if err := json.Unmarshal(text, &request); err != nil {
+		return fmt.Errorf("read a request: %w", err)
+	}
+	var params []json.RawMessage
+	if request["params"] != nil {
+		if err := json.Unmarshal(request["params"], &params); err != nil {
+			return fmt.Errorf("read a request's params: %w", err)
+		}
+	}
+	if why := s.permit(ctx, request.text("method"), params); why != nil {
+		return s.refuse(request, len(params)-1, why)
+	}
+	// What was read is what is sent: nobody else may read it otherwise.
+	var err error
+	if params != nil {
+		if request["params"], err = json.Marshal(params); err != nil {
+			return err
+		}
+	}
+	if text, err = json.Marshal(request); err != nil {
+		return err
+	}
+	_, err = s.server.Write(text)
+	return err
+}
+
+// permitted methods beside transact change nothing but what the client itself hears. Not among them are those for
+// locks, since northd has one.
+var permitted = []string{"", "cancel", "echo", "get_schema", "get_server_id", "list_dbs", "monitor", "monitor_cancel", "monitor_cond",
+	"monitor_cond_change", "monitor_cond_since", "set_db_change_aware"}
+
+// permit says why a node may not make a request. It leaves of params what it has understood.
+func (s *session) permit(ctx context.Context, method string, params []json.RawMessage) error {
+	if slices.Contains(permitted, method) {
+		return s.watch(method, params)
+	}
+	if method != "transact" {
+		return fmt.Errorf("method %q is none that a node needs", method)
+	}
+	for i := range params {
+		if i == 0 { // the database
+			continue
+		}
+		raw := object{}
+		if err := json.Unmarshal(params[i], &raw); err != nil {
+			return fmt.Errorf("operation %.200s: %w", params[i], err)
+		}
+		o, err := newOperation(raw)
+		if err != nil {
+			return err
+		}
+		if err := s.check(ctx, o); err != nil {
+			return err
+		}
+		if params[i], err = json.Marshal(raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch bounds what the server has to keep in mind for a connection.
+func (s *session) watch(method string, params []json.RawMessage) error {
+	switch {
+	case method == "monitor_cancel" && len(params) > 0:
+		delete(s.monitors, string(params[0]))
+	case slices.Contains([]string{"monitor", "monitor_cond", "monitor_cond_since"}, method) && len(params) > 1:
+		if s.monitors == nil {
+			s.monitors = map[string]struct{}{}
+		}
+		if len(params[1]) > maxMonitorName {
+			return fmt.Errorf("the name of a monitor has at most %d bytes", maxMonitorName)
+		}
+		if s.monitors[string(params[1])] = struct{}{}; len(s.monitors) > maxMonitors {
+			delete(s.monitors, string(params[1]))
+			return fmt.Errorf("a connection has at most %d monitors", maxMonitors)
+		}
+	}
+	return nil
+}
+
+// check waits for a row that the node has seen before the replica has.
+func (s *session) check(ctx context.Context, o *operation) (err error) {
+	limit, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_ = s.guard.replica.WaitFor(limit, func() bool {
+		err = check(s.guard.replica, s.node, o)
+		return !errors.As(err, &errUnknown{})
+	})
+	return err
+}
+
+// refuse answers a request as the server would, and tells of it.
+func (s *session) refuse(request object, operations int, why error) error {
+	method := request.text("method")
+	s.guard.metrics.refused.Inc()
+	if s.guard.toldNodes.more(s.node) {
+		s.guard.log.Warn("a node asked for what is not its own; if this goes on, take the node for a stolen one", "node", s.node,
+			"address", s.client.RemoteAddr().String(), "method", cut(method), "refused", cut(why.Error()))
+	}
+	type failure struct {
+		Error   string `json:"error"`
+		Details string `json:"details"`
+	}
+	reply := struct {
+		ID     json.RawMessage `json:"id"`
+		Result any             `json:"result"`
+		Error  any             `json:"error"`
+	}{ID: request["id"]}
+	said := failure{"permission error", cut(why.Error())}
+	if method == "transact" {
+		results := make([]any, max(operations, 1))
+		results[0] = said
+		reply.Result = results
+	} else {
+		reply.Error = said
+	}
+	text, err := json.Marshal(reply)
+	if err != nil {
+		return err
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.write(text)
+}
+
+// cut keeps what others have written to a line's length.
+func cut(text string) string { return text[:min(len(text), 300)] }

@@ -1,0 +1,168 @@
+package southbound
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes are connections of one node, with the ends that are the server's.
+func pipes(t *testing.T, g *Guard) (client, server net.Conn, ended chan error) {
+	client, outer := net.Pipe()
+	inner, server := net.Pipe()
+	g.dial = func(context.Context) (net.Conn, error) { return inner, nil }
+	ended = make(chan error, 1)
+	go func() { ended <- g.carry(t.Context(), outer, "l1") }()
+	synctest.Wait()
+	t.Cleanup(func() { client.Close(); server.Close() })
+	return client, server, ended
+}
+
+// TestClientsThatAreSlow: who neither shows a certificate, nor reads, nor ends what it has begun, is left.
+func TestClientsThatAreSlow(t *testing.T) {
+	for _, c := range []struct {
+		what, want string
+		after      time.Duration
+		do         func(client, server net.Conn)
+	}{
+		{"does not read", "does not read what it is told", stall, func(_, server net.Conn) {
+			fmt.Fprint(server, `{"id":null,"method":"update","params":["`, strings.Repeat("x", 1<<20), `"]}`)
+		}},
+		{"does not end its request", "does not come to its end", stall, func(client, _ net.Conn) {
+			fmt.Fprint(client, `{"id":0,"method":"echo","params":["`, strings.Repeat("x", 1<<20))
+		}},
+		{"asks for too much", errTooLong.Error(), 0, func(client, _ net.Conn) {
+			fmt.Fprint(client, `{"id":0,"method":"echo","params":["`)
+			for range longestRequest/(1<<20) + 1 {
+				client.Write(bytes.Repeat([]byte("x"), 1<<20))
+			}
+		}},
+		{"says no JSON", "read a request", 0, func(client, _ net.Conn) { fmt.Fprint(client, `{"id" "method"}`) }},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, server, ended := pipes(t, &Guard{metrics: newMetrics()})
+				began := time.Now()
+				go c.do(client, server)
+				if err := <-ended; err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
+				if took := time.Since(began); took != c.after {
+					t.Errorf("after %s, want %s", took, c.after)
+				}
+			})
+		})
+	}
+}
+
+// once is a listener with one client.
+type once struct {
+	conn chan net.Conn
+	done chan struct{}
+}
+
+func (l *once) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conn:
+		return conn, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+func (l *once) Close() error   { close(l.done); return nil }
+func (l *once) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestAHandshakeEnds also where the client says nothing.
+func TestAHandshakeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		g := &Guard{metrics: newMetrics(), log: slog.New(slog.NewTextHandler(&log, nil)), recheck: recheck}
+		ctx, cancel := context.WithCancel(t.Context())
+		listener := &once{make(chan net.Conn), make(chan struct{})}
+		served := make(chan error)
+		go func() { served <- g.serve(ctx, listener) }()
+		client, outer := net.Pipe()
+		listener.conn <- outer
+		began := time.Now()
+		if _, err := io.ReadAll(client); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != handshake {
+			t.Errorf("it ends after %s", took)
+		}
+		synctest.Wait()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), "a connection is refused") || !strings.Contains(log.String(), "deadline exceeded") {
+			t.Errorf("the log: %s", log.String())
+		}
+	})
+}
+
+// TestLargeRequestsOfANodeComeOneByOne, by however many connections.
+func TestLargeRequestsOfANodeComeOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Guard{metrics: newMetrics()}
+		head, body := `{"id":0,"method":"echo","params":["`, strings.Repeat("x", 1<<20)
+		first, firstServer, _ := pipes(t, g)
+		second, secondServer, _ := pipes(t, g)
+		go io.Copy(io.Discard, firstServer)
+		go io.Copy(io.Discard, secondServer)
+		fmt.Fprint(first, head, body)
+		written := false
+		go func() {
+			fmt.Fprint(second, head, body)
+			written = true
+		}()
+		synctest.Wait()
+		if written {
+			t.Error("two large requests of a node are kept at once")
+		}
+		fmt.Fprint(first, `"]}`)
+		synctest.Wait()
+		if !written {
+			t.Error("a large request is not taken after another one's end")
+		}
+	})
+}
+
+func TestMonitorsAreBounded(t *testing.T) {
+	s := &session{}
+	watch := func(method, params string) error {
+		var list []json.RawMessage
+		for p := range strings.SplitSeq(params, " ") {
+			list = append(list, json.RawMessage(p))
+		}
+		return s.watch(method, list)
+	}
+	for i := range maxMonitors {
+		if err := watch("monitor_cond", fmt.Sprint(`"OVN_Southbound" `, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := watch("monitor_cond_since", `"OVN_Southbound" 3`); err != nil {
+		t.Errorf("the server says itself that the name is taken: %v", err)
+	}
+	if watch("monitor", `"OVN_Southbound" "more"`) == nil {
+		t.Error("any number of monitors")
+	}
+	if err := watch("monitor_cancel", "7"); err != nil {
+		t.Error(err)
+	}
+	if err := watch("monitor", `"OVN_Southbound" "more"`); err != nil {
+		t.Errorf("after a cancel: %v", err)
+	}
+	if watch("monitor", `"OVN_Southbound" "`+strings.Repeat("x", maxMonitorName)+`"`) == nil {
+		t.Error("a monitor has any name")
+	}
+}
