@@ -144,17 +144,7 @@ func newGate(t *testing.T) *gate {
 	return g
 }
 
-// until waits for what comes soon.
-func (g *gate) until(what string, condition func() bool) {
-	g.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			g.Fatalf("%s; the log:\n%s", what, g.log.String())
-		}
-	}
-}
-
-// node connects with what it has.
+// connect is as a node does, with what it has.
 func (g *gate) connect(config *tls.Config) (net.Conn, error) {
 	config.InsecureSkipVerify = true // the guard is what is tested
 	d := &net.Dialer{Timeout: 20 * time.Second}

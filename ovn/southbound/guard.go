@@ -22,12 +22,13 @@ type Guard struct {
 	log         *slog.Logger
 	door        door
 	recheck     time.Duration // of certificates
+	patience    time.Duration // with the replica, which may be behind what a node has seen already
 	toldNodes   told
 	toldOthers  told // about addresses, of which there are any number
 }
 
 const (
-	// patience is how long the replica may be behind what a node has seen already.
+	// patience is how long a request waits for the replica.
 	patience = 2 * time.Second
 	// handshake is how long a client may take to show its certificate.
 	handshake = 10 * time.Second

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -37,22 +38,22 @@ const populate = `
 -- --id=@g1 create HA_Chassis_Group name=one ha_chassis=@h1 -- --id=@g2 create HA_Chassis_Group name=both ha_chassis=@h2
 -- create Port_Binding datapath=@d tunnel_key=7 logical_port=cr1 type=chassisredirect ha_chassis_group=@g1
 -- create Port_Binding datapath=@d tunnel_key=8 logical_port=cr2 type=chassisredirect ha_chassis_group=@g2
--- --id=@router create Datapath_Binding tunnel_key=2 -- --id=@s1 create Datapath_Binding tunnel_key=3
+-- --id=@router create Datapath_Binding tunnel_key=2 -- --id=@s1 create Datapath_Binding tunnel_key=3 external_ids:logical-switch=s1
 -- create Port_Binding datapath=@router tunnel_key=1 logical_port=rtos-l1 type=patch options:peer=stor-l1
 -- create Port_Binding datapath=@s1 tunnel_key=1 logical_port=stor-l1 type=patch options:peer=rtos-l1
 -- create Port_Binding datapath=@s1 tunnel_key=2 logical_port=pod3 options:requested-chassis=l1
 -- create Port_Binding datapath=@s1 tunnel_key=3 logical_port=idle
--- --id=@ext create Datapath_Binding tunnel_key=4
+-- --id=@ext create Datapath_Binding tunnel_key=4 external_ids:logical-switch=ext
 -- create Port_Binding datapath=@ext tunnel_key=1 logical_port=etor2 type=l3gateway options:peer=gw2 options:l3gateway-chassis=l2
 -- create Port_Binding datapath=@ext tunnel_key=2 logical_port=localnet2 type=localnet options:network_name=office
--- --id=@near create Datapath_Binding tunnel_key=5 -- --id=@far create Datapath_Binding tunnel_key=6
+-- --id=@near create Datapath_Binding tunnel_key=5 external_ids:logical-switch=near -- --id=@far create Datapath_Binding tunnel_key=6 external_ids:logical-switch=far
 -- create Port_Binding datapath=@router tunnel_key=2 logical_port=office type=patch options:peer=near options:chassis-redirect-port=cr1
 -- create Port_Binding datapath=@near tunnel_key=1 logical_port=near type=patch options:peer=office
 -- create Port_Binding datapath=@near tunnel_key=2 logical_port=localnet3 type=localnet options:network_name=office
 -- create Port_Binding datapath=@router tunnel_key=3 logical_port=dmz type=patch options:peer=far options:chassis-redirect-port=cr1
 -- create Port_Binding datapath=@far tunnel_key=1 logical_port=far type=patch options:peer=dmz
 -- create Port_Binding datapath=@far tunnel_key=2 logical_port=localnet4 type=localnet options:network_name=dmz
--- --id=@join create Datapath_Binding tunnel_key=7
+-- --id=@join create Datapath_Binding tunnel_key=7 external_ids:logical-switch=join
 -- create Port_Binding datapath=@router tunnel_key=4 logical_port=rtoj type=patch options:peer=jtor
 -- create Port_Binding datapath=@join tunnel_key=1 logical_port=jtor type=patch options:peer=rtoj
 -- create Port_Binding datapath=@join tunnel_key=2 logical_port=jtor-gw1 type=l3gateway options:l3gateway-chassis=l1
@@ -68,7 +69,7 @@ func newSouthbound(t *testing.T) *southbound {
 	endpoint := s.server.Endpoint
 	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + endpoint}, strings.Fields(populate)...)...)
 	client := ovsdbtest.Connect(t, database, endpoint, tables...)
-	s.guard = &Guard{replica: &replica{Client: client}, metrics: newMetrics(), log: ovsdbtest.Logger(t), dial: func(ctx context.Context) (net.Conn, error) {
+	s.guard = &Guard{replica: &replica{Client: client}, metrics: newMetrics(), log: ovsdbtest.Logger(t), patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", strings.TrimPrefix(endpoint, "unix:"))
 	}}
@@ -117,6 +118,16 @@ func (s *southbound) as(node string) (endpoint string) {
 		all.Wait()
 	})
 	return "unix:" + path
+}
+
+// until waits for what comes soon.
+func (s *southbound) until(what string, condition func() bool) {
+	s.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.Fatal(what)
+		}
+	}
 }
 
 // TestNodesWriteTheirOwnAlone asks with OVN's own program what a node needs, and what it may not have.

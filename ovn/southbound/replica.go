@@ -14,7 +14,7 @@ var tables = []ovsdb.Table{
 	{Model: &sb.Chassis{}, Read: []string{"name"}},
 	{Model: &sb.ChassisPrivate{}, Read: []string{"name"}},
 	{Model: &sb.Encap{}, Read: []string{"chassis_name"}},
-	{Model: &sb.DatapathBinding{}, Read: []string{"tunnel_key"}},
+	{Model: &sb.DatapathBinding{}, Read: []string{"external_ids", "tunnel_key"}},
 	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath", "tunnel_key"}},
 	{Model: &sb.HAChassisGroup{}, Read: []string{"ha_chassis"}},
 	{Model: &sb.HAChassis{}, Read: []string{"chassis"}},
@@ -40,6 +40,7 @@ type index struct {
 	keyed   map[[2]int]*sb.PortBinding   // by the tunnel keys of datapath and port
 	members map[string][]*sb.PortBinding // by datapath
 	outside []*sb.PortBinding            // localnet ports
+	routers map[string]bool              // by datapath
 }
 
 // ports is the index of all ports, as of now.
@@ -50,10 +51,12 @@ func (r *replica) ports() *index {
 	if r.current == now {
 		return r.index
 	}
-	ix := &index{named: map[string]*sb.PortBinding{}, keyed: map[[2]int]*sb.PortBinding{}, members: map[string][]*sb.PortBinding{}}
+	ix := &index{named: map[string]*sb.PortBinding{}, keyed: map[[2]int]*sb.PortBinding{}, members: map[string][]*sb.PortBinding{}, routers: map[string]bool{}}
 	keys := map[string]int{}
 	for _, datapath := range ovsdb.List[sb.DatapathBinding](r.Client, nil) {
 		keys[datapath.UUID] = datapath.TunnelKey
+		_, isSwitch := datapath.ExternalIDs["logical-switch"]
+		ix.routers[datapath.UUID] = !isSwitch
 	}
 	for _, port := range ovsdb.List[sb.PortBinding](r.Client, nil) {
 		ix.named[port.LogicalPort] = port
@@ -128,7 +131,7 @@ func (r *replica) learns(node string, port *sb.PortBinding) bool {
 	}
 	ports := r.ports()
 	peer := ports.named[port.Options["peer"]]
-	if peer == nil {
+	if peer == nil || !ports.routers[port.Datapath] {
 		return false
 	}
 	redirect := ports.named[port.Options["chassis-redirect-port"]]

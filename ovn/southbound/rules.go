@@ -16,7 +16,7 @@ import (
 type rule struct {
 	// columns are what is written of rows that there are.
 	columns []string
-	// owner says whether a row would be the node's when an operation writes row to it, and whether it is there.
+	// owner says whether a row would be the node's when an operation writes row to it, and whether it is there; nil: none is.
 	owner owner
 	// makes says why a new row is not the node's to make; nil: no rows are made.
 	makes func(r *replica, node string, row object) error
@@ -188,6 +188,9 @@ func (rule *rule) checkRow(r *replica, node string, o *operation) error {
 			return fmt.Errorf("a node deletes no row of table %s", o.table)
 		}
 	case "update", "mutate":
+		if rule.owner == nil {
+			return fmt.Errorf("a node changes no row of table %s", o.table)
+		}
 		for _, column := range o.written() {
 			if !slices.Contains(rule.columns, column) {
 				return fmt.Errorf("column %s of table %s is none that a node writes", column, o.table)

@@ -93,7 +93,7 @@ func (c Config) guard(ctx context.Context, files *credentials, m *metrics) error
 	}
 	defer client.Close()
 	m.ready.Store(client)
-	guard := &Guard{replica: &replica{Client: client}, credentials: files, metrics: m, log: slog.Default(), recheck: recheck, dial: func(ctx context.Context) (net.Conn, error) {
+	guard := &Guard{replica: &replica{Client: client}, credentials: files, metrics: m, log: slog.Default(), recheck: recheck, patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", strings.TrimPrefix(c.Database, "unix:"))
 	}}

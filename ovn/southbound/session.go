@@ -193,7 +193,7 @@ func (s *session) watch(method string, params []json.RawMessage) error {
 
 // check waits for a row that the node has seen before the replica has.
 func (s *session) check(ctx context.Context, o *operation) (err error) {
-	limit, cancel := context.WithTimeout(ctx, patience)
+	limit, cancel := context.WithTimeout(ctx, s.guard.patience)
 	defer cancel()
 	_ = s.guard.replica.WaitFor(limit, func() bool {
 		err = check(s.guard.replica, s.node, o)
