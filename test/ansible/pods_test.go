@@ -1,0 +1,127 @@
+//go:build ansible
+
+package ansible
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/test/lab/image"
+)
+
+const (
+	weftImage = "registry.example/weft:lab"
+	// asPods makes the nodes hosts of the controllers, too: pods run where kubelets do.
+	asPods = "[weft_controllers]\nl1\nl2\n[all:vars]\nweft_image=" + weftImage + "\n"
+)
+
+// Those who want pods instead of units have the roles put them in their place, node by node, and can go back.
+func TestWeftRunsAsPods(t *testing.T) {
+	install(t)
+	archive := imageOfWeft(t)
+	for _, node := range []string{"l1", "l2"} {
+		if out, err := servers.tryWith(archive, "exec", node, "--", "ctr", "--namespace", "k8s.io", "images", "import", "-"); err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	inventory := filepath.Join(t.TempDir(), "pods.ini")
+	if err := os.WriteFile(inventory, []byte(asPods), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	hostsOfLab := servers.must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY")
+	with := []string{"--inventory", hostsOfLab, "--inventory", inventory}
+	play(t, "site.yml", with...)
+	for _, node := range []string{"l1", "l2"} {
+		if left := servers.on(t, node, "sh", "-c", "ls /etc/systemd/system/weft-node.service /etc/systemd/system/weft-controller.service 2> /dev/null || true"); left != "" {
+			t.Errorf("%s has units beside its pods: %s", node, left)
+		}
+		for _, part := range []string{"weft-node", "weft-controller"} {
+			servers.kubectl(t, "wait", "--namespace=kube-system", "--for=condition=Ready", "--timeout=60s", "pod",
+				"--selector=app.kubernetes.io/name="+part, "--field-selector=spec.nodeName="+node)
+		}
+	}
+	// What pods there are get their network by pods alone.
+	for _, central := range []string{"c1", "c2", "c3"} {
+		servers.on(t, central, "systemctl", "stop", "weft-controller")
+		t.Cleanup(func() { servers.on(t, central, "systemctl", "start", "weft-controller") })
+	}
+	eventually(t, 60*time.Second, "a pod leads", func() error {
+		leader, err := servers.try("kubectl", "--", "get", "lease", "--namespace=kube-system", "weft-controller", "--output=jsonpath={.spec.holderIdentity}")
+		if err == nil && leader != "l1" && leader != "l2" {
+			err = errors.New("the leader is " + leader)
+		}
+		return err
+	})
+	awaitCluster(t)
+	servers.kubectl(t, "delete", "pod", "--namespace=kube-system", "--selector=app.kubernetes.io/name=weft-node", "--field-selector=spec.nodeName=l1")
+	awaitConnections(t)
+	for _, central := range []string{"c1", "c2", "c3"} {
+		servers.on(t, central, "systemctl", "start", "weft-controller")
+	}
+
+	out, tallies := play(t, "site.yml", with...)
+	for host, n := range tallies {
+		if n.changed > 0 {
+			t.Errorf("the second run changed %d things on %s:\n%s", n.changed, host, changes(out, host))
+		}
+	}
+	play(t, "verify.yml", with...)
+
+	play(t, "site.yml")
+	if pods := servers.kubectl(t, "get", "pods", "--namespace=kube-system", "--selector=app.kubernetes.io/part-of=weft", "--output=name"); pods != "" {
+		t.Errorf("back at units there are pods: %s", pods)
+	}
+	servers.kubectl(t, "get", "nodes", "--selector=weft.net/weft-node")
+	awaitConnections(t)
+}
+
+var library = regexp.MustCompile(`(?m)(?:=> |^\s*)(/\S+) \(0x`)
+
+// imageOfWeft is what ansible/image/Containerfile describes, made without a registry: the lab's root file system with weft and ovs-ofctl.
+func imageOfWeft(t *testing.T) string {
+	t.Helper()
+	scratch := t.TempDir()
+	ovn := filepath.Join(repository(), "bin/lab/ovn/root")
+	const loader, libraries, program = "/usr/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu", "/usr/bin/ovs-ofctl"
+	list, err := exec.Command(ovn+loader, "--library-path", ovn+libraries, "--list", ovn+program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapper := filepath.Join(scratch, "ovs-ofctl")
+	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec /ovs"+loader+" --library-path /ovs"+libraries+" /ovs"+program+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	files := []image.File{
+		{Name: "usr/local/bin/weft", Source: filepath.Join(repository(), "bin/weft"), Mode: 0o755},
+		{Name: "usr/local/bin/ovs-ofctl", Source: wrapper, Mode: 0o755},
+		{Name: "ovs" + loader, Source: ovn + loader, Mode: 0o755},
+		{Name: "ovs" + program, Source: ovn + program, Mode: 0o755},
+	}
+	for _, found := range library.FindAllStringSubmatch(string(list), -1) {
+		if strings.HasPrefix(found[1], ovn+libraries) {
+			files = append(files, image.File{Name: "ovs" + libraries + "/" + filepath.Base(found[1]), Source: found[1], Mode: 0o644})
+		}
+	}
+	layer := filepath.Join(scratch, "weft.layer")
+	var text, archive bytes.Buffer
+	if err := image.WriteLayer(&text, files); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(layer, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := image.WriteArchive(&archive, "amd64", []image.Image{{
+		Names: []string{weftImage}, Entrypoint: []string{"weft"},
+		Layers: []string{filepath.Join(repository(), "bin/lab/images/rootfs.tar"), layer},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	return archive.String()
+}
