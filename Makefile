@@ -66,8 +66,8 @@ bin/steady bin/ask: bin/%: test/e2e/%/main.go
 	go build -trimpath -o $@ ./test/e2e/$*
 
 .PHONY: test-ansible
-test-ansible: lab lab-hosts ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft
-	go test -tags ansible -count 1 -p 1 -timeout 60m -v ./test/ansible/...
+test-ansible: lab lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off
+	go test -tags ansible -count 1 -p 1 -timeout 90m -v ./test/ansible/...
 
 e2e: lab bin/steady bin/ask bin/lab/e2e.test ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
 	test/e2e/official.sh

@@ -31,10 +31,24 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	flag.Parse()
 	servers.name = *labName
+	dir, err := os.MkdirTemp("", "weft-ansible-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if current, err = copyRelease(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if !*keep {
 		defer servers.down()
 	}
 	if err := servers.up("--hosts", "c1,c2,c3,l1,l2:trixie"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := keepFirstState(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

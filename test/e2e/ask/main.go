@@ -38,6 +38,8 @@ type Report struct {
 	Errors  map[string]int `json:"errors,omitempty"`
 	// Unanswered are datagrams' own addresses, for whoever looks for what has become of them.
 	Unanswered []string `json:"unanswered,omitempty"`
+	// Again is how many datagrams had no answer within a second and were sent again.
+	Again int `json:"again,omitempty"`
 	// Slowest answer, in milliseconds.
 	Slowest int64 `json:"slowestMs"`
 }
@@ -156,7 +158,7 @@ func (s settings) ask(c client, target *url.URL, r *Report, first func(), end <-
 	for i := 0; s.forever || i < s.times; i++ {
 		s.slots <- struct{}{}
 		begin := time.Now()
-		answer, err := s.once(c, target)
+		answer, err := s.once(c, target, &r.Again)
 		took := time.Since(begin).Milliseconds()
 		<-s.slots
 		if err != nil {
@@ -179,12 +181,13 @@ func (s settings) ask(c client, target *url.URL, r *Report, first func(), end <-
 	}
 }
 
-func (s settings) once(c client, target *url.URL) (string, error) {
+// once asks, and adds to repeated how often it had to ask again.
+func (s settings) once(c client, target *url.URL, repeated *int) (string, error) {
 	switch target.Scheme {
 	case "http":
 		return s.overHTTP(c, target)
 	case "udp":
-		return s.overUDP(c, target)
+		return s.overUDP(c, target, repeated)
 	}
 	return "", fmt.Errorf("%s: ask speaks http and udp", target)
 }
@@ -214,7 +217,7 @@ func (s settings) overHTTP(c client, target *url.URL) (string, error) {
 	return answer, nil
 }
 
-func (s settings) overUDP(c client, target *url.URL) (string, error) {
+func (s settings) overUDP(c client, target *url.URL, repeated *int) (string, error) {
 	server, err := netip.ParseAddrPort(target.Host)
 	if err != nil {
 		return "", err
@@ -244,6 +247,7 @@ func (s settings) overUDP(c client, target *url.URL) (string, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) && !tooLong(err) || !time.Now().Before(end) {
 			return "", &lostError{err, conn.LocalAddr()}
 		}
+		*repeated++
 	}
 }
 

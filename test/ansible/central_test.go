@@ -1,0 +1,106 @@
+//go:build ansible
+
+package ansible
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// longestWait of a new pod while a central host is lost, beyond what it takes otherwise.
+const longestWait = 15 * time.Second
+
+var (
+	centrals  = []string{"c1", "c2", "c3"}
+	databases = map[string]string{"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
+)
+
+// anyCentralMayBeLost cuts the power of one after the other. Nothing that runs notices, and new pods have their network all the while.
+func anyCentralMayBeLost(t *testing.T) {
+	install(t)
+	deploy(t)
+	undisturbed := time.Duration(0)
+	for i, n := range nodes {
+		undisturbed = max(undisturbed, newPod(t, fmt.Sprintf("undisturbed-%d", i), n.name, n.other))
+	}
+	t.Logf("A new pod is connected after %s", undisturbed.Round(100*time.Millisecond))
+	for _, lost := range centrals {
+		leads := leadership(t, lost)
+		tr := startTraffic(t)
+		servers.must(t, "off", lost)
+		t.Cleanup(func() { servers.must(t, "on", lost) })
+		longest := time.Duration(0)
+		for i := range 4 {
+			n := nodes[i%2]
+			longest = max(longest, newPod(t, fmt.Sprintf("without-%s-%d", lost, i), n.name, n.other))
+		}
+		servers.must(t, "on", lost)
+		for key, name := range databases {
+			eventually(t, 120*time.Second, lost+" is a member of "+name+" again", func() error { return memberOf(lost, key, len(centrals)) })
+		}
+		newPod(t, "after-"+lost, "l1", "l2")
+		tr.stop(t)
+		t.Logf("Without %s, which led %v, new pods were connected after %s at most", lost, leads, longest.Round(100*time.Millisecond))
+		if longest-undisturbed > longestWait {
+			t.Errorf("without %s a new pod took %s, and %s with it", lost, longest, undisturbed)
+		}
+	}
+	eventually(t, 4*time.Minute, "all is well", func() error { _, _, err := current.tryPlay("verify.yml"); return err })
+}
+
+// leadership is what of a central host leads the others'.
+func leadership(t testing.TB, central string) []string {
+	t.Helper()
+	var leads []string
+	for key, name := range databases {
+		if leader(t, key, name) == central {
+			leads = append(leads, name)
+		}
+	}
+	if servers.kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}") == central {
+		leads = append(leads, "controllers")
+	}
+	slices.Sort(leads)
+	return leads
+}
+
+// clusterStatus is what a central's server of a database says of the cluster.
+func clusterStatus(central, key string) (string, error) {
+	return servers.try("exec", central, "--", "ovn-appctl", "-t", "/run/ovn/ovn"+key+"_db.ctl", "cluster/status", databases[key])
+}
+
+var serverLine = regexp.MustCompile(`(?m)^    [0-9a-f]{4} \(`)
+
+// memberOf says whether a central is one of so many members of a database's cluster that know a leader.
+func memberOf(central, key string, members int) error {
+	status, err := clusterStatus(central, key)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(status, "Status: cluster member") || strings.Contains(status, "Leader: unknown") || len(serverLine.FindAllString(status, -1)) != members {
+		return errors.New(status)
+	}
+	return nil
+}
+
+// leader of a database's cluster.
+func leader(t testing.TB, key, database string) string {
+	t.Helper()
+	found := ""
+	eventually(t, 30*time.Second, database+" has a leader", func() error {
+		for _, central := range centrals {
+			status, err := clusterStatus(central, key)
+			if err == nil && strings.Contains(status, "Role: leader") {
+				found = central
+				return nil
+			}
+		}
+		return errors.New("no central is it")
+	})
+	return found
+}
