@@ -36,6 +36,8 @@ const (
 	stall = 30 * time.Second
 	// recheck is how soon a certificate that counts no more ends a connection.
 	recheck = time.Minute
+	// maxOperations is how many a transaction may have: a node that starts writes a few for each of its pods.
+	maxOperations = 10_000
 	// maxMonitors is how many a connection may have; ovn-controller has two.
 	maxMonitors = 32
 	// maxMonitorName is how many bytes the name of one may have.

@@ -243,6 +243,19 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 		return m.GetCounter().GetValue()
 	}
 	before := refused()
+	many := `["OVN_Southbound"` + strings.Repeat(`,{"op":"comment","comment":""}`, maxOperations+1) + "]"
+	conn, err := net.Dial("unix", strings.TrimPrefix(db, "unix:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if out, err := ask(conn, "transact", many); err != nil || !strings.Contains(out, "are more than") {
+		t.Errorf("any number of operations: %.200s %v", out, err)
+	}
+	if out, err := ask(conn, "transact", strings.Replace(many, `{"op":"comment","comment":""},`, "", 1)); err != nil || strings.Contains(out, "are more than") {
+		t.Errorf("%d operations: %.200s %v", maxOperations, out, err)
+	}
+	before++
 	if out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=1", "steal", db, "ovn_northd"); strings.Contains(out, "true") || refused() != before+1 {
 		t.Errorf("northd's lock was stolen: %s", out)
 	}

@@ -149,6 +149,9 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 	if method != "transact" {
 		return fmt.Errorf("method %q is none that a node needs", method)
 	}
+	if n := len(params) - 1; n > maxOperations {
+		return fmt.Errorf("%d operations are more than the %d that a transaction may have", n, maxOperations)
+	}
 	for i := range params {
 		if i == 0 { // the database
 			continue
