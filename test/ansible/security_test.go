@@ -263,3 +263,43 @@ func TestSecretsAreNotTold(t *testing.T) {
 		return err
 	})
 }
+
+// TestANodeIsNoServerToOthers: who has a node's certificate cannot be the Southbound of another one.
+func TestANodeIsNoServerToOthers(t *testing.T) {
+	install(t)
+	pid := servers.on(t, "l1", "sh", "-ec", "openssl s_server -www -accept 16642 -cert /etc/weft/pki/chassis.crt -key /etc/weft/pki/chassis.key >/dev/null 2>&1 </dev/null & echo $!")
+	t.Cleanup(func() { servers.on(t, "l1", "kill", pid) })
+	eventually(t, 20*time.Second, "the false server listens", func() error {
+		_, err := servers.try("exec", "l1", "--", "sh", "-ec", "ss -ltn | grep -q :16642")
+		return err
+	})
+	attempt{what: "a node as a server", from: "l2", script: "ovn-sbctl --timeout=10 --no-leader-only " + asL1 + " --db=ssl:" + addresses["l1"] + ":16642 list Chassis",
+		says: "certificate verify failed"}.try(t)
+}
+
+// TestNothingElseIsOpen: neither on the network, nor to who is on a host and not root.
+func TestNothingElseIsOpen(t *testing.T) {
+	install(t)
+	for host := range hosts {
+		expected := "22 6081 10250"
+		if strings.HasPrefix(host, "c") {
+			expected = "22 6641 6642 6643 6644"
+		}
+		open := servers.on(t, host, "sh", "-ec", `ss -Hltun | awk '$5 !~ /^(127|\[::1\])/ { n = split($5, a, ":"); print a[n] }' | sort -nu`)
+		for port := range strings.FieldsSeq(open) {
+			if !slices.Contains(strings.Fields(expected), port) {
+				t.Errorf("%s listens on port %s, beside %s", host, port, expected)
+			}
+		}
+		sockets := servers.on(t, host, "sh", "-c", `for s in $(find /run/ovn /run/weft /run/openvswitch -type s 2>/dev/null); do
+			echo $s; setpriv --reuid=65534 --regid=65534 --clear-groups socat -u OPEN:/dev/null UNIX-CONNECT:$s 2>/dev/null && echo "anybody: $s"; done; true`)
+		if strings.Count(sockets, "\n") < 3 || strings.Contains(sockets, "anybody") {
+			t.Errorf("%s: sockets, and those that are open to anybody: %s", host, sockets)
+		}
+	}
+	for host, units := range map[string]string{"c1": "weft-nb weft-sb weft-northd weft-southbound weft-controller", "c2": "weft-nb weft-sb weft-northd weft-southbound weft-controller"} {
+		if users := servers.on(t, host, "sh", "-ec", "for u in "+units+"; do stat -c %U /proc/$(systemctl show --property=MainPID --value $u); done"); strings.Contains(users, "root") || strings.Contains(users, "UNKNOWN") {
+			t.Errorf("%s: %s run as %s", host, units, strings.Fields(users))
+		}
+	}
+}
