@@ -20,6 +20,7 @@ func TestLife(t *testing.T) {
 		{"centrals", anyCentralMayBeLost},
 		{"restore", destroyedDatabasesAreRestored},
 		{"members", membersAreReplaced},
+		{"pods", weftRunsAsPods},
 	} {
 		t.Run(chapter.name, chapter.tell)
 	}

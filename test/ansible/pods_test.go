@@ -22,8 +22,8 @@ const (
 	asPods = "[weft_controllers]\nl1\nl2\n[all:vars]\nweft_image=" + weftImage + "\n"
 )
 
-// Those who want pods instead of units have the roles put them in their place, node by node, and can go back.
-func TestWeftRunsAsPods(t *testing.T) {
+// weftRunsAsPods: those who want pods instead of units have the roles put them in their place, node by node, and can go back.
+func weftRunsAsPods(t *testing.T) {
 	install(t)
 	archive := imageOfWeft(t)
 	for _, node := range []string{"l1", "l2"} {
@@ -48,7 +48,7 @@ func TestWeftRunsAsPods(t *testing.T) {
 		}
 	}
 	// What pods there are get their network by pods alone.
-	for _, central := range []string{"c1", "c2", "c3"} {
+	for _, central := range centrals {
 		servers.on(t, central, "systemctl", "stop", "weft-controller")
 		t.Cleanup(func() { servers.on(t, central, "systemctl", "start", "weft-controller") })
 	}
@@ -62,7 +62,7 @@ func TestWeftRunsAsPods(t *testing.T) {
 	awaitCluster(t)
 	servers.kubectl(t, "delete", "pod", "--namespace=kube-system", "--selector=app.kubernetes.io/name=weft-node", "--field-selector=spec.nodeName=l1")
 	awaitConnections(t)
-	for _, central := range []string{"c1", "c2", "c3"} {
+	for _, central := range centrals {
 		servers.on(t, central, "systemctl", "start", "weft-controller")
 	}
 
@@ -74,11 +74,16 @@ func TestWeftRunsAsPods(t *testing.T) {
 	}
 	play(t, "verify.yml", with...)
 
-	play(t, "site.yml")
-	if pods := servers.kubectl(t, "get", "pods", "--namespace=kube-system", "--selector=app.kubernetes.io/part-of=weft", "--output=name"); pods != "" {
-		t.Errorf("back at units there are pods: %s", pods)
+	if err := os.WriteFile(inventory, []byte(strings.Replace(asPods, "weft_image="+weftImage, "", 1)), 0o644); err != nil {
+		t.Fatal(err)
 	}
-	servers.kubectl(t, "get", "nodes", "--selector=weft.net/weft-node")
+	play(t, "controllers.yml", with...)
+	play(t, "nodes.yml", with...)
+	for what, labelled := range map[string]string{"pods": "app.kubernetes.io/part-of=weft", "nodes": "weft.net/weft-node"} {
+		if left := servers.kubectl(t, "get", what, "--namespace=kube-system", "--selector="+labelled, "--output=name", "--ignore-not-found"); left != "" {
+			t.Errorf("back at units there are %s labelled %s: %s", what, labelled, left)
+		}
+	}
 	awaitConnections(t)
 }
 
@@ -99,7 +104,7 @@ func imageOfWeft(t *testing.T) string {
 		t.Fatal(err)
 	}
 	files := []image.File{
-		{Name: "usr/local/bin/weft", Source: filepath.Join(repository(), "bin/weft"), Mode: 0o755},
+		{Name: "usr/local/bin/weft", Source: current.program("weft"), Mode: 0o755},
 		{Name: "usr/local/bin/ovs-ofctl", Source: wrapper, Mode: 0o755},
 		{Name: "ovs" + loader, Source: ovn + loader, Mode: 0o755},
 		{Name: "ovs" + program, Source: ovn + program, Mode: 0o755},
