@@ -160,6 +160,8 @@ func TestAKubeletsCredentialsAreItsNodes(t *testing.T) {
 		{what: "another node", script: ask("PATCH", "/api/v1/nodes/l2", merge, `{"metadata":{"annotations":{"weft.net/node-facts":"{}"}}}`), says: "is not allowed to modify node"},
 		{what: "another node's status", script: ask("PATCH", "/api/v1/nodes/l2/status", merge, `{"status":{"addresses":[]}}`), says: "is not allowed to modify node"},
 		{what: "its own label weft.net/gateway", script: ask("PATCH", "/api/v1/nodes/l1", merge, `{"metadata":{"labels":{"weft.net/gateway":""}}}`), says: "weft.net"},
+		{what: "its own annotation weft.net/node-network", script: ask("PATCH", "/api/v1/nodes/l1", merge, `{"metadata":{"annotations":{"weft.net/node-network":"{}"}}}`), says: "weft-annotations"},
+		{what: "its own range of pods", script: ask("PATCH", "/api/v1/nodes/l1", merge, `{"spec":{"podCIDR":"10.244.9.0/24","podCIDRs":["10.244.9.0/24"]}}`), says: "may not change podCIDR"},
 		{what: "another node's pod", script: ask("PATCH", "/api/v1/namespaces/default/pods/client-l2/status", merge, `{"metadata":{"annotations":{"weft.net/pod-network":"{}"}}}`), says: "status 403"},
 		{what: "the end of another node's pod", script: ask("DELETE", "/api/v1/namespaces/default/pods/client-l2", "json", ""), says: "status 403"},
 		{what: "the controller's lease", script: ask("PATCH", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/weft-controller", merge, `{"spec":{"holderIdentity":"l1"}}`), says: "status 403"},
