@@ -5,7 +5,6 @@ package ansible
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -230,9 +229,6 @@ func TestSecretsAreNotTold(t *testing.T) {
 		return strings.Fields(text)
 	}
 	secrets := lines()
-	if err := os.Setenv("ANSIBLE_NO_LOG", ""); err != nil { // whoever runs the test may have set it
-		t.Fatal(err)
-	}
 	out, _ := play(t, "certificates.yml", "-vvv", "--extra-vars", "weft_pki_renew_days=3650")
 	secrets = append(secrets, lines()...)
 	slices.Sort(secrets)
