@@ -38,6 +38,7 @@ func siteInstallsAndASecondRunChangesNothing(t *testing.T) {
 func freshHosts(t testing.TB) {
 	t.Helper()
 	if installed() == nil {
+		install(t) // which finds out of which OVN it is
 		uninstall(t)
 	}
 	for host := range hosts {

@@ -38,8 +38,7 @@ func upgradeUnderTraffic(t *testing.T) {
 	tr := startTraffic(t)
 	oldNorthd, oldController := version(t, "c1", "ovn-northd"), version(t, "l2", "ovn-controller")
 
-	current.vars = []string{"-e", "weft_ovn_prefix=" + ovnPrefix, "-e", "weft_ovn_archive=" + archive(),
-		"-e", "weft_ovn_archive_checksum=" + checksum(t, archive())}
+	current.vars = prefixed(t)
 	// What is there can be read, and nothing new be written.
 	servers.on(t, "l2", "sh", "-ec", "mount --bind "+units+" "+units+" && mount -o remount,bind,ro "+units)
 	t.Cleanup(func() { _, _ = servers.try("exec", "l2", "--", "umount", units) }) // it may be gone already
@@ -123,6 +122,12 @@ func sideBySide(t *testing.T) {
 		servers.kubectl(t, "delete", "networkpolicy", "closed-"+name)
 		eventually(t, 60*time.Second, "the Service "+name+" answers again", answers)
 	}
+}
+
+// prefixed are the arguments of plays that install OVN in the prefix.
+func prefixed(t testing.TB) []string {
+	t.Helper()
+	return []string{"-e", "weft_ovn_prefix=" + ovnPrefix, "-e", "weft_ovn_archive=" + archive(), "-e", "weft_ovn_archive_checksum=" + checksum(t, archive())}
 }
 
 func archive() string { return filepath.Join(repository(), "bin/lab/ovn-25.03.tar.gz") }
