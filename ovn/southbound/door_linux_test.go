@@ -1,7 +1,6 @@
 package southbound
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -19,7 +18,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -88,24 +86,6 @@ func (a *authority) writeKey(name string, pair tls.Certificate) {
 		a.Fatal(err)
 	}
 	a.write(name, "PRIVATE KEY", der)
-}
-
-// lines is what a log says.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // gate is a guard on the network, before a real server.
