@@ -52,7 +52,9 @@ func state(of string) ([]string, error) {
 	if of == "kubernetes" {
 		text, err = servers.try("control", "--", "sh", "-ec", `kubectl get `+kindsOfCluster+` -A -o custom-columns=K:.kind,N:.metadata.namespace,M:.metadata.name --no-headers
 			kubectl get nodes -o json | python3 -c 'import json, sys
-for n in json.load(sys.stdin)["items"]: print(*("annotation %s %s\n" % (n["metadata"]["name"], a) for a in n["metadata"].get("annotations", {})), sep="", end="")'`)
+for n in json.load(sys.stdin)["items"]:
+	for kind in "annotations", "labels":
+		for key in n["metadata"].get(kind, {}): print(kind, n["metadata"]["name"], key)'`)
 	} else {
 		text, err = servers.tryWith(stateOfHost, "exec", of, "--", "sh")
 	}
