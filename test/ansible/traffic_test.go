@@ -3,15 +3,13 @@
 package ansible
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/test/companion"
 )
 
 const (
@@ -118,56 +116,10 @@ func podAddress(t testing.TB, pod string) string {
 	return servers.kubectl(t, "get", "pod", pod, "-o", "jsonpath={.status.podIP}")
 }
 
-// program is one that runs until its input ends.
-type program struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	lines *bufio.Scanner
-}
-
-// startProgram runs a command of weftlab that prints a word when it is ready. It ends with the test, if not before.
-func startProgram(t testing.TB, ready string, args ...string) *program {
+// startProgram runs a command of weftlab that prints a word when it is ready.
+func startProgram(t testing.TB, ready string, args ...string) *companion.Program {
 	t.Helper()
-	cmd := servers.command(args...)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close() // it may be closed already
-		_ = cmd.Wait()    // and it waited for
-	})
-	p := &program{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(stdout)}
-	if !p.lines.Scan() || p.lines.Text() != ready {
-		t.Fatalf("%q says %q instead of %q: %s", cmd.Args, p.lines.Text(), ready, stderr.String())
-	}
-	return p
-}
-
-// stop ends a program and returns what it has printed since it was ready, a JSON value a line.
-func stop[T any](t testing.TB, p *program) []T {
-	t.Helper()
-	if err := p.stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var values []T
-	for p.lines.Scan() {
-		var value T
-		if err := json.Unmarshal(p.lines.Bytes(), &value); err != nil {
-			t.Fatalf("%q says %q: %v", p.cmd.Args, p.lines.Text(), err)
-		}
-		values = append(values, value)
-	}
-	return values
+	return companion.Start(t, ready, servers.command(args...))
 }
 
 // traffic of the workload: connections that are never opened again, and datagrams that are sent once a second until they are answered,
@@ -175,8 +127,8 @@ func stop[T any](t testing.TB, p *program) []T {
 // to pods.
 type traffic struct {
 	began     time.Time
-	lines     []*program // steady's
-	datagrams map[string]*program
+	lines     []*companion.Program // steady's
+	datagrams map[string]*companion.Program
 }
 
 func startTraffic(t testing.TB) *traffic {
@@ -188,7 +140,7 @@ func startTraffic(t testing.TB) *traffic {
 		_, err := servers.try("exec", "outside", "--", "sh", "-c", steady+" dial self="+outsider+":"+port+" < /dev/null | grep -q '[0-9]}$'")
 		return err
 	})
-	tr := &traffic{datagrams: map[string]*program{}}
+	tr := &traffic{datagrams: map[string]*companion.Program{}}
 	from := func(name string, command []string, steady, ask string, lines, datagrams []string) {
 		for i := range lines {
 			lines[i] = "from " + name + " " + lines[i]
@@ -240,7 +192,7 @@ func (tr *traffic) stop(t testing.TB) {
 	enough := max(seconds*3, 10) // of ten a second, on a machine that has other work
 	connections, sent, again, gap, slowest := 0, 0, 0, 0, 0
 	for _, p := range tr.lines {
-		for _, c := range stop[connection](t, p) {
+		for _, c := range companion.Stop[connection](t, p) {
 			connections, gap = connections+1, max(gap, c.LongestGapMs)
 			if c.Error != "" || c.Answers < enough {
 				t.Errorf("connection %s had %d answers in %d s, the longest gap %d ms, its end: %q", c.Name, c.Answers, seconds, c.LongestGapMs, c.Error)
@@ -248,7 +200,7 @@ func (tr *traffic) stop(t testing.TB) {
 		}
 	}
 	for name, p := range tr.datagrams {
-		for _, a := range stop[answers](t, p) {
+		for _, a := range companion.Stop[answers](t, p) {
 			count := 0
 			for _, n := range a.Answers {
 				count += n

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/test/companion"
 )
 
 // longestStop is less than a stop of packets takes that is more than one lost: the first segment is sent
@@ -21,14 +23,14 @@ const control = "control/"
 
 // unharmed ends what has been going on, and fails if anything of it failed, or stopped for longer than what
 // does not concern the test; reports are of what has ended before.
-func unharmed(t testing.TB, reports []report, held, asking []*program) {
+func unharmed(t testing.TB, reports []report, held, asking []*companion.Program) {
 	t.Helper()
 	for _, g := range held {
-		reports = append(reports, stop[report](t, g)...)
+		reports = append(reports, companion.Stop[report](t, g)...)
 	}
 	var replies []reply
 	for _, g := range asking {
-		replies = append(replies, stop[reply](t, g)...)
+		replies = append(replies, companion.Stop[reply](t, g)...)
 	}
 	var machine int64
 	for _, r := range reports {
@@ -79,7 +81,7 @@ func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
 		eventually(t, inForce, from.String()+" is served", func() error { return from.ask(insideAsked...).failed() })
 	}
 	eventually(t, inForce, "the host outside is served", func() error { return outsideHost.ask(outsideAsked...).failed() })
-	held, asking := []*program{}, []*program{outsideHost.keepAsking(t, append([]string{"-every", "100ms"}, outsideAsked...)...)}
+	held, asking := []*companion.Program{}, []*companion.Program{outsideHost.keepAsking(t, append([]string{"-every", "100ms"}, outsideAsked...)...)}
 	// The node port of the lines stays only as long as the type has any.
 	outsideLines := outsideHost.hold(t, outsideHeld...)
 	for _, from := range inside {
@@ -114,7 +116,7 @@ func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
 	change(`{"spec":{"type":"LoadBalancer"}}`, 80)
 	change(`{"spec":{"sessionAffinity":"ClientIP"}}`, 80)
 	change(`{"spec":{"sessionAffinity":"None"}}`, 80)
-	stopped := stop[report](t, outsideLines)
+	stopped := companion.Stop[report](t, outsideLines)
 	change(`{"spec":{"type":"ClusterIP"}}`, 80)
 	change(ports(80, nodePort, "TCP"), 80)
 	unharmed(t, stopped, held, asking)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/test/companion"
 )
 
 // TestEveryComponentMayDie kills one component after the other under traffic. Established
@@ -56,7 +58,7 @@ func TestEveryComponentMayDie(t *testing.T) {
 				}
 				cluster.must(t, how, node, component)
 				aPodComesUp(t, newPodsNode)
-				for _, report := range stop[report](t, traffic) {
+				for _, report := range companion.Stop[report](t, traffic) {
 					t.Logf("%s: %d answers, longest gap %d ms", report.Name, report.Answers, report.LongestGapMs)
 					if report.Error != "" && !victim.breaks {
 						t.Errorf("connection %s broke: %s", report.Name, report.Error)
@@ -156,7 +158,7 @@ type report struct {
 }
 
 // startTraffic opens connections from l1's pod to others, and to a Service.
-func startTraffic(t *testing.T) *program {
+func startTraffic(t *testing.T) *companion.Program {
 	t.Helper()
 	var targets []string
 	for _, to := range []string{"l2", "w1"} {

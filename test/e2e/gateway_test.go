@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/test/companion"
 	weftlab "github.com/weftnet/weft/test/lab"
 )
 
@@ -63,7 +64,7 @@ func TestHostAndPodUseTheSamePort(t *testing.T) {
 			tcp, udp := outsideURLs(addr, "clientip")[0], outsideURLs(addr, "clientip")[1]
 			pod := inWeb(t, node).keepAsking(t, "-every", "50ms", "-from", port, udp)
 			hosts := host(node).ask("-n", "20", "-every", "50ms", "-from", port, udp)
-			pods := heard{replies: stop[reply](t, pod)}
+			pods := heard{replies: companion.Stop[reply](t, pod)}
 			for who, h := range map[string]heard{"host": hosts, "pod": pods} {
 				if _, err := h.loyal(); err != nil {
 					t.Errorf("%s on %s: %v", who, node, err)

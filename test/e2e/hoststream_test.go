@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/test/companion"
 )
 
 // hostsOwnPort is where the hosts serve for themselves.
@@ -16,8 +18,8 @@ const hostsOwnPort = 7010
 // hostStreams are connections that have nothing to do with the cluster but that they go to a node: from
 // outside to a server of the host's, and from the API server to the kubelet.
 type hostStreams struct {
-	own     *program
-	kubelet *program
+	own     *companion.Program
+	kubelet *companion.Program
 }
 
 func openHostStreams(t testing.TB, node string) hostStreams {
@@ -27,7 +29,7 @@ func openHostStreams(t testing.TB, node string) hostStreams {
 		targets = append(targets, fmt.Sprintf("%s/%s=%s", node, a, netip.AddrPortFrom(a, hostsOwnPort)))
 	}
 	// Input and output of this one are the connection between the API server and the kubelet.
-	exec := startProgram(t, "connected", cluster.command("kubectl", "--", "exec", "-i", web(node), "-c", "lines", "--",
+	exec := companion.Start(t, "connected", cluster.command("kubectl", "--", "exec", "-i", web(node), "-c", "lines", "--",
 		"/bin/steady", "dial", "exec/"+node+"=127.0.0.1:7000"))
 	return hostStreams{outsideHost.hold(t, targets...), exec}
 }
@@ -35,13 +37,13 @@ func openHostStreams(t testing.TB, node string) hostStreams {
 // survive ends the streams, none of which may have ended before; the host's own may have stopped for so long.
 func (s hostStreams) survive(t testing.TB, stall time.Duration) {
 	t.Helper()
-	for _, r := range stop[report](t, s.own) {
+	for _, r := range companion.Stop[report](t, s.own) {
 		t.Logf("%s: %d answers, longest gap %d ms", r.Name, r.Answers, r.LongestGapMs)
 		if r.Error != "" || r.Answers == 0 || r.LongestGapMs > stall.Milliseconds() {
 			t.Errorf("connection %+v; it may stop for %v", r, stall)
 		}
 	}
-	if reports := stop[report](t, s.kubelet); len(reports) != 1 || reports[0].Error != "" {
+	if reports := companion.Stop[report](t, s.kubelet); len(reports) != 1 || reports[0].Error != "" {
 		t.Errorf("what runs by way of the kubelet: %+v", reports)
 	}
 }

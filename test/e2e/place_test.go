@@ -3,18 +3,17 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/test/companion"
 )
 
 // place is where clients and servers of the tests run: a machine, or a network namespace in it. It is
@@ -64,64 +63,10 @@ func (p place) must(t testing.TB, argv ...string) string {
 	return cluster.must(t, p.args(argv)...)
 }
 
-// program is one that runs until its input ends.
-type program struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	lines *bufio.Scanner
-}
-
 // start runs a program that says a word when it is ready. It ends with the test, if not before.
-func (p place) start(t testing.TB, ready string, argv ...string) *program {
+func (p place) start(t testing.TB, ready string, argv ...string) *companion.Program {
 	t.Helper()
-	return startProgram(t, ready, cluster.command(p.args(argv)...))
-}
-
-func startProgram(t testing.TB, ready string, cmd *exec.Cmd) *program {
-	t.Helper()
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close() // it may be closed already
-		_ = cmd.Wait()    // and it waited for
-	})
-	g := &program{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(stdout)}
-	g.lines.Buffer(nil, 1<<20)
-	if !g.lines.Scan() || g.lines.Text() != ready {
-		t.Fatalf("%q says %q instead of %q: %s", cmd.Args, g.lines.Text(), ready, stderr.String())
-	}
-	return g
-}
-
-// stop ends the program and returns what it has printed since it was ready, a JSON value a line.
-func stop[T any](t testing.TB, g *program) []T {
-	t.Helper()
-	if err := g.stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var values []T
-	for g.lines.Scan() {
-		var value T
-		if err := json.Unmarshal(g.lines.Bytes(), &value); err != nil {
-			t.Fatalf("%q says %q: %v", g.cmd.Args, g.lines.Text(), err)
-		}
-		values = append(values, value)
-	}
-	if err := g.cmd.Wait(); err != nil {
-		t.Fatalf("%q: %v", g.cmd.Args, err)
-	}
-	return values
+	return companion.Start(t, ready, cluster.command(p.args(argv)...))
 }
 
 // serve runs a server until the test ends.
@@ -143,7 +88,7 @@ func (p place) serveWeb(t testing.TB, port int) {
 func agnhost() string { return filepath.Join(repository(), "bin/lab/agnhost") }
 
 // hold opens connections to NAME=ADDRESS:PORT of steady's servers and keeps them busy until it is stopped.
-func (p place) hold(t testing.TB, targets ...string) *program {
+func (p place) hold(t testing.TB, targets ...string) *companion.Program {
 	t.Helper()
 	return p.start(t, "connected", append([]string{steady(), "dial"}, targets...)...)
 }
@@ -186,7 +131,7 @@ func (p place) ask(args ...string) heard {
 }
 
 // keepAsking asks in its own time until it is stopped.
-func (p place) keepAsking(t testing.TB, args ...string) *program {
+func (p place) keepAsking(t testing.TB, args ...string) *companion.Program {
 	t.Helper()
 	return p.start(t, "asking", append([]string{asker(), "-until-eof"}, args...)...)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/test/companion"
 )
 
 // TestPoliciesComeAndGo with servers linux and windows, and their client, in a namespace that logs.
@@ -84,7 +86,7 @@ func (n tenancy) changeWithoutGap(t *testing.T) {
 	for _, l := range listeners {
 		l.all(t, n.at["client"])
 	}
-	stop[reply](t, asking)
+	companion.Stop[reply](t, asking)
 }
 
 // hasPort waits until a pod's port is among those of a policy, or is not.
@@ -139,7 +141,7 @@ func (n tenancy) cutConnections(t *testing.T) {
 			n.unacknowledged(t, a, 4)
 		}
 		var refusedGap, allowedGap int64
-		for _, r := range stop[report](t, held) {
+		for _, r := range companion.Stop[report](t, held) {
 			switch {
 			case r.Name == c.refused:
 				refusedGap = r.LongestGapMs

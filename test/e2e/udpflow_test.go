@@ -5,6 +5,8 @@ package e2e
 import (
 	"fmt"
 	"testing"
+
+	"github.com/weftnet/weft/test/companion"
 )
 
 // TestUDPFlowsMoveWhenTheirEndpointGoes: a client that keeps its port, and whose connection tracking entry
@@ -38,7 +40,7 @@ func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 	}
 	hear("l2")
 	for _, endpoint := range []string{"w2", "l1"} { // on either system, and the client's own node
-		var restless []*program
+		var restless []*companion.Program
 		for i, c := range clients {
 			restless = append(restless, c.from.keepAsking(t, asking(i, "300ms", "-every", "50ms")...))
 		}
@@ -47,7 +49,7 @@ func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 			eventually(t, inForce, fmt.Sprintf("newcomers of %s hear %s", c.from, endpoint), func() error { return c.from.ask(c.urls...).are(web(endpoint)) })
 		}
 		for _, p := range restless {
-			stop[reply](t, p)
+			companion.Stop[reply](t, p)
 		}
 		hear(endpoint)
 	}
