@@ -37,7 +37,7 @@ for family in -4 -6; do ip $family rule | sed 's/^/rule /'; ip $family route sho
 nft list ruleset | sed 's/^/nft /'
 ls /run/netns 2> /dev/null | sed 's/^/netns /'
 systemctl list-unit-files --plain --no-legend | grep -v transient | awk '{print "unit", $1, $2}'
-ps -eo comm=,cgroup= | grep -v kubepods | awk '{print "process", $1}' | grep -Ev ' (ps|sh|sed|grep|awk|find|sleep|sshd|sudo|python3|containerd-shim|\(sd-pam\)|systemd)$'
+ps -eo comm=,cgroup= | grep -v kubepods | awk '{print "process", $1}' | grep -Ev ' (ps|sh|sed|grep|awk|find|sleep|sshd|sshd-session|sudo|python3|containerd-shim|\(sd-pam\)|systemd)$'
 sysctl -a 2> /dev/null | grep -E 'ip_forward |\.(all|default|ex0|eth0)\.(forwarding|rp_filter|accept_ra|proxy_arp|disable_ipv6|arp_ignore) ' | sed 's/^/sysctl /'
 `
 
@@ -182,7 +182,7 @@ func differences(before, after []string) []string {
 	return found
 }
 
-// ofOthers are what Debian's Open vSwitch needed and other packages recommend, which apt keeps, and containerd's folder.
-var ofOthers = regexp.MustCompile(`uuidd|libuuid|package (uuid-runtime|lsb-release) |sockets\.target\.wants d |/etc/cni/net\.d d `)
+// ofOthers are what Debian's Open vSwitch needed and other packages recommend, which apt keeps, containerd's folder, and the kubelets' Leases.
+var ofOthers = regexp.MustCompile(`Lease kube-node-lease |uuidd|libuuid|package (uuid-runtime|lsb-release) |sockets\.target\.wants d |/etc/cni/net\.d d `)
 
 func intolerable(lines []string) []string { return slices.DeleteFunc(lines, ofOthers.MatchString) }
