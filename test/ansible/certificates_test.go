@@ -50,17 +50,14 @@ func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 	if out, err := asChassis(node, "/etc/weft/pki"); err != nil {
 		t.Error("the Southbound does not hear the node: ", out, err)
 	}
-	for name, files := range map[string]string{"certificate": "/root/old", "trust": "/root/trusting"} {
-		if name == "trust" { // the node has its new certificate, but asks for a server of the old authority
-			servers.on(t, node, "sh", "-ec", "rm -rf /root/trusting && cp -r /etc/weft/pki /root/trusting && cp /root/old/central-ca.crt /root/trusting")
-			t.Cleanup(func() { servers.on(t, node, "rm", "-rf", "/root/trusting") })
-		} else {
-			servers.on(t, node, "cp", "/etc/weft/pki/central-ca.crt", files)
-		}
+	// The node has its new certificate, but asks for a server of the old authority; and the other way round.
+	servers.on(t, node, "sh", "-ec", "rm -rf /root/trusting && cp -r /etc/weft/pki /root/trusting && cp /root/old/central-ca.crt /root/trusting && cp /etc/weft/pki/central-ca.crt /root/old")
+	t.Cleanup(func() { servers.on(t, node, "rm", "-rf", "/root/trusting") })
+	for old, files := range map[string]string{"trust": "/root/trusting", "certificate": "/root/old"} {
 		if out, err := asChassis(node, files); err == nil {
-			t.Errorf("with the old %s the node and the Southbound talk: %s", name, out)
+			t.Errorf("with the old %s the node and the Southbound talk: %s", old, out)
 		} else if !strings.Contains(err.Error(), "SSL") && !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("with the old %s they fail for another reason: %v", name, err)
+			t.Errorf("with the old %s they fail for another reason: %v", old, err)
 		}
 	}
 }
