@@ -160,11 +160,11 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	}
 	defer within(ctx, host)()
 	state := host.ConnectionState()
-	if target = Target(state.NegotiatedProtocol); target == "" {
-		return nil, nil, "", s.deny(host, refusal(NoTarget, "the peer does not say what it wants to be led to"))
-	}
 	if err := admit(state, roots, s.config.Peer, time.Now()); err != nil {
 		return nil, nil, "", s.deny(host, err)
+	}
+	if target = Target(state.NegotiatedProtocol); target == "" {
+		return nil, nil, "", s.deny(host, refusal(NoTarget, "the peer does not say what it wants to be led to"))
 	}
 	if !s.handshakes.leave(conn) {
 		return nil, nil, "", errTooSlow
@@ -187,13 +187,13 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	return host, node, target, nil
 }
 
-// handshakeConfig takes any certificate whose key the peer has: whether it may have a stream is for
-// [admit], which runs before a byte of the peer is read and whose reason reaches it.
+// handshakeConfig takes any certificate whose key the peer has, and a peer that shows none: whether it
+// may have a stream is for [admit], which runs before a byte of the peer is read and whose reason reaches it.
 func (s *server) handshakeConfig(own *tls.Certificate) *tls.Config {
 	config := &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{*own},
-		ClientAuth:             tls.RequireAnyClientCert,
+		ClientAuth:             tls.RequestClientCert,
 		SessionTicketsDisabled: true,
 	}
 	for target := range s.config.Targets {
@@ -205,7 +205,7 @@ func (s *server) handshakeConfig(own *tls.Certificate) *tls.Config {
 // admit verifies the dialling end's certificate.
 func admit(state tls.ConnectionState, roots *x509.CertPool, peer string, now time.Time) error {
 	if len(state.PeerCertificates) == 0 {
-		return refusal(NoCertificate, "the peer shows no certificate")
+		return refusal(NoCertificate, "the peer shows no certificate; one of DNS name %s is asked for", peer)
 	}
 	leaf, chain := state.PeerCertificates[0], x509.NewCertPool()
 	for _, intermediate := range state.PeerCertificates[1:] {

@@ -7,11 +7,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -261,102 +259,6 @@ func TestWhoIsRefused(t *testing.T) {
 	}
 }
 
-func TestAClientWithoutCertificateOrWithOldTLSIsRefused(t *testing.T) {
-	ca, node, _ := pair(t)
-	roots := x509.NewCertPool()
-	roots.AddCert(ca.cert)
-	a := startAgent(t, node)
-	for name, config := range map[string]*tls.Config{
-		"no certificate": {RootCAs: roots, ServerName: AgentName(testNode), NextProtos: []string{string(OVSDB)}},
-		"TLS 1.2":        {RootCAs: roots, ServerName: AgentName(testNode), NextProtos: []string{string(OVSDB)}, MaxVersion: tls.VersionTLS12},
-	} {
-		t.Run(name, func(t *testing.T) {
-			conn, err := tls.Dial("tcp", a.address, config)
-			if err == nil { // of a missing certificate TLS 1.3 tells by the first read
-				_, err = conn.Read(make([]byte, 1))
-				conn.Close()
-			}
-			if err == nil {
-				t.Error("no error")
-			}
-			<-a.refused
-		})
-	}
-}
-
-func TestGarbageIsRefused(t *testing.T) {
-	_, node, host := pair(t)
-	a := startAgent(t, node)
-	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff", strings.Repeat("\x00", 100000), `{"method":"list_dbs","id":0,"params":[]}`} {
-		conn, err := net.Dial("tcp", a.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(conn, text) // the agent may have closed by then
-		_ = conn.(*net.TCPConn).CloseWrite()
-		_, _ = io.Copy(io.Discard, conn)
-		conn.Close()
-		<-a.refused
-	}
-	echoes(t, mustDial(t, a, host), "still there")
-}
-
-func TestStrangersDoNotKeepOutTheChassisHost(t *testing.T) {
-	_, node, host := pair(t)
-	a := startAgent(t, node)
-	var held []net.Conn
-	for range maxHandshakesPerAddress + 3 {
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}).Dial("tcp", a.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		held = append(held, conn)
-	}
-	for range 3 {
-		if reason := <-a.refused; reason != TooMany {
-			t.Fatal(reason)
-		}
-	}
-	echoes(t, mustDial(t, a, host), "from another address")
-	for _, conn := range held {
-		conn.Close()
-	}
-}
-
-func TestStrangersOfManyAddressesDoNotKeepOutTheChassisHost(t *testing.T) {
-	_, node, host := pair(t)
-	a := startAgent(t, node)
-	stranger := func(address byte) {
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, address)}}).Dial("tcp", a.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-	}
-	for i := range maxHandshakes {
-		stranger(byte(1 + i%4))
-	}
-	begun := time.Now()
-	echoes(t, mustDial(t, a, host), "in spite of them")
-	if took := time.Since(begun); took > handshakeTimeout/2 {
-		t.Errorf("after %v", took)
-	}
-	if reason := <-a.refused; reason != TooMany {
-		t.Errorf("the oldest stranger: %s", reason)
-	}
-}
-
-func TestPlacesAreCountedByAddressOrSubnet(t *testing.T) {
-	for address, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "2001:db8::2:0:0:1": "2001:db8::/64", "fe80::1%eth0": "fe80::/64",
-	} {
-		if got := host(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))); got != want {
-			t.Errorf("%s counts as %s, want %s", address, got, want)
-		}
-	}
-}
-
 func TestStreamsAreBounded(t *testing.T) {
 	_, node, host := pair(t)
 	a := startAgent(t, node, func(c *ServerConfig) { c.MaxStreams = 2 })
@@ -527,41 +429,6 @@ func TestNobodyThere(t *testing.T) {
 	missing := Files("/no/ca", "/no/crt", "/no/key")
 	if _, err = Dial(t.Context(), listener.Addr().String(), OVSDB, missing, AgentName(testNode)); !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "/no/crt") {
 		t.Errorf("without files: %v", err)
-	}
-}
-
-func TestARepeatedRefusalIsLoggedOnce(t *testing.T) {
-	ca, node, _ := pair(t)
-	a := startAgent(t, node)
-	cert, key := ca.issue("somebody.else")
-	for range 20 {
-		if _, err := Dial(t.Context(), a.address, OVSDB, fixed(t, ca, cert, key), AgentName(testNode)); err == nil {
-			t.Fatal("no error")
-		}
-		<-a.refused
-	}
-	a.stop()
-	if n := strings.Count(a.log.String(), "level=WARN"); n != 1 {
-		t.Errorf("logged %d times:\n%s", n, a.log)
-	}
-}
-
-func TestComplaintsAreBounded(t *testing.T) {
-	c := &complaints{pause: time.Minute}
-	start := time.Now()
-	for i := range maxComplaints {
-		if !c.due(fmt.Sprint(i), WrongName, start) {
-			t.Fatalf("complaint %d is not due", i)
-		}
-	}
-	if c.due("one more", WrongName, start) || len(c.last) > maxComplaints {
-		t.Error("more than bounded")
-	}
-	if !c.due("one more", WrongName, start.Add(time.Minute)) || !c.due("0", WrongName, start.Add(time.Minute)) {
-		t.Error("not due after the pause")
-	}
-	if !c.due("0", Expired, start.Add(time.Minute)) {
-		t.Error("another reason is not due")
 	}
 }
 
