@@ -97,7 +97,7 @@ func DefaultConfig() Config {
 		MetricsAddress: "127.0.0.1:9641",
 		LeaseNamespace: "kube-system",
 		LeaseName:      "weft-controller",
-		LeaseDuration:  10 * time.Second,
+		LeaseDuration:  6 * time.Second,
 	}
 }
 
@@ -323,7 +323,7 @@ func (c Config) checkLease() error {
 		}
 	}
 	if c.LeaseDuration < 3*time.Second {
-		errs = append(errs, fmt.Errorf("lease-duration: %s is too short to survive a slow API server; use 3s or more (default 10s)", c.LeaseDuration))
+		errs = append(errs, fmt.Errorf("lease-duration: %s is too short to survive a slow API server; use 3s or more (default 6s)", c.LeaseDuration))
 	}
 	return errors.Join(errs...)
 }

@@ -78,6 +78,7 @@ func daemon(cmd *cobra.Command, start func(context.Context, *settings) error) *c
 			if err := setUpLog(settings); err != nil {
 				return err
 			}
+			askAPIServers()
 			slog.Info("starting", "command", cmd.Name(), "version", version)
 			return start(ctx, settings)
 		})
