@@ -3,7 +3,9 @@
 package ansible
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -35,6 +37,41 @@ func TestRangesThatCannotWorkAreNamed(t *testing.T) {
 			out, err := exec.Command("python3", "../../ansible/roles/weft_common/files/ranges.py", test.asked).CombinedOutput()
 			if got := strings.TrimSpace(string(out)); err != nil || got != test.want {
 				t.Errorf("ranges.py says %q (%v), want %q", got, err, test.want)
+			}
+		})
+	}
+}
+
+// TestPodsAreAllAlike: what a DaemonSet's or a Deployment's pods have is the same on all hosts, or it is refused.
+func TestPodsAreAllAlike(t *testing.T) {
+	for _, test := range []struct{ name, l1, l2, want string }{
+		{"all is well", "", "", ""},
+		{"the same", `weft_node_config='{"metrics-address": "127.0.0.1:9500"}'`, `weft_node_config='{"metrics-address": "127.0.0.1:9500", "cni-log": "a"}'`, ""},
+		{"metrics of the agent", `weft_node_config='{"metrics-address": "127.0.0.1:9500"}'`, `weft_node_config='{"cni-log": "a"}'`, "metrics-address of weft_node_config differs between hosts: a DaemonSet's pods"},
+		{"each host's own address", `weft_node_config='{"metrics-address": "{{ ansible_host }}:9471"}'`, `weft_node_config='{"metrics-address": "{{ ansible_host }}:9471"}'`, "metrics-address of weft_node_config differs"},
+		{"metrics of the controller", "", `weft_controller_config='{"metrics-address": "127.0.0.1:9500"}'`, "metrics-address of weft_controller_config differs between hosts: a Deployment's pods"},
+		{"a folder, on the first host", "weft_cni_conf_dir=/etc/cni", "", "weft_cni_conf_dir differs between hosts: a DaemonSet's pods"},
+		{"a file, on the last host", "", "weft_node_kubeconfig=/etc/kubelet.conf", "weft_node_kubeconfig differs between hosts: a DaemonSet's pods"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inventory := filepath.Join(t.TempDir(), "hosts.ini")
+			text := "[weft_central]\nl1 ansible_host=192.0.2.1 " + test.l1 + "\n[weft_linux_nodes]\nl1\nl2 ansible_host=192.0.2.2 " + test.l2 + "\n[weft_controllers]\nl1\nl2\n" +
+				"[all:vars]\nansible_connection=local\nweft_image=registry.example/weft:1\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n"
+			if err := os.WriteFile(inventory, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("ansible-playbook", "--inventory", inventory, "playbooks/check.yml")
+			cmd.Dir = "../../ansible"
+			out, _ := cmd.CombinedOutput() // this machine may be none of those that are known to work
+			_, judged, found := strings.Cut(string(out), "Refuse what cannot work")
+			judged = strings.Join(strings.Fields(judged), " ")
+			switch {
+			case !found:
+				t.Fatalf("nothing was judged:\n%s", out)
+			case test.want == "" && !strings.Contains(judged, "Warn of plain text"):
+				t.Errorf("refused: %s", judged)
+			case !strings.Contains(judged, test.want):
+				t.Errorf("there is no %q in: %s", test.want, judged)
 			}
 		})
 	}
