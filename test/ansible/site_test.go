@@ -5,6 +5,8 @@ package ansible
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -14,6 +16,16 @@ import (
 // siteInstallsAndASecondRunChangesNothing begins with new hosts.
 func siteInstallsAndASecondRunChangesNothing(t *testing.T) {
 	freshHosts(t)
+	pki := filepath.Join(t.TempDir(), "pki")
+	play(t, "site.yml", "--check", "-e", "weft_pki_dir="+pki)
+	if _, err := os.Stat(pki); err == nil {
+		t.Error("a check has made " + pki)
+	}
+	for host := range hosts {
+		if left, err := servers.try("exec", host, "--", "sh", "-c", "ls -d /etc/weft /var/lib/weft /usr/local/bin/weft /etc/systemd/system/ovn-* 2>/dev/null | grep ."); err == nil {
+			t.Errorf("a check has made on %s %s", host, left)
+		}
+	}
 	began := time.Now()
 	out, tallies := play(t, "site.yml")
 	t.Logf("site.yml on new hosts took %s", time.Since(began).Round(time.Second))
