@@ -12,6 +12,7 @@ func TestLife(t *testing.T) {
 		tell func(*testing.T)
 	}{
 		{"upgrade", upgradeUnderTraffic},
+		{"mistakes", mistakesAreRefused},
 		{"uninstall", uninstallLeavesNothing},
 		{"install", siteInstallsAndASecondRunChangesNothing},
 		{"official", officialTestsPass},

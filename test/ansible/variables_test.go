@@ -76,3 +76,13 @@ func TestPodsAreAllAlike(t *testing.T) {
 		})
 	}
 }
+
+func TestVariablesThatNothingReadsAreNamed(t *testing.T) {
+	out, err := exec.Command("python3", "../../ansible/roles/weft_common/files/names.py",
+		`["weft_pod_cidrs", "weft_windows_serial", "weft_pod_cidr", "weft_zzz"]`).CombinedOutput()
+	const want = "variable weft_pod_cidr is none of Weft's (did you mean weft_pod_cidrs?): ansible/README.md lists them; correct it, or give one of your own another prefix\n" +
+		"variable weft_zzz is none of Weft's: ansible/README.md lists them; correct it, or give one of your own another prefix\n"
+	if err != nil || string(out) != want {
+		t.Errorf("names.py says %q (%v), want %q", out, err, want)
+	}
+}
