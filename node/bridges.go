@@ -101,6 +101,7 @@ func chassisSettings(c Config, uplink Uplink, now map[string]string) map[string]
 		"ovn-bridge":                  integrationBridge,
 		"ovn-bridge-datapath-type":    c.DatapathType,
 		"ovn-monitor-all":             "true",
+		"ovn-remote-probe-interval":   "3000", // a central host that is lost is left after twice that
 		"ovn-openflow-probe-interval": "180",
 		"ovn-enable-lflow-cache":      "true",
 	}

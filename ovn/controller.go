@@ -140,13 +140,17 @@ func connectKubernetes(kubeconfig string) (kubernetes.Interface, dynamic.Interfa
 	return client, own, nil
 }
 
+// probe is the silence of the Northbound after which it is asked for a sign of life; a server that is lost is
+// left after twice that, while another controller waits for the Lease.
+const probe = 3 * time.Second
+
 // dial connects the Northbound.
 func (c *controller) dial(ctx context.Context) (database, func(), error) {
 	model, err := nb.FullDatabaseModel()
 	if err != nil {
 		return nil, nil, fmt.Errorf("model of the Northbound: %w", err)
 	}
-	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Tables: Tables, Logger: c.log}
+	config := ovsdb.Config{Endpoints: strings.Join(c.config.Northbound, ","), Model: model, Tables: Tables, Probe: probe, Logger: c.log}
 	if c.config.CA != "" {
 		config.TLS = &ovsdb.TLS{CertFile: c.config.Certificate, KeyFile: c.config.PrivateKey, CAFile: c.config.CA}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -30,7 +31,13 @@ func Run(ctx context.Context, dir, name string) error {
 	supervisor := NewSupervisor(spec)
 	ended := make(chan error, 1)
 	go func() { ended <- supervisor.ServeControl(ctx) }()
-	go func() { ended <- supervisor.awaitReboot(ctx) }()
+	go func() {
+		err := supervisor.awaitReboot(ctx)
+		if errors.Is(err, errReboot) {
+			unplug(spec)
+		}
+		ended <- err
+	}()
 	go supervisor.Run(ctx)
 	return <-ended
 }
@@ -134,6 +141,19 @@ func configureInterfaces(ctx context.Context, spec *Spec) error {
 		}
 	}
 	return nil
+}
+
+// unplug lets nobody hear that the machine ends: a host without power closes no connection.
+func unplug(spec *Spec) {
+	for _, i := range spec.Interfaces {
+		link, err := netlink.LinkByName(i.Name)
+		if err == nil {
+			err = netlink.LinkSetDown(link)
+		}
+		if err != nil {
+			slog.Error("take an interface down", "machine", spec.Name, "interface", i.Name, "err", err)
+		}
+	}
 }
 
 // prepareForOVS makes up for what the userspace datapath does not do with the interfaces it reads:
