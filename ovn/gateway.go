@@ -136,6 +136,31 @@ func (c *cluster) gatewayProblems(n *nodeState) []problem {
 	return found
 }
 
+// sameGateway is another node whose gateway was first with an address of this node's gateway, or with its MAC,
+// on the same network outside.
+func (c *cluster) sameGateway(n *nodeState) (other, field, remedy string) {
+	mine := n.facts.Gateway
+	if mine == nil {
+		return "", "", ""
+	}
+	const apart = ", or gateway-network of another name if the two nodes are on different networks"
+	for _, name := range c.nodeNames {
+		theirs := c.nodes[name].facts.Gateway
+		if name == n.name || theirs == nil || theirs.Network != mine.Network {
+			continue
+		}
+		for _, address := range mine.Addresses {
+			if slices.ContainsFunc(theirs.Addresses, func(p netip.Prefix) bool { return p.Addr() == address.Addr() }) {
+				return name, "gateway.addresses " + address.Addr().String(), "give the node another one (gateway-addresses of its agent, or the host's own)" + apart
+			}
+		}
+		if strings.EqualFold(mine.MAC, theirs.MAC) {
+			return name, "gateway.mac " + mine.MAC, "give the node's network adapter a hardware address of its own, as copied machines lack it" + apart
+		}
+	}
+	return "", "", ""
+}
+
 // gatewayMembers are the nodes that carry the shared gateway, the oldest first: who comes later does
 // not take the connections of who is there.
 func (c *cluster) gatewayMembers() []*placement {

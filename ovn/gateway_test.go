@@ -2,13 +2,18 @@ package ovn
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
 // withShared gives the cluster a shared gateway in the network of facts.
@@ -187,6 +192,87 @@ func TestMemberIsReplaced(t *testing.T) {
 	renamed := *s.objects[objectKey{nodeKind, "g2"}].(*node)
 	renamed.facts = strings.ReplaceAll(renamed.facts, "chassis-2", "chassis-7")
 	s.wantMembers(&renamed, "chassis-7=32767 chassis-1=32766")
+}
+
+// TestTwoGatewaysWithTheSame: who was there first keeps it, by the Northbound's word also after a restart; of two that come together
+// it is the older. The other one gets it as soon as it is free.
+func TestTwoGatewaysWithTheSame(t *testing.T) {
+	address := func(f *contract.NodeFacts) { f.Gateway.Addresses[0] = netip.MustParsePrefix("203.0.113.1/25") }
+	ipv6 := func(f *contract.NodeFacts) { f.Gateway.Addresses[1] = netip.MustParsePrefix("2001:db8::1/64") }
+	mac := func(f *contract.NodeFacts) { f.Gateway.MAC = "02:00:00:00:00:01" }
+	for _, c := range []struct {
+		name   string
+		change func(*contract.NodeFacts)
+		words  []string // nil: both are served
+	}{
+		{"IPv4 address", address, []string{"gateway.addresses 203.0.113.1 ", "gateway-addresses"}},
+		{"IPv6 address", ipv6, []string{"gateway.addresses 2001:db8::1 ", "gateway-addresses"}},
+		{"MAC", mac, []string{"gateway.mac 02:00:00:00:00:01 ", "copied machines"}},
+		{"everything on another network", func(f *contract.NodeFacts) { mac(f); address(f); ipv6(f); f.Gateway.Network = "elsewhere" }, nil},
+		{"a next hop", func(*contract.NodeFacts) {}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			node := func(s *scene, name string, number int, age int64, facts string) *node {
+				n := s.node(name, fmt.Sprintf("10.244.%d.0/24", number), fmt.Sprintf("fd00:10:244:%d::/64", number))
+				n.facts, n.CreationTimestamp = facts, metav1.NewTime(time.Unix(100-age, 0))
+				return n
+			}
+			s := newScene(t, dual)
+			first := node(s, "x", 1, 1, facts(1, true))
+			s.do(first)
+			second := node(s, "a", 2, 9, editFacts(2, true, c.change)) // older, and of a name that goes first
+			s.do(second)
+			if c.words == nil {
+				s.wantReasons()
+				s.wantGateways("a x")
+				return
+			}
+			s.wantMessage(append(c.words, "Node a:", "DuplicateGateway", contract.NodeFactsAnnotation, "Node x,", "gateway-network", "delete Node x if it is gone")...)
+			s.wantGateways("x")
+
+			engine := ovsdbtest.Engine(t, ovsdbtest.Northbound(t), Tables...)
+			if err := engine.Replace(t.Context(), s.c.everything()); err != nil {
+				t.Fatal(err)
+			}
+			for _, restart := range []struct {
+				r    records
+				want string
+			}{{ovnRecords(t, engine), "x"}, {records{}, "a"}} {
+				s.c = newCluster(s.c.settings)
+				s.c.begin(restart.r, s.keys(), s.get)
+				s.touch(s.absorb(s.c))
+				s.wantGateways(restart.want)
+				if len(s.problems) != 1 || s.problems[0].reason != "DuplicateGateway" {
+					t.Errorf("after a restart: %v", s.problems)
+				}
+				s.problems = nil
+			}
+
+			s.remove(nodeKind, "a")
+			s.wantGateways("x")
+			s.do(second)
+			s.wantMessage("Node a:", "DuplicateGateway")
+			mended := *second
+			mended.facts = facts(2, true)
+			s.do(&mended)
+			s.wantGateways("a x")
+			s.wantReasons()
+		})
+	}
+}
+
+// wantGateways checks which nodes have a gateway router.
+func (s *scene) wantGateways(want string) {
+	s.t.Helper()
+	var names []string
+	for _, name := range s.c.nodeNames {
+		for _, row := range s.c.nodeChange(name).Rows {
+			if router, ok := row.Model.(*nb.LogicalRouter); ok {
+				names = append(names, strings.TrimPrefix(router.Name, "gw-"))
+			}
+		}
+	}
+	s.want("gateways", strings.Join(names, " "), want)
 }
 
 // wantMembers checks that what happens to a node changes the shared gateway's rows.

@@ -127,7 +127,8 @@ func (c *cluster) recorded(n *nodeState) bool {
 }
 
 // rank orders nodes by who is right when two claim the same: first those whose chassis is what the
-// Northbound has for them, then those that the Northbound knows at all, then the older.
+// Northbound has for them, and of these those whose gateway is, then those that the Northbound knows at all,
+// then the older.
 func (c *cluster) rank(list []*nodeState) {
 	doubt := make(map[*nodeState]int, len(list))
 	for _, n := range list {
@@ -135,8 +136,10 @@ func (c *cluster) rank(list []*nodeState) {
 		facts, err := parseFacts(n.object.facts)
 		switch {
 		case !ok:
-			doubt[n] = 2
+			doubt[n] = 3
 		case err != nil || facts.Chassis != record.chassis:
+			doubt[n] = 2
+		case !record.hasGateway(facts.Gateway):
 			doubt[n] = 1
 		}
 	}
@@ -166,6 +169,11 @@ func (c *cluster) place(n *nodeState) {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
 			quoted(n.facts.Chassis), other)
 		n.facts = contract.NodeFacts{OS: n.facts.OS}
+	}
+	if other, field, remedy := c.sameGateway(n); other != "" {
+		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
+			contract.NodeFactsAnnotation, field, other, remedy, other)
+		n.facts.Gateway = nil
 	}
 	had, err := c.recallNode(n)
 	if err != nil {

@@ -2,10 +2,12 @@ package ovn
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -25,6 +27,14 @@ type nodeRecord struct {
 	chassis string
 	subnets []netip.Prefix
 	joins   []netip.Prefix // its gateway router's on the join switch, which follow from its ID
+	// outside and mac are its gateway router's on the network outside.
+	outside []netip.Prefix
+	mac     string
+}
+
+// hasGateway says whether a node's gateway is what it has had, or there is none.
+func (n nodeRecord) hasGateway(g *contract.Gateway) bool {
+	return g == nil || n.mac == g.MAC && !slices.ContainsFunc(g.Addresses, func(p netip.Prefix) bool { return !slices.Contains(n.outside, p) })
 }
 
 // recordsOf reads them out of rows.
@@ -54,6 +64,8 @@ func recordsOf(s *settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.Log
 			n.subnets = networks(port)
 		case "join":
 			n.joins = networks(port)
+		case "external":
+			n.outside, n.mac = networks(port), port.MAC
 		}
 		r.nodes[k.name] = n
 	}
