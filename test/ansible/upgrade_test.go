@@ -87,7 +87,7 @@ func upgradeUnderTraffic(t *testing.T) {
 		}
 	}
 	newPod(t, "upgraded", "l1", "l2")
-	refused(t, []string{"-e", "weft_ovn_prefix=", "-e", "weft_ovn_archive="}, "The databases on c1 are of OVN 25.03", "as weft_ovn_prefix is not set")
+	refused(t, "site.yml", []string{"-e", "weft_ovn_prefix=", "-e", "weft_ovn_archive="}, "The databases on c1 are of OVN 25.03", "as weft_ovn_prefix is not set")
 	tr.stop(t)
 }
 
