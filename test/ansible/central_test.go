@@ -20,7 +20,7 @@ var (
 	databases = map[string]string{"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
 )
 
-// anyCentralMayBeLost cuts the power of one after the other. Nothing that runs notices, and new pods have their network all the while.
+// anyCentralMayBeLost cuts the power of one after the other, while it leads both databases and the controllers. Nothing that runs notices, and new pods have their network all the while.
 func anyCentralMayBeLost(t *testing.T) {
 	install(t)
 	deploy(t)
@@ -30,7 +30,7 @@ func anyCentralMayBeLost(t *testing.T) {
 	}
 	t.Logf("A new pod is connected after %s", undisturbed.Round(100*time.Millisecond))
 	for _, lost := range centrals {
-		leads := leadership(t, lost)
+		makeLeader(t, lost)
 		tr := startTraffic(t)
 		servers.must(t, "off", lost)
 		t.Cleanup(func() { servers.must(t, "on", lost) })
@@ -45,7 +45,7 @@ func anyCentralMayBeLost(t *testing.T) {
 		}
 		newPod(t, "after-"+lost, "l1", "l2")
 		tr.stop(t)
-		t.Logf("Without %s, which led %v, new pods were connected after %s at most", lost, leads, longest.Round(100*time.Millisecond))
+		t.Logf("Without %s, which led all, new pods were connected after %s at most", lost, longest.Round(100*time.Millisecond))
 		if longest-undisturbed > longestWait {
 			t.Errorf("without %s a new pod took %s, and %s with it", lost, longest, undisturbed)
 		}
@@ -53,20 +53,25 @@ func anyCentralMayBeLost(t *testing.T) {
 	eventually(t, 4*time.Minute, "all is well", func() error { _, _, err := current.tryPlay("verify.yml"); return err })
 }
 
-// leadership is what of a central host leads the others'.
-func leadership(t testing.TB, central string) []string {
+// makeLeader of everything: whoever else leads is started anew until this central does.
+func makeLeader(t testing.TB, central string) {
 	t.Helper()
-	var leads []string
-	for key, name := range databases {
-		if leader(t, key, name) == central {
-			leads = append(leads, name)
+	eventually(t, 3*time.Minute, central+" leads", func() error {
+		leaders := map[string]string{"weft-controller": servers.kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}")}
+		for key, name := range databases {
+			leaders["weft-"+key] = leader(t, key, name)
 		}
-	}
-	if servers.kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}") == central {
-		leads = append(leads, "controllers")
-	}
-	slices.Sort(leads)
-	return leads
+		var others []error
+		for unit, leader := range leaders {
+			if leader != central {
+				others = append(others, fmt.Errorf("%s leads %s", leader, unit))
+			}
+			if slices.Contains(centrals, leader) && leader != central {
+				servers.on(t, leader, "systemctl", "restart", unit)
+			}
+		}
+		return errors.Join(others...)
+	})
 }
 
 // clusterStatus is what a central's server of a database says of the cluster.
