@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // How many connections there may be. An ovn-controller has one, and for a moment two when its chassis host changes. Each takes
@@ -32,6 +33,8 @@ type peer struct {
 	// busy is full while one of its requests is worked on, or a large one comes in, and others wait: what a node can have of
 	// the guard's memory and processors does not grow with its connections.
 	busy chan struct{}
+	// conditions are the bytes of what its connections want to be told of.
+	conditions atomic.Int64
 }
 
 // errFull is a bound that is reached.

@@ -21,6 +21,7 @@ type Guard struct {
 	metrics     *metrics
 	log         *slog.Logger
 	door        door
+	ledger      ledger
 	recheck     time.Duration // of certificates
 	patience    time.Duration // with the replica, which may be behind what a node has seen already
 	toldNodes   told
@@ -36,12 +37,6 @@ const (
 	stall = 30 * time.Second
 	// recheck is how soon a certificate that counts no more ends a connection.
 	recheck = time.Minute
-	// maxOperations is how many a transaction may have: a node that starts writes a few for each of its pods.
-	maxOperations = 10_000
-	// maxMonitors is how many a connection may have; ovn-controller has two.
-	maxMonitors = 32
-	// maxMonitorName is how many bytes the name of one may have.
-	maxMonitorName = 300
 )
 
 // serve takes clients until ctx is done; it returns when they are gone.
@@ -152,6 +147,7 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	conn.Close()
 	server.Close()
 	<-ended
+	s.watched.leave(peer)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}

@@ -179,6 +179,8 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"create Chassis_Private name=l2b", "another node's"},
 		{"create Chassis name=l3", "another node's"},
 		{"create Encap chassis_name=l1 type=geneve ip=192.0.2.3", "another node's"},
+		{"set Encap {encap of l2} type=vxlan", "nodes speak geneve"},
+		{"--id=@e create Encap chassis_name=l2 type=vxlan ip=192.0.2.2 -- add Chassis {l2} encaps @e", "nodes speak geneve"},
 		{"set Chassis {l1} other_config:datapath-type=netdev", "another node's"},
 		{"set Chassis_Private l1 nb_cfg=7", "another node's"},
 		{"destroy Chassis {l1}", "another node's"},

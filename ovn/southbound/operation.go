@@ -30,6 +30,8 @@ type operation struct {
 	row       object
 	mutations []mutation
 	timeout   json.RawMessage
+	name      string     // of the row that an insert makes, within its transaction
+	about     *operation // the insert that has made the row which this one changes, in the same transaction
 }
 
 // mutation is what "mutate" does to a column.
@@ -50,7 +52,7 @@ func (m *mutation) UnmarshalJSON(text []byte) error {
 
 // newOperation reads what is in o, and leaves of its row what it has read.
 func newOperation(o object) (*operation, error) {
-	p := &operation{op: o.text("op"), table: o.text("table"), timeout: o["timeout"]}
+	p := &operation{op: o.text("op"), table: o.text("table"), timeout: o["timeout"], name: o.text("uuid-name")}
 	for key, into := range map[string]any{"where": &p.where, "mutations": &p.mutations, "row": &p.row} {
 		if o[key] == nil {
 			continue
@@ -71,17 +73,23 @@ func newOperation(o object) (*operation, error) {
 
 // uuid is the row's in the operation's condition, the one way in which ovn-controller names rows.
 func (o *operation) uuid() (uuid string, ok bool) {
+	kind, uuid := o.subject()
+	return uuid, kind == "uuid"
+}
+
+// subject is the one row that the operation's condition names: its kind of name, "" where there is no such condition, and the name.
+func (o *operation) subject() (kind, name string) {
 	if len(o.where) != 1 {
-		return "", false
+		return "", ""
 	}
 	var condition [3]json.RawMessage
 	var column, function string
 	if json.Unmarshal(o.where[0], &condition) != nil || json.Unmarshal(condition[0], &column) != nil ||
 		json.Unmarshal(condition[1], &function) != nil || column != "_uuid" || function != "==" {
-		return "", false
+		return "", ""
 	}
-	kind, uuid, ok := pair(condition[2])
-	return uuid, ok && kind == "uuid"
+	kind, name, _ = pair(condition[2])
+	return kind, name
 }
 
 // written are the columns that the operation writes.

@@ -11,16 +11,17 @@ import (
 
 // tables are what a guard's replica has.
 var tables = []ovsdb.Table{
-	{Model: &sb.Chassis{}, Read: []string{"name"}},
-	{Model: &sb.ChassisPrivate{}, Read: []string{"name"}},
-	{Model: &sb.Encap{}, Read: []string{"chassis_name"}},
+	{Model: &sb.Chassis{}, Read: []string{"name", "external_ids", "other_config", "transport_zones", "vtep_logical_switches"}},
+	{Model: &sb.ChassisPrivate{}, Read: []string{"name", "external_ids"}},
+	{Model: &sb.Encap{}, Read: []string{"chassis_name", "options"}},
 	{Model: &sb.DatapathBinding{}, Read: []string{"external_ids", "tunnel_key"}},
 	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath", "tunnel_key"}},
 	{Model: &sb.HAChassisGroup{}, Read: []string{"ha_chassis"}},
 	{Model: &sb.HAChassis{}, Read: []string{"chassis"}},
 	{Model: &sb.MACBinding{}, Read: []string{"logical_port"}},
 	{Model: &sb.FDB{}, Read: []string{"dp_key", "port_key"}},
-	{Model: &sb.IGMPGroup{}, Read: []string{"chassis_name"}},
+	{Model: &sb.IGMPGroup{}, Read: []string{"chassis_name", "datapath"}},
+	{Model: &sb.ControllerEvent{}, Read: []string{"chassis"}},
 	{Model: &sb.BFD{}, Read: []string{"chassis_name"}},
 	{Model: &sb.ServiceMonitor{}, Read: []string{"chassis_name"}},
 }
@@ -32,6 +33,8 @@ type replica struct {
 	mu      sync.Mutex
 	current <-chan struct{} // closed when index is of the past
 	index   *index
+	counted <-chan struct{} // closed when counts are of the past
+	counts  map[[2]string]int
 }
 
 // index finds ports.
@@ -152,13 +155,16 @@ func (r *replica) learns(node string, port *sb.PortBinding) bool {
 	})
 }
 
+// present says whether a node has a port on a datapath.
+func (r *replica) present(node, datapath string) bool {
+	return slices.ContainsFunc(r.ports().members[datapath], func(port *sb.PortBinding) bool { return r.has(node, port) })
+}
+
 // isOutside says whether a node is on a network outside, by a port of its own on a switch that leads there.
 func (r *replica) isOutside(node, network string) bool {
 	ports := r.ports()
 	return slices.ContainsFunc(ports.outside, func(localnet *sb.PortBinding) bool {
-		return localnet.Options["network_name"] == network && slices.ContainsFunc(ports.members[localnet.Datapath], func(port *sb.PortBinding) bool {
-			return r.has(node, port)
-		})
+		return localnet.Options["network_name"] == network && r.present(node, localnet.Datapath)
 	})
 }
 
@@ -166,9 +172,7 @@ func (r *replica) isOutside(node, network string) bool {
 // port does, and of a localnet port that shall learn all that have one on the switch.
 func (r *replica) hears(node string, port *sb.PortBinding) bool {
 	if port.Type == "localnet" {
-		return port.Options["localnet_learn_fdb"] == "true" && slices.ContainsFunc(r.ports().members[port.Datapath], func(other *sb.PortBinding) bool {
-			return r.has(node, other)
-		})
+		return port.Options["localnet_learn_fdb"] == "true" && r.present(node, port.Datapath)
 	}
 	return port.Type == "" && r.has(node, port)
 }

@@ -44,7 +44,7 @@ var rules = map[string]rule{
 	"Encap": {makes: bears("Encap", "chassis_name"), deletes: true, owner: ownEncap,
 		columns: []string{"ip", "options", "type"}},
 	"IGMP_Group": {makes: bears("IGMP_Group", "chassis_name"), deletes: true, owner: named(func(r *sb.IGMPGroup) string { return r.ChassisName }),
-		columns: []string{"address", "chassis", "datapath", "ports", "protocol"},
+		columns: []string{"address", "chassis", "ports", "protocol"},
 		refs:    map[string]string{"chassis": "Chassis"}},
 	"BFD":             {owner: named(func(r *sb.BFD) string { return r.ChassisName }), columns: []string{"status"}},
 	"Service_Monitor": {owner: named(func(r *sb.ServiceMonitor) string { return r.ChassisName }), columns: []string{"status"}},
@@ -53,7 +53,7 @@ var rules = map[string]rule{
 		refs:    map[string]string{"additional_chassis": "Chassis", "additional_encap": "Encap", "chassis": "Chassis", "encap": "Encap"}},
 	"MAC_Binding":      {makes: newNeighbour, owner: neighbour, columns: []string{"mac", "timestamp"}},
 	"FDB":              {makes: newAddress, owner: address, columns: []string{"port_key", "timestamp"}},
-	"Controller_Event": {makes: anybody, refs: map[string]string{"chassis": "Chassis"}},
+	"Controller_Event": {makes: newEvent},
 }
 
 // bears: rows of a table bear the node's name.
@@ -66,7 +66,59 @@ func bears(table, column string) func(*replica, string, object) error {
 	}
 }
 
-func anybody(*replica, string, object) error { return nil }
+// newEvent: an event bears the node's chassis, which it counts for.
+func newEvent(r *replica, node string, row object) error {
+	if kind, _, ok := pair(row["chassis"]); !ok || kind != "uuid" {
+		return errors.New("a Controller_Event names the node's chassis")
+	}
+	return refersToOwn(r, node, "Chassis", row["chassis"])
+}
+
+// checkGroup: the ports of an IGMP_Group are on its datapath, and the node hears them. A node makes groups without ports of all datapaths that it
+// knows.
+func checkGroup(r *replica, node string, o *operation) error {
+	made := o
+	if o.about != nil {
+		made = o.about
+	}
+	_, datapath, _ := pair(made.row["datapath"])
+	if uuid, ok := o.uuid(); ok && o.op != "insert" {
+		group, there := ovsdb.Get[sb.IGMPGroup](r.Client, uuid)
+		if !there {
+			return errUnknown{"IGMP_Group", uuid}
+		}
+		if group.Datapath != nil {
+			datapath = *group.Datapath
+		}
+	}
+	// What is taken out may have gone to another node.
+	o = &operation{row: o.row, mutations: slices.DeleteFunc(slices.Clone(o.mutations), func(m mutation) bool { return m.mutator == "delete" })}
+	for _, value := range o.values("ports") {
+		for _, element := range elements(value) {
+			kind, uuid, ok := pair(element)
+			port, there := ovsdb.Get[sb.PortBinding](r.Client, uuid)
+			switch {
+			case !ok || kind != "uuid":
+				return fmt.Errorf("%.100s is no port", element)
+			case !there:
+				return errUnknown{"Port_Binding", uuid}
+			case port.Datapath != datapath || !r.has(node, port) && port.Type != "localnet":
+				return fmt.Errorf("port %s is another node's, or another switch's", port.LogicalPort)
+			}
+		}
+	}
+	return nil
+}
+
+// checkTunnel: a single chassis with VXLAN would have ovn-northd make do with its short keys for all (4,095 switches and routers).
+func checkTunnel(o *operation) error {
+	for _, value := range o.values("type") {
+		if string(value) != `"geneve"` {
+			return fmt.Errorf("an Encap of type %.40s: nodes speak geneve", value)
+		}
+	}
+	return nil
+}
 
 func named[T any](name func(*T) string) owner {
 	return func(r *replica, node, uuid string, _ object) (own, there bool) {
@@ -153,6 +205,9 @@ func check(r *replica, node string, o *operation) error {
 		if string(o.timeout) != "0" {
 			return errors.New("a node waits for nothing: the timeout of a wait is 0")
 		}
+		if _, ok := o.uuid(); !ok { // the server would go through all the table for each
+			return errors.New("a node asks of single rows, by their UUID, whether they are as it thinks")
+		}
 		return nil
 	}
 	rule, known := rules[o.table]
@@ -169,8 +224,13 @@ func check(r *replica, node string, o *operation) error {
 			}
 		}
 	}
-	if o.table == "Port_Binding" {
+	switch o.table {
+	case "Port_Binding":
 		return checkOptions(r, o)
+	case "IGMP_Group":
+		return checkGroup(r, node, o)
+	case "Encap":
+		return checkTunnel(o)
 	}
 	return nil
 }
@@ -204,6 +264,9 @@ func (rule *rule) checkRow(r *replica, node string, o *operation) error {
 		}
 	default:
 		return fmt.Errorf("operation %q is none that a node does", o.op)
+	}
+	if o.about != nil && o.op != "delete" {
+		return nil
 	}
 	uuid, ok := o.uuid()
 	if !ok {

@@ -18,9 +18,9 @@ type session struct {
 	node           string
 	peer           *peer
 	client, server net.Conn
-	writing        sync.Mutex          // whole objects to client
-	working        bool                // peer's busy is held
-	monitors       map[string]struct{} // what the server tells the client of, by the client's names
+	writing        sync.Mutex // whole objects to client
+	working        bool       // peer's busy is held
+	watched        watched
 }
 
 // write sends to the client, who reads in time.
@@ -119,6 +119,11 @@ func (s *session) request(ctx context.Context, text []byte) error {
 			return fmt.Errorf("read a request's params: %w", err)
 		}
 	}
+	if request.text("method") == "transact" {
+		if err := s.guard.ledger.enter(s.node, len(text)); err != nil {
+			return err
+		}
+	}
 	if why := s.permit(ctx, request.text("method"), params); why != nil {
 		return s.refuse(request, len(params)-1, why)
 	}
@@ -144,7 +149,7 @@ var permitted = []string{"", "cancel", "echo", "get_schema", "get_server_id", "l
 // permit says why a node may not make a request. It leaves of params what it has understood.
 func (s *session) permit(ctx context.Context, method string, params []json.RawMessage) error {
 	if slices.Contains(permitted, method) {
-		return s.watch(method, params)
+		return s.watched.ask(s.peer, method, params)
 	}
 	if method != "transact" {
 		return fmt.Errorf("method %q is none that a node needs", method)
@@ -152,6 +157,7 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 	if n := len(params) - 1; n > maxOperations {
 		return fmt.Errorf("%d operations are more than the %d that a transaction may have", n, maxOperations)
 	}
+	var t transaction
 	for i := range params {
 		if i == 0 { // the database
 			continue
@@ -164,31 +170,15 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 		if err != nil {
 			return err
 		}
+		t.resolve(o)
 		if err := s.check(ctx, o); err != nil {
+			return err
+		}
+		if err := t.bounded(s.guard.replica, s.node, o, len(params[i])); err != nil {
 			return err
 		}
 		if params[i], err = json.Marshal(raw); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// watch bounds what the server has to keep in mind for a connection.
-func (s *session) watch(method string, params []json.RawMessage) error {
-	switch {
-	case method == "monitor_cancel" && len(params) > 0:
-		delete(s.monitors, string(params[0]))
-	case slices.Contains([]string{"monitor", "monitor_cond", "monitor_cond_since"}, method) && len(params) > 1:
-		if s.monitors == nil {
-			s.monitors = map[string]struct{}{}
-		}
-		if len(params[1]) > maxMonitorName {
-			return fmt.Errorf("the name of a monitor has at most %d bytes", maxMonitorName)
-		}
-		if s.monitors[string(params[1])] = struct{}{}; len(s.monitors) > maxMonitors {
-			delete(s.monitors, string(params[1]))
-			return fmt.Errorf("a connection has at most %d monitors", maxMonitors)
 		}
 	}
 	return nil

@@ -156,32 +156,51 @@ func TestLargeRequestsOfANodeComeOneByOne(t *testing.T) {
 }
 
 func TestMonitorsAreBounded(t *testing.T) {
-	s := &session{}
-	watch := func(method, params string) error {
+	node := &peer{}
+	var first, second watched
+	ask := func(w *watched, method, params string) error {
 		var list []json.RawMessage
 		for p := range strings.SplitSeq(params, " ") {
 			list = append(list, json.RawMessage(p))
 		}
-		return s.watch(method, list)
+		return w.ask(node, method, list)
 	}
 	for i := range maxMonitors {
-		if err := watch("monitor_cond", fmt.Sprint(`"OVN_Southbound" `, i)); err != nil {
+		if err := ask(&first, "monitor_cond", fmt.Sprint(`"OVN_Southbound" `, i, ` {}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := watch("monitor_cond_since", `"OVN_Southbound" 3`); err != nil {
-		t.Errorf("the server says itself that the name is taken: %v", err)
+	large := `{"Chassis":[{"where":["` + strings.Repeat("x", maxConditions*2/3) + `"]}]}`
+	for _, c := range []struct {
+		what, method, params string
+		w                    *watched
+		fine                 bool
+	}{
+		{"a name that the server says itself is taken", "monitor_cond_since", `"OVN_Southbound" 3 {} "0"`, &first, true},
+		{"one more", "monitor", `"OVN_Southbound" "more" {}`, &first, false},
+		{"another name for one", "monitor_cond_change", `4 "four" {}`, &first, false},
+		{"an end", "monitor_cancel", "7", &first, true},
+		{"one more after an end", "monitor", `"OVN_Southbound" "more" {}`, &first, true},
+		{"the end of none", "monitor_cancel", "7", &first, true},
+		{"one more after no end", "monitor", `"OVN_Southbound" "yet more" {}`, &first, false},
+		{"a change of none", "monitor_cond_change", `7 7 {}`, &first, false},
+		{"any name", "monitor", `"OVN_Southbound" "` + strings.Repeat("x", maxMonitorName) + `" {}`, &second, false},
+		{"no tables", "monitor", `"OVN_Southbound" 1 5`, &second, false},
+		{"large conditions", "monitor_cond_change", `5 5 ` + large, &first, true},
+		{"the same again", "monitor_cond_change", `5 5 ` + large, &first, true},
+		{"smaller ones, which the server may not take", "monitor_cond_change", `5 5 {"Chassis":[]}`, &first, true},
+		{"large ones of another table", "monitor_cond_change", `5 5 ` + strings.Replace(large, "Chassis", "Encap", 1), &first, false},
+		{"large ones on another connection", "monitor_cond", `"OVN_Southbound" 1 ` + large, &second, false},
+		{"their end", "monitor_cancel", "5", &first, true},
+		{"large ones on another connection, after that", "monitor_cond", `"OVN_Southbound" 1 ` + large, &second, true},
+	} {
+		if err := ask(c.w, c.method, c.params); (err == nil) != c.fine {
+			t.Errorf("%s: %v", c.what, err)
+		}
 	}
-	if watch("monitor", `"OVN_Southbound" "more"`) == nil {
-		t.Error("any number of monitors")
-	}
-	if err := watch("monitor_cancel", "7"); err != nil {
-		t.Error(err)
-	}
-	if err := watch("monitor", `"OVN_Southbound" "more"`); err != nil {
-		t.Errorf("after a cancel: %v", err)
-	}
-	if watch("monitor", `"OVN_Southbound" "`+strings.Repeat("x", maxMonitorName)+`"`) == nil {
-		t.Error("a monitor has any name")
+	first.leave(node)
+	second.leave(node)
+	if left := node.conditions.Load(); left != 0 {
+		t.Errorf("%d bytes count after the connections' end", left)
 	}
 }
