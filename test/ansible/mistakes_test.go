@@ -23,6 +23,7 @@ func mistakesAreRefused(t *testing.T) {
 	refused(t, "site.yml", []string{"-e", "weft_ovn_prefix=/opt/ovn", "-e", "weft_ovn_archive=" + archive(), "-e", "weft_ovn_archive_checksum=" + strings.Repeat("0", 64)},
 		"while weft_ovn_archive_checksum says 0000")
 	limit := []string{"--limit", "all,!l1"}
+	refused(t, "site.yml", append(limit, "-e", "weft_pki_dir=/nonexistent"), "--limit all,!l1 leaves out localhost, which makes the authorities")
 	refused(t, "certificates.yml", append(limit, "-e", "weft_pki_rotate=begin"), "leaves out localhost, which rotates the authorities")
 	refused(t, "leave.yml", append(limit, "-e", "weft_leave=l2"), "name a host of weft_central (c1, c2, c3)")
 	refused(t, "restore.yml", append(limit, "-e", "weft_restore_from=/nonexistent"), "/nonexistent", "which has not both nb.db and sb.db")
