@@ -32,14 +32,14 @@ func anyCentralMayBeLost(t *testing.T) {
 	for _, lost := range centrals {
 		makeLeader(t, lost)
 		tr := startTraffic(t)
-		servers.must(t, "off", lost)
-		t.Cleanup(func() { servers.must(t, "on", lost) })
+		servers.Must(t, "off", lost)
+		t.Cleanup(func() { servers.Must(t, "on", lost) })
 		longest := time.Duration(0)
 		for i := range 4 {
 			n := nodes[i%2]
 			longest = max(longest, newPod(t, fmt.Sprintf("without-%s-%d", lost, i), n.name, n.other))
 		}
-		servers.must(t, "on", lost)
+		servers.Must(t, "on", lost)
 		for key, name := range databases {
 			eventually(t, 120*time.Second, lost+" is a member of "+name+" again", func() error { return memberOf(lost, key, len(centrals)) })
 		}
@@ -57,7 +57,7 @@ func anyCentralMayBeLost(t *testing.T) {
 func makeLeader(t testing.TB, central string) {
 	t.Helper()
 	eventually(t, 3*time.Minute, central+" leads", func() error {
-		leaders := map[string]string{"weft-controller": servers.kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}")}
+		leaders := map[string]string{"weft-controller": servers.Kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}")}
 		for key, name := range databases {
 			leaders["weft-"+key] = leader(t, key, name)
 		}
@@ -67,7 +67,7 @@ func makeLeader(t testing.TB, central string) {
 				others = append(others, fmt.Errorf("%s leads %s", leader, unit))
 			}
 			if slices.Contains(centrals, leader) && leader != central {
-				servers.on(t, leader, "systemctl", "restart", unit)
+				servers.On(t, leader, "systemctl", "restart", unit)
 			}
 		}
 		return errors.Join(others...)
@@ -76,7 +76,7 @@ func makeLeader(t testing.TB, central string) {
 
 // clusterStatus is what a central's server of a database says of the cluster.
 func clusterStatus(central, key string) (string, error) {
-	return servers.try("exec", central, "--", "ovn-appctl", "-t", "/run/ovn/ovn"+key+"_db.ctl", "cluster/status", databases[key])
+	return servers.Try("exec", central, "--", "ovn-appctl", "-t", "/run/ovn/ovn"+key+"_db.ctl", "cluster/status", databases[key])
 }
 
 var serverLine = regexp.MustCompile(`(?m)^    [0-9a-f]{4} \(`)

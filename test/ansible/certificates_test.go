@@ -15,8 +15,8 @@ func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 	install(t)
 	deploy(t)
 	const node, central = "l1", "c1"
-	servers.on(t, node, "sh", "-ec", "rm -rf /root/old && mkdir -m 700 /root/old && cp /etc/weft/pki/* /root/old")
-	t.Cleanup(func() { servers.on(t, node, "rm", "-rf", "/root/old") })
+	servers.On(t, node, "sh", "-ec", "rm -rf /root/old && mkdir -m 700 /root/old && cp /etc/weft/pki/* /root/old")
+	t.Cleanup(func() { servers.On(t, node, "rm", "-rf", "/root/old") })
 	if out, err := asChassis(node, "/root/old"); err != nil {
 		t.Fatal("the Southbound does not hear the node before anything is rotated: ", out, err)
 	}
@@ -28,7 +28,7 @@ func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 		t.Logf("certificates.yml, step %s, took %s", step, time.Since(began).Round(time.Second))
 		wanted := map[string]int{"begin": 2, "switch": 2, "end": 1}[step]
 		for host, file := range map[string]string{central: "central-ca.crt", node: "central-ca.crt"} {
-			if got := servers.on(t, host, "grep", "-c", "BEGIN CERT", "/etc/weft/pki/"+file); got != fmt.Sprint(wanted) {
+			if got := servers.On(t, host, "grep", "-c", "BEGIN CERT", "/etc/weft/pki/"+file); got != fmt.Sprint(wanted) {
 				t.Errorf("after %s %s of %s has %s authorities, not %d", step, file, host, got, wanted)
 			}
 		}
@@ -51,8 +51,8 @@ func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 		t.Error("the Southbound does not hear the node: ", out, err)
 	}
 	// The node has its new certificate, but asks for a server of the old authority; and the other way round.
-	servers.on(t, node, "sh", "-ec", "rm -rf /root/trusting && cp -r /etc/weft/pki /root/trusting && cp /root/old/central-ca.crt /root/trusting && cp /etc/weft/pki/central-ca.crt /root/old")
-	t.Cleanup(func() { servers.on(t, node, "rm", "-rf", "/root/trusting") })
+	servers.On(t, node, "sh", "-ec", "rm -rf /root/trusting && cp -r /etc/weft/pki /root/trusting && cp /root/old/central-ca.crt /root/trusting && cp /etc/weft/pki/central-ca.crt /root/old")
+	t.Cleanup(func() { servers.On(t, node, "rm", "-rf", "/root/trusting") })
 	for old, files := range map[string]string{"trust": "/root/trusting", "certificate": "/root/old"} {
 		if out, err := asChassis(node, files); err == nil {
 			t.Errorf("with the old %s the node and the Southbound talk: %s", old, out)
@@ -64,7 +64,7 @@ func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 
 // asChassis asks the Southbound as a node would, with keys and certificates of a folder.
 func asChassis(node, files string) (string, error) {
-	return servers.try("exec", node, "--", "ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=ssl:172.29.0.11:6642", "--private-key="+files+"/chassis.key",
+	return servers.Try("exec", node, "--", "ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=ssl:172.29.0.11:6642", "--private-key="+files+"/chassis.key",
 		"--certificate="+files+"/chassis.crt", "--ca-cert="+files+"/central-ca.crt", "--bare", "--columns=name", "list", "Chassis")
 }
 
@@ -78,7 +78,7 @@ func authorities(t testing.TB) map[string]string {
 			files = "chassis.crt"
 		}
 		for file := range strings.FieldsSeq(files) {
-			found[host+" "+file] = servers.on(t, host, "openssl", "x509", "-noout", "-issuer", "-in", "/etc/weft/pki/"+file)
+			found[host+" "+file] = servers.On(t, host, "openssl", "x509", "-noout", "-issuer", "-in", "/etc/weft/pki/"+file)
 		}
 	}
 	return found
@@ -89,7 +89,7 @@ func processes(t testing.TB) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for host := range hosts {
-		for line := range strings.Lines(servers.on(t, host, "sh", "-c", `systemctl list-units --plain --no-legend --state=running 'weft-*' 'ovs*' | while read -r unit _; do
+		for line := range strings.Lines(servers.On(t, host, "sh", "-c", `systemctl list-units --plain --no-legend --state=running 'weft-*' 'ovs*' | while read -r unit _; do
 			echo "$unit $(systemctl show --property=MainPID --property=ExecMainStartTimestampMonotonic --value $unit | tr '\n' ' ')"; done`)) {
 			unit, process, _ := strings.Cut(strings.TrimSpace(line), " ")
 			found[host+" "+unit] = process

@@ -15,18 +15,19 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/test/lab"
+	"github.com/weftnet/weft/test/lab/labtest"
 	"github.com/weftnet/weft/test/lab/pki"
 )
 
 func TestHostsAreServersOfTheirRelease(t *testing.T) {
 	for host, release := range hosts {
-		if failed := servers.on(t, host, "systemctl", "--failed", "--plain", "--no-legend"); failed != "" {
+		if failed := servers.On(t, host, "systemctl", "--failed", "--plain", "--no-legend"); failed != "" {
 			t.Errorf("%s has failed units: %s", host, failed)
 		}
-		if got := servers.on(t, host, "sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME"); got != release {
+		if got := servers.On(t, host, "sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME"); got != release {
 			t.Errorf("%s is %s, not %s", host, got, release)
 		}
-		if got := servers.must(t, "control", "--", "ssh", host, "sudo hostname"); got != host {
+		if got := servers.Must(t, "control", "--", "ssh", host, "sudo hostname"); got != host {
 			t.Errorf("by ssh to %s one comes to %q", host, got)
 		}
 	}
@@ -35,21 +36,21 @@ func TestHostsAreServersOfTheirRelease(t *testing.T) {
 // Everything that the playbooks ask for must be had in the lab, on each release, with all dependencies.
 func TestPackagesComeFromTheLab(t *testing.T) {
 	for _, host := range []string{"c1", "l2"} {
-		servers.on(t, host, "apt-get", "-qq", "update")
-		servers.on(t, host, "apt-get", "-qq", "--simulate", "--no-install-recommends", "install",
+		servers.On(t, host, "apt-get", "-qq", "update")
+		servers.On(t, host, "apt-get", "-qq", "--simulate", "--no-install-recommends", "install",
 			"openvswitch-switch", "ovn-central", "ovn-host", "python3-cryptography", "stunnel4")
 	}
 }
 
 // start of a host's system that runs: when it began, in the machine's time.
 func start(host string) (string, error) {
-	return servers.try("exec", host, "--", "systemctl", "show", "--property=UserspaceTimestampMonotonic")
+	return servers.Try("exec", host, "--", "systemctl", "show", "--property=UserspaceTimestampMonotonic")
 }
 
 func TestAHostsDiskOutlivesItsRunning(t *testing.T) {
 	const host, file = "l2", "/var/lib/precious"
-	t.Cleanup(func() { servers.must(t, "reset", host) })
-	servers.on(t, host, "sh", "-c", "echo kept > "+file)
+	t.Cleanup(func() { servers.Must(t, "reset", host) })
+	servers.On(t, host, "sh", "-c", "echo kept > "+file)
 	for what, verb := range map[string][]string{
 		"its own reboot":  {"control", "--", "ansible", host, "--become", "-m", "reboot", "-a", "post_reboot_delay=0"},
 		"an orderly end":  {"restart", host, "system"},
@@ -57,17 +58,17 @@ func TestAHostsDiskOutlivesItsRunning(t *testing.T) {
 		"a crash":         {"kill", host, "system"},
 		"a pause":         {"off", host},
 	} {
-		servers.on(t, host, "sh", "-c", "touch /run/volatile && ip tuntap add taken mode tap")
+		servers.On(t, host, "sh", "-c", "touch /run/volatile && ip tuntap add taken mode tap")
 		before, err := start(host)
 		if err != nil {
 			t.Fatal(err)
 		}
-		servers.must(t, verb...)
+		servers.Must(t, verb...)
 		if verb[0] == "off" {
-			if out, err := servers.try("exec", host, "--", "true"); err == nil {
+			if out, err := servers.Try("exec", host, "--", "true"); err == nil {
 				t.Errorf("a host that is off runs a command: %s", out)
 			}
-			servers.must(t, "on", host)
+			servers.Must(t, "on", host)
 		}
 		eventually(t, 20*time.Second, "it has started anew after "+what, func() error {
 			now, err := start(host)
@@ -75,14 +76,14 @@ func TestAHostsDiskOutlivesItsRunning(t *testing.T) {
 				err = errors.New("it goes on")
 			}
 			if err == nil {
-				_, err = servers.try("control", "--", "ssh", host, "true")
+				_, err = servers.Try("control", "--", "ssh", host, "true")
 			}
 			return err
 		})
-		if got := servers.on(t, host, "cat", file); got != "kept" {
+		if got := servers.On(t, host, "cat", file); got != "kept" {
 			t.Errorf("after %s its disk has %q", what, got)
 		}
-		if left := servers.on(t, host, "sh", "-c", "ls /run/volatile /sys/class/net/taken 2> /dev/null || true"); left != "" {
+		if left := servers.On(t, host, "sh", "-c", "ls /run/volatile /sys/class/net/taken 2> /dev/null || true"); left != "" {
 			t.Errorf("after %s there is still %s", what, left)
 		}
 	}
@@ -90,10 +91,10 @@ func TestAHostsDiskOutlivesItsRunning(t *testing.T) {
 
 func TestAHostThatShutsItselfDownStaysOff(t *testing.T) {
 	const host = "c3"
-	servers.on(t, host, "systemctl", "poweroff")
-	t.Cleanup(func() { servers.must(t, "on", host) })
+	servers.On(t, host, "systemctl", "poweroff")
+	t.Cleanup(func() { servers.Must(t, "on", host) })
 	eventually(t, 20*time.Second, "it is off", func() error {
-		status, err := servers.try("status") // which fails while the machine is ending
+		status, err := servers.Try("status") // which fails while the machine is ending
 		for line := range strings.Lines(status) {
 			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == host && fields[1] == "off" {
 				return nil
@@ -105,27 +106,27 @@ func TestAHostThatShutsItselfDownStaysOff(t *testing.T) {
 
 func TestAResetHostIsANewOne(t *testing.T) {
 	const host = "l1"
-	servers.on(t, host, "sh", "-c", "echo mine > /etc/motd && rm -r /etc/ssh && touch /var/lib/kubelet/mine && systemctl disable kubelet")
-	servers.must(t, "reset", host)
-	if left := servers.on(t, host, "sh", "-c", "grep -l mine /etc/motd; ls /var/lib/kubelet/mine || true"); left != "" {
+	servers.On(t, host, "sh", "-c", "echo mine > /etc/motd && rm -r /etc/ssh && touch /var/lib/kubelet/mine && systemctl disable kubelet")
+	servers.Must(t, "reset", host)
+	if left := servers.On(t, host, "sh", "-c", "grep -l mine /etc/motd; ls /var/lib/kubelet/mine || true"); left != "" {
 		t.Errorf("it has %s", left)
 	}
-	servers.must(t, "control", "--", "ssh", host, "true")
-	servers.on(t, host, "systemctl", "is-active", "kubelet", "containerd")
+	servers.Must(t, "control", "--", "ssh", host, "true")
+	servers.On(t, host, "systemctl", "is-active", "kubelet", "containerd")
 }
 
 // Kubelets work but for the network: a pod that needs none runs, with the token and the memory that it is given.
 func TestNodesRunPods(t *testing.T) {
 	for _, node := range []string{"l1", "l2"} {
-		servers.must(t, "reset", node)
-		servers.apply(t, agnhost(node, node, "hostNetwork: true"))
-		servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/"+node)
-		out := servers.kubectl(t, "exec", node, "--", "sh", "-c", "cat /var/run/secrets/kubernetes.io/serviceaccount/namespace && echo && stat -f -c %T /memory")
+		servers.Must(t, "reset", node)
+		servers.Apply(t, agnhost(node, node, "hostNetwork: true"), waits...)
+		servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/"+node)
+		out := servers.Kubectl(t, "exec", node, "--", "sh", "-c", "cat /var/run/secrets/kubernetes.io/serviceaccount/namespace && echo && stat -f -c %T /memory")
 		if got := strings.Fields(out); len(got) != 2 || got[0] != "default" || got[1] != "tmpfs" {
 			t.Errorf("its volumes on %s: %q", node, out)
 		}
 		eventually(t, 20*time.Second, node+", which has no network, is not Ready", func() error {
-			ready, err := servers.try("kubectl", "--", "get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+			ready, err := servers.Try("kubectl", "--", "get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
 			if err == nil && ready != "False" {
 				err = errors.New("it is Ready: " + ready)
 			}
@@ -137,7 +138,7 @@ func TestNodesRunPods(t *testing.T) {
 // A kubelet asks for new credentials when most of the time of the old ones is over, and the cluster grants them.
 func TestKubeletsRenewTheirCredentials(t *testing.T) {
 	const node, file = "l1", "/var/lib/kubelet/pki/kubelet-client-current.pem"
-	authority, err := pki.ReadAuthority(filepath.Join(lab.StateDir(servers.name), "pki"), "ca")
+	authority, err := pki.ReadAuthority(filepath.Join(lab.StateDir(servers.Name), "pki"), "ca")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,17 +148,17 @@ func TestKubeletsRenewTheirCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := string(old.Cert) + string(old.Key)
-	if out, err := servers.tryWith(before, "exec", node, "--", "sh", "-ec", "cat > "+file+"; systemctl restart kubelet"); err != nil {
+	if out, err := servers.TryWith(before, "exec", node, "--", "sh", "-ec", "cat > "+file+"; systemctl restart kubelet"); err != nil {
 		t.Fatal(out, err)
 	}
 	eventually(t, 60*time.Second, "they are renewed", func() error {
-		now, err := servers.try("exec", node, "--", "cat", file)
+		now, err := servers.Try("exec", node, "--", "cat", file)
 		if err == nil && now == strings.TrimSpace(before) {
 			err = errors.New("they are the old ones")
 		}
 		return err
 	})
-	expires := servers.on(t, node, "openssl", "x509", "-noout", "-in", file, "-checkend", "86400")
+	expires := servers.On(t, node, "openssl", "x509", "-noout", "-in", file, "-checkend", "86400")
 	if !strings.Contains(expires, "will not expire") {
 		t.Errorf("the new ones: %s", expires)
 	}
@@ -187,15 +188,15 @@ spec:
 
 // TestALabWithHostsLeavesNothing kills a second lab the hard way, and looks for what it has left.
 func TestALabWithHostsLeavesNothing(t *testing.T) {
-	second := cluster{name: "weft-ansible-second"}
+	second := labtest.Lab{Name: "weft-ansible-second"}
 	dir := filepath.Join(t.TempDir(), "state")
 	flags := func(args ...string) []string { return append([]string{"--state-dir", dir}, args...) }
-	t.Cleanup(func() { _, _ = second.try(flags("down")...) })
-	if out, err := second.try(flags("up", "--hosts", "c1,l1:trixie")...); err != nil {
+	t.Cleanup(func() { _, _ = second.Try(flags("down")...) })
+	if out, err := second.Try(flags("up", "--hosts", "c1,l1:trixie")...); err != nil {
 		t.Fatal(out, err)
 	}
 	// ssh keeps a process for the connections to come.
-	if out, err := second.try(flags("control", "--", "ansible", "all", "-m", "ping")...); err != nil {
+	if out, err := second.Try(flags("control", "--", "ansible", "all", "-m", "ping")...); err != nil {
 		t.Fatal(out, err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "pid"))
@@ -221,7 +222,7 @@ func TestALabWithHostsLeavesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if out, err := second.try(flags("down")...); err != nil {
+	if out, err := second.Try(flags("down")...); err != nil {
 		t.Fatal(out, err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -235,7 +236,7 @@ func TestALabWithHostsLeavesNothing(t *testing.T) {
 		t.Errorf("its mounts are left: %s", mounts)
 	}
 	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.Contains(filepath.Base(path), second.name) {
+		if err == nil && strings.Contains(filepath.Base(path), second.Name) {
 			t.Errorf("its cgroup is left: %s", path)
 		}
 		return nil // other cgroups come and go meanwhile

@@ -27,7 +27,7 @@ func weftRunsAsPods(t *testing.T) {
 	install(t)
 	archive := imageOfWeft(t)
 	for _, node := range []string{"l1", "l2"} {
-		if out, err := servers.tryWith(archive, "exec", node, "--", "ctr", "--namespace", "k8s.io", "images", "import", "-"); err != nil {
+		if out, err := servers.TryWith(archive, "exec", node, "--", "ctr", "--namespace", "k8s.io", "images", "import", "-"); err != nil {
 			t.Fatal(out, err)
 		}
 	}
@@ -35,35 +35,35 @@ func weftRunsAsPods(t *testing.T) {
 	if err := os.WriteFile(inventory, []byte(asPods), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	hostsOfLab := servers.must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY")
+	hostsOfLab := servers.Must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY")
 	with := []string{"--inventory", hostsOfLab, "--inventory", inventory}
 	play(t, "site.yml", with...)
 	for _, node := range []string{"l1", "l2"} {
-		if left := servers.on(t, node, "sh", "-c", "ls /etc/systemd/system/weft-node.service /etc/systemd/system/weft-controller.service 2> /dev/null || true"); left != "" {
+		if left := servers.On(t, node, "sh", "-c", "ls /etc/systemd/system/weft-node.service /etc/systemd/system/weft-controller.service 2> /dev/null || true"); left != "" {
 			t.Errorf("%s has units beside its pods: %s", node, left)
 		}
 		for _, part := range []string{"weft-node", "weft-controller"} {
-			servers.kubectl(t, "wait", "--namespace=kube-system", "--for=condition=Ready", "--timeout=60s", "pod",
+			servers.Kubectl(t, "wait", "--namespace=kube-system", "--for=condition=Ready", "--timeout=60s", "pod",
 				"--selector=app.kubernetes.io/name="+part, "--field-selector=spec.nodeName="+node)
 		}
 	}
 	// What pods there are get their network by pods alone.
 	for _, central := range centrals {
-		servers.on(t, central, "systemctl", "stop", "weft-controller")
-		t.Cleanup(func() { servers.on(t, central, "systemctl", "start", "weft-controller") })
+		servers.On(t, central, "systemctl", "stop", "weft-controller")
+		t.Cleanup(func() { servers.On(t, central, "systemctl", "start", "weft-controller") })
 	}
 	eventually(t, 60*time.Second, "a pod leads", func() error {
-		leader, err := servers.try("kubectl", "--", "get", "lease", "--namespace=kube-system", "weft-controller", "--output=jsonpath={.spec.holderIdentity}")
+		leader, err := servers.Try("kubectl", "--", "get", "lease", "--namespace=kube-system", "weft-controller", "--output=jsonpath={.spec.holderIdentity}")
 		if err == nil && leader != "l1" && leader != "l2" {
 			err = errors.New("the leader is " + leader)
 		}
 		return err
 	})
 	awaitCluster(t)
-	servers.kubectl(t, "delete", "pod", "--namespace=kube-system", "--selector=app.kubernetes.io/name=weft-node", "--field-selector=spec.nodeName=l1")
+	servers.Kubectl(t, "delete", "pod", "--namespace=kube-system", "--selector=app.kubernetes.io/name=weft-node", "--field-selector=spec.nodeName=l1")
 	awaitConnections(t)
 	for _, central := range centrals {
-		servers.on(t, central, "systemctl", "start", "weft-controller")
+		servers.On(t, central, "systemctl", "start", "weft-controller")
 	}
 
 	out, tallies := play(t, "site.yml", with...)
@@ -80,7 +80,7 @@ func weftRunsAsPods(t *testing.T) {
 	play(t, "controllers.yml", with...)
 	play(t, "nodes.yml", with...)
 	for what, labelled := range map[string]string{"pods": "app.kubernetes.io/part-of=weft", "nodes": "weft.net/weft-node"} {
-		if left := servers.kubectl(t, "get", what, "--namespace=kube-system", "--selector="+labelled, "--output=name", "--ignore-not-found"); left != "" {
+		if left := servers.Kubectl(t, "get", what, "--namespace=kube-system", "--selector="+labelled, "--output=name", "--ignore-not-found"); left != "" {
 			t.Errorf("back at units there are %s labelled %s: %s", what, labelled, left)
 		}
 	}

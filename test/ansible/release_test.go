@@ -48,7 +48,7 @@ var recapLine = regexp.MustCompile(`(?m)^(\S+) +: ok=(\d+) +changed=(\d+) +unrea
 func (r release) tryPlay(playbook string, args ...string) (string, map[string]tally, error) {
 	argv := []string{"control", "--", "ansible-playbook", "playbooks/" + playbook,
 		"--extra-vars", "@" + filepath.Join(repository(), "test/ansible/vars.yml")}
-	cmd := servers.command(append(append(argv, r.vars...), args...)...)
+	cmd := servers.Command(append(append(argv, r.vars...), args...)...)
 	cmd.Dir = filepath.Join(r.dir, "ansible")
 	cmd.Env = append(os.Environ(), "ANSIBLE_CALLBACKS_ENABLED=", "ANSIBLE_NOCOLOR=1")
 	out, err := cmd.CombinedOutput()
@@ -128,7 +128,7 @@ func installed() error {
 		if isCentral(host) {
 			unit = "weft-nb"
 		}
-		if _, err := servers.try("exec", host, "--", "systemctl", "is-active", unit); err != nil {
+		if _, err := servers.Try("exec", host, "--", "systemctl", "is-active", unit); err != nil {
 			return errors.New(unit + " does not run on " + host)
 		}
 	}
@@ -143,7 +143,7 @@ func install(t testing.TB) {
 	if installed() != nil {
 		mendDatapaths(t)
 		play(t, "site.yml")
-	} else if _, err := servers.try("exec", "c1", "--", "test", "-d", ovnPrefix); err == nil {
+	} else if _, err := servers.Try("exec", "c1", "--", "test", "-d", ovnPrefix); err == nil {
 		current.vars = prefixed(t) // in a lab that was kept
 	}
 }

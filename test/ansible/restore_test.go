@@ -26,7 +26,7 @@ func destroyedDatabasesAreRestored(t *testing.T) {
 	before := podAddress(t, "after-backup")
 	tr := startTraffic(t)
 	for _, central := range centrals {
-		servers.on(t, central, "sh", "-ec", "systemctl kill --signal=KILL weft-nb weft-sb; systemctl stop weft-nb weft-sb; rm "+databaseFiles)
+		servers.On(t, central, "sh", "-ec", "systemctl kill --signal=KILL weft-nb weft-sb; systemctl stop weft-nb weft-sb; rm "+databaseFiles)
 	}
 	for _, central := range centrals {
 		for key := range databases {
@@ -46,7 +46,7 @@ func destroyedDatabasesAreRestored(t *testing.T) {
 	newPod(t, "after-restore", "l2", "l1")
 	command := inPod(t, "web-l2", "l2", "curl", "-sS", "-m", "2", "http://"+before+":8099/hostname")
 	eventually(t, 60*time.Second, "the pod that the backup does not have answers at its address", func() error {
-		_, err := servers.try(command...)
+		_, err := servers.Try(command...)
 		return err
 	})
 	tr.stop(t)
@@ -61,7 +61,7 @@ func membersAreReplaced(t *testing.T) {
 	install(t)
 	deploy(t)
 	tr := startTraffic(t)
-	servers.must(t, "reset", "c2")
+	servers.Must(t, "reset", "c2")
 	began := time.Now()
 	play(t, "site.yml")
 	t.Logf("site.yml took %s for a host with a new disk", time.Since(began).Round(time.Second))
@@ -75,7 +75,7 @@ func membersAreReplaced(t *testing.T) {
 			eventually(t, 60*time.Second, databases[key]+" of "+central+" has two members", func() error { return memberOf(central, key, 2) })
 		}
 	}
-	if left := servers.on(t, "c3", "sh", "-c", "ls "+filepath.Dir(strings.Fields(databaseFiles)[0])+" 2> /dev/null; systemctl is-active weft-nb weft-sb weft-northd | grep -x active || true"); left != "" {
+	if left := servers.On(t, "c3", "sh", "-c", "ls "+filepath.Dir(strings.Fields(databaseFiles)[0])+" 2> /dev/null; systemctl is-active weft-nb weft-sb weft-northd | grep -x active || true"); left != "" {
 		t.Errorf("c3, which has left, still has %s", left)
 	}
 	newPod(t, "with-two-members", "l1", "l2")

@@ -33,8 +33,8 @@ const (
 // try has the attacker try, and looks for what became of it.
 func (a attempt) try(t *testing.T) {
 	t.Helper()
-	since := servers.on(t, a.from, "date", "+%s")
-	out, err := servers.try("exec", a.from, "--", "sh", "-c", "exec 2>&1\n"+a.script)
+	since := servers.On(t, a.from, "date", "+%s")
+	out, err := servers.Try("exec", a.from, "--", "sh", "-c", "exec 2>&1\n"+a.script)
 	if err != nil {
 		out += err.Error()
 	}
@@ -45,7 +45,7 @@ func (a attempt) try(t *testing.T) {
 		return
 	}
 	eventually(t, 20*time.Second, a.what+" is logged", func() error {
-		journal, err := servers.try("exec", a.on, "--", "journalctl", "--unit", a.unit, "--since", "@"+since, "--output", "cat", "--no-pager")
+		journal, err := servers.Try("exec", a.on, "--", "journalctl", "--unit", a.unit, "--since", "@"+since, "--output", "cat", "--no-pager")
 		if err == nil && !regexp.MustCompile(a.logged).MatchString(journal) {
 			err = fmt.Errorf("%s on %s says %q, not %q", a.unit, a.on, journal, a.logged)
 		}
@@ -55,8 +55,8 @@ func (a attempt) try(t *testing.T) {
 
 // makeForeign gives a host a certificate that names node l1, of an authority which nobody knows.
 func makeForeign(t *testing.T, host string) {
-	servers.on(t, host, "sh", "-ec", "umask 077; openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=l1 -keyout /run/foreign.key -out /run/foreign.crt 2>/dev/null")
-	t.Cleanup(func() { servers.on(t, host, "rm", "-f", "/run/foreign.key", "/run/foreign.crt") })
+	servers.On(t, host, "sh", "-ec", "umask 077; openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=l1 -keyout /run/foreign.key -out /run/foreign.crt 2>/dev/null")
+	t.Cleanup(func() { servers.On(t, host, "rm", "-f", "/run/foreign.key", "/run/foreign.crt") })
 }
 
 // TestTheSouthboundBelongsToEachNodeForItself: from a node, with no certificate, with a wrong one, and with the node's own.
@@ -67,7 +67,7 @@ func TestTheSouthboundBelongsToEachNodeForItself(t *testing.T) {
 	sbctl := "ovn-sbctl --timeout=15 --no-leader-only " + asL1 + " --db=ssl:"
 	remote := func(host string) string { return addresses[host] + ":6642" }
 	row := func(table, condition string) string {
-		return servers.on(t, "l1", "sh", "-ec", sbctl+remote("c1")+" --bare --columns=_uuid find "+table+" "+condition)
+		return servers.On(t, "l1", "sh", "-ec", sbctl+remote("c1")+" --bare --columns=_uuid find "+table+" "+condition)
 	}
 	l1, l2 := row("Chassis", "name=l1"), row("Chassis", "name=l2")
 	pod := row("Port_Binding", "logical_port=default_client-l2")
@@ -75,7 +75,7 @@ func TestTheSouthboundBelongsToEachNodeForItself(t *testing.T) {
 	if l1 == "" || l2 == "" || pod == "" || gateway == "" {
 		t.Fatalf("node l1 reads of the Southbound: chassis %q and %q, port %q, gateway %q", l1, l2, pod, gateway)
 	}
-	datapath := servers.on(t, "l1", "sh", "-ec", sbctl+remote("c1")+" --bare get Port_Binding "+gateway+" datapath")
+	datapath := servers.On(t, "l1", "sh", "-ec", sbctl+remote("c1")+" --bare get Port_Binding "+gateway+" datapath")
 	hello := `printf '{"id":0,"method":"list_dbs","params":[]}' | timeout 5 openssl s_client -quiet %s -connect ` + remote("c1")
 	guard := func(says string) string { return `node=l1 .*refused="` + says }
 	for _, a := range []attempt{
@@ -100,7 +100,7 @@ func TestTheSouthboundBelongsToEachNodeForItself(t *testing.T) {
 	if got := row("Chassis", "name=l2"); got != l2 {
 		t.Errorf("chassis l2 was %s and is %q", l2, got)
 	}
-	if got := servers.on(t, "l1", "sh", "-ec", sbctl+remote("c1")+" --bare get Port_Binding "+pod+" chassis"); got != l2 {
+	if got := servers.On(t, "l1", "sh", "-ec", sbctl+remote("c1")+" --bare get Port_Binding "+pod+" chassis"); got != l2 {
 		t.Errorf("the port of a pod on l2 is bound to %s, not to %s", got, l2)
 	}
 	awaitConnections(t)
@@ -112,7 +112,7 @@ func TestDatabasesAreClosedToNodes(t *testing.T) {
 	install(t)
 	const port = "timeout 3 bash -c '</dev/tcp/%s/%d' && exit 0; echo closed; exit 1"
 	dropped := func(chain string) string {
-		return servers.on(t, "c1", "sh", "-ec", "nft list chain inet weft "+chain+" | grep -o 'packets [0-9]*'")
+		return servers.On(t, "c1", "sh", "-ec", "nft list chain inet weft "+chain+" | grep -o 'packets [0-9]*'")
 	}
 	for number, chain := range map[int]string{6641: "clients-only", 6643: "members-only", 6644: "members-only"} {
 		before := dropped(chain)
@@ -124,12 +124,12 @@ func TestDatabasesAreClosedToNodes(t *testing.T) {
 	}
 	makeForeign(t, "c2")
 	for name, file := range map[string]string{"crt": "/etc/weft/pki/chassis.crt", "key": "/etc/weft/pki/chassis.key"} {
-		text := servers.on(t, "l1", "cat", file)
-		if _, err := servers.tryWith(text+"\n", "exec", "c2", "--", "sh", "-ec", "umask 077; cat > /run/stolen."+name); err != nil {
+		text := servers.On(t, "l1", "cat", file)
+		if _, err := servers.TryWith(text+"\n", "exec", "c2", "--", "sh", "-ec", "umask 077; cat > /run/stolen."+name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { servers.on(t, "c2", "rm", "-f", "/run/stolen.crt", "/run/stolen.key") })
+	t.Cleanup(func() { servers.On(t, "c2", "rm", "-f", "/run/stolen.crt", "/run/stolen.key") })
 	for number, unit := range map[int]string{6641: "weft-nb", 6643: "weft-nb", 6644: "weft-sb"} {
 		for what, a := range map[string]attempt{
 			"no certificate":                       {script: "", logged: "peer did not return a certificate"},
@@ -152,7 +152,7 @@ func TestAKubeletsCredentialsAreItsNodes(t *testing.T) {
 		return fmt.Sprintf("curl -sS --max-time 20 --cacert /etc/kubernetes/pki/ca.crt --cert /var/lib/kubelet/pki/kubelet-client-current.pem -X %s -H 'Content-Type: application/%s' -d '%s' "+
 			"https://172.29.0.1:6443%s -w '\\nstatus %%{http_code}\\n' | tee /run/answer; grep -q 'status 2' /run/answer", method, kind, body, path)
 	}
-	t.Cleanup(func() { servers.on(t, "l1", "rm", "-f", "/run/answer") })
+	t.Cleanup(func() { servers.On(t, "l1", "rm", "-f", "/run/answer") })
 	const merge = "merge-patch+json"
 	for _, a := range []attempt{
 		{what: "an annotation of its own node", script: ask("PATCH", "/api/v1/nodes/l1", merge, `{"metadata":{"annotations":{"example.com/tried":null}}}`)},
@@ -195,7 +195,7 @@ func TestSecretsAreTheirReadersAlone(t *testing.T) {
 		}
 	}
 	for host := range hosts {
-		check(host, servers.on(t, host, "sh", "-c", fmt.Sprintf(look, "/etc/weft /var/lib/weft /run/weft /run/ovn /etc/openvswitch /usr/local /opt/cni")), func(path string) string {
+		check(host, servers.On(t, host, "sh", "-c", fmt.Sprintf(look, "/etc/weft /var/lib/weft /run/weft /run/ovn /etc/openvswitch /usr/local /opt/cni")), func(path string) string {
 			owner, known := owners[path[strings.LastIndex(path, "/")+1:]]
 			if !known {
 				t.Errorf("%s: what is %s?", host, path)
@@ -203,19 +203,19 @@ func TestSecretsAreTheirReadersAlone(t *testing.T) {
 			return owner
 		})
 		// What is on its way is nowhere kept.
-		if left := servers.on(t, host, "sh", "-c", fmt.Sprintf(look, "/tmp /var/tmp /root /home /var/log /dev/shm")); left != "" {
+		if left := servers.On(t, host, "sh", "-c", fmt.Sprintf(look, "/tmp /var/tmp /root /home /var/log /dev/shm")); left != "" {
 			t.Errorf("%s: secrets are left in\n%s", host, left)
 		}
-		if open := servers.on(t, host, "sh", "-c", "{ find /etc/weft /var/lib/weft -perm /022 ! -type l; find /etc/weft /var/lib/weft -name '*.key' -perm /077; find /var/lib/weft/ovn -type f -perm /007; } 2>/dev/null; true"); open != "" {
+		if open := servers.On(t, host, "sh", "-c", "{ find /etc/weft /var/lib/weft -perm /022 ! -type l; find /etc/weft /var/lib/weft -name '*.key' -perm /077; find /var/lib/weft/ovn -type f -perm /007; } 2>/dev/null; true"); open != "" {
 			t.Errorf("%s: anybody may write, or read what is not for all:\n%s", host, open)
 		}
 	}
-	control := servers.must(t, "control", "--", "sh", "-c", fmt.Sprintf(look, "$HOME/.weft"))
+	control := servers.Must(t, "control", "--", "sh", "-c", fmt.Sprintf(look, "$HOME/.weft"))
 	check("control", control, func(string) string { return "root" })
-	if mode := servers.must(t, "control", "--", "sh", "-c", "stat -c %a $HOME/.weft/pki"); mode != "700" {
+	if mode := servers.Must(t, "control", "--", "sh", "-c", "stat -c %a $HOME/.weft/pki"); mode != "700" {
 		t.Errorf("the folder of authorities has mode %s", mode)
 	}
-	if left := servers.must(t, "control", "--", "sh", "-c", fmt.Sprintf(look, "$HOME/.ansible")); left != "" {
+	if left := servers.Must(t, "control", "--", "sh", "-c", fmt.Sprintf(look, "$HOME/.ansible")); left != "" {
 		t.Errorf("control: secrets are left in\n%s", left)
 	}
 }
@@ -225,7 +225,7 @@ func TestSecretsAreTheirReadersAlone(t *testing.T) {
 func TestSecretsAreNotTold(t *testing.T) {
 	install(t)
 	lines := func() []string { // one of each key, which is the key's alone
-		text := servers.must(t, "control", "--", "sh", "-c", "for f in $(find $HOME/.weft -name '*.key'); do sed -n 2p $f; done")
+		text := servers.Must(t, "control", "--", "sh", "-c", "for f in $(find $HOME/.weft -name '*.key'); do sed -n 2p $f; done")
 		return strings.Fields(text)
 	}
 	secrets := lines()
@@ -248,13 +248,13 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 	told("ansible -vvv", out)
 	for host := range hosts {
-		told("the journal of "+host, servers.on(t, host, "journalctl", "--no-pager", "--output", "cat"))
-		told("a command line on "+host, servers.on(t, host, "sh", "-c", `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; tr '\0' ' ' < $p/environ; echo; done 2>/dev/null`))
+		told("the journal of "+host, servers.On(t, host, "journalctl", "--no-pager", "--output", "cat"))
+		told("a command line on "+host, servers.On(t, host, "sh", "-c", `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; tr '\0' ' ' < $p/environ; echo; done 2>/dev/null`))
 	}
 	awaitCluster(t)
 	eventually(t, time.Minute, "what the servers show is new", func() error {
-		expiry, err := servers.try("exec", "l1", "--", "sh", "-c", "echo | openssl s_client -connect "+addresses["c1"]+":6642 2>/dev/null | openssl x509 -noout -enddate")
-		placed, other := servers.try("exec", "c1", "--", "openssl", "x509", "-noout", "-enddate", "-in", "/etc/weft/pki/central.crt")
+		expiry, err := servers.Try("exec", "l1", "--", "sh", "-c", "echo | openssl s_client -connect "+addresses["c1"]+":6642 2>/dev/null | openssl x509 -noout -enddate")
+		placed, other := servers.Try("exec", "c1", "--", "openssl", "x509", "-noout", "-enddate", "-in", "/etc/weft/pki/central.crt")
 		if err = errors.Join(err, other); err == nil && expiry != placed {
 			err = fmt.Errorf("it shows one with %s, %s is placed", expiry, placed)
 		}
@@ -265,10 +265,10 @@ func TestSecretsAreNotTold(t *testing.T) {
 // TestANodeIsNoServerToOthers: who has a node's certificate cannot be the Southbound of another one.
 func TestANodeIsNoServerToOthers(t *testing.T) {
 	install(t)
-	pid := servers.on(t, "l1", "sh", "-ec", "openssl s_server -www -accept 16642 -cert /etc/weft/pki/chassis.crt -key /etc/weft/pki/chassis.key >/dev/null 2>&1 </dev/null & echo $!")
-	t.Cleanup(func() { servers.on(t, "l1", "kill", pid) })
+	pid := servers.On(t, "l1", "sh", "-ec", "openssl s_server -www -accept 16642 -cert /etc/weft/pki/chassis.crt -key /etc/weft/pki/chassis.key >/dev/null 2>&1 </dev/null & echo $!")
+	t.Cleanup(func() { servers.On(t, "l1", "kill", pid) })
 	eventually(t, 20*time.Second, "the false server listens", func() error {
-		_, err := servers.try("exec", "l1", "--", "sh", "-ec", "ss -ltn | grep -q :16642")
+		_, err := servers.Try("exec", "l1", "--", "sh", "-ec", "ss -ltn | grep -q :16642")
 		return err
 	})
 	attempt{what: "a node as a server", from: "l2", script: "ovn-sbctl --timeout=10 --no-leader-only " + asL1 + " --db=ssl:" + addresses["l1"] + ":16642 list Chassis",
@@ -283,20 +283,20 @@ func TestNothingElseIsOpen(t *testing.T) {
 		if strings.HasPrefix(host, "c") {
 			expected = "22 6641 6642 6643 6644"
 		}
-		open := servers.on(t, host, "sh", "-ec", `ss -Hltun | awk '$5 !~ /^(127|\[::1\])/ { n = split($5, a, ":"); print a[n] }' | sort -nu`)
+		open := servers.On(t, host, "sh", "-ec", `ss -Hltun | awk '$5 !~ /^(127|\[::1\])/ { n = split($5, a, ":"); print a[n] }' | sort -nu`)
 		for port := range strings.FieldsSeq(open) {
 			if !slices.Contains(strings.Fields(expected), port) {
 				t.Errorf("%s listens on port %s, beside %s", host, port, expected)
 			}
 		}
-		sockets := servers.on(t, host, "sh", "-c", `for s in $(find /run/ovn /run/weft /run/openvswitch -type s 2>/dev/null); do
+		sockets := servers.On(t, host, "sh", "-c", `for s in $(find /run/ovn /run/weft /run/openvswitch -type s 2>/dev/null); do
 			echo $s; setpriv --reuid=65534 --regid=65534 --clear-groups socat -u OPEN:/dev/null UNIX-CONNECT:$s 2>/dev/null && echo "anybody: $s"; done; true`)
 		if strings.Count(sockets, "\n") < 3 || strings.Contains(sockets, "anybody") {
 			t.Errorf("%s: sockets, and those that are open to anybody: %s", host, sockets)
 		}
 	}
 	for host, units := range map[string]string{"c1": "weft-nb weft-sb weft-northd weft-southbound weft-controller", "c2": "weft-nb weft-sb weft-northd weft-southbound weft-controller"} {
-		if users := servers.on(t, host, "sh", "-ec", "for u in "+units+"; do stat -c %U /proc/$(systemctl show --property=MainPID --value $u); done"); strings.Contains(users, "root") || strings.Contains(users, "UNKNOWN") {
+		if users := servers.On(t, host, "sh", "-ec", "for u in "+units+"; do stat -c %U /proc/$(systemctl show --property=MainPID --value $u); done"); strings.Contains(users, "root") || strings.Contains(users, "UNKNOWN") {
 			t.Errorf("%s: %s run as %s", host, units, strings.Fields(users))
 		}
 	}

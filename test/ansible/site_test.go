@@ -22,7 +22,7 @@ func siteInstallsAndASecondRunChangesNothing(t *testing.T) {
 		t.Error("a check has made " + pki)
 	}
 	for host := range hosts {
-		if left, err := servers.try("exec", host, "--", "sh", "-c", "ls -d /etc/weft /var/lib/weft /usr/local/bin/weft /etc/systemd/system/ovn-* 2>/dev/null | grep ."); err == nil {
+		if left, err := servers.Try("exec", host, "--", "sh", "-c", "ls -d /etc/weft /var/lib/weft /usr/local/bin/weft /etc/systemd/system/ovn-* 2>/dev/null | grep ."); err == nil {
 			t.Errorf("a check has made on %s %s", host, left)
 		}
 	}
@@ -54,7 +54,7 @@ func freshHosts(t testing.TB) {
 		uninstall(t)
 	}
 	for host := range hosts {
-		servers.must(t, "reset", host)
+		servers.Must(t, "reset", host)
 	}
 	mendDatapaths(t)
 }
@@ -63,13 +63,13 @@ func freshHosts(t testing.TB) {
 // cluster's names.
 func awaitCluster(t testing.TB) {
 	t.Helper()
-	servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "node/l1", "node/l2")
-	servers.kubectl(t, "-n", "kube-system", "wait", "--for=condition=Available", "--timeout=120s", "deployment/coredns")
+	servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "node/l1", "node/l2")
+	servers.Kubectl(t, "-n", "kube-system", "wait", "--for=condition=Available", "--timeout=120s", "deployment/coredns")
 	for _, node := range []string{"l1", "l2"} {
-		servers.apply(t, agnhost("client-"+node, node, "hostNetwork: false"))
+		servers.Apply(t, agnhost("client-"+node, node, "hostNetwork: false"), waits...)
 	}
 	for _, node := range []string{"l1", "l2"} {
-		servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/client-"+node)
+		servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/client-"+node)
 	}
 	awaitConnections(t)
 }
@@ -78,11 +78,11 @@ func awaitConnections(t testing.TB) {
 	t.Helper()
 	for from, to := range map[string]string{"client-l1": "client-l2", "client-l2": "client-l1"} {
 		eventually(t, 90*time.Second, fmt.Sprintf("%s reaches %s, and the API server by its name", from, to), func() error {
-			address, err := servers.try("kubectl", "--", "get", "pod", to, "-o", "jsonpath={.status.podIP}")
+			address, err := servers.Try("kubectl", "--", "get", "pod", to, "-o", "jsonpath={.status.podIP}")
 			if err != nil {
 				return err
 			}
-			_, err = servers.try("kubectl", "--", "exec", from, "--", "sh", "-ec",
+			_, err = servers.Try("kubectl", "--", "exec", from, "--", "sh", "-ec",
 				"curl -sS -m 3 http://"+address+":8099/hostname; curl -ksS -m 3 https://kubernetes.default.svc.cluster.local/readyz")
 			return err
 		})
@@ -92,10 +92,10 @@ func awaitConnections(t testing.TB) {
 // officialTestsPass runs Kubernetes' own conformance tests of DNS, Services and pods' connections.
 func officialTestsPass(t *testing.T) {
 	install(t)
-	servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "node/l1", "node/l2")
-	servers.kubectl(t, "-n", "kube-system", "wait", "--for=condition=Available", "--timeout=120s", "deployment/coredns")
+	servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "node/l1", "node/l2")
+	servers.Kubectl(t, "-n", "kube-system", "wait", "--for=condition=Available", "--timeout=120s", "deployment/coredns")
 	apiServerReachesPods(t)
-	out, err := servers.try("e2e", "--procs", "3", "--focus", `\[sig-network\] (DNS|Services|Networking Granular Checks: Pods).*\[Conformance\]`)
+	out, err := servers.Try("e2e", "--procs", "3", "--focus", `\[sig-network\] (DNS|Services|Networking Granular Checks: Pods).*\[Conformance\]`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +115,10 @@ func aNodeThatLostPowerComesBack(t *testing.T) {
 	install(t)
 	awaitCluster(t)
 	began := time.Now()
-	servers.must(t, "reboot", "l2")
+	servers.Must(t, "reboot", "l2")
 	// Before its kubelet is heard of, the node is as Ready as it was.
 	eventually(t, 60*time.Second, "its pod has started anew", func() error {
-		restarts, err := servers.try("kubectl", "--", "get", "pod", "client-l2", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+		restarts, err := servers.Try("kubectl", "--", "get", "pod", "client-l2", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
 		if err == nil && restarts == "0" {
 			err = errors.New("it has not")
 		}
@@ -133,11 +133,11 @@ func apiServerReachesPods(t testing.TB) {
 	t.Helper()
 	const host, apiServer, pods, services = "l1", "172.29.0.1", "10.244.0.0/16", "10.96.0.0/16"
 	for _, ranges := range []string{pods, services} {
-		servers.on(t, "central", "ip", "route", "replace", ranges, "via", "172.29.0.14")
-		t.Cleanup(func() { servers.on(t, "central", "ip", "route", "delete", ranges) })
+		servers.On(t, "central", "ip", "route", "replace", ranges, "via", "172.29.0.14")
+		t.Cleanup(func() { servers.On(t, "central", "ip", "route", "delete", ranges) })
 	}
-	servers.on(t, host, "nft", fmt.Sprintf(`add table inet weftlab; delete table inet weftlab; add table inet weftlab;
+	servers.On(t, host, "nft", fmt.Sprintf(`add table inet weftlab; delete table inet weftlab; add table inet weftlab;
 		add chain inet weftlab postrouting { type nat hook postrouting priority srcnat; };
 		add rule inet weftlab postrouting oifname != eth0 ip saddr %s ip daddr { %s, %s } masquerade`, apiServer, pods, services))
-	t.Cleanup(func() { servers.on(t, host, "nft", "delete", "table", "inet", "weftlab") })
+	t.Cleanup(func() { servers.On(t, host, "nft", "delete", "table", "inet", "weftlab") })
 }

@@ -62,9 +62,9 @@ func deploy(t testing.TB) {
 		place(t, n.name)
 		manifest += fmt.Sprintf(workload, n.name, steadyOnHosts)
 	}
-	servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "node/l1", "node/l2")
-	servers.apply(t, manifest)
-	servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "pod/web-l1", "pod/web-l2")
+	servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "node/l1", "node/l2")
+	servers.Apply(t, manifest, waits...)
+	servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "pod/web-l1", "pod/web-l2")
 }
 
 // place the programs of the traffic on a node.
@@ -77,7 +77,7 @@ func place(t testing.TB, node string) {
 		}
 		// A pod may be running it: it is replaced, not written to.
 		script := fmt.Sprintf("mkdir -p $(dirname %[1]s) && cat > %[1]s.new && chmod 755 %[1]s.new && mv %[1]s.new %[1]s", target)
-		if out, err := servers.tryWith(string(program), "exec", node, "--", "sh", "-c", script); err != nil {
+		if out, err := servers.TryWith(string(program), "exec", node, "--", "sh", "-c", script); err != nil {
 			t.Fatal(out, err)
 		}
 	}
@@ -91,7 +91,7 @@ func mendDatapath(host string) error {
 	if hosts[host] != "bookworm" || isCentral(host) {
 		return nil
 	}
-	if _, err := servers.try("exec", host, "--", "test", "-e", dir+"/bin/ovs-vswitchd"); err == nil {
+	if _, err := servers.Try("exec", host, "--", "test", "-e", dir+"/bin/ovs-vswitchd"); err == nil {
 		return nil
 	}
 	programs, err := os.ReadFile(archive())
@@ -99,27 +99,27 @@ func mendDatapath(host string) error {
 		return err
 	}
 	script := fmt.Sprintf("mkdir -p %[1]s; tar -xz -C %[1]s; sed -i 's|%[2]s|%[1]s|g' %[1]s/bin/*; update-alternatives --install /usr/sbin/ovs-vswitchd ovs-vswitchd %[1]s/bin/ovs-vswitchd 1000", dir, ovnPrefix)
-	_, err = servers.tryWith(string(programs), "exec", host, "--", "sh", "-ec", script)
+	_, err = servers.TryWith(string(programs), "exec", host, "--", "sh", "-ec", script)
 	return err
 }
 
 // inPod is a command in the network of a pod.
 func inPod(t testing.TB, pod, node string, command ...string) []string {
 	t.Helper()
-	namespace := servers.on(t, node, "sh", "-c", fmt.Sprintf(
+	namespace := servers.On(t, node, "sh", "-c", fmt.Sprintf(
 		"for n in /run/netns/*; do nsenter --net=$n ip -o addr 2> /dev/null | grep -qF ' %s/' && echo $n && exit; done; exit 1", podAddress(t, pod)))
 	return append([]string{"exec", node, "--", "nsenter", "--net=" + namespace, "--"}, command...)
 }
 
 func podAddress(t testing.TB, pod string) string {
 	t.Helper()
-	return servers.kubectl(t, "get", "pod", pod, "-o", "jsonpath={.status.podIP}")
+	return servers.Kubectl(t, "get", "pod", pod, "-o", "jsonpath={.status.podIP}")
 }
 
 // startProgram runs a command of weftlab that prints a word when it is ready.
 func startProgram(t testing.TB, ready string, args ...string) *companion.Program {
 	t.Helper()
-	return companion.Start(t, ready, servers.command(args...))
+	return companion.Start(t, ready, servers.Command(args...))
 }
 
 // traffic of the workload: connections that are never opened again, and datagrams that are sent once a second until they are answered,
@@ -137,7 +137,7 @@ func startTraffic(t testing.TB) *traffic {
 	steady, ask := current.program("steady"), current.program("ask")
 	startProgram(t, "serving", "exec", "outside", "--", "sh", "-c", steady+" serve :"+port+" & echo serving; cat > /dev/null; kill $!")
 	eventually(t, 10*time.Second, "the outside serves", func() error {
-		_, err := servers.try("exec", "outside", "--", "sh", "-c", steady+" dial self="+outsider+":"+port+" < /dev/null | grep -q '[0-9]}$'")
+		_, err := servers.Try("exec", "outside", "--", "sh", "-c", steady+" dial self="+outsider+":"+port+" < /dev/null | grep -q '[0-9]}$'")
 		return err
 	})
 	tr := &traffic{datagrams: map[string]*companion.Program{}}
@@ -151,7 +151,7 @@ func startTraffic(t testing.TB) *traffic {
 	var toNodes, askNodes []string
 	for _, n := range nodes {
 		other := "web-" + n.other
-		service := servers.kubectl(t, "get", "service", other, "-o", "jsonpath={.spec.clusterIP}")
+		service := servers.Kubectl(t, "get", "service", other, "-o", "jsonpath={.spec.clusterIP}")
 		pods := map[string]string{n.name: podAddress(t, "web-"+n.name), n.other: podAddress(t, other)}
 		from("pod of "+n.name, inPod(t, "web-"+n.name, n.name), steadyOnHosts, askOnHosts,
 			[]string{"to Service of pod of " + n.other + "=" + service + ":7000", "to the outside=" + outsider + ":" + port},
@@ -159,7 +159,7 @@ func startTraffic(t testing.TB) *traffic {
 		from("node "+n.name, []string{"exec", n.name, "--"}, steadyOnHosts, askOnHosts,
 			[]string{"to its pod=" + pods[n.name] + ":7000", "to pod of " + n.other + "=" + pods[n.other] + ":7000"},
 			[]string{"udp://" + pods[n.name] + ":8081/hostname", "udp://" + pods[n.other] + ":8081/hostname"})
-		ports := strings.Fields(servers.kubectl(t, "get", "service", "web-"+n.name, "-o", "jsonpath={.spec.ports[*].nodePort}"))
+		ports := strings.Fields(servers.Kubectl(t, "get", "service", "web-"+n.name, "-o", "jsonpath={.spec.ports[*].nodePort}"))
 		toNodes = append(toNodes, "to node port of "+n.name+"="+n.address+":"+ports[0])
 		askNodes = append(askNodes, "udp://"+n.address+":"+ports[1]+"/hostname")
 	}
@@ -226,11 +226,11 @@ func newPod(t testing.TB, name, node, asker string) time.Duration {
 	t.Helper()
 	command := inPod(t, "web-"+asker, asker, "curl", "-sS", "-m", "2")
 	began := time.Now()
-	servers.apply(t, agnhost(name, node, "hostNetwork: false"))
-	servers.kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "pod/"+name)
+	servers.Apply(t, agnhost(name, node, "hostNetwork: false"), waits...)
+	servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "pod/"+name)
 	address := podAddress(t, name)
 	eventually(t, 120*time.Second, fmt.Sprintf("%s on %s answers %s", name, node, asker), func() error {
-		_, err := servers.try(append(command, "http://"+address+":8099/hostname")...)
+		_, err := servers.Try(append(command, "http://"+address+":8099/hostname")...)
 		return err
 	})
 	return time.Since(began)

@@ -50,13 +50,13 @@ func state(of string) ([]string, error) {
 	var text string
 	var err error
 	if of == "kubernetes" {
-		text, err = servers.try("control", "--", "sh", "-ec", `kubectl get `+kindsOfCluster+` -A -o custom-columns=K:.kind,N:.metadata.namespace,M:.metadata.name --no-headers
+		text, err = servers.Try("control", "--", "sh", "-ec", `kubectl get `+kindsOfCluster+` -A -o custom-columns=K:.kind,N:.metadata.namespace,M:.metadata.name --no-headers
 			kubectl get nodes -o json | python3 -c 'import json, sys
 for n in json.load(sys.stdin)["items"]:
 	for kind in "annotations", "labels":
 		for key in n["metadata"].get(kind, {}): print(kind, n["metadata"]["name"], key)'`)
 	} else {
-		text, err = servers.tryWith(stateOfHost, "exec", of, "--", "sh")
+		text, err = servers.TryWith(stateOfHost, "exec", of, "--", "sh")
 	}
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ for n in json.load(sys.stdin)["items"]:
 	return slices.Compact(lines), nil
 }
 
-func firstStateFile() string { return filepath.Join(lab.StateDir(servers.name), "first-state.json") }
+func firstStateFile() string { return filepath.Join(lab.StateDir(servers.Name), "first-state.json") }
 
 // keepFirstState of the hosts and of Kubernetes when the lab is new, beside the lab, which may be kept.
 func keepFirstState() error {
@@ -132,17 +132,17 @@ func uninstallLeavesNothing(t *testing.T) {
 	t.Logf("uninstall.yml took %s", time.Since(began).Round(time.Second))
 	// Packages that others needed are apt's to remove, when it is told to.
 	for host := range hosts {
-		servers.on(t, host, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "--purge", "autoremove")
+		servers.On(t, host, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "--purge", "autoremove")
 	}
 	// containerd takes pods' networks away when there is another one.
 	for _, n := range nodes {
-		servers.on(t, n.name, "sh", "-ec", "echo '"+anotherNetwork+"' > "+anotherFile)
+		servers.On(t, n.name, "sh", "-ec", "echo '"+anotherNetwork+"' > "+anotherFile)
 	}
-	servers.kubectl(t, "-n", "kube-system", "scale", "--replicas=0", "deployment/coredns")
-	t.Cleanup(func() { servers.kubectl(t, "-n", "kube-system", "scale", "--replicas=2", "deployment/coredns") })
-	servers.kubectl(t, "delete", "pods", "--all-namespaces", "--all", "--timeout=120s")
+	servers.Kubectl(t, "-n", "kube-system", "scale", "--replicas=0", "deployment/coredns")
+	t.Cleanup(func() { servers.Kubectl(t, "-n", "kube-system", "scale", "--replicas=2", "deployment/coredns") })
+	servers.Kubectl(t, "delete", "pods", "--all-namespaces", "--all", "--timeout=120s")
 	for _, n := range nodes {
-		servers.on(t, n.name, "rm", anotherFile)
+		servers.On(t, n.name, "rm", anotherFile)
 	}
 	for _, of := range append(hostNames(), "kubernetes") {
 		if len(first[of]) < 50 {

@@ -40,8 +40,8 @@ func upgradeUnderTraffic(t *testing.T) {
 
 	current.vars = prefixed(t)
 	// What is there can be read, and nothing new be written.
-	servers.on(t, "l2", "sh", "-ec", "mount --bind "+units+" "+units+" && mount -o remount,bind,ro "+units)
-	t.Cleanup(func() { _, _ = servers.try("exec", "l2", "--", "umount", units) }) // it may be gone already
+	servers.On(t, "l2", "sh", "-ec", "mount --bind "+units+" "+units+" && mount -o remount,bind,ro "+units)
+	t.Cleanup(func() { _, _ = servers.Try("exec", "l2", "--", "umount", units) }) // it may be gone already
 	out, tallies, err := current.tryPlay("upgrade.yml")
 	if err == nil || tallies["l2"].failed != 1 || tallies["l1"].failed > 0 {
 		t.Fatalf("upgrade.yml should have failed on l2 alone: %v\n%s", err, out)
@@ -62,7 +62,7 @@ func upgradeUnderTraffic(t *testing.T) {
 	t.Logf("Side by side: ovn-controller %s on l1 and %s on l2, northd %s", version(t, "l1", "ovn-controller"), oldController, oldNorthd)
 	sideBySide(t)
 
-	servers.on(t, "l2", "umount", units)
+	servers.On(t, "l2", "umount", units)
 	began = time.Now()
 	play(t, "upgrade.yml")
 	t.Logf("upgrade.yml took %s for all but the first node", time.Since(began).Round(time.Second))
@@ -81,7 +81,7 @@ func upgradeUnderTraffic(t *testing.T) {
 	for _, central := range centrals {
 		for key, name := range databases {
 			schema := ovnPrefix + "/share/ovn/ovn-" + key + ".ovsschema"
-			if got := servers.on(t, central, ovnPrefix+"/bin/ovsdb-client", "--timeout=10", "needs-conversion", "unix:/run/ovn/ovn"+key+"_db.sock", schema); got != "no" {
+			if got := servers.On(t, central, ovnPrefix+"/bin/ovsdb-client", "--timeout=10", "needs-conversion", "unix:/run/ovn/ovn"+key+"_db.sock", schema); got != "no" {
 				t.Errorf("%s on %s needs another schema: %s", name, central, got)
 			}
 		}
@@ -97,16 +97,16 @@ func sideBySide(t *testing.T) {
 	for _, n := range nodes {
 		newPod(t, "mixed-"+n.name, n.name, n.other)
 		name, pod := "mixed-"+n.name, "pod/mixed-"+n.name
-		servers.kubectl(t, "label", pod, "app="+name)
-		servers.kubectl(t, "expose", pod, "--port=80", "--target-port=8099")
-		t.Cleanup(func() { servers.kubectl(t, "delete", "service", name) })
-		address := servers.kubectl(t, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}")
+		servers.Kubectl(t, "label", pod, "app="+name)
+		servers.Kubectl(t, "expose", pod, "--port=80", "--target-port=8099")
+		t.Cleanup(func() { servers.Kubectl(t, "delete", "service", name) })
+		address := servers.Kubectl(t, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}")
 		ask := inPod(t, "web-"+n.other, n.other, "curl", "-sS", "-m", "1", "http://"+address+"/hostname")
-		answers := func() error { _, err := servers.try(ask...); return err }
+		answers := func() error { _, err := servers.Try(ask...); return err }
 		eventually(t, 60*time.Second, "the Service "+name+" answers on the other node", answers)
 
 		policy := fmt.Sprintf(closed, name)
-		if out, err := servers.tryWith(policy, "kubectl", "--", "apply", "-f", "-"); err != nil {
+		if out, err := servers.TryWith(policy, "kubectl", "--", "apply", "-f", "-"); err != nil {
 			t.Fatal(out, err)
 		}
 		eventually(t, 60*time.Second, "the policy holds", func() error {
@@ -120,7 +120,7 @@ func sideBySide(t *testing.T) {
 				t.Errorf("the policy of %s did hold, and does no more", name)
 			}
 		}
-		servers.kubectl(t, "delete", "networkpolicy", "closed-"+name)
+		servers.Kubectl(t, "delete", "networkpolicy", "closed-"+name)
 		eventually(t, 60*time.Second, "the Service "+name+" answers again", answers)
 	}
 }
@@ -154,7 +154,7 @@ func programOf(t testing.TB, host string) string {
 	if isCentral(host) {
 		unit = "weft-controller"
 	}
-	sums := strings.Fields(servers.on(t, host, "sh", "-ec", "sha256sum /usr/local/bin/weft /proc/$(systemctl show --property=MainPID --value "+unit+")/exe"))
+	sums := strings.Fields(servers.On(t, host, "sh", "-ec", "sha256sum /usr/local/bin/weft /proc/$(systemctl show --property=MainPID --value "+unit+")/exe"))
 	if sums[0] != sums[2] {
 		t.Errorf("%s runs another weft (%s) than is installed (%s)", host, sums[2], sums[0])
 	}
@@ -164,7 +164,7 @@ func programOf(t testing.TB, host string) string {
 // version of OVN that a daemon on a host has.
 func version(t testing.TB, host, daemon string) string {
 	t.Helper()
-	out := servers.on(t, host, "sh", "-ec", `for ctl in /run/ovn/`+daemon+`*.ctl; do ovn-appctl -t "$ctl" version && exit; done`)
+	out := servers.On(t, host, "sh", "-ec", `for ctl in /run/ovn/`+daemon+`*.ctl; do ovn-appctl -t "$ctl" version && exit; done`)
 	fields := strings.Fields(strings.SplitN(out, "\n", 2)[0])
 	return fields[len(fields)-1]
 }

@@ -131,7 +131,7 @@ func stickyURLs(t testing.TB, service string) []string {
 // TestSessionAffinity: new clients outside ask at the NodePorts of a Linux and of a Windows node.
 func TestSessionAffinity(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, stickyService("sticky", longAffinity, "type: NodePort")+slicesOf(t, "sticky", "l1", "l2", "w1"))
+	cluster.Apply(t, stickyService("sticky", longAffinity, "type: NodePort")+slicesOf(t, "sticky", "l1", "l2", "w1"))
 	crowdNetwork(t, 101)
 	urls := stickyURLs(t, "sticky")
 	people := newCrowd(101, 1, urls...)
@@ -189,7 +189,7 @@ func TestSessionAffinity(t *testing.T) {
 // may come back to its backend by chance, not all of them.
 func TestSessionAffinityEnds(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, stickyService("fickle", shortAffinity, "type: NodePort\nselector: {app: web}"))
+	cluster.Apply(t, stickyService("fickle", shortAffinity, "type: NodePort\nselector: {app: web}"))
 	crowdNetwork(t, 102)
 	people := newCrowd(102, 1, stickyURLs(t, "fickle")...)
 	before, err := people.ask(1).loyal()
@@ -221,7 +221,7 @@ func stay(t testing.TB, c crowd) map[string]string {
 // TestSessionAffinityInside: pods and hosts at the ClusterIP, which meet a load balancer of their own node's.
 func TestSessionAffinityInside(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, stickyService("sticky-inside", longAffinity, "selector: {app: web}"))
+	cluster.Apply(t, stickyService("sticky-inside", longAffinity, "selector: {app: web}"))
 	urls := webURLs(clusterAddresses(t, "sticky-inside")...)
 	for _, from := range clients(t)[1:] {
 		eventually(t, inForce, from.String()+" is served", func() error { return from.ask(urls...).failed() })

@@ -13,11 +13,11 @@ import (
 
 func TestEditedAnnotationIsPutBack(t *testing.T) {
 	annotation := func() string {
-		return cluster.kubectl(t, "get", "pod", web("l2"), "-o", `jsonpath={.metadata.annotations.weft\.net/pod-network}`)
+		return cluster.Kubectl(t, "get", "pod", web("l2"), "-o", `jsonpath={.metadata.annotations.weft\.net/pod-network}`)
 	}
 	before := annotation()
 	for _, edit := range []string{`weft.net/pod-network={"mac":"0a:58:0a:f4:00:fe","addresses":["10.244.0.254/24"]}`, "weft.net/pod-network=nonsense", "weft.net/pod-network-"} {
-		cluster.kubectl(t, "annotate", "pod", web("l2"), "--overwrite", edit)
+		cluster.Kubectl(t, "annotate", "pod", web("l2"), "--overwrite", edit)
 		eventually(t, 20*time.Second, "the annotation is put back after "+edit, func() error {
 			if now := annotation(); now != before {
 				return fmt.Errorf("it is %s", now)
@@ -35,7 +35,7 @@ func TestEditedAnnotationIsPutBack(t *testing.T) {
 
 // A tenant, who may create pods but no more, cannot choose their addresses.
 func TestTenantsCannotWriteWeftsAnnotations(t *testing.T) {
-	cluster.apply(t, `
+	cluster.Apply(t, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: tenant, namespace: default}
@@ -46,11 +46,11 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
 	pod = strings.NewReplacer(web("l1"), "thief", "app: web", "app: thief").Replace(pod)
 	preset := strings.Replace(pod, "metadata: {", `metadata: {annotations: {weft.net/pod-network: '{"mac":"0a:58:0a:f4:00:fe","addresses":["10.244.0.254/24"]}'}, `, 1)
 	as := func(manifest string, args ...string) error {
-		_, err := cluster.tryWith(manifest, append([]string{"kubectl", "--", "--as=tenant"}, args...)...)
+		_, err := cluster.TryWith(manifest, append([]string{"kubectl", "--", "--as=tenant"}, args...)...)
 		return err
 	}
 	t.Cleanup(func() {
-		_, _ = cluster.try("kubectl", "--", "delete", "pod", "thief", "--ignore-not-found", "--grace-period=1", "--wait=false")
+		_, _ = cluster.Try("kubectl", "--", "delete", "pod", "thief", "--ignore-not-found", "--grace-period=1", "--wait=false")
 	})
 	if err := as(preset, "create", "-f", "-"); err == nil || !strings.Contains(err.Error(), "weft alone") {
 		t.Errorf("a pod with a preset annotation: %v", err)
@@ -69,7 +69,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
 // The API server keeps most bad addresses out; what it lets through must not stop the good ones.
 func TestBadEndpointsAreLeftOut(t *testing.T) {
 	good := podAddresses(t, web("l2"))[0]
-	cluster.apply(t, fmt.Sprintf(`
+	cluster.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Service
 metadata: {name: handmade}
@@ -96,9 +96,9 @@ addressType: IPv4
 ports: [{port: 8080}]
 endpoints: [{addresses: [%s]}]
 `, good))
-	addr := cluster.kubectl(t, "get", "service", "handmade", "-o", "jsonpath={.spec.clusterIP}")
+	addr := cluster.Kubectl(t, "get", "service", "handmade", "-o", "jsonpath={.spec.clusterIP}")
 	eventually(t, 20*time.Second, "the good endpoint serves", func() error {
-		host, err := cluster.in(web("l1"), "curl", "-sS", "--max-time", "2", "http://"+addr+"/hostname")
+		host, err := cluster.In(web("l1"), "curl", "-sS", "--max-time", "2", "http://"+addr+"/hostname")
 		if err == nil && host != web("l2") {
 			err = fmt.Errorf("%s answered", host)
 		}
@@ -108,20 +108,20 @@ endpoints: [{addresses: [%s]}]
 }
 
 func TestForeignRowsStay(t *testing.T) {
-	cluster.must(t, "nbctl", "--", "lb-add", "operators-own", "192.0.2.1:80", "192.0.2.2:80")
-	cluster.must(t, "nbctl", "--", "set", "logical_switch", "l1", "external_ids:operators-own=kept")
+	cluster.Must(t, "nbctl", "--", "lb-add", "operators-own", "192.0.2.1:80", "192.0.2.2:80")
+	cluster.Must(t, "nbctl", "--", "set", "logical_switch", "l1", "external_ids:operators-own=kept")
 	t.Cleanup(func() {
-		cluster.must(t, "nbctl", "--", "lb-del", "operators-own")
-		cluster.must(t, "nbctl", "--", "remove", "logical_switch", "l1", "external_ids", "operators-own")
+		cluster.Must(t, "nbctl", "--", "lb-del", "operators-own")
+		cluster.Must(t, "nbctl", "--", "remove", "logical_switch", "l1", "external_ids", "operators-own")
 	})
 	// What is weft's is put right, whoever changed it.
-	cluster.must(t, "nbctl", "--", "lsp-set-addresses", "default_web-l1", "unknown")
-	cluster.must(t, "nbctl", "--", "lsp-del", "default_web-l2")
-	cluster.must(t, "restart", "central", "weft-controller")
+	cluster.Must(t, "nbctl", "--", "lsp-set-addresses", "default_web-l1", "unknown")
+	cluster.Must(t, "nbctl", "--", "lsp-del", "default_web-l2")
+	cluster.Must(t, "restart", "central", "weft-controller")
 	eventually(t, 30*time.Second, "weft's rows are right again", func() error {
 		for _, node := range []string{"l1", "l2"} {
 			port := "default_" + web(node)
-			addresses, err := cluster.try("nbctl", "--", "lsp-get-addresses", port)
+			addresses, err := cluster.Try("nbctl", "--", "lsp-get-addresses", port)
 			if err != nil {
 				return err
 			}
@@ -131,10 +131,10 @@ func TestForeignRowsStay(t *testing.T) {
 		}
 		return nil
 	})
-	if lbs := cluster.must(t, "nbctl", "--", "lb-list"); !strings.Contains(lbs, "operators-own") {
+	if lbs := cluster.Must(t, "nbctl", "--", "lb-list"); !strings.Contains(lbs, "operators-own") {
 		t.Errorf("the operator's load balancer is gone:\n%s", lbs)
 	}
-	if ids := cluster.must(t, "nbctl", "--", "get", "logical_switch", "l1", "external_ids"); !strings.Contains(ids, "operators-own=kept") {
+	if ids := cluster.Must(t, "nbctl", "--", "get", "logical_switch", "l1", "external_ids"); !strings.Contains(ids, "operators-own=kept") {
 		t.Errorf("the operator's mark is gone: %s", ids)
 	}
 	eventually(t, 30*time.Second, "both pods answer again", func() error {
@@ -166,7 +166,7 @@ func TestPluginRefusesBadCalls(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"exec", "l1", "--", "env", "CNI_COMMAND=" + c.verb}, c.environment...)
-			out, err := cluster.tryWith(c.config, append(args, "/opt/cni/bin/weft-cni")...)
+			out, err := cluster.TryWith(c.config, append(args, "/opt/cni/bin/weft-cni")...)
 			var failure struct {
 				Code         uint
 				Msg, Details string
@@ -181,7 +181,7 @@ func TestPluginRefusesBadCalls(t *testing.T) {
 	}
 	// DEL of what never was succeeds.
 	args := append([]string{"exec", "l1", "--", "env", "CNI_COMMAND=DEL"}, environment...)
-	if out, err := cluster.tryWith(config, append(args, "/opt/cni/bin/weft-cni")...); err != nil {
+	if out, err := cluster.TryWith(config, append(args, "/opt/cni/bin/weft-cni")...); err != nil {
 		t.Errorf("DEL: %s %v", out, err)
 	}
 }

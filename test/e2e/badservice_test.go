@@ -13,10 +13,10 @@ func TestTwoServicesWantOneAddress(t *testing.T) {
 	t.Parallel()
 	vip := parseAddrs("203.0.113.60")[0]
 	spec := `externalIPs: ["203.0.113.60"]`
-	cluster.apply(t, service("first", spec)+slicesOf(t, "first", "l1"))
+	cluster.Apply(t, service("first", spec)+slicesOf(t, "first", "l1"))
 	urls := webURLs(vip)
 	served(t, inWeb(t, "l2"), []string{web("l1")}, urls...)
-	cluster.apply(t, service("second", spec)+slicesOf(t, "second", "w1"))
+	cluster.Apply(t, service("second", spec)+slicesOf(t, "second", "w1"))
 	eventMentions(t, "Service", "default", "second", "203.0.113.60", "default/first", "externalIPs")
 	for _, from := range []place{inWeb(t, "l2"), inWeb(t, "w2"), host("l1")} {
 		served(t, from, []string{web("l1")}, urls...)
@@ -31,7 +31,7 @@ func TestTwoServicesWantOneAddress(t *testing.T) {
 func TestNodePortOutsideItsRange(t *testing.T) {
 	t.Parallel()
 	manifest := strings.Replace(service("far-off", "type: NodePort"), "port: 80,", "port: 80, nodePort: 80,", 1)
-	out, err := cluster.tryWith(manifest, "kubectl", "--", "apply", "-f", "-")
+	out, err := cluster.TryWith(manifest, "kubectl", "--", "apply", "-f", "-")
 	if err == nil || !strings.Contains(err.Error(), "nodePort") || !strings.Contains(err.Error(), "30000-32767") {
 		t.Errorf("the API server says %s %v", out, err)
 	}
@@ -43,7 +43,7 @@ func TestNodePortThatAHostUses(t *testing.T) {
 	t.Parallel()
 	const port = 31977
 	host("l2").serveWeb(t, port)
-	cluster.apply(t, strings.Replace(service("taken", "type: NodePort"), "port: 80,", fmt.Sprintf("port: 80, nodePort: %d,", port), 1)+slicesOf(t, "taken", "l1"))
+	cluster.Apply(t, strings.Replace(service("taken", "type: NodePort"), "port: 80,", fmt.Sprintf("port: 80, nodePort: %d,", port), 1)+slicesOf(t, "taken", "l1"))
 	eventMentions(t, "Service", "default", "taken", fmt.Sprint(port), "nodePort", "another program")
 	for _, a := range nodeAddresses(t, "l2") {
 		// Until then the host has it for everybody, and Open vSwitch remembers so for a moment.

@@ -140,7 +140,7 @@ func (w stopwatch) wire(b *testing.B, node string, pods []*sandbox, together int
 	if node == windowsNode {
 		args = append(args, "--hns", hnsControl)
 	}
-	out, err := cluster.tryWith(string(input), append(args, plugin)...)
+	out, err := cluster.TryWith(string(input), append(args, plugin)...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -175,7 +175,7 @@ spec:
 		}
 	}
 	defer removePods(b, round)
-	if out, err := cluster.tryWith(manifest.String(), "kubectl", "--", "apply", "-f", "-"); err != nil {
+	if out, err := cluster.TryWith(manifest.String(), "kubectl", "--", "apply", "-f", "-"); err != nil {
 		b.Fatal(out, err)
 	}
 	eventually(b, 60*time.Second, "the pods have their addresses", func() error { return learnPods(round) })
@@ -194,7 +194,7 @@ func inNamespaces(b *testing.B, node string, pods []*sandbox, command string) {
 	for _, s := range pods {
 		args = append(args, s.pod)
 	}
-	if _, err := cluster.try(args...); err != nil {
+	if _, err := cluster.Try(args...); err != nil {
 		b.Error(err)
 	}
 }
@@ -213,14 +213,14 @@ func removePods(b *testing.B, round map[string][]*sandbox) {
 		dels.Wait()
 		inNamespaces(b, node, pods, `[ ! -e "/run/netns/$p" ] || ip netns del "$p"`)
 	}
-	if _, err := cluster.try("kubectl", "--", "delete", "pod", "-l", "app=bench", "--force", "--grace-period=0"); err != nil {
+	if _, err := cluster.Try("kubectl", "--", "delete", "pod", "-l", "app=bench", "--force", "--grace-period=0"); err != nil {
 		b.Error(err)
 	}
 }
 
 // learnPods reads what the API server and the controller have given the pods.
 func learnPods(round map[string][]*sandbox) error {
-	out, err := cluster.try("kubectl", "--", "get", "pod", "-l", "app=bench", "-o", "json")
+	out, err := cluster.Try("kubectl", "--", "get", "pod", "-l", "app=bench", "-o", "json")
 	if err != nil {
 		return err
 	}

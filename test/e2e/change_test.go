@@ -57,8 +57,8 @@ func unharmed(t testing.TB, reports []report, held, asking []*companion.Program)
 // one of its ports, and all back, while others use its other ports, and another Service. Beside other tests
 // the machine itself would lose packets.
 func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
-	cluster.apply(t, service("changing", "type: NodePort")+slicesOf(t, "changing", "l2", "w2"))
-	cluster.apply(t, service("unchanged", "type: NodePort")+slicesOf(t, "unchanged", "l2", "w2"))
+	cluster.Apply(t, service("changing", "type: NodePort")+slicesOf(t, "changing", "l2", "w2"))
+	cluster.Apply(t, service("unchanged", "type: NodePort")+slicesOf(t, "unchanged", "l2", "w2"))
 	lines, others := nodePorts(t, "changing")["lines"], nodePorts(t, "unchanged")
 	inside := []place{inWeb(t, "l1"), inWeb(t, "w1"), host("l1"), host("w1")}
 	var insideHeld, insideAsked, outsideHeld, outsideAsked []string

@@ -20,7 +20,7 @@ func (n tenancy) clusterPolicy(name, tier string, priority int, rules string) st
 func ready(t testing.TB, policy, status, reason string, words ...string) {
 	t.Helper()
 	eventually(t, inForce, "the status of ClusterNetworkPolicy "+policy, func() error {
-		out, err := cluster.try("kubectl", "--", "get", "clusternetworkpolicy", policy, "-o",
+		out, err := cluster.Try("kubectl", "--", "get", "clusternetworkpolicy", policy, "-o",
 			`jsonpath={.metadata.generation} {range .status.conditions[?(@.type=="Ready")]}{.observedGeneration} {.status} {.reason} {.message}{end}`)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ func (n tenancy) obeyClusterPolicies(t *testing.T, p peers) {
 		inward     = "podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, "
 	)
 	servers := func(p packet) bool { return p.to == "linux" || p.to == "windows" }
-	cluster.apply(t, n.clusterPolicy("changing-admin", "Admin", 731, fmt.Sprintf(fromClient, "Deny")))
+	cluster.Apply(t, n.clusterPolicy("changing-admin", "Admin", 731, fmt.Sprintf(fromClient, "Deny")))
 	put(t, n.policy("allow", inward+"ingress: [{from: [{podSelector: {matchLabels: {name: client}}}]}]"))
 	ready(t, "changing-admin", "True", "InForce", "1 ACL of owner", "port group")
 	p.obeys(t, func(p packet) bool { return !servers(p) })
@@ -51,12 +51,12 @@ func (n tenancy) obeyClusterPolicies(t *testing.T, p peers) {
 	p.obeys(t, func(p packet) bool { return !servers(p) || p.from == "client" })
 
 	// What no NetworkPolicy selects is left to the Baseline.
-	cluster.apply(t, n.clusterPolicy("changing-baseline", "Baseline", 731, "ingress: [{action: Deny, from: [{namespaces: {}}]}]"))
+	cluster.Apply(t, n.clusterPolicy("changing-baseline", "Baseline", 731, "ingress: [{action: Deny, from: [{namespaces: {}}]}]"))
 	ready(t, "changing-baseline", "True", "InForce")
 	p.obeys(t, func(p packet) bool { return servers(p) && p.from == "client" || p.to == web("l2") })
 	n.remove(t, "allow")
 	p.obeys(t, func(p packet) bool { return p.to == web("l2") })
-	cluster.kubectl(t, "delete", "clusternetworkpolicy", "changing-baseline")
+	cluster.Kubectl(t, "delete", "clusternetworkpolicy", "changing-baseline")
 
 	// Nodes by their labels: l2 is refused, the others are not.
 	host("l2").serveWeb(t, nodesOwnPort)
@@ -96,12 +96,12 @@ func (n tenancy) tellWhatIsWrong(t *testing.T, p peers) {
 	n.remove(t, "wrong")
 
 	// One that can be read in parts alone: an Accept whose peer is not understood accepts nothing.
-	cluster.apply(t, n.clusterPolicy("changing-a", "Admin", 732, "ingress: [{name: good, action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {name: client}}}}]}], "+
+	cluster.Apply(t, n.clusterPolicy("changing-a", "Admin", 732, "ingress: [{name: good, action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {name: client}}}}]}], "+
 		"egress: [{action: Accept, to: [{nodes: {matchLabels: {'no label': here}}}]}]"))
 	ready(t, "changing-a", "False", "PartlyInForce", "spec.egress[0].to[0].nodes")
 	eventMentions(t, "ClusterNetworkPolicy", "default", "changing-a", "spec.egress[0].to[0].nodes")
 	p.obeys(t, func(p packet) bool { return p.from != "client" || p.to == web("l2") })
-	cluster.apply(t, n.clusterPolicy("changing-b", "Admin", 732, "ingress: [{action: Accept, from: [{namespaces: {}}]}]"))
+	cluster.Apply(t, n.clusterPolicy("changing-b", "Admin", 732, "ingress: [{action: Accept, from: [{namespaces: {}}]}]"))
 	eventMentions(t, "ClusterNetworkPolicy", "default", "changing-b", "spec.priority", "732", "changing-a")
 	ready(t, "changing-b", "True", "InForce")
 }

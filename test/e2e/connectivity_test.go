@@ -20,7 +20,7 @@ func TestPodsReachEachOther(t *testing.T) {
 					if host, err := get(web(from), addr, 8080, "hostname"); err != nil || host != web(to) {
 						t.Errorf("TCP: %q answered, want %q: %v", host, web(to), err)
 					}
-					if out, err := cluster.in(web(from), "ping", "-c", "1", "-W", "3", addr.String()); err != nil {
+					if out, err := cluster.In(web(from), "ping", "-c", "1", "-W", "3", addr.String()); err != nil {
 						t.Errorf("ICMP: %s %v", out, err)
 					}
 					if host, err := askUDP(web(from), addr.String(), 8081); err != nil || host != web(to) {
@@ -34,7 +34,7 @@ func TestPodsReachEachOther(t *testing.T) {
 
 // askUDP asks netexec for its host name; the datagram may be lost, so it is repeated.
 func askUDP(pod, addr string, port int) (string, error) {
-	return cluster.in(pod, "sh", "-c",
+	return cluster.In(pod, "sh", "-c",
 		fmt.Sprintf("for i in 1 2 3; do echo hostname | nc -u -w 1 %s %d | grep . && exit; done; exit 1", addr, port))
 }
 
@@ -42,13 +42,13 @@ func TestLargePacketsPass(t *testing.T) {
 	for _, pair := range [][2]string{{"l1", "l2"}, {"l1", "w1"}, {"w1", "l2"}, {"w1", "w2"}} {
 		for _, addr := range podAddresses(t, web(pair[1])) {
 			// 40,000 bytes make many full segments, through the tunnel and back.
-			out, err := cluster.in(web(pair[0]), "sh", "-c",
+			out, err := cluster.In(web(pair[0]), "sh", "-c",
 				fmt.Sprintf("head -c 40000 /dev/zero | tr '\\0' x | nc -w 3 -q 1 %s 7000 | wc -c", addr))
 			if err != nil || strings.TrimSpace(out) != "40000" {
 				t.Errorf("%v: %s returned %q of 40000 bytes: %v", pair, addr, out, err)
 			}
 			// Two fragments, each as large as the pod believes that it may be.
-			if out, err := cluster.in(web(pair[0]), "ping", "-c", "2", "-W", "2", "-s", "2000", addr.String()); err != nil {
+			if out, err := cluster.In(web(pair[0]), "ping", "-c", "2", "-W", "2", "-s", "2000", addr.String()); err != nil {
 				t.Errorf("%v: %s %v", pair, out, err)
 			}
 		}
@@ -67,7 +67,7 @@ func TestHostReachesPodsAndServices(t *testing.T) {
 				host = "[" + host + "]"
 			}
 			url := fmt.Sprintf("http://%s:%d/hostname", host, port)
-			if out, err := cluster.try("exec", node, "--", "curl", "-sS", "--max-time", "5", url); err != nil {
+			if out, err := cluster.Try("exec", node, "--", "curl", "-sS", "--max-time", "5", url); err != nil {
 				t.Errorf("host %s to %s: %s %v", node, url, out, err)
 			}
 		}
@@ -77,14 +77,14 @@ func TestHostReachesPodsAndServices(t *testing.T) {
 func TestPodsReachTheAPIServerAndNames(t *testing.T) {
 	for _, node := range nodes {
 		eventually(t, 20*time.Second, node+" reaches kubernetes.default by name", func() error {
-			out, err := cluster.in(web(node), "curl", "-sSk", "--max-time", "5", "https://kubernetes.default/version")
+			out, err := cluster.In(web(node), "curl", "-sSk", "--max-time", "5", "https://kubernetes.default/version")
 			if err == nil && !strings.Contains(out, "gitVersion") {
 				err = fmt.Errorf("the API server answered %q", out)
 			}
 			return err
 		})
 		eventually(t, 20*time.Second, node+" resolves a Service", func() error {
-			out, err := cluster.in(web(node), "dig", "+short", "+time=2", "web.default.svc.cluster.local")
+			out, err := cluster.In(web(node), "dig", "+short", "+time=2", "web.default.svc.cluster.local")
 			if err == nil && out != clusterAddresses(t, "web")[0].String() {
 				err = fmt.Errorf("the name server answered %q", out)
 			}
@@ -96,7 +96,7 @@ func TestPodsReachTheAPIServerAndNames(t *testing.T) {
 func TestPodsReachTheOutside(t *testing.T) {
 	for _, node := range nodes {
 		for _, outside := range []string{"172.31.0.254", "fd00:31::254"} {
-			if out, err := cluster.in(web(node), "ping", "-c", "2", "-W", "3", outside); err != nil {
+			if out, err := cluster.In(web(node), "ping", "-c", "2", "-W", "3", outside); err != nil {
 				t.Errorf("%s to %s: %s %v", node, outside, out, err)
 			}
 		}
@@ -106,11 +106,11 @@ func TestPodsReachTheOutside(t *testing.T) {
 func TestNothingButOVNServesServices(t *testing.T) {
 	translation := regexp.MustCompile(`dnat( ip6?)? to|redirect to|KUBE-SVC`)
 	for _, node := range nodes {
-		rules := cluster.must(t, "exec", node, "--", "nft", "list", "ruleset")
+		rules := cluster.Must(t, "exec", node, "--", "nft", "list", "ruleset")
 		if rule := translation.FindString(rules); rule != "" {
 			t.Errorf("%s has a rule with %q:\n%s", node, rule, rules)
 		}
-		processes := cluster.must(t, "exec", node, "--", "ps", "-e", "-o", "args=")
+		processes := cluster.Must(t, "exec", node, "--", "ps", "-e", "-o", "args=")
 		if strings.Contains(processes, "kube-proxy") {
 			t.Errorf("%s runs kube-proxy:\n%s", node, processes)
 		}

@@ -56,7 +56,7 @@ func TestEveryComponentMayDie(t *testing.T) {
 				if strings.HasPrefix(victim.node, "w") {
 					newPodsNode = victim.node
 				}
-				cluster.must(t, how, node, component)
+				cluster.Must(t, how, node, component)
 				aPodComesUp(t, newPodsNode)
 				for _, report := range companion.Stop[report](t, traffic) {
 					t.Logf("%s: %d answers, longest gap %d ms", report.Name, report.Answers, report.LongestGapMs)
@@ -80,13 +80,13 @@ const chassisHost = "weft-chassis"
 // hostOf is the machine whose `weft chassis` runs a Windows node's ovn-controller.
 func hostOf(t testing.TB, node string) string {
 	t.Helper()
-	return cluster.kubectl(t, "get", "lease", "-n", "kube-system", "weft-chassis-"+node, "-o", "jsonpath={.spec.holderIdentity}")
+	return cluster.Kubectl(t, "get", "lease", "-n", "kube-system", "weft-chassis-"+node, "-o", "jsonpath={.spec.holderIdentity}")
 }
 
 // leader is the component that leads of the two controllers.
 func leader(t *testing.T) string {
 	t.Helper()
-	return cluster.kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}")
+	return cluster.Kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}")
 }
 
 // aPodComesUp creates a pod on the node, reaches it from another node, and deletes it.
@@ -96,11 +96,11 @@ func aPodComesUp(t *testing.T, node string) {
 	manifest := fmt.Sprintf(podTemplate, node, image, steady())
 	manifest = strings.NewReplacer(web(node), name, "app: web", "app: probe").Replace(manifest)
 	eventually(t, 60*time.Second, "the API server takes a pod", func() error {
-		_, err := cluster.tryWith(manifest, "kubectl", "--", "apply", "-f", "-")
+		_, err := cluster.TryWith(manifest, "kubectl", "--", "apply", "-f", "-")
 		return err
 	})
 	eventually(t, 120*time.Second, "a new pod is ready", func() error {
-		_, err := cluster.try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=10s", "pod/"+name)
+		_, err := cluster.Try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=10s", "pod/"+name)
 		return err
 	})
 	for _, addr := range podAddresses(t, name) {
@@ -110,7 +110,7 @@ func aPodComesUp(t *testing.T, node string) {
 		})
 	}
 	eventually(t, 60*time.Second, "the pod is deleted", func() error {
-		_, err := cluster.try("kubectl", "--", "delete", "pod", name, "--ignore-not-found", "--timeout=30s")
+		_, err := cluster.Try("kubectl", "--", "delete", "pod", name, "--ignore-not-found", "--timeout=30s")
 		return err
 	})
 }
@@ -124,7 +124,7 @@ func northbound(t *testing.T) []string {
 		"Port_Group", "Address_Set", "ACL", "Static_MAC_Binding", "Chassis_Template_Var", "Gateway_Chassis"} {
 		var out string
 		eventually(t, 30*time.Second, "the Northbound is readable", func() (err error) {
-			out, err = cluster.try("nbctl", "--", "--no-headings", "--format=csv", "list", table)
+			out, err = cluster.Try("nbctl", "--", "--no-headings", "--format=csv", "list", table)
 			return err
 		})
 		for line := range strings.Lines(out) {
@@ -174,7 +174,7 @@ func startTraffic(t *testing.T) *companion.Program {
 
 func podNamespace(t testing.TB, node string, addr netip.Addr) string {
 	t.Helper()
-	return cluster.must(t, "exec", node, "--", "sh", "-c", fmt.Sprintf(
+	return cluster.Must(t, "exec", node, "--", "sh", "-c", fmt.Sprintf(
 		"for n in /run/netns/* /var/run/netns/*; do nsenter --net=$n ip -o addr 2>/dev/null | grep -qF ' %s/' && echo $n && exit; done; exit 1", addr))
 }
 
@@ -183,7 +183,7 @@ func podNamespace(t testing.TB, node string, addr netip.Addr) string {
 func TestFrozenLeaderIsReplaced(t *testing.T) {
 	before, frozen := northbound(t), leader(t)
 	send := func(signal string) {
-		cluster.must(t, "exec", "central", "--", "pkill", signal, "-f", "--", "--identity="+frozen+"( |$)")
+		cluster.Must(t, "exec", "central", "--", "pkill", signal, "-f", "--", "--identity="+frozen+"( |$)")
 	}
 	send("-STOP")
 	t.Cleanup(func() { send("-CONT") })
@@ -210,8 +210,8 @@ func TestFrozenLeaderIsReplaced(t *testing.T) {
 // TestControllerRestartWritesNothing is about a leader that finds everything in order.
 func TestControllerRestartWritesNothing(t *testing.T) {
 	before := northbound(t)
-	cluster.must(t, "restart", "central", "weft-controller")
-	cluster.must(t, "restart", "central", "weft-controller-2")
+	cluster.Must(t, "restart", "central", "weft-controller")
+	cluster.Must(t, "restart", "central", "weft-controller-2")
 	eventually(t, 60*time.Second, "a controller leads again", func() error {
 		leaders := 0
 		for _, metrics := range controllerMetrics(t) {
@@ -238,7 +238,7 @@ func controllerMetrics(t *testing.T) []string {
 	t.Helper()
 	var pages []string
 	for _, port := range []int{9470, 9471} {
-		page, err := cluster.try("exec", "central", "--", "curl", "-sS", "--max-time", "5", fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+		page, err := cluster.Try("exec", "central", "--", "curl", "-sS", "--max-time", "5", fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 		if err != nil {
 			t.Fatal(err)
 		}

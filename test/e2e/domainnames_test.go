@@ -14,7 +14,7 @@ const outsideName = "outside.weft.example"
 
 // reaches says whether a pod gets an answer of a host outside; name is a domain name or an address.
 func reaches(pod, name string) error {
-	_, err := cluster.in(pod, "curl", "-sS", "--max-time", "4", fmt.Sprintf("http://%s:8080/clientip", name))
+	_, err := cluster.In(pod, "curl", "-sS", "--max-time", "4", fmt.Sprintf("http://%s:8080/clientip", name))
 	return err
 }
 
@@ -52,15 +52,15 @@ spec:
   containers: [{name: pause, image: %q, args: [pause]}]
 `, pod, node, image)
 	}
-	cluster.apply(t, manifest)
-	cluster.kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "pod", "-l", "app=resolver")
+	cluster.Apply(t, manifest)
+	cluster.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "pod", "-l", "app=resolver")
 	addrs := outsideAddresses(t)
 	for _, pod := range resolvers {
 		for _, addr := range addrs {
 			eventually(t, inForce, pod+" reaches everybody", func() error { return reaches(pod, urlHost(addr)) })
 		}
 	}
-	cluster.apply(t, `
+	cluster.Apply(t, `
 apiVersion: policy.networking.k8s.io/v1alpha2
 kind: ClusterNetworkPolicy
 metadata: {name: domain-names}
@@ -89,23 +89,23 @@ spec:
 	for _, pod := range resolvers {
 		for _, addr := range addrs {
 			eventually(t, inForce, pod+" reaches the host", func() error { return reaches(pod, urlHost(addr)) })
-			if out, err := cluster.in(pod, "ping", "-c", "1", "-W", "2", addr.String()); err == nil {
+			if out, err := cluster.In(pod, "ping", "-c", "1", "-W", "2", addr.String()); err == nil {
 				t.Errorf("%s: the rule is for one port: %s", pod, out)
 			}
 		}
 	}
-	out := cluster.kubectl(t, "get", "resolvednames", "-o", `jsonpath={range .items[*]}{.names[*].name} {end}`)
+	out := cluster.Kubectl(t, "get", "resolvednames", "-o", `jsonpath={range .items[*]}{.names[*].name} {end}`)
 	if !strings.Contains(out, "*.weft.example") {
 		t.Errorf("nodes report %q", out)
 	}
-	nodesSpeakForThemselves(t, strings.Fields(cluster.kubectl(t, "get", "resolvednames", "-o", "jsonpath={.items[*].metadata.name}"))[0])
+	nodesSpeakForThemselves(t, strings.Fields(cluster.Kubectl(t, "get", "resolvednames", "-o", "jsonpath={.items[*].metadata.name}"))[0])
 }
 
 // nodesSpeakForThemselves: a node's credentials do not write what another one's agent has seen.
 func nodesSpeakForThemselves(t *testing.T, of string) {
 	t.Helper()
 	write := func(as string) error {
-		_, err := cluster.try("kubectl", "--", "--as=system:node:"+as, "--as-group=system:nodes", "patch", "resolvednames", of, "--type=merge",
+		_, err := cluster.Try("kubectl", "--", "--as=system:node:"+as, "--as-group=system:nodes", "patch", "resolvednames", of, "--type=merge",
 			"-p", `{"metadata":{"annotations":{"example.com/written":"yes"}}}`)
 		return err
 	}

@@ -27,7 +27,7 @@ var (
 func conditionSays(t testing.TB, object, status string, words ...string) {
 	t.Helper()
 	eventually(t, 30*time.Second, fmt.Sprintf("the condition Ready of %s is %s and speaks of %q", object, status, words), func() error {
-		out, err := cluster.try("kubectl", "--", "get", object, "-o", `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
+		out, err := cluster.Try("kubectl", "--", "get", object, "-o", `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func conditionSays(t testing.TB, object, status string, words ...string) {
 
 func label(t testing.TB, object string, labels ...string) {
 	t.Helper()
-	cluster.kubectl(t, append([]string{"label", object, "--overwrite"}, labels...)...)
+	cluster.Kubectl(t, append([]string{"label", object, "--overwrite"}, labels...)...)
 }
 
 // TestFixedAddresses: pods that are selected, of either system, leave with the address, others do not; and
@@ -61,7 +61,7 @@ func TestFixedAddresses(t *testing.T) {
 		label(t, "pod/"+web(node), "leaves=fixed")
 		t.Cleanup(func() { label(t, "pod/"+web(node), "leaves-") })
 	}
-	cluster.apply(t, fmt.Sprintf(`
+	cluster.Apply(t, fmt.Sprintf(`
 apiVersion: weft.net/v1alpha1
 kind: EgressIP
 metadata: {name: fixed}
@@ -94,7 +94,7 @@ spec:
 
 	pooled := poolService(t, "announced")
 	eventually(t, inForce, "the pool's addresses are served", func() error { return outsideHost.ask(webURLs(pooled...)...).failed() })
-	carrier := cluster.kubectl(t, "get", "egressip", "fixed", "-o", "jsonpath={.status.node}")
+	carrier := cluster.Kubectl(t, "get", "egressip", "fixed", "-o", "jsonpath={.status.node}")
 	nodeDies(t, carrier, fixed, pooled)
 	if *thorough {
 		nodeDies(t, map[string]string{"l1": "l2", "l2": "l1"}[carrier], fixed, pooled)
@@ -104,14 +104,14 @@ spec:
 // poolService makes a pool of these addresses alone, and a Service that has them.
 func poolService(t testing.TB, name string) []netip.Addr {
 	t.Helper()
-	cluster.apply(t, fmt.Sprintf(`
+	cluster.Apply(t, fmt.Sprintf(`
 apiVersion: weft.net/v1alpha1
 kind: AddressPool
 metadata: {name: %s}
 spec: {ranges: [%s/32, "%s/128"], autoAssign: false}
 `, name, poolAddresses[0], poolAddresses[1]))
 	conditionSays(t, "addresspool/"+name, "True")
-	cluster.apply(t, strings.Replace(service(name, "type: LoadBalancer\nloadBalancerClass: weft.net/address-pool\nselector: {app: web}"), "metadata: {",
+	cluster.Apply(t, strings.Replace(service(name, "type: LoadBalancer\nloadBalancerClass: weft.net/address-pool\nselector: {app: web}"), "metadata: {",
 		fmt.Sprintf(`metadata: {annotations: {weft.net/load-balancer-addresses: "%s,%s"}, `, poolAddresses[0], poolAddresses[1]), 1))
 	var addrs []netip.Addr
 	eventually(t, inForce, "the Service has addresses of the pool", func() (err error) {
@@ -140,7 +140,7 @@ func nodeDies(t *testing.T, carrier string, fixed, pooled []netip.Addr) {
 	pod := inWeb(t, "w1")
 	outside := outsideAddresses(t)
 	// A node that was cut off just before asks its databases again only after a while.
-	cluster.must(t, "nbctl", "--", "--timeout=60", "--wait=hv", "sync")
+	cluster.Must(t, "nbctl", "--", "--timeout=60", "--wait=hv", "sync")
 	links("down")
 	t.Cleanup(func() { links("up") })
 	died := time.Now()
@@ -184,7 +184,7 @@ func nodeDies(t *testing.T, carrier string, fixed, pooled []netip.Addr) {
 // ages waits until an object is older than one that is created now: the API server counts in seconds.
 func ages(t testing.TB, object string) {
 	t.Helper()
-	created, err := time.Parse(time.RFC3339, cluster.kubectl(t, "get", object, "-o", "jsonpath={.metadata.creationTimestamp}"))
+	created, err := time.Parse(time.RFC3339, cluster.Kubectl(t, "get", object, "-o", "jsonpath={.metadata.creationTimestamp}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ spec: {addresses: [%s], namespaceSelector: {matchLabels: {kubernetes.io/metadata
 		`"127.0.0.1"`:                    "loopback",
 		`"172.31.0.151", "172.31.0.152"`: "two addresses of one family",
 	} {
-		if out, err := cluster.tryWith(egress("refused", addresses), "kubectl", "--", "apply", "-f", "-"); err == nil || !strings.Contains(err.Error(), word) {
+		if out, err := cluster.TryWith(egress("refused", addresses), "kubectl", "--", "apply", "-f", "-"); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: the API server says %s %v, without %q", addresses, out, err, word)
 		}
 	}
@@ -222,13 +222,13 @@ spec: {addresses: [%s], namespaceSelector: {matchLabels: {kubernetes.io/metadata
 		"pods":        {"10.244.0.99", "10.244.0.0/16"},
 		"of-services": {"10.96.0.99", "10.96.0.0/16"},
 	} {
-		cluster.apply(t, egress(name, fmt.Sprintf("%q", c.address)))
+		cluster.Apply(t, egress(name, fmt.Sprintf("%q", c.address)))
 		conditionSays(t, "egressip/"+name, "False", c.address, c.word, "addresses")
 	}
-	cluster.apply(t, egress("early", `"172.31.0.155"`))
+	cluster.Apply(t, egress("early", `"172.31.0.155"`))
 	conditionSays(t, "egressip/early", "True")
 	ages(t, "egressip/early")
-	cluster.apply(t, egress("late", `"172.31.0.155"`))
+	cluster.Apply(t, egress("late", `"172.31.0.155"`))
 	conditionSays(t, "egressip/late", "False", "172.31.0.155", "early")
 	conditionSays(t, "egressip/early", "True")
 }
@@ -249,7 +249,7 @@ spec: {ranges: [%s], autoAssign: true, serviceSelector: {matchLabels: {pool: sma
 		return strings.Replace(service(name, "type: LoadBalancer\nloadBalancerClass: weft.net/address-pool\nselector: {app: web}"),
 			"metadata: {", "metadata: {labels: {pool: small}, ", 1)
 	}
-	cluster.apply(t, pool("small", `172.31.0.170-172.31.0.171, "fd00:31::170-fd00:31::171"`))
+	cluster.Apply(t, pool("small", `172.31.0.170-172.31.0.171, "fd00:31::170-fd00:31::171"`))
 	conditionSays(t, "addresspool/small", "True")
 	addressesOf := func(name string) []netip.Addr {
 		t.Helper()
@@ -261,12 +261,12 @@ spec: {ranges: [%s], autoAssign: true, serviceSelector: {matchLabels: {pool: sma
 		return addrs
 	}
 	for _, name := range []string{"pooled-1", "pooled-2"} {
-		cluster.apply(t, pooled(name))
+		cluster.Apply(t, pooled(name))
 		for _, from := range []place{outsideHost, inWeb(t, "l2"), inWeb(t, "w1"), host("l1"), host("w2")} {
 			served(t, from, everyone, webURLs(addressesOf(name)...)...)
 		}
 	}
-	cluster.apply(t, pooled("pooled-3"))
+	cluster.Apply(t, pooled("pooled-3"))
 	eventMentions(t, "Service", "default", "pooled-3", "AddressPools", "taken", "spec.ranges")
 	freed := addressesOf("pooled-1")
 	patch(t, "service/pooled-1", `{"spec":{"type":"ClusterIP","loadBalancerClass":null}}`)
@@ -279,7 +279,7 @@ spec: {ranges: [%s], autoAssign: true, serviceSelector: {matchLabels: {pool: sma
 		"in-nodes":    {"172.31.0.8/29", "l1"},
 		"in-small":    {"172.31.0.171-172.31.0.180", "small"},
 	} {
-		cluster.apply(t, pool(name, c.ranges))
+		cluster.Apply(t, pool(name, c.ranges))
 		conditionSays(t, "addresspool/"+name, "False", c.ranges, c.word, "ranges")
 	}
 	conditionSays(t, "addresspool/small", "True")

@@ -91,7 +91,7 @@ func sendsNothing(t *testing.T, namespace string, port int, meanwhile func()) {
 	manifest := newNamespace(namespace, "") + n.policy("deny", "podSelector: {}, policyTypes: [Ingress, Egress]") +
 		n.policy("free", "podSelector: {matchLabels: {name: free}}, policyTypes: [Egress], egress: [{}]")
 	if meanwhile != nil {
-		cluster.apply(t, manifest)
+		cluster.Apply(t, manifest)
 		n.says(t, "deny", "InForce")
 		meanwhile()
 		manifest = ""
@@ -100,7 +100,7 @@ func sendsNothing(t *testing.T, namespace string, port int, meanwhile func()) {
 	for name, node := range pods {
 		manifest += fmt.Sprintf(restlessTemplate, namespace, name, node, image, strings.Join(urls, `", "`), asker())
 	}
-	cluster.apply(t, manifest)
+	cluster.Apply(t, manifest)
 	for name, node := range pods {
 		n.found(t, name, node)
 	}
@@ -147,8 +147,8 @@ func TestNewPodsSendNothingThatIsRefused(t *testing.T) {
 // TestNewPodsSendNothingWhileTheControllerDies, and what was there for them leaves no row.
 func TestNewPodsSendNothingWhileTheControllerDies(t *testing.T) {
 	before := northbound(t)
-	sendsNothing(t, "closed-meanwhile", 9093, func() { cluster.must(t, "kill", "central", leader(t)) })
-	cluster.kubectl(t, "delete", "namespace", "closed-meanwhile", "--timeout=60s")
+	sendsNothing(t, "closed-meanwhile", 9093, func() { cluster.Must(t, "kill", "central", leader(t)) })
+	cluster.Kubectl(t, "delete", "namespace", "closed-meanwhile", "--timeout=60s")
 	eventually(t, 30*time.Second, "the Northbound is as before", func() error {
 		if after := northbound(t); !slices.Equal(after, before) {
 			return fmt.Errorf("it differs: %s", difference(before, after))

@@ -106,7 +106,7 @@ func TestPodsLearnOfNarrowPaths(t *testing.T) {
 func TestOutsideLearnsOfThePodsMTU(t *testing.T) {
 	t.Parallel()
 	const mtu, udpHeader, word = uplinkMTU - 58, 8, len("echo ")
-	cluster.apply(t, service("wide", "type: NodePort")+slicesOf(t, "wide", "l2"))
+	cluster.Apply(t, service("wide", "type: NodePort")+slicesOf(t, "wide", "l2"))
 	port := nodePorts(t, "wide")["udp"]
 	for i, addr := range nodeAddresses(t, "l1") {
 		echo := func(bytes int) heard {

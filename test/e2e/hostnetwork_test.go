@@ -45,8 +45,8 @@ func TestHostNetworkEndpoints(t *testing.T) {
 	for _, node := range []string{"l1", "w1"} {
 		manifest += fmt.Sprintf(hostPod, node, image)
 	}
-	cluster.apply(t, manifest)
-	cluster.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod", "-l", "app=hosts")
+	cluster.Apply(t, manifest)
+	cluster.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod", "-l", "app=hosts")
 	both := []string{"l1", "w1"} // they have the names of their hosts
 	service := webURLs(clusterAddresses(t, "hosts")...)
 	ports := nodePorts(t, "hosts")
@@ -109,8 +109,8 @@ func TestHostPorts(t *testing.T) {
 	for _, node := range both {
 		manifest += fmt.Sprintf(hostPortPod, node, image)
 	}
-	cluster.apply(t, manifest)
-	cluster.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod", "-l", "app=hostport")
+	cluster.Apply(t, manifest)
+	cluster.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod", "-l", "app=hostport")
 	urls := func(addrs ...netip.Addr) []string {
 		var urls []string
 		for _, a := range addrs {
@@ -127,7 +127,7 @@ func TestHostPorts(t *testing.T) {
 			}
 			served(t, from, want, mine...)
 		}
-		cluster.kubectl(t, "delete", "pod", "hostport-"+node, "--grace-period=1")
+		cluster.Kubectl(t, "delete", "pod", "hostport-"+node, "--grace-period=1")
 		for _, from := range []place{outsideHost, inWeb(t, "l1"), host(node)} {
 			eventually(t, inForce, "nobody answers "+from.String(), func() error {
 				return from.ask(append([]string{"-timeout", "1s"}, urls(nodeAddresses(t, node)...)...)...).unanswered()

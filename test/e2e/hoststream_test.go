@@ -29,7 +29,7 @@ func openHostStreams(t testing.TB, node string) hostStreams {
 		targets = append(targets, fmt.Sprintf("%s/%s=%s", node, a, netip.AddrPortFrom(a, hostsOwnPort)))
 	}
 	// Input and output of this one are the connection between the API server and the kubelet.
-	exec := companion.Start(t, "connected", cluster.command("kubectl", "--", "exec", "-i", web(node), "-c", "lines", "--",
+	exec := companion.Start(t, "connected", cluster.Command("kubectl", "--", "exec", "-i", web(node), "-c", "lines", "--",
 		"/bin/steady", "dial", "exec/"+node+"=127.0.0.1:7000"))
 	return hostStreams{outsideHost.hold(t, targets...), exec}
 }
@@ -89,14 +89,14 @@ func TestHostsOwnTrafficSurvives(t *testing.T) {
 
 func kills(component string) func(*testing.T, string) {
 	return func(t *testing.T, node string) {
-		cluster.must(t, "kill", node, component)
+		cluster.Must(t, "kill", node, component)
 		isReadyAgain(t, node)
 	}
 }
 
 func restarts(component string) func(*testing.T, string) {
 	return func(t *testing.T, node string) {
-		cluster.must(t, "restart", node, component)
+		cluster.Must(t, "restart", node, component)
 		isReadyAgain(t, node)
 	}
 }
@@ -106,7 +106,7 @@ func killsController(t *testing.T, node string) {
 	if strings.HasPrefix(node, "w") {
 		killHost(t, node)
 	} else {
-		cluster.must(t, "kill", node, "ovn-controller")
+		cluster.Must(t, "kill", node, "ovn-controller")
 	}
 	isReadyAgain(t, node)
 }
@@ -125,7 +125,7 @@ func isReadyAgain(t testing.TB, node string) {
 func inMode(mode string, look func(*testing.T, string)) func(*testing.T, string) {
 	return func(t *testing.T, node string) {
 		t.Run(mode, func(t *testing.T) {
-			before := cluster.must(t, "exec", node, "--", "cat", "/etc/weft/node.yaml")
+			before := cluster.Must(t, "exec", node, "--", "cat", "/etc/weft/node.yaml")
 			if !strings.Contains(before, "gateway: local") {
 				t.Fatalf("%s has the configuration %q", node, before)
 			}

@@ -22,8 +22,8 @@ func webURLs(addrs ...netip.Addr) []string {
 // and brings packets to a node; Weft serves them there, and takes the short way from inside.
 func TestStatusAddressesOfOthersAreServed(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("cloud", "type: LoadBalancer\nallocateLoadBalancerNodePorts: false\nselector: {app: web}"))
-	if ports := strings.TrimSpace(cluster.kubectl(t, "get", "service", "cloud", "-o", "jsonpath={.spec.ports[*].nodePort}")); ports != "" {
+	cluster.Apply(t, service("cloud", "type: LoadBalancer\nallocateLoadBalancerNodePorts: false\nselector: {app: web}"))
+	if ports := strings.TrimSpace(cluster.Kubectl(t, "get", "service", "cloud", "-o", "jsonpath={.spec.ports[*].nodePort}")); ports != "" {
 		t.Errorf("it has the node ports %q, and was to have none", ports)
 	}
 	linux, windows := parseAddrs("203.0.113.10", "2001:db8:113::10"), parseAddrs("203.0.113.11", "2001:db8:113::11")
@@ -50,7 +50,7 @@ func TestStatusAddressesOfOthersAreServed(t *testing.T) {
 // which pods and hosts have to pass.
 func TestProxiesAddressesAreLeftToThem(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("proxied", "type: LoadBalancer\nselector: {app: web}"))
+	cluster.Apply(t, service("proxied", "type: LoadBalancer\nselector: {app: web}"))
 	proxy := parseAddrs("203.0.113.20", "2001:db8:113::20")
 	// The host outside stands in for that load balancer: its own server answers, not the workload.
 	own(t, outsideHost, proxy...)
@@ -74,7 +74,7 @@ func TestExternalIPs(t *testing.T) {
 	}
 	manifest := service("external", "selector: {app: web}\nexternalIPs: ["+strings.Join(list, ", ")+"]")
 	// Ports that no host has a use for.
-	cluster.apply(t, strings.NewReplacer("port: 80,", "port: 8380,", "port: 81,", "port: 8381,", "port: 7000", "port: 8370, targetPort: 7000").Replace(manifest))
+	cluster.Apply(t, strings.NewReplacer("port: 80,", "port: 8380,", "port: 81,", "port: 8381,", "port: 7000", "port: 8370, targetPort: 7000").Replace(manifest))
 	for i := range 2 {
 		route(t, outsideHost, nodeAddresses(t, "l1")[i], ips[i])
 	}
@@ -99,7 +99,7 @@ func TestExternalIPs(t *testing.T) {
 func TestLoadBalancerSourceRanges(t *testing.T) {
 	t.Parallel()
 	friends, strangers := parseAddrs("198.51.100.7", "2001:db8:51::7"), parseAddrs("198.51.100.107", "2001:db8:51::107:7")
-	cluster.apply(t, service("ranged", "type: LoadBalancer\nselector: {app: web}\nloadBalancerSourceRanges: [198.51.100.0/26, \"2001:db8:51::/112\"]"))
+	cluster.Apply(t, service("ranged", "type: LoadBalancer\nselector: {app: web}\nloadBalancerSourceRanges: [198.51.100.0/26, \"2001:db8:51::/112\"]"))
 	vips := parseAddrs("203.0.113.40", "2001:db8:113::40")
 	own(t, outsideHost, append(friends, strangers...)...)
 	for i := range vips {

@@ -46,7 +46,7 @@ ports: [{name: http, port: %d}]
 endpoints: [{addresses: [%q], nodeName: %s, conditions: {ready: true}}]
 `, i, family, port, addresses[i], c.node)
 			}
-			cluster.apply(t, manifest)
+			cluster.Apply(t, manifest)
 			var urls []string
 			for _, gateway := range c.gateways {
 				for _, a := range nodeAddresses(t, gateway) {

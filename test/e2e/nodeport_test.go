@@ -13,7 +13,7 @@ import (
 // the listener that answers it weft.exe's.
 func TestNodePortsServeEverywhere(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("everywhere", "type: NodePort\nselector: {app: web}"))
+	cluster.Apply(t, service("everywhere", "type: NodePort\nselector: {app: web}"))
 	ports := nodePorts(t, "everywhere")
 	urls := func(addrs ...netip.Addr) []string {
 		var urls []string
@@ -43,7 +43,7 @@ func TestNodePortsServeEverywhere(t *testing.T) {
 // TestNodePortsOfOtherAddresses: the central is on a network of the nodes that no gateway is on.
 func TestNodePortsOfOtherAddresses(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("other-addresses", "type: NodePort\nselector: {app: web}"))
+	cluster.Apply(t, service("other-addresses", "type: NodePort\nselector: {app: web}"))
 	ports := nodePorts(t, "other-addresses")
 	var urls []string
 	for _, node := range nodes {
@@ -57,7 +57,7 @@ func TestNodePortsOfOtherAddresses(t *testing.T) {
 // TestNodePortsGo: what listened for a Service goes with it, and with its type.
 func TestNodePortsGo(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("short-lived", "type: NodePort\nselector: {app: web}"))
+	cluster.Apply(t, service("short-lived", "type: NodePort\nselector: {app: web}"))
 	port := nodePorts(t, "short-lived")["http"]
 	var urls []string
 	for _, node := range []string{"l1", "w1"} {

@@ -56,17 +56,17 @@ func (p place) args(argv []string) []string {
 	return append(args, argv...)
 }
 
-func (p place) try(argv ...string) (string, error) { return cluster.try(p.args(argv)...) }
+func (p place) try(argv ...string) (string, error) { return cluster.Try(p.args(argv)...) }
 
 func (p place) must(t testing.TB, argv ...string) string {
 	t.Helper()
-	return cluster.must(t, p.args(argv)...)
+	return cluster.Must(t, p.args(argv)...)
 }
 
 // start runs a program that says a word when it is ready. It ends with the test, if not before.
 func (p place) start(t testing.TB, ready string, argv ...string) *companion.Program {
 	t.Helper()
-	return companion.Start(t, ready, cluster.command(p.args(argv)...))
+	return companion.Start(t, ready, cluster.Command(p.args(argv)...))
 }
 
 // serve runs a server until the test ends.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/test/lab/labtest"
 )
 
 // tenancy is a namespace with pods of its own, which the policies of one test select.
@@ -59,9 +60,9 @@ func inhabit(t testing.TB, name, manifest string, guests ...guest) tenancy {
 	for _, g := range guests {
 		manifest += fmt.Sprintf(guestTemplate, name, g.name, g.node, image, g.http)
 	}
-	cluster.apply(t, manifest)
-	if _, err := cluster.try("kubectl", "--", "wait", "-n", name, "--for=condition=Ready", "--timeout=120s", "pod", "--all"); err != nil {
-		t.Fatal(err, cluster.kubectl(t, "describe", "pods", "-n", name)) // with Events, which go with the namespace
+	cluster.Apply(t, manifest)
+	if _, err := cluster.Try("kubectl", "--", "wait", "-n", name, "--for=condition=Ready", "--timeout=120s", "pod", "--all"); err != nil {
+		t.Fatal(err, cluster.Kubectl(t, "describe", "pods", "-n", name)) // with Events, which go with the namespace
 	}
 	n := tenancy{name, map[string][]netip.Addr{}, map[string]place{}}
 	for _, g := range guests {
@@ -90,19 +91,19 @@ func (n tenancy) policy(name, spec string) string { return networkPolicy(n.name,
 // put applies what a manifest says; whoever made the namespace removes it.
 func put(t testing.TB, manifest string) {
 	t.Helper()
-	if out, err := cluster.tryWith(manifest, "kubectl", "--", "apply", "-f", "-"); err != nil {
+	if out, err := cluster.TryWith(manifest, "kubectl", "--", "apply", "-f", "-"); err != nil {
 		t.Fatal(out, err)
 	}
 }
 
 func (n tenancy) remove(t testing.TB, policies ...string) {
 	t.Helper()
-	cluster.kubectl(t, append([]string{"delete", "networkpolicy", "-n", n.name}, policies...)...)
+	cluster.Kubectl(t, append([]string{"delete", "networkpolicy", "-n", n.name}, policies...)...)
 }
 
 // removeAll of a namespace's NetworkPolicies when the test ends.
 func (n tenancy) removeAll(t testing.TB) {
-	t.Cleanup(func() { cluster.kubectl(t, "delete", "networkpolicy", "-n", n.name, "--all") })
+	t.Cleanup(func() { cluster.Kubectl(t, "delete", "networkpolicy", "-n", n.name, "--all") })
 }
 
 // packet is what a policy judges: from one pod to another one's port.
@@ -143,7 +144,7 @@ func (c peers) obeys(t testing.TB, allowed func(packet) bool) {
 	var all sync.WaitGroup
 	for name, from := range c.inside {
 		all.Go(func() {
-			err := poll(inForce, func() error { return c.judge(name, from, allowed) })
+			err := labtest.Poll(inForce, func() error { return c.judge(name, from, allowed) })
 			if err != nil {
 				t.Errorf("from %s: %v", name, err)
 			}
@@ -219,7 +220,7 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: c}, ports: [{port: 80, 
 		put(t, n.policy("tried", deny))
 		lookup := func() error {
 			for _, pod := range []string{"b", "c"} {
-				out, err := cluster.try("kubectl", "--", "exec", "-n", n.name, pod, "--", "dig", "+short", "+time=1", "+tries=1", "web.default.svc.cluster.local")
+				out, err := cluster.Try("kubectl", "--", "exec", "-n", n.name, pod, "--", "dig", "+short", "+time=1", "+tries=1", "web.default.svc.cluster.local")
 				if err != nil {
 					return err
 				}
@@ -241,7 +242,7 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: c}, ports: [{port: 80, 
 	})
 	n.remove(t, "tried", "names")
 	c.obeys(t, func(packet) bool { return true })
-	if restarts := cluster.kubectl(t, "get", "pods", "-n", n.name, "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); restarts != "0 0 0" {
+	if restarts := cluster.Kubectl(t, "get", "pods", "-n", n.name, "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); restarts != "0 0 0" {
 		t.Errorf("containers have been restarted %s times: their probes failed", restarts)
 	}
 }
@@ -266,7 +267,7 @@ func (n tenancy) says(t testing.TB, policy, reason string, words ...string) cont
 	t.Helper()
 	var s contract.PolicyStatus
 	eventually(t, inForce, "the status of NetworkPolicy "+policy, func() error {
-		out, err := cluster.try("kubectl", "--", "get", "networkpolicy", "-n", n.name, policy, "-o", `jsonpath={.metadata.generation} {.metadata.annotations.weft\.net/policy-status}`)
+		out, err := cluster.Try("kubectl", "--", "get", "networkpolicy", "-n", n.name, policy, "-o", `jsonpath={.metadata.generation} {.metadata.annotations.weft\.net/policy-status}`)
 		if err != nil {
 			return err
 		}

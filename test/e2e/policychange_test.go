@@ -41,7 +41,7 @@ func (n tenancy) changeWithoutGap(t *testing.T) {
 	}
 	label := func(turn string) {
 		for _, pod := range []string{"linux", "windows"} {
-			cluster.kubectl(t, "label", "pod", "-n", n.name, pod, "--overwrite", "turn="+turn)
+			cluster.Kubectl(t, "label", "pod", "-n", n.name, pod, "--overwrite", "turn="+turn)
 		}
 	}
 	label("even")
@@ -93,9 +93,9 @@ func (n tenancy) changeWithoutGap(t *testing.T) {
 func (n tenancy) hasPort(t testing.TB, policy, pod string, want bool) {
 	t.Helper()
 	group := groupOf(n.says(t, policy, "InForce").Message)
-	port := cluster.must(t, "nbctl", "--", "--bare", "--columns=_uuid", "find", "logical_switch_port", fmt.Sprintf("name=%s_%s", n.name, pod))
+	port := cluster.Must(t, "nbctl", "--", "--bare", "--columns=_uuid", "find", "logical_switch_port", fmt.Sprintf("name=%s_%s", n.name, pod))
 	eventually(t, inForce, pod+" joins or leaves "+group, func() error {
-		ports, err := cluster.try("nbctl", "--", "get", "port_group", group, "ports")
+		ports, err := cluster.Try("nbctl", "--", "get", "port_group", group, "ports")
 		if err == nil && (port == "" || strings.Contains(ports, port) != want) {
 			err = fmt.Errorf("port %q, in the group %s", port, ports)
 		}
@@ -203,7 +203,7 @@ func (n tenancy) logConnections(t *testing.T) {
 			{`name="changing/guard ingress[0]"`, "verdict=allow", "severity=info", n.at[server][0].String()},
 		} {
 			eventually(t, inForce, fmt.Sprintf("%s of %s has a line", log[0], log[1]), func() error {
-				out, err := cluster.try(append([]string{"logs", "-n", "2000"}, log...)...)
+				out, err := cluster.Try(append([]string{"logs", "-n", "2000"}, log...)...)
 				if err != nil {
 					return err
 				}

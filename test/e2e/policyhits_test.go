@@ -67,7 +67,7 @@ func (n tenancy) countHits(t *testing.T) {
 
 func readHits(t testing.TB, machine, bridge string) (list []hits.Count, err error) {
 	t.Helper()
-	pki := filepath.Join(weftlab.StateDir(cluster.name), "pki")
+	pki := filepath.Join(weftlab.StateDir(cluster.Name), "pki")
 	out, err := host(machine).try(filepath.Join(repository(), "bin/weft"), "policy", "hits", "--output", "json", "--bridge", bridge,
 		"--ovn-northbound", "ssl:"+netip.AddrPortFrom(managementAddresses(t, "central")[0], 6641).String(),
 		"--ovn-ca", pki+"/ovn-central-ca.crt", "--ovn-certificate", pki+"/ovn-weft-controller.crt",

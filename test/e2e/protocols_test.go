@@ -13,7 +13,7 @@ import (
 // what is looked at are flows.
 func TestSCTPIsKeptOffWindowsNodes(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, `
+	cluster.Apply(t, `
 apiVersion: v1
 kind: Service
 metadata: {name: telephony}
@@ -24,7 +24,7 @@ spec:
 `+strings.ReplaceAll(slicesOf(t, "telephony", "l1", "w1"), "{name: lines, port: 7000}", "{name: calls, port: 3868, protocol: SCTP}"))
 	eventMentions(t, "Service", "default", "telephony", "SCTP", "Windows")
 	flows := func(datapath string) bool {
-		return strings.Contains(cluster.must(t, "sbctl", "--", "lflow-list", datapath), "sctp")
+		return strings.Contains(cluster.Must(t, "sbctl", "--", "lflow-list", datapath), "sctp")
 	}
 	for _, datapath := range []string{"l1", "l2", "gw-l1"} {
 		eventually(t, inForce, datapath+" has flows for SCTP", func() error {
@@ -54,18 +54,18 @@ kind: ServiceCIDR
 metadata: {name: more}
 spec: {cidrs: [10.97.0.0/24, "fd00:10:97::/112"]}
 `
-	cluster.apply(t, ranges)
-	cluster.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "servicecidr/more")
+	cluster.Apply(t, ranges)
+	cluster.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "servicecidr/more")
 	addrs := parseAddrs("10.97.0.77", "fd00:10:97::77")
 	spec := "selector: {app: web}\nclusterIP: 10.97.0.77\nclusterIPs: [10.97.0.77, \"fd00:10:97::77\"]\nipFamilies: [IPv4, IPv6]"
 	eventually(t, 30*time.Second, "the API server gives addresses of the new range", func() error {
-		_, err := cluster.tryWith(service("in-new-range", spec), "kubectl", "--", "apply", "-f", "-")
+		_, err := cluster.TryWith(service("in-new-range", spec), "kubectl", "--", "apply", "-f", "-")
 		return err
 	})
 	removed := false
 	t.Cleanup(func() {
 		if !removed {
-			cluster.kubectl(t, "delete", "service", "in-new-range")
+			cluster.Kubectl(t, "delete", "service", "in-new-range")
 		}
 	})
 	for _, from := range clients(t)[1:] {
@@ -79,9 +79,9 @@ spec: {cidrs: [10.97.0.0/24, "fd00:10:97::/112"]}
 			t.Errorf("%s has the routes %q to the new ranges, want one of each family", node, routes(node))
 		}
 	}
-	cluster.kubectl(t, "delete", "service", "in-new-range")
+	cluster.Kubectl(t, "delete", "service", "in-new-range")
 	removed = true
-	cluster.kubectl(t, "delete", "servicecidr", "more", "--timeout=60s")
+	cluster.Kubectl(t, "delete", "servicecidr", "more", "--timeout=60s")
 	for _, node := range nodes {
 		eventually(t, inForce, node+" has no route to ranges that are no more", func() error {
 			if left := routes(node); left != "" {

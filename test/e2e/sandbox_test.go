@@ -24,13 +24,13 @@ type sandbox struct {
 func takeOverKubelet(t testing.TB, node string) {
 	t.Helper()
 	signal := func(name string) {
-		cluster.must(t, "exec", node, "--", "pkill", "-"+name, "-f", "--", "kubelet .*--hostname-override="+node)
+		cluster.Must(t, "exec", node, "--", "pkill", "-"+name, "-f", "--", "kubelet .*--hostname-override="+node)
 	}
 	signal("STOP")
 	t.Cleanup(func() {
 		signal("CONT")
 		eventually(t, 60*time.Second, node+" is Ready again", func() error {
-			_, err := cluster.try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=5s", "node/"+node)
+			_, err := cluster.Try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=5s", "node/"+node)
 			return err
 		})
 	})
@@ -45,7 +45,7 @@ func newSandbox(t testing.TB, node string) *sandbox {
 	s := &sandbox{node: node, pod: fmt.Sprintf("sandbox-%s-%d", node, sandboxes)}
 	s.container = newContainerID()
 	s.netns = "/run/netns/" + s.pod
-	cluster.apply(t, fmt.Sprintf(`
+	cluster.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
 metadata: {name: %s}
@@ -55,21 +55,21 @@ spec:
   tolerations: [{operator: Exists}]
   containers: [{name: none, image: %q}]
 `, s.pod, node, image))
-	s.uid = cluster.kubectl(t, "get", "pod", s.pod, "-o", "jsonpath={.metadata.uid}")
-	cluster.must(t, "exec", node, "--", "ip", "netns", "add", s.pod)
+	s.uid = cluster.Kubectl(t, "get", "pod", s.pod, "-o", "jsonpath={.metadata.uid}")
+	cluster.Must(t, "exec", node, "--", "ip", "netns", "add", s.pod)
 	t.Cleanup(func() {
 		if out, err := s.cni("DEL"); err != nil {
 			t.Errorf("DEL at the end: %s %v", out, err)
 		}
 		s.removeNamespace(t)
-		cluster.kubectl(t, "delete", "pod", s.pod, "--ignore-not-found", "--force", "--grace-period=0")
+		cluster.Kubectl(t, "delete", "pod", s.pod, "--ignore-not-found", "--force", "--grace-period=0")
 	})
 	return s
 }
 
 func (s *sandbox) removeNamespace(t testing.TB) {
 	t.Helper()
-	cluster.must(t, "exec", s.node, "--", "sh", "-c", "if [ -e "+s.netns+" ]; then ip netns del "+s.pod+"; fi")
+	cluster.Must(t, "exec", s.node, "--", "sh", "-c", "if [ -e "+s.netns+" ]; then ip netns del "+s.pod+"; fi")
 }
 
 func newContainerID() string {
@@ -79,7 +79,7 @@ func newContainerID() string {
 // addresses are what the controller gave the pod.
 func (s *sandbox) addresses(t testing.TB) []netip.Addr {
 	t.Helper()
-	text := cluster.kubectl(t, "get", "pod", s.pod, "-o", `jsonpath={.metadata.annotations.weft\.net/pod-network}`)
+	text := cluster.Kubectl(t, "get", "pod", s.pod, "-o", `jsonpath={.metadata.annotations.weft\.net/pod-network}`)
 	network, ok, err := contract.Parse[contract.PodNetwork](map[string]string{contract.PodNetworkAnnotation: text}, contract.PodNetworkAnnotation)
 	if err != nil || !ok {
 		t.Fatalf("pod %s has the annotation %q: %v", s.pod, text, err)
@@ -90,7 +90,7 @@ func (s *sandbox) addresses(t testing.TB) []netip.Addr {
 // cni is a call of the plugin as containerd makes it.
 func (s *sandbox) cni(verb string, more ...string) (string, error) {
 	args := append(append([]string{"exec", s.node, "--", "env"}, s.environment(verb)...), plugin)
-	return cluster.tryWith(cniConfig(more...), args...)
+	return cluster.TryWith(cniConfig(more...), args...)
 }
 
 const plugin = "/opt/cni/bin/weft-cni"

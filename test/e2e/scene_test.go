@@ -41,7 +41,7 @@ func managementAddresses(t testing.TB, node string) []netip.Addr {
 // nodePorts of a Service, by the names of its ports.
 func nodePorts(t testing.TB, service string) map[string]int {
 	t.Helper()
-	out := cluster.kubectl(t, "get", "service", service, "-o", `jsonpath={range .spec.ports[*]}{.name}={.nodePort} {end}`)
+	out := cluster.Kubectl(t, "get", "service", service, "-o", `jsonpath={range .spec.ports[*]}{.name}={.nodePort} {end}`)
 	ports := map[string]int{}
 	for field := range strings.FieldsSeq(out) {
 		name, text, _ := strings.Cut(field, "=")
@@ -88,7 +88,7 @@ endpoints:%s
 // setEndpoints replaces the endpoints of a Service that slicesOf has made.
 func setEndpoints(t testing.TB, service string, endpoints ...string) {
 	t.Helper()
-	if out, err := cluster.tryWith(slicesOf(t, service, endpoints...), "kubectl", "--", "apply", "-f", "-"); err != nil {
+	if out, err := cluster.TryWith(slicesOf(t, service, endpoints...), "kubectl", "--", "apply", "-f", "-"); err != nil {
 		t.Fatal(out, err)
 	}
 }
@@ -115,7 +115,7 @@ func indent(text string) string {
 // patch changes an object of the API.
 func patch(t testing.TB, object, patch string, args ...string) {
 	t.Helper()
-	cluster.kubectl(t, append([]string{"patch", object, "--type=merge", "-p", patch}, args...)...)
+	cluster.Kubectl(t, append([]string{"patch", object, "--type=merge", "-p", patch}, args...)...)
 }
 
 // setStatus gives a Service load balancer addresses, as a cloud's controller would.

@@ -28,11 +28,11 @@ const (
 // where the node is a Windows node.
 func BenchmarkServices(b *testing.B) {
 	flood := buildProgram(b, "flood")
-	cluster.apply(b, floodServers)
+	cluster.Apply(b, floodServers)
 	var pods, virtual [2]netip.Addr // of l1 and l2
 	for i, node := range []string{"l1", "l2"} {
 		server := "flood-" + node
-		cluster.kubectl(b, "wait", "--for=condition=Ready", "--timeout=60s", "pod/"+server)
+		cluster.Kubectl(b, "wait", "--for=condition=Ready", "--timeout=60s", "pod/"+server)
 		pods[i], virtual[i] = podAddresses(b, server)[0], clusterAddresses(b, server)[0]
 		inPod(b, server, node).serve(b, flood, "serve", ":9000", ":9001", ":9002")
 	}

@@ -35,7 +35,7 @@ func TestLocalServiceStaysOnTheNode(t *testing.T) {
 }
 
 func TestLocalServiceRefusesWhereNobodyServes(t *testing.T) {
-	cluster.apply(t, fmt.Sprintf(`
+	cluster.Apply(t, fmt.Sprintf(`
 apiVersion: v1
 kind: Service
 metadata: {name: only-l1}
@@ -49,13 +49,13 @@ spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: web, image: %q, args: [netexec, --http-port=8080]}]
 `, image))
-	cluster.kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/only-l1")
-	addr := strings.TrimSpace(cluster.kubectl(t, "get", "service", "only-l1", "-o", "jsonpath={.spec.clusterIP}"))
+	cluster.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/only-l1")
+	addr := strings.TrimSpace(cluster.Kubectl(t, "get", "service", "only-l1", "-o", "jsonpath={.spec.clusterIP}"))
 	eventually(t, 20*time.Second, "l1 is served", func() error {
-		_, err := cluster.in(web("l1"), "curl", "-sS", "--max-time", "2", "http://"+addr+"/hostname")
+		_, err := cluster.In(web("l1"), "curl", "-sS", "--max-time", "2", "http://"+addr+"/hostname")
 		return err
 	})
-	out, err := cluster.in(web("l2"), "curl", "-sS", "--max-time", "5", "http://"+addr+"/hostname")
+	out, err := cluster.In(web("l2"), "curl", "-sS", "--max-time", "5", "http://"+addr+"/hostname")
 	if !refused(err) {
 		t.Errorf("l2 got %q, %v; want connection refused", out, err)
 	}
@@ -76,7 +76,7 @@ func refused(err error) bool {
 
 func TestServicesFollowTheirEndpoints(t *testing.T) {
 	addr := clusterAddresses(t, "web")[0]
-	label := func(value string) { cluster.kubectl(t, "label", "pod", web("l2"), "--overwrite", "app="+value) }
+	label := func(value string) { cluster.Kubectl(t, "label", "pod", web("l2"), "--overwrite", "app="+value) }
 	label("away")
 	t.Cleanup(func() { label("web") })
 	eventually(t, 20*time.Second, "l2 leaves the Service", func() error {
@@ -95,13 +95,13 @@ func TestServicesFollowTheirEndpoints(t *testing.T) {
 }
 
 func TestNorthboundReadsLikeTheCluster(t *testing.T) {
-	lbs := cluster.must(t, "nbctl", "--", "lb-list")
+	lbs := cluster.Must(t, "nbctl", "--", "lb-list")
 	for _, want := range []string{"default/web/tcp", "default/web/udp", "kube-system/kube"} {
 		if !strings.Contains(lbs, want) {
 			t.Errorf("lb-list has no %s:\n%s", want, lbs)
 		}
 	}
-	show := cluster.must(t, "nbctl", "--", "show")
+	show := cluster.Must(t, "nbctl", "--", "show")
 	for _, want := range []string{`port default_web-l1\b`, `router [-0-9a-f]+ \(cluster\)`, `switch [-0-9a-f]+ \(join\)`, `router [-0-9a-f]+ \(gw-l1\)`} {
 		if !regexp.MustCompile(want).MatchString(show) {
 			t.Errorf("show has nothing like %s:\n%s", want, show)

@@ -22,8 +22,8 @@ const (
 func TestWindowsPodsLeaveByASharedGateway(t *testing.T) {
 	serveOutside(t)
 	for _, node := range []string{"l1", "l2"} {
-		cluster.kubectl(t, "label", "node", node, "weft.net/gateway=")
-		t.Cleanup(func() { cluster.kubectl(t, "label", "node", node, "weft.net/gateway-") })
+		cluster.Kubectl(t, "label", "node", node, "weft.net/gateway=")
+		t.Cleanup(func() { cluster.Kubectl(t, "label", "node", node, "weft.net/gateway-") })
 	}
 	if ip, err := seenAs(web(badDays)); err != nil || ip == sharedAddress {
 		t.Errorf("with a gateway of its own a pod is seen as %q: %v", ip, err)
@@ -37,11 +37,11 @@ func TestWindowsPodsLeaveByASharedGateway(t *testing.T) {
 		return err
 	}
 	eventually(t, 60*time.Second, "the pod leaves by the shared gateway", leavesShared)
-	if out, err := cluster.in(web(badDays), "ping", "-c", "2", "-W", "3", outside); err != nil {
+	if out, err := cluster.In(web(badDays), "ping", "-c", "2", "-W", "3", outside); err != nil {
 		t.Errorf("ping: %s %v", out, err)
 	}
 	active := activeGateway(t)
-	link := func(state string) { cluster.must(t, "exec", active, "--", "ip", "link", "set", "ul0", state) }
+	link := func(state string) { cluster.Must(t, "exec", active, "--", "ip", "link", "set", "ul0", state) }
 	link("down")
 	t.Cleanup(func() { link("up") })
 	lost := time.Now()
@@ -57,23 +57,23 @@ func TestWindowsPodsLeaveByASharedGateway(t *testing.T) {
 func serveOutside(t *testing.T) {
 	t.Helper()
 	agnhost := filepath.Join(repository(), "bin/lab/agnhost")
-	server := cluster.command("exec", "central", "--", agnhost, "netexec", "--http-port="+outsidePort, "--udp-port=-1")
+	server := cluster.Command("exec", "central", "--", agnhost, "netexec", "--http-port="+outsidePort, "--udp-port=-1")
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cluster.must(t, "exec", "central", "--", "pkill", "-f", "netexec --http-port="+outsidePort)
+		cluster.Must(t, "exec", "central", "--", "pkill", "-f", "netexec --http-port="+outsidePort)
 		_ = server.Wait() // it was killed
 	})
 	eventually(t, 20*time.Second, "the host outside serves", func() error {
-		_, err := cluster.try("exec", "central", "--", "curl", "-sS", "--max-time", "2", "http://127.0.0.1:"+outsidePort+"/clientip")
+		_, err := cluster.Try("exec", "central", "--", "curl", "-sS", "--max-time", "2", "http://127.0.0.1:"+outsidePort+"/clientip")
 		return err
 	})
 }
 
 // seenAs is the address that the host outside sees a pod's request come from.
 func seenAs(pod string) (string, error) {
-	out, err := cluster.in(pod, "curl", "-sS", "--max-time", "2", "http://"+outside+":"+outsidePort+"/clientip")
+	out, err := cluster.In(pod, "curl", "-sS", "--max-time", "2", "http://"+outside+":"+outsidePort+"/clientip")
 	ip, _, _ := strings.Cut(out, ":")
 	return ip, err
 }
@@ -81,8 +81,8 @@ func seenAs(pod string) (string, error) {
 // activeGateway is the node that carries the shared gateway's port now.
 func activeGateway(t *testing.T) string {
 	t.Helper()
-	chassis := strings.TrimSpace(cluster.must(t, "sbctl", "--", "--bare", "--columns=chassis", "find", "Port_Binding", "logical_port=cr-rtoe@shared"))
-	name := strings.TrimSpace(cluster.must(t, "sbctl", "--", "--bare", "--columns=name", "list", "Chassis", chassis))
+	chassis := strings.TrimSpace(cluster.Must(t, "sbctl", "--", "--bare", "--columns=chassis", "find", "Port_Binding", "logical_port=cr-rtoe@shared"))
+	name := strings.TrimSpace(cluster.Must(t, "sbctl", "--", "--bare", "--columns=name", "list", "Chassis", chassis))
 	if name != "l1" && name != "l2" {
 		t.Fatalf("the shared gateway's port is on %q", name)
 	}

@@ -13,16 +13,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/test/lab/labtest"
 )
 
 // TestLabLeavesNothing brings up a second lab beside the first, kills it the hard way, and looks for
 // what it has left; the first goes on.
 func TestLabLeavesNothing(t *testing.T) {
-	second := lab{name: "weft-test-second"}
+	second := labtest.Lab{Name: "weft-test-second"}
 	dir := filepath.Join(t.TempDir(), "state")
 	flags := func(args ...string) []string { return append([]string{"--state-dir", dir}, args...) }
-	t.Cleanup(func() { _, _ = second.try(flags("down")...) })
-	if out, err := second.try(flags("up", "--linux", "1")...); err != nil {
+	t.Cleanup(func() { _, _ = second.Try(flags("down")...) })
+	if out, err := second.Try(flags("up", "--linux", "1")...); err != nil {
 		t.Fatal(out, err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "pid"))
@@ -45,14 +47,14 @@ func TestLabLeavesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if out, err := second.try(flags("down")...); err != nil {
+	if out, err := second.Try(flags("down")...); err != nil {
 		t.Fatal(out, err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its state is left: %v", err)
 	}
 	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && strings.Contains(filepath.Base(path), second.name) {
+		if err == nil && strings.Contains(filepath.Base(path), second.Name) {
 			t.Errorf("its cgroup is left: %s", path)
 		}
 		return nil // other cgroups come and go meanwhile

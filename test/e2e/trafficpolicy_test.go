@@ -62,10 +62,10 @@ func healthOf(t testing.TB, from place, addr netip.Addr, port int) (status strin
 // and w2 give no answer, and say so to who asks for their health.
 func TestExternalTrafficPolicyLocal(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("local", "type: LoadBalancer\nexternalTrafficPolicy: Local")+slicesOf(t, "local", "l1", "w1"))
+	cluster.Apply(t, service("local", "type: LoadBalancer\nexternalTrafficPolicy: Local")+slicesOf(t, "local", "l1", "w1"))
 	ports := nodePorts(t, "local")
 	var health int
-	if _, err := fmt.Sscan(cluster.kubectl(t, "get", "service", "local", "-o", "jsonpath={.spec.healthCheckNodePort}"), &health); err != nil {
+	if _, err := fmt.Sscan(cluster.Kubectl(t, "get", "service", "local", "-o", "jsonpath={.spec.healthCheckNodePort}"), &health); err != nil {
 		t.Fatal(err)
 	}
 	healthIs := func(node, status string, endpoints int) {
@@ -150,7 +150,7 @@ func seesItself(t *testing.T, ports map[string]int, nodes ...string) {
 func TestTerminatingEndpointsServeIfNobodyElseDoes(t *testing.T) {
 	t.Parallel()
 	const ending = ": {ready: false, serving: true, terminating: true}"
-	cluster.apply(t, service("ending", "type: ClusterIP")+slicesOf(t, "ending", "l1", "w1"+ending))
+	cluster.Apply(t, service("ending", "type: ClusterIP")+slicesOf(t, "ending", "l1", "w1"+ending))
 	var urls []string
 	for _, addr := range clusterAddresses(t, "ending") {
 		urls = append(urls, httpURL(addr, 80, "hostname"), udpURL(addr, 81, "hostname"))
@@ -171,7 +171,7 @@ func TestTerminatingEndpointsServeIfNobodyElseDoes(t *testing.T) {
 // TestInternalTrafficPolicyLocal, for pods and for hosts, over TCP and UDP.
 func TestInternalTrafficPolicyLocal(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("inside", "internalTrafficPolicy: Local")+slicesOf(t, "inside", "l1", "w1"))
+	cluster.Apply(t, service("inside", "internalTrafficPolicy: Local")+slicesOf(t, "inside", "l1", "w1"))
 	var urls []string
 	for _, addr := range clusterAddresses(t, "inside") {
 		urls = append(urls, httpURL(addr, 80, "hostname"), udpURL(addr, 81, "hostname"))
@@ -192,7 +192,7 @@ func TestInternalTrafficPolicyLocal(t *testing.T) {
 // TestTrafficDistribution: clients of both systems keep to their zone or their node, hosts too.
 func TestTrafficDistribution(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("near", "selector: {app: web}"))
+	cluster.Apply(t, service("near", "selector: {app: web}"))
 	urls := webURLs(clusterAddresses(t, "near")...)
 	served(t, inWeb(t, "w2"), everyone, urls...)
 	zones := map[string][]string{"l1": {web("l1"), web("w1")}, "w1": {web("l1"), web("w1")}, "l2": {web("l2"), web("w2")}, "w2": {web("l2"), web("w2")}}

@@ -14,7 +14,7 @@ import (
 // the moment between OVN's flushing and the end of Open vSwitch's cached flows, by which it has its entry again.
 func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 	t.Parallel()
-	cluster.apply(t, service("moving", "type: NodePort")+slicesOf(t, "moving", "l2"))
+	cluster.Apply(t, service("moving", "type: NodePort")+slicesOf(t, "moving", "l2"))
 	port := nodePorts(t, "moving")["udp"]
 	var inside, outside []string
 	for i, a := range clusterAddresses(t, "moving") {

@@ -42,7 +42,7 @@ type hnsState struct {
 func readHNS(t testing.TB, node string) hnsState {
 	t.Helper()
 	var state hnsState
-	if err := json.Unmarshal([]byte(cluster.must(t, "hns", node, "--", "state")), &state); err != nil {
+	if err := json.Unmarshal([]byte(cluster.Must(t, "hns", node, "--", "state")), &state); err != nil {
 		t.Fatal(err)
 	}
 	return state
@@ -51,8 +51,8 @@ func readHNS(t testing.TB, node string) hnsState {
 // fault breaks HNS until the test ends.
 func fault(t testing.TB, node string, words ...string) {
 	t.Helper()
-	cluster.must(t, append([]string{"hns", node, "--", "fault"}, words...)...)
-	t.Cleanup(func() { cluster.must(t, "hns", node, "--", "fault", "clear") })
+	cluster.Must(t, append([]string{"hns", node, "--", "fault"}, words...)...)
+	t.Cleanup(func() { cluster.Must(t, "hns", node, "--", "fault", "clear") })
 }
 
 func (s *sandbox) device() string {
@@ -62,14 +62,14 @@ func (s *sandbox) device() string {
 func (s *sandbox) guid() string { return hcs.NamespaceID(s.container) }
 
 // start is the start of the sandbox's first container.
-func (s *sandbox) start(t testing.TB) { cluster.must(t, "hns", s.node, "--", "start", s.guid()) }
+func (s *sandbox) start(t testing.TB) { cluster.Must(t, "hns", s.node, "--", "start", s.guid()) }
 
 // answers waits until the sandbox's address answers a ping from a Linux node's pod.
 func (s *sandbox) answers(t testing.TB, within time.Duration) {
 	t.Helper()
 	for _, addr := range s.addresses(t) {
 		eventually(t, within, fmt.Sprintf("%s answers at %s", s.pod, addr), func() error {
-			out, err := cluster.in(web("l1"), "ping", "-c", "1", "-W", "1", addr.String())
+			out, err := cluster.In(web("l1"), "ping", "-c", "1", "-W", "1", addr.String())
 			if err != nil {
 				return fmt.Errorf("%s %w", out, err)
 			}
@@ -87,10 +87,10 @@ func (s *sandbox) nothingLeft(t testing.TB) {
 				return fmt.Errorf("HNS has endpoint %s", e.Name)
 			}
 		}
-		if ports := cluster.must(t, "exec", s.node, "--", "ovs-vsctl", "list-ports", "br-int"); strings.Contains(ports, s.device()) {
+		if ports := cluster.Must(t, "exec", s.node, "--", "ovs-vsctl", "list-ports", "br-int"); strings.Contains(ports, s.device()) {
 			return fmt.Errorf("br-int has port %s", s.device())
 		}
-		if links := cluster.must(t, "exec", s.node, "--", "ip", "-o", "link"); strings.Contains(links, s.device()) {
+		if links := cluster.Must(t, "exec", s.node, "--", "ip", "-o", "link"); strings.Contains(links, s.device()) {
 			return fmt.Errorf("the host has device %s", s.device())
 		}
 		return nil
@@ -136,7 +136,7 @@ func TestWindowsSandboxes(t *testing.T) {
 			fault(t, badDays, "hang", call, "3", "1")
 			done := s.inBackground("ADD")
 			eventually(t, 20*time.Second, "the ADD is on its way", func() error { return hanging(t, call) })
-			cluster.must(t, "kill", badDays, "weft-node")
+			cluster.Must(t, "kill", badDays, "weft-node")
 			if err := within(t, time.Minute, "ADD", done); err == nil {
 				t.Log("the ADD was through already")
 			}
@@ -184,7 +184,7 @@ func repeatedCalls(t *testing.T) {
 
 func garbage(t *testing.T) {
 	var valid []string
-	ids := cluster.must(t, "exec", badDays, "--", "ovs-vsctl", "--bare", "--columns=external_ids", "find", "interface")
+	ids := cluster.Must(t, "exec", badDays, "--", "ovs-vsctl", "--bare", "--columns=external_ids", "find", "interface")
 	for field := range strings.FieldsSeq(ids) {
 		if id, ok := strings.CutPrefix(field, "sandbox="); ok {
 			valid = append(valid, fmt.Sprintf(`{"containerID":%q,"ifname":"eth0"}`, id))
@@ -226,7 +226,7 @@ func namespaceGoes(t *testing.T) {
 	fault(t, badDays, "hang", "HcnCreateEndpoint", "2", "1")
 	done := s.inBackground("ADD")
 	eventually(t, 20*time.Second, "the ADD is on its way", func() error { return hanging(t, "HcnCreateEndpoint") })
-	cluster.must(t, "hns", badDays, "--", "namespace", "del", s.guid())
+	cluster.Must(t, "hns", badDays, "--", "namespace", "del", s.guid())
 	if err := within(t, time.Minute, "ADD", done); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("ADD says %v", err)
 	}
@@ -260,7 +260,7 @@ func endpointElsewhere(t *testing.T) {
 	s, other := newSandbox(t, badDays), newSandbox(t, badDays)
 	s.add(t)
 	// The same sandbox comes back in another namespace, as after a restart of the runtime.
-	cluster.must(t, "hns", badDays, "--", "namespace", "del", s.guid())
+	cluster.Must(t, "hns", badDays, "--", "namespace", "del", s.guid())
 	s.add(t)
 	s.start(t)
 	s.answers(t, 20*time.Second)
@@ -290,7 +290,7 @@ func hungDelete(t *testing.T) {
 	}
 	eventually(t, 60*time.Second, "a later DEL succeeds", func() error { _, err := stuck.cni("DEL"); return err })
 	stuck.nothingLeft(t)
-	metrics := cluster.must(t, "exec", badDays, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/metrics")
+	metrics := cluster.Must(t, "exec", badDays, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/metrics")
 	if !strings.Contains(metrics, `weft_hns_hung_calls_total{call="DeleteEndpoint"} 1`) {
 		t.Errorf("the hang is not counted:\n%s", metrics)
 	}
@@ -301,7 +301,7 @@ func hnsRestarts(t *testing.T) {
 	running.add(t)
 	running.start(t)
 	running.answers(t, 20*time.Second)
-	cluster.must(t, "hns", badDays, "--", "fault", "restart", "3")
+	cluster.Must(t, "hns", badDays, "--", "fault", "restart", "3")
 	eventually(t, 60*time.Second, "ADD succeeds when it is back", func() error { _, err := s.cni("ADD"); return err })
 	s.start(t)
 	s.answers(t, 20*time.Second)
@@ -311,7 +311,7 @@ func hnsRestarts(t *testing.T) {
 // hanging is nil once a call has met the fault that holds it.
 func hanging(t testing.TB, call string) error {
 	t.Helper()
-	if state := cluster.must(t, "hns", badDays, "--", "state"); strings.Contains(state, `"hang `+call+`"`) {
+	if state := cluster.Must(t, "hns", badDays, "--", "state"); strings.Contains(state, `"hang `+call+`"`) {
 		return fmt.Errorf("nobody has called %s yet", call)
 	}
 	return nil

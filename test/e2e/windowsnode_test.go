@@ -20,7 +20,7 @@ type finding struct{ Check, State, Detail, Remedy string }
 func doctor(t testing.TB, node string) map[string]finding {
 	t.Helper()
 	// Its exit code is that of the worst finding, and on a Windows node that is none there is always one.
-	out := cluster.must(t, "exec", node, "--", "sh", "-c", "/opt/weft/doctor --output json || [ $? -le 2 ]")
+	out := cluster.Must(t, "exec", node, "--", "sh", "-c", "/opt/weft/doctor --output json || [ $? -le 2 ]")
 	var report struct {
 		Findings []finding `json:"findings"`
 	}
@@ -35,7 +35,7 @@ func doctor(t testing.TB, node string) map[string]finding {
 }
 
 func TestDoctorsTellTheSickFromTheWell(t *testing.T) {
-	if out, err := cluster.try("exec", "l1", "--", "/opt/weft/doctor"); err != nil {
+	if out, err := cluster.Try("exec", "l1", "--", "/opt/weft/doctor"); err != nil {
 		t.Errorf("a healthy Linux node: %s %v", out, err)
 	}
 	well := doctor(t, "w1")
@@ -86,7 +86,7 @@ func extension(t testing.TB, node string) bool {
 }
 
 func TestExtensionIsEnabledAgain(t *testing.T) {
-	cluster.must(t, "hns", badDays, "--", "fault", "disable-extension")
+	cluster.Must(t, "hns", badDays, "--", "fault", "disable-extension")
 	eventually(t, 60*time.Second, "the extension is on again", func() error {
 		if !extension(t, badDays) {
 			return fmt.Errorf("it is off")
@@ -99,7 +99,7 @@ func TestExtensionIsEnabledAgain(t *testing.T) {
 
 // A lost network takes the endpoints along. They are made again, and so is the way to running pods.
 func TestLostNetworkIsMadeAgain(t *testing.T) {
-	cluster.must(t, "hns", badDays, "--", "fault", "lose-network")
+	cluster.Must(t, "hns", badDays, "--", "fault", "lose-network")
 	eventually(t, 60*time.Second, "the network is there again, with the extension", func() error {
 		if !extension(t, badDays) {
 			return fmt.Errorf("it is not")
@@ -114,7 +114,7 @@ func TestLostNetworkIsMadeAgain(t *testing.T) {
 func TestHostKeepsItsAddresses(t *testing.T) {
 	fault(t, badDays, "dhcp-fail")
 	before := hostAddresses(t, badDays)
-	cluster.must(t, "hns", badDays, "--", "fault", "lose-network")
+	cluster.Must(t, "hns", badDays, "--", "fault", "lose-network")
 	eventually(t, 90*time.Second, "the host has its addresses on the new vNIC", func() error {
 		if !extension(t, badDays) {
 			return fmt.Errorf("there is no network yet")
@@ -129,15 +129,15 @@ func TestHostKeepsItsAddresses(t *testing.T) {
 
 func hostAddresses(t testing.TB, node string) string {
 	t.Helper()
-	return cluster.must(t, "exec", node, "--", "sh", "-c",
+	return cluster.Must(t, "exec", node, "--", "sh", "-c",
 		"for d in vEth-Ethernet Ethernet; do ip -o addr show dev $d scope global 2>/dev/null; done | awk '{print $2, $4}' | sort")
 }
 
 func TestMissingDriverIsToldAndTheHostStaysReachable(t *testing.T) {
 	fault(t, badDays, "no-driver")
 	readySays(t, badDays, "extension", "driver")
-	cluster.must(t, "exec", "l1", "--", "ping", "-c", "3", "-W", "2", underlayAddress(t, badDays))
-	cluster.must(t, "hns", badDays, "--", "fault", "clear")
+	cluster.Must(t, "exec", "l1", "--", "ping", "-c", "3", "-W", "2", underlayAddress(t, badDays))
+	cluster.Must(t, "hns", badDays, "--", "fault", "clear")
 	eventually(t, 90*time.Second, "the extension is on", func() error {
 		if !extension(t, badDays) {
 			return fmt.Errorf("it is off")
@@ -149,7 +149,7 @@ func TestMissingDriverIsToldAndTheHostStaysReachable(t *testing.T) {
 
 func underlayAddress(t testing.TB, node string) string {
 	t.Helper()
-	for line := range strings.Lines(cluster.must(t, "exec", node, "--", "ovs-vsctl", "get", "open", ".", "external_ids:ovn-encap-ip")) {
+	for line := range strings.Lines(cluster.Must(t, "exec", node, "--", "ovs-vsctl", "get", "open", ".", "external_ids:ovn-encap-ip")) {
 		return strings.Trim(strings.TrimSpace(line), `"`)
 	}
 	return ""
@@ -159,7 +159,7 @@ func underlayAddress(t testing.TB, node string) string {
 func readySays(t testing.TB, node string, words ...string) {
 	t.Helper()
 	eventually(t, 60*time.Second, fmt.Sprintf("the agent of %s speaks of %q", node, words), func() error {
-		out, err := cluster.try("exec", node, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/readyz")
+		out, err := cluster.Try("exec", node, "--", "curl", "-sS", "--max-time", "5", "http://127.0.0.1:9471/readyz")
 		if err != nil {
 			return err
 		}
@@ -175,18 +175,18 @@ func readySays(t testing.TB, node string, words ...string) {
 // configure adds to the configuration of a node's agent until the test ends.
 func configure(t testing.TB, node, more string) {
 	t.Helper()
-	replaceConfig(t, node, cluster.must(t, "exec", node, "--", "cat", "/etc/weft/node.yaml")+"\n"+more)
+	replaceConfig(t, node, cluster.Must(t, "exec", node, "--", "cat", "/etc/weft/node.yaml")+"\n"+more)
 }
 
 func replaceConfig(t testing.TB, node, config string) {
 	t.Helper()
 	write := func(text string) {
-		if out, err := cluster.tryWith(text, "exec", node, "--", "sh", "-c", "cat > /etc/weft/node.yaml"); err != nil {
+		if out, err := cluster.TryWith(text, "exec", node, "--", "sh", "-c", "cat > /etc/weft/node.yaml"); err != nil {
 			t.Fatal(out, err)
 		}
-		cluster.must(t, "restart", node, "weft-node")
+		cluster.Must(t, "restart", node, "weft-node")
 	}
-	before := cluster.must(t, "exec", node, "--", "cat", "/etc/weft/node.yaml")
+	before := cluster.Must(t, "exec", node, "--", "cat", "/etc/weft/node.yaml")
 	write(config)
 	t.Cleanup(func() {
 		write(before)
@@ -197,7 +197,7 @@ func replaceConfig(t testing.TB, node, config string) {
 func isReady(t testing.TB, node string) {
 	t.Helper()
 	eventually(t, 60*time.Second, "the agent is ready", func() error {
-		_, err := cluster.try("exec", node, "--", "curl", "-fsS", "--max-time", "5", "http://127.0.0.1:9471/readyz")
+		_, err := cluster.Try("exec", node, "--", "curl", "-fsS", "--max-time", "5", "http://127.0.0.1:9471/readyz")
 		return err
 	})
 }
@@ -206,15 +206,15 @@ func isReady(t testing.TB, node string) {
 func killHost(t testing.TB, node string) {
 	t.Helper()
 	eventually(t, 30*time.Second, "a chassis host of "+node+" dies", func() error {
-		_, err := cluster.try("kill", hostOf(t, node), chassisHost)
+		_, err := cluster.Try("kill", hostOf(t, node), chassisHost)
 		return err
 	})
 }
 
 // A key that is wrong on a node that works is told, and cuts nobody off.
 func TestWrongKeysLeaveARunningNodeAlone(t *testing.T) {
-	cluster.must(t, "hns", badDays, "--", "network", "add", "nat", "NAT")
-	t.Cleanup(func() { cluster.must(t, "hns", badDays, "--", "fault", "lose-network", "nat") })
+	cluster.Must(t, "hns", badDays, "--", "network", "add", "nat", "NAT")
+	t.Cleanup(func() { cluster.Must(t, "hns", badDays, "--", "fault", "lose-network", "nat") })
 	for _, c := range []struct {
 		name, config string
 		says         []string
@@ -243,9 +243,9 @@ func TestBadAdaptersAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			configure(t, badDays, c.config)
-			cluster.must(t, "hns", badDays, "--", "fault", "lose-network")
+			cluster.Must(t, "hns", badDays, "--", "fault", "lose-network")
 			readySays(t, badDays, c.says...)
-			cluster.must(t, "exec", "l1", "--", "ping", "-c", "3", "-W", "2", underlayAddress(t, badDays))
+			cluster.Must(t, "exec", "l1", "--", "ping", "-c", "3", "-W", "2", underlayAddress(t, badDays))
 		})
 	}
 	webServes(t, badDays, 60*time.Second)
@@ -253,7 +253,7 @@ func TestBadAdaptersAreRefused(t *testing.T) {
 }
 
 func TestWindowsNodeReboots(t *testing.T) {
-	cluster.must(t, "reboot", badDays)
+	cluster.Must(t, "reboot", badDays)
 	webServes(t, badDays, 180*time.Second) // no operator does anything
 	aPodComesUp(t, badDays)
 	nothingStale(t)
@@ -264,15 +264,15 @@ func nothingStale(t testing.TB) {
 	t.Helper()
 	for _, node := range []string{"w1", "w2"} {
 		eventually(t, 120*time.Second, "nothing is stale on "+node, func() error {
-			pods := strings.Fields(cluster.kubectl(t, "get", "pods", "-A", "--field-selector=spec.nodeName="+node, "-o",
+			pods := strings.Fields(cluster.Kubectl(t, "get", "pods", "-A", "--field-selector=spec.nodeName="+node, "-o",
 				`jsonpath={range .items[*]}{.metadata.namespace}_{.metadata.name}:{.spec.hostNetwork} {end}`))
 			pods = slices.DeleteFunc(pods, func(pod string) bool { return strings.HasSuffix(pod, ":true") })
-			ports := strings.Fields(cluster.must(t, "exec", node, "--", "ovs-vsctl", "--bare", "--columns=external_ids", "find", "interface",
+			ports := strings.Fields(cluster.Must(t, "exec", node, "--", "ovs-vsctl", "--bare", "--columns=external_ids", "find", "interface",
 				"external_ids:sandbox!=none"))
 			attached := strings.Count(strings.Join(ports, " "), "iface-id=")
 			endpoints := len(readHNS(t, node).Endpoints)
 			lsps := 0
-			for line := range strings.Lines(cluster.must(t, "nbctl", "--", "lsp-list", node)) {
+			for line := range strings.Lines(cluster.Must(t, "nbctl", "--", "lsp-list", node)) {
 				if strings.Contains(line, "_") {
 					lsps++
 				}
@@ -288,7 +288,7 @@ func nothingStale(t testing.TB) {
 // reissue puts another certificate in the place of a Windows node's.
 func reissue(t testing.TB, node string, change func(*pki.Subject)) {
 	t.Helper()
-	l, err := weftlab.Open(cluster.name, weftlab.StateDir(cluster.name))
+	l, err := weftlab.Open(cluster.Name, weftlab.StateDir(cluster.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,17 +333,17 @@ func TestBadCertificatesAreRefusedUntilRenewed(t *testing.T) {
 
 // A node whose clock is wrong takes valid certificates for expired ones.
 func TestClockSkewIsTold(t *testing.T) {
-	cluster.must(t, "clock", badDays, "20000h")
-	t.Cleanup(func() { cluster.must(t, "clock", badDays, "0s") })
+	cluster.Must(t, "clock", badDays, "20000h")
+	t.Cleanup(func() { cluster.Must(t, "clock", badDays, "0s") })
 	killHost(t, badDays)
 	eventually(t, 60*time.Second, "the agent's log speaks of the clock", func() error {
-		log := cluster.must(t, "logs", "weft-node", badDays, "-n", "50")
+		log := cluster.Must(t, "logs", "weft-node", badDays, "-n", "50")
 		if !strings.Contains(log, "clock") {
 			return fmt.Errorf("it ends with %s", log)
 		}
 		return nil
 	})
 	servesIPv4(t, badDays)
-	cluster.must(t, "clock", badDays, "0s")
+	cluster.Must(t, "clock", badDays, "0s")
 	aPodComesUp(t, badDays)
 }

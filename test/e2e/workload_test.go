@@ -72,10 +72,10 @@ func deployWorkload() error {
 	for _, node := range nodes {
 		manifest += fmt.Sprintf(podTemplate, node, image, steady())
 	}
-	if _, err := cluster.tryWith(manifest, "kubectl", "--", "apply", "-f", "-"); err != nil {
+	if _, err := cluster.TryWith(manifest, "kubectl", "--", "apply", "-f", "-"); err != nil {
 		return err
 	}
-	_, err := cluster.try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=120s", "pod", "-l", "app=web")
+	_, err := cluster.Try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=120s", "pod", "-l", "app=web")
 	return err
 }
 
@@ -107,7 +107,7 @@ func addresses(t testing.TB, object, path string, flags ...string) []netip.Addr 
 
 // tryAddresses fails as long as the object has not one of each family.
 func tryAddresses(object, path string, flags ...string) ([]netip.Addr, error) {
-	out, err := cluster.try(append([]string{"kubectl", "--", "get", object, "-o", "jsonpath=" + path}, flags...)...)
+	out, err := cluster.Try(append([]string{"kubectl", "--", "get", object, "-o", "jsonpath=" + path}, flags...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func tryAddresses(object, path string, flags ...string) ([]netip.Addr, error) {
 // get asks a URL from a pod and returns the body.
 func get(pod string, addr netip.Addr, port int, path string) (string, error) {
 	url := fmt.Sprintf("http://%s/%s", netip.AddrPortFrom(addr, uint16(port)), path)
-	return cluster.in(pod, "curl", "-sS", "--max-time", "5", url)
+	return cluster.In(pod, "curl", "-sS", "--max-time", "5", url)
 }
 
 // answered asks often enough that every backend is heard (with odds of 1 in 25,000 to miss one of
@@ -134,7 +134,7 @@ func answered(t testing.TB, pod string, addr netip.Addr, port int) []string {
 	var hosts []string
 	script := fmt.Sprintf("for i in $(seq 40); do curl -sS --max-time 5 http://%s/hostname && echo; done",
 		netip.AddrPortFrom(addr, uint16(port)))
-	out, err := cluster.in(pod, "sh", "-c", script)
+	out, err := cluster.In(pod, "sh", "-c", script)
 	if err != nil {
 		t.Fatalf("requests from %s to %s port %d: %v", pod, addr, port, err)
 	}
@@ -149,7 +149,7 @@ func answered(t testing.TB, pod string, addr netip.Addr, port int) []string {
 func eventMentions(t testing.TB, kind, namespace, name string, words ...string) {
 	t.Helper()
 	eventually(t, 30*time.Second, fmt.Sprintf("an Event on %s %s that mentions %q", kind, name, words), func() error {
-		out, err := cluster.try("kubectl", "--", "get", "events", "-n", namespace, "--field-selector",
+		out, err := cluster.Try("kubectl", "--", "get", "events", "-n", namespace, "--field-selector",
 			"involvedObject.kind="+kind+",involvedObject.name="+name, "-o", "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}")
 		if err != nil {
 			return err
