@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -160,16 +159,11 @@ func (h *hostedChassis) status(now time.Time) error {
 
 // certificateProblem says what a chassis host would not accept of this node's certificate.
 func (h *hostedChassis) certificateProblem(now time.Time) error {
-	own, err := h.credentials.Certificate()
+	set, err := h.credentials()
 	if err != nil {
 		return fmt.Errorf("tunnel-certificate: %w", err)
 	}
-	leaf := own.Leaf
-	if leaf == nil {
-		if leaf, err = x509.ParseCertificate(own.Certificate[0]); err != nil {
-			return fmt.Errorf("tunnel-certificate: %w", err)
-		}
-	}
+	leaf := set.Own.Leaf
 	want := tunnel.AgentName(h.config.NodeName)
 	switch {
 	case !slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return strings.EqualFold(name, want) }):

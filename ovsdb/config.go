@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 
+	"github.com/weftnet/weft/certificates"
 	"github.com/weftnet/weft/models"
 )
 
@@ -52,21 +52,13 @@ func (t *TLS) config() (*tls.Config, error) {
 	if t == nil {
 		return nil, errors.New("an ssl endpoint needs a certificate, a private key and a CA certificate")
 	}
-	certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	set, err := certificates.Files{Certificate: t.CertFile, Key: t.KeyFile, Authorities: t.CAFile}.Read()
 	if err != nil {
-		return nil, fmt.Errorf("load the client's certificate %s and key %s: %w", t.CertFile, t.KeyFile, err)
-	}
-	pem, err := os.ReadFile(t.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("load the CA certificate: %w", err)
-	}
-	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("the CA file %s holds no certificate", t.CAFile)
+		return nil, fmt.Errorf("load the client's certificate %s: %w", t.CertFile, err)
 	}
 	return &tls.Config{
-		Certificates: []tls.Certificate{certificate},
-		RootCAs:      authorities,
+		Certificates: []tls.Certificate{*set.Own},
+		RootCAs:      set.Authorities,
 		MinVersion:   tls.VersionTLS12,
 		// OVN's own certificates carry no host names: what counts, there as here, is that
 		// the cluster's authority has signed the peer's certificate.
@@ -77,7 +69,7 @@ func (t *TLS) config() (*tls.Config, error) {
 				intermediates.AddCert(c)
 			}
 			_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
-				Roots: authorities, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+				Roots: set.Authorities, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 			})
 			return err
 		},

@@ -254,9 +254,9 @@ func respond(w http.ResponseWriter, status int, text string) {
 
 // certificateExpiry is for the metric.
 func (h *host) certificateExpiry() float64 {
-	own, err := h.credentials.Certificate()
-	if err != nil || own.Leaf == nil {
+	set, err := h.credentials()
+	if err != nil {
 		return 0
 	}
-	return float64(own.Leaf.NotAfter.Unix())
+	return float64(set.Own.Leaf.NotAfter.Unix())
 }

@@ -3,9 +3,10 @@ package tunnel
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"time"
+
+	"github.com/weftnet/weft/certificates"
 )
 
 // Dial opens a stream to a target of the agent at address (HOST:PORT), whose certificate must have
@@ -14,7 +15,7 @@ import (
 func Dial(ctx context.Context, address string, target Target, credentials Credentials, peer string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	own, roots, err := current(credentials)
+	own, err := current(credentials)
 	if err != nil {
 		return nil, err
 	}
@@ -31,9 +32,9 @@ func Dial(ctx context.Context, address string, target Target, credentials Creden
 		MinVersion:             tls.VersionTLS13,
 		NextProtos:             []string{string(target)},
 		ServerName:             peer,
-		RootCAs:                roots,
+		RootCAs:                own.Authorities,
 		SessionTicketsDisabled: true,
-		GetClientCertificate:   func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own, nil },
+		GetClientCertificate:   func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own.Own, nil },
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if state.NegotiatedProtocol != string(target) {
 				return refusal(NoTarget, "the peer does not serve %s", target)
@@ -43,7 +44,7 @@ func Dial(ctx context.Context, address string, target Target, credentials Creden
 	})
 	if err := greet(ctx, conn); err != nil {
 		plain.Close()
-		return nil, explainHandshake(err, peer, own, time.Now())
+		return nil, explainHandshake(err, peer, own.Own, time.Now())
 	}
 	return conn, nil
 }
@@ -62,14 +63,10 @@ func greet(ctx context.Context, conn *tls.Conn) error {
 }
 
 // current is what this end shows and trusts now.
-func current(credentials Credentials) (*tls.Certificate, *x509.CertPool, error) {
-	own, err := credentials.Certificate()
+func current(credentials Credentials) (*certificates.Set, error) {
+	own, err := credentials()
 	if err != nil {
-		return nil, nil, refusal(NoCredentials, "this end has no certificate: %w", err)
+		return nil, refusal(NoCredentials, "this end has no credentials: %w", err)
 	}
-	roots, err := credentials.Roots()
-	if err != nil {
-		return nil, nil, refusal(NoCredentials, "this end has no authorities to trust: %w", err)
-	}
-	return own, roots, nil
+	return own, nil
 }

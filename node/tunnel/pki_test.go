@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -13,6 +12,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/certificates"
 )
 
 // authority is a CA of a test.
@@ -125,12 +126,11 @@ func (f *credentialFiles) credentials() Credentials {
 // fixed are credentials that do not change.
 func fixed(tb testing.TB, trusted *authority, certificate, key []byte) Credentials {
 	tb.Helper()
-	m := &material{ca: trusted.pem, certificate: certificate, key: key}
-	if err := m.parse(); err != nil {
+	set, err := certificates.Texts{
+		Certificate: certificates.Text{PEM: certificate}, Key: certificates.Text{PEM: key}, Authorities: certificates.Text{PEM: trusted.pem},
+	}.Parse()
+	if err != nil {
 		tb.Fatal(err)
 	}
-	return m
+	return func() (*certificates.Set, error) { return set, nil }
 }
-
-func (m *material) Certificate() (*tls.Certificate, error) { return m.pair, nil }
-func (m *material) Roots() (*x509.CertPool, error)         { return m.roots, nil }

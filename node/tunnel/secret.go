@@ -2,10 +2,9 @@ package tunnel
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,12 +12,15 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/certificates"
 )
 
 // Secret are credentials in a Secret of type kubernetes.io/tls with a ca.crt, as cert-manager writes
 // it, watched until ctx is done. A Secret that is removed or no longer fits leaves the former ones in use.
 func Secret(ctx context.Context, client kubernetes.Interface, namespace, name string) (Credentials, error) {
-	s := &secret{held: held{source: fmt.Sprintf("credentials in Secret %s/%s", namespace, name)}}
+	s := &secret{source: "Secret " + namespace + "/" + name}
+	s.put(certificates.Texts{}, errors.New("it is not there, or not read yet"))
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -28,18 +30,22 @@ func Secret(ctx context.Context, client kubernetes.Interface, namespace, name st
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { s.take(name, object) },
 		UpdateFunc: func(_, object any) { s.take(name, object) },
-		DeleteFunc: func(any) { s.lose() },
+		DeleteFunc: func(any) { s.put(certificates.Texts{}, errors.New("it was removed")) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.source, err)
 	}
 	factory.Start(ctx.Done())
-	return s, nil
+	return s.get, nil
 }
 
 type secret struct {
-	held
-	reason error // why there is none, while there is none
+	source string // for messages
+	kept   certificates.Kept
+
+	mu    sync.Mutex
+	texts certificates.Texts
+	wrong error // with them
 }
 
 func (s *secret) take(name string, object any) {
@@ -48,46 +54,27 @@ func (s *secret) take(name string, object any) {
 		return
 	}
 	var missing error
-	for _, key := range []string{"ca.crt", corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
+	text := func(key string) certificates.Text {
 		if len(found.Data[key]) == 0 {
 			missing = errors.Join(missing, fmt.Errorf("it has no %s", key))
 		}
+		return certificates.Text{From: key + " of " + s.source, PEM: found.Data[key]}
+	}
+	s.put(certificates.Texts{Certificate: text(corev1.TLSCertKey), Key: text(corev1.TLSPrivateKeyKey), Authorities: text("ca.crt")}, missing)
+}
+
+func (s *secret) put(texts certificates.Texts, wrong error) {
+	if wrong != nil {
+		wrong = fmt.Errorf("%s: %w", s.source, wrong)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reason = s.offer(&material{ca: found.Data["ca.crt"], certificate: found.Data[corev1.TLSCertKey], key: found.Data[corev1.TLSPrivateKeyKey]}, missing)
+	s.texts, s.wrong = texts, wrong
+	_, _ = s.kept.Offer(texts, wrong) // what is good is kept, even if nobody asks before it is bad; get returns the error
 }
 
-func (s *secret) lose() {
+func (s *secret) get() (*certificates.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reason = s.offer(nil, errors.New("it was removed"))
-}
-
-func (s *secret) get() (*material, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.now != nil:
-		return s.now, nil
-	case s.reason != nil:
-		return nil, s.reason
-	}
-	return nil, fmt.Errorf("%s: it is not there, or not read yet", s.source)
-}
-
-func (s *secret) Certificate() (*tls.Certificate, error) {
-	m, err := s.get()
-	if err != nil {
-		return nil, err
-	}
-	return m.pair, nil
-}
-
-func (s *secret) Roots() (*x509.CertPool, error) {
-	m, err := s.get()
-	if err != nil {
-		return nil, err
-	}
-	return m.roots, nil
+	return s.kept.Offer(s.texts, s.wrong)
 }

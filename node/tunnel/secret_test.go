@@ -1,6 +1,7 @@
 package tunnel
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -10,6 +11,9 @@ import (
 )
 
 func TestCredentialsFromASecret(t *testing.T) {
+	log, before := &lines{}, slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
 	ca := newAuthority(t, "test CA")
 	object := func(certificate, key []byte) *corev1.Secret {
 		return &corev1.Secret{
@@ -23,7 +27,7 @@ func TestCredentialsFromASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := credentials.Certificate(); err == nil || !strings.Contains(err.Error(), "kube-system/weft-chassis") {
+	if _, err := credentials(); err == nil || !strings.Contains(err.Error(), "kube-system/weft-chassis") {
 		t.Fatalf("before it is there: %v", err)
 	}
 	incomplete := object(nil, nil)
@@ -31,15 +35,15 @@ func TestCredentialsFromASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "its missing keys are named", func() bool {
-		_, err := credentials.Roots()
+		_, err := credentials()
 		return err != nil && strings.Contains(err.Error(), "tls.crt") && strings.Contains(err.Error(), "tls.key")
 	})
 	serialNumber := func() string {
-		pair, err := credentials.Certificate()
+		set, err := credentials()
 		if err != nil {
 			return ""
 		}
-		return pair.Leaf.SerialNumber.String()
+		return set.Own.Leaf.SerialNumber.String()
 	}
 	var last string
 	for range 2 {
@@ -52,13 +56,25 @@ func TestCredentialsFromASecret(t *testing.T) {
 	if err := secrets.Delete(t.Context(), "weft-chassis", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s := credentials.(*secret)
 	eventually(t, "the loss is noticed", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.problem != ""
+		if serialNumber() != last {
+			t.Fatal("a Secret that was removed has taken the certificate along")
+		}
+		return strings.Contains(log.String(), "kube-system/weft-chassis: it was removed")
 	})
-	if serialNumber() != last {
-		t.Error("a Secret that was removed has taken the certificate along")
+}
+
+func TestASecretIsKeptThatNobodyHasAskedFor(t *testing.T) {
+	ca := newAuthority(t, "test CA")
+	certificate, key := ca.issue(HostName)
+	object := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "weft-chassis"},
+		Data:       map[string][]byte{"ca.crt": ca.pem, corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
+	}
+	s := &secret{source: "Secret"}
+	s.take("weft-chassis", object)
+	s.take("weft-chassis", &corev1.Secret{ObjectMeta: object.ObjectMeta})
+	if _, err := s.get(); err != nil {
+		t.Error(err)
 	}
 }

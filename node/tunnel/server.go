@@ -147,20 +147,20 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	if err := watchPeer(conn); err != nil {
 		return nil, nil, "", refusal(Unreachable, "set the connection's limits: %w", err)
 	}
-	own, roots, err := current(s.config.Credentials)
+	own, err := current(s.config.Credentials)
 	if err != nil {
 		return nil, nil, "", err
 	}
-	host = tls.Server(conn, s.handshakeConfig(own))
+	host = tls.Server(conn, s.handshakeConfig(own.Own))
 	if err := host.HandshakeContext(ctx); err != nil {
 		if errors.Is(err, net.ErrClosed) && ctx.Err() == nil {
 			err = errTooSlow
 		}
-		return nil, nil, "", explainHandshake(err, s.config.Peer, own, time.Now())
+		return nil, nil, "", explainHandshake(err, s.config.Peer, own.Own, time.Now())
 	}
 	defer within(ctx, host)()
 	state := host.ConnectionState()
-	if err := admit(state, roots, s.config.Peer, time.Now()); err != nil {
+	if err := admit(state, own.Authorities, s.config.Peer, time.Now()); err != nil {
 		return nil, nil, "", s.deny(host, err)
 	}
 	if target = Target(state.NegotiatedProtocol); target == "" {

@@ -2,11 +2,11 @@ package tunnel
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"log/slog"
 	"net"
 	"time"
+
+	"github.com/weftnet/weft/certificates"
 )
 
 // Target is what a stream leads to, as the ALPN protocol names it.
@@ -29,11 +29,15 @@ const Port = 16642
 
 // Credentials are asked anew for each connection, so that what they return may change at any time.
 // Open streams go on with what they began with.
-type Credentials interface {
-	// Certificate is this end's certificate with its chain and key.
-	Certificate() (*tls.Certificate, error)
-	// Roots are the authorities that the peer's certificate must come from.
-	Roots() (*x509.CertPool, error)
+type Credentials func() (*certificates.Set, error)
+
+// Files are credentials in PEM files. They are read again for each connection; files that cannot be
+// read or do not fit each other, as in the middle of a renewal, leave the former ones in use.
+func Files(ca, certificate, key string) Credentials {
+	kept := new(certificates.Kept)
+	return func() (*certificates.Set, error) {
+		return kept.Read(certificates.Files{Certificate: certificate, Key: key, Authorities: ca})
+	}
 }
 
 // Direction is where bytes went, as the agent's node sees it.

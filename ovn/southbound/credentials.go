@@ -6,69 +6,24 @@ import (
 	"encoding/asn1"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"sync"
-	"time"
+
+	"github.com/weftnet/weft/certificates"
 )
 
-// credentials are the guard's PEM files. They are read again when they change; while what is new is of no use, as
-// between a certificate that is renewed and its key, the old counts.
+// credentials are the guard's PEM files. They are read again for each client.
 type credentials struct {
-	certificate, key, authorities string
-	log                           *slog.Logger
-
-	mu     sync.Mutex
-	stamps [3]stamp
-	config *tls.Config
-	told   told
-}
-
-type stamp struct {
-	changed time.Time
-	size    int64
+	files certificates.Files // authorities are those of nodes' certificates
+	kept  certificates.Kept
 }
 
 // current is how clients are met now.
 func (c *credentials) current() (*tls.Config, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var stamps [3]stamp
-	for i, name := range []string{c.certificate, c.key, c.authorities} {
-		if info, err := os.Stat(name); err == nil {
-			stamps[i] = stamp{info.ModTime(), info.Size()}
-		}
-	}
-	if c.config != nil && stamps == c.stamps {
-		return c.config, nil
-	}
-	config, err := c.read()
-	switch {
-	case err == nil:
-		c.config, c.stamps = config, stamps
-	case c.config == nil:
+	set, err := c.kept.Read(c.files)
+	if err != nil {
 		return nil, err
-	case c.told.more(""):
-		c.log.Error("what is new cannot be read; the certificate and authority of before count", "error", err)
-	}
-	return c.config, nil
-}
-
-func (c *credentials) read() (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(c.certificate, c.key)
-	if err != nil {
-		return nil, fmt.Errorf("certificate, private-key: %w", err)
-	}
-	pem, err := os.ReadFile(c.authorities)
-	if err != nil {
-		return nil, fmt.Errorf("node-ca: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("node-ca: %s has no certificate in PEM form", c.authorities)
 	}
 	// Without tickets every connection shows its certificate.
-	return &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert,
+	return &tls.Config{Certificates: []tls.Certificate{*set.Own}, ClientCAs: set.Authorities, ClientAuth: tls.RequireAndVerifyClientCert,
 		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}, nil
 }
 

@@ -24,6 +24,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/certificates"
 )
 
 // authority signs certificates.
@@ -93,7 +95,7 @@ type gate struct {
 	*southbound
 	address        string
 	servers, nodes *authority
-	files          *credentials
+	files          certificates.Files
 	log            lines
 }
 
@@ -101,12 +103,12 @@ func newGate(t *testing.T) *gate {
 	g := &gate{southbound: newSouthbound(t), servers: newAuthority(t), nodes: newAuthority(t)}
 	dir := t.TempDir()
 	logger := slog.New(slog.NewTextHandler(&g.log, nil))
-	g.files = &credentials{certificate: filepath.Join(dir, "crt"), key: filepath.Join(dir, "key"), authorities: filepath.Join(dir, "ca"), log: logger}
+	g.files = certificates.Files{Certificate: filepath.Join(dir, "crt"), Key: filepath.Join(dir, "key"), Authorities: filepath.Join(dir, "ca")}
 	own := g.servers.sign("central")
-	g.servers.write(g.files.certificate, "CERTIFICATE", own.Certificate[0])
-	g.servers.writeKey(g.files.key, own)
-	g.nodes.write(g.files.authorities, "CERTIFICATE", g.nodes.certificate.Raw)
-	g.guard.credentials, g.guard.log, g.guard.recheck = g.files, logger, 20*time.Millisecond
+	g.servers.write(g.files.Certificate, "CERTIFICATE", own.Certificate[0])
+	g.servers.writeKey(g.files.Key, own)
+	g.nodes.write(g.files.Authorities, "CERTIFICATE", g.nodes.certificate.Raw)
+	g.guard.credentials, g.guard.log, g.guard.recheck = &credentials{files: g.files}, logger, 20*time.Millisecond
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -234,11 +236,11 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
 	renewed := g.servers.sign("renewed")
-	g.servers.write(g.files.certificate, "CERTIFICATE", renewed.Certificate[0])
+	g.servers.write(g.files.Certificate, "CERTIFICATE", renewed.Certificate[0])
 	if name := shown(g.nodes); name != "central" {
 		t.Errorf("a certificate without its key: %s is shown", name)
 	}
-	g.servers.writeKey(g.files.key, renewed)
+	g.servers.writeKey(g.files.Key, renewed)
 	if name := shown(g.nodes); name != "renewed" {
 		t.Errorf("the certificate is new: %s is shown", name)
 	}
@@ -246,7 +248,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		t.Errorf("a connection from before: %v", err)
 	}
 	other := newAuthority(t)
-	g.nodes.write(g.files.authorities, "CERTIFICATE", other.certificate.Raw)
+	g.nodes.write(g.files.Authorities, "CERTIFICATE", other.certificate.Raw)
 	if name := shown(other); name != "renewed" {
 		t.Errorf("the authority is new: %s", name)
 	}

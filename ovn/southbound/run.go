@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weftnet/weft/certificates"
 	"github.com/weftnet/weft/models/sb"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -58,7 +59,7 @@ func (c Config) Validate() error {
 
 // Run guards a Southbound until ctx is done.
 func Run(ctx context.Context, c Config) error {
-	files := &credentials{certificate: c.Certificate, key: c.PrivateKey, authorities: c.NodeCA, log: slog.Default()}
+	files := &credentials{files: certificates.Files{Certificate: c.Certificate, Key: c.PrivateKey, Authorities: c.NodeCA}}
 	if _, err := files.current(); err != nil {
 		return err
 	}
