@@ -122,6 +122,14 @@ func TestDatabasesAreClosedToNodes(t *testing.T) {
 		}
 		attempt{what: fmt.Sprint("port ", number, " from a central host"), from: "c2", script: fmt.Sprintf(port, addresses["c1"], number)}.try(t)
 	}
+	// A host's own rules, when they are loaded, flush all others.
+	servers.On(t, "c1", "sh", "-ec", "systemctl restart nftables; systemctl reload nftables")
+	attempt{what: "a port after the host's own rules were loaded anew", from: "l1", script: fmt.Sprintf(port, addresses["c1"], 6643), says: "closed"}.try(t)
+	servers.On(t, "c1", "sh", "-ec", "systemctl stop nftables; nft list tables | grep -q 'inet weft$' && exit 1; exit 0")
+	if out, _, err := current.tryPlay("verify.yml", "--limit", "c1"); err == nil || !strings.Contains(out, "no table inet weft") {
+		t.Errorf("verify.yml does not miss the firewall: %v\n%s", err, out)
+	}
+	servers.On(t, "c1", "systemctl", "start", "weft-firewall")
 	makeForeign(t, "c2")
 	for name, file := range map[string]string{"crt": "/etc/weft/pki/chassis.crt", "key": "/etc/weft/pki/chassis.key"} {
 		text := servers.On(t, "l1", "cat", file)
