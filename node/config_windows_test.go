@@ -71,6 +71,57 @@ func TestFolderIsClosedToOthers(t *testing.T) {
 	}
 }
 
+// What somebody has put into the folder before is closed to him, too, and a link, by which he would have other files changed, is refused.
+func TestWhatIsInTheFolderIsClosedToOthers(t *testing.T) {
+	path := testFolder(t) + `\weft`
+	planted := path + `\below\tls.key`
+	if err := os.MkdirAll(filepath.Dir(planted), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(planted, []byte("planted"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open, err := windows.SecurityDescriptorFromString("D:P(A;;FA;;;WD)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := open.DACL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Dir(planted), planted} {
+		if err := windows.SetNamedSecurityInfo(name, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, list, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	access := func() string {
+		found, err := windows.GetNamedSecurityInfo(planted, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.String()
+	}
+	if text := access(); !strings.Contains(text, ";;;WD)") {
+		t.Fatalf("the file is not open to others: %s", text)
+	}
+	if err := SecureFolder(path); err != nil {
+		t.Fatal(err)
+	}
+	if text := access(); strings.Contains(text, ";;;WD)") {
+		t.Errorf("the file has %s", text)
+	}
+	if text, err := os.ReadFile(planted); err != nil || string(text) != "planted" {
+		t.Errorf("the agent itself reads %q, %v", text, err)
+	}
+	if err := os.Symlink(planted, path+`\link`); err != nil {
+		t.Logf("no link is tried: %v", err)
+		return
+	}
+	if err := SecureFolder(path); err == nil || !strings.Contains(err.Error(), "neither a folder nor a file") {
+		t.Errorf("a link in the folder: %v", err)
+	}
+}
+
 // underWine: it keeps no more of an access list than the mode bits of a Unix file.
 func underWine() bool {
 	return windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil

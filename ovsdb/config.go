@@ -12,8 +12,8 @@ import (
 
 	"github.com/ovn-kubernetes/libovsdb/model"
 
-	"github.com/weftnet/weft/certificates"
 	"github.com/weftnet/weft/models"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // Config says which database to keep a replica of.

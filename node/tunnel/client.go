@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/weftnet/weft/certificates"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // Dial opens a stream to a target of the agent at address (HOST:PORT), whose certificate must have

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft/certificates"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // authority is a CA of a test.

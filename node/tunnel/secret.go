@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weftnet/weft/certificates"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // Secret are credentials in a Secret of type kubernetes.io/tls with a ca.crt, as cert-manager writes

@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/weftnet/weft/certificates"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // Target is what a stream leads to, as the ALPN protocol names it.

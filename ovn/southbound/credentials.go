@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/weftnet/weft/certificates"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // credentials are the guard's PEM files. They are read again for each client.

@@ -25,7 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weftnet/weft/certificates"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // authority signs certificates.

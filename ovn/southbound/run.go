@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/weftnet/weft/certificates"
 	"github.com/weftnet/weft/models/sb"
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // Config is what `weft southbound` is told. The key in front of each comment is the user's name for the field.

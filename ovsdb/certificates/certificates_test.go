@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/certificates"
+	"github.com/weftnet/weft/ovsdb/certificates"
 	"github.com/weftnet/weft/test/lab/pki"
 )
 
