@@ -3,6 +3,8 @@ package node
 import (
 	"encoding/json"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,6 +96,10 @@ func TestWhatIsInTheFolderIsClosedToOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Wine's everybody has no more than the bits of a mode.
+	writable := func(text string) bool {
+		return strings.Contains(text, "FA;;;WD)") || strings.Contains(text, "0x1301ff;;;WD)")
+	}
 	access := func() string {
 		found, err := windows.GetNamedSecurityInfo(planted, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
 		if err != nil {
@@ -101,19 +107,19 @@ func TestWhatIsInTheFolderIsClosedToOthers(t *testing.T) {
 		}
 		return found.String()
 	}
-	if text := access(); !strings.Contains(text, ";;;WD)") {
+	if text := access(); !writable(text) {
 		t.Fatalf("the file is not open to others: %s", text)
 	}
 	if err := SecureFolder(path); err != nil {
 		t.Fatal(err)
 	}
-	if text := access(); strings.Contains(text, ";;;WD)") {
+	if text := access(); writable(text) || !underWine() && strings.Contains(text, ";;;WD)") {
 		t.Errorf("the file has %s", text)
 	}
 	if text, err := os.ReadFile(planted); err != nil || string(text) != "planted" {
 		t.Errorf("the agent itself reads %q, %v", text, err)
 	}
-	if err := os.Symlink(planted, path+`\link`); err != nil {
+	if err := os.Symlink(planted, path+`\link`); err != nil || underWine() { // whose links Go takes for files
 		t.Logf("no link is tried: %v", err)
 		return
 	}
