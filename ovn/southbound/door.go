@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -12,19 +13,24 @@ import (
 // How many connections there may be. An ovn-controller has one, and for a moment two when its chassis host changes. Each takes
 // two files and some 150 kB.
 const (
-	strangersEach = 64 // from one address, that have not shown a certificate yet
-	strangersAll  = 512
-	clientsEach   = 16 // of one node
+	strangersEach = 64  // from one address, that have not shown a certificate yet
+	strangersAll  = 512 // then who comes gets the place of who has waited longest: a node needs it for milliseconds, others as long as they may
+	clientsEach   = 16  // of one node
 	clientsAll    = 8192
 )
 
 // door counts who comes in.
 type door struct {
 	mu        sync.Mutex
-	strangers map[string]int // by address
-	waiting   int            // of them all
+	strangers []stranger // the oldest first
 	nodes     map[string]*peer
 	clients   int
+}
+
+// stranger is who has not shown a certificate yet.
+type stranger struct {
+	conn net.Conn
+	who  string // its address
 }
 
 // peer is a node that is connected.
@@ -40,29 +46,33 @@ type peer struct {
 // errFull is a bound that is reached.
 var errFull = errors.New("there is no room for its connection")
 
-// knock lets a stranger show its certificate. It is one until left.
-func (d *door) knock(from net.Addr) (leave func(), err error) {
-	who := origin(from)
+// knock lets a stranger show its certificate. It is one until left, which says whether it had its place until then.
+func (d *door) knock(conn net.Conn) (leave func() bool, err error) {
+	who := origin(conn.RemoteAddr())
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case d.strangers[who] >= strangersEach:
+	each := 0
+	for _, s := range d.strangers {
+		if s.who == who {
+			each++
+		}
+	}
+	if each >= strangersEach {
 		return nil, fmt.Errorf("%w: %d from its address have not shown a certificate yet", errFull, strangersEach)
-	case d.waiting >= strangersAll:
-		return nil, fmt.Errorf("%w: %d have not shown a certificate yet", errFull, strangersAll)
 	}
-	if d.strangers == nil {
-		d.strangers = map[string]int{}
+	if len(d.strangers) >= strangersAll {
+		d.strangers[0].conn.Close()
+		d.strangers = slices.Delete(d.strangers, 0, 1)
 	}
-	d.strangers[who]++
-	d.waiting++
-	return func() {
+	d.strangers = append(d.strangers, stranger{conn, who})
+	return func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.waiting--
-		if d.strangers[who]--; d.strangers[who] == 0 {
-			delete(d.strangers, who)
+		i := slices.IndexFunc(d.strangers, func(s stranger) bool { return s.conn == conn })
+		if i >= 0 {
+			d.strangers = slices.Delete(d.strangers, i, i+1)
 		}
+		return i >= 0
 	}, nil
 }
 

@@ -258,6 +258,37 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	g.until("the end of the connection is not logged", func() bool { return strings.Contains(g.log.String(), "its certificate counts no more") })
 }
 
+// TestStrangersTakeNoNodesPlace: however many come from however many addresses and say nothing, a node gets in.
+func TestStrangersTakeNoNodesPlace(t *testing.T) {
+	g := newGate(t)
+	for i := range strangersAll {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i/strangersEach))}}
+		conn, err := d.Dial("tcp", g.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	g.until("strangers do not wait", func() bool {
+		g.guard.door.mu.Lock()
+		defer g.guard.door.mu.Unlock()
+		return len(g.guard.door.strangers) == strangersAll
+	})
+	pair := g.nodes.sign("l1")
+	for range 2 {
+		conn, err := g.connect(&tls.Config{Certificates: []tls.Certificate{pair}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ask(conn, "echo", `[]`); err != nil {
+			t.Error(err)
+		}
+	}
+	g.until("it is not counted whose place they got", func() bool { return count(t, g.guard.metrics.full) == 1 })
+	const said = "it has waited longest"
+	g.until("it is not logged: "+said, func() bool { return strings.Contains(g.log.String(), said) })
+}
+
 // TestThereIsAlwaysRoom: neither strangers nor a node with many connections keep others out.
 func TestThereIsAlwaysRoom(t *testing.T) {
 	g := newGate(t)
@@ -277,7 +308,7 @@ func TestThereIsAlwaysRoom(t *testing.T) {
 	waiting := func() int {
 		g.guard.door.mu.Lock()
 		defer g.guard.door.mu.Unlock()
-		return g.guard.door.waiting
+		return len(g.guard.door.strangers)
 	}
 	var silent []net.Conn
 	for range strangersEach {

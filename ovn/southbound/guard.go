@@ -110,14 +110,17 @@ func (g *Guard) client(ctx context.Context, conn *tls.Conn) (node string, err er
 
 // certificates are those that a stranger shows.
 func (g *Guard) certificates(ctx context.Context, conn *tls.Conn) ([]*x509.Certificate, error) {
-	leave, err := g.door.knock(conn.RemoteAddr())
+	leave, err := g.door.knock(conn.NetConn())
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
 	limit, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
-	if err := conn.HandshakeContext(limit); err != nil {
+	err = conn.HandshakeContext(limit)
+	switch {
+	case !leave():
+		return nil, fmt.Errorf("%w: %d have not shown a certificate yet, and it has waited longest", errFull, strangersAll)
+	case err != nil:
 		g.metrics.handshakes.Inc()
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
