@@ -61,9 +61,13 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		"chassis":    s.As("weft:chassis", "system:authenticated"),
 		"node":       s.As("system:node:n1", "system:nodes", "system:authenticated"),
 		"tenant":     s.As("alice", "system:authenticated"),
+		"scheduler":  s.As("system:kube-scheduler", "system:authenticated"),
 	}
 	lease := func(name string) string {
 		return "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: " + name + "}}"
+	}
+	binding := func(annotation string) string {
+		return "{apiVersion: v1, kind: Binding, metadata: {name: web, annotations: {" + annotation + ": x}}, target: {kind: Node, name: n1}}"
 	}
 	annotated := `{metadata: {annotations: {weft.net/pod-network: "{}"}}}`
 	// Rights and policies count soon after they are made.
@@ -107,6 +111,11 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		{"node", http.MethodGet, leases, "", "forbidden"},
 
 		{"tenant", http.MethodGet, nodes, "", "forbidden"},
+
+		// A binding's annotations become its pod's.
+		{"scheduler", http.MethodPost, pods + "/web/binding", binding("weft.net/pod-network"), "is written by weft alone"},
+		{"scheduler", http.MethodPost, "/api/v1/namespaces/default/bindings", binding("weft.net/pod-network"), "is written by weft alone"},
+		{"scheduler", http.MethodPost, pods + "/web/binding", binding("example.net/why"), ""},
 	} {
 		text, err := yaml.YAMLToJSON([]byte(c.body))
 		if err != nil {
