@@ -112,6 +112,7 @@ func TestMulticast(t *testing.T) {
 		{"no port", strings.Replace(group("near", ""), `["uuid","{}"]`, `["set",[]]`, 1), ""},
 		{"its port on another switch", group("etor2", "pod2"), "or another switch's"},
 		{"the network outside", group("etor2", "localnet2"), ""},
+		{"that of a switch where it has no port", group("near", "localnet3"), "port localnet3 is another node's"},
 		{"its own port", group("pod2", "pod2"), ""},
 		{"its own port, by a second operation", second("pod2"), ""},
 		{"another node's port, by a second operation", second("pod1"), "port pod1 is another node's"},

@@ -203,7 +203,18 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 	switch table {
 	case "Chassis", "Chassis_Private":
 		return bears("name")
-	case "Encap", "IGMP_Group":
+	case "Encap":
+		if now != nil && now["type"] != "geneve" {
+			return "all would have to do with VXLAN's keys"
+		}
+		return bears("chassis_name")
+	case "IGMP_Group":
+		for _, port := range names(now["ports"]) {
+			name := before["Port_Binding"][port]["logical_port"].(string)
+			if !slices.Contains(mine, name) && name != "localnet2" && !(slices.Contains(open, name) && h.holds(before, name)) {
+				return "port " + name + " is not l2's"
+			}
+		}
 		return bears("chassis_name")
 	case "BFD", "Service_Monitor":
 		if old == nil || now == nil {
@@ -256,6 +267,21 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 		return "the table is no node's"
 	}
 	return ""
+}
+
+// names are the UUIDs of a set of rows, or of a single one.
+func names(value any) (list []string) {
+	pair, ok := value.([]any)
+	switch {
+	case !ok:
+	case pair[0] == "uuid":
+		list = append(list, pair[1].(string))
+	default:
+		for _, element := range pair[1].([]any) {
+			list = append(list, names(element)...)
+		}
+	}
+	return list
 }
 
 // settle waits until the guard knows what the server has.

@@ -102,7 +102,7 @@ func checkGroup(r *replica, node string, o *operation) error {
 				return fmt.Errorf("%.100s is no port", element)
 			case !there:
 				return errUnknown{"Port_Binding", uuid}
-			case port.Datapath != datapath || !r.has(node, port) && port.Type != "localnet":
+			case port.Datapath != datapath || !r.has(node, port) && !(port.Type == "localnet" && r.present(node, datapath)):
 				return fmt.Errorf("port %s is another node's, or another switch's", port.LogicalPort)
 			}
 		}
