@@ -15,6 +15,8 @@ import (
 const (
 	// maxOperations is how many a transaction may have: a node that starts writes a few for each of its pods.
 	maxOperations = 10_000
+	// maxReads is how often a transaction may read a table: `weft policy hits` reads the logical flows of three stages.
+	maxReads = 4
 	// maxMonitors is how many a connection may have; ovn-controller has two.
 	maxMonitors = 32
 	// maxMonitorName is how many bytes the name of one may have.
@@ -100,7 +102,7 @@ func (r *replica) extent(table, uuid string) int {
 
 // transaction is what the operations of one have done so far.
 type transaction struct {
-	read  []string              // tables
+	read  map[string]int        // how often, by table
 	made  map[[2]string]int     // rows by table and maker
 	named map[string]*operation // inserts by the names of their rows
 	bytes map[string]int        // of rows, by their names
@@ -116,10 +118,12 @@ func (t *transaction) resolve(o *operation) {
 // bounded says why an operation of so many bytes is too much.
 func (t *transaction) bounded(r *replica, node string, o *operation, bytes int) error {
 	if o.op == "select" {
-		if slices.Contains(t.read, o.table) {
-			return fmt.Errorf("table %s is read a second time in a transaction", o.table)
+		if t.read == nil {
+			t.read = map[string]int{}
 		}
-		t.read = append(t.read, o.table)
+		if t.read[o.table]++; t.read[o.table] > maxReads {
+			return fmt.Errorf("table %s is read more than %d times in a transaction", o.table, maxReads)
+		}
 	}
 	if !slices.Contains([]string{"insert", "update", "mutate"}, o.op) {
 		return nil

@@ -42,8 +42,9 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 	for _, c := range []struct{ what, operations, refused string }{
 		{"a table once", all, ""},
 		{"two tables", all + "," + strings.Replace(all, "Chassis", "Encap", 1), ""},
-		{"a table twice", all + "," + all, "a second time"},
-		{"a table of another database twice", all + `,{"op":"select","table":"Chassis","where":[["name","==","l2"]]}`, "a second time"},
+		{"a table as often as may be", strings.Repeat(all+",", maxReads-1) + all, ""},
+		{"a table once more", strings.Repeat(all+",", maxReads) + all, "more than 4 times"},
+		{"some rows of a table once more", strings.Repeat(all+",", maxReads) + `{"op":"select","table":"Chassis","where":[["name","==","l2"]]}`, "more than 4 times"},
 		{"a row as it is", fmt.Sprintf(wait, `["_uuid","==",["uuid","{l2}"]]`), ""},
 		{"any row", fmt.Sprintf(wait, ``), "by their UUID"},
 		{"an event", fmt.Sprintf(event, "x"), ""},
