@@ -8,17 +8,28 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 var fileModules = map[string]func(m *machine, args map[string]any, check bool) reply{
-	"win_stat":     stat,
-	"win_file":     setFile,
+	"win_stat": stat,
+	"win_file": setFile,
+	"win_owner": func(m *machine, args map[string]any, check bool) reply {
+		return m.allow(args, check, "%s is %s's", args["user"])
+	},
+	"win_acl": func(m *machine, args map[string]any, check bool) reply {
+		return m.allow(args, check, "%s: %s is allowed %s", args["user"], args["rights"])
+	},
+	"win_acl_inheritance": func(m *machine, args map[string]any, check bool) reply {
+		return m.allow(args, check, "%s: what the folder above allows is %s", args["state"])
+	},
 	"win_tempfile": temporaryFile,
 	"win_find":     find,
 	"win_copy":     copyFile,
@@ -75,12 +86,30 @@ func setFile(m *machine, args map[string]any, check bool) reply {
 				m.tell("%s is removed", path)
 			}
 			must(m, os.RemoveAll(m.local(path)))
+			delete(m.access, path)
 		}
 		return reply{"changed": exists}
 	default:
 		m.fail("win_file %v", args)
 		return reply{"failed": true}
 	}
+}
+
+// allow notes who may do what with a folder, which has to be there.
+func (m *machine) allow(args map[string]any, check bool, format string, what ...any) reply {
+	path := text(args["path"])
+	if !m.has(path) {
+		return reply{"failed": true, "msg": path + " does not exist"}
+	}
+	now := fmt.Sprintf(format, append([]any{path}, what...)...)
+	if slices.Contains(m.access[path], now) {
+		return reply{"changed": false}
+	}
+	if !check {
+		m.tell("%s", now)
+		m.access[path] = append(m.access[path], now)
+	}
+	return reply{"changed": true}
 }
 
 // temporaryFile is a folder that nobody else has.

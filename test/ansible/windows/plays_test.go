@@ -187,13 +187,18 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 	} {
 		b.refused(result, host, want, "")
 	}
-	const staged = "folder C:\\ProgramData\\weft-ovs-package\\unpacked"
-	const unpacked = staged + "\nfile C:\\ProgramData\\weft-ovs-package\\openvswitch.zip\nC:\\ProgramData\\weft-ovs-package\\openvswitch.zip is unpacked"
+	const closed = `folder C:\openvswitch
+C:\openvswitch is S-1-5-32-544's
+C:\openvswitch: S-1-5-18 is allowed FullControl
+C:\openvswitch: S-1-5-32-544 is allowed FullControl
+C:\openvswitch: what the folder above allows is absent`
+	const staged = "folder C:\\Program Files\\weft-ovs-package\\unpacked"
+	const unpacked = staged + "\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.zip\nC:\\Program Files\\weft-ovs-package\\openvswitch.zip is unpacked"
 	b.refused(result, "testsigned", "ovsext.cat is signed by WDKTestCert", unpacked)
 	b.refused(result, "unsigned", "ovsext.sys is signed by nobody (NotSigned)", unpacked)
 	b.refused(result, "wrongdownload", "did not match", staged)
-	b.refused(result, "testsignedinstaller", "The package was removed again", staged+"\nfile C:\\ProgramData\\weft-ovs-package\\openvswitch.msi\n"+
-		"the package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\nthe package of Open vSwitch is removed")
+	b.refused(result, "testsignedinstaller", "The package was removed again", staged+"\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.msi\n"+closed+
+		"\nthe package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\nthe package of Open vSwitch is removed")
 	if failure := result.failure("secureboot"); !strings.Contains(failure, "Secure Boot is on") || b.machines["secureboot"].driver {
 		t.Errorf("Secure Boot and test signing: %s\n%s", failure, b.machines["secureboot"].changes())
 	}
@@ -207,7 +212,7 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 		t.Error("findings and restarts are not shown")
 	}
 	for host, m := range b.machines {
-		if slices.Contains(fresh, host) && m.has(`C:\ProgramData\weft-ovs-package`) {
+		if slices.Contains(fresh, host) && m.has(`C:\Program Files\weft-ovs-package`) {
 			t.Errorf("%s: the package is still there", host)
 		}
 	}
@@ -298,7 +303,7 @@ func (b *bench) refusedUpgrade(t *testing.T) {
 // clean: nothing of weft's is left, and nothing of Open vSwitch that the roles have installed.
 func (b *bench) clean(t *testing.T, m *machine, ownOpenVSwitch bool) {
 	t.Helper()
-	for _, path := range []string{`C:\openvswitch`, `C:\ProgramData\weft`, `C:\ProgramData\weft-ovs-package`, `C:\Program Files\weft`, `C:\Program Files\containerd\cni\bin\weft-cni.exe`} {
+	for _, path := range []string{`C:\openvswitch`, `C:\ProgramData\weft`, `C:\Program Files\weft-ovs-package`, `C:\Program Files\weft`, `C:\Program Files\containerd\cni\bin\weft-cni.exe`} {
 		if m.has(path) {
 			t.Errorf("%s: %s is left", m.name, path)
 		}

@@ -1,8 +1,13 @@
-folder C:\ProgramData\weft-ovs-package\unpacked
-file C:\ProgramData\weft-ovs-package\openvswitch.msi
+folder C:\Program Files\weft-ovs-package\unpacked
+file C:\Program Files\weft-ovs-package\openvswitch.msi
+folder C:\openvswitch
+C:\openvswitch is S-1-5-32-544's
+C:\openvswitch: S-1-5-18 is allowed FullControl
+C:\openvswitch: S-1-5-32-544 is allowed FullControl
+C:\openvswitch: what the folder above allows is absent
 the package openvswitch.msi is installed with INSTALLDIR=C:\openvswitch
 file C:\openvswitch\weft-package.sha256
-C:\ProgramData\weft-ovs-package is removed
+C:\Program Files\weft-ovs-package is removed
 Defender's exclusion of C:\openvswitch\bin\ovsdb-server.exe: present
 service ovsdb-server is changed
 service ovs-vswitchd is changed

@@ -1,9 +1,14 @@
-folder C:\ProgramData\weft-ovs-package\unpacked
-file C:\ProgramData\weft-ovs-package\openvswitch.zip
-C:\ProgramData\weft-ovs-package\openvswitch.zip is unpacked
-files from C:\ProgramData\weft-ovs-package\unpacked\openvswitch\ to C:\openvswitch\
+folder C:\Program Files\weft-ovs-package\unpacked
+file C:\Program Files\weft-ovs-package\openvswitch.zip
+C:\Program Files\weft-ovs-package\openvswitch.zip is unpacked
+folder C:\openvswitch
+C:\openvswitch is S-1-5-32-544's
+C:\openvswitch: S-1-5-18 is allowed FullControl
+C:\openvswitch: S-1-5-32-544 is allowed FullControl
+C:\openvswitch: what the folder above allows is absent
+files from C:\Program Files\weft-ovs-package\unpacked\openvswitch\ to C:\openvswitch\
 file C:\openvswitch\weft-package.sha256
-C:\ProgramData\weft-ovs-package is removed
+C:\Program Files\weft-ovs-package is removed
 certificate of the driver in TrustedPublisher: present
 certificate of the driver in Root: present
 bcdedit /set testsigning on
