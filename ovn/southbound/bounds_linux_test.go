@@ -32,6 +32,7 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 		neighbour = `{"op":"insert","table":"MAC_Binding","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"%s","mac":"m"}}`
 		about     = `{"op":"mutate","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"mutations":[["external_ids","insert",["map",[["%d","%s"]]]]]}`
 		tunnel    = `{"op":"insert","table":"Encap","uuid-name":"e%d","row":{"chassis_name":"l2","type":"geneve","ip":"198.51.100.%[1]d"}}`
+		large     = "large words about the chassis"
 		wait      = `{"op":"wait","table":"Chassis","timeout":0,"until":"==","columns":["name"],"rows":[{"name":"l2"}],"where":[%s]}`
 	)
 	long := strings.Repeat("x", 60<<10)
@@ -52,7 +53,7 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 		{"a large event", fmt.Sprintf(event, long), "more than the 4096"},
 		{"a large neighbour", fmt.Sprintf(neighbour, long), "more than the 1024"},
 		{"words about the chassis that are large together", fmt.Sprintf(about, 1, long[:40<<10]) + "," + fmt.Sprintf(about, 2, long[:40<<10]), "more than the 65536"},
-		{"large words about the chassis", fmt.Sprintf(about, 1, long), ""},
+		{large, fmt.Sprintf(about, 1, long), ""},
 		{"more of them", fmt.Sprintf(about, 2, long), "more than the 65536"},
 		{"any number of tunnels", strings.Join(tunnels, ","), "16 rows of l2"},
 	} {
@@ -62,6 +63,9 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 		}
 		if strings.Contains(out, "error\":\"") != (c.refused != "") || !strings.Contains(out, c.refused) {
 			t.Errorf("%s: %.300s; want %q", c.what, out, c.refused)
+		}
+		if c.what == large { // of which the next is more
+			s.until("the guard does not see them", func() bool { return s.guard.replica.extent("Chassis", s.names.Replace("{l2}")) > len(long) })
 		}
 	}
 }
