@@ -85,7 +85,7 @@ func commonChecks(config Config, r readers) (before, after []check) {
 		}},
 		{"chassis-settings", func(ctx context.Context) []Finding { return checkEncapsulation(ctx, config, ovs) }},
 		{"bridges", func(ctx context.Context) []Finding { return checkBridges(ctx, config, ovs) }},
-		{"ovn-southbound", func(ctx context.Context) []Finding { return checkSouthbound(ctx, config) }},
+		{"ovn-southbound", func(ctx context.Context) []Finding { return checkSouthbound(ctx, config, r.files, ovs) }},
 		{"tunnel-port", func(ctx context.Context) []Finding {
 			return checkTunnelPort(ctx, config, installed(ctx, config, agent), r.listen)
 		}},

@@ -2,9 +2,12 @@ package doctor
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -125,12 +128,63 @@ func TestSouthbound(t *testing.T) {
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
 	at := func(s *httptest.Server) string { return s.Listener.Addr().String() }
-	expect(t, checkSouthbound(limit(t), Config{OVNSouthbound: "tcp:" + at(plain) + ",ssl:" + at(secure)}), "ok ok", "certificate is valid until")
-	expect(t, checkSouthbound(limit(t), Config{OVNSouthbound: "ssl:" + at(plain)}), "failed", "no TLS there")
-	expect(t, checkSouthbound(limit(t), Config{}), "unknown")
-	expect(t, checkSouthbound(limit(t), Config{Hosted: true, OVNSouthbound: "tcp:192.0.2.1:6642"}), "ok", "by the chassis host")
+	look := func(config Config) []Finding {
+		return checkSouthbound(limit(t), config, fakeFiles{}, fakeVswitch{found: &openVSwitch{}})
+	}
+	expect(t, look(Config{OVNSouthbound: "tcp:" + at(plain) + ",ssl:" + at(secure)}), "ok ok", "certificate is valid until")
+	expect(t, look(Config{OVNSouthbound: "ssl:" + at(plain)}), "failed", "no TLS there")
+	expect(t, look(Config{}), "unknown")
+	expect(t, look(Config{Hosted: true, OVNSouthbound: "tcp:192.0.2.1:6642"}), "ok", "by the chassis host")
 	plain.Close()
-	expect(t, checkSouthbound(limit(t), Config{OVNSouthbound: "tcp:" + at(plain)}), "failed", "nothing listens")
+	expect(t, look(Config{OVNSouthbound: "tcp:" + at(plain)}), "failed", "nothing listens")
+}
+
+// TestSouthboundTakesTheNode: as a server of OVN's, or Weft's guard.
+func TestSouthboundTakesTheNode(t *testing.T) {
+	from, to := time.Now().Add(-time.Hour), time.Now().Add(100*24*time.Hour)
+	servers, nodes := newAuthority(t, from, to), newAuthority(t, from, to)
+	issue := func(by *authority) (certificate, key []byte) {
+		der, private := sign(t, &x509.Certificate{SerialNumber: big.NewInt(2), NotBefore: from, NotAfter: to}, by)
+		text, err := x509.MarshalPKCS8PrivateKey(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+	}
+	own, err := tls.X509KeyPair(issue(servers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := x509.NewCertPool()
+	known.AddCert(nodes.certificate)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			var request struct{ ID, Method string }
+			if json.NewDecoder(conn).Decode(&request) == nil && request.Method == "echo" {
+				_ = json.NewEncoder(conn).Encode(map[string]any{"id": request.ID, "result": []any{}, "error": nil})
+			}
+			conn.Close()
+		}
+	}()
+	config := Config{OVNSouthbound: "ssl:" + listener.Addr().String()}
+	ovs := fakeVswitch{found: &openVSwitch{SSL: &vswitch.SSL{Certificate: "crt", PrivateKey: "key", CaCert: "ca"}}}
+	with := func(by *authority, ca []byte) fakeFiles {
+		certificate, key := issue(by)
+		return fakeFiles{"crt": certificate, "key": key, "ca": ca}
+	}
+	expect(t, checkSouthbound(limit(t), config, with(nodes, servers.pem), ovs), "ok", "answers this node")
+	expect(t, checkSouthbound(limit(t), config, with(servers, servers.pem), ovs), "failed", "does not take this node's certificate")
+	expect(t, checkSouthbound(limit(t), config, with(nodes, nodes.pem), ovs), "failed", "compare the CA files")
+	expect(t, checkSouthbound(limit(t), config, fakeFiles{}, ovs), "ok", "its certificate is valid until")
 }
 
 func TestAskingADaemon(t *testing.T) {

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
 // dialTime is how long a peer on the network may take.
 const dialTime = 4 * time.Second
 
-// checkSouthbound dials each server of the Southbound as ovn-controller does. Over TLS the server's own
-// certificate is looked at; whether it takes the node's is ovn-controller's to find out.
-func checkSouthbound(ctx context.Context, config Config) []Finding {
+// checkSouthbound dials each server of the Southbound as ovn-controller does. Over TLS it shows the node's own
+// certificate, if Open vSwitch is told of one, and asks for a sign of life.
+func checkSouthbound(ctx context.Context, config Config, files fileReader, ovs vswitchReader) []Finding {
 	const s = subject("ovn-southbound")
 	if config.Hosted {
 		return s.ok("%s is dialled by the chassis host, not by this node", config.OVNSouthbound)
@@ -30,14 +31,33 @@ func checkSouthbound(ctx context.Context, config Config) []Finding {
 	if err != nil {
 		return s.unknown("", "it is not known where it is: %v", err)
 	}
+	own := ovnCertificates(ctx, files, ovs)
 	var findings []Finding
 	for _, endpoint := range endpoints {
-		findings = append(findings, checkServer(ctx, s, endpoint)...)
+		findings = append(findings, checkServer(ctx, s, endpoint, own)...)
 	}
 	return findings
 }
 
-func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint) []Finding {
+// ovnCertificates are what ovn-controller shows and trusts; nil where that cannot be read, of which checkCertificates
+// tells.
+func ovnCertificates(ctx context.Context, files fileReader, ovs vswitchReader) *certificates.Set {
+	o, err := ovs.OpenVSwitch(ctx)
+	if err != nil || o.SSL == nil {
+		return nil
+	}
+	read := func(name string) certificates.Text {
+		text, _ := files.ReadFile(name) // nothing is no PEM
+		return certificates.Text{From: name, PEM: text}
+	}
+	set, err := certificates.Texts{Certificate: read(o.SSL.Certificate), Key: read(o.SSL.PrivateKey), Authorities: read(o.SSL.CaCert)}.Parse()
+	if err != nil {
+		return nil
+	}
+	return set
+}
+
+func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint, own *certificates.Set) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	network := map[string]string{"unix": "unix"}[endpoint.Scheme]
@@ -52,28 +72,67 @@ func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint) []Find
 	if endpoint.Scheme != "ssl" {
 		return s.ok("%s accepts connections", endpoint)
 	}
-	certificate, err := serverCertificate(ctx, conn)
-	if certificate == nil {
+	client, shown, err := shakeHands(ctx, conn, own)
+	if shown == nil {
 		return s.failed("see whether the server is set up for ssl on this port", "%s: no TLS there: %v", endpoint, err)
 	}
+	certificate := shown[0]
 	if finding := judgeValidity(s, fmt.Sprintf("the certificate of %s", endpoint), certificate, time.Now()); finding != nil {
 		return finding
 	}
-	return s.ok("%s answers, its certificate is valid until %s", endpoint, day(certificate.NotAfter))
+	if own == nil { // which the server may mind
+		return s.ok("%s answers, its certificate is valid until %s", endpoint, day(certificate.NotAfter))
+	}
+	if err := verify(shown, own.Authorities); err != nil {
+		return s.failed(connectRemedy(err), "%s: %v", endpoint, err)
+	}
+	if err == nil {
+		err = askForLife(ctx, client)
+	}
+	if err != nil {
+		return s.failed("see its log; it takes certificates of nodes' authority alone", "%s does not take this node's certificate: %v", endpoint, err)
+	}
+	return s.ok("%s answers this node, its certificate is valid until %s", endpoint, day(certificate.NotAfter))
 }
 
-// serverCertificate is the server's own. A server that wants ours may refuse us afterwards.
-func serverCertificate(ctx context.Context, conn net.Conn) (*x509.Certificate, error) {
-	var certificate *x509.Certificate
-	client := tls.Client(conn, &tls.Config{
-		InsecureSkipVerify: true, // it is looked at, and nothing is said to it
+// shakeHands returns what the server has shown, also where it refuses us afterwards.
+func shakeHands(ctx context.Context, conn net.Conn, own *certificates.Set) (client *tls.Conn, shown []*x509.Certificate, err error) {
+	config := &tls.Config{
+		InsecureSkipVerify: true, // names are none of OVN's; who has signed it is looked at afterwards
 		VerifyConnection: func(state tls.ConnectionState) error {
-			certificate = state.PeerCertificates[0]
+			shown = state.PeerCertificates
 			return nil
 		},
-	})
-	err := client.HandshakeContext(ctx)
-	return certificate, err
+	}
+	if own != nil {
+		config.Certificates = []tls.Certificate{*own.Own}
+	}
+	client = tls.Client(conn, config)
+	err = client.HandshakeContext(ctx)
+	return client, shown, err
+}
+
+func verify(shown []*x509.Certificate, authorities *x509.CertPool) error {
+	intermediates := x509.NewCertPool()
+	for _, c := range shown[1:] {
+		intermediates.AddCert(c)
+	}
+	_, err := shown[0].Verify(x509.VerifyOptions{Roots: authorities, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err
+}
+
+// askForLife is RFC 7047's echo. A server of TLS 1.3 says that it does not take a certificate when its client reads.
+func askForLife(ctx context.Context, conn net.Conn) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	if _, err := io.WriteString(conn, `{"id":"weft doctor","method":"echo","params":[]}`); err != nil {
+		return err
+	}
+	_, err := conn.Read(make([]byte, 1))
+	return err
 }
 
 // readiness is the agent's answer to /readyz.
