@@ -83,7 +83,7 @@ func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint, own *c
 	if own == nil { // which the server may mind
 		return s.ok("%s answers, its certificate is valid until %s", endpoint, day(certificate.NotAfter))
 	}
-	if err := verify(shown, own.Authorities); err != nil {
+	if err := signedBy(shown, own.Authorities); err != nil {
 		return s.failed(connectRemedy(err), "%s: %v", endpoint, err)
 	}
 	if err == nil {
@@ -112,7 +112,7 @@ func shakeHands(ctx context.Context, conn net.Conn, own *certificates.Set) (clie
 	return client, shown, err
 }
 
-func verify(shown []*x509.Certificate, authorities *x509.CertPool) error {
+func signedBy(shown []*x509.Certificate, authorities *x509.CertPool) error {
 	intermediates := x509.NewCertPool()
 	for _, c := range shown[1:] {
 		intermediates.AddCert(c)
