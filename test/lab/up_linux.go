@@ -163,7 +163,7 @@ func (c Config) populate(f files, base *image.Base) error {
 // only where the file in use is a link to one with a date.
 func writeKubeletCredentials(f files, name string) error {
 	path := filepath.Join(hostDisk(f, name), "kubelet", strings.TrimPrefix(kubeletCredentials, "/var/lib/kubelet/"))
-	if exists(path) {
+	if _, err := os.Lstat(path); err == nil { // a link, which the kubelet renews to one that is right in its own system alone
 		return nil
 	}
 	cert, err := os.ReadFile(f.pki(name + ".crt"))
