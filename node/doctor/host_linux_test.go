@@ -162,19 +162,7 @@ func TestSouthboundTakesTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			var request struct{ ID, Method string }
-			if json.NewDecoder(conn).Decode(&request) == nil && request.Method == "echo" {
-				_ = json.NewEncoder(conn).Encode(map[string]any{"id": request.ID, "result": []any{}, "error": nil})
-			}
-			conn.Close()
-		}
-	}()
+	go answer(listener, map[string]any{"echo": []any{}})
 	config := Config{OVNSouthbound: "ssl:" + listener.Addr().String()}
 	ovs := fakeVswitch{found: &openVSwitch{SSL: &vswitch.SSL{Certificate: "crt", PrivateKey: "key", CaCert: "ca"}}}
 	with := func(by *authority, ca []byte) fakeFiles {
@@ -187,6 +175,28 @@ func TestSouthboundTakesTheNode(t *testing.T) {
 	expect(t, checkSouthbound(limit(t), config, fakeFiles{}, ovs), "ok", "its certificate is valid until")
 }
 
+// answer one JSON-RPC request of each connection, by its method.
+func answer(listener net.Listener, results map[string]any) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		var request struct {
+			ID     any
+			Method string
+		}
+		if json.NewDecoder(conn).Decode(&request) == nil {
+			reply := map[string]any{"id": request.ID, "result": nil, "error": "unknown command"}
+			if result, known := results[request.Method]; known {
+				reply["result"], reply["error"] = result, nil
+			}
+			_ = json.NewEncoder(conn).Encode(reply)
+		}
+		conn.Close()
+	}
+}
+
 func TestAskingADaemon(t *testing.T) {
 	folder := t.TempDir()
 	listener, err := net.Listen("unix", filepath.Join(folder, "ovn-controller.123.ctl"))
@@ -194,22 +204,7 @@ func TestAskingADaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			var request struct{ Method string }
-			_ = json.NewDecoder(conn).Decode(&request)
-			answer := map[string]any{"id": 0, "result": "connected\n", "error": nil}
-			if request.Method == "version" {
-				answer = map[string]any{"id": 0, "result": nil, "error": "unknown command"}
-			}
-			_ = json.NewEncoder(conn).Encode(answer)
-			conn.Close()
-		}
-	}()
+	go answer(listener, map[string]any{"connection-status": "connected\n"})
 	// A daemon that died has left a socket behind; it is the newer one.
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(folder, "ovn-controller.456.ctl"), Net: "unix"})
 	if err != nil {

@@ -83,7 +83,7 @@ func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint, own *c
 	if own == nil { // which the server may mind
 		return s.ok("%s answers, its certificate is valid until %s", endpoint, day(certificate.NotAfter))
 	}
-	if err := signedBy(shown, own.Authorities); err != nil {
+	if err := own.Signed(shown); err != nil {
 		return s.failed(connectRemedy(err), "%s: %v", endpoint, err)
 	}
 	if err == nil {
@@ -110,15 +110,6 @@ func shakeHands(ctx context.Context, conn net.Conn, own *certificates.Set) (clie
 	client = tls.Client(conn, config)
 	err = client.HandshakeContext(ctx)
 	return client, shown, err
-}
-
-func signedBy(shown []*x509.Certificate, authorities *x509.CertPool) error {
-	intermediates := x509.NewCertPool()
-	for _, c := range shown[1:] {
-		intermediates.AddCert(c)
-	}
-	_, err := shown[0].Verify(x509.VerifyOptions{Roots: authorities, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
-	return err
 }
 
 // askForLife is RFC 7047's echo. A server of TLS 1.3 says that it does not take a certificate when its client reads.

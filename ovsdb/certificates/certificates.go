@@ -20,6 +20,17 @@ type Set struct {
 	Authorities *x509.CertPool
 }
 
+// Signed says whether the authorities have signed what the other end shows, its own certificate first. Names count for nothing:
+// OVN's certificates carry none.
+func (s *Set) Signed(shown []*x509.Certificate) error {
+	intermediates := x509.NewCertPool()
+	for _, c := range shown[1:] {
+		intermediates.AddCert(c)
+	}
+	_, err := shown[0].Verify(x509.VerifyOptions{Roots: s.Authorities, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return err
+}
+
 // Texts are a Set in PEM form.
 type Texts struct{ Certificate, Key, Authorities Text }
 
