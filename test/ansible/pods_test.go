@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,21 @@ func weftRunsAsPods(t *testing.T) {
 			t.Errorf("back at units there are %s labelled %s: %s", what, labelled, left)
 		}
 	}
+
+	// In an inventory where they are no controllers they have nothing of one left, and the Northbound is closed to them.
+	play(t, "site.yml")
+	for _, node := range []string{"l1", "l2"} {
+		if left := servers.On(t, node, "sh", "-c", "ls -d /etc/systemd/system/weft-controller* /etc/weft/*controller* /etc/weft/pki/*controller* 2> /dev/null || true"); left != "" {
+			t.Errorf("%s is no controller any more, and has %s", node, left)
+		}
+	}
+	eventually(t, 60*time.Second, "a central's controller leads", func() error {
+		leader := servers.Kubectl(t, "get", "lease", "--namespace=kube-system", "weft-controller", "--output=jsonpath={.spec.holderIdentity}")
+		if !slices.Contains(centrals, leader) {
+			return errors.New("the leader is " + leader)
+		}
+		return nil
+	})
 	awaitConnections(t)
 }
 
