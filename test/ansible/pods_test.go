@@ -48,11 +48,8 @@ func weftRunsAsPods(t *testing.T) {
 				"--selector=app.kubernetes.io/name="+part, "--field-selector=spec.nodeName="+node)
 		}
 	}
-	// What pods there are get their network by pods alone.
-	for _, central := range centrals {
-		servers.On(t, central, "systemctl", "stop", "weft-controller")
-		t.Cleanup(func() { servers.On(t, central, "systemctl", "start", "weft-controller") })
-	}
+	// The centrals are no controllers any more: what pods there are get their network by pods alone.
+	noController(t, centrals...)
 	eventually(t, 60*time.Second, "a pod leads", func() error {
 		leader, err := servers.Try("kubectl", "--", "get", "lease", "--namespace=kube-system", "weft-controller", "--output=jsonpath={.spec.holderIdentity}")
 		if err == nil && leader != "l1" && leader != "l2" {
@@ -63,10 +60,6 @@ func weftRunsAsPods(t *testing.T) {
 	awaitCluster(t)
 	servers.Kubectl(t, "delete", "pod", "--namespace=kube-system", "--selector=app.kubernetes.io/name=weft-node", "--field-selector=spec.nodeName=l1")
 	awaitConnections(t)
-	for _, central := range centrals {
-		servers.On(t, central, "systemctl", "start", "weft-controller")
-	}
-
 	out, tallies := play(t, "site.yml", with...)
 	for host, n := range tallies {
 		if n.changed > 0 {
@@ -88,11 +81,7 @@ func weftRunsAsPods(t *testing.T) {
 
 	// In an inventory where they are no controllers they have nothing of one left, and the Northbound is closed to them.
 	play(t, "site.yml")
-	for _, node := range []string{"l1", "l2"} {
-		if left := servers.On(t, node, "sh", "-c", "ls -d /etc/systemd/system/weft-controller* /etc/weft/*controller* /etc/weft/pki/*controller* 2> /dev/null || true"); left != "" {
-			t.Errorf("%s is no controller any more, and has %s", node, left)
-		}
-	}
+	noController(t, "l1", "l2")
 	eventually(t, 60*time.Second, "a central's controller leads", func() error {
 		leader := servers.Kubectl(t, "get", "lease", "--namespace=kube-system", "weft-controller", "--output=jsonpath={.spec.holderIdentity}")
 		if !slices.Contains(centrals, leader) {
@@ -101,6 +90,16 @@ func weftRunsAsPods(t *testing.T) {
 		return nil
 	})
 	awaitConnections(t)
+}
+
+// noController is on hosts that have been taken out of weft_controllers, and nothing that opens the Northbound.
+func noController(t *testing.T, hosts ...string) {
+	t.Helper()
+	for _, host := range hosts {
+		if left := servers.On(t, host, "sh", "-c", "ls -d /etc/systemd/system/weft-controller* /etc/weft/*controller* /etc/weft/pki/*controller* 2> /dev/null || true"); left != "" {
+			t.Errorf("%s is no controller any more, and has %s", host, left)
+		}
+	}
 }
 
 var library = regexp.MustCompile(`(?m)(?:=> |^\s*)(/\S+) \(0x`)
