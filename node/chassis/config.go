@@ -70,7 +70,7 @@ const longestIdentity = validation.DNS1123SubdomainMaxLength - len(hostLeasePref
 
 // longestRunDir leaves room for a node's name, or its beginning and a hash, and a socket's in
 // the 107 bytes of a unix socket's address.
-const longestRunDir = maxSocketPath - len("/") - shortestFolder - len("/"+controlSocket)
+const longestRunDir = maxSocketPath - len("/") - shortestFolder - longestSocket
 
 // Validate checks everything and returns all that is wrong at once, each as "key: what is wrong; remedy".
 func (c Config) Validate() error {

@@ -3,6 +3,7 @@
 package chassis
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -91,7 +92,7 @@ func TestNamesAreBounded(t *testing.T) {
 		t.Error("a node's Lease has a host's name")
 	}
 	dir := &runDir{path: "/run/weft/chassis"}
-	if path := dir.folder(long) + "/" + controlSocket; len(path) > maxSocketPath {
+	if path := dir.folder(long) + "/" + fmt.Sprintf(ownSocket, 1<<22); len(path) > maxSocketPath {
 		t.Errorf("%d bytes: %s", len(path), path)
 	}
 	if dir.folder("win1") != "/run/weft/chassis/win1" {

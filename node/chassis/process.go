@@ -86,13 +86,17 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 		p.reason = p.Wait()
 		close(p.exited)
 	}()
+	// Its own socket has its PID in the name: --unixctl, which would name it, is not known to OVN 23.03's.
+	if err := os.Symlink(fmt.Sprintf(ownSocket, p.Process.Pid), p.socket); err != nil {
+		p.kill()
+		return nil, err
+	}
 	return p, nil
 }
 
 func (c Config) controllerArgs(node, folder string) []string {
 	args := []string{
 		"unix:" + filepath.Join(folder, databaseSocket),
-		"--unixctl=" + filepath.Join(folder, controlSocket),
 		"-n", node, // and no other, whatever the node's database says
 		"--no-chdir", "-vsyslog:off", "-vfile:off", "-vconsole:info", "-vPATTERN:console:%p|%c|%m",
 	}

@@ -18,8 +18,10 @@ import (
 const (
 	maxSocketPath  = 107 // of sun_path's 108 bytes the last is a zero
 	databaseSocket = "db.sock"
-	bridgeSocket   = "br-int.mgmt" // the integration bridge is br-int on all nodes
-	controlSocket  = "ovn-controller.ctl"
+	bridgeSocket   = "br-int.mgmt"        // the integration bridge is br-int on all nodes
+	controlSocket  = "ovn-controller.ctl" // a link to ownSocket of the one that runs
+	ownSocket      = "ovn-controller.%d.ctl"
+	longestSocket  = len("/ovn-controller.4194304.ctl") // Linux has no higher PID
 	shortestFolder = 24
 	// ownerFile marks a folder as ours; it has the node's name.
 	ownerFile = "weft-node"
@@ -100,7 +102,7 @@ func (d *runDir) clean() error {
 
 // folder is where a node's sockets are; their addresses are bounded.
 func (d *runDir) folder(node string) string {
-	return filepath.Join(d.path, shortened(node, maxSocketPath-len(d.path)-len("/")-len("/"+controlSocket)))
+	return filepath.Join(d.path, shortened(node, maxSocketPath-len(d.path)-len("/")-longestSocket))
 }
 
 // make makes a node's folder, empty and for root only.

@@ -60,7 +60,7 @@ func standIn(shared string) {
 	if err := os.WriteFile(lock.Name(), []byte(folder), 0o600); err != nil {
 		panic(err)
 	}
-	listener, err := net.Listen("unix", filepath.Join(folder, controlSocket))
+	listener, err := net.Listen("unix", filepath.Join(folder, fmt.Sprintf(ownSocket, os.Getpid())))
 	if err != nil {
 		panic(err)
 	}

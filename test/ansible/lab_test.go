@@ -26,6 +26,12 @@ var labName = flag.String("lab", "weft-ansible", "the lab's name")
 
 var keep = flag.Bool("keep", false, "leave the lab up, and use it if it is up already")
 
+// As whom a test runs this program: see [beWindowsNode].
+var (
+	asWindowsNode = flag.String("windows-node", "", "run no test, but a node like a Windows one with its state in this folder")
+	nodeAddress   = flag.String("address", "", "that node's")
+)
+
 // servers is the lab that all tests of the package share: three centrals and two Linux nodes, of both releases.
 var servers labtest.Lab
 
@@ -35,6 +41,13 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
+	if *asWindowsNode != "" {
+		if err := beWindowsNode(*asWindowsNode, *nodeAddress); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	servers.Name = *labName
 	dir, err := os.MkdirTemp("", "weft-ansible-")
 	if err != nil {

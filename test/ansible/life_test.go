@@ -21,6 +21,7 @@ func TestLife(t *testing.T) {
 		{"centrals", anyCentralMayBeLost},
 		{"restore", destroyedDatabasesAreRestored},
 		{"members", membersAreReplaced},
+		{"chassis", chassisHostsServeWindowsNodes},
 		{"pods", weftRunsAsPods},
 	} {
 		t.Run(chapter.name, chapter.tell)
