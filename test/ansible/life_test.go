@@ -14,6 +14,7 @@ func TestLife(t *testing.T) {
 		{"upgrade", upgradeUnderTraffic},
 		{"mistakes", mistakesAreRefused},
 		{"uninstall", uninstallLeavesNothing},
+		{"plaintext", plainTCPIsAWarnedOfChoice},
 		{"install", siteInstallsAndASecondRunChangesNothing},
 		{"official", officialTestsPass},
 		{"node", aNodeThatLostPowerComesBack},
@@ -21,6 +22,7 @@ func TestLife(t *testing.T) {
 		{"centrals", anyCentralMayBeLost},
 		{"restore", destroyedDatabasesAreRestored},
 		{"members", membersAreReplaced},
+		{"relay", relaysServeNodes},
 		{"chassis", chassisHostsServeWindowsNodes},
 		{"pods", weftRunsAsPods},
 	} {
