@@ -25,11 +25,7 @@ spec:
 
 // plainTCPIsAWarnedOfChoice on new hosts, which kube-proxy has served before: its DaemonSet goes, and its rules, of each kind that it makes.
 func plainTCPIsAWarnedOfChoice(t *testing.T) {
-	if installed() == nil {
-		install(t)
-		uninstall(t)
-	}
-	mendDatapaths(t)
+	freshHosts(t)
 	servers.Apply(t, kubeProxy)
 	servers.On(t, "l1", "sh", "-ec", `iptables-restore --noflush <<'END'
 *nat
@@ -43,6 +39,7 @@ END`)
 	servers.On(t, "l2", "nft", "add", "table", "ip", "kube-proxy")
 
 	with := []string{"--extra-vars", "weft_plaintext=true"}
+	t.Cleanup(func() { uninstall(t) }) // after the pods, which Weft ends
 	out, _ := play(t, "site.yml", with...)
 	if !strings.Contains(out, "WARNING: weft_plaintext is set") {
 		t.Error("nobody is warned of weft_plaintext")
@@ -63,7 +60,6 @@ END`)
 	}
 	changesNothing(t, "site.yml", with...)
 	play(t, "verify.yml", with...)
-	uninstall(t)
 }
 
 // relaysServeNodes in place of the Southbound's members, and whoever wants them no longer goes back.
@@ -73,7 +69,7 @@ func relaysServeNodes(t *testing.T) {
 	play(t, "site.yml", with...)
 	deploy(t)
 	for _, central := range centrals {
-		chassis := servers.On(t, central, "ovn-sbctl", "--timeout=10", "--db=unix:/run/ovn/ovnsb_relay.sock", "--bare", "--columns=name", "list", "Chassis")
+		chassis := servers.On(t, central, "ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=unix:/run/ovn/ovnsb_relay.sock", "--bare", "--columns=name", "list", "Chassis")
 		if names := strings.Fields(chassis); !slices.Contains(names, "l1") || !slices.Contains(names, "l2") {
 			t.Errorf("%s: the relay has the chassis %v", central, names)
 		}
