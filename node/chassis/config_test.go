@@ -35,7 +35,7 @@ func TestConfigErrorsNameTheKey(t *testing.T) {
 		{"capitals", func(c *Config) { c.Identity = "HOST" }, "identity: HOST"},
 		{"a long identity", func(c *Config) { c.Identity = strings.Repeat("a", 250) }, "identity:"},
 		{"relative", func(c *Config) { c.RunDir = "run" }, "run-dir:"},
-		{"a long path", func(c *Config) { c.RunDir = "/" + strings.Repeat("a", 100) }, "run-dir: 63"},
+		{"a long path", func(c *Config) { c.RunDir = "/" + strings.Repeat("a", 100) }, "run-dir: 55"},
 		{"no program", func(c *Config) { c.OVNController = "/no/such" }, "ovn-controller: /no/such ovn-host"},
 		{"no credentials", func(c *Config) { c.CA, c.PrivateKey = "", "" }, "tunnel-ca: tunnel-private-key: tunnel-secret"},
 		{"both", func(c *Config) { c.Secret = "a/b" }, "tunnel-secret: tunnel-certificate"},
