@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -81,13 +83,18 @@ func ConnectWith(t testing.TB, config ovsdb.Config) *ovsdb.Client {
 	return client
 }
 
-// Logger writes to the test's log; a benchmark's, which is always shown, is for warnings.
+// Logger writes to the test's log; a benchmark's, which is always shown, is for warnings. So is standard error, which
+// stands in for a fuzz test's: that takes nothing while the target runs, and a client lives on beside it.
 func Logger(t testing.TB) *slog.Logger {
+	var out io.Writer = testWriter{t}
 	level := slog.LevelInfo
-	if _, ok := t.(*testing.B); ok {
+	switch t.(type) {
+	case *testing.B:
 		level = slog.LevelWarn
+	case *testing.F:
+		out, level = os.Stderr, slog.LevelWarn
 	}
-	return slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
 }
 
 type testWriter struct{ t testing.TB }
