@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,9 @@ type datapath struct {
 	engine *ovsdb.Engine
 	// patience is how long a client waits for a connection.
 	patience time.Duration
+	// port is the last one that a client had. No two have the same: a connection by a Service, once translated, would
+	// equal one straight to its endpoint, which the tracker and the endpoint's kernel remember for a minute.
+	port atomic.Int32
 }
 
 func newDatapath(t *testing.T, s *settings) *datapath {
@@ -59,6 +63,7 @@ func newDatapath(t *testing.T, s *settings) *datapath {
 	northbound := ovsdbtest.Northbound(t)
 	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s), engine: ovsdb.NewEngine(ovsdbtest.Connect(t, northbound, o.Northbound(), Tables...))}
 	d.patience = 4 * time.Second
+	d.port.Store(10000) // below those that the kernel gives
 	n1 := d.node("n1", "10.244.0.0/24", "fd00:10:244::/64")
 	n1.facts = facts(1, true)
 	d.c.begin(records{}, d.put(n1), d.get)
@@ -243,12 +248,10 @@ func (d *datapath) ask(namespace, from, network, to string) (a reply) {
 	start := time.Now()
 	var conn net.Conn
 	d.within(namespace, func() {
-		dialer := net.Dialer{Timeout: d.patience}
-		if ip := net.ParseIP(from); ip != nil {
-			dialer.LocalAddr = &net.TCPAddr{IP: ip}
-			if network == "udp" {
-				dialer.LocalAddr = &net.UDPAddr{IP: ip}
-			}
+		ip, port := net.ParseIP(from), int(d.port.Add(1))
+		dialer := net.Dialer{Timeout: d.patience, LocalAddr: &net.TCPAddr{IP: ip, Port: port}}
+		if network == "udp" {
+			dialer.LocalAddr = &net.UDPAddr{IP: ip, Port: port}
 		}
 		conn, a.err = dialer.Dial(network, to)
 	})
