@@ -4,12 +4,10 @@ package ansible
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,10 +49,7 @@ func weftRunsAsPods(t *testing.T) {
 	// The centrals are no controllers any more: what pods there are get their network by pods alone.
 	noController(t, centrals...)
 	eventually(t, 60*time.Second, "a pod leads", func() error {
-		leader, err := servers.Try("kubectl", "--", "get", "lease", "--namespace=kube-system", "weft-controller", "--output=jsonpath={.spec.holderIdentity}")
-		if err == nil && leader != "l1" && leader != "l2" {
-			err = errors.New("the leader is " + leader)
-		}
+		_, err := leaseHolder("weft-controller", "l1", "l2")
 		return err
 	})
 	awaitCluster(t)
@@ -82,11 +77,8 @@ func weftRunsAsPods(t *testing.T) {
 	play(t, "site.yml")
 	noController(t, "l1", "l2")
 	eventually(t, 60*time.Second, "a central's controller leads", func() error {
-		leader := servers.Kubectl(t, "get", "lease", "--namespace=kube-system", "weft-controller", "--output=jsonpath={.spec.holderIdentity}")
-		if !slices.Contains(centrals, leader) {
-			return errors.New("the leader is " + leader)
-		}
-		return nil
+		_, err := leaseHolder("weft-controller", centrals...)
+		return err
 	})
 	awaitConnections(t)
 }
