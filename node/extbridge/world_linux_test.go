@@ -133,6 +133,8 @@ func (w *world) startGateway(own bool) {
 		w.run(w.gateway, "ip", "neigh", "replace", alias.String(), "lladdr", aliasMAC().String(), "dev", "ext0")
 	}
 	w.run(w.gateway, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.ext0.arp_announce=2", "net.ipv4.conf.ext0.arp_ignore=1")
+	// A gateway router of OVN's resets no connection to its addresses (ovn-northd(8), "UDP port unreachable" and "TCP reset").
+	w.run(w.gateway, "nft", "add table inet quiet; add chain inet quiet output { type filter hook output priority 0; }; add rule inet quiet output tcp flags rst drop")
 	w.run(w.gateway, "ip", "link", "add", "pod0", "type", "veth", "peer", "name", "eth0", "netns", filepath.Base(string(w.pod)))
 	for _, address := range []string{router4.String() + "/24", router6.String() + "/64"} {
 		w.run(w.gateway, "ip", "addr", "add", address, "dev", "pod0")
