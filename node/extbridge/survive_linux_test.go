@@ -107,7 +107,7 @@ func TestHostSurvives(t *testing.T) {
 	w.install()
 	check("gateway is back, with another number")
 	w.ovn.Run("ovs-ofctl", "del-flows", w.target, fmt.Sprintf("cookie=%#x/%#x", uint64(cookieMark), uint64(cookieMask)))
-	// Without flows the bridge takes the port of the router that speaks for the host's.
+	// While there are no flows, a router that speaks makes the bridge take its port for the host's.
 	w.run(w.gateway, "sh", "-c", "ping -n -c1 -W0.1 "+outside4.String()+" || true")
 	w.installer.Forget()
 	w.install()
