@@ -69,13 +69,13 @@ func (r *rows) attach(s *service, f *frontend, at place, c class, nodes *nodeSet
 	case f.varies(at):
 		for _, node := range nodes.at(at) {
 			if c.has(node) && (f.owner == "" || f.owner == node) {
-				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.balancer(s, f, c, f.view(s, at, node, to, nodes)))
+				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.balancers(s, f, c, f.view(s, at, node, to, nodes))...)
 			}
 		}
 	case to != nil:
 		r.attachNear(s, f, at, c, nodes, to)
 	default:
-		r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", r.balancer(s, f, c, f.view(s, at, "", nil, nodes)))
+		r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", r.balancers(s, f, c, f.view(s, at, "", nil, nodes))...)
 	}
 }
 
@@ -94,12 +94,21 @@ func attachmentID(at place, node string) string {
 	return switchID(node)
 }
 
-// balancer is the row of a view; it is there once, however often it is asked for.
+// balancers are the rows of a view.
+func (r *rows) balancers(s *service, f *frontend, c class, v view) (uuids []string) {
+	for _, part := range f.parts(v) {
+		uuids = append(uuids, r.balancer(s, f, c, part))
+	}
+	return uuids
+}
+
+// balancer is the row of a view's part; it is there once, however often it is asked for.
 func (r *rows) balancer(s *service, f *frontend, c class, v view) (uuid string) {
 	key := string(f.protocol)
 	if f.sort != "" {
 		key += "/" + f.sort
 	}
+	key += v.part
 	switch {
 	case v.scope != "":
 		key += "@" + v.scope
@@ -141,7 +150,7 @@ func (f *frontend) options(c class, v view) map[string]string {
 	case v.direct:
 		options["skip_snat"] = "true"
 		delete(options, "reject")
-	case slices.Contains(f.places, onRouters) && v.empty():
+	case slices.Contains(f.places, onRouters) && v.refuses():
 		options["skip_snat"] = "true" // or the refusal itself would come from the router's address
 	}
 	if f.template != "" {

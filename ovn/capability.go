@@ -124,8 +124,9 @@ func (c *cluster) updateDatapath(n *nodeState) {
 	}
 	edge := len(c.windows) == 0 || now && len(c.windows) == 1 // the first, or the last
 	for name := range c.byDatapath["udp"] {
-		_, local := c.local[name]
-		if _, outward := c.outward[name]; local || outward || edge {
+		_, perNode := c.perNode[name]
+		_, hinted := c.hinted[name]
+		if _, outward := c.outward[name]; perNode || hinted || outward || edge {
 			c.dirtyServices[name] = struct{}{}
 		}
 	}

@@ -46,7 +46,7 @@ type cluster struct {
 	apiServers   map[netip.AddrPort]bool              // as the Service default/kubernetes has them
 	hostPorted   map[numberedPort]map[string]struct{} // pods, by key
 	sliceOf      map[string]string                    // slice → Service, by key
-	local        map[string]struct{}                  // Services whose rows depend on which nodes there are
+	perNode      map[string]struct{}                  // Services of which each node has rows of its own
 	outward      map[string]struct{}                  // Services that have endpoints that may be hosts: their rows depend on those
 	hinted       map[string]struct{}                  // Services that have endpoints with hints: their rows depend on zones, too
 	zones        map[string][]string                  // nodes that have a switch by zone, sorted
@@ -93,7 +93,7 @@ func newCluster(s *settings) *cluster {
 		ids:       newPool(max(s.maxNodeID(), 0)),
 		unsettled: map[string]struct{}{}, windows: map[string]struct{}{},
 		members: map[string]member{}, sharers: map[string]struct{}{},
-		sliceOf: map[string]string{}, local: map[string]struct{}{},
+		sliceOf: map[string]string{}, perNode: map[string]struct{}{},
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
@@ -195,9 +195,9 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 func (c *cluster) updateService(name string, object *service) {
 	state := c.service(name)
 	state.object = object
-	delete(c.local, name)
-	if object != nil && (object.internalLocal || object.externalLocal) {
-		c.local[name] = struct{}{}
+	delete(c.perNode, name)
+	if object != nil && (object.internalLocal || object.externalLocal || object.clientIP && len(object.nodePorts) > 0) {
+		c.perNode[name] = struct{}{}
 	}
 	for kind, services := range c.byDatapath {
 		delete(services, name)

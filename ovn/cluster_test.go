@@ -127,7 +127,7 @@ func TestNothingRemains(t *testing.T) {
 	c := l.c
 	for what, n := range map[string]int{
 		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
-		"services": len(c.services), "slices": len(c.sliceOf), "local": len(c.local), "told": len(c.told),
+		"services": len(c.services), "slices": len(c.sliceOf), "perNode": len(c.perNode), "told": len(c.told),
 		"Windows nodes": len(c.windows), "gateway nodes": len(c.members), "nodes that share": len(c.sharers),
 		"claims": len(c.claims.by) + len(c.claims.of) + len(c.claims.at), "host ports": len(c.hostPorted), "API servers": len(c.apiServers), "Services with hints": len(c.hinted), "ServiceCIDRs": len(c.serviceCIDRs) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
 		"Services by datapath": len(c.byDatapath["udp"]) + len(c.byDatapath["sctp"]),

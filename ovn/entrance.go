@@ -58,24 +58,25 @@ func (c *cluster) entrances() entrances {
 func (c *cluster) updateEntrances(touched []*nodeState) {
 	before := c.gateways
 	c.gateways = c.entrances()
-	if !slices.Equal(before.names, c.gateways.names) {
-		c.touchLocal()
+	moved := !slices.Equal(before.names, c.gateways.names)
+	if moved {
+		c.touchPlaced()
 	}
-	if !maps.EqualFunc(before.hosts, c.gateways.hosts, slices.Equal[[]string]) || !slices.Equal(before.names, c.gateways.names) {
+	if moved || !maps.EqualFunc(before.hosts, c.gateways.hosts, slices.Equal[[]string]) {
 		for name := range c.outward {
 			c.dirtyServices[name] = struct{}{}
 		}
 	}
 	wider := before.widths != c.gateways.widths
-	moved := !slices.Equal(before.own[0], c.gateways.own[0]) || !slices.Equal(before.own[1], c.gateways.own[1])
-	if wider || moved {
+	readdressed := !slices.Equal(before.own[0], c.gateways.own[0]) || !slices.Equal(before.own[1], c.gateways.own[1])
+	if wider || readdressed {
 		for name := range c.claims.at[netip.Addr{}] {
 			if wider || c.services[name].object.clientIP {
 				c.dirtyServices[name] = struct{}{}
 			}
 		}
 	}
-	if moved {
+	if readdressed {
 		c.touchMoved(before.nodes, c.gateways.nodes)
 		c.touchMoved(c.gateways.nodes, before.nodes)
 		c.touchSelves()

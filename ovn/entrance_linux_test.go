@@ -68,7 +68,8 @@ func TestNodePortsWithPackets(t *testing.T) {
 	d.serve("outside")
 	a4, a6 := d.c.pods["default/a"].addresses[0].Addr(), d.c.pods["default/a"].addresses[1].Addr()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
-	s.nodePorts = []nodePort{{s.ports[0], 30080}}
+	s.ports = append(s.ports, servicePort{"https", "tcp", 443}) // which nobody serves
+	s.nodePorts = []nodePort{{s.ports[0], 30080}, {s.ports[1], 30443}}
 	s.externalIPs = []netip.Addr{netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr(testHost6)}
 	http := []servicePort{{"http", "tcp", 8080}}
 	four, six := d.slice("web-4", "web", http, ready(a4.String(), "n1")), d.slice("web-6", "web", http, ready(a6.String(), "n1"))
@@ -95,14 +96,31 @@ func TestNodePortsWithPackets(t *testing.T) {
 			{"external address that is a node's", "outside", "[" + testHost6 + "]:80", as6},
 		}
 	}
+	unserved := []visit{
+		{"a port that nobody serves", "outside", testHost + ":30443", refused},
+		{"a port that nobody serves, IPv6", "outside", "[" + testHost6 + "]:30443", refused},
+		{"a port that nobody serves, of an external address", "outside", "198.51.100.2:443", refused},
+		{"a port that nobody serves, from within", "b", testHost + ":30443", refused},
+	}
 	d.visits(within...)
 	d.visits(outside("100.64.0.2", "fd98::2")...)
+	d.visits(unserved...)
 
 	near := *s
 	near.externalLocal = true
 	d.do(&near)
 	d.visits(within...)
 	d.visits(outside(testClient, testClient6)...)
+	d.visits(unserved...)
+
+	// A family that nobody serves, beside one that is.
+	none6 := *six
+	none6.endpoints = nil
+	d.do(&none6)
+	d.visits(outside(testClient, refused)...)
+	d.do(s)
+	d.visits(outside("100.64.0.2", refused)...)
+	d.do(&near, six)
 
 	// An endpoint elsewhere: another node's host, as far as n1 can tell.
 	elsewhere4, elsewhere6 := *four, *six

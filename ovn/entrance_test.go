@@ -20,8 +20,10 @@ import (
 
 // entranceScene has a node with a gateway of its own (own), one whose gateway has the host's address
 // 203.0.113.2 (host), a Windows node like the first (win), and one without a gateway (bare).
-func entranceScene(t *testing.T) *scene {
-	s := newScene(t, nil)
+func entranceScene(t *testing.T) *scene { return entranceSceneOf(t, nil) }
+
+func entranceSceneOf(t *testing.T, edit func(*Config)) *scene {
+	s := newScene(t, edit)
 	own, host, win := s.node("own", "10.244.1.0/24"), s.node("host", "10.244.2.0/24"), s.node("win", "10.244.3.0/24")
 	own.facts = facts(1, false)
 	host.facts = editFacts(2, false, func(f *contract.NodeFacts) {
@@ -94,6 +96,14 @@ func TestServicesFromOutside(t *testing.T) {
 	of := func(kind corev1.Protocol) func(*corev1.Service) {
 		return func(s *corev1.Service) { s.Spec.Ports[0].Protocol = kind }
 	}
+	clientIP := func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
+	twoPorts := func(s *corev1.Service) { // of the second the slices know nothing
+		other := corev1.ServicePort{Name: "https", Port: 443}
+		if s.Spec.Type == corev1.ServiceTypeNodePort {
+			other.NodePort = 30443
+		}
+		s.Spec.Ports = append(s.Spec.Ports, other)
+	}
 	type objects []runtime.Object
 	sliceOf := func(kind corev1.Protocol, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
 		return edit(webSlice("a", endpoints...), func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = &kind })
@@ -102,94 +112,213 @@ func TestServicesFromOutside(t *testing.T) {
 		name    string
 		objects objects
 		want    string
+		config  func(*Config)
 	}{
-		{"NodePort", objects{web(nodePort), webSlice("a", at("10.244.1.3", "own"))},
-			`tcp [all] 10.96.0.10:80=10.244.1.3:8080
+		{name: "NodePort", objects: objects{web(nodePort), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/nodeport4 [all gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{"LoadBalancer without NodePorts", objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP)), webSlice("a", at("10.244.1.3", "own"))},
-			`tcp [all] 10.96.0.10:80=10.244.1.3:8080
+		{name: "LoadBalancer without NodePorts", objects: objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP)), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080`},
 
-		{"LoadBalancer that is a proxy", objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeProxy)), webSlice("a", at("10.244.1.3", "own"))},
-			`tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
+		{name: "LoadBalancer that is a proxy", objects: objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeProxy)), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{"an address of a type that it no longer has", objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), func(s *corev1.Service) {
+		{name: "an address of a type that it no longer has", objects: objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), func(s *corev1.Service) {
 			s.Spec.Type = corev1.ServiceTypeClusterIP
 		}), webSlice("a", at("10.244.1.3", "own"))},
-			`tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{"an external address that is also the load balancer's", objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), external), webSlice("a", at("10.244.1.3", "own"))},
-			`tcp [all] 10.96.0.10:80=10.244.1.3:8080
+		{name: "an external address that is also the load balancer's", objects: objects{web(balanced("198.51.100.1", corev1.LoadBalancerIPModeVIP), external), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080`},
 
-		{"an external address of another family", objects{web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"2001:db8:5::1"} }), webSlice("a", at("10.244.1.3", "own"))},
-			`tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
+		{name: "an external address of another family", objects: objects{web(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"2001:db8:5::1"} }), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{"no endpoint is refused, from the address that was asked", objects{web(nodePort, external)},
-			`tcp [all] 10.96.0.10:80=
+		{name: "no endpoint is refused, from the address that was asked", objects: objects{web(nodePort, external)},
+			want: `tcp [all] 10.96.0.10:80=
 			tcp/external [all gateways] keep 198.51.100.1:80=
 			tcp/nodeport4 [all gateways] ipv4 keep ^HOSTIP4:30080= ^NODEIP4_0:30080= ^NODEIP4_1:30080=`},
 
-		{"with the client's address", objects{web(external, keep), webSlice("a", at("10.244.1.3", "own"), at("10.244.1.4", "own"), at("10.244.4.3", "bare"))},
-			`tcp [all] 10.96.0.10:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
+		{name: "with the client's address", objects: objects{web(external, keep), webSlice("a", at("10.244.1.3", "own"), at("10.244.1.4", "own"), at("10.244.4.3", "bare"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
 			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080,10.244.1.4:8080,10.244.4.3:8080
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080,10.244.1.4:8080`},
 
-		{"with the client's address, terminating", objects{web(nodePort, keep), webSlice("a", terminating(at("10.244.1.3", "own"), true), at("10.244.2.3", "host"))},
-			`tcp [all] 10.96.0.10:80=10.244.2.3:8080
+		{name: "with the client's address, terminating", objects: objects{web(nodePort, keep), webSlice("a", terminating(at("10.244.1.3", "own"), true), at("10.244.2.3", "host"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.2.3:8080
 			tcp/nodeport4 [all] ipv4 ^HOSTIP4:30080=10.244.2.3:8080 ^NODEIP4_0:30080=10.244.2.3:8080 ^NODEIP4_1:30080=10.244.2.3:8080
 			tcp/nodeport4@gw=* [gw-win] ipv4 keep drop ^HOSTIP4:30080= ^NODEIP4_0:30080= ^NODEIP4_1:30080=
 			tcp/nodeport4@gw=host [gw-host] ipv4 keep drop ^HOSTIP4:30080=10.244.2.3:8080 ^NODEIP4_0:30080=10.244.2.3:8080 ^NODEIP4_1:30080=10.244.2.3:8080
 			tcp/nodeport4@gw=own [gw-own] ipv4 keep drop ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{"with the client's address, nobody serves", objects{web(external, keep), webSlice("a", unready(at("10.244.1.3", "own")))},
-			`tcp [all] 10.96.0.10:80=
+		{name: "a port that nobody serves, beside one that is served", objects: objects{web(nodePort, external, twoPorts), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:443= 10.96.0.10:80=10.244.1.3:8080
+			tcp/external [all gateways] 198.51.100.1:80=10.244.1.3:8080
+			tcp/external/refused [all gateways] keep 198.51.100.1:443=
+			tcp/nodeport4 [all gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080
+			tcp/nodeport4/refused [all gateways] ipv4 keep ^HOSTIP4:30443= ^NODEIP4_0:30443= ^NODEIP4_1:30443=`},
+
+		{name: "a port that nobody serves, with the client's address", objects: objects{web(external, keep, twoPorts), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:443= 10.96.0.10:80=10.244.1.3:8080
+			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080
+			tcp/external/refused [all gw-host gw-own gw-win] keep 198.51.100.1:443=
+			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
+			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
+
+		{name: "a family that nobody serves", objects: objects{web(external, keep, func(s *corev1.Service) {
+			s.Spec.ClusterIPs, s.Spec.ExternalIPs = append(s.Spec.ClusterIPs, "fd00:10:96::a"), append(s.Spec.ExternalIPs, "2001:db8:5::1")
+		}), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080 [fd00:10:96::a]:80=
+			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080
+			tcp/external/refused [all gw-host gw-own gw-win] keep [2001:db8:5::1]:80=
+			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
+			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`, config: dual},
+
+		{name: "a sticky NodePort is on its own node alone", objects: objects{web(nodePort, clientIP), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
+			tcp/nodeport4@bare [bare] 169.254.169.4:30080=10.244.1.3:8080
+			tcp/nodeport4@host [gw-host host] 169.254.169.4:30080=10.244.1.3:8080 203.0.113.2:30080=10.244.1.3:8080
+			tcp/nodeport4@own [gw-own own] 169.254.169.4:30080=10.244.1.3:8080 192.0.2.1:30080=10.244.1.3:8080 203.0.113.1:30080=10.244.1.3:8080
+			tcp/nodeport4@win [gw-win win] 169.254.169.4:30080=10.244.1.3:8080 192.0.2.3:30080=10.244.1.3:8080 203.0.113.3:30080=10.244.1.3:8080
+			tcp/self [all gateways] drop 10.244.1.3:8080=10.244.1.3:8080`},
+
+		{name: "a sticky NodePort with the client's address", objects: objects{web(nodePort, clientIP, keep), webSlice("a", at("10.244.1.3", "own"))},
+			want: `tcp [all] 10.96.0.10:80=10.244.1.3:8080
+			tcp/nodeport4@bare [bare] 169.254.169.4:30080=10.244.1.3:8080
+			tcp/nodeport4@gw=host [gw-host] keep drop 169.254.169.4:30080= 203.0.113.2:30080=
+			tcp/nodeport4@gw=own [gw-own] keep drop 169.254.169.4:30080=10.244.1.3:8080 192.0.2.1:30080=10.244.1.3:8080 203.0.113.1:30080=10.244.1.3:8080
+			tcp/nodeport4@gw=win [gw-win] keep drop 169.254.169.4:30080= 192.0.2.3:30080= 203.0.113.3:30080=
+			tcp/nodeport4@host [host] 169.254.169.4:30080=10.244.1.3:8080 203.0.113.2:30080=10.244.1.3:8080
+			tcp/nodeport4@own [own] 169.254.169.4:30080=10.244.1.3:8080 192.0.2.1:30080=10.244.1.3:8080 203.0.113.1:30080=10.244.1.3:8080
+			tcp/nodeport4@win [win] 169.254.169.4:30080=10.244.1.3:8080 192.0.2.3:30080=10.244.1.3:8080 203.0.113.3:30080=10.244.1.3:8080
+			tcp/self [all gateways] keep drop 10.244.1.3:8080=10.244.1.3:8080`},
+
+		{name: "with the client's address, nobody serves", objects: objects{web(external, keep), webSlice("a", unready(at("10.244.1.3", "own")))},
+			want: `tcp [all] 10.96.0.10:80=
 			tcp/external [all] keep 198.51.100.1:80=
 			tcp/external@gw=* [gw-host gw-own gw-win] keep 198.51.100.1:80=`},
 
-		{"both policies", objects{web(external, keep, local), webSlice("a", at("10.244.1.3", "own"), at("10.244.4.3", "bare"))},
-			`tcp@* [host win] 10.96.0.10:80=
+		{name: "both policies", objects: objects{web(external, keep, local), webSlice("a", at("10.244.1.3", "own"), at("10.244.4.3", "bare"))},
+			want: `tcp@* [host win] 10.96.0.10:80=
 			tcp@bare [bare] 10.96.0.10:80=10.244.4.3:8080
 			tcp@own [own] 10.96.0.10:80=10.244.1.3:8080
 			tcp/external [all] 198.51.100.1:80=10.244.1.3:8080,10.244.4.3:8080
 			tcp/external@gw=* [gw-host gw-win] keep drop 198.51.100.1:80=
 			tcp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
 
-		{"an endpoint on a host whose gateway has its address", objects{web(external), webSlice("a", at("203.0.113.2", "host"), at("203.0.113.77", "own"))},
-			`tcp [all] 10.96.0.10:80=203.0.113.2:8080,203.0.113.77:8080
+		{name: "an endpoint on a host whose gateway has its address", objects: objects{web(external), webSlice("a", at("203.0.113.2", "host"), at("203.0.113.77", "own"))},
+			want: `tcp [all] 10.96.0.10:80=203.0.113.2:8080,203.0.113.77:8080
 			tcp/external [all gw-own gw-win] 198.51.100.1:80=203.0.113.2:8080,203.0.113.77:8080
 			tcp/external@gw=host [gw-host] 198.51.100.1:80=169.254.169.2:8080,203.0.113.77:8080`},
 
-		{"UDP", objects{web(external, of(corev1.ProtocolUDP)), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
-			`udp [all] flush 10.96.0.10:80=10.244.1.3:8080
+		{name: "UDP", objects: objects{web(external, of(corev1.ProtocolUDP)), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
+			want: `udp [all] flush 10.96.0.10:80=10.244.1.3:8080
 			udp/external [all gateways] flush 198.51.100.1:80=10.244.1.3:8080`},
 
-		{"UDP that is not flushed on Windows", objects{web(external, of(corev1.ProtocolUDP), func(s *corev1.Service) {
+		{name: "UDP that is not flushed on Windows", objects: objects{web(external, of(corev1.ProtocolUDP), func(s *corev1.Service) {
 			s.Annotations = map[string]string{flushAnnotation: "false"}
 		}), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
-			`udp [linux] flush 10.96.0.10:80=10.244.1.3:8080
+			want: `udp [linux] flush 10.96.0.10:80=10.244.1.3:8080
 			udp/external [linux linux-gateways] flush 198.51.100.1:80=10.244.1.3:8080
 			udp/external@*windows [windows windows-gateways] 198.51.100.1:80=10.244.1.3:8080
 			udp@*windows [windows] 10.96.0.10:80=10.244.1.3:8080`},
 
-		{"SCTP has no Windows node", objects{web(nodePort, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
-			`sctp [linux] 10.96.0.10:80=10.244.1.3:8080
+		{name: "SCTP has no Windows node", objects: objects{web(nodePort, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
+			want: `sctp [linux] 10.96.0.10:80=10.244.1.3:8080
 			sctp/nodeport4 [linux linux-gateways] ipv4 ^HOSTIP4:30080=10.244.1.3:8080 ^NODEIP4_0:30080=10.244.1.3:8080 ^NODEIP4_1:30080=10.244.1.3:8080`},
 
-		{"SCTP with the client's address", objects{web(external, keep, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
-			`sctp [linux] 10.96.0.10:80=10.244.1.3:8080
+		{name: "SCTP with the client's address", objects: objects{web(external, keep, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
+			want: `sctp [linux] 10.96.0.10:80=10.244.1.3:8080
 			sctp/external [linux] 198.51.100.1:80=10.244.1.3:8080
 			sctp/external@gw=* [gw-host] keep drop 198.51.100.1:80=
 			sctp/external@gw=own [gw-own] keep drop 198.51.100.1:80=10.244.1.3:8080`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := entranceScene(t)
+			s := entranceSceneOf(t, c.config)
 			for _, o := range c.objects {
 				s.do(must(trim(o)))
 			}
 			sameLines(t, s.entries(s.c.serviceChange("default/web")), c.want)
+		})
+	}
+}
+
+// TestServicesFollowGateways: whatever sort of rows a Service has, a gateway or a node that comes or goes after it
+// leaves those that a new controller would write.
+func TestServicesFollowGateways(t *testing.T) {
+	hinted := func(zones, nodes hints) func(*slice) {
+		return func(sl *slice) {
+			for i := range sl.endpoints {
+				sl.endpoints[i].zones, sl.endpoints[i].nodes = zones, nodes
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		service func(*service)
+		slice   func(*slice)
+	}{
+		"plain":                  {},
+		"hints of nodes":         {slice: hinted("", "own,bare,")},
+		"hints of zones":         {slice: hinted("z1,", "")},
+		"hints of both":          {slice: hinted("z1,", "own,")},
+		"local within":           {service: func(s *service) { s.internalLocal = true }},
+		"local from outside":     {service: func(s *service) { s.externalLocal = true }},
+		"sticky":                 {service: func(s *service) { s.clientIP, s.stickySeconds = true, 60 }},
+		"sticky, hints of nodes": {func(s *service) { s.clientIP, s.stickySeconds = true, 60 }, hinted("", "own,bare,")},
+		"on hosts":               {slice: func(sl *slice) { sl.endpoints = append(sl.endpoints, ready("203.0.113.4", "bare")) }},
+		"UDP, hints of nodes": {func(s *service) { s.ports[0].protocol, s.nodePorts[0].protocol = "udp", "udp" }, func(sl *slice) {
+			hinted("", "own,bare,")(sl)
+			sl.ports[0].protocol = "udp"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := entranceScene(t)
+			web := s.service("web", "10.96.0.10")
+			web.nodePorts, web.externalIPs = []nodePort{{web.ports[0], 30080}}, []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+			sl := s.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.1.3", "own"), ready("10.244.4.3", "bare"))
+			if c.service != nil {
+				c.service(web)
+			}
+			if c.slice != nil {
+				c.slice(sl)
+			}
+			s.do(web, sl)
+			written := s.c.serviceChange("default/web")
+			follow := func(what string, keys []objectKey) {
+				s.c.update(keys, s.get)
+				for _, change := range s.c.changes() {
+					if change.Owner == written.Owner {
+						written = change
+					}
+				}
+				s.absorb(s.c)
+				fresh := newCluster(s.c.settings)
+				fresh.begin(records{}, s.keys(), s.get)
+				want := (&scene{t, s.world, fresh}).entries(fresh.serviceChange("default/web"))
+				if got := s.entries(written); !slices.Equal(got, want) {
+					t.Errorf("%s: got\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+				}
+			}
+			for i, step := range []struct {
+				what  string
+				facts string
+			}{
+				{"a gateway comes", facts(4, false)},
+				{"it goes", ""},
+				{"a node is one of Windows", editFacts(4, false, func(f *contract.NodeFacts) { f.OS, f.Gateway = contract.Windows, nil })},
+				{"and has a gateway", editFacts(4, false, func(f *contract.NodeFacts) { f.OS = contract.Windows })},
+			} {
+				n := *s.objects[objectKey{nodeKind, "bare"}].(*node)
+				n.facts, n.zone = step.facts, "z1"
+				follow(fmt.Sprint(i+1, ". ", step.what), s.put(&n))
+			}
+			delete(s.objects, objectKey{nodeKind, "bare"})
+			follow("the node goes", []objectKey{{nodeKind, "bare"}})
+			follow("another one comes", s.put(s.node("late", "10.244.5.0/24")))
 		})
 	}
 }

@@ -59,6 +59,8 @@ type frontend struct {
 	local    [2]bool // by place: clients get the endpoints of the node alone where they come in
 	// aliased: some gateway routers have an alias for an endpoint on their hosts.
 	aliased bool
+	// written: addresses of nodes are written out, and each is on its own node alone.
+	written bool
 	// owner is the node whose gateway router alone has it, and answers for its addresses; "" is every node's.
 	owner string
 	own   *own // see ownOf
@@ -69,6 +71,7 @@ type vip struct {
 	at       string // as a load balancer has it
 	backends []backend
 	node     string // the one whose address it is, of those that are written out
+	refused  bool   // of a view: nobody serves it on any node, and its clients are told
 }
 
 // frontends are a Service's of one protocol.
@@ -121,11 +124,11 @@ func (s *service) nodePortFrontend(kind protocol, ipv4 bool, endpoints *serviceE
 		}
 		behind, number := endpoints.of(port.servicePort, !ipv4), ":"+strconv.Itoa(int(port.number))
 		if s.clientIP {
-			f.template = ""
+			f.template, f.written = "", true
 			at := func(addr netip.Addr) string { return netip.AddrPortFrom(addr, port.number).String() }
 			f.vips = append(f.vips, vip{at: at(contract.HostVIPs[family2(ipv4)]), backends: behind})
 			for _, own := range nodes.own[family2(ipv4)] {
-				f.vips = append(f.vips, vip{at(own.addr), behind, own.node})
+				f.vips = append(f.vips, vip{at: at(own.addr), backends: behind, node: own.node})
 			}
 			continue
 		}
@@ -205,16 +208,49 @@ type view struct {
 	// direct: packets come to the endpoints with the client's address, and where there is no endpoint
 	// they are dropped: nobody outside shall think that the Service refuses him.
 	direct bool
+	// part is that of the load balancer's name which tells it from the view's other one, see parts.
+	part string
 }
 
-// empty says whether nobody serves any of its addresses.
-func (v *view) empty() bool {
-	return !slices.ContainsFunc(v.vips, func(one vip) bool { return len(one.backends) > 0 })
+// parts divides a view by what becomes of its clients: OVN's options are those of a whole load balancer, and a
+// refusal has others than a connection that comes about.
+func (f *frontend) parts(v view) []view {
+	refused := slices.IndexFunc(v.vips, func(one vip) bool { return one.refused })
+	if refused < 0 || !slices.Contains(f.places, onRouters) {
+		return []view{v}
+	}
+	rest, none := v, view{scope: v.scope}
+	rest.vips = nil
+	for _, one := range v.vips {
+		if one.refused {
+			none.vips = append(none.vips, one)
+		} else {
+			rest.vips = append(rest.vips, one)
+		}
+	}
+	if len(rest.vips) == 0 {
+		return []view{none}
+	}
+	none.part = "/refused"
+	if f.owner == "" && !f.written { // it is the same for all nodes
+		none.scope = ""
+	}
+	return []view{rest, none}
+}
+
+// refuses says whether all clients of a view are refused.
+func (v *view) refuses() bool {
+	return !slices.ContainsFunc(v.vips, func(one vip) bool { return !one.refused })
 }
 
 // varies says whether nodes may have different views of a frontend.
 func (f *frontend) varies(at place) bool {
-	return f.local[at] || at == onRouters && (f.aliased || f.owner != "")
+	return f.local[at] || f.written || at == onRouters && (f.aliased || f.owner != "")
+}
+
+// differs says whether a node's gateway router may have another view of a frontend than its switch.
+func (f *frontend) differs() bool {
+	return f.local[onSwitches] != f.local[onRouters] || f.aliased || f.owner != ""
 }
 
 // view is that of a node's clients; of any node's, where it does not vary. to is nil where no endpoint is
@@ -224,36 +260,38 @@ func (f *frontend) view(s *service, at place, node string, to []reach, nodes *no
 	switch {
 	case f.local[at]:
 		v = f.localView(s, node)
-		v.direct = at == onRouters && f.ownOf(s).anywhere
+		v.direct = at == onRouters
 	case to != nil:
 		v = f.nearView(s, to, node, nodes.zoneOf[node])
 		v.scope = node
 	default:
 		v = view{vips: make([]vip, len(f.vips))}
 		for i, all := range f.vips {
-			v.vips[i] = vip{at: all.at, backends: choose(all.backends, s.publishNotReady)}
+			v.vips[i] = anywhere(all, choose(all.backends, s.publishNotReady))
 		}
 		if f.owner != "" {
 			v.scope = node
 		}
 	}
-	if node != "" {
+	if f.written {
 		v.keepOwn(f, node)
 	}
 	if at == onRouters {
 		v.alias(node, nodes)
-		if v.scope != "" { // a switch's view of that scope may be another
+		if v.scope != "" && f.differs() {
 			v.scope = "gw=" + v.scope
 		}
 	}
 	return v
 }
 
+// anywhere is an address with the endpoints that it has wherever it is asked.
+func anywhere(of vip, chosen []backend) vip {
+	return vip{at: of.at, backends: chosen, refused: len(chosen) == 0}
+}
+
 // keepOwn leaves the addresses that are written out to the nodes whose they are.
 func (v *view) keepOwn(f *frontend, node string) {
-	if !slices.ContainsFunc(f.vips, func(one vip) bool { return one.node != "" && one.node != node }) {
-		return
-	}
 	var own []vip
 	for i, one := range v.vips {
 		if whose := f.vips[i].node; whose == "" || whose == node {
@@ -281,7 +319,7 @@ func (v *view) alias(node string, nodes *nodeSet) {
 // own are the endpoints of a frontend that is served by local ones, by their nodes.
 type own struct {
 	by       map[string][][]backend // for each VIP
-	anywhere bool                   // there is one that gets traffic, on whichever node
+	anywhere []bool                 // for each VIP: there is one that gets traffic, on whichever node
 }
 
 // ownOf finds them, once: there are many nodes to ask for.
@@ -289,9 +327,9 @@ func (f *frontend) ownOf(s *service) *own {
 	if f.own != nil {
 		return f.own
 	}
-	f.own = &own{by: map[string][][]backend{}}
+	f.own = &own{by: map[string][][]backend{}, anywhere: make([]bool, len(f.vips))}
 	for i, all := range f.vips {
-		f.own.anywhere = f.own.anywhere || len(choose(all.backends, s.publishNotReady)) > 0
+		f.own.anywhere[i] = len(choose(all.backends, s.publishNotReady)) > 0
 		for _, b := range all.backends {
 			if f.own.by[b.node] == nil {
 				f.own.by[b.node] = make([][]backend, len(f.vips))
@@ -307,7 +345,7 @@ func (f *frontend) localView(s *service, node string) view {
 	v := view{scope: elsewhere, vips: make([]vip, len(f.vips))}
 	here := f.ownOf(s).by[node]
 	for i, all := range f.vips {
-		v.vips[i].at = all.at
+		v.vips[i].at, v.vips[i].refused = all.at, !f.own.anywhere[i]
 		if here == nil {
 			continue
 		}

@@ -132,7 +132,7 @@ func (f *frontend) reaches(s *service) []reach {
 func (f *frontend) nearView(s *service, to []reach, node, zone string) view {
 	v := view{vips: make([]vip, len(f.vips))}
 	for i, all := range f.vips {
-		v.vips[i] = vip{at: all.at, backends: to[i].near(all.backends, node, zone, s.publishNotReady)}
+		v.vips[i] = anywhere(all, to[i].near(all.backends, node, zone, s.publishNotReady))
 		if _, ok := to[i].zones[zone]; ok && v.scope == "" {
 			v.scope = "zone=" + zone // no node has such a name
 		}
@@ -146,26 +146,26 @@ func (f *frontend) nearView(s *service, to []reach, node, zone string) view {
 // attachNear puts a frontend's load balancers with what is near to the clients: one in the group of each
 // zone, but for zones with nodes that see something of their own. There each node has its own.
 func (r *rows) attachNear(s *service, f *frontend, at place, c class, nodes *nodeSet, to []reach) {
-	seen := func(node, zone string) (id string) {
+	seen := func(node, zone string) (ids []string) {
 		v := f.nearView(s, to, node, zone)
 		if v.scope != "" && v.scope != node && c.name != "" {
 			v.scope += "," + c.name
 		}
-		return r.balancer(s, f, c, v)
+		return r.balancers(s, f, c, v)
 	}
 	for _, zone := range slices.Sorted(maps.Keys(nodes.zones)) {
 		here := nodes.within(zone, at, c)
 		if !slices.ContainsFunc(here, func(node string) bool {
 			return slices.ContainsFunc(to, func(one reach) bool { _, ok := one.nodes[node]; return ok })
 		}) {
-			id := seen("", zone)
+			ids := seen("", zone)
 			for _, os := range c.systems() {
-				r.member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", id)
+				r.member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", ids...)
 			}
 			continue
 		}
 		for _, node := range here {
-			r.member(attachment(at), attachmentID(at, node), "load_balancer", seen(node, zone))
+			r.member(attachment(at), attachmentID(at, node), "load_balancer", seen(node, zone)...)
 		}
 	}
 }

@@ -203,7 +203,7 @@ func (c *cluster) place(n *nodeState) {
 		delete(c.records.nodes, n.name)
 		i, _ := slices.BinarySearch(c.nodeNames, n.name)
 		c.nodeNames = slices.Insert(c.nodeNames, i, n.name)
-		c.touchLocal()
+		c.touchPlaced()
 	}
 	if n.chassis() != chassis {
 		c.touchPods(n)
@@ -420,7 +420,7 @@ func (c *cluster) unplace(n *nodeState) {
 		n.placed = false
 		i, _ := slices.BinarySearch(c.nodeNames, n.name)
 		c.nodeNames = slices.Delete(c.nodeNames, i, i+1)
-		c.touchLocal()
+		c.touchPlaced()
 	}
 }
 
@@ -449,10 +449,13 @@ func (c *cluster) touchPods(n *nodeState) {
 	}
 }
 
-// touchLocal has the Services looked at again whose rows depend on which nodes have a switch.
-func (c *cluster) touchLocal() {
-	for name := range c.local {
-		c.dirtyServices[name] = struct{}{}
+// touchPlaced has the Services looked at again of which nodes have rows of their own: for those that come to have
+// a switch or a gateway router, or have one no more.
+func (c *cluster) touchPlaced() {
+	for _, names := range []map[string]struct{}{c.perNode, c.hinted} {
+		for name := range names {
+			c.dirtyServices[name] = struct{}{}
+		}
 	}
 }
 
