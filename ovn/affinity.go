@@ -78,7 +78,7 @@ func (r *rows) confirm(s *service, kind protocol, list []frontend, nodes *nodeSe
 // self is the load balancer that maps endpoints to themselves: of a gateway router that shares addresses with
 // its host those by the alias, and of all others, where node is "", by their addresses.
 func (r *rows) self(s *service, kind protocol, endpoints map[netip.AddrPort]struct{}, node string, nodes *nodeSet) (uuid string) {
-	key := string(kind) + "/self"
+	where := "self"
 	row := &nb.LoadBalancer{
 		Protocol: (*string)(&kind),
 		Vips:     make(map[string]string, len(endpoints)),
@@ -90,11 +90,12 @@ func (r *rows) self(s *service, kind protocol, endpoints map[netip.AddrPort]stru
 	for at := range endpoints {
 		if slices.Contains(nodes.hosts[at.Addr()], node) {
 			at = netip.AddrPortFrom(contract.OfFamily(contract.HostAliases, at.Addr()), at.Port())
-			key = string(kind) + "/self@gw=" + node
+			where = "self@gw=" + node
 		}
 		row.Vips[at.String()] = at.String()
 	}
-	row.Name = s.Namespace + "/" + s.Name + "/" + key
+	row.Name = balancerName(s.Namespace, s.Name, where, kind)
+	key := string(kind) + "/" + where
 	if slices.ContainsFunc(r.Rows, func(row ovsdb.Row) bool { return row.Key == key }) {
 		return ovsdb.ID(nb.LoadBalancerTable, r.Owner, key)
 	}

@@ -102,25 +102,41 @@ func (r *rows) balancers(s *service, f *frontend, c class, v view) (uuids []stri
 	return uuids
 }
 
+// shownName are the characters that lb-list shows of a load balancer's name.
+const shownName = 16
+
+// balancerName is a load balancer's: the name of the object that it serves, where it serves, the
+// object's namespace and the protocol. What ovn-nbctl lb-list shows of it tells one object from another: a
+// long name's middle gives way to a tilde, which no object's name has, and the whole name comes after the
+// namespace. Nothing finds a row by its name.
+func balancerName(namespace, name, where string, kind protocol) string {
+	whole := []string{name, where, namespace, string(kind)}
+	if len(name) > shownName {
+		whole = []string{name[:shownName/2] + "~" + name[len(name)-shownName/2+1:], where, namespace, name, string(kind)}
+	}
+	return strings.Join(whole, "/")
+}
+
 // balancer is the row of a view's part; it is there once, however often it is asked for.
 func (r *rows) balancer(s *service, f *frontend, c class, v view) (uuid string) {
-	key := string(f.protocol)
+	key, where := string(f.protocol), "cluster"
 	if f.sort != "" {
-		key += "/" + f.sort
+		key, where = key+"/"+f.sort, f.sort
 	}
-	key += v.part
+	scope := ""
 	switch {
 	case v.scope != "":
-		key += "@" + v.scope
+		scope = "@" + v.scope
 	case c.name != "":
-		key += "@" + elsewhere + c.name
+		scope = "@" + elsewhere + c.name
 	}
+	key, where = key+v.part+scope, where+v.part+scope
 	id := ovsdb.ID(nb.LoadBalancerTable, r.Owner, key)
 	if slices.ContainsFunc(r.Rows, func(row ovsdb.Row) bool { return row.Key == key }) {
 		return id
 	}
 	row := &nb.LoadBalancer{
-		Name:    s.Namespace + "/" + s.Name + "/" + key, // lb-list shows 16 characters: no word to waste
+		Name:    balancerName(s.Namespace, s.Name, where, f.protocol),
 		Options: f.options(c, v),
 		Vips:    make(map[string]string, len(v.vips)),
 	}

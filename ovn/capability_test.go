@@ -179,15 +179,21 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	}
 }
 
+// carriedBalancer is a load balancer with the object that it serves.
+type carriedBalancer struct {
+	*nb.LoadBalancer
+	owner ovsdb.Owner
+}
+
 // carried are the load balancers of a node's switch.
-func carried(all []ovsdb.Change, node string) (list []*nb.LoadBalancer) {
-	rows := map[string]*nb.LoadBalancer{} // by UUID
-	members := map[string][]string{}      // load balancers by what they are in
+func carried(all []ovsdb.Change, node string) (list []carriedBalancer) {
+	rows := map[string]carriedBalancer{} // by UUID
+	members := map[string][]string{}     // load balancers by what they are in
 	var groups []string
 	for _, change := range all {
 		for _, r := range change.Rows {
 			if b, ok := r.Model.(*nb.LoadBalancer); ok {
-				rows[ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key)] = b
+				rows[ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key)] = carriedBalancer{b, change.Owner}
 			}
 		}
 		for _, m := range change.Memberships {
@@ -208,17 +214,17 @@ func carried(all []ovsdb.Change, node string) (list []*nb.LoadBalancer) {
 }
 
 // checkBalancers checks a Windows node's: also that none is there twice, for Linux and for Windows.
-func checkBalancers(t *testing.T, c *cluster, node string, list []*nb.LoadBalancer) {
+func checkBalancers(t *testing.T, c *cluster, node string, list []carriedBalancer) {
 	t.Helper()
 	seen := map[string]string{}
 	for _, b := range list {
-		if strings.Contains(b.Name, "/hostport/") {
+		service, isService := strings.CutPrefix(string(b.owner), "Service/")
+		if !isService { // a pod's hostPorts
 			if *b.Protocol == "sctp" {
 				t.Errorf("%s is on node %s", b.Name, node)
 			}
 			continue
 		}
-		service, _, _ := strings.Cut(b.Name, "/"+*b.Protocol)
 		if *b.Protocol == "sctp" || b.Options["ct_flush"] != "" && !c.services[service].object.flushWindows {
 			t.Errorf("the switch of %s has load balancer %s with %s, %v", node, b.Name, *b.Protocol, b.Options)
 		}

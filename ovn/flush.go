@@ -187,10 +187,12 @@ func (c *cluster) flushChange(name string) ovsdb.Change {
 	}
 	rows := map[string]*nb.LoadBalancer{}
 	kind := "udp"
+	namespace, service, _ := strings.Cut(name, "/")
 	for _, p := range slices.SortedFunc(maps.Keys(shown), path.compare) {
 		row := rows[p.family]
 		if row == nil {
-			row = &nb.LoadBalancer{Name: strings.TrimSuffix(name+"/udp/flush/"+p.family, "/"), Protocol: &kind, Vips: map[string]string{},
+			where := "flush" + strings.TrimPrefix(p.family, "ipv")
+			row = &nb.LoadBalancer{Name: balancerName(namespace, service, where, protocol(kind)), Protocol: &kind, Vips: map[string]string{},
 				Options: map[string]string{"ct_flush": "true", "neighbor_responder": "none"}}
 			if p.family != "" {
 				row.Options["template"], row.Options["address-family"] = "true", p.family

@@ -35,7 +35,7 @@ func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken f
 			options["ct_flush"] = "true"
 		}
 		id := r.add(nb.LoadBalancerTable, "hostport/"+string(kind), &nb.LoadBalancer{
-			Name: p.Namespace + "/" + p.Name + "/hostport/" + string(kind), Protocol: (*string)(&kind), Vips: vips, Options: options})
+			Name: balancerName(p.Namespace, p.Name, "hostport", kind), Protocol: (*string)(&kind), Vips: vips, Options: options})
 		r.member(nb.LogicalSwitchTable, switchID(n.name), "load_balancer", id)
 		if n.facts.Gateway != nil {
 			r.member(nb.LogicalRouterTable, gatewayID(n.name), "load_balancer", id)

@@ -222,7 +222,11 @@ func balancers(t *testing.T, objects []runtime.Object, windows ...string) []stri
 	var list []string
 	for _, r := range change.Rows {
 		row := r.Model.(*nb.LoadBalancer)
-		if want := "default/web/" + r.Key; row.Name != want {
+		where := strings.TrimPrefix(strings.TrimPrefix(r.Key, *row.Protocol), "/")
+		if where == "" || where[0] == '@' {
+			where = "cluster" + where
+		}
+		if want := "web/" + where + "/default/" + *row.Protocol; row.Name != want {
 			t.Errorf("name %s, want %s", row.Name, want)
 		}
 		if !strings.HasPrefix(r.Key, *row.Protocol) {
