@@ -71,6 +71,7 @@ func (c *cluster) updatePods(names []string, get lookup) {
 		problems[i] = append(problems[i], c.notePod(p, len(problems[i]) > 0)...)
 		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object))
 		c.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
+		c.touchRivals(p)
 	}
 }
 
@@ -104,6 +105,9 @@ func (c *cluster) updatePod(name string, object *pod) {
 		c.pods[name] = p
 	}
 	c.indexHostPorts(name, p.object, object)
+	if p.object != nil {
+		c.touchRivals(p)
+	}
 	p.object = object
 	c.indexPod(name, p)
 }
@@ -111,6 +115,7 @@ func (c *cluster) updatePod(name string, object *pod) {
 // removePod frees a pod's addresses, and has those who wait for one look again.
 func (c *cluster) removePod(name string, p *podState) {
 	n := p.node
+	c.touchRivals(p)
 	for i, a := range p.addresses {
 		n.pools[i].release(a.Addr())
 	}

@@ -34,7 +34,20 @@ func backends(port servicePort, ipv6 bool, from []*slice) []backend {
 		}
 	}
 	slices.SortFunc(list, backend.compare)
-	return slices.CompactFunc(list, func(a, b backend) bool { return a.at == b.at })
+	return once(list)
+}
+
+// once keeps of backends that are sorted the first of each address and port. Its node is known if one of them says it.
+func once(list []backend) []backend {
+	var kept []backend
+	for i, b := range list {
+		if i == 0 || b.at != kept[len(kept)-1].at {
+			kept = append(list[:len(kept)], b)
+		} else if last := &kept[len(kept)-1]; last.node == "" {
+			last.node = b.node
+		}
+	}
+	return kept
 }
 
 // serviceEndpoints finds what is behind a Service's ports: once for each, however many addresses have it. What

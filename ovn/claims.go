@@ -213,6 +213,8 @@ func (c *cluster) touchClaims(addr netip.Addr) {
 type denial struct {
 	claims    map[claim]struct{}
 	addresses map[netip.Addr]struct{}
+	// doubled are claims to addresses outside that the Service has anyway, by a NodePort of its.
+	doubled map[claim]struct{}
 }
 
 func (d *denial) denies(c claim) bool {
@@ -232,7 +234,7 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 	if s.isInside() {
 		return s, nil
 	}
-	d := &denial{claims: map[claim]struct{}{}, addresses: map[netip.Addr]struct{}{}}
+	d := &denial{claims: map[claim]struct{}{}, addresses: map[netip.Addr]struct{}{}, doubled: map[claim]struct{}{}}
 	var found []problem
 	told := map[string]int{}
 	complain := func(reason, format string, args ...any) {
@@ -250,24 +252,8 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 		}
 	}
 	for _, wanted := range c.claims.of[name] {
-		if _, ok := d.addresses[wanted.addr]; ok {
-			continue
-		}
-		if whose := c.essential(wanted); whose != "" {
-			d.claims[wanted] = struct{}{}
-			complain("AddressTaken", "%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, whose)
-			continue
-		}
-		if holder, _ := c.holder(wanted); holder != name {
-			d.claims[wanted] = struct{}{}
-			complain("AddressConflict", "%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
-				s.fieldOf(wanted), wanted, holder, c.right(wanted, holder, s))
-			continue
-		}
-		if holder, ok := c.nodePortAt(wanted); ok && holder != name {
-			d.claims[wanted] = struct{}{}
-			complain("AddressConflict", "%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
-				s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], holder, c.services[holder].object.fieldOf(wanted.everywhere()))
+		if _, ok := d.addresses[wanted.addr]; !ok {
+			c.judgeClaim(name, s, wanted, d, complain)
 		}
 	}
 	for _, p := range s.nodePorts {
@@ -281,12 +267,41 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 			found = append(found, problemf("Service", &s.ObjectMeta, reason, "the same holds for %d more of its addresses and ports", more))
 		}
 	}
-	if len(d.claims)+len(d.addresses) == 0 {
+	if len(d.claims)+len(d.addresses)+len(d.doubled) == 0 {
 		return s, found
 	}
 	served := *s
 	served.denied = d
 	return &served, found
+}
+
+// judgeClaim decides whether a Service gets an address and port that it wants and that is fit for one.
+func (c *cluster) judgeClaim(name string, s *service, wanted claim, d *denial, complain func(reason, format string, args ...any)) {
+	if whose := c.essential(wanted); whose != "" {
+		d.claims[wanted] = struct{}{}
+		complain("AddressTaken", "%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, whose)
+		return
+	}
+	if holder, _ := c.holder(wanted); holder != name {
+		d.claims[wanted] = struct{}{}
+		complain("AddressConflict", "%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
+			s.fieldOf(wanted), wanted, holder, c.right(wanted, holder, s))
+		return
+	}
+	holder, ok := c.nodePortAt(wanted)
+	switch {
+	case !ok:
+	case holder == name:
+		d.doubled[wanted] = struct{}{}
+		if field := s.otherAt(wanted); field != "" {
+			complain("AddressConflict", "%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by that; choose another address or port",
+				s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], field)
+		}
+	default:
+		d.claims[wanted] = struct{}{}
+		complain("AddressConflict", "%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
+			s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], holder, c.services[holder].object.fieldOf(wanted.everywhere()))
+	}
 }
 
 // nodePortAt is the Service that has a port of a node's address as its NodePort, or for its health check, if any
@@ -302,6 +317,20 @@ func (c *cluster) nodePortAt(wanted claim) (name string, ok bool) {
 // hasAt says whether a Service that has a claim has it at an address.
 func (s *service) hasAt(c claim, addr netip.Addr) bool {
 	return s.isOf(addr.Is4()) || s.isCheck(c)
+}
+
+// otherAt is the field by which a Service has a node's port for something else than it wants there by a claim; ""
+// where both are one port of the Service.
+func (s *service) otherAt(wanted claim) string {
+	if s.isCheck(wanted.everywhere()) {
+		return "spec.healthCheckNodePort"
+	}
+	if slices.ContainsFunc(s.nodePorts, func(p nodePort) bool {
+		return p.number == wanted.port && p.protocol == wanted.protocol && p.servicePort.port == wanted.port
+	}) {
+		return ""
+	}
+	return "spec.ports[].nodePort"
 }
 
 // right says why another Service has what a Service wants.
@@ -356,7 +385,11 @@ func (s *service) portsAt(addr netip.Addr) []servicePort {
 	if s.denied == nil {
 		return s.ports
 	}
-	return slices.DeleteFunc(slices.Clone(s.ports), func(p servicePort) bool { return s.denied.denies(claim{addr, p.port, p.protocol}) })
+	return slices.DeleteFunc(slices.Clone(s.ports), func(p servicePort) bool {
+		wanted := claim{addr, p.port, p.protocol}
+		_, doubled := s.denied.doubled[wanted]
+		return doubled || s.denied.denies(wanted)
+	})
 }
 
 // portRange is all ports from first to last.

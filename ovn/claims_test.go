@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // outward is a Service of some age with node ports and addresses outside.
@@ -59,6 +60,34 @@ func TestClaims(t *testing.T) {
 	const here = "^NODEIP4_0:%d, %[2]s ^NODEIP4_1:%[1]d"
 	onNodes := func(name string, port int) string { return name + " " + fmt.Sprintf(here, port, name) }
 
+	t.Run("a Service has a node's address once", func(t *testing.T) {
+		s := newClaims(t)
+		same := s.outward("same", 1, 30080, "192.0.2.1", "198.51.100.1")
+		same.ports[0].port, same.nodePorts[0].port = 30080, 30080
+		s.do(same)
+		s.want("by its NodePort", s.served(), "same 198.51.100.1:30080, "+onNodes("same", 30080))
+		s.wantReasons()
+		s.remove(serviceKind, "default/same")
+
+		other := s.outward("other", 1, 30080, "192.0.2.1")
+		other.ports = append(other.ports, servicePort{"alt", "tcp", 30080})
+		s.do(other)
+		s.want("by another port's NodePort", s.served(), "other 192.0.2.1:80, "+onNodes("other", 30080))
+		s.wantReasons("Service default/other AddressConflict")
+		s.remove(serviceKind, "default/other")
+
+		guarded := s.outward("guarded", 1, 30080, "192.0.2.1")
+		guarded.ports[0].port, guarded.nodePorts[0].port = 30080, 30080
+		guarded.ingress, guarded.sourceRanges = guarded.externalIPs, []string{"192.0.2.0/24"}
+		s.do(guarded)
+		s.want("by its NodePort", s.served(), onNodes("guarded", 30080))
+		if change := s.c.serviceChange("default/guarded"); !slices.ContainsFunc(change.Rows, func(r ovsdb.Row) bool {
+			row, ok := r.Model.(*nb.ACL)
+			return ok && row.Action == nb.ACLActionDrop && strings.Contains(row.Match, "192.0.2.1")
+		}) {
+			t.Errorf("nobody is kept from the load balancer's address: %v", change.Rows)
+		}
+	})
 	t.Run("the older Service has an address, and when it goes the other", func(t *testing.T) {
 		s := newClaims(t)
 		s.do(s.outward("young", 1, 0, "198.51.100.1"))

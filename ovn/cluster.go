@@ -361,7 +361,7 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.unknown(p.object.Namespace) {
-		change := podChange(p.object, p.addresses, &p.node.placement, c.serviceHas)
+		change := podChange(p.object, p.addresses, &p.node.placement, func(wanted claim) bool { return c.serviceHas(wanted) || c.olderHas(p, wanted) })
 		egressMembers(p, &change)
 		policyMembers(p, &change)
 		p.there = true
@@ -373,13 +373,17 @@ func (c *cluster) podChange(name string) ovsdb.Change {
 func (c *cluster) serviceChange(name string) ovsdb.Change {
 	s := c.services[name]
 	if s == nil || s.object == nil || s.object.ignored {
-		c.tell(serviceOwner(name))
+		var found []problem
+		if s != nil && s.object != nil {
+			found = addressProblems(s.object) // it may be ignored for these
+		}
+		c.tell(serviceOwner(name), found...)
 		c.followPaths(name, nil)
 		return ovsdb.Change{Owner: serviceOwner(name)}
 	}
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
-	c.tell(serviceOwner(name), slices.Concat(found, sliceProblems(object, s.slices), datapathProblems(object, on), affinityProblems(object),
+	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sliceProblems(object, s.slices), datapathProblems(object, on), affinityProblems(object),
 		flushProblems(object), sourceProblems(object))...)
 	change := serviceChange(object, s.slices, on)
 	if object.flushWindows || len(on.windows) == 0 {

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,8 +11,8 @@ import (
 )
 
 // hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its
-// gateway router. What a Service has of the node's addresses is not theirs: the node's agent has the same rule,
-// and tells the pod.
+// gateway router. What a Service or an older pod has of the node's addresses is not theirs: the node's agent has the
+// same rule, and tells the pod.
 func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken func(claim) bool) {
 	for _, kind := range []protocol{"tcp", "udp", "sctp"} {
 		vips := map[string]string{}
@@ -83,6 +84,38 @@ func (c *cluster) indexHostPorts(name string, before, now *pod) {
 	if before != nil && len(before.hostPorts) > 0 || now != nil && len(now.hostPorts) > 0 {
 		c.touchSelves()
 	}
+}
+
+// touchRivals has the other pods of a pod's node looked at again that want host ports of its.
+func (c *cluster) touchRivals(p *podState) {
+	for name, other := range p.node.pods {
+		if other != p && slices.ContainsFunc(p.object.hostPorts, func(a hostPort) bool {
+			return slices.ContainsFunc(other.object.hostPorts, func(b hostPort) bool { return a.port == b.port && a.protocol == b.protocol })
+		}) {
+			c.dirtyPods[name] = struct{}{}
+		}
+	}
+}
+
+// olderHas says whether an older pod of a pod's node has a port there. The node's agent has the same rule, and tells
+// the younger one.
+func (c *cluster) olderHas(p *podState, wanted claim) bool {
+	if len(p.object.hostPorts) == 0 {
+		return false
+	}
+	for _, other := range p.node.pods {
+		if other != p && len(other.addresses) > 0 && !c.unknown(other.object.Namespace) && comesBefore(other.object, p.object) && slices.ContainsFunc(other.object.hostPorts, func(has hostPort) bool {
+			return has.port == wanted.port && has.protocol == wanted.protocol && (!has.ip.IsValid() || has.ip == wanted.addr)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// comesBefore orders pods that want one host port.
+func comesBefore(a, b *pod) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // touchHostPorts has the pods looked at again whose host ports are claimed.

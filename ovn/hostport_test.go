@@ -1,9 +1,18 @@
 package ovn
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // TestServicesGoBeforeHostPorts: a port of a node's address that a Service has is no pod's, for as long as
@@ -62,5 +71,87 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 	s.do(s.pod("default", "web", "own")) // without host ports
 	if len(s.c.hostPorted) != 1 {
 		t.Errorf("host ports of %v are kept", s.c.hostPorted)
+	}
+}
+
+// TestOneHostPortOfTwoPods is the older one's, whichever came first to the controller, and the other's when it goes.
+func TestOneHostPortOfTwoPods(t *testing.T) {
+	own, gateway := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.1")
+	type has map[string]string // address and port on the node to pod
+	both := func(pod string) has { return has{"192.0.2.1:8443": pod, "203.0.113.1:8443": pod} }
+	for _, c := range []struct {
+		name                  string
+		old, young            hostPort
+		node                  string // of the young one
+		together, when, alone has    // when: the young one is alone
+	}{
+		{"the same", hostPort{"tcp", netip.Addr{}, 8443, 443}, hostPort{"tcp", netip.Addr{}, 8443, 443}, "own", both("old"), both("young"), both("old")},
+		{"one address of all", hostPort{"tcp", own, 8443, 443}, hostPort{"tcp", netip.Addr{}, 8443, 443}, "own",
+			has{"192.0.2.1:8443": "old", "203.0.113.1:8443": "young"}, both("young"), has{"192.0.2.1:8443": "old"}},
+		{"two addresses", hostPort{"tcp", own, 8443, 443}, hostPort{"tcp", gateway, 8443, 443}, "own",
+			has{"192.0.2.1:8443": "old", "203.0.113.1:8443": "young"}, has{"203.0.113.1:8443": "young"}, has{"192.0.2.1:8443": "old"}},
+		{"two nodes", hostPort{"tcp", netip.Addr{}, 8443, 443}, hostPort{"tcp", netip.Addr{}, 8443, 443}, "bare", both("old"), has{}, both("old")},
+		{"another port", hostPort{"tcp", own, 8443, 443}, hostPort{"tcp", own, 8444, 443}, "own",
+			has{"192.0.2.1:8443": "old", "192.0.2.1:8444": "young"}, has{"192.0.2.1:8444": "young"}, has{"192.0.2.1:8443": "old"}},
+	} {
+		for _, order := range [][]string{{"old", "young"}, {"young", "old"}} {
+			t.Run(c.name+", first "+order[0], func(t *testing.T) {
+				s := entranceScene(t)
+				pods := map[string]*pod{"old": s.pod("default", "old", "own"), "young": s.pod("a", "young", c.node)}
+				s.do(s.namespace("a"), s.namespace("default"))
+				pods["old"].hostPorts, pods["young"].hostPorts = []hostPort{c.old}, []hostPort{c.young}
+				pods["old"].CreationTimestamp = metav1.NewTime(time.Unix(1700000000, 0))
+				pods["young"].CreationTimestamp = metav1.NewTime(time.Unix(1700000001, 0))
+				rows := has{} // as changes have written them
+				follow := func(keys []objectKey) {
+					s.c.update(keys, s.get)
+					changes := s.c.changes()
+					nameOf := func(change ovsdb.Change) string {
+						return string(change.Owner[strings.LastIndexByte(string(change.Owner), '/')+1:])
+					}
+					for _, change := range changes {
+						maps.DeleteFunc(rows, func(_, pod string) bool { return pod == nameOf(change) })
+					}
+					for _, change := range changes {
+						for _, r := range change.Rows {
+							name := nameOf(change)
+							if row, ok := r.Model.(*nb.LoadBalancer); ok {
+								for at := range row.Vips {
+									if rows[at] != "" && rows[at] != name {
+										t.Errorf("%s is of %s and of %s", at, rows[at], name)
+									}
+									rows[at] = name
+								}
+							}
+						}
+					}
+					s.absorb(s.c)
+				}
+				want := func(what string, want has) {
+					t.Helper()
+					if fmt.Sprint(rows) != fmt.Sprint(want) {
+						t.Errorf("%s: %v, want %v", what, rows, want)
+					}
+				}
+				begin := func() {
+					for _, name := range order {
+						follow(s.put(pods[name]))
+					}
+				}
+				begin()
+				want("both", c.together)
+				leave := func(name string) {
+					p := pods[name]
+					delete(s.objects, objectKey{podKind, p.Namespace + "/" + p.Name})
+					follow([]objectKey{{podKind, p.Namespace + "/" + p.Name}})
+				}
+				leave("old")
+				want("without the old", c.when)
+				follow(s.put(pods["old"]))
+				want("it is back", c.together)
+				leave("young")
+				want("without the young", c.alone)
+			})
+		}
 	}
 }

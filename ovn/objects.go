@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/endpointslice"
 )
 
 // Labels by which an owner takes a Service away from the cluster's network.
@@ -73,6 +74,7 @@ type service struct {
 	externalIPs     []netip.Addr // as the user gave them
 	ingress         []netip.Addr // of a load balancer in front of the nodes that hands packets on as they are
 	leftOut         int          // how many more addresses it has outside than are served
+	unreadable      []string     // what is wrong with addresses that are left out
 	publishNotReady bool
 	internalLocal   bool   // internalTrafficPolicy: Local
 	externalLocal   bool   // externalTrafficPolicy: Local
@@ -107,6 +109,7 @@ type slice struct {
 	ports     []servicePort // port is the endpoints', which is why it differs by slice
 	endpoints []endpoint
 	bad       []badAddress
+	badPorts  []string
 }
 
 type endpoint struct {
@@ -258,8 +261,11 @@ func trimService(o *corev1.Service) *service {
 	if len(ips) == 0 && o.Spec.ClusterIP != "" {
 		ips = []string{o.Spec.ClusterIP}
 	}
-	for _, text := range ips { // "None" does not parse: a headless Service has no address
-		if addr, err := netip.ParseAddr(text); err == nil {
+	for _, text := range ips {
+		if text == corev1.ClusterIPNone || o.Spec.Type == corev1.ServiceTypeExternalName {
+			continue
+		}
+		if addr, ok := s.parseAddr("spec.clusterIPs", text); ok {
 			s.clusterIPs = append(s.clusterIPs, addr)
 		}
 	}
@@ -284,11 +290,11 @@ func trimService(o *corev1.Service) *service {
 func (s *service) trimExternal(o *corev1.Service) {
 	s.externalLocal = o.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	room := max(1, maxOutside/max(1, len(s.ports)))
-	take := func(list *[]netip.Addr, text string) {
-		addr, err := netip.ParseAddr(text)
+	take := func(list *[]netip.Addr, field, text string) {
+		addr, ok := s.parseAddr(field, text)
 		addr = addr.Unmap()
 		switch {
-		case err != nil || slices.Contains(*list, addr):
+		case !ok || slices.Contains(*list, addr):
 		case len(s.externalIPs)+len(s.ingress) < room:
 			*list = append(*list, addr)
 		default:
@@ -297,8 +303,8 @@ func (s *service) trimExternal(o *corev1.Service) {
 	}
 	if o.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		for _, ingress := range o.Status.LoadBalancer.Ingress {
-			if deref(ingress.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP {
-				take(&s.ingress, ingress.IP)
+			if ingress.IP != "" && deref(ingress.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP {
+				take(&s.ingress, "status.loadBalancer.ingress", ingress.IP)
 			}
 		}
 		if s.externalLocal {
@@ -306,8 +312,17 @@ func (s *service) trimExternal(o *corev1.Service) {
 		}
 	}
 	for _, text := range o.Spec.ExternalIPs {
-		take(&s.externalIPs, text)
+		take(&s.externalIPs, "spec.externalIPs", text)
 	}
+}
+
+// parseAddr reads an address of a Service's, or notes why it cannot be read.
+func (s *service) parseAddr(field, text string) (addr netip.Addr, ok bool) {
+	addr, why := endpointslice.ParseIP(text)
+	if why != "" {
+		s.unreadable = append(s.unreadable, fmt.Sprintf("%s: %q: %s", field, quoted(text), why))
+	}
+	return addr, why == ""
 }
 
 // maxOutside bounds the addresses and ports that one Service is served at outside, and so what it costs
@@ -328,9 +343,15 @@ func trimSlice(o *discoveryv1.EndpointSlice) *slice {
 	for i := range o.Ports {
 		p := &o.Ports[i]
 		kind, ok := protocolOf(deref(p.Protocol, corev1.ProtocolTCP))
-		if ok && p.Port != nil { // a slice without a port number means "any port": no Service port can be mapped to it
-			s.ports = append(s.ports, servicePort{shared(deref(p.Name, "")), kind, uint16(*p.Port)})
+		if !ok || p.Port == nil { // a slice without a port number means "any port": no Service port can be mapped to it
+			continue
 		}
+		number, why := endpointslice.ParsePort(*p.Port)
+		if why != "" {
+			s.badPorts = append(s.badPorts, fmt.Sprintf("ports[%d] port %d: %s", i, *p.Port, why))
+			continue
+		}
+		s.ports = append(s.ports, servicePort{shared(deref(p.Name, "")), kind, number})
 	}
 	s.endpoints = make([]endpoint, 0, len(o.Endpoints))
 	for i := range o.Endpoints {
@@ -346,7 +367,7 @@ func (s *slice) addEndpoint(index int, e *discoveryv1.Endpoint) {
 		s.bad = append(s.bad, badAddress{index, "", "the endpoint has no address"})
 		return
 	}
-	addr, why := parseEndpoint(e.Addresses[0], s.ipv6)
+	addr, why := endpointslice.ParseAddr(e.Addresses[0], s.ipv6)
 	if why != "" {
 		s.bad = append(s.bad, badAddress{index, e.Addresses[0], why})
 		return
@@ -360,25 +381,6 @@ func (s *slice) addEndpoint(index int, e *discoveryv1.Endpoint) {
 		terminating: deref(e.Conditions.Terminating, false),
 		zones:       zoneHints(e.Hints), nodes: nodeHints(e.Hints),
 	})
-}
-
-func parseEndpoint(text string, ipv6 bool) (addr netip.Addr, why string) {
-	addr, err := netip.ParseAddr(text)
-	switch {
-	case err != nil:
-		return addr, "it is not an IP address"
-	case addr.Zone() != "":
-		return addr, "it has a zone, which no other node can know"
-	case addr.Is4In6():
-		return addr, "it is an IPv4 address dressed as IPv6"
-	case addr.Is6() != ipv6:
-		return addr, "it is not of the slice's addressType"
-	case addr.IsUnspecified(), addr.IsLoopback(), addr.IsMulticast(), addr.IsLinkLocalUnicast():
-		return addr, "it is unspecified, loopback, link-local or multicast, which no pod can reach"
-	case contract.OwnRanges[0].Contains(addr), contract.OwnRanges[1].Contains(addr):
-		return addr, "it means something else on every node"
-	}
-	return addr, ""
 }
 
 func deref[T any](p *T, otherwise T) T {
@@ -399,7 +401,7 @@ func (p *pod) equal(o *pod) bool {
 }
 
 func (s *service) equal(o *service) bool {
-	return s.UID == o.UID && s.ignored == o.ignored && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal && s.leftOut == o.leftOut &&
+	return s.UID == o.UID && s.ignored == o.ignored && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal && s.leftOut == o.leftOut && slices.Equal(s.unreadable, o.unreadable) &&
 		s.externalLocal == o.externalLocal && s.healthPort == o.healthPort && slices.Equal(s.nodePorts, o.nodePorts) && slices.Equal(s.externalIPs, o.externalIPs) && slices.Equal(s.ingress, o.ingress) &&
 		s.clientIP == o.clientIP && s.stickySeconds == o.stickySeconds && slices.Equal(s.sourceRanges, o.sourceRanges) &&
 		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)
@@ -407,7 +409,7 @@ func (s *service) equal(o *service) bool {
 
 func (s *slice) equal(o *slice) bool {
 	return s.UID == o.UID && s.ignored == o.ignored && s.service == o.service && s.ipv6 == o.ipv6 &&
-		slices.Equal(s.ports, o.ports) && slices.Equal(s.endpoints, o.endpoints) && slices.Equal(s.bad, o.bad)
+		slices.Equal(s.ports, o.ports) && slices.Equal(s.endpoints, o.endpoints) && slices.Equal(s.bad, o.bad) && slices.Equal(s.badPorts, o.badPorts)
 }
 
 // changed says whether an update carries anything that the translation reads.

@@ -31,7 +31,16 @@ func (s *service) uses(kind protocol) bool {
 	return slices.ContainsFunc(s.ports, func(p servicePort) bool { return p.protocol == kind })
 }
 
-// sliceProblems are the slices with addresses that nobody can use: one a slice, which may have a
+// addressProblems are a Service's own addresses that nobody can read.
+func addressProblems(s *service) []problem {
+	if len(s.unreadable) == 0 {
+		return nil
+	}
+	return []problem{problemf("Service", &s.ObjectMeta, "BadAddress",
+		"%d of its addresses cannot be read and are left out, first %s; the others are served; correct or remove them", len(s.unreadable), s.unreadable[0])}
+}
+
+// sliceProblems are the slices with addresses or ports that nobody can use: one of each a slice, which may have a
 // thousand of them.
 func sliceProblems(s *service, from []*slice) []problem {
 	var found []problem
@@ -40,6 +49,11 @@ func sliceProblems(s *service, from []*slice) []problem {
 			found = append(found, problemf("Service", &s.ObjectMeta, "BadEndpointAddress",
 				"EndpointSlice %s: %d of %d addresses cannot be used, first %s; they are left out and the other endpoints are served; correct or remove them in the slice",
 				sl.Name, len(sl.bad), len(sl.bad)+len(sl.endpoints), sl.bad[0]))
+		}
+		if len(sl.badPorts) > 0 {
+			found = append(found, problemf("Service", &s.ObjectMeta, "BadEndpointPort",
+				"EndpointSlice %s: %d of %d ports cannot be used, first %s; they are left out and the others are served; correct or remove them in the slice",
+				sl.Name, len(sl.badPorts), len(sl.badPorts)+len(sl.ports), sl.badPorts[0]))
 		}
 	}
 	return found

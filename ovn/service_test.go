@@ -182,6 +182,23 @@ func TestServices(t *testing.T) {
 		{"a slice of names", services{
 			web(), edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeFQDN }),
 		}, `tcp [cluster] 10.96.0.10:80=`},
+		{"an endpoint with and without its node, in two slices", services{
+			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}), webSlice("b", at("10.244.0.3", "n1")),
+		}, `tcp@* [n2 n3] 10.96.0.10:80=
+			tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080`},
+		{"an endpoint without its node is ready, and terminates with it", services{
+			web(local), webSlice("a", discoveryv1.Endpoint{Addresses: []string{"10.244.0.3"}}), webSlice("b", terminating(at("10.244.0.3", "n1"), true)),
+		}, `tcp@* [n2 n3] 10.96.0.10:80=
+			tcp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080`},
+		{"a slice's port that is none", services{
+			web(func(s *corev1.Service) {
+				s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "ssh", Port: 81}, corev1.ServicePort{Name: "zero", Port: 82}, corev1.ServicePort{Name: "less", Port: 83})
+			}),
+			edit(webSlice("a", at("10.244.0.3", "n1")), func(s *discoveryv1.EndpointSlice) {
+				s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr("ssh"), Port: ptr(int32(65558))},
+					discoveryv1.EndpointPort{Name: ptr("zero"), Port: ptr(int32(0))}, discoveryv1.EndpointPort{Name: ptr("less"), Port: ptr(int32(-65456))})
+			}),
+		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080 10.96.0.10:81= 10.96.0.10:82= 10.96.0.10:83=`},
 		{"a bad address is left out", services{
 			web(), webSlice("a", at("10.244.0.3", "n1"), at("10.244.0.400", "n1"), at("127.0.0.1", "n1"), discoveryv1.Endpoint{}, at("10.244.0.4", "n1")),
 		}, `tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.0.4:8080`},
@@ -300,6 +317,67 @@ func TestBadAddressesAreReported(t *testing.T) {
 	c.changes()
 	if w.absorb(c); len(w.problems) > 0 {
 		t.Errorf("told twice: %v", w.problems)
+	}
+}
+
+// TestUnservableIsTold of ports and addresses that the API server admits, and the rest is served.
+func TestUnservableIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		service func(*corev1.Service)
+		slice   func(*discoveryv1.EndpointSlice)
+		vips    string // of the load balancers that are left
+		words   []string
+	}{
+		"a port that is too large": {nil, func(s *discoveryv1.EndpointSlice) {
+			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: ptr("alt"), Port: ptr(int32(70000))})
+		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointPort", "EndpointSlice web-a: 1 of 2 ports", "ports[1] port 70000", "1 to 65535", "correct or remove"}},
+		"no port": {nil, func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = ptr(int32(0)) },
+			"10.96.0.10:80=", []string{"BadEndpointPort", "1 of 1 ports", "ports[0] port 0"}},
+		"an endpoint with leading zeros": {nil, func(s *discoveryv1.EndpointSlice) {
+			s.Endpoints = append(s.Endpoints, at("010.244.000.012", "n1"))
+		}, "10.96.0.10:80=10.244.0.3:8080", []string{"BadEndpointAddress", "010.244.000.012", "leading zeros", "write 10.244.0.12"}},
+		"an external address with leading zeros": {func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"198.51.100.007", "198.51.100.8"} }, nil,
+			"10.96.0.10:80=10.244.0.3:8080 198.51.100.8:80=10.244.0.3:8080", []string{"BadAddress", "spec.externalIPs", "198.51.100.007", "write 198.51.100.7"}},
+		"a load balancer's address with leading zeros": {func(s *corev1.Service) {
+			balanced("198.51.100.007", corev1.LoadBalancerIPModeVIP)(s)
+		}, nil, "10.96.0.10:80=10.244.0.3:8080", []string{"BadAddress", "status.loadBalancer.ingress", "198.51.100.007"}},
+		"a ClusterIP with leading zeros": {func(s *corev1.Service) { s.Spec.ClusterIPs = []string{"010.96.0.10"} }, nil,
+			"", []string{"BadAddress", "spec.clusterIPs", "write 10.96.0.10"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, sl := web(), webSlice("a", at("10.244.0.3", "n1"))
+			if c.service != nil {
+				c.service(s)
+			}
+			if c.slice != nil {
+				c.slice(sl)
+			}
+			w := newWorld()
+			cluster := newCluster(testSettings(t, nil))
+			cluster.update(w.put(must(trim(s)), must(trim(sl))), w.get)
+			var vips []string
+			for _, change := range cluster.changes() {
+				for _, r := range change.Rows {
+					if row, ok := r.Model.(*nb.LoadBalancer); ok && change.Owner == serviceOwner("default/web") {
+						for at, to := range row.Vips {
+							vips = append(vips, at+"="+to)
+						}
+					}
+				}
+			}
+			slices.Sort(vips)
+			if got := strings.Join(vips, " "); got != c.vips {
+				t.Errorf("serves %s, want %s", got, c.vips)
+			}
+			if w.absorb(cluster); len(w.problems) != 1 {
+				t.Fatalf("problems %v", w.problems)
+			}
+			for _, word := range append(c.words, "Service default/web") {
+				if !strings.Contains(w.problems[0].String(), word) {
+					t.Errorf("%q lacks %q", w.problems[0], word)
+				}
+			}
+		})
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/models/endpointslice"
 )
 
 // slice is an EndpointSlice cut down to endpoints that serve.
@@ -47,7 +49,11 @@ func trimSlice(object any) (any, error) {
 		if p.Port == nil {
 			continue
 		}
-		port := slicePort{protocol: tcp, port: uint16(*p.Port)}
+		number, bad := endpointslice.ParsePort(*p.Port) // the controller tells of one
+		if bad != "" {
+			continue
+		}
+		port := slicePort{protocol: tcp, port: number}
 		if p.Name != nil {
 			port.name = *p.Name
 		}
@@ -63,13 +69,15 @@ func trimSlice(object any) (any, error) {
 		if len(e.Addresses) == 0 || !ready && !serves {
 			continue
 		}
-		for _, addr := range parseAddrs(e.Addresses[:1]) {
-			one := endpoint{addr: addr, ready: ready}
-			if e.NodeName != nil {
-				one.node = *e.NodeName
-			}
-			s.endpoints = append(s.endpoints, one)
+		addr, bad := endpointslice.ParseAddr(e.Addresses[0], s.ipv6)
+		if bad != "" {
+			continue
 		}
+		one := endpoint{addr: addr, ready: ready}
+		if e.NodeName != nil {
+			one.node = *e.NodeName
+		}
+		s.endpoints = append(s.endpoints, one)
 	}
 	return s, nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/endpointslice"
 )
 
 // front is what clients know a Service by: an address and one of its ports.
@@ -187,8 +188,11 @@ func (c *Cluster) targets(q Question, f *front, from *pod) ([]target, error) {
 	var list []target
 	for _, slice := range c.slices[f.key()] {
 		for _, port := range slice.Ports {
-			if port.Port != nil && protocolOf(port.Protocol) == q.Protocol && ptr.Deref(port.Name, "") == f.port.Name {
-				list = append(list, c.endpoints(f, slice, uint16(*port.Port), gateway)...)
+			if port.Port == nil || protocolOf(port.Protocol) != q.Protocol || ptr.Deref(port.Name, "") != f.port.Name {
+				continue
+			}
+			if number, bad := endpointslice.ParsePort(*port.Port); bad == "" {
+				list = append(list, c.endpoints(f, slice, number, gateway)...)
 			}
 		}
 	}
@@ -224,8 +228,8 @@ func (c *Cluster) endpoints(f *front, slice *discoveryv1.EndpointSlice, number u
 			continue
 		}
 		for _, text := range endpoint.Addresses {
-			addr, err := netip.ParseAddr(text)
-			if err != nil || f.at.IsValid() && f.at.Addr().Is4() != addr.Is4() {
+			addr, bad := endpointslice.ParseAddr(text, slice.AddressType == discoveryv1.AddressTypeIPv6)
+			if bad != "" || f.at.IsValid() && f.at.Addr().Is4() != addr.Is4() {
 				continue // a domain name's slice, or another family's
 			}
 			p, _ := c.end(End{Addr: addr}) // there is always one
