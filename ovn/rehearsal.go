@@ -1,0 +1,98 @@
+package ovn
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// Rehearsal is a controller without a cluster: it is told of objects as events tell a real one, and says what the
+// Northbound would hold. It is not safe for use by several goroutines at once.
+type Rehearsal struct {
+	settings *settings
+	cluster  *cluster
+	objects  map[objectKey]any
+	rows     map[ovsdb.Owner]ovsdb.Change
+}
+
+// NewRehearsal begins without any object. No Northbound is dialled.
+func NewRehearsal(config Config) (*Rehearsal, error) {
+	s, err := config.settings()
+	if err != nil {
+		return nil, err
+	}
+	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[objectKey]any{}, rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
+}
+
+// Update takes in one batch of events: objects as they are now, and those that are gone. They are of the kinds that
+// [Translate] takes, Services and EndpointSlices.
+func (r *Rehearsal) Update(now, gone []runtime.Object) error {
+	var keys []objectKey
+	for i, o := range slices.Concat(now, gone) {
+		k, trimmed, err := rehearsed(o.DeepCopyObject())
+		if err != nil {
+			return err
+		}
+		if keys = append(keys, k); i < len(now) {
+			r.objects[k] = trimmed
+		} else {
+			delete(r.objects, k)
+		}
+	}
+	r.cluster.update(keys, r.get)
+	for _, change := range r.cluster.changes() {
+		if r.rows[change.Owner] = change; len(change.Rows) == 0 {
+			delete(r.rows, change.Owner)
+		}
+	}
+	r.cluster.takeNotes()
+	return nil
+}
+
+func (r *Rehearsal) get(k objectKey) any { return r.objects[k] }
+
+// Rows are what the updates together have made, by owner.
+func (r *Rehearsal) Rows() []ovsdb.Change {
+	return slices.SortedFunc(maps.Values(r.rows), compareOwners)
+}
+
+// Restarted is what a controller would write that begins with the objects that are there now.
+func (r *Rehearsal) Restarted() []ovsdb.Change {
+	c := newCluster(r.settings)
+	c.begin(records{}, keysOf(r.objects), r.get)
+	return slices.SortedFunc(slices.Values(c.everything()), compareOwners)
+}
+
+// Problems are what objects' owners have been told since the last call, as "Kind namespace/name: Reason: message".
+func (r *Rehearsal) Problems() []string {
+	var list []string
+	for _, p := range r.cluster.takeProblems() {
+		list = append(list, p.String())
+	}
+	return list
+}
+
+func compareOwners(a, b ovsdb.Change) int {
+	switch {
+	case a.Owner < b.Owner:
+		return -1
+	case a.Owner > b.Owner:
+		return 1
+	}
+	return 0
+}
+
+func rehearsed(o runtime.Object) (k objectKey, trimmed any, err error) {
+	switch o := o.(type) {
+	case *corev1.Service:
+		return offlineTrim(o, o, objectKey{kind: serviceKind})
+	case *discoveryv1.EndpointSlice:
+		return offlineTrim(o, o, objectKey{kind: sliceKind})
+	}
+	return offlineObject(o)
+}
