@@ -69,7 +69,8 @@ func (c *cluster) updatePods(names []string, get lookup) {
 			problems[i] = append(problems[i], c.fill(p, claims[i])...)
 		}
 		problems[i] = append(problems[i], c.notePod(p, len(problems[i]) > 0)...)
-		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object))
+		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object),
+			unservedProblems("Pod", &p.object.ObjectMeta, p.object.asked))
 		c.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
 		c.touchRivals(p)
 	}

@@ -384,7 +384,7 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
 	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sliceProblems(object, s.slices), datapathProblems(object, on), affinityProblems(object),
-		flushProblems(object), sourceProblems(object))...)
+		flushProblems(object), sourceProblems(object), unservedProblems("Service", &object.ObjectMeta, object.asked))...)
 	change := serviceChange(object, s.slices, on)
 	if object.flushWindows || len(on.windows) == 0 {
 		c.followPaths(name, flushedPaths(change.Rows))

@@ -44,6 +44,7 @@ func gatewayChange(s *settings, members []*placement) ovsdb.Change {
 	}
 	id := r.gatewayRouter(s, s.shared, sharedSuffix, s.joinAddresses(s.sharedNumber()), nb.LogicalRouterPort{HaChassisGroup: &group},
 		map[string]string{"always_learn_from_arp_request": "false"})
+	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.shared)}
 	for _, pods := range s.pods {
 		if address := family(s.shared.Addresses, pods.Addr()); address != nil {
 			r.snat(id, pods, address.Addr())

@@ -180,6 +180,7 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		options["snat-ct-zone"] = "0"
 	}
 	id := r.gatewayRouter(s, g, "-"+n.name, joins, nb.LogicalRouterPort{}, options)
+	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
 	r.gatewayBalancers(n)
 	r.inwardMTU(n)
 	for _, join := range joins {
@@ -202,6 +203,33 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 			r.hostToItself(n, n.facts.Addresses, *subnet, join.Addr())
 		}
 	}
+}
+
+// podsLeave is the key in a gateway router's external_ids that says with what source address the node's pods
+// leave, and who translates it: where that is the external bridge, table NAT has no row of it.
+const podsLeave = "weft.net/pods-leave"
+
+func waysOut(g *contract.Gateway) string {
+	switch list := strings.Join(texts(contract.Addrs(firsts(g.Addresses))), " "); {
+	case g.Routed:
+		return "with their own addresses"
+	case list == "":
+		return "not at all: the gateway has no address"
+	case g.HostAddresses:
+		return "as " + list + ", translated by flows on the node's external bridge and by no row of NAT"
+	default:
+		return "as " + list + ", translated by this router's rows of NAT"
+	}
+}
+
+// firsts are the first address of each family, by which pods leave.
+func firsts(all []netip.Prefix) (list []netip.Prefix) {
+	for _, p := range all {
+		if *family(all, p.Addr()) == p {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // sentAgain gives the gateway's address to what a client outside sends again before it was answered, as a SYN that

@@ -55,6 +55,7 @@ type pod struct {
 	labels      labelSet
 	hostPorts   []hostPort
 	ports       []containerPort // that have a name, sorted
+	asked       wishes          // of what weft does not serve
 }
 
 // hostPort is a port of a pod's node that leads to the pod.
@@ -86,6 +87,7 @@ type service struct {
 	balancer        balancer
 	flushWindows    bool   // see flushAnnotation
 	badFlush        string // what that annotation has, if it is not known
+	asked           wishes // of what weft does not serve
 }
 
 type servicePort struct {
@@ -208,6 +210,9 @@ func trimPod(o *corev1.Pod) *pod {
 		network:     o.Annotations[contract.PodNetworkAnnotation],
 		labels:      newLabelSet(o.Labels),
 	}
+	if !p.hostNetwork { // which has no network of weft's
+		p.asked = trimUnserved("Pod", o.Annotations)
+	}
 	p.trimHostPorts(o)
 	p.trimPorts(o)
 	for _, ip := range o.Status.PodIPs {
@@ -250,6 +255,7 @@ func trimService(o *corev1.Service) *service {
 		publishNotReady: o.Spec.PublishNotReadyAddresses,
 		internalLocal:   o.Spec.InternalTrafficPolicy != nil && *o.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal,
 		clientIP:        o.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
+		asked:           trimUnserved("Service", o.Annotations),
 	}
 	if s.clientIP {
 		s.stickySeconds = stickySeconds(o.Spec.SessionAffinityConfig)
@@ -397,11 +403,11 @@ func (n *node) equal(o *node) bool {
 
 func (p *pod) equal(o *pod) bool {
 	return p.UID == o.UID && p.node == o.node && p.hostNetwork == o.hostNetwork && p.completed == o.completed &&
-		p.network == o.network && p.labels == o.labels && slices.Equal(p.hostPorts, o.hostPorts) && slices.Equal(p.ports, o.ports) && slices.Equal(p.ips, o.ips)
+		p.network == o.network && p.asked == o.asked && p.labels == o.labels && slices.Equal(p.hostPorts, o.hostPorts) && slices.Equal(p.ports, o.ports) && slices.Equal(p.ips, o.ips)
 }
 
 func (s *service) equal(o *service) bool {
-	return s.UID == o.UID && s.ignored == o.ignored && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal && s.leftOut == o.leftOut && slices.Equal(s.unreadable, o.unreadable) &&
+	return s.UID == o.UID && s.ignored == o.ignored && s.asked == o.asked && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal && s.leftOut == o.leftOut && slices.Equal(s.unreadable, o.unreadable) &&
 		s.externalLocal == o.externalLocal && s.healthPort == o.healthPort && slices.Equal(s.nodePorts, o.nodePorts) && slices.Equal(s.externalIPs, o.externalIPs) && slices.Equal(s.ingress, o.ingress) &&
 		s.clientIP == o.clientIP && s.stickySeconds == o.stickySeconds && slices.Equal(s.sourceRanges, o.sourceRanges) &&
 		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)
