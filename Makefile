@@ -2,6 +2,9 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 export CGO_ENABLED ?= 0
+# Everything here is compiled in one way, beside what `go env -w GOFLAGS=…` asks for: so each package is compiled once.
+COMPILED := -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(strip $(filter-out $(COMPILED),$(shell go env GOFLAGS)) $(COMPILED))
 
 VERSION ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -16,8 +19,8 @@ include test/lab/lab.mk
 
 build: bin/weft bin/weft-cni bin/weft.exe bin/weft-cni.exe ## the two programs for Linux and for Windows, in bin/
 
-bin/weft bin/weft-cni: bin/%: $(GO_FILES)
-	go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+bin/weft bin/weft-cni &: $(GO_FILES) | $(LAB)
+	@$(GO_BUILD) "building weft and weft-cni" go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weft ./cmd/weft-cni
 
 demo: lab ## a real cluster on this machine, a sample application, and what to look at
 	test/demo/demo.sh up
@@ -66,13 +69,13 @@ cluster-test: lab bin/steady bin/ask ## a cluster of Linux and Windows nodes: po
 	go test -tags cluster -count 1 -parallel 8 -timeout 25m -v ./test/e2e
 
 bin/steady bin/ask: bin/%: test/e2e/%/main.go
-	go build -trimpath -o $@ ./test/e2e/$*
+	@go build -o $@ ./test/e2e/$*
 
 .PHONY: test-ansible
-test-ansible: lab lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off
+test-ansible: lab-official lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off
 	go test -tags ansible -count 1 -p 1 -timeout 90m -v ./test/ansible/...
 
-e2e: lab bin/steady bin/ask bin/lab/e2e.test ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
+e2e: lab-official bin/steady bin/ask ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
 	test/e2e/official.sh
 	test/e2e/policies.sh
 	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates|TestHostsOwnTrafficSurvives' ./test/e2e -args -thorough

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 )
@@ -140,9 +139,7 @@ func Try(t testing.TB, name string, args ...string) (string, error) {
 // program finds one of OVN's programs: in WEFT_OVN_BIN, where `make ovn` puts them, or on PATH.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	_, file, _, _ := runtime.Caller(0)
-	root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
-	for _, dir := range []string{os.Getenv("WEFT_OVN_BIN"), filepath.Join(root, "bin/lab/ovn/bin")} {
+	for _, dir := range []string{os.Getenv("WEFT_OVN_BIN"), filepath.Join(Repository(), "bin/lab/ovn/bin")} {
 		if dir == "" {
 			continue
 		}

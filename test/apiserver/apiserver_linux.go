@@ -17,13 +17,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
 // Server is an API server whose administrator has a token.
@@ -191,8 +192,7 @@ func kubernetes(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("WEFT_LAB_BIN")
 	if dir == "" {
-		_, file, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(file), "../../bin/lab")
+		dir = filepath.Join(ovsdbtest.Repository(), "bin/lab")
 	}
 	path, err := filepath.Abs(filepath.Join(dir, "hyperkube"))
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/bench/load"
 	"github.com/weftnet/weft/test/bench/ovsdblog"
 )
@@ -23,7 +24,7 @@ func startDatabase(b testing.TB, name, schema string) *database {
 	b.Helper()
 	dir := runDir(b, name)
 	file := filepath.Join(dir, name+".db")
-	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(root(), "models", "schemas", schema))
+	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(ovsdbtest.Repository(), "models", "schemas", schema))
 	return serveDatabase(b, name, dir, file)
 }
 

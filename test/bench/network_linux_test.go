@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	"github.com/weftnet/weft/test/bench/load"
 )
 
@@ -41,7 +42,7 @@ func startChassis(b testing.TB, sb *database, i int) *chassis {
 	b.Helper()
 	c := &chassis{dir: runDir(b, "chassis")}
 	file, remote := filepath.Join(c.dir, "conf.db"), "unix:"+filepath.Join(c.dir, "db.sock")
-	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(root(), "models", "schemas", "vswitch.ovsschema"))
+	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(ovsdbtest.Repository(), "models", "schemas", "vswitch.ovsschema"))
 	c.database = c.start(b, "ovsdb-server", file, "--remote=p"+remote)
 	c.await(b, c.database, "db.sock")
 	run(b, ovnProgram(b, "ovs-vsctl"), "--db="+remote, "--retry", "--timeout=60", "--no-wait", "init",

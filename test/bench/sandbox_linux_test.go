@@ -13,6 +13,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
 // sandboxDir names, to the process inside, the directory that it shares with the one outside.
@@ -53,7 +55,7 @@ func outside() (code int, err error) {
 	}
 	// As the Makefile builds it, and always from the tree as it is now.
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "weft"), "./cmd/weft")
-	build.Dir, build.Stderr = root(), os.Stderr
+	build.Dir, build.Stderr = ovsdbtest.Repository(), os.Stderr
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if err := build.Run(); err != nil {
 		return 0, fmt.Errorf("go build ./cmd/weft: %w", err)
@@ -97,19 +99,13 @@ func enter(dir string) error {
 	return nil
 }
 
-// root is the repository's.
-func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
-}
-
 // program finds one of the lab's programs.
 func program(b testing.TB, environment, below, name, remedy string) string {
 	b.Helper()
 	if dir := os.Getenv(environment); dir != "" {
 		return filepath.Join(dir, name)
 	}
-	path := filepath.Join(root(), below, name)
+	path := filepath.Join(ovsdbtest.Repository(), below, name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}

@@ -1,5 +1,6 @@
 # What the lab (test/lab) is made of, below bin/lab: each part is made once, from what it depends on.
 # The first run compiles Kubernetes and takes some minutes; the next ones take a second.
+# `lab` is what `weftlab up` needs; `lab-official` adds the official tests, and `lab-hosts` hosts for Ansible.
 
 LAB := bin/lab
 LAB_SCRIPTS := test/lab/scripts
@@ -13,13 +14,29 @@ KUBE_LDFLAGS := -s -w \
 	-X k8s.io/component-base/version.gitMajor=$(patsubst v%,%,$(word 1,$(subst ., ,$(KUBE_VERSION)))) \
 	-X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION))) \
 	-X k8s.io/client-go/pkg/version.gitVersion=$(KUBE_VERSION)
-GO_LAB_BUILD = CGO_ENABLED=0 nice go build -trimpath -o $(abspath $@)
+PROGRESS := $(abspath $(LAB_SCRIPTS))/progress.sh
+# One build at a time: two at once would compile the packages that they share twice.
+GO_BUILD := flock $(abspath Makefile) $(PROGRESS)
 
-.PHONY: lab lab-deps lab-hosts ovn
+LAB_PARTS := $(LAB)/ovn/.complete bin/weftlab bin/weft bin/weft-cni bin/weft.exe bin/weft-cni.exe \
+	$(addprefix $(LAB)/,hyperkube kubectl loopback ovs-ofctl.exe hnsemu wine/.complete clusternetworkpolicies.yaml .images)
+OFFICIAL_PARTS := $(addprefix $(LAB)/,e2e.test ginkgo policy-conformance)
 
-lab: lab-deps ovn bin/weftlab bin/weft bin/weft-cni $(LAB)/hyperkube $(LAB)/kubectl $(LAB)/loopback \
-		bin/weft.exe bin/weft-cni.exe $(LAB)/ovs-ofctl.exe $(LAB)/hnsemu $(LAB)/wine/.complete $(LAB)/e2e.test $(LAB)/ginkgo $(LAB)/clusternetworkpolicies.yaml $(LAB)/policy-conformance $(LAB)/.images ## bin/weftlab and all it needs
+.PHONY: lab lab-parts lab-official lab-official-parts lab-deps lab-hosts ovn
+
+# Parts that are downloaded or unpacked are made while others are compiled, whatever -j says.
+BESIDE = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j4)
+
+lab: lab-deps ## bin/weftlab and all that a cluster needs
+	+@$(BESIDE) lab-parts
 	@echo "lab: ready; bin/weftlab up starts a cluster"
+
+lab-parts: $(LAB_PARTS)
+
+lab-official: lab ## the lab, and the official tests of `weftlab e2e` and `weftlab conformance`
+	+@$(BESIDE) lab-official-parts
+
+lab-official-parts: $(OFFICIAL_PARTS)
 
 lab-deps: ## packages that the lab needs of the machine
 	@$(LAB_SCRIPTS)/deps.sh
@@ -31,7 +48,7 @@ lab-hosts: lab-deps $(LAB)/hosts/.complete $(LAB)/ovn-25.03.tar.gz ## what `weft
 
 $(LAB)/hosts/.complete: $(LAB_SCRIPTS)/hosts.sh | lab-deps
 	@rm -rf $(@D)
-	@$(LAB_SCRIPTS)/hosts.sh $(@D)
+	@$(PROGRESS) "making the hosts' root file systems" $(LAB_SCRIPTS)/hosts.sh $(@D)
 
 # OVN as an operator may unpack it on hosts, below /opt/ovn-25.03.
 $(LAB)/ovn-25.03.tar.gz: $(LAB)/ovn/.complete
@@ -39,78 +56,71 @@ $(LAB)/ovn-25.03.tar.gz: $(LAB)/ovn/.complete
 		tar --numeric-owner --owner=0 --group=0 -czf $@ -C $(abspath $(LAB)/ovn) root share -C "$$work" bin
 
 $(LAB)/ovn/.complete: $(LAB_SCRIPTS)/ovn-prefix.sh | lab-deps
-	@echo "lab: unpacking OVN and Open vSwitch"
 	@rm -f $@
-	@$(LAB_SCRIPTS)/ovn-prefix.sh $(LAB)/ovn
+	@$(PROGRESS) "unpacking OVN and Open vSwitch" $(LAB_SCRIPTS)/ovn-prefix.sh $(LAB)/ovn
 
-bin/weftlab: $(LAB_GO_FILES)
-	@echo "lab: building weftlab"
-	@$(GO_LAB_BUILD) -ldflags '-s -w' ./test/lab/weftlab
+$(LAB):
+	@mkdir -p $@
+
+bin/weftlab: $(LAB_GO_FILES) | $(LAB)
+	@$(GO_BUILD) "building weftlab" go build -ldflags '-s -w' -o $@ ./test/lab/weftlab
 
 # What is shipped to Windows nodes, as it is shipped.
-bin/weft.exe bin/weft-cni.exe: bin/%.exe: $(GO_FILES)
-	GOOS=windows go build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$*
+bin/weft.exe bin/weft-cni.exe &: $(GO_FILES) | $(LAB)
+	@GOOS=windows $(GO_BUILD) "building weft.exe and weft-cni.exe" go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weft ./cmd/weft-cni
 
-$(LAB)/ovs-ofctl.exe: $(wildcard test/lab/ofctl/*.go test/lab/ofctl/*/*.go) go.mod
-	@GOOS=windows $(GO_LAB_BUILD) -ldflags '-s -w' ./test/lab/ofctl/ovs-ofctl
+$(LAB)/ovs-ofctl.exe: $(wildcard test/lab/ofctl/*.go test/lab/ofctl/*/*.go) go.mod | $(LAB)
+	@GOOS=windows $(GO_BUILD) "building the Windows nodes' ovs-ofctl.exe" go build -ldflags '-s -w' -o $@ ./test/lab/ofctl/ovs-ofctl
 
-$(LAB)/hnsemu: $(shell find test/hns -name '*.go') go.mod go.sum
-	@echo "lab: building the emulated HNS"
-	@$(GO_LAB_BUILD) -ldflags '-s -w' ./test/hns/hnsemu
+$(LAB)/hnsemu: $(shell find test/hns -name '*.go') go.mod go.sum | $(LAB)
+	@$(GO_BUILD) "building the emulated HNS" go build -ldflags '-s -w' -o $@ ./test/hns/hnsemu
 
 $(LAB)/wine/.complete: $(LAB_SCRIPTS)/wine.sh $(wildcard test/hns/dll/*) | lab-deps
-	@echo "lab: making the Windows nodes' Wine prefix"
-	@$(LAB_SCRIPTS)/wine.sh $(@D)
+	@$(PROGRESS) "making the Windows nodes' Wine prefix" $(LAB_SCRIPTS)/wine.sh $(@D)
 
-$(LAB)/hyperkube: $(KUBE_MODULE) test/lab/kube/hyperkube/main.go
-	@echo "lab: building Kubernetes $(KUBE_VERSION), some minutes the first time"
-	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '$(KUBE_LDFLAGS)' ./hyperkube
+# The programs of Kubernetes' module, in one build. hyperkube is Kubernetes, agnhost what runs in pods, and the last a server that
+# sends what conntrack takes for invalid, for one of Kubernetes' tests.
+KUBE_PROGRAMS := $(addprefix $(LAB)/,hyperkube pause agnhost regression-issue-74839)
+$(KUBE_PROGRAMS) &: $(KUBE_MODULE) $(wildcard test/lab/kube/hyperkube/* test/lab/kube/pause/* test/lab/sctp/*) | $(LAB)
+	@cd test/lab/kube && $(GO_BUILD) "building Kubernetes $(KUBE_VERSION), which takes minutes the first time" \
+		go build -ldflags '$(KUBE_LDFLAGS)' -o $(abspath $(LAB))/ ./hyperkube ./pause \
+		k8s.io/kubernetes/test/images/agnhost k8s.io/kubernetes/test/images/regression-issue-74839
 
 $(LAB)/kubectl: | $(LAB)/hyperkube
 	@ln -sfn hyperkube $@
 
-$(LAB)/pause: $(KUBE_MODULE) test/lab/kube/pause/main.go
-	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' ./pause
-
 # agnhost serves TLS with a certificate that lies beside its source.
-$(LAB)/agnhost: $(KUBE_MODULE) $(wildcard test/lab/sctp/*)
-	@echo "lab: building agnhost"
-	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' k8s.io/kubernetes/test/images/agnhost
+$(LAB)/localhost.crt $(LAB)/localhost.key &: | $(LAB)/agnhost
 	@cd test/lab/kube && install -m 644 "$$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)"/test/images/agnhost/porter/localhost.* $(abspath $(LAB))/
 
-# A server that sends what conntrack takes for invalid, for one of Kubernetes' tests.
-$(LAB)/regression-issue-74839: $(KUBE_MODULE)
-	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' k8s.io/kubernetes/test/images/regression-issue-74839
+$(LAB)/e2e.test: $(KUBE_MODULE) test/lab/kube/tools.go | $(LAB)
+	@cd test/lab/kube && $(GO_BUILD) "building Kubernetes' end-to-end tests" \
+		go test -c -ldflags '$(KUBE_LDFLAGS)' -o $(abspath $@) k8s.io/kubernetes/test/e2e
 
-$(LAB)/e2e.test: $(KUBE_MODULE) test/lab/kube/tools.go
-	@echo "lab: building Kubernetes' end-to-end tests, some minutes the first time"
-	@cd test/lab/kube && CGO_ENABLED=0 nice go test -c -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(abspath $@) k8s.io/kubernetes/test/e2e
-
-$(LAB)/ginkgo: $(KUBE_MODULE) test/lab/kube/tools.go
-	@cd test/lab/kube && $(GO_LAB_BUILD) -ldflags '-s -w' github.com/onsi/ginkgo/v2/ginkgo
+$(LAB)/ginkgo: $(KUBE_MODULE) test/lab/kube/tools.go | $(LAB)
+	@cd test/lab/kube && $(GO_BUILD) "building ginkgo" go build -ldflags '-s -w' -o $(abspath $@) github.com/onsi/ginkgo/v2/ginkgo
 
 # ClusterNetworkPolicy in its experimental form, which has all fields.
-$(LAB)/clusternetworkpolicies.yaml: $(POLICIES_MODULE)
+$(LAB)/clusternetworkpolicies.yaml: $(POLICIES_MODULE) | $(LAB)
 	@cd test/lab/policies && go mod download sigs.k8s.io/network-policy-api && install -m 644 \
 		"$$(go list -m -f '{{.Dir}}' sigs.k8s.io/network-policy-api)"/config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml $(abspath $@)
 
-$(LAB)/policy-conformance: $(POLICIES_MODULE) test/lab/policies/tools.go
-	@echo "lab: building the conformance tests of ClusterNetworkPolicy"
-	@cd test/lab/policies && CGO_ENABLED=0 nice go test -c -trimpath -ldflags '-s -w' -o $(abspath $@) sigs.k8s.io/network-policy-api/conformance
+$(LAB)/policy-conformance: $(POLICIES_MODULE) test/lab/policies/tools.go | $(LAB)
+	@cd test/lab/policies && $(GO_BUILD) "building the conformance tests of ClusterNetworkPolicy" \
+		go test -c -ldflags '-s -w' -o $(abspath $@) sigs.k8s.io/network-policy-api/conformance
 
-$(LAB)/coredns: test/lab/coredns/go.mod test/lab/coredns/go.sum test/lab/coredns/main.go
-	@echo "lab: building CoreDNS"
-	@cd test/lab/coredns && $(GO_LAB_BUILD) -ldflags '-s -w' .
+$(LAB)/coredns: test/lab/coredns/go.mod test/lab/coredns/go.sum test/lab/coredns/main.go | $(LAB)
+	@cd test/lab/coredns && $(GO_BUILD) "building CoreDNS" go build -ldflags '-s -w' -o $(abspath $@) .
 
-$(LAB)/loopback: test/lab/cniplugins/go.mod test/lab/cniplugins/go.sum
-	@cd test/lab/cniplugins && $(GO_LAB_BUILD) -ldflags '-s -w' github.com/containernetworking/plugins/plugins/main/loopback
+$(LAB)/loopback: test/lab/cniplugins/go.mod test/lab/cniplugins/go.sum | $(LAB)
+	@cd test/lab/cniplugins && $(GO_BUILD) "building the CNI plugin loopback" \
+		go build -ldflags '-s -w' -o $(abspath $@) github.com/containernetworking/plugins/plugins/main/loopback
 
 $(LAB)/images/rootfs.tar: $(LAB_SCRIPTS)/rootfs.sh | lab-deps
-	@echo "lab: making the containers' root file system"
 	@mkdir -p $(@D)
-	@$(LAB_SCRIPTS)/rootfs.sh $(abspath $@)
+	@$(PROGRESS) "making the containers' root file system" $(LAB_SCRIPTS)/rootfs.sh $(abspath $@)
 
 # weftlab itself knows which images are there and made of what; this only tells it to look.
 .PHONY: $(LAB)/.images
-$(LAB)/.images: bin/weftlab $(LAB)/pause $(LAB)/agnhost $(LAB)/regression-issue-74839 $(LAB)/coredns $(LAB)/images/rootfs.tar
+$(LAB)/.images: bin/weftlab $(addprefix $(LAB)/,pause agnhost regression-issue-74839 coredns localhost.crt localhost.key images/rootfs.tar)
 	@bin/weftlab images

@@ -15,16 +15,9 @@ done
 
 if [ -n "$missing" ]; then
     [ "$(id -u)" = 0 ] || { echo "$0: run it as root: it has to install$missing" >&2; exit 1; }
-    echo "lab: installing$missing"
-    log=$(mktemp)
-    trap 'rm -f "$log"' EXIT
     export DEBIAN_FRONTEND=noninteractive
-    # shellcheck disable=SC2086
-    if ! { apt-get -qq update && apt-get -qq -y --no-install-recommends install $missing; } > "$log" 2>&1; then
-        tail -20 "$log" >&2
-        echo "$0: apt-get could not install$missing" >&2
-        exit 1
-    fi
+    # shellcheck disable=SC2086,SC2016
+    "$(dirname "$0")/progress.sh" "installing$missing" sh -c 'apt-get -q update && apt-get -q -y --no-install-recommends install "$@"' - $missing
 fi
 
 # All labs share them: a host takes 7, one that is a node 14, the control plane 14.

@@ -29,6 +29,7 @@ mkdir -p "$dir"/{base,apt}
 
 # quietly NAME COMMAND...: its output is shown only if it fails.
 quietly() {
+    echo "$1"
     local log=$work/$1.log
     shift
     "$@" > "$log" 2>&1 || { tail -20 "$log" >&2; echo "${0##*/}: $1 failed (Debian from $mirror)" >&2; exit 1; }

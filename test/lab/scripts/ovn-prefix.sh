@@ -26,11 +26,11 @@ trap 'rm -rf "$apt_root"' EXIT
 mkdir -p "$apt_root"/{lists/partial,cache/archives/partial}
 touch "$apt_root/status"
 echo "deb [signed-by=$keyring] $mirror $release main" > "$apt_root/sources.list"
-apt=(apt-get -qq -o Dir::Etc::SourceList="$apt_root/sources.list" -o Dir::Etc::SourceParts=/dev/null
+apt=(apt-get -q -o Dir::Etc::SourceList="$apt_root/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o Dir::State="$apt_root" -o Dir::State::Lists="$apt_root/lists" -o Dir::State::status="$apt_root/status"
     -o Dir::Cache="$apt_root/cache" -o APT::Sandbox::User=root -o APT::Install-Recommends=false)
 "${apt[@]}" update
-"${apt[@]}" --download-only -y install $packages > "$apt_root/log" 2>&1 || { cat "$apt_root/log" >&2; exit 1; }
+"${apt[@]}" --download-only -y install $packages
 
 rm -rf "$prefix/root" "$prefix/bin"
 mkdir -p "$prefix/root" "$prefix/bin"

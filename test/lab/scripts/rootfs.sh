@@ -18,12 +18,8 @@ components=main
 # there when the directory is removed, however it ends.
 work=$(mktemp -d -p "$(dirname "$out")" .rootfs.XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
-if ! unshare --mount --propagation private debootstrap --variant=minbase --components="$components" --include="${packages// /,}" \
-    "$VERSION_CODENAME" "$work/root" "$mirror" > "$work/log" 2>&1; then
-    tail -20 "$work/log" >&2
-    echo "$0: debootstrap of $VERSION_CODENAME from $mirror failed" >&2
-    exit 1
-fi
+unshare --mount --propagation private debootstrap --variant=minbase --components="$components" --include="${packages// /,}" \
+    "$VERSION_CODENAME" "$work/root" "$mirror" || { echo "$0: debootstrap of $VERSION_CODENAME from $mirror failed" >&2; exit 1; }
 cd "$work/root"
 rm -rf var/cache/apt/* var/lib/apt/lists/* usr/share/{doc,man,locale,info} var/log/*
 : > etc/resolv.conf
