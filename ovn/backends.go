@@ -3,7 +3,8 @@ package ovn
 import (
 	"net/netip"
 	"slices"
-	"strings"
+
+	"github.com/weftnet/weft/models/endpointslice"
 )
 
 // backend is an endpoint as a Service's port has it.
@@ -33,21 +34,7 @@ func backends(port servicePort, ipv6 bool, from []*slice) []backend {
 			}
 		}
 	}
-	slices.SortFunc(list, backend.compare)
-	return once(list)
-}
-
-// once keeps of backends that are sorted the first of each address and port. Its node is known if one of them says it.
-func once(list []backend) []backend {
-	var kept []backend
-	for i, b := range list {
-		if i == 0 || b.at != kept[len(kept)-1].at {
-			kept = append(list[:len(kept)], b)
-		} else if last := &kept[len(kept)-1]; last.node == "" {
-			last.node = b.node
-		}
-	}
-	return kept
+	return endpointslice.Once(list, (*backend).look)
 }
 
 // serviceEndpoints finds what is behind a Service's ports: once for each, however many addresses have it. What
@@ -76,47 +63,14 @@ func (e *serviceEndpoints) of(port servicePort, ipv6 bool) []backend {
 	return list
 }
 
-// compare orders by address and port; of those that say the same endpoint, the best comes first.
-func (b backend) compare(o backend) int {
-	if c := b.at.Compare(o.at); c != 0 {
-		return c
-	}
-	if c := o.rank() - b.rank(); c != 0 {
-		return c
-	}
-	return strings.Compare(b.node, o.node)
+// look is an [endpointslice.Look].
+func (b *backend) look() (at netip.AddrPort, node *string, c endpointslice.Conditions) {
+	return b.at, &b.node, endpointslice.Conditions{Ready: b.ready, Serving: b.serving, Terminating: b.terminating}
 }
 
-func (b backend) rank() int {
-	switch {
-	case b.ready:
-		return 2
-	case b.serving && b.terminating:
-		return 1
-	}
-	return 0
-}
-
-// choose takes the endpoints that get traffic, as kube-proxy does: those that are ready; if there is
-// none, those that still serve while they terminate. The list stays in order.
+// choose takes the endpoints that get traffic. The list stays in order.
 func choose(list []backend, publishNotReady bool) []backend {
-	if publishNotReady {
-		return list
-	}
-	best := 1
-	for _, b := range list {
-		best = max(best, b.rank())
-	}
-	if !slices.ContainsFunc(list, func(b backend) bool { return b.rank() != best }) {
-		return list
-	}
-	var chosen []backend
-	for _, b := range list {
-		if b.rank() == best {
-			chosen = append(chosen, b)
-		}
-	}
-	return chosen
+	return endpointslice.Choose(list, (*backend).look, publishNotReady)
 }
 
 // addresses is the value of a VIP in a load balancer.

@@ -378,14 +378,10 @@ func (s *slice) addEndpoint(index int, e *discoveryv1.Endpoint) {
 		s.bad = append(s.bad, badAddress{index, e.Addresses[0], why})
 		return
 	}
-	ready := deref(e.Conditions.Ready, true)
+	c := endpointslice.ReadConditions(e.Conditions)
 	s.endpoints = append(s.endpoints, endpoint{
-		addr:        addr,
-		node:        shared(deref(e.NodeName, "")),
-		ready:       ready,
-		serving:     deref(e.Conditions.Serving, true),
-		terminating: deref(e.Conditions.Terminating, false),
-		zones:       zoneHints(e.Hints), nodes: nodeHints(e.Hints),
+		addr: addr, node: shared(deref(e.NodeName, "")), ready: c.Ready, serving: c.Serving, terminating: c.Terminating,
+		zones: zoneHints(e.Hints), nodes: nodeHints(e.Hints),
 	})
 }
 

@@ -71,7 +71,7 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	explain(0, "web svc/prod/db:80", "10.1.0.3 -> 10.1.0.4:5432: allowed")
 	explain(exitUnasked, "web svc/prod/web:80", "no Service prod/web")
 	explain(exitUnasked, "webb db:80", "no pod prod/webb")
-	explain(0, "web 10.96.0.7:80", "10.96.0.7:80 is a ClusterIP of Service prod/db: this is about each of its ready endpoints\n\n10.1.0.3 -> 10.1.0.4:5432: allowed")
+	explain(0, "web 10.96.0.7:80", "10.96.0.7:80 is a ClusterIP of Service prod/db: this is about each endpoint that the client may get\n\n10.1.0.3 -> 10.1.0.4:5432: allowed")
 	explain(exitRefused, "10.1.0.99 10.96.0.7:80", "10.1.0.99 -> 10.1.0.4:5432: refused")
 	explain(exitUnasked, "web 10.96.0.7:5432", "has no port 5432/tcp; ask for one of its ports: 80/tcp")
 	explain(exitUnasked, "web 10.96.0.99:80", "no Service has it")

@@ -3,8 +3,6 @@ package hostservice
 import (
 	"errors"
 	"net/netip"
-	"slices"
-	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +13,7 @@ import (
 	"github.com/weftnet/weft/models/endpointslice"
 )
 
-// slice is an EndpointSlice cut down to endpoints that serve.
+// slice is an EndpointSlice cut down to what its hosts do for it.
 type slice struct {
 	metav1.ObjectMeta
 	service   string // its name
@@ -33,8 +31,7 @@ type slicePort struct {
 type endpoint struct {
 	addr netip.Addr
 	node string // "": on none
-	// ready is false of one that still serves while it terminates.
-	ready bool
+	endpointslice.Conditions
 }
 
 // trimSlice is the informers' transform.
@@ -63,17 +60,14 @@ func trimSlice(object any) (any, error) {
 		s.ports = append(s.ports, port)
 	}
 	for _, e := range o.Endpoints {
-		ready := e.Conditions.Ready == nil || *e.Conditions.Ready
-		terminating := e.Conditions.Terminating != nil && *e.Conditions.Terminating
-		serves := e.Conditions.Serving != nil && *e.Conditions.Serving && terminating
-		if len(e.Addresses) == 0 || !ready && !serves {
+		if len(e.Addresses) == 0 {
 			continue
 		}
 		addr, bad := endpointslice.ParseAddr(e.Addresses[0], s.ipv6)
 		if bad != "" {
 			continue
 		}
-		one := endpoint{addr: addr, ready: ready}
+		one := endpoint{addr: addr, Conditions: endpointslice.ReadConditions(e.Conditions)}
 		if e.NodeName != nil {
 			one.node = *e.NodeName
 		}
@@ -93,7 +87,7 @@ func countReady(slices []*slice, node string) int {
 			family = families[1]
 		}
 		for _, e := range s.endpoints {
-			if e.ready && e.node == node {
+			if e.Ready && e.node == node {
 				family[e.addr] = struct{}{}
 			}
 		}
@@ -105,37 +99,28 @@ func countReady(slices []*slice, node string) int {
 type served struct {
 	at   netip.AddrPort
 	node string
+	endpointslice.Conditions
 }
 
-// serving are the endpoints of a Service's port, sorted: those that are ready or, if there are none, those
-// that terminate.
-func serving(all []*slice, port servicePort, ipv4 bool) []served {
-	var ready, leaving []served
+// look is an [endpointslice.Look].
+func (s *served) look() (at netip.AddrPort, node *string, c endpointslice.Conditions) {
+	return s.at, &s.node, s.Conditions
+}
+
+// serving are the endpoints of a Service's port that get traffic, sorted: the controller's choice.
+func serving(all []*slice, port servicePort, ipv4, publishNotReady bool) []served {
+	var list []served
 	for _, s := range all {
 		for _, p := range s.ports {
 			if s.ipv6 == ipv4 || p.name != port.name || p.protocol != port.protocol {
 				continue
 			}
 			for _, e := range s.endpoints {
-				one := served{netip.AddrPortFrom(e.addr, p.port), e.node}
-				if e.ready {
-					ready = append(ready, one)
-				} else {
-					leaving = append(leaving, one)
-				}
+				list = append(list, served{netip.AddrPortFrom(e.addr, p.port), e.node, e.Conditions})
 			}
 		}
 	}
-	if len(ready) == 0 {
-		ready = leaving
-	}
-	slices.SortFunc(ready, func(a, b served) int {
-		if c := a.at.Compare(b.at); c != 0 {
-			return c
-		}
-		return strings.Compare(a.node, b.node)
-	})
-	return slices.CompactFunc(ready, func(a, b served) bool { return a.at == b.at })
+	return endpointslice.Choose(endpointslice.Once(list, (*served).look), (*served).look, publishNotReady)
 }
 
 // byService is the index of slices by "namespace/name" of their Services.

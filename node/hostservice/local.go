@@ -94,7 +94,7 @@ func (b *builder) locality(s *service, port servicePort, otherwise netip.AddrPor
 		return nil
 	}
 	l := &locality{sticky: s.sticky}
-	for _, e := range serving(b.endpoints[s.key()], port, otherwise.Addr().Is4()) {
+	for _, e := range serving(b.endpoints[s.key()], port, otherwise.Addr().Is4(), s.unready) {
 		l.ways = append(l.ways, b.wayTo(e, port, otherwise))
 		b.remote = b.remote || e.node != b.node
 	}

@@ -26,3 +26,34 @@ func TestUnservablePortsAndAddresses(t *testing.T) {
 		t.Errorf("endpoints %v", s.endpoints)
 	}
 }
+
+// TestTheAgentChoosesAsTheController does, which has kube-proxy's rules.
+func TestTheAgentChoosesAsTheController(t *testing.T) {
+	yes, no := true, false
+	node := "n1"
+	of := func(addr string, node *string, c discoveryv1.EndpointConditions) discoveryv1.Endpoint {
+		return discoveryv1.Endpoint{Addresses: []string{addr}, NodeName: node, Conditions: c}
+	}
+	leaving := discoveryv1.EndpointConditions{Ready: &no, Terminating: &yes} // it serves as long as nothing else is said
+	for name, c := range map[string]struct {
+		endpoints []discoveryv1.Endpoint
+		publish   bool
+		want      string
+	}{
+		"leaving":              {[]discoveryv1.Endpoint{of("10.244.0.3", &node, leaving)}, false, "10.244.0.3 n1"},
+		"leaving beside ready": {[]discoveryv1.Endpoint{of("10.244.0.3", &node, leaving), of("10.244.0.4", &node, discoveryv1.EndpointConditions{})}, false, "10.244.0.4 n1"},
+		"not ready":            {[]discoveryv1.Endpoint{of("10.244.0.3", &node, discoveryv1.EndpointConditions{Ready: &no})}, false, ""},
+		"published":            {[]discoveryv1.Endpoint{of("10.244.0.3", &node, discoveryv1.EndpointConditions{Ready: &no})}, true, "10.244.0.3 n1"},
+		"with and without its node": {[]discoveryv1.Endpoint{of("10.244.0.3", nil, discoveryv1.EndpointConditions{}), of("10.244.0.3", &node, discoveryv1.EndpointConditions{})},
+			false, "10.244.0.3 n1"},
+	} {
+		got := ""
+		s := trimmedSlice(t, discoveryv1.AddressTypeIPv4, c.endpoints...)
+		for _, e := range serving([]*slice{s}, servicePort{name: s.ports[0].name, protocol: s.ports[0].protocol}, true, c.publish) {
+			got += e.at.Addr().String() + " " + e.node
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -31,6 +31,7 @@ type service struct {
 	restricted bool           // it has ranges, even if none can be read
 	local      bool           // externalTrafficPolicy is Local
 	sticky     bool           // sessionAffinity is ClientIP
+	unready    bool           // publishNotReadyAddresses
 	health     uint16         // healthCheckNodePort
 }
 
@@ -99,6 +100,7 @@ func (s *service) trimOutside(o *corev1.Service) {
 	}
 	s.local = o.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	s.sticky = o.Spec.SessionAffinity == corev1.ServiceAffinityClientIP
+	s.unready = o.Spec.PublishNotReadyAddresses
 	s.outside = s.outside || s.health != 0 || len(s.external) > 0 || len(s.balancer) > 0
 }
 
@@ -151,7 +153,7 @@ func older(a, b *service) int {
 
 // same says whether two incarnations of a Service make no difference here.
 func (s *service) same(o *service) bool {
-	return s.UID == o.UID && s.outside == o.outside && s.restricted == o.restricted && s.health == o.health && s.local == o.local && s.sticky == o.sticky &&
+	return s.UID == o.UID && s.outside == o.outside && s.restricted == o.restricted && s.health == o.health && s.local == o.local && s.sticky == o.sticky && s.unready == o.unready &&
 		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports) && slices.Equal(s.external, o.external) &&
 		slices.Equal(s.balancer, o.balancer) && slices.Equal(s.ranges, o.ranges)
 }

@@ -37,8 +37,8 @@ type Cluster struct {
 	gates      map[string]gate         // by node
 	ranges     []netip.Prefix          // of Services' addresses, as far as nodes have them noted
 	services   map[string]*corev1.Service
-	slices     map[string][]*discoveryv1.EndpointSlice // by Service
-	policies   map[string]*policy.Policy               // by their rows' owner
+	balanced   *ovn.Rehearsal            // of nodes, Services and their slices: who gets which endpoints
+	policies   map[string]*policy.Policy // by their rows' owner
 	order      []*policy.Policy
 	// desired are the rows that the objects ask for; actual, if not nil, those that are there.
 	desired, actual *acl.Tables
@@ -83,14 +83,24 @@ func New(objects []runtime.Object, podCIDRs []string) (*Cluster, error) {
 // newCluster does so of manifests, whose pods get addresses, or of a running cluster, whose pods have some.
 func newCluster(objects []runtime.Object, podCIDRs []string, running bool) (*Cluster, error) {
 	c := &Cluster{running: running, pods: map[string]*pod{}, namespaces: map[string]labels.Set{}, nodes: map[netip.Addr]string{}, hosts: map[string][]netip.Addr{},
-		gates: map[string]gate{}, services: map[string]*corev1.Service{}, slices: map[string][]*discoveryv1.EndpointSlice{}, policies: map[string]*policy.Policy{}}
-	var kept []runtime.Object
+		gates: map[string]gate{}, services: map[string]*corev1.Service{}, policies: map[string]*policy.Policy{}}
+	var kept, balancing []runtime.Object
 	for _, o := range objects {
 		if c.take(o) {
 			kept = append(kept, o)
 		}
+		switch o.(type) {
+		case *corev1.Node, *corev1.Service, *discoveryv1.EndpointSlice:
+			balancing = append(balancing, o)
+		}
 	}
 	config, err := configOf(objects, podCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	if c.balanced, err = ovn.NewRehearsal(config); err == nil {
+		err = c.balanced.Update(balancing, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +146,6 @@ func (c *Cluster) take(o runtime.Object) bool {
 		c.services[o.Namespace+"/"+o.Name] = o
 		return false
 	case *discoveryv1.EndpointSlice:
-		key := o.Namespace + "/" + o.Labels[discoveryv1.LabelServiceName]
-		c.slices[key] = append(c.slices[key], o)
 		return false
 	case *corev1.Pod:
 		return c.takePod(o)

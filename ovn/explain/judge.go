@@ -56,7 +56,7 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.front(q)
+	f, err := c.front(q, from)
 	if err != nil {
 		return nil, err
 	}

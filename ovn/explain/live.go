@@ -87,14 +87,21 @@ func (l *lister) services(c *Cluster, client kubernetes.Interface, q Question) e
 	for _, o := range l.objects {
 		c.take(o)
 	}
-	f, err := c.front(q)
-	if l.err != nil || err != nil || f == nil {
+	if l.err == nil {
+		l.err = c.balanced.Update(l.objects, nil)
+	}
+	from, err := c.end(q.From)
+	if l.err != nil || err != nil {
 		return l.err // and Ask tells the other
+	}
+	f, err := c.front(q, from)
+	if err != nil || f == nil {
+		return nil // Ask tells it
 	}
 	l.objects = nil
 	list(l, "endpointslices", client.DiscoveryV1().EndpointSlices(f.Namespace).List, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + f.Name})
-	for _, o := range l.objects {
-		c.take(o)
+	if l.err == nil {
+		l.err = c.balanced.Update(l.objects, nil)
 	}
 	return l.err
 }

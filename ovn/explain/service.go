@@ -3,16 +3,16 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/models/endpointslice"
+	"github.com/weftnet/weft/ovn"
 )
 
 // front is what clients know a Service by: an address and one of its ports.
@@ -44,19 +44,22 @@ func (f *front) text() string {
 	if f.node != "" {
 		what = "Node " + f.node + "'s NodePort"
 	}
-	return fmt.Sprintf("%s is %s of Service %s: this is about each of its ready endpoints", f.at, what, f.key())
+	return fmt.Sprintf("%s is %s of Service %s: this is about each endpoint that the client may get", f.at, what, f.key())
 }
 
 func (f *front) key() string { return f.Namespace + "/" + f.Name }
 
 // front is the Service that a question leads to, nil if that is none.
-func (c *Cluster) front(q Question) (*front, error) {
+func (c *Cluster) front(q Question, from *pod) (*front, error) {
 	if !q.To.Service {
-		return c.frontAt(q)
+		return c.frontAt(q, from)
 	}
 	s := c.services[q.To.Key()]
 	if s == nil {
 		return nil, fmt.Errorf("there is no Service %s", q.To.Key())
+	}
+	if contract.Unserved(s.Labels) {
+		return nil, fmt.Errorf("the Service %s has a label (%s or %s) that leaves it to somebody else, and weft does not serve it; ask about its pods", q.To.Key(), contract.ProxyNameLabel, contract.HeadlessLabel)
 	}
 	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
 		return uint16(p.Port) == q.Port && protocolOf(&p.Protocol) == q.Protocol
@@ -71,32 +74,56 @@ func (c *Cluster) front(q Question) (*front, error) {
 }
 
 // frontAt is the Service that is to be had at the address that a question is about.
-func (c *Cluster) frontAt(q Question) (*front, error) {
+func (c *Cluster) frontAt(q Question, from *pod) (*front, error) {
 	addr := q.To.Addr
 	if !addr.IsValid() || c.podAt(addr) != nil {
 		return nil, nil
 	}
+	at := netip.AddrPortFrom(addr, q.Port)
+	for _, door := range c.doors(addr, from) {
+		b, ok := c.balanced.Behind(q.Protocol, at, door)
+		if !ok {
+			continue
+		}
+		s := c.services[b.Service]
+		i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
+			return p.Name == b.Port && protocolOf(&p.Protocol) == q.Protocol
+		})
+		f := &front{Service: s, port: s.Spec.Ports[i], at: at, sort: sortOf(s, addr)}
+		if b.NodePort {
+			f.sort, f.node = nodePort, c.nodePortsOf(addr)
+		}
+		return f, nil
+	}
 	for _, s := range c.byAge() {
-		has := sortOf(s, addr)
-		if has == clusterIP && q.Protocol == icmp {
+		switch has := sortOf(s, addr); {
+		case has == clusterIP && q.Protocol == icmp:
 			return nil, fmt.Errorf("%s is a ClusterIP of Service %s/%s, and Services have no ICMP; ask one of its pods", addr, s.Namespace, s.Name)
-		}
-		for _, port := range s.Spec.Ports {
-			f := &front{Service: s, port: port, at: netip.AddrPortFrom(addr, q.Port), sort: has}
-			switch {
-			case protocolOf(&port.Protocol) != q.Protocol || c.nodes[addr] != "" && contract.HostsOwn(q.Protocol, q.Port):
-			case has != "" && uint16(port.Port) == q.Port:
-				return f, nil
-			case port.NodePort != 0 && uint16(port.NodePort) == q.Port && c.nodePortsOf(addr) != "" && isOf(s, addr):
-				f.sort, f.node = nodePort, c.nodePortsOf(addr)
-				return f, nil
-			}
-		}
-		if has == clusterIP {
+		case has == clusterIP:
 			return nil, fmt.Errorf("%s is a ClusterIP of Service %s/%s, which has no port %d/%s; ask for one of its ports: %s", addr, s.Namespace, s.Name, q.Port, q.Protocol, portsOf(s))
 		}
 	}
 	return nil, c.unserved(addr)
+}
+
+// doors are by which a client may come to a Service's address, in the order in which it meets them: its own node's
+// switch, then the gateway of the node whose address it is, or any. Where a gateway is missing, the switches tell
+// whose the address is.
+func (c *Cluster) doors(addr netip.Addr, from *pod) []ovn.Door {
+	var list []ovn.Door
+	if from.port != "" {
+		list = append(list, ovn.Door{Node: from.node})
+	}
+	nodes := slices.Sorted(maps.Keys(c.gates))
+	if owner := c.nodePortsOf(addr); owner != "" {
+		nodes = slices.Insert(nodes, 0, owner)
+	}
+	for _, outside := range []bool{true, false} {
+		for _, node := range nodes {
+			list = append(list, ovn.Door{Node: node, Outside: outside})
+		}
+	}
+	return append(list, ovn.Door{})
 }
 
 // unserved says of an address in the Services' ranges that none has it.
@@ -185,23 +212,9 @@ func (c *Cluster) targets(q Question, f *front, from *pod) ([]target, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []target
-	for _, slice := range c.slices[f.key()] {
-		for _, port := range slice.Ports {
-			if port.Port == nil || protocolOf(port.Protocol) != q.Protocol || ptr.Deref(port.Name, "") != f.port.Name {
-				continue
-			}
-			if number, bad := endpointslice.ParsePort(*port.Port); bad == "" {
-				list = append(list, c.endpoints(f, slice, number, gateway)...)
-			}
-		}
-	}
+	list := c.behind(q, f, from, gateway)
 	if len(list) == 0 {
-		on := ""
-		if gateway != nil && gateway.local && f.node != "" {
-			on = " on Node " + f.node + ", and externalTrafficPolicy is Local"
-		}
-		return nil, fmt.Errorf("the Service %s has no ready endpoint for port %d/%s%s", f.key(), f.port.Port, q.Protocol, on)
+		return nil, fmt.Errorf("the Service %s has no ready endpoint for port %d/%s%s", f.key(), f.port.Port, q.Protocol, f.where(from, gateway))
 	}
 	for i := range list {
 		if f.sort == loadBalancer && !c.admitted(f, from) {
@@ -219,27 +232,52 @@ func (p *pod) alone(addr netip.Addr) *pod {
 	return &alone
 }
 
-// endpoints are those of a slice that are ready, behind the Service's address of their family.
-func (c *Cluster) endpoints(f *front, slice *discoveryv1.EndpointSlice, number uint16, by *gateway) []target {
-	var list []target
-	for _, endpoint := range slice.Endpoints {
-		elsewhere := by != nil && by.local && f.node != "" && ptr.Deref(endpoint.NodeName, "") != f.node
-		if endpoint.Conditions.Ready != nil && !*endpoint.Conditions.Ready || elsewhere {
-			continue
+// where says that only some endpoints count, if it is so.
+func (f *front) where(from *pod, by *gateway) string {
+	internal := ptr.Deref(f.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal
+	switch {
+	case by != nil && by.local && f.node != "":
+		return " on Node " + f.node + ", and externalTrafficPolicy is Local"
+	case by == nil && f.sort == clusterIP && internal:
+		return " on Node " + from.node + ", and internalTrafficPolicy is Local"
+	}
+	return ""
+}
+
+// behind are the endpoints that a client gets: as the rows of the Service have them where it comes by.
+func (c *Cluster) behind(q Question, f *front, from *pod, by *gateway) []target {
+	asked := []netip.AddrPort{f.at}
+	if !f.at.IsValid() {
+		asked = nil
+		for _, text := range f.Spec.ClusterIPs {
+			if vip, err := netip.ParseAddr(text); err == nil {
+				asked = append(asked, netip.AddrPortFrom(vip, uint16(f.port.Port)))
+			}
 		}
-		for _, text := range endpoint.Addresses {
-			addr, bad := endpointslice.ParseAddr(text, slice.AddressType == discoveryv1.AddressTypeIPv6)
-			if bad != "" || f.at.IsValid() && f.at.Addr().Is4() != addr.Is4() {
-				continue // a domain name's slice, or another family's
-			}
-			p, _ := c.end(End{Addr: addr}) // there is always one
-			t := target{pod: p.alone(addr), number: number, vip: f.at, gateway: by}
-			for _, text := range f.Spec.ClusterIPs {
-				if vip, err := netip.ParseAddr(text); err == nil && vip.Is4() == addr.Is4() && !f.at.IsValid() {
-					t.vip = netip.AddrPortFrom(vip, uint16(f.port.Port))
+	}
+	doors := []ovn.Door{{Node: from.node}}
+	switch {
+	case by != nil && f.node != "":
+		doors = []ovn.Door{{Node: by.node, Outside: true}}
+	case by != nil: // any that has one
+		doors = nil
+		for _, node := range slices.Sorted(maps.Keys(c.gates)) {
+			doors = append(doors, ovn.Door{Node: node, Outside: true})
+		}
+	}
+	var list []target
+	for _, vip := range asked {
+		known := map[netip.AddrPort]bool{}
+		for _, door := range doors {
+			b, _ := c.balanced.Behind(q.Protocol, vip, door)
+			for _, at := range b.Endpoints {
+				if known[at] {
+					continue
 				}
+				known[at] = true
+				p, _ := c.end(End{Addr: at.Addr()}) // there is always one
+				list = append(list, target{pod: p.alone(at.Addr()), number: at.Port(), vip: vip, gateway: by})
 			}
-			list = append(list, t)
 		}
 	}
 	return list

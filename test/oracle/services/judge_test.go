@@ -24,6 +24,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -213,6 +214,7 @@ func (c *court) ask(who client, p *kubeProxy, name proxy.ServicePortName, protoc
 	if who.outside && who.facts.Gateway.HostAddresses {
 		got.endpoints = unaliased(got.endpoints, contract.Addrs(who.facts.Gateway.Addresses))
 	}
+	c.explained(who, name, protocol, vip, got)
 	if c.asked != nil {
 		if c.asked.Add(1); len(want.endpoints) > 0 {
 			c.served.Add(1)
@@ -225,6 +227,19 @@ func (c *court) ask(who client, p *kubeProxy, name proxy.ServicePortName, protoc
 		c.complain(who, "nothing balances %s %s of %s", protocol, vip, name)
 	case !slices.Equal(got.endpoints, want.endpoints) || got.dropped != want.dropped || got.sticky != want.sticky:
 		c.complain(who, "%s %s of %s: rows %+v, kube-proxy %+v", protocol, vip, name, got, want)
+	}
+}
+
+// explained compares what policy explain takes for what is behind an address with the rows.
+func (c *court) explained(who client, name proxy.ServicePortName, protocol string, vip netip.AddrPort, rows picked) {
+	b, ok := c.weft.Behind(protocol, vip, ovn.Door{Node: who.node.Name, Outside: who.outside})
+	var endpoints []string
+	for _, at := range b.Endpoints {
+		endpoints = append(endpoints, at.String())
+	}
+	slices.Sort(endpoints)
+	if !ok || b.Service != name.NamespacedName.String() || b.Port != name.Port || b.Silent != rows.dropped || !slices.Equal(endpoints, rows.endpoints) {
+		c.complain(who, "%s %s of %s: rows %+v, and %t %+v to be explained", protocol, vip, name, rows, ok, b)
 	}
 }
 
@@ -289,14 +304,11 @@ func (c *court) hostPorts(who client) {
 			}
 			at := netip.AddrPortFrom(addr, uint16(port))
 			for _, row := range c.rows.at(who.place(), chassis(who.number))["tcp "+at.String()] {
-				switch pod := strings.HasPrefix(row.Name, "default/p"); {
-				case !pod:
-					oldest = nil // a Service has it
-				case oldest == nil || !strings.HasPrefix(row.Name, "default/"+oldest.Name+"/"):
+				owner := string(c.rows.owners[row])
+				if strings.HasPrefix(owner, "Pod/") && (oldest == nil || owner != "Pod/default/"+oldest.Name) {
 					c.complain(who, "%s is load-balanced by %s", at, row.Name)
-				default:
-					oldest = nil
 				}
+				oldest = nil // it has the port, or a Service
 			}
 			if oldest != nil {
 				c.complain(who, "nothing balances the hostPort %s of %s", at, oldest.Name)

@@ -16,20 +16,21 @@ import (
 // on each chassis.
 type northbound struct {
 	balancers map[string]*nb.LoadBalancer // by UUID
-	members   map[string][]string         // UUIDs of load balancers, by that of a group, switch or router
-	groups    map[string][]string         // of a switch or router, by its name
-	uuids     map[string]string           // of switches and routers, by name
+	owners    map[*nb.LoadBalancer]ovsdb.Owner
+	members   map[string][]string // UUIDs of load balancers, by that of a group, switch or router
+	groups    map[string][]string // of a switch or router, by its name
+	uuids     map[string]string   // of switches and routers, by name
 	variables map[string]map[string]string
 	seen      map[string]map[string][]*nb.LoadBalancer // by switch or router, then protocol and address
 }
 
 func read(changes []ovsdb.Change) *northbound {
-	n := &northbound{map[string]*nb.LoadBalancer{}, map[string][]string{}, map[string][]string{}, map[string]string{}, map[string]map[string]string{}, map[string]map[string][]*nb.LoadBalancer{}}
+	n := &northbound{map[string]*nb.LoadBalancer{}, map[*nb.LoadBalancer]ovsdb.Owner{}, map[string][]string{}, map[string][]string{}, map[string]string{}, map[string]map[string]string{}, map[string]map[string][]*nb.LoadBalancer{}}
 	for _, change := range changes {
 		for _, r := range change.Rows {
 			switch row := r.Model.(type) {
 			case *nb.LoadBalancer:
-				n.balancers[ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key)] = row
+				n.balancers[ovsdb.ID(nb.LoadBalancerTable, change.Owner, r.Key)], n.owners[row] = row, change.Owner
 			case *nb.LogicalSwitch:
 				n.groups[row.Name], n.uuids[row.Name] = row.LoadBalancerGroup, ovsdb.ID(nb.LogicalSwitchTable, change.Owner, r.Key)
 			case *nb.LogicalRouter:

@@ -1,0 +1,114 @@
+package ovn
+
+import (
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// Door is where a client's packet for a Service comes to a load balancer.
+type Door struct {
+	Node string
+	// Outside: by the node's gateway router. Otherwise on the node's switch, as what its pods and its host send.
+	Outside bool
+}
+
+func (d Door) place() place {
+	if d.Outside {
+		return onRouters
+	}
+	return onSwitches
+}
+
+// Behind is what a client gets at an address and port of a Service's.
+type Behind struct {
+	Service  string // whose it is, as namespace/name
+	Port     string // the name of the Service's port, which may be ""
+	NodePort bool   // the port is a NodePort, at an address of a node
+	// Endpoints are one of which each connection gets, sorted; none: the client is refused or, if Silent, has no answer.
+	Endpoints []netip.AddrPort
+	Silent    bool
+}
+
+// Behind says what clients that come by a door get at an address and port: by the code that makes the rows of the
+// Service that has it. ok is false where no Service has it there.
+func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind, ok bool) {
+	c := r.cluster
+	on := c.nodeSet()
+	for _, name := range slices.Sorted(maps.Keys(c.services)) {
+		s := c.services[name]
+		if s.object == nil || s.object.ignored {
+			continue
+		}
+		object, _ := c.judge(name, s.object)
+		for _, f := range frontends(object, protocol(kind), s.slices, on) {
+			if b, ok := f.behind(object, at, door, c.nodes[door.Node], on); ok {
+				b.Service = name
+				return b, true
+			}
+		}
+	}
+	return b, false
+}
+
+// behind is what is behind an address of the frontend's, if it is one.
+func (f *frontend) behind(s *service, at netip.AddrPort, door Door, node *nodeState, on *nodeSet) (b Behind, ok bool) {
+	where := door.place()
+	if !slices.Contains(f.places, where) || door.Outside && !slices.Contains(on.gateways, door.Node) || f.owner != "" && f.owner != door.Node ||
+		!slices.ContainsFunc(s.classes(f.protocol, on), func(c class) bool { return c.has(door.Node) }) {
+		return b, false
+	}
+	var variables map[string]string
+	if node != nil {
+		variables = node.variables()
+	}
+	v := f.view(s, where, door.Node, f.reaches(s), on)
+	i := slices.IndexFunc(v.vips, func(one vip) bool { return expand(one.at, variables) == at })
+	if i < 0 {
+		return b, false
+	}
+	one := v.vips[i]
+	b.Silent, b.NodePort = v.direct && !one.refused && len(one.backends) == 0, strings.HasPrefix(f.sort, "nodeport")
+	b.Port = s.portName(f.protocol, at.Port(), b.NodePort)
+	for _, to := range one.backends {
+		b.Endpoints = append(b.Endpoints, unalias(to.at, node))
+	}
+	return b, true
+}
+
+// expand is an address and port as a load balancer has it, with a node's variables; the zero one where it has none.
+func expand(at string, variables map[string]string) netip.AddrPort {
+	if variable, ok := strings.CutPrefix(at, "^"); ok {
+		name, port, _ := strings.Cut(variable, ":")
+		at = net.JoinHostPort(variables[name], port)
+	}
+	parsed, _ := netip.ParseAddrPort(at) // the zero one of a variable that the node does not have
+	return parsed
+}
+
+// portName is that of a Service's port with a number, or with a NodePort.
+func (s *service) portName(kind protocol, number uint16, onNodes bool) string {
+	if onNodes {
+		i := slices.IndexFunc(s.nodePorts, func(p nodePort) bool { return p.protocol == kind && p.number == number })
+		return s.nodePorts[i].name
+	}
+	i := slices.IndexFunc(s.ports, func(p servicePort) bool { return p.protocol == kind && p.port == number })
+	return s.ports[i].name
+}
+
+// unalias is an endpoint with the host's own address in place of its alias.
+func unalias(at netip.AddrPort, node *nodeState) netip.AddrPort {
+	if node == nil || node.facts.Gateway == nil || at.Addr() != contract.OfFamily(contract.HostAliases, at.Addr()) {
+		return at
+	}
+	for _, own := range contract.Addrs(node.facts.Gateway.Addresses) {
+		if own.Is4() == at.Addr().Is4() {
+			return netip.AddrPortFrom(own, at.Port())
+		}
+	}
+	return at
+}
