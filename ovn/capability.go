@@ -94,8 +94,8 @@ var hyperVLimits = []limit{
 	},
 	{
 		feature: "meters",
-		effect:  "32 at most, of one band each",
-		answer:  "weft sets none",
+		effect:  "32 at most, of one band each: flows that need one more are refused",
+		answer:  "weft has one, of one band, which bounds the log lines of policies: beside Windows nodes all rules share it (fair=false), or each rule that is logged would want its own",
 		source:  "Meter.h: OVS_MAX_METERS, OVS_MAX_BANDS",
 	},
 	{
@@ -131,6 +131,7 @@ func (c *cluster) updateDatapath(n *nodeState) {
 		}
 	}
 	if edge {
+		c.policies.dirtyCommon = true // its meter
 		for k, p := range c.policies.all {
 			if p.asksSCTP() {
 				c.policies.dirty[k] = struct{}{}

@@ -105,7 +105,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 		s.absorb(s.c)
 		return owners
 	}
-	all := []string{"Node/n1", "Service/default/near-udp", "Service/default/sctp", "Service/default/udp"}
+	all := []string{"Node/n1", "Policies/common", "Service/default/near-udp", "Service/default/sctp", "Service/default/udp"}
 	if got := turn("n1", contract.Windows); !slices.Equal(got, all) {
 		t.Errorf("the first Windows node touches %s", got)
 	}
@@ -155,16 +155,163 @@ func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 	}
 }
 
+// sparing is how rows are checked against a line of hyperVLimits: by each row of the Northbound that a Windows
+// chassis may come across, by the load balancers on a Windows node's switch, or not at all, and then why says why
+// no row of weft's can ask for it.
+type sparing struct {
+	row      func(c *cluster, row any) (wrong string)
+	balancer func(c *cluster, b carriedBalancer) (wrong string)
+	why      string
+}
+
+// probed is a feature that ovs-vswitchd looks for at its start, and goes without.
+const probed = "ovs-vswitchd probes for it and translates OVN's flows without: it depends on no row"
+
+var spared = map[string]sparing{
+	trackedProtocols.feature: {balancer: func(_ *cluster, b carriedBalancer) string {
+		if *b.Protocol == "sctp" {
+			return "is of SCTP"
+		}
+		return ""
+	}},
+	"flush of a single connection": {balancer: func(c *cluster, b carriedBalancer) string {
+		if s, of := strings.CutPrefix(string(b.owner), "Service/"); b.Options["ct_flush"] != "" && !(of && c.services[s].object.flushWindows) {
+			return "is flushed"
+		}
+		return ""
+	}},
+	clonedPackets.feature: {row: sparesClones},
+	hopLimit.feature:      {why: "every router of OVN's decrements it: a cluster without routers is none"},
+	"check_pkt_len": {row: func(c *cluster, row any) string {
+		port, ok := row.(*nb.LogicalRouterPort)
+		if !ok || port.Options["gateway_mtu"] == "" {
+			return ""
+		}
+		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes[node].windows() {
+			return ""
+		}
+		return "has gateway_mtu"
+	}},
+	"ct_clear":                {why: probed},
+	conntrackTimeouts.feature: {why: "the Northbound has none: they are rows CT_Timeout_Policy of a node's own database, in which no code of weft's knows that table"},
+	"SNAT to all zeros":       {why: probed},
+	"megaflows":               {why: "it is how the datapath caches flows, whatever they are"},
+	"large tables":            {why: "it is about how many connections there are, not about rows"},
+	"QoS":                     {row: sparesQueues},
+	"meters":                  {row: sparesMeters},
+	"more than one datapath":  {why: "bridges are rows of the node's own database: the agent makes them, and TestUplinksSwitchIsAnotherOne and its neighbours in node are about that"},
+}
+
+// sparesClones: neither mirrors, nor a gateway for others, nor NAT on a distributed port.
+func sparesClones(c *cluster, row any) string {
+	switch row := row.(type) {
+	case *nb.HAChassis:
+		for name := range c.windows {
+			if c.nodes[name].placed && c.nodes[name].chassis() == row.ChassisName {
+				return "carries the shared gateway"
+			}
+		}
+	case *nb.NAT:
+		if row.LogicalPort != nil || row.ExternalMAC != nil {
+			return "is distributed"
+		}
+	case *nb.LogicalSwitchPort:
+		if len(row.MirrorRules) > 0 {
+			return "is mirrored"
+		}
+	}
+	return ""
+}
+
+func sparesQueues(_ *cluster, row any) string {
+	switch row := row.(type) {
+	case *nb.LogicalSwitch:
+		if len(row.QOSRules) > 0 {
+			return "has QoS rules"
+		}
+	case *nb.LogicalSwitchPort:
+		for option := range row.Options {
+			if strings.HasPrefix(option, "qos_") {
+				return "has " + option
+			}
+		}
+	}
+	return ""
+}
+
+// sparesMeters: there is one, of one band, and OVN makes no others of it.
+func sparesMeters(c *cluster, row any) string {
+	m, ok := row.(*nb.Meter)
+	switch {
+	case !ok || len(c.windows) == 0:
+	case m.Name != aclMeter:
+		return "is one more"
+	case len(m.Bands) != 1:
+		return fmt.Sprintf("has %d bands", len(m.Bands))
+	case m.Fair == nil || *m.Fair:
+		return "is fair: each ACL gets a meter"
+	}
+	return ""
+}
+
+// TestRowsAreCheckedAgainstEveryLimit: a line of the table is checked, or is told why it cannot be.
+func TestRowsAreCheckedAgainstEveryLimit(t *testing.T) {
+	for _, l := range hyperVLimits {
+		if s, ok := spared[l.feature]; !ok || (s.row == nil && s.balancer == nil) == (s.why == "") {
+			t.Errorf("%s: no rows are checked against it, and nothing says why not", l.feature)
+		}
+	}
+	if len(spared) != len(hyperVLimits) {
+		t.Errorf("%d checks of %d limits", len(spared), len(hyperVLimits))
+	}
+}
+
+// TestChecksOfLimitsFind what they are for.
+func TestChecksOfLimitsFind(t *testing.T) {
+	w := newWorld()
+	mixedWorld(w)
+	c := newCluster(testSettings(t, func(c *Config) { dual(c); withShared(c) }))
+	c.begin(records{}, w.keys(), w.get)
+	sctp, udp, port, yes := "sctp", "udp", "l", true
+	for feature, rows := range map[string][]any{
+		trackedProtocols.feature:       {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"}, carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
+		"flush of a single connection": {carriedBalancer{&nb.LoadBalancer{Protocol: &udp, Options: map[string]string{"ct_flush": "true"}}, "Pod/default/a"}},
+		clonedPackets.feature: {&nb.HAChassis{ChassisName: c.nodes["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
+			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
+		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},
+			&nb.LogicalRouterPort{Name: "rtoj-cluster", Options: map[string]string{"gateway_mtu": "1400"}}},
+		"QoS":    {&nb.LogicalSwitch{QOSRules: []string{"q"}}, &nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
+		"meters": {&nb.Meter{Name: "another"}, &nb.Meter{Name: aclMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: aclMeter}},
+	} {
+		for _, row := range rows {
+			wrong := ""
+			if b, ok := row.(carriedBalancer); ok {
+				wrong = spared[feature].balancer(c, b)
+			} else {
+				wrong = spared[feature].row(c, row)
+			}
+			if wrong == "" {
+				t.Errorf("%s: nothing is wrong with %+v", feature, row)
+			}
+		}
+	}
+}
+
 // windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
-	all := []ovsdb.Change{c.topologyChange(), c.gatewayChange()}
+	all := []ovsdb.Change{c.topologyChange(), c.gatewayChange(), c.policiesChange()}
 	for _, name := range c.nodeNames {
 		all = append(all, c.nodeChange(name))
 	}
 	for _, s := range c.services {
 		if s.object != nil {
 			all = append(all, serviceChange(s.object, s.slices, c.nodeSet()))
+		}
+	}
+	for _, p := range c.pods {
+		if len(p.addresses) > 0 {
+			all = append(all, podChange(p.object, p.addresses, &p.node.placement, c.serviceHas))
 		}
 	}
 	for name := range c.windows {
@@ -174,7 +321,14 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	}
 	for _, change := range all {
 		for _, r := range change.Rows {
-			checkRow(t, c, r)
+			for feature, s := range spared {
+				if s.row == nil {
+					continue
+				}
+				if wrong := s.row(c, r.Model); wrong != "" {
+					t.Errorf("%s of %s %s: %s", feature, change.Owner, r.Key, wrong)
+				}
+			}
 		}
 	}
 }
@@ -218,15 +372,17 @@ func checkBalancers(t *testing.T, c *cluster, node string, list []carriedBalance
 	t.Helper()
 	seen := map[string]string{}
 	for _, b := range list {
+		for feature, check := range spared {
+			if check.balancer == nil {
+				continue
+			}
+			if wrong := check.balancer(c, b); wrong != "" {
+				t.Errorf("%s: load balancer %s on the switch of %s %s", feature, b.Name, node, wrong)
+			}
+		}
 		service, isService := strings.CutPrefix(string(b.owner), "Service/")
 		if !isService { // a pod's hostPorts
-			if *b.Protocol == "sctp" {
-				t.Errorf("%s is on node %s", b.Name, node)
-			}
 			continue
-		}
-		if *b.Protocol == "sctp" || b.Options["ct_flush"] != "" && !c.services[service].object.flushWindows {
-			t.Errorf("the switch of %s has load balancer %s with %s, %v", node, b.Name, *b.Protocol, b.Options)
 		}
 		for vip := range b.Vips {
 			one := service + " " + *b.Protocol + " " + vip
@@ -238,40 +394,14 @@ func checkBalancers(t *testing.T, c *cluster, node string, list []carriedBalance
 	}
 }
 
-// checkRow checks what holds for every row: the cluster's and the shared gateway's routers run everywhere.
-func checkRow(t *testing.T, c *cluster, r ovsdb.Row) {
-	t.Helper()
-	switch row := r.Model.(type) {
-	case *nb.LogicalRouterPort:
-		node, ofNode := strings.CutPrefix(row.Name, "rtoj-gw-")
-		if row.Options["gateway_mtu"] != "" && (!ofNode || c.nodes[node].windows()) {
-			t.Errorf("router port %s has gateway_mtu", row.Name)
-		}
-	case *nb.HAChassis:
-		for name := range c.windows {
-			if c.nodes[name].placed && c.nodes[name].chassis() == row.ChassisName {
-				t.Errorf("the Windows chassis %s carries the shared gateway", row.ChassisName)
-			}
-		}
-	case *nb.NAT:
-		if row.LogicalPort != nil || row.ExternalMAC != nil {
-			t.Errorf("NAT %+v is distributed", row)
-		}
-	case *nb.LogicalSwitch:
-		if len(row.QOSRules) > 0 {
-			t.Errorf("switch %s has QoS rules", row.Name)
-		}
-	case *nb.LogicalSwitchPort:
-		if len(row.MirrorRules) > 0 {
-			t.Errorf("switch port %s is mirrored", row.Name)
-		}
-	}
-}
-
 // TestMixedWorldIsSpared applies the property to the golden world.
 func TestMixedWorldIsSpared(t *testing.T) {
 	w := newWorld()
 	mixedWorld(w)
+	w.put(w.policies(t, `{kind: NetworkPolicy, metadata: {namespace: default, name: deny}, spec: {podSelector: {}}}`)...)
+	ported := w.pod("default", "ported", "w1")
+	ported.hostPorts = []hostPort{{protocol: "udp", port: 8053, into: 53}, {protocol: "sctp", port: 8054, into: 54}}
+	w.put(ported)
 	c := newCluster(testSettings(t, func(c *Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
 	windowsIsSpared(t, c)

@@ -191,7 +191,7 @@ func (c *cluster) policiesChange() ovsdb.Change {
 	if len(c.policies.all) == 0 {
 		return r.Change
 	}
-	r.logMeter()
+	r.logMeter(len(c.windows) == 0)
 	var selves, hosts []string
 	for _, ipv4 := range c.settings.families() {
 		ip := ipWord(ipv4)

@@ -246,12 +246,13 @@ func marshal(v any) string {
 // aclMeter bounds the log lines of policies.
 const (
 	aclMeter   = "weft-acl-logging"
-	aclLogRate = 20 // a second, of each ACL on each chassis
+	aclLogRate = 20 // a second on each chassis: of each ACL, or of all, see logMeter
 )
 
-// logMeter is the row of aclMeter.
-func (r *rows) logMeter() {
-	fair := true // an ACL each
+// logMeter is the row of aclMeter. OVN makes a meter of each ACL's own of one that is fair, and the datapath of a
+// Windows node has few: Open vSwitch would refuse the flows of the ACLs beyond them, and so what they say. A cluster
+// with such nodes has one meter for all ACLs.
+func (r *rows) logMeter(fair bool) {
 	band := r.add(nb.MeterBandTable, "acl-logging", &nb.MeterBand{Action: nb.MeterBandActionDrop, Rate: aclLogRate})
 	r.add(nb.MeterTable, "acl-logging", &nb.Meter{Name: aclMeter, Unit: nb.MeterUnitPktps, Fair: &fair, Bands: []string{band}})
 }

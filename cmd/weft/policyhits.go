@@ -13,10 +13,10 @@ import (
 	"github.com/weftnet/weft/ovn/hits"
 )
 
-const hitsHelp = `Count what has met the rules of policies on this node.
+const hitsHelp = `Count what has met the rules of policies on this machine.
 
-Run it on a node, as root: it reads the counters of Open vSwitch's flows, and the Northbound and the Southbound to
-know whose they are. A rule without flows on the node, as it has no pods there that the rule is about, is not listed.
+Run it on a central host, as root: it reads the counters of Open vSwitch's flows, and the Northbound and the
+Southbound, by their sockets there, to know whose they are. Other nodes have no way to the Northbound. A rule without flows on the node, as it has no pods there that the rule is about, is not listed.
 
 What is counted are packets in the direction of their connections' first ones, since policies are not asked
 about answers. A counter begins anew when ovn-controller writes its rule's flows anew, as it does when the rule
@@ -31,7 +31,7 @@ The JSON is a list of objects with policy, rule, action, packets and bytes.`
 func hitsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hits",
-		Short: "Count what has met the rules of policies on this node",
+		Short: "Count what has met the rules of policies on this machine",
 		Long:  hitsHelp,
 	}
 	f := cmd.Flags()
