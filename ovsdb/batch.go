@@ -29,6 +29,7 @@ type batch struct {
 	forced  map[pair]bool
 	answer  chan reply
 	sent    bool
+	fenced  bool // its first operation is the fence's
 	// withdraw takes it back before it leaves, and says whether that was in time.
 	withdraw func() bool
 
@@ -118,8 +119,16 @@ func (e *Engine) send(b *batch) {
 		b.answer <- reply{err: ErrDisconnected}
 		return
 	}
+	params := appendString(make([]byte, 0, len(b.ops)+256), e.client.config.Model.Name())
+	if e.fence != nil {
+		if e.fence.value == "" {
+			b.answer <- reply{err: ErrFenced}
+			return
+		}
+		params, b.fenced = e.fence.appendWait(params), true
+	}
 	e.events.expect(b.expected)
-	params := append(appendString(make([]byte, 0, len(b.ops)+64), e.client.config.Model.Name()), b.ops...)
+	params = append(params, b.ops...)
 	b.ops = nil
 	id, err := session.send("transact", params, func(r reply) { b.answer <- r })
 	if err != nil {
@@ -207,6 +216,9 @@ func (e *Engine) arrive(ctx context.Context) (*batch, outcome, error) {
 			o = b.read(r.result)
 		}
 		if o.err != nil {
+			if errors.Is(o.err, ErrFenced) {
+				e.fence.value = ""
+			}
 			e.abandon(b)
 			return nil, o, fmt.Errorf("transact on %s: %w", e.client.config.Model.Name(), o.err)
 		}
@@ -223,40 +235,52 @@ func (e *Engine) arrive(ctx context.Context) (*batch, outcome, error) {
 	}
 }
 
+// timedOut is what the server calls a wait whose condition does not hold.
+const timedOut = "timed out"
+
 // serverTrouble are refusals that are nobody's fault: the same transaction may go through later.
-var serverTrouble = []string{"I/O error", "resources exhausted", "timed out", "aborted", "canceled", "cluster error", "not leader"}
+var serverTrouble = []string{"I/O error", "resources exhausted", timedOut, "aborted", "canceled", "cluster error", "not leader"}
 
 func (b *batch) read(result []byte) outcome {
 	o := outcome{at: -1}
 	s := &scanner{text: result}
 	s.array(func(i int) {
+		if b.fenced {
+			i--
+		}
 		if s.peek() != '{' {
 			s.skip()
 			return
 		}
-		start := s.at
+		start, failed := s.at, false
 		s.object(func(name string) {
 			switch name {
 			case "count":
-				if s.integer() == 0 && i < len(b.infos) && b.infos[i].must {
+				if s.integer() == 0 && i >= 0 && i < len(b.infos) && b.infos[i].must {
 					o.missed = append(o.missed, i)
 				}
 			case "error":
 				s.skip()
-				o.at = i
+				failed = true
 			default:
 				s.skip()
 			}
 		})
-		if o.at == i && s.err == nil {
-			o.refused = remoteError(s.text[start:s.at])
+		if failed && s.err == nil {
+			o.at, o.refused = i, remoteError(s.text[start:s.at])
 		}
 	})
 	if s.err != nil {
 		return outcome{err: fmt.Errorf("read the answer to a transaction: %w", s.err)}
 	}
 	var refusal *OperationError
-	if errors.As(o.refused, &refusal) && slices.ContainsFunc(serverTrouble, func(k string) bool { return strings.EqualFold(k, refusal.Kind) }) {
+	if !errors.As(o.refused, &refusal) {
+		return o
+	}
+	if b.fenced && o.at < 0 && strings.EqualFold(refusal.Kind, timedOut) {
+		return outcome{err: ErrFenced}
+	}
+	if slices.ContainsFunc(serverTrouble, func(k string) bool { return strings.EqualFold(k, refusal.Kind) }) {
 		return outcome{err: o.refused}
 	}
 	return o

@@ -33,6 +33,7 @@ type Engine struct {
 	coming   map[string]int
 	removing map[pair]int
 	flight   []*batch
+	fence    *fence // nil where none was claimed
 	refused  map[Owner]error
 }
 

@@ -12,6 +12,10 @@ import (
 // came. Whether the server did the work is unknown; an engine finds out when it is called again.
 var ErrDisconnected = errors.New("the connection to the database server broke")
 
+// ErrFenced is the error of a call after somebody else has claimed the engine's fence: nothing of the
+// refused transaction is done, and nothing more is, until [Engine.Claim] succeeds.
+var ErrFenced = errors.New("another writer has claimed the database")
+
 // ErrClosed is the error of a call to a client that was closed.
 var ErrClosed = errors.New("the database client is closed")
 
