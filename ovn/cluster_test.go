@@ -84,7 +84,7 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 				windowsIsSpared(t, l.c)
 			}
 			l.quiesce()
-			for start, r := range map[string]records{"with the Northbound": engine{l.engine}.Records(s), "without": {}} {
+			for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(s), "without": {}} {
 				again := newCluster(s)
 				again.begin(r, l.w.keys(), l.w.get)
 				if notes := again.takeNotes(); len(notes) > 0 {

@@ -71,8 +71,19 @@ type database interface {
 // dialer connects the Northbound, and gives what ends the connection.
 type dialer func(context.Context) (database, func(), error)
 
-// engine adds to the engine what its client knows.
-type engine struct{ *ovsdb.Engine }
+// engine adds to the engine what its client knows, and whose it is.
+type engine struct {
+	*ovsdb.Engine
+	identity string
+}
+
+// leaderKey is the external_ids of NB_Global that says which controller writes: its identity, and what no other claim
+// has. Each of its transactions needs it.
+const leaderKey = "weft.net/leader"
+
+func (e engine) Claim(ctx context.Context, entitled func(context.Context) error) error {
+	return e.Engine.Claim(ctx, ovsdb.Fence{Table: nb.NBGlobalTable, Key: leaderKey, Writer: e.identity, Entitled: entitled})
+}
 
 func (e engine) Connected() bool { return e.Client().Connected() }
 
@@ -159,7 +170,7 @@ func (c *controller) dial(ctx context.Context) (database, func(), error) {
 		return nil, nil, fmt.Errorf("ovn-northbound: %w", err)
 	}
 	c.metrics.registry.MustRegister(client.Metrics()...)
-	return engine{ovsdb.NewEngine(client)}, client.Close, nil
+	return engine{ovsdb.NewEngine(client), c.config.Identity}, client.Close, nil
 }
 
 // run starts all parts at once: none of them needs another one to begin.
@@ -202,7 +213,7 @@ func (c *controller) run(ctx context.Context, dial dialer) error {
 
 // lead is a leader's work: it waits for what it needs, and then keeps the Northbound in step until ctx
 // is done.
-func (c *controller) lead(ctx context.Context) {
+func (c *controller) lead(ctx context.Context, entitled func(context.Context) error) {
 	if !c.await(ctx) {
 		return
 	}
@@ -219,8 +230,10 @@ func (c *controller) lead(ctx context.Context) {
 	notes := newAnnotator(c.annotate, there, logAnnotation(c.log, c.metrics.failed), report)
 	l := &leader{
 		cluster: newCluster(c.settings), source: &carriers{source: c.informers}, queue: c.queue,
-		northbound: c.database, disabled: c.database.Disabled, records: c.database.Records(c.settings), ports: func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods }, metrics: c.metrics, log: c.log, annotate: notes.set, report: report,
-		disputes: map[ovsdb.Owner]dispute{},
+		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
+		records: func() records { return c.database.Records(c.settings) },
+		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods },
+		metrics: c.metrics, log: c.log, annotate: notes.set, report: report, disputes: map[ovsdb.Owner]dispute{},
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.run(ctx) })

@@ -7,11 +7,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,6 +62,12 @@ type instance struct {
 
 func (d *deployment) start(identity string, edit func(*Config)) *instance {
 	d.t.Helper()
+	return d.startThrough((*controller).dial, identity, edit)
+}
+
+// startThrough is start with another way to the Northbound.
+func (d *deployment) startThrough(dial func(*controller, context.Context) (database, func(), error), identity string, edit func(*Config)) *instance {
+	d.t.Helper()
 	config := testConfig()
 	config.Northbound = []string{d.northbound.Endpoint}
 	config.Identity, config.LeaseDuration = identity, 3*time.Second
@@ -71,7 +81,9 @@ func (d *deployment) start(identity string, edit func(*Config)) *instance {
 	c.log = ovsdbtest.Logger(d.t).With("controller", identity)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- c.run(ctx, c.dial) }()
+	go func() {
+		ended <- c.run(ctx, func(ctx context.Context) (database, func(), error) { return dial(c, ctx) })
+	}()
 	stopped := false
 	i := &instance{c, func() {
 		d.t.Helper()
@@ -221,7 +233,8 @@ func mixedCluster() []runtime.Object {
 		webSlice("a", at("10.244.0.3", "l1"), at("10.244.1.3", "w1"))}
 }
 
-// TestRestartWritesNothing, neither rows nor annotations, and says again only what somebody can mend.
+// TestRestartWritesNothing, neither rows nor annotations, and says again only what somebody can mend. It makes its
+// claim, one transaction.
 func TestRestartWritesNothing(t *testing.T) {
 	d := deploy(t, mixedCluster()...)
 	first := d.start("first", withShared)
@@ -237,8 +250,12 @@ func TestRestartWritesNothing(t *testing.T) {
 	d.eventually("the second is in step", func() bool {
 		return strings.Contains(second.page("/metrics"), "\nweft_controller_reconcile_seconds_count 1")
 	})
-	if after := d.northbound.Transactions(); after != before {
-		t.Errorf("%d transactions for a restart", after-before)
+	if after := d.northbound.Transactions(); after != before+1 {
+		t.Errorf("%d transactions for a restart, want the claim alone", after-before)
+	}
+	written := regexp.MustCompile(`(?m)^weft_ovsdb_rows_written_total.*$`).FindAllString(second.page("/metrics"), -1)
+	if want := `weft_ovsdb_rows_written_total{database="OVN_Northbound",operation="claim",table="NB_Global"} 1`; len(written) != 1 || written[0] != want {
+		t.Errorf("a restart has written %s", written)
 	}
 	// Events are written in their order: when a new one is there, the old ones would be.
 	d.create(kubeNode("lone", "10.9.0.0/24"))
@@ -307,8 +324,8 @@ func TestTakeoverKeepsAddresses(t *testing.T) {
 			return text != ""
 		})
 	}
-	if after := d.northbound.Transactions(); after != before {
-		t.Errorf("%d transactions; the victim's port has %s", after-before, d.port("default_victim").Addresses)
+	if after := d.northbound.Transactions(); after != before+1 {
+		t.Errorf("%d transactions beside the claim; the victim's port has %s", after-before-1, d.port("default_victim").Addresses)
 	}
 }
 
@@ -365,6 +382,70 @@ func TestLostLeaseStopsWriting(t *testing.T) {
 	}
 	stolen.Store(false)
 	d.eventually("it leads again", func() bool { return d.port("default_two") != nil })
+}
+
+// late is a connection whose writes wait while its line is locked, as those of a suspended process do.
+type late struct {
+	net.Conn
+	line *sync.Mutex
+	sent chan struct{}
+}
+
+func (l late) Write(b []byte) (int, error) {
+	select {
+	case l.sent <- struct{}{}:
+	default:
+	}
+	l.line.Lock()
+	defer l.line.Unlock()
+	return l.Conn.Write(b)
+}
+
+// TestSuspendedLeaderIsFencedOff: what it has sent comes to the Northbound after another controller leads, and is not
+// written.
+func TestSuspendedLeaderIsFencedOff(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, kubeNode("l1", "10.244.0.0/24"), kubePod("one", "l1"))
+	var line sync.Mutex
+	sent := make(chan struct{})
+	var suspended atomic.Bool
+	d.api.PrependReactor("update", "leases", func(a kubetesting.Action) (bool, runtime.Object, error) {
+		holder := a.(kubetesting.UpdateAction).GetObject().(*coordinationv1.Lease).Spec.HolderIdentity
+		return suspended.Load() && (holder == nil || *holder != "second"), nil, errors.New("it is suspended")
+	})
+	first := d.startThrough(func(c *controller, ctx context.Context) (database, func(), error) {
+		config := ovsdb.Config{Endpoints: d.northbound.Endpoint, Model: ovsdbtest.Northbound(t).Model, Tables: Tables, Logger: c.log, Probe: time.Minute}
+		config.Dial = func(ctx context.Context, e ovsdb.Endpoint) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, "unix", e.Address)
+			return late{conn, &line, sent}, err
+		}
+		client, err := ovsdb.Connect(ctx, config)
+		if err != nil {
+			return nil, nil, err
+		}
+		return engine{ovsdb.NewEngine(client), c.config.Identity}, client.Close, nil
+	}, "first", nil)
+	d.eventually("the first leads", func() bool { return d.port("default_one") != nil && d.patches() == 2 })
+	line.Lock()
+	d.create(kubePod("gone", "l1"))
+	<-sent
+	suspended.Store(true)
+	d.eventually("the first's time is over", func() bool { return first.leader.Load() == nil })
+	if err := d.api.CoreV1().Pods("default").Delete(context.Background(), "gone", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.start("second", nil)
+	d.create(kubePod("two", "l1"))
+	d.eventually("the second leads", func() bool { return d.port("default_two") != nil })
+	before := d.northbound.Transactions()
+	line.Unlock()
+	// The server answers a connection's requests in their order.
+	if _, err := first.database.(engine).Client().Transact(t.Context(), libovsdb.Operation{Op: libovsdb.OperationSelect, Table: nb.NBGlobalTable}); err != nil {
+		t.Fatal(err)
+	}
+	if after := d.northbound.Transactions(); after != before {
+		t.Errorf("%d transactions of a suspended leader; the Northbound:\n%s", after-before, ovsdb.Dump(d.view))
+	}
 }
 
 // TestForeignHandInTheNorthbound: an operator's slip is put right.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -14,11 +15,13 @@ import (
 
 // elect leads whenever this controller holds the Lease, until ctx is done.
 //
-// There are never two that write. Others take a Lease when they have seen no renewal for its duration,
+// There are never two that write, for two reasons. The clock: others take a Lease when they have seen no renewal for its duration,
 // and they see one no earlier than its request has begun. So the work ends two thirds of the duration
 // after the beginning of the last request that succeeded, whether others hang or not: client-go's own
 // deadline would begin with the first one that fails, and end only with it. And the Lease is given back
-// only when the work has ended.
+// only when the work has ended. The fence: a process that was suspended learns late that its time is over, and
+// what it has sent may arrive late. So a leader claims the Northbound first, as long as the Lease is its own, and
+// the Northbound refuses what others send from then on ([ovsdb.Fence]).
 func (c *controller) elect(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.term(ctx); err != nil {
@@ -32,9 +35,12 @@ func (c *controller) elect(ctx context.Context) error {
 func (c *controller) term(ctx context.Context) error {
 	election, resign := context.WithCancel(context.WithoutCancel(ctx))
 	defer resign()
-	t := &tenure{limit: c.config.LeaseDuration * 2 / 3, Interface: &resourcelock.LeaseLock{
+	leases := c.client.CoordinationV1()
+	t := &tenure{limit: c.config.LeaseDuration * 2 / 3, now: func(ctx context.Context) (*coordinationv1.Lease, error) {
+		return leases.Leases(c.config.LeaseNamespace).Get(ctx, c.config.LeaseName, metav1.GetOptions{})
+	}, Interface: &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: c.config.LeaseNamespace, Name: c.config.LeaseName},
-		Client:     c.client.CoordinationV1(),
+		Client:     leases,
 		LockConfig: resourcelock.ResourceLockConfig{Identity: c.config.Identity},
 	}}
 	t.work, t.stop = context.WithCancel(ctx)
@@ -54,7 +60,7 @@ func (c *controller) term(ctx context.Context) error {
 				t.do(func(ctx context.Context) {
 					c.log.Info("leading", "lease", c.config.LeaseName, "identity", c.config.Identity)
 					c.metrics.leader.Set(1)
-					c.lead(ctx)
+					c.lead(ctx, t.entitled)
 					c.metrics.leader.Set(0)
 				})
 			},
@@ -80,6 +86,7 @@ func (c *controller) term(ctx context.Context) error {
 type tenure struct {
 	resourcelock.Interface
 	limit time.Duration
+	now   func(context.Context) (*coordinationv1.Lease, error) // what the API server has
 
 	work    context.Context // the work's; once it is done, there is none in this term
 	stop    context.CancelFunc
@@ -114,6 +121,22 @@ func (t *tenure) extend(renewed time.Time) {
 		return
 	}
 	t.timer.Reset(left)
+}
+
+// entitled says why the work must end, where the Lease is somebody else's by now, and has it end then. It reads the
+// Lease by itself: what the elector has read belongs to the elector's next update.
+func (t *tenure) entitled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, t.limit/2)
+	defer cancel()
+	lease, err := t.now(ctx)
+	if err != nil {
+		return fmt.Errorf("read the Lease before the claim: %w", err)
+	}
+	if holder := lease.Spec.HolderIdentity; holder == nil || *holder != t.Identity() {
+		t.stop()
+		return errors.New("the Lease is somebody else's by now")
+	}
+	return nil
 }
 
 // request gives up a request in time for another one, which may find another API server.

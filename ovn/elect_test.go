@@ -2,12 +2,14 @@ package ovn
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -68,6 +70,27 @@ func tenureOf(l *lock) *tenure {
 	t := &tenure{Interface: l, limit: 2 * time.Second}
 	t.work, t.stop = context.WithCancel(context.Background())
 	return t
+}
+
+// TestOnlyTheHolderIsEntitled to claim the Northbound, and the work of anybody else ends.
+func TestOnlyTheHolderIsEntitled(t *testing.T) {
+	away := errors.New("no answer")
+	for holder, want := range map[string]struct{ entitled, works bool }{"me": {true, true}, "another": {}, "": {}, "unknown": {works: true}} {
+		tenure := tenureOf(&lock{})
+		tenure.now = func(context.Context) (*coordinationv1.Lease, error) {
+			if holder == "unknown" {
+				return nil, away
+			}
+			lease := &coordinationv1.Lease{}
+			if holder != "" {
+				lease.Spec.HolderIdentity = &holder
+			}
+			return lease, nil
+		}
+		if err := tenure.entitled(t.Context()); (err == nil) != want.entitled || (tenure.work.Err() == nil) != want.works {
+			t.Errorf("held by %q: %v, and the work: %v", holder, err, tenure.work.Err())
+		}
+	}
 }
 
 func TestTenureEndsWithoutRenewal(t *testing.T) {

@@ -434,7 +434,7 @@ func TestGatewayModes(t *testing.T) {
 	start := func() (*cluster, *ovsdb.Engine) {
 		e := ovsdb.NewEngine(ovsdbtest.Connect(t, d, server.Endpoint, Tables...))
 		c := newCluster(settings)
-		c.begin(engine{e}.Records(settings), w.keys(), w.get)
+		c.begin(engine{Engine: e}.Records(settings), w.keys(), w.get)
 		if err := e.Replace(t.Context(), c.everything()); err != nil {
 			t.Fatal(err)
 		}

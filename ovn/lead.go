@@ -20,8 +20,11 @@ import (
 //
 // Both return nil when everything is committed, a *[ovsdb.RefusedError] when all but some owners'
 // changes are, and another error when the connection failed: then anything may be committed, and the
-// same call made again does the rest.
+// same call made again does the rest. [ovsdb.ErrFenced] is such an error, too: somebody else has made a claim.
 type Northbound interface {
+	// Claim makes this controller the only one that writes, as long as nobody else makes a claim. entitled says
+	// why it may not make one. What others have written before is seen when it returns nil.
+	Claim(ctx context.Context, entitled func(context.Context) error) error
 	// Replace makes changes the whole of what weft has in the database.
 	Replace(ctx context.Context, changes []ovsdb.Change) error
 	// Apply brings the given owners' rows into the given state.
@@ -41,7 +44,8 @@ type leader struct {
 	source     source
 	queue      *queue
 	northbound Northbound
-	records    records
+	entitled   func(context.Context) error       // asks who holds the Lease
+	records    func() records                    // what earlier terms have decided
 	disabled   func() []string                   // features that the Northbound's server lacks
 	ports      func() map[types.UID][]netip.Addr // the pods that have a port in the Northbound
 	metrics    *metrics
@@ -89,7 +93,10 @@ func (l *leader) run(ctx context.Context) {
 	defer l.queue.collect(false)
 	start := time.Now()
 	l.cluster.at(start)
-	l.cluster.begin(l.records, l.source.keys(), l.source.get)
+	if !l.claim(ctx) {
+		return
+	}
+	l.cluster.begin(l.records(), l.source.keys(), l.source.get)
 	l.publish(ctx)
 	if !l.all(ctx, nil) {
 		return
@@ -108,6 +115,32 @@ func (l *leader) run(ctx context.Context) {
 		case <-next:
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// claim makes this controller the only one that writes, and does not give up before it is; false means that ctx is
+// done. What former leaders have decided is read after it: they can add nothing any more.
+func (l *leader) claim(ctx context.Context) bool {
+	return l.insist(ctx, "could not claim the Northbound; trying again", func() error { return l.northbound.Claim(ctx, l.entitled) })
+}
+
+// insist tries until nothing but owners' changes fails; false means that ctx is done.
+func (l *leader) insist(ctx context.Context, failed string, try func() error) bool {
+	for pause := l.first; ; pause = min(2*pause, 5*time.Second) {
+		err := try()
+		if ctx.Err() != nil {
+			return false
+		}
+		if !lost(err) {
+			return true
+		}
+		l.metrics.failed("northbound")
+		l.log.Warn(failed, "error", err)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause):
 		}
 	}
 }
@@ -138,32 +171,26 @@ func (l *leader) batch(ctx context.Context, entries map[objectKey]entry) {
 	l.observe(entries)
 }
 
-// all writes everything, and does not give up before it is written: with the connection lost, nobody
+// all writes everything, and does not give up before it is written: with the connection or the claim lost, nobody
 // knows what is. false means that ctx is done.
 func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
-	for pause := l.first; ; pause = min(2*pause, 5*time.Second) {
+	return l.insist(ctx, "could not write the Northbound; trying again", func() error {
 		start := time.Now()
+		if err := l.northbound.Claim(ctx, l.entitled); err != nil {
+			return err
+		}
 		l.cluster.seen(l.ports())
 		l.fit()
 		changes := l.cluster.everything()
 		err := l.northbound.Replace(ctx, changes)
-		if ctx.Err() != nil {
-			return false
+		if lost(err) || ctx.Err() != nil {
+			return err
 		}
-		if !lost(err) {
-			l.settle(ctx, changes, err)
-			since(l.metrics.reconcile, start)
-			l.observe(entries)
-			return true
-		}
-		l.metrics.failed("northbound")
-		l.log.Warn("could not write the Northbound; trying again", "error", err)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(pause):
-		}
-	}
+		l.settle(ctx, changes, err)
+		since(l.metrics.reconcile, start)
+		l.observe(entries)
+		return nil
+	})
 }
 
 // fit takes in what the Northbound's server knows, and says whether that is something else than before, as after

@@ -30,8 +30,21 @@ type memory struct {
 	owners   map[ovsdb.Owner]ovsdb.Change
 	refuse   map[ovsdb.Owner]error
 	broken   error
+	unowned  bool // until the next claim
+	claims   int
 	replaces int
 	applies  int
+}
+
+func (m *memory) Claim(ctx context.Context, entitled func(context.Context) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claims++
+	if err := entitled(ctx); err != nil {
+		return err
+	}
+	m.unowned = false
+	return nil
 }
 
 func (m *memory) Replace(_ context.Context, changes []ovsdb.Change) error {
@@ -54,6 +67,9 @@ func (m *memory) Apply(_ context.Context, changes []ovsdb.Change) error {
 func (m *memory) write(changes []ovsdb.Change) error {
 	if m.broken != nil {
 		return m.broken
+	}
+	if m.unowned {
+		return fmt.Errorf("transact: %w", ovsdb.ErrFenced)
 	}
 	refused := map[ovsdb.Owner]error{}
 	for _, c := range changes {
@@ -118,6 +134,8 @@ func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
 	reports := &[]string{}
 	l := &leader{
 		disabled: func() []string { return nil },
+		entitled: func(context.Context) error { return nil },
+		records:  func() records { return records{} },
 		ports:    func() map[types.UID][]netip.Addr { return nil },
 		cluster:  newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
 		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: func([]annotation) {}, disputes: map[ovsdb.Owner]dispute{},
@@ -292,6 +310,35 @@ func TestBatchesGrowUnderLoad(t *testing.T) {
 		if len(m.has()) != 102 || m.applies > 2 {
 			t.Errorf("%d owners in %d batches, want 102 in at most 2", len(m.has()), m.applies)
 		}
+	})
+}
+
+// TestLostClaimIsMadeAgain while the Lease is still its own, as after an operator has restored a backup, and all is
+// written again. Without the Lease it writes nothing more.
+func TestLostClaimIsMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &lockedWorld{world: newWorld(), queue: newQueue()}
+		w.put(w.node("l1", "10.244.0.0/24"))
+		m := &memory{}
+		var lost atomic.Bool
+		l, _ := lead(t, m, w)
+		l.entitled = func(context.Context) error {
+			if lost.Load() {
+				return errors.New("the Lease is another's")
+			}
+			return nil
+		}
+		wantOwners(t, m, owners("Cluster", "Node/l1"))
+		m.set(func() { m.unowned, m.owners = true, nil })
+		w.change(w.pod("default", "a", "l1"))
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/a"))
+		lost.Store(true)
+		m.set(func() { m.unowned, m.owners = true, nil })
+		w.change(w.pod("default", "b", "l1"))
+		wantOwners(t, m, nil)
+		lost.Store(false)
+		time.Sleep(10 * time.Second)
+		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/a", "Pod/default/b"))
 	})
 }
 

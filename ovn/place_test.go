@@ -146,7 +146,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 }
 
 func ovnRecords(t *testing.T, e *ovsdb.Engine) records {
-	return engine{e}.Records(testSettings(t, nil))
+	return engine{Engine: e}.Records(testSettings(t, nil))
 }
 
 func TestNodeFacts(t *testing.T) {

@@ -83,7 +83,7 @@ func (p *policyBench) begin(b *testing.B) (translate, write time.Duration) {
 	b.Helper()
 	start := used(b)
 	p.cluster = newCluster(testSettings(b, nil))
-	p.cluster.begin(engine{p.engine}.Records(p.settings), keysOf(p.objects), p.get)
+	p.cluster.begin(engine{Engine: p.engine}.Records(p.settings), keysOf(p.objects), p.get)
 	changes := p.everything()
 	translate = used(b) - start
 	if err := p.engine.Replace(b.Context(), changes); err != nil {
@@ -131,7 +131,7 @@ func BenchmarkPolicyStart(b *testing.B) {
 				p.connect(b)
 				before = heap()
 				p.cluster = newCluster(testSettings(b, nil))
-				p.cluster.begin(engine{p.engine}.Records(p.settings), keysOf(p.objects), p.get)
+				p.cluster.begin(engine{Engine: p.engine}.Records(p.settings), keysOf(p.objects), p.get)
 				b.ReportMetric((float64(heap())-float64(before))/1e6, "heap-MB")
 				translate, write = p.begin(b)
 				b.ReportMetric((translate+write).Seconds()*1000, "again-CPU-ms")

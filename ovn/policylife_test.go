@@ -32,7 +32,7 @@ func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 			}
 			l.quiesce()
 			again := newCluster(l.settings)
-			again.begin(engine{l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+			again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
 			before := ovsdb.Dump(l.engine.Client())
 			if err := l.engine.Replace(context.Background(), again.everything()); err != nil {
 				t.Fatal(err)
@@ -132,8 +132,8 @@ func (l *policyLife) failover(what string) {
 	l.t.Helper()
 	l.change(what+", without a controller", l.engine.Replace, func() []ovsdb.Change {
 		l.c, l.expected = newCluster(l.settings), nil
-		l.c.begin(engine{l.engine}.Records(l.settings), l.w.keys(), l.w.get)
-		l.c.seen(engine{l.engine}.Records(l.settings).pods)
+		l.c.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+		l.c.seen(engine{Engine: l.engine}.Records(l.settings).pods)
 		return l.c.everything()
 	})
 }
@@ -196,7 +196,7 @@ func (l *policyLife) change(what string, apply func(context.Context, []ovsdb.Cha
 func (l *policyLife) asFresh(what string) {
 	l.t.Helper()
 	again := newCluster(l.settings)
-	again.begin(engine{l.engine}.Records(l.settings), l.w.keys(), l.w.get)
+	again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
 	rows, err := acl.FromChanges(again.everything())
 	if err != nil {
 		l.t.Fatal(err)

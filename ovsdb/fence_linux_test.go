@@ -376,11 +376,12 @@ func TestSuspendedWriterProcess(t *testing.T) {
 	e := s.writer(nil)
 	s.claim(e, "child")
 	fmt.Println("writes")
-	if err := e.Replace(t.Context(), []ovsdb.Change{node("l1")}); err != nil {
+	ctx := s.context()
+	if err := e.Replace(ctx, []ovsdb.Change{node("l1")}); err != nil {
 		fmt.Println(err)
 	}
 	for i := 0; ; i++ {
-		err := e.Apply(t.Context(), []ovsdb.Change{pod(fmt.Sprint("p", i), "l1", "10.244.1.3")})
+		err := e.Apply(ctx, []ovsdb.Change{pod(fmt.Sprint("p", i), "l1", "10.244.1.3")})
 		if errors.Is(err, ovsdb.ErrFenced) {
 			fmt.Println("fenced off")
 			return
