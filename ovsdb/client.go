@@ -32,6 +32,8 @@ type Client struct {
 	disabled []string
 	since    string // the last transaction that the replica holds
 	schema   string // the text of the schema that the replica was read with
+	cluster  string // whose member the last server was
+	index    int    // how far that cluster's log has been seen
 
 	stats *stats
 }

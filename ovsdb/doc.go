@@ -3,10 +3,11 @@
 //
 // A walk from the outside in:
 //
-//   - [Connect] gives a [Client]: it finds the cluster's leader, reads the columns that it was told
-//     of, follows their changes, and connects again when it must. [Get], [List] and
+//   - [Connect] gives a [Client]: it finds the cluster's leader, or a member that has all that was read
+//     before (member.go), reads the columns that it was told of, follows their changes, and connects
+//     again when it must. [Get], [List] and
 //     [Client.WaitFor] look into its replica.
-//   - [NewEngine] gives an [Engine]: [Engine.Replace] takes the whole desired state as [Change]s,
+//   - [NewEngine] gives an [Engine]: [Engine.Claim] ends former writers (fence.go), [Engine.Replace] takes the whole desired state as [Change]s,
 //     [Engine.Apply] some of them. Each change is compared with the replica (plan.go); what differs
 //     goes into a batch of many owners (batch.go), a transaction. Several are in flight. A refused
 //     one is taken apart until the guilty owner stands alone (engine.go).

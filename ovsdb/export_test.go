@@ -13,3 +13,10 @@ func (e *Engine) LimitEvents(limit int) {
 	defer e.events.mu.Unlock()
 	e.events.limit = limit
 }
+
+// Seen is how far the client has seen the cluster's log.
+func (c *Client) Seen() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.index
+}

@@ -4,79 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 )
 
-const (
-	replicaMonitor = "weft"
-	serverMonitor  = "weft-server"
-)
-
-// follow refuses a cluster's member that is not its leader, where it has to be, and asks to hear when that changes.
-// A server without the _Server database has no clusters.
-func (c *Client) follow(ctx context.Context, s *session) error {
-	text, err := s.call(ctx, "list_dbs", nil)
-	if err != nil {
-		return fmt.Errorf("list databases: %w", err)
-	}
-	var names []string
-	scan := &scanner{text: text}
-	scan.array(func(int) { names = append(names, scan.str()) })
-	if scan.err != nil {
-		return fmt.Errorf("list databases: %w", scan.err)
-	}
-	if !slices.Contains(names, c.config.Model.Name()) {
-		return fmt.Errorf("the server has no database %s", c.config.Model.Name())
-	}
-	if !slices.Contains(names, "_Server") {
-		return nil
-	}
-	result, err := s.call(ctx, "monitor", []byte(`"_Server","`+serverMonitor+`",{"Database":{"columns":["name","model","connected","leader"]}}`))
-	if err != nil {
-		return fmt.Errorf("ask for the server's role: %w", err)
-	}
-	return c.leads(result)
-}
-
-var errNotLeader = errors.New("the server does not lead its cluster")
-
-// leads reads <table-updates> of _Server's Database table.
-func (c *Client) leads(updates []byte) error {
-	var problem error
-	s := &scanner{text: updates}
-	s.object(func(string) {
-		s.object(func(string) {
-			s.object(func(kind string) {
-				if kind != "new" {
-					s.skip()
-					return
-				}
-				name, model, connected, leader := "", "", true, true
-				s.object(func(column string) {
-					switch column {
-					case "name":
-						name = s.str()
-					case "model":
-						model = s.str()
-					case "connected":
-						connected = s.boolean()
-					case "leader":
-						leader = s.boolean()
-					default:
-						s.skip()
-					}
-				})
-				if name == c.config.Model.Name() && model == "clustered" && (!connected || !leader && !c.config.AnyMember) {
-					problem = errNotLeader
-				}
-			})
-		})
-	})
-	if s.err != nil {
-		return fmt.Errorf("read the server's role: %w", s.err)
-	}
-	return problem
-}
+const replicaMonitor = "weft"
 
 // monitor fills the replica, with what changed since the last session where the server knows.
 func (c *Client) monitor(ctx context.Context, s *session) error {
@@ -186,7 +116,7 @@ func (c *Client) notified(s *session, method string, params []byte) error {
 	}
 	switch {
 	case method == "update" && string(id) == `"`+serverMonitor+`"`:
-		return c.leads(updates)
+		return c.judge(updates)
 	case (method == "update2" || method == "update3") && string(id) == `"`+replicaMonitor+`"`:
 		c.mu.Lock()
 		defer c.mu.Unlock()
