@@ -35,13 +35,20 @@ type batch struct {
 
 	coming   []string
 	removing []pair
-	expected []string
+	written  []written
 }
 
 // planned is a change within a batch.
 type planned struct {
 	change     *Change
 	prev, next *applied
+}
+
+// written is a row that a batch changes, and what it makes of it: nil where it deletes the row.
+type written struct {
+	target
+	by   *planned
+	want *Row
 }
 
 type deletion struct {
@@ -102,7 +109,7 @@ func (e *Engine) send(b *batch) {
 	for _, d := range b.deletes {
 		b.begin(d.row.table, "delete", d.row.uuid, operation{rows: 1, by: []*planned{d.by}})
 		b.ops = append(b.ops, '}')
-		b.expected = append(b.expected, d.row.uuid)
+		b.written = append(b.written, written{target{d.row.table, d.row.uuid}, d.by, nil})
 	}
 	if len(b.infos) == 0 {
 		for _, p := range b.changes {
@@ -127,7 +134,7 @@ func (e *Engine) send(b *batch) {
 		}
 		params, b.fenced = e.fence.appendWait(params), true
 	}
-	e.events.expect(b.expected)
+	e.events.expect(b.written)
 	params = append(params, b.ops...)
 	b.ops = nil
 	id, err := session.send("transact", params, func(r reply) { b.answer <- r })
@@ -288,7 +295,18 @@ func (b *batch) read(result []byte) outcome {
 
 // finish takes a batch out of flight and gives the changes that must be tried again.
 func (e *Engine) finish(b *batch, o outcome) []*Change {
-	e.land(b)
+	missed := map[*planned]bool{}
+	for _, i := range o.missed {
+		for _, p := range b.infos[i].by {
+			missed[p] = true
+		}
+	}
+	e.land(b, func(w written, changed bool) bool {
+		if o.refused != nil {
+			return changed
+		}
+		return !missed[w.by] && e.differs(w)
+	})
 	if o.refused != nil {
 		e.client.stats.transactions.WithLabelValues("refused").Inc()
 		var again []*Change
@@ -308,12 +326,6 @@ func (e *Engine) finish(b *batch, o outcome) []*Change {
 	for _, p := range b.changes {
 		e.keep(p)
 	}
-	missed := map[*planned]bool{}
-	for _, i := range o.missed {
-		for _, p := range b.infos[i].by {
-			missed[p] = true
-		}
-	}
 	var again []*Change
 	for _, p := range b.changes {
 		if missed[p] {
@@ -330,7 +342,7 @@ func (e *Engine) abandon(b *batch) {
 	if b.sent {
 		e.client.stats.transactions.WithLabelValues("failed").Inc()
 	}
-	e.land(b)
+	e.land(b, func(w written, changed bool) bool { return changed && e.differs(w) })
 	for _, p := range b.changes {
 		if p.prev != nil {
 			p.next.doubtful = slices.Concat(p.prev.memberships, p.prev.doubtful)
@@ -340,7 +352,10 @@ func (e *Engine) abandon(b *batch) {
 	}
 }
 
-func (e *Engine) land(b *batch) {
+// land takes a batch's rows out of flight. foreign says of one, and of whether it has changed meanwhile, that another
+// hand has changed it: the server tells changes of several transactions in one, so only what they made of the row
+// shows whose they were.
+func (e *Engine) land(b *batch, foreign func(w written, changed bool) bool) {
 	for _, id := range b.coming {
 		if e.coming[id]--; e.coming[id] <= 0 {
 			delete(e.coming, id)
@@ -351,7 +366,16 @@ func (e *Engine) land(b *batch) {
 			delete(e.removing, p)
 		}
 	}
-	e.events.forget(b.expected)
+	if !b.sent {
+		return
+	}
+	e.client.mu.RLock()
+	defer e.client.mu.RUnlock()
+	for _, w := range b.written {
+		if changed, last := e.events.landed(w.id); last && foreign(w, changed) {
+			e.events.suspect(w.id, w.by.change.Owner, e.client.cache.owner(w.id))
+		}
+	}
 }
 
 // keep remembers what an owner has been given.

@@ -256,6 +256,14 @@ func (c *cache) release(value string, at place) {
 	}
 }
 
+// owner is whose row it is by its marks, "" where there is none.
+func (c *cache) owner(uuid string) Owner {
+	if r := c.rows[uuid]; r != nil {
+		return r.owner
+	}
+	return ""
+}
+
 // has says whether a set holds a value.
 func (c *cache) has(at place, value string) bool {
 	r := c.rows[at.row]

@@ -5,11 +5,10 @@
 //
 //   - [Connect] gives a [Client]: it finds the cluster's leader, or a member that has all that was read
 //     before (member.go), reads the columns that it was told of, follows their changes, and connects
-//     again when it must. [Get], [List] and
-//     [Client.WaitFor] look into its replica.
-//   - [NewEngine] gives an [Engine]: [Engine.Claim] ends former writers (fence.go), [Engine.Replace] takes the whole desired state as [Change]s,
-//     [Engine.Apply] some of them. Each change is compared with the replica (plan.go); what differs
-//     goes into a batch of many owners (batch.go), a transaction. Several are in flight. A refused
+//     again when it must. [Get], [List] and [Client.WaitFor] look into its replica.
+//   - [NewEngine] gives an [Engine]: [Engine.Claim] ends former writers (fence.go), [Engine.Replace]
+//     takes the whole desired state as [Change]s, [Engine.Apply] some of them. Each change is
+//     compared with the replica (plan.go); what differs goes into a batch of many owners (batch.go), a transaction. Several are in flight. A refused
 //     one is taken apart until the guilty owner stands alone (engine.go).
 //   - [Engine.Watch] tells whose rows others have changed since a Replace, and repairs sets
 //     (events.go, watch.go).
@@ -17,7 +16,8 @@
 //
 // The server sends the changes that a transaction made before it answers the transaction, and the
 // session's reader takes them in that order. So when an answer is there the replica has it all:
-// the engine never waits for its own writes to come back, and tells them from others' by counting.
+// the engine never waits for its own writes to come back, and tells them from others' by what they
+// made of a row: the server may tell both in one update.
 //
 // Nothing waits for a server that has stopped: requests lie in the session's outbox until its
 // writer gets rid of them, a call ends with its context, and a server that for two intervals of

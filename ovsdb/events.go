@@ -16,8 +16,8 @@ type events struct {
 	watched    bool // a Watch is running
 	// unwatched says that so much has changed with no Watch running that it was let go.
 	unwatched bool
-	// expected counts the changes that the engine itself has under way, by row.
-	expected map[string]int
+	// own are the rows that transactions of the engine itself have under way.
+	own      map[string]*flying
 	suspects map[Owner]struct{}
 	unmarked map[string]struct{} // rows of tables without external_ids
 	pairs    map[pair]struct{}
@@ -26,8 +26,14 @@ type events struct {
 	signal   chan struct{}
 }
 
+// flying is a row that so many transactions under way write, and whether it has changed meanwhile.
+type flying struct {
+	transactions int
+	changed      bool
+}
+
 func newEvents() *events {
-	e := &events{limit: eventLimit, expected: map[string]int{}, signal: make(chan struct{}, 1)}
+	e := &events{limit: eventLimit, own: map[string]*flying{}, signal: make(chan struct{}, 1)}
 	e.clear()
 	return e
 }
@@ -64,21 +70,30 @@ func (e *events) watch(running bool) bool {
 	return !e.unwatched
 }
 
-func (e *events) expect(rows []string) {
+func (e *events) expect(rows []written) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, id := range rows {
-		e.expected[id]++
+	for _, w := range rows {
+		if e.own[w.id] == nil {
+			e.own[w.id] = &flying{}
+		}
+		e.own[w.id].transactions++
 	}
 }
 
-// forget takes back what has not come to pass.
-func (e *events) forget(rows []string) {
+// landed ends what expect began for one row: whether the row has changed meanwhile, and whether no other
+// transaction under way writes it.
+func (e *events) landed(id string) (changed, last bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, id := range rows {
-		delete(e.expected, id)
+	f := e.own[id]
+	if f == nil {
+		return false, false
 	}
+	if f.transactions--; f.transactions == 0 {
+		delete(e.own, id)
+	}
+	return f.changed, f.transactions == 0
 }
 
 func (e *events) rowChanged(r *row, before, after Owner) {
@@ -87,18 +102,30 @@ func (e *events) rowChanged(r *row, before, after Owner) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if n := e.expected[r.uuid]; n > 0 {
-		e.expected[r.uuid] = n - 1
+	if f := e.own[r.uuid]; f != nil {
+		f.changed = true
 		return
 	}
+	e.accuse(r.uuid, before, after)
+}
+
+// suspect notes that another hand has changed a row of these owners.
+func (e *events) suspect(id string, owners ...Owner) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.accuse(id, owners...)
+}
+
+// accuse is suspect with e.mu held.
+func (e *events) accuse(id string, owners ...Owner) {
 	if !e.collecting {
 		return
 	}
-	for _, owner := range []Owner{before, after} {
+	for _, owner := range owners {
 		switch owner {
 		case "":
 		case unnamed:
-			e.unmarked[r.uuid] = struct{}{}
+			e.unmarked[id] = struct{}{}
 		default:
 			e.suspects[owner] = struct{}{}
 		}

@@ -127,7 +127,7 @@ func (e *Engine) insert(b *batch, p *planned, to target, desired Row) {
 	b.ops = append(b.ops, "}}"...)
 	b.coming = append(b.coming, to.id)
 	e.coming[to.id]++
-	b.expected = append(b.expected, to.id)
+	b.written = append(b.written, written{to, p, &desired})
 	// Others may have claimed members before the row was lost.
 	for _, c := range to.table.sets {
 		at := place{to.id, c}
@@ -161,22 +161,40 @@ func (e *Engine) update(b *batch, p *planned, to target, old *row, desired Row) 
 	if begun {
 		b.ops = append(b.ops, "}}"...)
 	}
-	if to.table.marks != nil && e.remark(b, p, to, old, desired) {
+	if to.table.marks != nil && remark(b, p, to, old, desired) {
 		begun = true
 	}
 	if begun {
-		b.expected = append(b.expected, to.id)
+		b.written = append(b.written, written{to, p, &desired})
 	}
+}
+
+// differs says whether a row is not what a batch has made of it. The client's lock is held.
+func (e *Engine) differs(w written) bool {
+	row := e.client.cache.rows[w.id]
+	if row == nil || w.want == nil {
+		return (row == nil) != (w.want == nil)
+	}
+	for _, c := range w.table.columns {
+		if c.managed && !c.absent && c != w.table.marks && !c.codec.equal(row.field(c), fieldOf(w.want.Model, c.field)) {
+			return true
+		}
+	}
+	if w.table.marks == nil {
+		return false
+	}
+	set, drop := wrongMarks(row, w.by.change.Owner, *w.want)
+	return len(set)+len(drop) > 0
 }
 
 // ownKeys is the prefix of external_ids that no one but weft writes.
 const ownKeys = "weft.net/"
 
-// remark corrects the external_ids of a row, key by key: those of others stay.
-func (e *Engine) remark(b *batch, p *planned, to target, old *row, desired Row) bool {
-	has := *old.field(to.table.marks).(*map[string]string)
-	want := *fieldOf(desired.Model, to.table.marks.field).(*map[string]string)
-	var set, drop []string
+// wrongMarks compares the external_ids of a row, key by key: those of others stay. set has keys and values.
+func wrongMarks(old *row, owner Owner, desired Row) (set, drop []string) {
+	marks := old.table.marks
+	has := *old.field(marks).(*map[string]string)
+	want := *fieldOf(desired.Model, marks.field).(*map[string]string)
 	check := func(k, v string) {
 		if now, ok := has[k]; !ok || now != v {
 			set = append(set, k, v)
@@ -185,7 +203,7 @@ func (e *Engine) remark(b *batch, p *planned, to target, old *row, desired Row) 
 			}
 		}
 	}
-	check(OwnerMark, string(p.change.Owner))
+	check(OwnerMark, string(owner))
 	check(KeyMark, desired.Key)
 	for k, v := range want {
 		check(k, v)
@@ -195,6 +213,12 @@ func (e *Engine) remark(b *batch, p *planned, to target, old *row, desired Row) 
 			drop = append(drop, k)
 		}
 	}
+	return set, drop
+}
+
+// remark corrects the external_ids of a row.
+func remark(b *batch, p *planned, to target, old *row, desired Row) bool {
+	set, drop := wrongMarks(old, p.change.Owner, desired)
 	if len(set) == 0 && len(drop) == 0 {
 		return false
 	}

@@ -74,6 +74,45 @@ func TestAParentThatVanishesMeanwhile(t *testing.T) {
 	}
 }
 
+// TestAForeignChangeInTheSameUpdate: two transactions wait for a server, which then tells what both have made of a
+// row in one update.
+func TestAForeignChangeInTheSameUpdate(t *testing.T) {
+	s := realStage(t)
+	s.server = ovsdbtest.Server(t, s.db)
+	s.endpoint = s.server.Endpoint
+	theirs := ovsdbtest.Connect(t, s.db, s.endpoint, tables...) // the server serves the older connection first
+	var g *gate
+	s.config.Dial = func(ctx context.Context, e ovsdb.Endpoint) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", e.Address)
+		g = &gate{Conn: conn, wrote: make(chan struct{}, 1)}
+		return g, err
+	}
+	s.restart()
+	s.replace(node("l1"), pod("a", "l1", "10.244.1.3"))
+	told := s.watched()
+	told()
+	s.server.Pause()
+	port := ovsdb.ID("Logical_Switch_Port", podOwner("a"), "")
+	answers := make(chan error, 2)
+	go func() {
+		_, err := theirs.Transact(s.context(), update("Logical_Switch_Port", port, libovsdb.Row{"type": "router"}))
+		answers <- err
+	}()
+	select { // what was written before
+	case <-g.wrote:
+	default:
+	}
+	go func() { answers <- s.engine.Apply(s.context(), []ovsdb.Change{pod("a", "l1", "10.244.1.4")}) }()
+	<-g.wrote
+	s.server.Resume()
+	for range 2 {
+		if err := <-answers; err != nil {
+			t.Fatal(err)
+		}
+	}
+	told(podOwner("a"))
+}
+
 func TestBeforeAReplaceNothingIsStray(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
 		s.replace(addressSet("ns"))
