@@ -366,27 +366,7 @@ func everything(addr netip.Addr) string {
 }
 
 func parseFacts(text string) (contract.NodeFacts, error) {
-	facts, err := parse[contract.NodeFacts](contract.NodeFactsAnnotation, text)
-	if err == nil {
-		err = checkAddresses(facts)
-	}
-	return facts, err
-}
-
-// checkAddresses wants plain ones. They become part of OVN's matches, where a zone, which may be any
-// text, would be read as more of the expression.
-func checkAddresses(facts contract.NodeFacts) error {
-	all := slices.Clone(facts.Addresses)
-	if g := facts.Gateway; g != nil {
-		all = append(append(all, contract.Addrs(g.Addresses)...), g.NextHops...)
-	}
-	for _, addr := range all {
-		if !addr.IsValid() || addr.Zone() != "" || addr.Is4In6() {
-			return fmt.Errorf("annotation %s: address %q is empty, has a zone or is an IPv4 address dressed as IPv6",
-				contract.NodeFactsAnnotation, quoted(addr.String()))
-		}
-	}
-	return nil
+	return parse[contract.NodeFacts](contract.NodeFactsAnnotation, text)
 }
 
 // checkNextHop wants another address of a family that the gateway has. It need not be in a subnet of the

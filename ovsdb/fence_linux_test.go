@@ -100,7 +100,7 @@ func TestAClaimEndsTheFormerWriter(t *testing.T) {
 		if err := first.Replace(s.context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := second.Apply(s.context(), []ovsdb.Change{node("l1")}); !errors.Is(err, ovsdb.ErrFenced) {
+		if err := second.Apply(s.context(), []ovsdb.Change{addressSet("again")}); !errors.Is(err, ovsdb.ErrFenced) {
 			t.Errorf("now the other one is fenced off, and its work ends with %v", err)
 		}
 		// Somebody removes the value: nobody may write until it is claimed.

@@ -172,8 +172,8 @@ type PodNetwork struct {
 	Gateways []netip.Addr `json:"gateways"`
 }
 
-// Parse reads the JSON of an annotation into T (NodeNetwork, NodeFacts or PodNetwork). ok is false
-// when the annotation is absent.
+// Parse reads the JSON of an annotation into T. ok is false when the annotation is absent. The addresses of a value
+// without an error are plain ones, and a node's pod subnets have room for the addresses that derive from them.
 func Parse[T any](annotations map[string]string, key string) (value T, ok bool, err error) {
 	text, ok := annotations[key]
 	if !ok {
@@ -181,6 +181,12 @@ func Parse[T any](annotations map[string]string, key string) (value T, ok bool, 
 	}
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		return value, true, fmt.Errorf("annotation %s is not what weft writes: %w", key, err)
+	}
+	if c, checked := any(value).(interface{ check() error }); checked {
+		if err := c.check(); err != nil {
+			var none T
+			return none, true, fmt.Errorf("annotation %s is not what weft writes: %w", key, err)
+		}
 	}
 	return value, true, nil
 }

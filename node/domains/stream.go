@@ -52,13 +52,13 @@ func (s *streams) take(p packet, message func([]byte)) {
 		return
 	}
 	f.used = s.clock
-	ahead := int32(p.seq - f.next)
+	behind := -int64(int32(p.seq - f.next)) // which the least of 32 bits has no room for
 	switch {
-	case ahead > 0: // what is missing will not be seen again
+	case behind < 0: // what is missing will not be seen again
 		s.forget(k)
 		return
-	case int(-ahead) < len(p.payload):
-		fresh := p.payload[-ahead:]
+	case behind < int64(len(p.payload)):
+		fresh := p.payload[behind:]
 		f.next += uint32(len(fresh))
 		s.buffered -= len(f.pending)
 		f.pending = messages(append(f.pending, fresh...), message)

@@ -3,6 +3,7 @@
 package unixctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,9 @@ import (
 // maxAnswer bounds what a daemon may answer, in bytes.
 const maxAnswer = 1 << 20
 
+// request is the id of the only request on a connection.
+const request = 0
+
 // Run sends a command on a new connection to a control socket, which it closes, and returns the
 // daemon's answer as it is. A daemon's refusal is an error with its words. It ends with ctx.
 func Run(ctx context.Context, conn net.Conn, command string, args ...string) (string, error) {
@@ -22,18 +26,24 @@ func Run(ctx context.Context, conn net.Conn, command string, args ...string) (st
 	if args == nil {
 		args = []string{} // JSON's null is no list
 	}
-	if err := json.NewEncoder(conn).Encode(map[string]any{"id": 0, "method": command, "params": args}); err != nil {
+	if err := json.NewEncoder(conn).Encode(map[string]any{"id": request, "method": command, "params": args}); err != nil {
 		return "", fmt.Errorf("%s: %w", command, err)
 	}
 	var reply struct {
-		Result string  `json:"result"`
+		ID     *int    `json:"id"`
+		Result *string `json:"result"`
 		Error  *string `json:"error"`
 	}
 	if err := json.NewDecoder(io.LimitReader(conn, maxAnswer)).Decode(&reply); err != nil {
 		return "", fmt.Errorf("%s: %w", command, err)
 	}
-	if reply.Error != nil {
-		return "", errors.New(*reply.Error)
+	switch {
+	case reply.ID == nil || *reply.ID != request:
+		return "", fmt.Errorf("%s: the answer is not to this request", command)
+	case reply.Error != nil:
+		return "", errors.New(cmp.Or(*reply.Error, command+": refused without a reason"))
+	case reply.Result == nil:
+		return "", fmt.Errorf("%s: the answer has neither a result nor an error", command)
 	}
-	return reply.Result, nil
+	return *reply.Result, nil
 }
