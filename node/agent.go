@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +36,8 @@ type agent struct {
 	records   records
 	inspector *inspector
 	health    *health
+	rounds    *rounds
+	listening atomic.Bool // the plugin is served
 	metrics   *metrics
 	events    *events
 	uplink    *sharedUplink
@@ -79,7 +82,7 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 		flows:  newBridgeFlows(config),
 		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
 		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime,
-		apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
+		rounds: newRounds(), apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
 	}
 	var more []condition
 	if config.ownGateway() {
@@ -156,6 +159,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	}
 	parts.Go(func() { a.pods.informer.RunWithContext(ctx) })
 	parts.Go(func() { a.node.informer.RunWithContext(ctx) })
+	a.listening.Store(true)
 	part("cni", func(ctx context.Context) error { return cni.Serve(ctx, listener, a, a.metrics.observeRequest) })
 	if web != nil {
 		part("metrics", func(ctx context.Context) error { return serveHTTP(ctx, web, a.endpoints()) })
@@ -272,7 +276,7 @@ func (a *agent) keep(ctx context.Context) error {
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
-		a.keepOnce(ctx)
+		a.rounds.do("node", func() { a.keepOnce(ctx) })
 		pause(ctx, settle)
 		select {
 		case <-a.attention:

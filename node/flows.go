@@ -144,7 +144,8 @@ func (a *agent) keepFlows(ctx context.Context) error {
 	for {
 		services, database := a.services.Changed(), a.ovs.Changed()
 		ports := a.bridgePorts()
-		err := a.keepFlowsOnce(ctx)
+		var err error
+		a.rounds.do("external flows", func() { err = a.keepFlowsOnce(ctx) })
 		if !errors.Is(err, ovsdb.ErrDisconnected) {
 			a.health.set(conditionFlows, err)
 		}

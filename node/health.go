@@ -151,10 +151,16 @@ func (a *agent) note(c condition, reason string, err error) {
 	}
 }
 
-// endpoints serves /healthz (the agent runs), /readyz (it can attach pods, or why not) and /metrics.
+// endpoints serves /healthz (a restart would not help), /readyz (it can attach pods, or why not) and /metrics.
 func (a *agent) endpoints() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := a.alive(); err != nil {
+			respond(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		respond(w, http.StatusOK, "ok")
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := a.health.problems().all(); err != nil {
 			respond(w, http.StatusServiceUnavailable, err.Error())

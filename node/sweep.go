@@ -75,9 +75,11 @@ func (a *agent) sweepAgainAndAgain(ctx context.Context) error {
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
 	for {
-		if err := a.sweep(ctx); err != nil {
-			slog.ErrorContext(ctx, "sweep stale attachments", "error", err)
-		}
+		a.rounds.do("sweep", func() {
+			if err := a.sweep(ctx); err != nil {
+				slog.ErrorContext(ctx, "sweep stale attachments", "error", err)
+			}
+		})
 		select {
 		case <-a.untidy:
 		case <-tick.C:

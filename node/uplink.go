@@ -75,7 +75,8 @@ func (a *agent) keepUplink(ctx context.Context) error {
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
-		rest := a.keepUplinkOnce(ctx)
+		var rest time.Duration
+		a.rounds.do("uplink", func() { rest = a.keepUplinkOnce(ctx) })
 		pause(ctx, rest)
 		select {
 		case <-a.uplink.wanted:

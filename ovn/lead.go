@@ -58,7 +58,7 @@ type leader struct {
 	first   time.Duration // shortest pauses; tests make them short
 	// disputes are those of late, by owner.
 	disputes map[ovsdb.Owner]dispute
-	begun    atomic.Int64 // when the batch under way began, in nanoseconds; 0 between batches
+	begun    atomic.Int64 // when the batch under way, or the first write, began, in nanoseconds; 0 between batches
 }
 
 // spacing is the least time between the starts of two batches. A change that comes alone does not wait;
@@ -92,6 +92,7 @@ func (l *leader) run(ctx context.Context) {
 	l.queue.collect(true)
 	defer l.queue.collect(false)
 	start := time.Now()
+	l.begun.Store(start.UnixNano())
 	l.cluster.at(start)
 	if !l.claim(ctx) {
 		return
@@ -101,6 +102,7 @@ func (l *leader) run(ctx context.Context) {
 	if !l.all(ctx, nil) {
 		return
 	}
+	l.begun.Store(0)
 	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes), "pods", len(l.cluster.pods),
 		"services", len(l.cluster.services), "seconds", time.Since(start).Seconds())
 	for {

@@ -413,6 +413,30 @@ func TestNewNodeHasAMoment(t *testing.T) {
 	})
 }
 
+// TestStuckFirstWriteIsNotHealthy: a leader that never comes to its first batch.
+func TestStuckFirstWriteIsNotHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &lockedWorld{world: newWorld(), queue: newQueue()}
+		w.put(w.node("l1", "10.244.0.0/24"))
+		m := &memory{}
+		m.mu.Lock()
+		l, _ := lead(t, m, w)
+		c := &controller{database: away{connected: true}}
+		c.leader.Store(l)
+		time.Sleep(time.Second)
+		_ = c.alive() // it is asked again and again
+		time.Sleep(stuck + time.Second)
+		if err := c.alive(); err == nil {
+			t.Error("the first write has hung for long, and the controller is healthy")
+		}
+		m.mu.Unlock()
+		wantOwners(t, m, owners("Cluster", "Node/l1"))
+		if err := c.alive(); err != nil {
+			t.Errorf("all is written: %v", err)
+		}
+	})
+}
+
 // TestStuckBatchIsNotHealthy, unless it is the Northbound that does not answer, or did not until now.
 func TestStuckBatchIsNotHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -231,8 +231,8 @@ func (h *host) endpoints() http.Handler {
 		respond(w, http.StatusOK, "ok")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if h.tenure.current() == nil {
-			respond(w, http.StatusServiceUnavailable, "this host's Lease is not renewed: it holds no node; see its log, and whether the API server answers")
+		if err := h.ready(); err != nil {
+			respond(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
 		held, lines := h.held(), []string{"ok"}
@@ -244,6 +244,21 @@ func (h *host) endpoints() http.Handler {
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
+}
+
+// ready says why the host can hold no node.
+func (h *host) ready() error {
+	if h.tenure.current() == nil {
+		return errors.New("this host's Lease is not renewed: it holds no node; see its log, and whether the API server answers")
+	}
+	set, err := h.credentials()
+	if err != nil {
+		return fmt.Errorf("the certificate that agents are shown cannot be read: %w", err)
+	}
+	if end := set.Own.Leaf.NotAfter; time.Now().After(end) {
+		return fmt.Errorf("the certificate that agents are shown expired on %s: no agent takes it; renew it", end.UTC().Format(time.DateOnly))
+	}
+	return nil
 }
 
 func respond(w http.ResponseWriter, status int, text string) {

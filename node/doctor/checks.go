@@ -75,7 +75,7 @@ func commonChecks(config Config, r readers) (before, after []check) {
 		{"api-server", func(ctx context.Context) []Finding { return checkAPIServer(ctx, r.api) }},
 		{"clock", func(ctx context.Context) []Finding { return checkClock(ctx, r.api) }},
 		{"node-object", func(ctx context.Context) []Finding { return checkNode(ctx, r.api, config) }},
-		{"certificates", func(ctx context.Context) []Finding { return checkCertificates(ctx, config, r.files, ovs) }},
+		{"certificates", func(ctx context.Context) []Finding { return checkCertificates(ctx, config, r.files, ovs, r.daemons) }},
 	}
 	after = []check{
 		{"ovs-database", func(ctx context.Context) []Finding { return checkOVSDatabase(ctx, config, ovs) }},
@@ -85,7 +85,7 @@ func commonChecks(config Config, r readers) (before, after []check) {
 		}},
 		{"chassis-settings", func(ctx context.Context) []Finding { return checkEncapsulation(ctx, config, ovs) }},
 		{"bridges", func(ctx context.Context) []Finding { return checkBridges(ctx, config, ovs) }},
-		{"ovn-southbound", func(ctx context.Context) []Finding { return checkSouthbound(ctx, config, r.files, ovs) }},
+		{"ovn-southbound", func(ctx context.Context) []Finding { return checkSouthbound(ctx, config, r.files, ovs, r.daemons) }},
 		{"tunnel-port", func(ctx context.Context) []Finding {
 			return checkTunnelPort(ctx, config, installed(ctx, config, agent), r.listen)
 		}},
@@ -99,7 +99,7 @@ func commonChecks(config Config, r readers) (before, after []check) {
 }
 
 // checkCertificates looks at the certificates that this node shows to others.
-func checkCertificates(ctx context.Context, config Config, files fileReader, ovs vswitchReader) []Finding {
+func checkCertificates(ctx context.Context, config Config, files fileReader, ovs vswitchReader, daemons daemonControl) []Finding {
 	const s = subject("certificates")
 	var findings []Finding
 	if config.Hosted {
@@ -108,13 +108,15 @@ func checkCertificates(ctx context.Context, config Config, files fileReader, ovs
 			CA: config.TunnelCA, Certificate: config.TunnelCertificate, Key: config.TunnelPrivateKey,
 		}, time.Now())...)
 	}
-	if o, err := ovs.OpenVSwitch(ctx); err == nil && o.SSL != nil {
-		findings = append(findings, checkPair(files, pair{
-			Of: "Open vSwitch's", CA: o.SSL.CaCert, Certificate: o.SSL.Certificate, Key: o.SSL.PrivateKey,
-		}, time.Now())...)
+	own, ok, err := ovnPair(ctx, ovs, daemons)
+	switch {
+	case ok:
+		findings = append(findings, checkPair(files, own, time.Now())...)
+	case err != nil && !config.Hosted:
+		findings = append(findings, s.unknown("run this as root, where ovn-controller runs", "ovn-controller's command line cannot be read: %v", err)...)
 	}
 	if len(findings) == 0 {
-		return s.ok("this node is given none by configuration or database")
+		return s.ok("this node is given none by configuration, by database or by ovn-controller's command line")
 	}
 	return findings
 }

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -10,6 +12,46 @@ import (
 // errAbsent where none answers.
 type daemonControl interface {
 	Control(ctx context.Context, daemon, command string) (string, error)
+	// Arguments are those of the daemon's command line.
+	Arguments(ctx context.Context, daemon string) ([]string, error)
+}
+
+// option is the last value that a command line gives an option, as "--long=value", "--long value", "-s value" or
+// "-svalue"; "" without.
+func option(arguments []string, long, short string) (value string) {
+	for i, argument := range arguments {
+		next := ""
+		if i+1 < len(arguments) {
+			next = arguments[i+1]
+		}
+		switch {
+		case argument == long || argument == short:
+			value = next
+		case strings.HasPrefix(argument, long+"="):
+			value = argument[len(long)+1:]
+		case short != "" && strings.HasPrefix(argument, short) && !strings.HasPrefix(argument, "--"):
+			value = argument[len(short):]
+		}
+	}
+	return value
+}
+
+// ovnPair is what ovn-controller shows and trusts: by its command line or, of what that does not say, by the database.
+// ok is false where neither says. The error tells why the command line is not known, nil where no ovn-controller runs.
+func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p pair, ok bool, err error) {
+	arguments, err := daemons.Arguments(ctx, "ovn-controller")
+	if errors.Is(err, errAbsent) {
+		err = nil
+	}
+	p = pair{Of: "ovn-controller's", Key: option(arguments, "--private-key", "-p"), Certificate: option(arguments, "--certificate", "-c"),
+		CA: cmp.Or(option(arguments, "--ca-cert", "-C"), option(arguments, "--bootstrap-ca-cert", ""))}
+	if o, problem := ovs.OpenVSwitch(ctx); problem == nil && o.SSL != nil {
+		if p.Key == "" || p.Certificate == "" {
+			p.Of, p.Key, p.Certificate = "Open vSwitch's", o.SSL.PrivateKey, o.SSL.Certificate
+		}
+		p.CA = cmp.Or(p.CA, o.SSL.CaCert)
+	}
+	return p, p.Key != "" || p.Certificate != "" || p.CA != "", err
 }
 
 // vswitchVersion is the running daemon's word, "ovs-vswitchd (Open vSwitch) 3.7.1"; without it the

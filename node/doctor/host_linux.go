@@ -148,6 +148,32 @@ func (h linuxHost) Control(ctx context.Context, daemon, command string) (string,
 	return "", problem
 }
 
+// Arguments are read from the process whose number its newest control socket that answers has in its name.
+func (h linuxHost) Arguments(ctx context.Context, daemon string) ([]string, error) {
+	folders := controlFolders(h.config)
+	problem := fmt.Errorf("no control socket of %s answers in %s: %w", daemon, strings.Join(folders, " or "), errAbsent)
+	for _, socket := range controlSockets(folders, daemon) {
+		if _, err := control(ctx, socket, "version"); errors.Is(err, fs.ErrPermission) {
+			problem = err
+			continue
+		} else if err != nil {
+			continue
+		}
+		process := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(socket), daemon+"."), ".ctl")
+		text, err := os.ReadFile(filepath.Join("/proc", process, "cmdline"))
+		if err != nil {
+			return nil, fmt.Errorf("process of %s: %w", socket, err)
+		}
+		arguments := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+		name := slices.IndexFunc(arguments, func(a string) bool { return filepath.Base(a) == daemon }) // behind a loader's, if there is one
+		if name < 0 {
+			return nil, fmt.Errorf("process %s is no %s here: %s runs in another PID namespace", process, daemon, daemon)
+		}
+		return arguments[name+1:], nil
+	}
+	return nil, problem
+}
+
 // controlFolders are where the agent looks for ovn-controller's socket, too.
 func controlFolders(config Config) []string {
 	if config.OVNRunDir != "" {

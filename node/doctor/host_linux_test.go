@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -129,7 +130,7 @@ func TestSouthbound(t *testing.T) {
 	defer secure.Close()
 	at := func(s *httptest.Server) string { return s.Listener.Addr().String() }
 	look := func(config Config) []Finding {
-		return checkSouthbound(limit(t), config, fakeFiles{}, fakeVswitch{found: &openVSwitch{}})
+		return checkSouthbound(limit(t), config, fakeFiles{}, fakeVswitch{found: &openVSwitch{}}, fakeControl{})
 	}
 	expect(t, look(Config{OVNSouthbound: "tcp:" + at(plain) + ",ssl:" + at(secure)}), "ok ok", "certificate is valid until")
 	expect(t, look(Config{OVNSouthbound: "ssl:" + at(plain)}), "failed", "no TLS there")
@@ -169,10 +170,13 @@ func TestSouthboundTakesTheNode(t *testing.T) {
 		certificate, key := issue(by)
 		return fakeFiles{"crt": certificate, "key": key, "ca": ca}
 	}
-	expect(t, checkSouthbound(limit(t), config, with(nodes, servers.pem), ovs), "ok", "answers this node")
-	expect(t, checkSouthbound(limit(t), config, with(servers, servers.pem), ovs), "failed", "does not take this node's certificate")
-	expect(t, checkSouthbound(limit(t), config, with(nodes, nodes.pem), ovs), "failed", "compare the CA files")
-	expect(t, checkSouthbound(limit(t), config, fakeFiles{}, ovs), "ok", "its certificate is valid until")
+	expect(t, checkSouthbound(limit(t), config, with(nodes, servers.pem), ovs, fakeControl{}), "ok", "answers this node")
+	// What ovn-controller is told by its command line counts, as with Weft's own units.
+	told := fakeControl{"arguments": "unix:/run/openvswitch/db.sock --private-key=key --certificate=crt --ca-cert=ca"}
+	expect(t, checkSouthbound(limit(t), config, with(nodes, servers.pem), fakeVswitch{found: &openVSwitch{}}, told), "ok", "answers this node")
+	expect(t, checkSouthbound(limit(t), config, with(servers, servers.pem), ovs, fakeControl{}), "failed", "does not take this node's certificate")
+	expect(t, checkSouthbound(limit(t), config, with(nodes, nodes.pem), ovs, fakeControl{}), "failed", "compare the CA files")
+	expect(t, checkSouthbound(limit(t), config, fakeFiles{}, ovs, fakeControl{}), "ok", "its certificate is valid until")
 }
 
 // answer one JSON-RPC request of each connection, by its method.
@@ -232,5 +236,41 @@ func TestThisMachine(t *testing.T) {
 	report := Run(limit(t), Config{Version: "v", NodeName: "l1"})
 	if report.Result != Failed || report.OS != "linux" || len(report.Findings) < 20 {
 		t.Errorf("%+v", report)
+	}
+}
+
+// TestCommandLineOfOVNController is that of a real one.
+func TestCommandLineOfOVNController(t *testing.T) {
+	server := ovsdbtest.Server(t, ovsdbtest.OpenVSwitch(t))
+	dir, err := os.MkdirTemp("", "ctl") // a socket's name is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	controller := exec.Command(ovsdbtest.Program(t, "ovn-controller"), server.Endpoint, "--certificate=/nowhere/l1.crt", "-p", "/nowhere/l1.key", "--ca-cert", "/nowhere/ca.crt",
+		"-vconsole:off", "-vsyslog:off", "-vfile:off")
+	controller.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVN_RUNDIR="+dir)
+	if err := controller.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = controller.Process.Kill()
+		_ = controller.Wait()
+	}()
+	host := linuxHost{Config{OVNRunDir: dir}}
+	for ctx := limit(t); ; {
+		own, ok, err := ovnPair(ctx, fakeVswitch{found: &openVSwitch{}}, host)
+		if ok && own == (pair{Of: "ovn-controller's", CA: "/nowhere/ca.crt", Certificate: "/nowhere/l1.crt", Key: "/nowhere/l1.key"}) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%+v, %v, %v", own, ok, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	expect(t, checkCertificates(limit(t), Config{}, osFiles{}, fakeVswitch{found: &openVSwitch{}}, host), "failed", "/nowhere/l1.crt")
+	if _, err := (linuxHost{Config{OVNRunDir: t.TempDir()}}).Arguments(limit(t), "ovn-controller"); !errors.Is(err, errAbsent) {
+		t.Errorf("where none runs: %v", err)
 	}
 }

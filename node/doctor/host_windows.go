@@ -79,6 +79,11 @@ func (h nativeHost) openFlow(ctx context.Context) error {
 	return helloOpenFlow(ctx, conn)
 }
 
+// Arguments are none: no ovn-controller runs on Windows.
+func (nativeHost) Arguments(_ context.Context, daemon string) ([]string, error) {
+	return nil, fmt.Errorf("%s does not run on Windows: %w", daemon, errAbsent)
+}
+
 // Control asks by the pipe beside the database's: on Windows its name has no process's number
 // (unixctl_server_create in lib/unixctl.c of Open vSwitch).
 func (h nativeHost) Control(ctx context.Context, daemon, command string) (string, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -114,7 +115,16 @@ func (f fakeControl) Control(_ context.Context, _, command string) (string, erro
 	return "", fmt.Errorf("no socket: %w", errAbsent)
 }
 
+func (f fakeControl) Arguments(context.Context, string) ([]string, error) {
+	if text, ok := f["arguments"]; ok {
+		return strings.Fields(text), nil
+	}
+	return nil, fmt.Errorf("no socket: %w", errAbsent)
+}
+
 type refusingControl struct{ err error }
+
+func (r refusingControl) Arguments(context.Context, string) ([]string, error) { return nil, r.err }
 
 func (r refusingControl) Control(context.Context, string, string) (string, error) { return "", r.err }
 

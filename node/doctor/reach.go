@@ -21,8 +21,8 @@ import (
 const dialTime = 4 * time.Second
 
 // checkSouthbound dials each server of the Southbound as ovn-controller does. Over TLS it shows the node's own
-// certificate, if Open vSwitch is told of one, and asks for a sign of life.
-func checkSouthbound(ctx context.Context, config Config, files fileReader, ovs vswitchReader) []Finding {
+// certificate, if it is given one, and asks for a sign of life.
+func checkSouthbound(ctx context.Context, config Config, files fileReader, ovs vswitchReader, daemons daemonControl) []Finding {
 	const s = subject("ovn-southbound")
 	if config.Hosted {
 		return s.ok("%s is dialled by the chassis host, not by this node", config.OVNSouthbound)
@@ -31,7 +31,7 @@ func checkSouthbound(ctx context.Context, config Config, files fileReader, ovs v
 	if err != nil {
 		return s.unknown("", "it is not known where it is: %v", err)
 	}
-	own := ovnCertificates(ctx, files, ovs)
+	own := ovnCertificates(ctx, files, ovs, daemons)
 	var findings []Finding
 	for _, endpoint := range endpoints {
 		findings = append(findings, checkServer(ctx, s, endpoint, own)...)
@@ -41,16 +41,16 @@ func checkSouthbound(ctx context.Context, config Config, files fileReader, ovs v
 
 // ovnCertificates are what ovn-controller shows and trusts; nil where that cannot be read, of which checkCertificates
 // tells.
-func ovnCertificates(ctx context.Context, files fileReader, ovs vswitchReader) *certificates.Set {
-	o, err := ovs.OpenVSwitch(ctx)
-	if err != nil || o.SSL == nil {
+func ovnCertificates(ctx context.Context, files fileReader, ovs vswitchReader, daemons daemonControl) *certificates.Set {
+	own, ok, _ := ovnPair(ctx, ovs, daemons)
+	if !ok {
 		return nil
 	}
 	read := func(name string) certificates.Text {
 		text, _ := files.ReadFile(name) // nothing is no PEM
 		return certificates.Text{From: name, PEM: text}
 	}
-	set, err := certificates.Texts{Certificate: read(o.SSL.Certificate), Key: read(o.SSL.PrivateKey), Authorities: read(o.SSL.CaCert)}.Parse()
+	set, err := certificates.Texts{Certificate: read(own.Certificate), Key: read(own.Key), Authorities: read(own.CA)}.Parse()
 	if err != nil {
 		return nil
 	}

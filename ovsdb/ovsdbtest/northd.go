@@ -11,7 +11,7 @@ import (
 func Northd(t testing.TB, northbound, southbound *Process) {
 	t.Helper()
 	dir := socketDir(t)
-	cmd := exec.Command(program(t, "ovn-northd"), "--ovnnb-db="+northbound.Endpoint, "--ovnsb-db="+southbound.Endpoint,
+	cmd := exec.Command(Program(t, "ovn-northd"), "--ovnnb-db="+northbound.Endpoint, "--ovnsb-db="+southbound.Endpoint,
 		"--unixctl="+filepath.Join(dir, "ctl"), "-vconsole:off", "-vfile:off", "-vsyslog:off")
 	cmd.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVN_RUNDIR="+dir)
 	cmd.SysProcAttr = dieWithParent()

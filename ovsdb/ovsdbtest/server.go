@@ -71,7 +71,7 @@ func newProcess(t testing.TB, dir, database string) *Process {
 // Start starts the server after a Kill; what it had committed is there again.
 func (p *Process) Start() {
 	p.t.Helper()
-	p.cmd = exec.Command(program(p.t, "ovsdb-server"), p.args...)
+	p.cmd = exec.Command(Program(p.t, "ovsdb-server"), p.args...)
 	p.cmd.Stderr = &p.log
 	p.cmd.Env = append(os.Environ(), "OVS_RUNDIR="+p.dir, "OVN_RUNDIR="+p.dir)
 	p.cmd.SysProcAttr = dieWithParent()
@@ -103,7 +103,7 @@ func (p *Process) Kill() {
 }
 
 func (p *Process) output(args ...string) (string, error) {
-	out, err := exec.Command(program(p.t, "ovs-appctl"), append([]string{"-t", filepath.Join(p.dir, "ctl")}, args...)...).Output()
+	out, err := exec.Command(Program(p.t, "ovs-appctl"), append([]string{"-t", filepath.Join(p.dir, "ctl")}, args...)...).Output()
 	return string(out), err
 }
 
@@ -126,7 +126,7 @@ func Run(t testing.TB, name string, args ...string) string {
 // Try is Run of what may fail; the error has what the program said about it.
 func Try(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.Command(program(t, name), args...)
+	cmd := exec.Command(Program(t, name), args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -136,8 +136,8 @@ func Try(t testing.TB, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// program finds one of OVN's programs: in WEFT_OVN_BIN, where `make ovn` puts them, or on PATH.
-func program(t testing.TB, name string) string {
+// Program finds one of OVN's programs: in WEFT_OVN_BIN, where `make ovn` puts them, or on PATH.
+func Program(t testing.TB, name string) string {
 	t.Helper()
 	for _, dir := range []string{os.Getenv("WEFT_OVN_BIN"), filepath.Join(Repository(), "bin/lab/ovn/bin")} {
 		if dir == "" {

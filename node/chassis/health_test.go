@@ -1,0 +1,57 @@
+//go:build linux
+
+package chassis
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/weftnet/weft/node/tunnel"
+)
+
+// TestHealthOfAHost: each way in which it cannot work has its reason.
+func TestHealthOfAHost(t *testing.T) {
+	authority := newAuthority(t)
+	begin := func(until time.Time) *host {
+		certificate, key := authority.issue("host", tunnel.HostName, until)
+		h := newHost(Config{Identity: "a", LeaseDuration: time.Second}, fake.NewClientset(), tunnel.Files(authority.ca(), certificate, key), nil)
+		t.Cleanup(h.spawner.close)
+		t.Cleanup(h.tenure.close)
+		return h
+	}
+	want := func(h *host, path, words string) {
+		t.Helper()
+		recorder := httptest.NewRecorder()
+		h.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		if body := recorder.Body.String(); (recorder.Code == http.StatusOK) != (words == "ok") || !strings.Contains(body, words) {
+			t.Errorf("%s: %d %q, want %q", path, recorder.Code, body, words)
+		}
+	}
+	lives := begin(time.Now().Add(time.Hour))
+	want(lives, "/healthz", "ok")
+	want(lives, "/readyz", "Lease is not renewed")
+	lives.tenure.limit = time.Minute
+	lives.tenure.renewed(time.Now())
+	want(lives, "/readyz", "ok")
+	lives.looked.Store(time.Now().UnixNano())
+	want(lives, "/healthz", "ok")
+	lives.looked.Store(time.Now().Add(-11 * time.Second).UnixNano())
+	want(lives, "/healthz", "stands still")
+
+	expired := begin(time.Now().Add(-time.Minute))
+	expired.tenure.limit = time.Minute
+	expired.tenure.renewed(time.Now())
+	want(expired, "/readyz", "expired")
+	want(expired, "/healthz", "ok")
+
+	without := begin(time.Now().Add(time.Hour))
+	without.credentials = tunnel.Files(authority.ca(), "/nowhere/crt", "/nowhere/key")
+	without.tenure.limit = time.Minute
+	without.tenure.renewed(time.Now())
+	want(without, "/readyz", "/nowhere/crt")
+}
