@@ -82,7 +82,7 @@ $(LAB)/wine/.complete: $(LAB_SCRIPTS)/wine.sh $(wildcard test/hns/dll/*) | lab-d
 # sends what conntrack takes for invalid, for one of Kubernetes' tests.
 KUBE_PROGRAMS := $(addprefix $(LAB)/,hyperkube pause agnhost regression-issue-74839)
 $(KUBE_PROGRAMS) &: $(KUBE_MODULE) $(wildcard test/lab/kube/hyperkube/* test/lab/kube/pause/* test/lab/sctp/*) | $(LAB)
-	@cd test/lab/kube && $(GO_BUILD) "building Kubernetes $(KUBE_VERSION), which takes minutes the first time" \
+	@cd test/lab/kube && $(GO_BUILD) "building Kubernetes $(KUBE_VERSION)" \
 		go build -ldflags '$(KUBE_LDFLAGS)' -o $(abspath $(LAB))/ ./hyperkube ./pause \
 		k8s.io/kubernetes/test/images/agnhost k8s.io/kubernetes/test/images/regression-issue-74839
 

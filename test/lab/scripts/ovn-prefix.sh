@@ -28,7 +28,7 @@ touch "$apt_root/status"
 echo "deb [signed-by=$keyring] $mirror $release main" > "$apt_root/sources.list"
 apt=(apt-get -q -o Dir::Etc::SourceList="$apt_root/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o Dir::State="$apt_root" -o Dir::State::Lists="$apt_root/lists" -o Dir::State::status="$apt_root/status"
-    -o Dir::Cache="$apt_root/cache" -o APT::Sandbox::User=root -o APT::Install-Recommends=false)
+    -o Dir::Cache="$apt_root/cache" -o APT::Sandbox::User=root -o APT::Install-Recommends=false -o Acquire::Languages=none)
 "${apt[@]}" update
 "${apt[@]}" --download-only -y install $packages
 

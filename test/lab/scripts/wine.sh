@@ -40,6 +40,7 @@ build() {
     $compiler -O2 -s -shared -Wall -Wextra -Werror -Wno-unused-parameter -Wno-cast-function-type \
         -o "$out/dll/$name" "${files[@]}" "$@" >> "$log" 2>&1
 }
+echo "compiling the DLLs that lead to the emulated HNS"
 mkdir "$out/dll"
 build computenetwork.dll computenetwork.c hcn.c rpc.c -- -lws2_32 -lole32
 build vmcompute.dll vmcompute.c hcn.c rpc.c -- -lws2_32 -lole32
@@ -59,6 +60,7 @@ chmod u+w "$out/dll/wineiphlp.dll"
 [ "$(dd if="$out/dll/wineiphlp.dll" bs=1 skip=64 count=16 status=none)" = "Wine builtin DLL" ]
 dd if=/dev/zero of="$out/dll/wineiphlp.dll" bs=1 seek=64 count=16 conv=notrunc status=none
 
+echo "starting Wine for the first time"
 $wine wineboot -i >> "$log" 2>&1
 version='HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion'
 setting() { $wine reg add "$version" /v "$1" /t "$2" /d "$3" /f >> "$log" 2>&1; }
@@ -70,6 +72,7 @@ setting CurrentMinorVersionNumber REG_DWORD 0
 setting ProductName REG_SZ "Windows Server 2022 Datacenter"
 setting EditionID REG_SZ ServerDatacenter
 setting InstallationType REG_SZ Server
+echo "ending Wine"
 /usr/lib/wine/wineserver -k
 /usr/lib/wine/wineserver -w 2> /dev/null || true
 
