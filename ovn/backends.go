@@ -41,7 +41,7 @@ func backends(port servicePort, ipv6 bool, from []*slice) []backend {
 // it gives is not to be changed.
 type serviceEndpoints struct {
 	from    []*slice
-	without func(node string) bool // whose endpoints are left out; nil: nobody's
+	without func(backend) bool // endpoints that are left out; nil: none
 	known   map[endpointsKey][]backend
 }
 
@@ -56,7 +56,7 @@ func (e *serviceEndpoints) of(port servicePort, ipv6 bool) []backend {
 	if !known {
 		list = backends(port, ipv6, e.from)
 		if e.without != nil {
-			list = slices.DeleteFunc(list, func(b backend) bool { return e.without(b.node) })
+			list = slices.DeleteFunc(list, e.without)
 		}
 		e.known[key] = list
 	}

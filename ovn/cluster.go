@@ -383,8 +383,9 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 	}
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
-	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sliceProblems(object, s.slices), datapathProblems(object, on), affinityProblems(object),
-		flushProblems(object), sourceProblems(object), unservedProblems("Service", &object.ObjectMeta, object.asked))...)
+	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
+		datapathProblems(object, on), affinityProblems(object), flushProblems(object), sourceProblems(object),
+		unservedProblems("Service", &object.ObjectMeta, object.asked))...)
 	change := serviceChange(object, s.slices, on)
 	if object.flushWindows || len(on.windows) == 0 {
 		c.followPaths(name, flushedPaths(change.Rows))
@@ -396,7 +397,7 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 
 func (c *cluster) nodeSet() *nodeSet {
 	return &nodeSet{names: c.nodeNames, gateways: c.gateways.names, windows: c.windows, zones: c.zones, zoneOf: c.zoneOf,
-		hosts: c.gateways.hosts, widths: c.gateways.widths, own: c.gateways.own, announcer: c.announcer, balanced: c.balanced}
+		hosts: c.gateways.hosts, widths: c.gateways.widths, own: c.gateways.own, announcer: c.announcer, balanced: c.balanced, pods: c.settings.pods}
 }
 
 var messageSeed = maphash.MakeSeed()

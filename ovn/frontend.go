@@ -30,6 +30,7 @@ type nodeSet struct {
 	hosts    map[netip.Addr][]string // nodes by the addresses that their gateway routers share with their hosts
 	widths   [2]int                  // of IPv4 and IPv6: the most addresses that a node has for NodePorts
 	own      [2][]ownAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts
+	pods     []netip.Prefix          // the ranges of pods' addresses
 	// balanced says whether load balancers have an address and port, see [cluster.balanced].
 	balanced func(claim) bool
 	// announcer says which node's gateway router answers for an address, see [cluster.announcer].
@@ -80,8 +81,11 @@ func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet) []front
 		return nil
 	}
 	behind := &serviceEndpoints{from: from, known: map[endpointsKey][]backend{}}
-	if kind == "sctp" {
-		behind.without = nodes.isWindows
+	switch kind {
+	case "sctp":
+		behind.without = func(b backend) bool { return nodes.isWindows(b.node) }
+	case "udp":
+		behind.without = func(b backend) bool { return nodes.isTunnel(b.at) }
 	}
 	list := []frontend{s.clusterFrontend(kind, behind)}
 	if !s.isInside() {

@@ -40,6 +40,8 @@ func (r *rows) portGroups() {
 	r.add(nb.PortGroupTable, "edges", &nb.PortGroup{Name: edgesGroup})
 	r.add(nb.PortGroupTable, "hosts", &nb.PortGroup{Name: hostsGroup})
 	r.add(nb.PortGroupTable, "outside", &nb.PortGroup{Name: outsideGroup})
+	r.keepFromTunnels(hostsGroup, hostsGroupID)
+	r.keepFromTunnels(outsideGroup, outsideGroupID)
 }
 
 // joinPortGroups puts a node's ports there.

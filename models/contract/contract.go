@@ -118,6 +118,9 @@ var (
 // nothing else in a cluster may have one.
 var OwnRanges = [2]netip.Prefix{netip.MustParsePrefix("169.254.169.0/29"), netip.MustParsePrefix("fd69::/125")}
 
+// TunnelPort is the UDP port at which every chassis takes GENEVE packets. OVN has no setting for another one.
+const TunnelPort = 6081
+
 // HostsOwn says whether a port of a node's own addresses is always the host's, whatever a Service or a pod asks
 // for: ssh's, RDP's and WinRM's, the API server's, kubelet's, OVN's databases', GENEVE's, that of a Windows node's tunnel to its
 // chassis host, and those at which DHCP's clients have their leases renewed. Without them nobody could take back what
@@ -127,7 +130,7 @@ func HostsOwn(protocol string, port uint16) bool {
 	case "tcp":
 		return slices.Contains([]uint16{22, 3389, 5985, 5986, 6443, 6641, 6642, 10250, 16642}, port)
 	case "udp":
-		return slices.Contains([]uint16{68, 546, 6081}, port)
+		return slices.Contains([]uint16{68, 546, TunnelPort}, port)
 	}
 	return false
 }

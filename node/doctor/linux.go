@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // device is a network interface.
@@ -98,9 +100,6 @@ func checkDatapath(root fs.FS, config Config) []Finding {
 	return s.failed("run `modprobe openvswitch`, install the kernel's extra modules, or set datapath-type to netdev", "%s has not loaded the module openvswitch", release)
 }
 
-// genevePort is IANA's.
-const genevePort = 6081
-
 // checkGenevePort: the kernel itself holds the port for Open vSwitch, by the device genev_sys_6081; a
 // device of another name means that somebody else receives the tunnels' packets.
 func checkGenevePort(root fs.FS, config Config) []Finding {
@@ -118,18 +117,18 @@ func checkGenevePort(root fs.FS, config Config) []Finding {
 		if err != nil {
 			return s.unknown("run `ss -lun`", "%s: %v", table, err)
 		}
-		taken = taken || slices.Contains(ports, genevePort)
+		taken = taken || slices.Contains(ports, contract.TunnelPort)
 	}
 	_, err := fs.Stat(root, "sys/class/net/genev_sys_6081")
 	switch {
 	case err == nil:
-		return s.ok("Open vSwitch has UDP %d", genevePort)
+		return s.ok("Open vSwitch has UDP %d", contract.TunnelPort)
 	case taken:
-		return s.failed("end the other user of the port: `ss -lunp` and `ip -d link show type geneve` name it", "UDP %d is taken, and not by Open vSwitch", genevePort)
+		return s.failed("end the other user of the port: `ss -lunp` and `ip -d link show type geneve` name it", "UDP %d is taken, and not by Open vSwitch", contract.TunnelPort)
 	case config.DatapathType == "netdev":
-		return s.ok("UDP %d is not taken by others; the userspace datapath needs no socket", genevePort)
+		return s.ok("UDP %d is not taken by others; the userspace datapath needs no socket", contract.TunnelPort)
 	}
-	return s.ok("UDP %d is free; Open vSwitch takes it with the first tunnel", genevePort)
+	return s.ok("UDP %d is free; Open vSwitch takes it with the first tunnel", contract.TunnelPort)
 }
 
 // parseUDPTable reads the local ports of /proc/net/udp or udp6, whose lines begin like

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"strconv"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // windowsHost is everything that the checks of a Windows node read.
@@ -61,7 +63,7 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 // windowsPorts are those that the cluster must reach on a Windows node.
 func windowsPorts(config Config) []openPort {
 	ports := []openPort{
-		{protocol: protocolUDP, port: genevePort, use: "GENEVE", below: true},
+		{protocol: protocolUDP, port: contract.TunnelPort, use: "GENEVE", below: true},
 		{protocol: protocolTCP, port: 10250, use: "kubelet"},
 	}
 	if !config.Hosted {

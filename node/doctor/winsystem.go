@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // errAbsent: what was asked for is not there, as opposed to a question without an answer.
@@ -179,13 +181,13 @@ func checkPipe(ctx context.Context, pipes pipeReader, s subject, name, whose str
 func checkFreeGenevePort(listen func(port int) error) []Finding {
 	const s = subject("geneve-port")
 	var errno syscall.Errno
-	switch err := listen(genevePort); {
+	switch err := listen(contract.TunnelPort); {
 	case err == nil:
-		return s.ok("no program has UDP %d", genevePort)
+		return s.ok("no program has UDP %d", contract.TunnelPort)
 	case errors.As(err, &errno) && (errno == wsaEADDRINUSE || errno == wsaEACCES):
-		return s.warning("see which program has it: `Get-NetUDPEndpoint -LocalPort 6081`, and end it", "UDP %d is taken on this host, such as by another network's tunnels: %v", genevePort, err)
+		return s.warning("see which program has it: `Get-NetUDPEndpoint -LocalPort 6081`, and end it", "UDP %d is taken on this host, such as by another network's tunnels: %v", contract.TunnelPort, err)
 	default:
-		return s.unknown("run `Get-NetUDPEndpoint -LocalPort 6081`", "UDP %d: %v", genevePort, err)
+		return s.unknown("run `Get-NetUDPEndpoint -LocalPort 6081`", "UDP %d: %v", contract.TunnelPort, err)
 	}
 }
 

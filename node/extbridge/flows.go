@@ -45,9 +45,6 @@ const (
 	lastPort  = 1<<16 - 1
 )
 
-// genevePort is the tunnels', whose packets are many and always the host's.
-const genevePort = 6081
-
 // localPort is LOCAL as a field's value.
 const localPort = "0xfffe"
 
@@ -271,6 +268,7 @@ const (
 	isRelated  = "+rel"
 	isInvalid  = "+inv"
 	isReply    = "+rpl"
+	notReply   = "-rpl"
 	notOld     = "-est"
 	notRelated = "-rel"
 )

@@ -143,7 +143,7 @@ func (w *flows) answer(priority int, addr netip.Addr, mac net.HardwareAddr, back
 func (w *flows) fromHost(f family) {
 	for _, addr := range w.hosts(f) {
 		w.add(tableClassify, fromHost+60, ovs.Normal()).port(ovs.PortLOCAL).proto(f.udp).srcAddr(addr).
-			with(ovs.IPFrag(ovs.IPFragFlagNo), ovs.TransportDestinationPort(genevePort))
+			with(ovs.IPFrag(ovs.IPFragFlagNo), ovs.TransportDestinationPort(contract.TunnelPort)) // many packets, and always the host's
 		for _, proto := range w.tracked(f) {
 			w.add(tableClassify, fromHost+50, track(zone, tableHost)).port(ovs.PortLOCAL).proto(proto).srcAddr(addr)
 		}
@@ -154,6 +154,7 @@ func (w *flows) fromHost(f family) {
 // fromGateway: addresses of the cluster's are translated here, or dropped; replies go as their
 // connections came. Others, as the virtual addresses in replies, stay.
 func (w *flows) fromGateway(f family) {
+	w.keepFromTunnels(f)
 	for _, proto := range w.tracked(f) {
 		w.add(tableClassify, fromGateway+50, track(zone, tableGateway)).from(w.MAC).proto(proto)
 	}
@@ -186,6 +187,21 @@ func (w *flows) fromGateway(f family) {
 		}
 	}
 	w.add(tableGateway, 10, asHost(commit(markGateway))...).proto(f.ip).state(isTracked, isNew)
+}
+
+// keepFromTunnels: what comes from the router would have the address here that other hosts' tunnels believe. OVN drops
+// it before, except fragments on the userspace datapath, which hides ports of fragments from all flows.
+// Tracking knows them.
+func (w *flows) keepFromTunnels(f family) {
+	const port = contract.TunnelPort
+	w.add(tableClassify, fromGateway+95, ovs.Drop()).from(w.MAC).proto(f.udp).with(ovs.TransportDestinationPort(port))
+	drop := func(field string, state ...string) {
+		w.add(tableGateway, 80, ovs.Drop()).proto(f.ip).state(append(state, isTracked)...).
+			with(ovs.FieldMatch("ct_nw_proto", "17"), ovs.FieldMatch(field, strconv.Itoa(port)))
+	}
+	drop("ct_tp_dst", isNew)
+	drop("ct_tp_dst", isOld, notReply)
+	drop("ct_tp_src", isReply)
 }
 
 // hide translates new connections, to ports that are no entry's. Those that have such a port keep it, if they
@@ -239,7 +255,7 @@ func (w *flows) later(table int, e destination, port string, actions ...ovs.Acti
 func (w *flows) fromOutside(f family) {
 	for _, addr := range w.hosts(f) {
 		w.add(tableClassify, fromOutside+60, ovs.Local()).proto(f.udp).to(w.MAC).dstAddr(addr).whole().
-			with(ovs.TransportDestinationPort(genevePort))
+			with(ovs.TransportDestinationPort(contract.TunnelPort))
 	}
 	for _, addr := range w.addresses(f) {
 		for _, proto := range w.tracked(f) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/endpointslice"
 )
 
@@ -107,12 +108,14 @@ func (s *served) look() (at netip.AddrPort, node *string, c endpointslice.Condit
 	return s.at, &s.node, s.Conditions
 }
 
-// serving are the endpoints of a Service's port that get traffic, sorted: the controller's choice.
+// serving are the endpoints of a Service's port that get traffic, sorted: the controller's choice. Those at the port of
+// hosts' tunnels are OVN's to reach, which knows hosts' from pods': what the agent sends has the host's address, and tunnels
+// believe that.
 func serving(all []*slice, port servicePort, ipv4, publishNotReady bool) []served {
 	var list []served
 	for _, s := range all {
 		for _, p := range s.ports {
-			if s.ipv6 == ipv4 || p.name != port.name || p.protocol != port.protocol {
+			if s.ipv6 == ipv4 || p.name != port.name || p.protocol != port.protocol || p.protocol == udp && p.port == contract.TunnelPort {
 				continue
 			}
 			for _, e := range s.endpoints {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // webPorts are those of a Service's slices.
@@ -122,6 +124,22 @@ func TestWaysOfPolicyLocal(t *testing.T) {
 			}
 			t.Fatalf("no socket %s in\n%s", wanted, p.text())
 		})
+	}
+}
+
+// What the agent sends itself goes to no tunnels of hosts: by OVN it comes to a pod with that port, and to nobody else.
+func TestNoWayLeadsToTunnels(t *testing.T) {
+	s := state{services: []*service{trimmed(t, balanced(nil))}, host: dual(), node: "n1"}
+	one := trimmedSlice(t, discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", isReady), endpointOn("n1", "172.31.0.1", isReady), endpointOn("n2", "172.31.0.2", isReady))
+	for i, p := range one.ports {
+		if p.protocol == udp {
+			one.ports[i].port = contract.TunnelPort
+		}
+	}
+	s.endpoints = map[string][]*slice{"shop/web": {one}}
+	to := makePlan(s).sockets[socket{udp, netip.MustParseAddrPort("172.31.0.1:30053")}]
+	if want := netip.MustParseAddrPort("169.254.169.4:30053"); to.to != want || to.local == nil || len(to.local.ways) != 0 {
+		t.Errorf("leads to %v by %v, want %v alone", to.to, to.local, want)
 	}
 }
 
