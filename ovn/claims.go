@@ -6,8 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-
-	"github.com/weftnet/weft/models/contract"
 )
 
 // claim is a port outside of the cluster that a Service wants to be reached by: of one address, or of
@@ -249,6 +247,9 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 		if why := c.unfit(addr); why != "" {
 			d.addresses[addr] = struct{}{}
 			complain("BadExternalAddress", "%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
+		} else if whose := c.hostTaken(s, addr); whose != "" {
+			d.addresses[addr] = struct{}{}
+			complain("AddressTaken", "spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, whose)
 		}
 	}
 	for _, wanted := range c.claims.of[name] {
@@ -350,12 +351,14 @@ func (c *cluster) essential(wanted claim) string {
 	if at := netip.AddrPortFrom(wanted.addr, wanted.port); wanted.protocol == "tcp" && c.apiServers[at] {
 		return "the API server's"
 	}
-	node, own := c.gateways.nodes[wanted.addr]
-	if (own || !wanted.addr.IsValid()) && contract.HostsOwn(string(wanted.protocol), wanted.port) {
-		if own {
-			return "that of the host of Node " + node + " (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP)"
-		}
-		return "the nodes' hosts' (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP)"
+	if !c.settings.hostPorts.Has(string(wanted.protocol), wanted.port) {
+		return ""
+	}
+	if !wanted.addr.IsValid() {
+		return "the nodes' hosts' (host-ports)"
+	}
+	if whose := c.hostAt(wanted.addr); whose != "" {
+		return whose + ", at a port of hosts' own (host-ports)"
 	}
 	return ""
 }

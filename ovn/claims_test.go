@@ -51,7 +51,7 @@ func (s *scene) served() string {
 
 func TestClaims(t *testing.T) {
 	newClaims := func(t *testing.T) *scene {
-		s := newScene(t, nil)
+		s := newScene(t, allowHosts)
 		n1 := s.node("n1", "10.244.1.0/24")
 		n1.facts = facts(1, false)
 		s.do(n1)
@@ -178,7 +178,7 @@ func TestClaims(t *testing.T) {
 		checked := s.outward("checked", 1, 0)
 		checked.externalLocal, checked.healthPort = true, 10250
 		s.do(checked)
-		s.wantMessage("Service default/checked", "AddressTaken", "spec.healthCheckNodePort", "10250/tcp", "kubelet")
+		s.wantMessage("Service default/checked", "AddressTaken", "spec.healthCheckNodePort", "10250/tcp", "host-ports")
 	})
 	t.Run("a node port out of the range is served and told", func(t *testing.T) {
 		s := newClaims(t)

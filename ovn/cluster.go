@@ -43,6 +43,7 @@ type cluster struct {
 	services     map[string]*serviceState
 	serviceCIDRs map[string]*serviceCIDR
 	claims       claimBook
+	hosts        hostBook
 	apiServers   map[netip.AddrPort]bool              // as the Service default/kubernetes has them
 	hostPorted   map[numberedPort]map[string]struct{} // pods, by key
 	sliceOf      map[string]string                    // slice → Service, by key
@@ -88,7 +89,7 @@ func newCluster(s *settings) *cluster {
 	own := *s
 	c := &cluster{
 		settings: &own, given: s.services,
-		nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(),
+		nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(), hosts: newHostBook(),
 		apiServers: map[netip.AddrPort]bool{}, hostPorted: map[numberedPort]map[string]struct{}{},
 		ids:       newPool(max(s.maxNodeID(), 0)),
 		unsettled: map[string]struct{}{}, windows: map[string]struct{}{},
@@ -361,7 +362,9 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.unknown(p.object.Namespace) {
-		change := podChange(p.object, p.addresses, &p.node.placement, func(wanted claim) bool { return c.serviceHas(wanted) || c.olderHas(p, wanted) })
+		change := podChange(p.object, p.addresses, &p.node.placement, func(wanted claim) bool {
+			return c.essential(wanted) != "" || c.serviceHas(wanted) || c.olderHas(p, wanted)
+		})
 		egressMembers(p, &change)
 		policyMembers(p, &change)
 		p.there = true

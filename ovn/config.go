@@ -35,6 +35,15 @@ type Config struct {
 	// NodePortRange are the ports that the API server gives Services on nodes, as its
 	// --service-node-port-range has them. Key: node-port-range.
 	NodePortRange string
+	// HostPorts are ports of hosts' addresses that no Service and no pod gets, as tcp/22 or tcp/10250-10259.
+	// Key: host-ports.
+	HostPorts []string
+	// HostCIDRs are addresses of hosts that are no nodes, as chassis hosts: no Service gets them by
+	// spec.externalIPs. Those in ovn-northbound are among them anyway. Key: host-cidrs.
+	HostCIDRs []string
+	// HostExternalIPCIDRs are ranges of hosts' addresses that Services may have by spec.externalIPs all the same.
+	// Key: host-external-ip-cidrs.
+	HostExternalIPCIDRs []string
 	// JoinCIDRs are the ranges that link the cluster's router with the nodes' gateway routers. They
 	// never leave OVN, but must not overlap with anything pods talk to. Key: join-cidrs.
 	JoinCIDRs []string
@@ -87,6 +96,7 @@ func DefaultConfig() Config {
 	return Config{
 		JoinCIDRs:        []string{"100.64.0.0/16", "fd98::/64"},
 		NodePortRange:    "30000-32767",
+		HostPorts:        slices.Clone(contract.DefaultHostPorts),
 		NodeCIDRMaskIPv4: 24,
 		NodeCIDRMaskIPv6: 64,
 
@@ -116,6 +126,9 @@ type settings struct {
 	shared                *contract.Gateway // nil when there is no shared gateway
 	allocateBalancers     bool
 	nodePorts             portRange
+	hostPorts             contract.HostPorts
+	toldHostPorts         []string       // to nodes; nil: they know the default ones
+	hosts, hostExternals  []netip.Prefix // of hosts that are no nodes; of hosts that externalIPs may name
 	dnsServices           []string
 	lacks                 features
 }
@@ -153,6 +166,7 @@ func (c Config) settings() (*settings, error) {
 	nodePorts, err := parsePortRange(c.NodePortRange)
 	complain(err)
 	s.nodePorts = nodePorts
+	complain(c.hostSettings(s))
 	if len(errs) == 0 {
 		complain(s.checkFamilies())
 		complain(s.checkOverlaps())

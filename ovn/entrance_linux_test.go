@@ -61,7 +61,7 @@ func (d *datapath) visits(list ...visit) {
 // TestNodePortsWithPackets: NodePorts, external addresses and host ports, from outside and within, for both
 // policies of who shall see whom.
 func TestNodePortsWithPackets(t *testing.T) {
-	d := newDatapath(t, testSettings(t, dual))
+	d := newDatapath(t, testSettings(t, func(c *Config) { dual(c); allowHosts(c) }))
 	d.pods("a", "b")
 	d.host()
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+testGateway6, "2001:db8:5::/64 via "+testGateway6)

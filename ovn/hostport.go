@@ -11,7 +11,7 @@ import (
 )
 
 // hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its
-// gateway router. What a Service or an older pod has of the node's addresses is not theirs: the node's agent has the
+// gateway router. What the host itself, a Service or an older pod has of the node's addresses is not theirs: the node's agent has the
 // same rule, and tells the pod.
 func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken func(claim) bool) {
 	for _, kind := range []protocol{"tcp", "udp", "sctp"} {
@@ -131,7 +131,7 @@ func (c *cluster) touchHostPorts(claims []claim) {
 // because the address is one of the Service's own.
 func (c *cluster) serviceHas(wanted claim) bool {
 	for _, one := range []claim{wanted, wanted.everywhere()} {
-		if name, ok := c.holder(one); ok && c.essential(one) == "" && c.services[name].object.hasAt(one, wanted.addr) {
+		if name, ok := c.holder(one); ok && c.essential(one) == "" && c.hostTaken(c.services[name].object, one.addr) == "" && c.services[name].object.hasAt(one, wanted.addr) {
 			return true
 		}
 	}

@@ -105,6 +105,7 @@ func (c *cluster) follow(touched []*nodeState) {
 		c.updateDatapath(n)
 		c.updateZone(n)
 		c.updateGateway(n)
+		c.updateHosts(n)
 	}
 	c.updateEntrances(touched)
 	c.noteTraits(touched)
@@ -460,7 +461,8 @@ func (c *cluster) touchPlaced() {
 }
 
 func (c *cluster) noteNode(n *nodeState) {
-	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services, JoinCIDRs: c.settings.joins}
+	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services, JoinCIDRs: c.settings.joins,
+		HostPorts: c.settings.toldHostPorts, HostExternalIPs: c.settings.hostExternals}
 	if c.settings.shared != nil {
 		network.SharedGateways = contract.Addrs(c.settings.shared.Addresses)
 	}

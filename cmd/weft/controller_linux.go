@@ -27,6 +27,9 @@ func controllerCommand() *cobra.Command {
 	f.StringSlice("join-cidrs", defaults.JoinCIDRs, "ranges between the cluster's router and the nodes' gateways, never seen outside")
 	f.Bool("allocate-node-cidrs", defaults.AllocateNodeCIDRs, "cut node subnets out of pod-cidrs where Kubernetes does not")
 	f.String("node-port-range", defaults.NodePortRange, "ports that the API server gives Services on nodes: its --service-node-port-range")
+	f.StringSlice("host-ports", defaults.HostPorts, "ports of hosts' addresses that no Service and no pod gets, as tcp/22 or tcp/10250-10259")
+	f.StringSlice("host-cidrs", nil, "addresses of hosts that are no nodes: no Service gets them by spec.externalIPs")
+	f.StringSlice("host-external-ip-cidrs", nil, "ranges of hosts' addresses that Services may have by spec.externalIPs all the same")
 	f.Int("node-cidr-mask-size-ipv4", defaults.NodeCIDRMaskIPv4, "prefix length of such IPv4 subnets")
 	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of such IPv6 subnets")
 	f.StringSlice("shared-gateway-addresses", nil, "addresses outside of pods whose nodes have no gateway of their own, each with its subnet's length; empty: no shared gateway")
@@ -59,6 +62,9 @@ func controllerConfig(s *settings) (ovn.Config, error) {
 		PodCIDRs:                      s.list("pod-cidrs"),
 		ServiceCIDRs:                  s.list("service-cidrs"),
 		NodePortRange:                 s.text("node-port-range"),
+		HostPorts:                     s.list("host-ports"),
+		HostCIDRs:                     s.list("host-cidrs"),
+		HostExternalIPCIDRs:           s.list("host-external-ip-cidrs"),
 		JoinCIDRs:                     s.list("join-cidrs"),
 		AllocateNodeCIDRs:             s.boolean("allocate-node-cidrs"),
 		NodeCIDRMaskIPv4:              s.integer("node-cidr-mask-size-ipv4"),

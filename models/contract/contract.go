@@ -50,6 +50,10 @@ type NodeNetwork struct {
 	JoinCIDRs []netip.Prefix `json:"joinCIDRs,omitempty"`
 	// SharedGateways are the addresses of the gateway that nodes without one of their own share.
 	SharedGateways []netip.Addr `json:"sharedGateways,omitempty"`
+	// HostPorts are the controller's key host-ports, where it is not [DefaultHostPorts].
+	HostPorts []string `json:"hostPorts,omitempty"`
+	// HostExternalIPs are the ranges of hosts' addresses that Services may have by spec.externalIPs.
+	HostExternalIPs []netip.Prefix `json:"hostExternalIPs,omitempty"`
 }
 
 // NodeFacts is what a node's agent has found out about its node.
@@ -120,20 +124,6 @@ var OwnRanges = [2]netip.Prefix{netip.MustParsePrefix("169.254.169.0/29"), netip
 
 // TunnelPort is the UDP port at which every chassis takes GENEVE packets. OVN has no setting for another one.
 const TunnelPort = 6081
-
-// HostsOwn says whether a port of a node's own addresses is always the host's, whatever a Service or a pod asks
-// for: ssh's, RDP's and WinRM's, the API server's, kubelet's, OVN's databases', GENEVE's, that of a Windows node's tunnel to its
-// chassis host, and those at which DHCP's clients have their leases renewed. Without them nobody could take back what
-// whoever may write Services has taken.
-func HostsOwn(protocol string, port uint16) bool {
-	switch protocol {
-	case "tcp":
-		return slices.Contains([]uint16{22, 3389, 5985, 5986, 6443, 6641, 6642, 10250, 16642}, port)
-	case "udp":
-		return slices.Contains([]uint16{68, 546, TunnelPort}, port)
-	}
-	return false
-}
 
 // leadingZeros are those of an IPv4 address' parts, which the API server takes for nothing.
 var leadingZeros = regexp.MustCompile(`(^|\.)0+([0-9])`)

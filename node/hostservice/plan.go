@@ -37,7 +37,8 @@ func (h Host) equal(o Host) bool {
 		slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Routers, o.Routers) && slices.Equal(h.Reserved, o.Reserved) && h.Network.ID == o.Network.ID &&
 		slices.Equal(h.Network.PodCIDRs, o.Network.PodCIDRs) && slices.Equal(h.Network.ClusterCIDRs, o.Network.ClusterCIDRs) &&
 		slices.Equal(h.Network.ServiceCIDRs, o.Network.ServiceCIDRs) && slices.Equal(h.Network.JoinCIDRs, o.Network.JoinCIDRs) &&
-		slices.Equal(h.Network.SharedGateways, o.Network.SharedGateways)
+		slices.Equal(h.Network.SharedGateways, o.Network.SharedGateways) &&
+		slices.Equal(h.Network.HostPorts, o.Network.HostPorts) && slices.Equal(h.Network.HostExternalIPs, o.Network.HostExternalIPs)
 }
 
 // family says whether the node's pods have addresses of a family.
@@ -218,8 +219,8 @@ func (b *builder) listeners() []netip.Addr { return slices.Concat(b.host.Address
 
 // hosts says what of the host's own has a port, whatever Services and pods ask for.
 func (b *builder) hosts(protocol string, number uint16) (taken target, ok bool) {
-	if contract.HostsOwn(protocol, number) {
-		return target{field: "one of the host's own (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP)"}, true
+	if b.host.Network.HostsOwn(protocol, number) {
+		return target{field: "one of the host's own (host-ports)"}, true
 	}
 	check, ok := b.checks[number]
 	return target{owner: check.owner, field: "spec.healthCheckNodePort"}, ok && protocol == tcp
@@ -335,7 +336,7 @@ func (b *builder) healthCheck(s *service) {
 func (b *builder) external(s *service, vips []netip.Addr, field string, restricted bool) {
 	for _, vip := range vips {
 		clusterIP, ok := s.clusterIP(vip.Is4())
-		if !ok || !b.servable(vip) {
+		if !ok || !b.servable(vip) || field == "spec.externalIPs" && b.isHosts(vip) {
 			continue
 		}
 		b.vips[vip] = struct{}{}
@@ -377,6 +378,12 @@ func (b *builder) servable(vip netip.Addr) bool {
 	network := b.host.Network
 	inside := slices.Concat(network.PodCIDRs, network.ClusterCIDRs, network.ServiceCIDRs, network.JoinCIDRs, contract.OwnRanges[:])
 	return vip.IsGlobalUnicast() && !slices.ContainsFunc(inside, func(p netip.Prefix) bool { return p.Contains(vip) })
+}
+
+// isHosts says whether an address is the host's, and no Service's by spec.externalIPs. The controller's rule is the
+// same, for all hosts, and it tells the Service.
+func (b *builder) isHosts(vip netip.Addr) bool {
+	return slices.Contains(b.host.Addresses, vip) && !contain(b.host.Network.HostExternalIPs, vip)
 }
 
 func (b *builder) hostPort(pod Pod, port PodPort) {

@@ -21,7 +21,8 @@ func dual() Host {
 	return Host{
 		Addresses: addrs("172.31.0.1", "2001:db8::1"),
 		Network: contract.NodeNetwork{ID: 1, PodCIDRs: prefixes("10.244.1.0/24", "fd00:1::/64"),
-			ClusterCIDRs: prefixes("10.244.0.0/16", "fd00::/16"), ServiceCIDRs: prefixes("10.96.0.0/16", "fd96::/112")},
+			ClusterCIDRs: prefixes("10.244.0.0/16", "fd00::/16"), ServiceCIDRs: prefixes("10.96.0.0/16", "fd96::/112"),
+			HostExternalIPs: prefixes("172.31.0.0/24", "2001:db8::/64")}, // see TestHostsKeepTheirAddresses
 		Management: true, Router: true, SCTP: true,
 		Reserved: addrs("172.31.0.254"),
 	}
@@ -201,7 +202,7 @@ tell Pod shop/cache HostPortTaken: hostPort 32000/tcp: on this node the port is 
 		})}, nodes: none, want: `
 route 169.254.169.4
 route fd69::4
-tell Service shop/web HealthCheckPortUnavailable: spec.healthCheckNodePort: 10250 is one of the host's own (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP), and is not served; make the Service anew with another port; the nodes look unhealthy to the load balancer until then`},
+tell Service shop/web HealthCheckPortUnavailable: spec.healthCheckNodePort: 10250 is one of the host's own (host-ports), and is not served; make the Service anew with another port; the nodes look unhealthy to the load balancer until then`},
 		"no address of a host": {services: []*corev1.Service{externalOf("a", 1, "224.0.0.1", 80), externalOf("b", 2, "169.254.169.254", 80), externalOf("c", 3, "::1", 80)}, nodes: none,
 			want: "route 169.254.169.4\nroute fd69::4"},
 		"the older one has an external address and port": {services: []*corev1.Service{
@@ -282,7 +283,7 @@ ovn tcp 192.0.2.50 10250
 route 169.254.169.4
 route 192.0.2.50
 route fd69::4
-tell Pod shop/cache HostPortTaken: hostPort 6443/tcp: on this node the port is one of the host's own (ssh, RDP, WinRM, kubelet, API server, OVN, DHCP); the pod is not reached by it; choose another hostPort`},
+tell Pod shop/cache HostPortTaken: hostPort 6443/tcp: on this node the port is one of the host's own (host-ports); the pod is not reached by it; choose another hostPort`},
 		"a host port of SCTP that is a NodePort": {services: []*corev1.Service{nodePortOf("web", 1, "4", corev1.ServicePort{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolSCTP})},
 			pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("172.31.0.1"), HostPort: 30080, Port: 80, Protocol: sctp})}, want: `
 ovn sctp 172.31.0.1 30080
@@ -347,6 +348,38 @@ func TestTheHostListensForSoManyOnly(t *testing.T) {
 	}
 	if len(p.problems) != 1 || p.problems[0].object.Name != "many" || p.problems[0].reason != "TooManyHostPorts" {
 		t.Errorf("problems %v", p.problems)
+	}
+}
+
+// By spec.externalIPs no Service has the host's own addresses, unless the operator allows it; the ports of the host's
+// own are those of the controller's key.
+func TestHostsKeepTheirAddresses(t *testing.T) {
+	plan := func(edit func(*contract.NodeNetwork), services ...*corev1.Service) string {
+		s := state{host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{}}
+		edit(&s.host.Network)
+		for _, one := range services {
+			s.services = append(s.services, trimmed(t, one))
+		}
+		return makePlan(s).text()
+	}
+	const taken = "172.31.0.1"
+	closed := func(n *contract.NodeNetwork) { n.HostExternalIPs = nil }
+	if text := plan(closed, externalOf("web", 1, taken, 2380), externalOf("far", 1, "192.0.2.50", 80)); strings.Contains(text, taken) || !strings.Contains(text, "192.0.2.50") {
+		t.Errorf("by spec.externalIPs:\n%s", text)
+	}
+	given := externalOf("web", 1, taken, 8443)
+	given.Spec.Type, given.Spec.ExternalIPs = corev1.ServiceTypeLoadBalancer, nil
+	given.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: taken}}
+	if text := plan(closed, given); !strings.Contains(text, taken+":8443") {
+		t.Errorf("by a load balancer:\n%s", text)
+	}
+	listed := func(n *contract.NodeNetwork) { n.HostPorts = []string{"tcp/8443"} }
+	if text := plan(listed, given); strings.Contains(text, ":8443") {
+		t.Errorf("at a port of host-ports:\n%s", text)
+	}
+	given.Spec.Ports[0].Port = 6643
+	if text := plan(closed, given); strings.Contains(text, ":6643") {
+		t.Errorf("at the databases' cluster's port:\n%s", text)
 	}
 }
 
