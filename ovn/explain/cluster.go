@@ -237,6 +237,10 @@ func configOf(objects []runtime.Object, podCIDRs []string) (ovn.Config, error) {
 	if len(network.JoinCIDRs) > 0 {
 		config.JoinCIDRs = texts(network.JoinCIDRs)
 	}
+	if len(network.HostPorts) > 0 {
+		config.HostPorts = network.HostPorts
+	}
+	config.HostExternalIPCIDRs = texts(network.HostExternalIPs)
 	switch {
 	case len(podCIDRs) > 0:
 		config.PodCIDRs = podCIDRs

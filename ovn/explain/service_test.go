@@ -11,7 +11,7 @@ const frontends = twoNodes + `
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: lan, labels: {app: lan}}, spec: {nodeName: n1, containers: []}, status: {podIPs: [{ip: 10.1.0.9}]}}
 ---
-{apiVersion: v1, kind: Service, metadata: {namespace: default, name: db}, spec: {type: LoadBalancer, clusterIP: 10.2.0.1, clusterIPs: [10.2.0.1], externalIPs: [192.0.2.12], loadBalancerSourceRanges: [10.1.1.0/24, 198.51.100.0/24], ports: [{port: 80, nodePort: 30080, protocol: TCP}]}, status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}}
+{apiVersion: v1, kind: Service, metadata: {namespace: default, name: db}, spec: {type: LoadBalancer, clusterIP: 10.2.0.1, clusterIPs: [10.2.0.1], externalIPs: [192.0.2.12, 192.0.2.60], loadBalancerSourceRanges: [10.1.1.0/24, 198.51.100.0/24], ports: [{port: 80, nodePort: 30080, protocol: TCP}]}, status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}}
 ---
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: default, name: db-1, labels: {kubernetes.io/service-name: db}}, addressType: IPv4, ports: [{name: "", port: 5432}], endpoints: [{addresses: [10.1.0.8], nodeName: n1}]}
 ---
@@ -42,7 +42,8 @@ func TestAddressesOfServices(t *testing.T) {
 		{"web", "203.0.113.1:80", "203.0.113.1:80 is the load balancer's address of Service default/db: this is about each endpoint that the client may get\n\n" + endpoint},
 		{"lan", "203.0.113.1:80", "refused\n  egress of default/lan: refused\n    before all     Deny: the client is in none of spec.loadBalancerSourceRanges of Service default/db\n"},
 		{"web", "203.0.113.1:81", "203.0.113.1 is no pod's address"},
-		{"web", "192.0.2.12:80", "192.0.2.12:80 is an external address of Service default/db"},
+		{"web", "192.0.2.60:80", "192.0.2.60:80 is an external address of Service default/db"},
+		{"web", "192.0.2.12:80", "192.0.2.12 is an address of Node n2"}, // nobody's by spec.externalIPs
 		{"web", "192.0.2.12:22", "192.0.2.12 is an address of Node n2"},
 
 		// NodePorts of the own node are balanced on its switch, others behind that node's gateway.

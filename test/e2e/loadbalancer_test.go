@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -64,20 +65,22 @@ func TestProxiesAddressesAreLeftToThem(t *testing.T) {
 	}
 }
 
-// TestExternalIPs, of which one is a node's own address.
+// TestExternalIPs, and addresses of a load balancer that are nodes' own, which nobody has by spec.externalIPs.
 func TestExternalIPs(t *testing.T) {
 	t.Parallel()
-	ips := slices.Concat(parseAddrs("203.0.113.30", "2001:db8:113::30"), nodeAddresses(t, "l2"), nodeAddresses(t, "w2"))
-	var list []string
-	for _, a := range ips {
-		list = append(list, `"`+a.String()+`"`)
-	}
-	manifest := service("external", "selector: {app: web}\nexternalIPs: ["+strings.Join(list, ", ")+"]")
+	nodes := slices.Concat(nodeAddresses(t, "l2"), nodeAddresses(t, "w2"))
+	ips := slices.Concat(parseAddrs("203.0.113.30", "2001:db8:113::30"), nodes)
+	manifest := service("external", `type: LoadBalancer
+selector: {app: web}
+externalIPs: [203.0.113.30, "2001:db8:113::30"]`)
 	// Ports that no host has a use for.
 	cluster.Apply(t, strings.NewReplacer("port: 80,", "port: 8380,", "port: 81,", "port: 8381,", "port: 7000", "port: 8370, targetPort: 7000").Replace(manifest))
+	setStatus(t, "external", "VIP", nodes...)
 	for i := range 2 {
 		route(t, outsideHost, nodeAddresses(t, "l1")[i], ips[i])
 	}
+	cluster.Apply(t, service("taker", fmt.Sprintf("selector: {app: web}\nexternalIPs: [%q]", nodes[0])))
+	eventMentions(t, "Service", "default", "taker", nodes[0].String(), "Node l2", "host-external-ip-cidrs")
 	var urls []string
 	for _, a := range ips {
 		urls = append(urls, httpURL(a, 8380, "hostname"), udpURL(a, 8381, "hostname"))
