@@ -23,8 +23,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+	"github.com/weftnet/weft/test/lab/pki"
 )
 
 // Server is an API server whose administrator has a token.
@@ -38,11 +40,7 @@ type Server struct {
 	groups []string
 }
 
-const (
-	token      = "administrator"
-	kubeconfig = `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
-  clusters: [{name: c, cluster: {server: "%s", insecure-skip-tls-verify: true}}], users: [{name: u, user: {token: %s}}]}`
-)
+const token = "administrator"
 
 // Start starts one that ends with the test.
 func Start(t *testing.T) *Server {
@@ -71,7 +69,11 @@ func Start(t *testing.T) *Server {
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+private, "--service-account-signing-key-file="+private)
 	s := &Server{url: "https://127.0.0.1:" + port, client: &http.Client{Timeout: 20 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} // it makes its certificate itself
-	s.Kubeconfig = write("kubeconfig", fmt.Sprintf(kubeconfig, s.url, token))
+	kubeconfig, err := pki.Kubeconfig("administrator", api.Cluster{Server: s.url, InsecureSkipTLSVerify: true}, api.AuthInfo{Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kubeconfig = write("kubeconfig", string(kubeconfig))
 	t.Cleanup(s.client.CloseIdleConnections)
 	s.Eventually(t, "the API server is ready", func() error {
 		_, err := s.Do(http.MethodGet, "/readyz", "", nil)

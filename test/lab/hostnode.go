@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/weftnet/weft/test/lab/machine"
+	"github.com/weftnet/weft/test/lab/pki"
 )
 
 // Files of a host that is a node, where an operator would look for them.
@@ -35,7 +38,7 @@ func (c Config) nodeFiles(f files, h host) []machine.File {
 		{Path: kubeletPKI + "ca.crt", Source: f.pki("ca.crt")},
 		{Path: kubeletPKI + "kubelet.crt", Source: f.pki(h.name + ".crt")},
 		{Path: kubeletPKI + "kubelet.key", Source: f.pki(h.name + ".key"), Mode: 0o600},
-		{Path: kubeletConf, Content: fmt.Sprintf(kubeletKubeconfig, c.apiServer(), kubeletPKI, kubeletCredentials), Mode: 0o600},
+		{Path: kubeletConf, Content: c.kubeletKubeconfig(), Mode: 0o600},
 		{Path: kubeletYAML, Content: c.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt", kubeletPKI+"kubelet.key")},
 		{Path: nodeNamespace, Content: nodeNamespaceScript(), Mode: 0o755},
 		{Path: unitDir + "kubelet.service", Content: kubeletUnit + kubelet + "\n"},
@@ -47,13 +50,14 @@ func (c Config) nodeFiles(f files, h host) []machine.File {
 }
 
 // kubeletKubeconfig is like the one that kubeadm writes.
-const kubeletKubeconfig = `apiVersion: v1
-kind: Config
-clusters: [{name: default-cluster, cluster: {server: "%[1]s", certificate-authority: %[2]sca.crt}}]
-users: [{name: default-auth, user: {client-certificate: %[3]s, client-key: %[3]s}}]
-contexts: [{name: default-context, context: {cluster: default-cluster, user: default-auth}}]
-current-context: default-context
-`
+func (c Config) kubeletKubeconfig() string {
+	text, err := pki.Kubeconfig("default", api.Cluster{Server: c.apiServer(), CertificateAuthority: kubeletPKI + "ca.crt"},
+		api.AuthInfo{ClientCertificate: kubeletCredentials, ClientKey: kubeletCredentials})
+	if err != nil { // it holds nothing that YAML cannot say
+		panic(err)
+	}
+	return string(text)
+}
 
 const kubeletUnit = `[Unit]
 Description=kubelet: the Kubernetes node agent

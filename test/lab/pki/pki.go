@@ -2,14 +2,12 @@
 package pki
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -18,8 +16,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"text/template"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Pair is a certificate and its key, both PEM.
@@ -153,23 +153,18 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-var kubeconfig = template.Must(template.New("").Funcs(template.FuncMap{"base64": base64.StdEncoding.EncodeToString}).Parse(
-	`apiVersion: v1
-kind: Config
-clusters: [{name: {{.Name}}, cluster: {server: "{{.Server}}", certificate-authority-data: {{base64 .CA}}}}]
-users: [{name: {{.Name}}, user: {client-certificate-data: {{base64 .Cert}}, client-key-data: {{base64 .Key}}}}]
-contexts: [{name: {{.Name}}, context: {cluster: {{.Name}}, user: {{.Name}}}}]
-current-context: {{.Name}}
-`))
-
 // Kubeconfig for a client of the API server at an https URL; name is that of its only context.
 func (a *Authority) Kubeconfig(name, server string, client Pair) ([]byte, error) {
-	out := &bytes.Buffer{}
-	err := kubeconfig.Execute(out, struct {
-		Name, Server  string
-		CA, Cert, Key []byte
-	}{name, server, a.Cert, client.Cert, client.Key})
-	return out.Bytes(), err
+	return Kubeconfig(name, api.Cluster{Server: server, CertificateAuthorityData: a.Cert},
+		api.AuthInfo{ClientCertificateData: client.Cert, ClientKeyData: client.Key})
+}
+
+// Kubeconfig with one context, one cluster and one user, all of that name.
+func Kubeconfig(name string, cluster api.Cluster, user api.AuthInfo) ([]byte, error) {
+	return clientcmd.Write(api.Config{
+		Clusters: map[string]*api.Cluster{name: &cluster}, AuthInfos: map[string]*api.AuthInfo{name: &user},
+		Contexts: map[string]*api.Context{name: {Cluster: name, AuthInfo: name}}, CurrentContext: name,
+	})
 }
 
 // Write stores the pair as NAME.crt and NAME.key.

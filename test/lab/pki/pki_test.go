@@ -1,15 +1,17 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 func authority(t *testing.T) *Authority {
@@ -68,19 +70,32 @@ func TestServerAndClientKnowEachOther(t *testing.T) {
 	}
 }
 
+// A lab may be called what YAML takes for a boolean, a number, a date or nothing.
 func TestKubeconfigHoldsTheCredentials(t *testing.T) {
 	a := authority(t)
 	pair, err := a.Issue(Subject{Name: "admin"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := a.Kubeconfig("weft", "https://[fd00:29::1]:6443", pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`server: "https://[fd00:29::1]:6443"`, "client-certificate-data: LS0t", "client-key-data: LS0t", "current-context: weft"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("no %s in\n%s", want, text)
+	const server = "https://[fd00:29::1]:6443"
+	for _, name := range []string{"weft", "off", "on", "y", "no", "true", "null", "123", "0123", "0x1f", "0o17", "1e3", "2026-11-23"} {
+		text, err := a.Kubeconfig(name, server, pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.Load(text)
+		if err != nil {
+			t.Errorf("%s: %v in\n%s", name, err, text)
+			continue
+		}
+		client, err := clientcmd.NewDefaultClientConfig(*config, nil).ClientConfig()
+		if err != nil || config.CurrentContext != name {
+			t.Errorf("%s: %v in\n%s", name, err, text)
+			continue
+		}
+		tls := client.TLSClientConfig
+		if client.Host != server || !bytes.Equal(tls.CAData, a.Cert) || !bytes.Equal(tls.CertData, pair.Cert) || !bytes.Equal(tls.KeyData, pair.Key) {
+			t.Errorf("%s is for %s, or with other credentials:\n%s", name, client.Host, text)
 		}
 	}
 }
