@@ -104,7 +104,13 @@ func Run(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, c.dial)
+	// Nothing is written before it is known that Kubernetes is new enough.
+	return c.run(ctx, func(ctx context.Context) (database, func(), error) {
+		if err := awaitKubernetes(ctx, client.Discovery().RESTClient(), c.log); err != nil {
+			return nil, nil, err
+		}
+		return c.dial(ctx)
+	})
 }
 
 func newController(config Config, client kubernetes.Interface, own dynamic.Interface, annotate writeAnnotation) (*controller, error) {
