@@ -58,6 +58,8 @@ func weftRunsAsPods(t *testing.T) {
 	changesNothing(t, "site.yml", with...)
 	play(t, "verify.yml", with...)
 
+	podsAreRestored(t, with)
+
 	manifests := t.TempDir()
 	play(t, "manifests.yml", append(with, "--extra-vars", "weft_manifests_dir="+manifests)...)
 	servers.Kubectl(t, "apply", "--dry-run=server", "--recursive", "--filename="+manifests)
@@ -80,6 +82,31 @@ func weftRunsAsPods(t *testing.T) {
 		_, err := leaseHolder("weft-controller", centrals...)
 		return err
 	})
+	awaitConnections(t)
+}
+
+// podsAreRestored: restore.yml ends the controllers' pods and brings them back, also where nobody says again that there are pods.
+func podsAreRestored(t *testing.T, with []string) {
+	t.Helper()
+	out, _ := play(t, "backup.yml", with...)
+	backup := backupPath.FindStringSubmatch(out)
+	if backup == nil {
+		t.Fatalf("backup.yml names no backup:\n%s", out)
+	}
+	const controllers = "--selector=app.kubernetes.io/name=weft-controller"
+	pods := func() string {
+		return servers.Kubectl(t, "get", "pods", "--namespace=kube-system", controllers, "--output=jsonpath={.items[*].metadata.uid}")
+	}
+	before := pods()
+	play(t, "restore.yml", "-e", "weft_restore_from="+backup[1])
+	for uid := range strings.FieldsSeq(before) {
+		if now := pods(); strings.Contains(now, uid) {
+			t.Errorf("the controllers' pods went on while the databases were restored: before %s, now %s", before, now)
+		}
+	}
+	servers.Kubectl(t, "wait", "--namespace=kube-system", "--for=condition=Ready", "--timeout=60s", "pod", controllers)
+	servers.Apply(t, agnhost("restored", "l1", "hostNetwork: false"), waits...)
+	servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "pod/restored")
 	awaitConnections(t)
 }
 
