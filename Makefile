@@ -22,6 +22,10 @@ build: bin/weft bin/weft-cni bin/weft.exe bin/weft-cni.exe ## the two programs f
 bin/weft bin/weft-cni &: $(GO_FILES) | $(LAB)
 	@$(GO_BUILD) "building weft and weft-cni" go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weft ./cmd/weft-cni
 
+.PHONY: collection
+collection: build ## ansible/ as a collection that has the programs, in bin/
+	ansible/collection.sh bin bin
+
 demo: lab ## a real cluster on this machine, a sample application, and what to look at
 	test/demo/demo.sh up
 

@@ -98,7 +98,7 @@ func startWindowsNode(t testing.TB, address string) {
 	dir := t.TempDir()
 	certificate := fmt.Sprintf(`{"weft_certificate": {"authority": "tunnel", "name": %q, "usage": ["serverAuth"]}}`, tunnel.AgentName(windowsNode))
 	issue := servers.Command("control", "--", "ansible", "c1", "--module-name", "include_role", "--args", "name=pki tasks_from=certificate", "--extra-vars", certificate)
-	issue.Dir = filepath.Join(repository(), "ansible")
+	issue.Dir = repository()
 	if out, err := issue.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

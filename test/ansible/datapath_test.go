@@ -42,7 +42,7 @@ func TestADatapathThatDoesNotLastIsWarnedOf(t *testing.T) {
 			}
 			cmd := exec.Command("ansible-playbook", "--inventory", "l1,", "--connection", "local",
 				"--extra-vars", `{"weft_pod_cidrs": ["10.244.0.0/16"], "weft_service_cidrs": ["10.96.0.0/16"], "weft_datapath_type": "`+test.datapath+`"}`, filepath.Join(dir, "play.yml"))
-			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ANSIBLE_CONFIG=../../ansible/ansible.cfg")
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ANSIBLE_CONFIG=../../ansible.cfg")
 			text, err := cmd.CombinedOutput()
 			out := string(text)
 			if err != nil {

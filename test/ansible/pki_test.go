@@ -17,9 +17,9 @@ func certify(t *testing.T, dir string, args ...string) (out string, err error) {
 	if err := os.WriteFile(inventory, []byte("[weft_linux_nodes]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("ansible-playbook", append([]string{"--inventory", inventory, "playbooks/certificates.yml", "-e", "weft_pki_dir=" + dir + "/pki",
+	cmd := exec.Command("ansible-playbook", append([]string{"--inventory", inventory, "ansible/playbooks/certificates.yml", "-e", "weft_pki_dir=" + dir + "/pki",
 		"-e", `{"weft_pod_cidrs": ["10.244.0.0/16"], "weft_service_cidrs": ["10.96.0.0/16"]}`}, args...)...)
-	cmd.Dir = "../../ansible"
+	cmd.Dir = repository()
 	text, err := cmd.CombinedOutput()
 	return string(text), err
 }

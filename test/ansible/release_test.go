@@ -25,7 +25,7 @@ var current release
 
 func copyRelease(dir string) (release, error) {
 	r := release{dir: dir}
-	for _, path := range []string{"ansible", "models/api", "bin/weft", "bin/weft-cni", "bin/steady", "bin/ask"} {
+	for _, path := range []string{"ansible", "ansible.cfg", "models/api", "bin/weft", "bin/weft-cni", "bin/steady", "bin/ask"} {
 		target := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return r, err
@@ -46,10 +46,10 @@ var recapLine = regexp.MustCompile(`(?m)^(\S+) +: ok=(\d+) +changed=(\d+) +unrea
 
 // tryPlay runs a playbook of the release against the lab, and returns what it printed and its recap.
 func (r release) tryPlay(playbook string, args ...string) (string, map[string]tally, error) {
-	argv := []string{"control", "--", "ansible-playbook", "playbooks/" + playbook,
+	argv := []string{"control", "--", "ansible-playbook", "ansible/playbooks/" + playbook,
 		"--extra-vars", "@" + filepath.Join(repository(), "test/ansible/vars.yml")}
 	cmd := servers.Command(append(append(argv, r.vars...), args...)...)
-	cmd.Dir = filepath.Join(r.dir, "ansible")
+	cmd.Dir = r.dir // as the documents have it
 	cmd.Env = append(os.Environ(), "ANSIBLE_CALLBACKS_ENABLED=", "ANSIBLE_NOCOLOR=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
