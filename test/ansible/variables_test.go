@@ -6,8 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/weftnet/weft/ovn"
 )
 
 func TestTableOfVariablesIsThatOfTheRoles(t *testing.T) {
@@ -49,14 +54,104 @@ func judge(t *testing.T, inventory string) string {
 	if err := os.WriteFile(name, []byte(inventory), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("ansible-playbook", "--inventory", name, "playbooks/check.yml")
-	cmd.Dir = "../../ansible"
+	cmd := exec.Command("ansible-playbook", "--inventory", name, "ansible/playbooks/check.yml")
+	cmd.Dir = repository()
 	out, _ := cmd.CombinedOutput() // this machine may be none of those that are known to work
 	_, judged, found := strings.Cut(string(out), "Refuse what cannot work")
 	if !found {
 		t.Fatalf("nothing was judged:\n%s", out)
 	}
 	return strings.Join(strings.Fields(judged), " ")
+}
+
+// TestASilentHostStopsEverything, a Windows host like any other: nobody is asked for more, and it is named.
+func TestASilentHostStopsEverything(t *testing.T) {
+	const silent = " ansible_connection=ssh ansible_host=127.0.0.1 ansible_port=1"
+	for _, test := range []struct{ name, linux, windows, limit, want string }{
+		{"a Linux host", silent, " ansible_connection=local", "all", "l1 cannot be reached, as it says above: mend that, or leave it out (--limit 'all,!l1')"},
+		{"a Windows host", " ansible_connection=local", silent + " ansible_shell_type=powershell", "all", "w1 cannot be reached, as it says above: mend that, or leave it out (--limit 'all,!w1')"},
+		{"both", silent, silent + " ansible_shell_type=powershell", "all", "(--limit 'all,!l1,!w1')"},
+		{"a Windows host that is left out", " ansible_connection=local", silent, "all,!w1", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "hosts.ini")
+			inventory := "[weft_central]\nc1 ansible_host=192.0.2.1 ansible_connection=local\n[weft_linux_nodes]\nl1" + test.linux + "\n[weft_windows_nodes]\nw1" + test.windows +
+				"\n[all:vars]\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n"
+			if err := os.WriteFile(name, []byte(inventory), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("ansible-playbook", "--inventory", name, "--limit", test.limit, "ansible/playbooks/site.yml")
+			cmd.Dir, cmd.Env = repository(), append(os.Environ(), "ANSIBLE_NOCOLOR=1")
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), test.want) {
+				t.Errorf("there is no %q (%v) in:\n%s", test.want, err, out)
+			}
+			if judged := strings.Contains(string(out), "Refuse what cannot work"); judged != (test.want == "") {
+				t.Errorf("it went on: %t:\n%s", judged, out)
+			}
+		})
+	}
+}
+
+// TestTheLeastKubernetes is the controller's, and what the API server says counts.
+func TestTheLeastKubernetes(t *testing.T) {
+	for _, test := range []struct{ version, want string }{
+		{"v" + ovn.MinimumKubernetes + ".0", ""},
+		{"v1.35.4-eks-1", ""},
+		{"v1.30.9", "the API server is Kubernetes 1.30.9: Weft needs " + ovn.MinimumKubernetes + " or later; upgrade Kubernetes"},
+		{"v1.9.11", "the API server is Kubernetes 1.9.11: Weft needs"},
+	} {
+		t.Run(test.version, func(t *testing.T) {
+			dir := t.TempDir()
+			kubectl := "#!/bin/sh\ncase \"$*\" in *version*) echo '{\"serverVersion\": {\"gitVersion\": \"" + test.version + "\"}}' ;; *can-i*) echo yes ;; *) echo l1 ;; esac\n"
+			for name, text := range map[string]string{"kubectl": kubectl, "config": ""} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			judged := judge(t, "[weft_central]\nl1 ansible_host=192.0.2.1\n[weft_linux_nodes]\nl1\n[all:vars]\nansible_connection=local\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n"+
+				"weft_kubectl="+dir+"/kubectl\nweft_kubeconfig="+dir+"/config\n")
+			if test.want == "" && strings.Contains(judged, "the API server is") || !strings.Contains(judged, test.want) {
+				t.Errorf("want %q: %s", test.want, judged)
+			}
+		})
+	}
+}
+
+// TestDistributionsThatAreNamedAreTaken: the documents name for each distribution which OVN it has, and none is named and refused.
+func TestDistributionsThatAreNamedAreTaken(t *testing.T) {
+	text, err := os.ReadFile("../../ansible/roles/weft_common/defaults/main.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var defaults struct {
+		Distributions map[string][]string `json:"weft_distributions"`
+		Minimum       string              `json:"weft_ovn_minimum_version"`
+	}
+	if err := yaml.Unmarshal(text, &defaults); err != nil {
+		t.Fatal(err)
+	}
+	documents, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{} // OVN by distribution
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d\d\.\d\d) \| (\S+ [0-9.]+)`).FindAllStringSubmatch(string(documents), -1) {
+		rows[row[2]] = row[1]
+	}
+	for distribution, versions := range defaults.Distributions {
+		for _, version := range versions {
+			if had := rows[distribution+" "+version]; had < defaults.Minimum {
+				t.Errorf("weft_distributions has %s %s, whose OVN is %q by docs/install.md, and %s is the least", distribution, version, had, defaults.Minimum)
+			}
+			delete(rows, distribution+" "+version)
+		}
+	}
+	for refused := range rows {
+		if strings.Count(string(documents), refused) > 1 {
+			t.Errorf("docs/install.md names %s as one to install on, and weft_distributions does not have it", refused)
+		}
+	}
 }
 
 // TestPodsAreAllAlike: what a DaemonSet's or a Deployment's pods have is the same on all hosts, or it is refused.
