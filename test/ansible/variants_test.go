@@ -152,7 +152,7 @@ func relaysServeNodes(t *testing.T) {
 		if names := strings.Fields(chassis); !slices.Contains(names, "l1") || !slices.Contains(names, "l2") {
 			t.Errorf("%s: the relay has the chassis %v", central, names)
 		}
-		if guarded := servers.On(t, central, "grep", "ovn-southbound:", "/etc/weft/southbound.yaml"); !strings.Contains(guarded, "relay") {
+		if guarded := servers.On(t, central, "grep", `"ovn-southbound":`, "/etc/weft/southbound.yaml"); !strings.Contains(guarded, "relay") {
 			t.Errorf("%s: nodes' clients come to %s", central, guarded)
 		}
 	}
