@@ -30,13 +30,17 @@ type memory struct {
 	owners   map[ovsdb.Owner]ovsdb.Change
 	refuse   map[ovsdb.Owner]error
 	broken   error
-	unowned  bool // until the next claim
+	unowned  bool          // until the next claim
+	hangs    chan struct{} // where not nil, a claim waits for it
 	claims   int
 	replaces int
 	applies  int
 }
 
 func (m *memory) Claim(ctx context.Context, entitled func(context.Context) error) error {
+	if m.hangs != nil {
+		<-m.hangs
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.claims++
@@ -418,18 +422,17 @@ func TestStuckFirstWriteIsNotHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &lockedWorld{world: newWorld(), queue: newQueue()}
 		w.put(w.node("l1", "10.244.0.0/24"))
-		m := &memory{}
-		m.mu.Lock()
+		m := &memory{hangs: make(chan struct{})}
 		l, _ := lead(t, m, w)
 		c := &controller{database: away{connected: true}}
 		c.leader.Store(l)
-		time.Sleep(time.Second)
+		synctest.Wait()
 		_ = c.alive() // it is asked again and again
 		time.Sleep(stuck + time.Second)
 		if err := c.alive(); err == nil {
 			t.Error("the first write has hung for long, and the controller is healthy")
 		}
-		m.mu.Unlock()
+		close(m.hangs)
 		wantOwners(t, m, owners("Cluster", "Node/l1"))
 		if err := c.alive(); err != nil {
 			t.Errorf("all is written: %v", err)
