@@ -384,12 +384,12 @@ func (e *Engine) keep(p *planned) {
 		return
 	}
 	if p.prev != nil {
-		for _, id := range p.prev.unmarked {
-			delete(e.unmarked, id)
+		for _, was := range p.prev.unmarked {
+			delete(e.unmarked, was.id)
 		}
 	}
-	for _, id := range p.next.unmarked {
-		e.unmarked[id] = p.change.Owner
+	for _, now := range p.next.unmarked {
+		e.unmarked[now.id] = p.change.Owner
 	}
 	if len(p.next.memberships) == 0 && len(p.next.unmarked) == 0 && len(p.next.doubtful) == 0 {
 		delete(e.applied, p.change.Owner)

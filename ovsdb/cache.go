@@ -7,14 +7,14 @@ import (
 )
 
 // cache is the replica of the monitored tables. Whoever reads it holds the client's lock; only the
-// session's reader writes it, with the lock held.
+// session's reader writes it, with the lock held. A UUID names a row of one table: a client may give the row
+// that it inserts any UUID that the table does not have, that of another table's row included.
 type cache struct {
 	tables map[string]*table
 	types  map[reflect.Type]*table
-	rows   map[string]*row
 	owners map[Owner][]*row
-	// holders are the sets that hold a reference to a row, by its UUID.
-	holders  map[string][]place
+	// holders are the sets that hold a reference to a row.
+	holders  map[reference][]place
 	snapshot int
 	observer observer
 }
@@ -24,6 +24,9 @@ type place struct {
 	row    string
 	column *column
 }
+
+// reference names a row of a table.
+type reference struct{ table, row string }
 
 // observer hears of each change to the cache, with the client's lock held.
 type observer interface {
@@ -37,9 +40,8 @@ func newCache() *cache {
 	return &cache{
 		tables:  map[string]*table{},
 		types:   map[reflect.Type]*table{},
-		rows:    map[string]*row{},
 		owners:  map[Owner][]*row{},
-		holders: map[string][]place{},
+		holders: map[reference][]place{},
 	}
 }
 
@@ -71,20 +73,18 @@ func (c *cache) update(text []byte, full bool) error {
 	if problem != nil || !full {
 		return problem
 	}
-	for _, r := range c.rows {
-		if r.seen != c.snapshot {
-			c.remove(r)
+	for _, t := range c.tables {
+		for _, r := range t.rows {
+			if r.seen != c.snapshot {
+				c.remove(r)
+			}
 		}
 	}
 	return nil
 }
 
 func (c *cache) updateRow(s *scanner, t *table, uuid, kind string) error {
-	old := c.rows[uuid]
-	if old != nil && old.table != t {
-		s.skip()
-		return fmt.Errorf("the server has a row of the same UUID in table %s", old.table.name)
-	}
+	old := t.rows[uuid]
 	switch kind {
 	case "initial", "insert":
 		c.insert(s, t, uuid, old)
@@ -126,7 +126,7 @@ func (c *cache) insert(s *scanner, t *table, uuid string, old *row) {
 	changed := r == nil
 	if r == nil {
 		r = &row{table: t, uuid: uuid, sets: make([]map[string]struct{}, len(t.sets))}
-		t.rows[uuid], c.rows[uuid] = r, r
+		t.rows[uuid] = r
 	} else {
 		for _, column := range t.columns {
 			changed = changed || column.managed && !column.absent && !column.codec.equal(r.field(column), fieldOf(model, column.field))
@@ -211,7 +211,6 @@ func (c *cache) remove(r *row) {
 		}
 	}
 	delete(r.table.rows, r.uuid)
-	delete(c.rows, r.uuid)
 	before := r.owner
 	r.owner = ""
 	c.disown(r, before)
@@ -236,7 +235,7 @@ func (c *cache) toggle(r *row, column *column, value string) {
 		}
 		members[value] = struct{}{}
 		if column.ref != "" {
-			c.holders[value] = append(c.holders[value], at)
+			c.holders[reference{column.ref, value}] = append(c.holders[reference{column.ref, value}], at)
 		}
 	}
 	if c.observer != nil {
@@ -245,14 +244,15 @@ func (c *cache) toggle(r *row, column *column, value string) {
 }
 
 func (c *cache) release(value string, at place) {
-	holders := c.holders[value]
+	to := reference{at.column.ref, value}
+	holders := c.holders[to]
 	if i := slices.Index(holders, at); i >= 0 {
 		holders = slices.Delete(holders, i, i+1)
 	}
 	if len(holders) == 0 {
-		delete(c.holders, value)
+		delete(c.holders, to)
 	} else {
-		c.holders[value] = holders
+		c.holders[to] = holders
 	}
 }
 
@@ -266,13 +266,24 @@ func (c *cache) owner(uuid string) Owner {
 
 // has says whether a set holds a value.
 func (c *cache) has(at place, value string) bool {
-	r := c.rows[at.row]
+	r := at.holder()
 	if r == nil {
 		return false
 	}
 	_, ok := r.sets[at.column.member][value]
 	return ok
 }
+
+// referred is the row that a value of a column refers to, nil where the replica has none.
+func (c *cache) referred(column *column, value string) *row {
+	if t := c.tables[column.ref]; t != nil {
+		return t.rows[value]
+	}
+	return nil
+}
+
+// holder is the row whose set it is, nil where there is none.
+func (at place) holder() *row { return at.column.table.rows[at.row] }
 
 func setUUID(value reflect.Value, uuid string) {
 	value.FieldByName("UUID").SetString(uuid)

@@ -54,12 +54,11 @@ func FuzzUpdate(f *testing.F) {
 // check compares the indexes with the rows.
 func (c *cache) check(t *testing.T) {
 	t.Helper()
-	rows, owned, held := 0, 0, 0
+	owned, held := 0, 0
 	for _, table := range c.tables {
-		rows += len(table.rows)
 		for id, r := range table.rows {
-			if c.rows[id] != r {
-				t.Errorf("row %q of table %s is missing", id, table.name)
+			if r.uuid != id || r.table != table {
+				t.Errorf("row %q of table %s is %q of table %s", id, table.name, r.uuid, r.table.name)
 			}
 			if r.owner != table.owner(id, r.model) {
 				t.Errorf("row %q is said to be of %q", id, r.owner)
@@ -78,7 +77,7 @@ func (c *cache) check(t *testing.T) {
 	for _, list := range c.holders {
 		held -= len(list)
 	}
-	if rows != len(c.rows) || owned != 0 || held != 0 {
-		t.Errorf("the indexes are off by %d rows, %d owners' rows, %d holders", len(c.rows)-rows, owned, held)
+	if owned != 0 || held != 0 {
+		t.Errorf("the indexes are off by %d owners' rows, %d holders", owned, held)
 	}
 }

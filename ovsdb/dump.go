@@ -16,8 +16,10 @@ func Dump(c *Client) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	names := map[string]string{}
-	for id, r := range c.cache.rows {
-		names[id] = r.name()
+	for _, t := range c.cache.tables {
+		for id, r := range t.rows {
+			names[id] = r.name()
+		}
 	}
 	name := func(value string) string { return cmp.Or(names[value], value) }
 	var b strings.Builder

@@ -40,7 +40,7 @@ type Engine struct {
 // applied is what an owner was last given.
 type applied struct {
 	memberships []claim
-	unmarked    []string // its rows in tables without external_ids
+	unmarked    []target // its rows in tables without external_ids
 	// doubtful are memberships that a lost transaction may or may not have ended.
 	doubtful []claim
 }

@@ -21,7 +21,7 @@ func (e *Engine) plan(b *batch, c *Change) error {
 	p := &planned{change: c, prev: e.applied[c.Owner], next: &applied{}}
 	for _, r := range rows {
 		if r.table.marks == nil {
-			p.next.unmarked = append(p.next.unmarked, r.id)
+			p.next.unmarked = append(p.next.unmarked, r)
 		}
 	}
 	if p.next.memberships, err = e.resolveMemberships(c, rows); err != nil {
@@ -29,7 +29,7 @@ func (e *Engine) plan(b *batch, c *Change) error {
 	}
 	b.changes = append(b.changes, p)
 	for i, r := range rows {
-		if old := e.client.cache.rows[r.id]; old != nil {
+		if old := r.table.rows[r.id]; old != nil {
 			e.update(b, p, r, old, c.Rows[i])
 		} else {
 			e.insert(b, p, r, c.Rows[i])
@@ -84,7 +84,7 @@ func (e *Engine) resolveMemberships(c *Change, rows []target) ([]claim, error) {
 			return nil, fmt.Errorf("the server has no column %s of table %s", m.Column, m.Table)
 		}
 		at := place{m.UUID, column}
-		if e.client.cache.rows[m.UUID] == nil && e.coming[m.UUID] == 0 &&
+		if t.rows[m.UUID] == nil && e.coming[m.UUID] == 0 &&
 			!slices.ContainsFunc(rows, func(r target) bool { return r.id == m.UUID }) {
 			return nil, fmt.Errorf("there is no row %s in table %s whose %s it could be in", m.UUID, m.Table, m.Column)
 		}
@@ -132,7 +132,7 @@ func (e *Engine) insert(b *batch, p *planned, to target, desired Row) {
 	for _, c := range to.table.sets {
 		at := place{to.id, c}
 		for v := range e.claims[at] {
-			if c.ref == "" || e.client.cache.rows[v] != nil {
+			if c.ref == "" || e.client.cache.referred(c, v) != nil {
 				b.touch(pair{at, v}, p)
 			}
 		}
@@ -282,8 +282,8 @@ func (e *Engine) deleteStale(b *batch, p *planned, rows []target) {
 			}
 		}
 		if p.prev != nil {
-			for _, id := range p.prev.unmarked {
-				if r := e.client.cache.rows[id]; r != nil && !desired(id) {
+			for _, was := range p.prev.unmarked {
+				if r := was.table.rows[was.id]; r != nil && !desired(was.id) {
 					stale = append(stale, r)
 				}
 			}
@@ -292,7 +292,7 @@ func (e *Engine) deleteStale(b *batch, p *planned, rows []target) {
 	slices.SortFunc(stale, func(a, b *row) int { return strings.Compare(a.uuid, b.uuid) })
 	for _, r := range stale {
 		b.deletes = append(b.deletes, deletion{r, p})
-		for _, at := range e.client.cache.holders[r.uuid] {
+		for _, at := range e.client.cache.holders[reference{r.table.name, r.uuid}] {
 			if at.column.strong {
 				b.force(pair{at, r.uuid}, p)
 			}

@@ -16,7 +16,11 @@ import (
 func Get[T any](c *Client, uuid string) (*T, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if r := c.cache.rows[uuid]; r != nil && r.table.goType == reflect.TypeFor[T]() {
+	t := c.cache.types[reflect.TypeFor[T]()]
+	if t == nil {
+		return nil, false
+	}
+	if r := t.rows[uuid]; r != nil {
 		return r.full().(*T), true
 	}
 	return nil, false

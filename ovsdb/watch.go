@@ -37,10 +37,10 @@ func (e *Engine) drain() {
 // wrong says whether a set lacks a value that is claimed, or holds one of weft's that is not.
 func (e *Engine) wrong(p pair) bool {
 	if want := e.claims[p.at][p.value] > 0; want {
-		if e.client.cache.rows[p.at.row] == nil || e.client.cache.has(p.at, p.value) {
+		if p.at.holder() == nil || e.client.cache.has(p.at, p.value) {
 			return false
 		}
-		return p.at.column.ref == "" || e.client.cache.rows[p.value] != nil
+		return p.at.column.ref == "" || e.client.cache.referred(p.at.column, p.value) != nil
 	}
 	return e.complete && e.client.cache.has(p.at, p.value) && e.stray(p)
 }
@@ -48,22 +48,28 @@ func (e *Engine) wrong(p pair) bool {
 // stray says whether an unclaimed value of a set is weft's to remove.
 func (e *Engine) stray(p pair) bool {
 	if p.at.column.ref != "" {
-		member := e.client.cache.rows[p.value]
+		member := e.client.cache.referred(p.at.column, p.value)
 		return member != nil && member.owner != ""
 	}
-	return e.client.cache.rows[p.at.row].owner != ""
+	return p.at.holder().owner != ""
 }
 
 // strays gives all values of sets that are weft's and that no owner claims. The client's lock is
 // held.
 func (e *Engine) strays(found func(pair)) {
-	for _, r := range e.client.cache.rows {
-		for _, column := range r.table.sets {
-			at := place{r.uuid, column}
-			for v := range r.sets[column.member] {
-				if p := (pair{at, v}); e.claims[at][v] == 0 && e.stray(p) {
-					found(p)
-				}
+	for _, t := range e.client.cache.tables {
+		for _, r := range t.rows {
+			e.straysOf(r, found)
+		}
+	}
+}
+
+func (e *Engine) straysOf(r *row, found func(pair)) {
+	for _, column := range r.table.sets {
+		at := place{r.uuid, column}
+		for v := range r.sets[column.member] {
+			if p := (pair{at, v}); e.claims[at][v] == 0 && e.stray(p) {
+				found(p)
 			}
 		}
 	}
@@ -214,6 +220,6 @@ func (e *Engine) spares(spared map[place]bool, p pair) bool {
 	if p.at.column.ref == "" {
 		return spared[p.at]
 	}
-	_, refused := e.refused[e.client.cache.rows[p.value].owner]
+	_, refused := e.refused[e.client.cache.referred(p.at.column, p.value).owner]
 	return refused
 }
