@@ -53,6 +53,7 @@ type cluster struct {
 	zones        map[string][]string                  // nodes that have a switch by zone, sorted
 	zoneOf       map[string]string
 	gateways     entrances
+	tunnels      tunnelHolders
 	// byDatapath are Services by protocol whose rows depend on what nodes' datapaths can do with it.
 	byDatapath map[protocol]map[string]struct{}
 
@@ -98,7 +99,7 @@ func newCluster(s *settings) *cluster {
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(), policies: newPolicyBook(),
+		tunnels: tunnelHolders{}, told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(), policies: newPolicyBook(),
 	}
 	if s.allocate {
 		for _, pods := range s.pods {

@@ -22,6 +22,7 @@ type placement struct {
 	facts   contract.NodeFacts
 	os      string // [contract.Linux] or [contract.Windows]
 	zone    string
+	tunnels []netip.Addr // where its tunnels may end, sorted
 }
 
 // windows says whether the node's chassis has the Hyper-V datapath: see hyperVLimits.
@@ -58,6 +59,8 @@ func nodeChange(s *settings, n *placement, hasShared bool) ovsdb.Change {
 		Name:      contract.ManagementPort(n.name),
 		Addresses: []string{portAddresses(contract.Addrs(management))},
 		Options:   map[string]string{"requested-chassis": n.chassis()},
+		// An empty list says that there are none.
+		ExternalIDs: map[string]string{contract.TunnelAddressesKey: strings.Join(texts(n.tunnels), ",")},
 	})
 	r.ownHost(n, management)
 	r.joinPortGroups(n)

@@ -26,6 +26,7 @@ type nodeState struct {
 	// found no free address.
 	pods    map[string]*podState
 	waiting map[string]struct{}
+	wanted  []netip.Addr // tunnels may end at those that no other node has
 }
 
 type expectation int
@@ -69,6 +70,7 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 			delete(c.unsettled, name)
 			c.unplace(n)
 			n.facts = contract.NodeFacts{}
+			c.takeTunnels(n)
 			n.expects = nothing
 			delete(c.records.nodes, name)
 			c.forgetNode(n)
@@ -176,6 +178,7 @@ func (c *cluster) place(n *nodeState) {
 			contract.NodeFactsAnnotation, field, other, remedy, other)
 		n.facts.Gateway = nil
 	}
+	c.takeTunnels(n)
 	had, err := c.recallNode(n)
 	if err != nil {
 		complain("BadNodeNetwork", "%v; it is written anew", err)

@@ -200,6 +200,15 @@ func PodPort(namespace, pod string) string { return namespace + "_" + pod }
 // ManagementPort is the name of the logical switch port through which a node's host meets the pods.
 func ManagementPort(node string) string { return "mgmt-" + node }
 
+// TunnelAddressesKey is the external_ids of a node's management port that says, separated by commas, where the node's tunnels
+// may end: OVN carries it to the Southbound, where `weft southbound` holds nodes' Encap rows to it.
+const TunnelAddressesKey = "weft.net/tunnel-addresses"
+
+// TunnelAddress says whether a tunnel may end at an address: one that a single host has, beyond its own link.
+func TunnelAddress(addr netip.Addr) bool {
+	return addr.IsGlobalUnicast() && addr.Zone() == "" && !addr.Is4In6()
+}
+
 // GatewayAddress is the first address of a pod subnet: the cluster router's on the node's switch.
 func GatewayAddress(subnet netip.Prefix) netip.Addr { return subnet.Masked().Addr().Next() }
 

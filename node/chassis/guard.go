@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -211,7 +212,10 @@ func (g *guard) refuseEncap(value string) string {
 		if err != nil {
 			return "it is not an IP address; set encap-address of the node's agent"
 		}
-		if other := g.claimed(address.Unmap()); other != "" {
+		if !contract.TunnelAddress(address) {
+			return "a tunnel ends at an address that one host has; set encap-address of the node's agent"
+		}
+		if other := g.claimed(address); other != "" {
 			return "that is an address of Node " + other + "; set encap-address of the node's agent to one of its own, or delete that Node if it is gone"
 		}
 	}

@@ -88,7 +88,7 @@ func factsOf(object any) string {
 	return ""
 }
 
-// claimed is the node other than name that has an address by its facts, "" if there is none. Among
+// claimed is the node other than name that has an address by its facts or its status, "" if there is none. Among
 // those that say so, the one that came first has it.
 func claimed(objects []any, name string, address netip.Addr) string {
 	var owner *corev1.Node
@@ -98,7 +98,8 @@ func claimed(objects []any, name string, address netip.Addr) string {
 			continue
 		}
 		facts, _, err := contract.Parse[contract.NodeFacts](full.Annotations, contract.NodeFactsAnnotation)
-		if err != nil || !slices.Contains(facts.Addresses, address) {
+		inStatus := slices.ContainsFunc(full.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address.String() })
+		if !inStatus && (err != nil || !slices.Contains(facts.Addresses, address)) {
 			continue
 		}
 		if owner == nil || full.CreationTimestamp.Before(&owner.CreationTimestamp) ||

@@ -15,10 +15,8 @@ import (
 const (
 	// maxOperations is how many a transaction may have: a node that starts writes a few for each of its pods.
 	maxOperations = 10_000
-	// maxReads is how often a transaction may read a table: `weft policy hits` reads the logical flows of three stages.
-	maxReads = 4
 	// maxMonitors is how many a connection may have; ovn-controller has two.
-	maxMonitors = 32
+	maxMonitors = 8
 	// maxMonitorName is how many bytes the name of one may have.
 	maxMonitorName = 300
 	// maxConditions is how many bytes all that a node's connections want to be told of may have: ovn-controller names
@@ -102,10 +100,9 @@ func (r *replica) extent(table, uuid string) int {
 
 // transaction is what the operations of one have done so far.
 type transaction struct {
-	read  map[string]int        // how often, by table
 	made  map[[2]string]int     // rows by table and maker
 	named map[string]*operation // inserts by the names of their rows
-	bytes map[string]int        // of rows, by their names
+	bytes map[[2]string]int     // of rows, by their tables and names
 }
 
 // resolve finds the insert whose row an operation is about. ovn-controller fills sets of a new row by further operations.
@@ -117,39 +114,37 @@ func (t *transaction) resolve(o *operation) {
 
 // bounded says why an operation of so many bytes is too much.
 func (t *transaction) bounded(r *replica, node string, o *operation, bytes int) error {
-	if o.op == "select" {
-		if t.read == nil {
-			t.read = map[string]int{}
-		}
-		if t.read[o.table]++; t.read[o.table] > maxReads {
-			return fmt.Errorf("table %s is read more than %d times in a transaction", o.table, maxReads)
-		}
-	}
 	if !slices.Contains([]string{"insert", "update", "mutate"}, o.op) {
 		return nil
 	}
 	if t.bytes == nil {
-		t.bytes, t.made, t.named = map[string]int{}, map[[2]string]int{}, map[string]*operation{}
+		t.bytes, t.made, t.named = map[[2]string]int{}, map[[2]string]int{}, map[string]*operation{}
 	}
 	bound := bounds[o.table]
 	kind, row := o.subject()
 	switch {
 	case o.op == "insert":
 		row = o.name
-	case o.op == "mutate" && kind == "uuid" && t.bytes[row] == 0:
+	case o.op == "mutate" && kind == "uuid" && t.bytes[[2]string{o.table, row}] == 0:
 		bytes += r.extent(o.table, row)
 	}
 	if row != "" {
-		t.bytes[row] += bytes
-		bytes = t.bytes[row]
+		t.bytes[[2]string{o.table, row}] += bytes
+		bytes = t.bytes[[2]string{o.table, row}]
 	}
 	if bytes > bound.bytes {
 		return fmt.Errorf("%d bytes are more than the %d that a row of table %s may have", bytes, bound.bytes, o.table)
 	}
 	if o.op != "insert" {
+		if o.about != nil { // what comes next is judged by what the row is now
+			o.about.row = o.result()
+		}
 		return nil
 	}
 	if o.name != "" {
+		if t.named[o.name] != nil {
+			return fmt.Errorf("two rows of a transaction have the name %.60q", o.name)
+		}
 		t.named[o.name] = o
 	}
 	if bound.rows == 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/asn1"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
@@ -22,9 +23,25 @@ func (c *credentials) current() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without tickets every connection shows its certificate.
-	return &tls.Config{Certificates: []tls.Certificate{*set.Own}, ClientCAs: set.Authorities, ClientAuth: tls.RequireAndVerifyClientCert,
+	// Without tickets every connection shows its certificate. Who shows none is sent away after the handshake.
+	return &tls.Config{Certificates: []tls.Certificate{*set.Own}, ClientCAs: set.Authorities, ClientAuth: tls.VerifyClientCertIfGiven,
 		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}, nil
+}
+
+// fit says why nodes would not take the guard's certificate now.
+func (c *credentials) fit() error {
+	config, err := c.current()
+	if err != nil {
+		return err
+	}
+	leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
+	if err != nil {
+		return err
+	}
+	if now := time.Now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
+		return fmt.Errorf("the guard's certificate is valid from %s to %s", leaf.NotBefore.Format(time.RFC3339), leaf.NotAfter.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // accepts says why a chain of certificates counts no more, for a client that has shown it before.

@@ -36,8 +36,8 @@ type stranger struct {
 // peer is a node that is connected.
 type peer struct {
 	connections int // door's
-	// busy is full while one of its requests is worked on, or a large one comes in, and others wait: what a node can have of
-	// the guard's memory and processors does not grow with its connections.
+	// busy is full while one of its requests is worked on, by the guard or by the server until the node has read the answer, or a large
+	// one comes in, and others wait: what a node can have of the memory and processors of both does not grow with its connections.
 	busy chan struct{}
 	// conditions are the bytes of what its connections want to be told of.
 	conditions atomic.Int64

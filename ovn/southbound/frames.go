@@ -10,7 +10,12 @@ import (
 type frames struct {
 	depth            int
 	quoted, escaping bool
+	word             []byte // the beginning of the last string of the object itself
+	answer           bool   // it is an answer to a request: one of its keys is "result" (RFC 7047, 4.1)
 }
+
+// longestKey is how much of a string tells whether it is a key that matters.
+const longestKey = len(`result`) + 1
 
 // inside says whether an object has begun and not ended.
 func (f *frames) inside() bool { return f.depth > 0 }
@@ -23,10 +28,18 @@ func (f *frames) next(data []byte) (n int, ends bool) {
 			f.escaping = false
 		case f.quoted:
 			f.escaping, f.quoted = b == '\\', b != '"'
+			if f.quoted && f.depth == 1 && len(f.word) < longestKey {
+				f.word = append(f.word, b)
+			}
 		case b == '"':
 			f.quoted = true
+			f.word = f.word[:0]
+		case b == ':':
+			f.answer = f.answer || f.depth == 1 && string(f.word) == "result"
 		case b == '{', b == '[':
-			f.depth++
+			if f.depth++; f.depth == 1 {
+				f.answer = false
+			}
 		case b == '}', b == ']':
 			if f.depth--; f.depth <= 0 {
 				f.depth = 0

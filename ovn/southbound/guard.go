@@ -22,6 +22,7 @@ type Guard struct {
 	log         *slog.Logger
 	door        door
 	ledger      ledger
+	pace        pace
 	recheck     time.Duration // of certificates
 	patience    time.Duration // with the replica, which may be behind what a node has seen already
 	toldNodes   told
@@ -71,7 +72,11 @@ func (g *Guard) serve(ctx context.Context, listener net.Listener) error {
 			case node != "" && g.toldNodes.more(node):
 				g.log.Warn("a node's connection ended", "node", node, "address", address.String(), "error", err)
 			case node == "" && g.toldOthers.more(origin(address)):
-				g.log.Warn("a connection is refused", "address", address.String(), "error", err)
+				level := slog.LevelWarn
+				if errors.Is(err, errNoCertificate) || errors.Is(err, io.EOF) { // as doctors and playbooks do; it gets nowhere
+					level = slog.LevelInfo
+				}
+				g.log.Log(ctx, level, "a connection is refused", "address", address.String(), "error", err)
 			}
 		})
 	}
@@ -124,8 +129,16 @@ func (g *Guard) certificates(ctx context.Context, conn *tls.Conn) ([]*x509.Certi
 		g.metrics.handshakes.Inc()
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	return conn.ConnectionState().PeerCertificates, nil
+	shown := conn.ConnectionState().PeerCertificates
+	if len(shown) == 0 {
+		g.metrics.handshakes.Inc()
+		return nil, errNoCertificate
+	}
+	return shown, nil
 }
+
+// errNoCertificate is of who looks at the guard's certificate and shows none.
+var errNoCertificate = errors.New("it didn't provide a certificate")
 
 // carry is a node's connection from its handshake to its end.
 func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
@@ -142,9 +155,12 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	g.metrics.clients.Inc()
 	defer g.metrics.clients.Dec()
 	defer context.AfterFunc(ctx, func() { conn.Close(); server.Close() })()
-	s := &session{guard: g, node: node, peer: peer, client: conn, server: server}
+	s := &session{guard: g, node: node, peer: peer, client: conn, server: server, answered: make(chan struct{}, 1), over: make(chan struct{})}
 	ended := make(chan error, 2)
-	go func() { ended <- s.answers() }()
+	go func() {
+		defer close(s.over)
+		ended <- s.answers()
+	}()
 	go func() { ended <- s.requests(ctx) }()
 	err = <-ended
 	conn.Close()

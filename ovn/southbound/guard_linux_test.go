@@ -17,9 +17,10 @@ import (
 
 // southbound is a real server with two chassis and ports, and a guard before it.
 type southbound struct {
-	*testing.T
+	testing.TB
 	server *ovsdbtest.Process
 	guard  *Guard
+	conns  []net.Conn
 	names  *strings.Replacer // l1 and so on in braces are those chassis' UUIDs, and names of ports theirs
 }
 
@@ -57,17 +58,29 @@ const populate = `
 -- create Port_Binding datapath=@router tunnel_key=4 logical_port=rtoj type=patch options:peer=jtor
 -- create Port_Binding datapath=@join tunnel_key=1 logical_port=jtor type=patch options:peer=rtoj
 -- create Port_Binding datapath=@join tunnel_key=2 logical_port=jtor-gw1 type=l3gateway options:l3gateway-chassis=l1
+-- --id=@host create Datapath_Binding tunnel_key=8 external_ids:logical-switch=host
+-- create Port_Binding datapath=@host tunnel_key=1 logical_port=mgmt-l1 options:requested-chassis=l1 external_ids:weft.net/tunnel-addresses="192.0.2.1"
+-- create Port_Binding datapath=@host tunnel_key=2 logical_port=mgmt-l2 options:requested-chassis=l2 external_ids:weft.net/tunnel-addresses="{tunnels}"
 -- create MAC_Binding datapath=@d logical_port=gw1 ip=192.0.2.9 mac=m9
 -- create MAC_Binding datapath=@d logical_port=gw2 ip=192.0.2.9 mac=m9
 -- create FDB dp_key=1 port_key=1 mac=f1 -- create FDB dp_key=1 port_key=2 mac=f2
 -- create BFD logical_port=gw1 dst_ip=192.0.2.9 src_port=50000 disc=1 status=down chassis_name=l1
 `
 
-func newSouthbound(t *testing.T) *southbound {
+// tunnels are the addresses that Node l2 has.
+var tunnels = func() []string {
+	list := []string{"192.0.2.2", "2001:db8::2"}
+	for i := range bounds["Encap"].rows {
+		list = append(list, fmt.Sprint("198.51.100.", i))
+	}
+	return list
+}()
+
+func newSouthbound(t testing.TB) *southbound {
 	database := ovsdbtest.Southbound(t)
-	s := &southbound{T: t, server: ovsdbtest.Server(t, database)}
+	s := &southbound{TB: t, server: ovsdbtest.Server(t, database)}
 	endpoint := s.server.Endpoint
-	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + endpoint}, strings.Fields(populate)...)...)
+	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + endpoint}, strings.Fields(strings.Replace(populate, "{tunnels}", strings.Join(tunnels, ","), 1))...)...)
 	client := ovsdbtest.Connect(t, database, endpoint, tables...)
 	s.guard = &Guard{replica: &replica{Client: client}, metrics: newMetrics(), log: ovsdbtest.Logger(t), patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
@@ -181,6 +194,17 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"create Encap chassis_name=l1 type=geneve ip=192.0.2.3", "another node's"},
 		{"set Encap {encap of l2} type=vxlan", "nodes speak geneve"},
 		{"--id=@e create Encap chassis_name=l2 type=vxlan ip=192.0.2.2 -- add Chassis {l2} encaps @e", "nodes speak geneve"},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=198.51.100.1 options:csum=true options:is_default=true -- add Chassis {l2} encaps @e", ""},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=\"2001:db8::2\" -- add Chassis {l2} encaps @e", ""},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=flow -- add Chassis {l2} encaps @e", "no unicast address"},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=\"2001:db8:0::2\" -- add Chassis {l2} encaps @e", "no unicast address"},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=0.0.0.0 -- add Chassis {l2} encaps @e", "no unicast address"},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=192.0.2.9 -- add Chassis {l2} encaps @e", "with the tunnel address 192.0.2.9"},
+		{"set Encap {encap of l2} ip=192.0.2.1", "with the tunnel address 192.0.2.1"},
+		{"set Encap {encap of l2} ip=flow", "no unicast address"},
+		{"set Encap {encap of l2} options:dst_port=53", "option dst_port=53"},
+		{"set Encap {encap of l2} options:csum=maybe", "option csum=maybe"},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=198.51.100.2 options:remote_ip=flow -- add Chassis {l2} encaps @e", "option remote_ip=flow"},
 		{"set Chassis {l1} other_config:datapath-type=netdev", "another node's"},
 		{"set Chassis_Private l1 nb_cfg=7", "another node's"},
 		{"destroy Chassis {l1}", "another node's"},
@@ -226,6 +250,16 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 		{"a mutation of one value", `["OVN_Southbound",{"op":"mutate","table":"FDB","where":[["_uuid","==",["uuid","{f2}"]]],"mutations":[["port_key","-=",1]]}]`},
 		{"a wait that waits", `["OVN_Southbound",{"op":"wait","table":"Chassis","timeout":60000,"where":[],"columns":["name"],"until":"==","rows":[]}]`},
 		{"all neighbours", `["OVN_Southbound",{"op":"delete","table":"MAC_Binding","where":[]}]`},
+		{"a UUID of its choice", `["OVN_Southbound",{"op":"insert","table":"MAC_Binding","uuid":"{pod1}","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"192.0.2.7","mac":"m"}}]`},
+		{"an address at its own port, that moves", `["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"port_key":1}}]`},
+		{"an address that moves there in two steps", `["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"timestamp":1}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"port_key":1}}]`},
+		{"a tunnel that moves", `["OVN_Southbound",{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"198.51.100.2"}},{"op":"update","table":"Encap","where":[["_uuid","==",["named-uuid","e"]]],"row":{"ip":"flow"}}]`},
+		{"a tunnel's option, afterwards", `["OVN_Southbound",{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"198.51.100.2"}},{"op":"mutate","table":"Encap","where":[["_uuid","==",["named-uuid","e"]]],"mutations":[["options","insert",["map",[["dst_port","53"]]]]]}]`},
+		{"one name for two rows", `["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f8"}}]`},
+		{"a table as a whole", `["OVN_Southbound",{"op":"select","table":"Logical_Flow","where":[]}]`},
+		{"another database", `["_Server",{"op":"comment","comment":"x"}]`},
+		{"a member that means nothing to ovn-controller", `["OVN_Southbound",{"op":"comment","comment":"x","lock":"ovn_northd"}]`},
+		{"a column that is none", `["OVN_Southbound",{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":"f9","_uuid":["uuid","{pod1}"]}}]`},
 		{"a second operation", `["OVN_Southbound",{"op":"comment","comment":"x"},{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","{l1}"]]]}]`},
 	} {
 		before := ovsdbtest.Run(t, "ovsdb-client", "dump", s.server.Endpoint, "OVN_Southbound")
@@ -261,9 +295,11 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 	if out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=1", "steal", db, "ovn_northd"); strings.Contains(out, "true") || refused() != before+1 {
 		t.Errorf("northd's lock was stolen: %s", out)
 	}
-	through, direct := ovsdbtest.Run(t, "ovsdb-client", "dump", db, "OVN_Southbound"), ovsdbtest.Run(t, "ovsdb-client", "dump", s.server.Endpoint, "OVN_Southbound")
-	if through != direct {
-		t.Error("a node does not read what there is")
+	for _, table := range []string{"Chassis", "Port_Binding", "Datapath_Binding"} {
+		through, direct := ovsdbtest.Run(t, "ovn-sbctl", "--db="+db, "list", table), ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "list", table)
+		if through != direct {
+			t.Errorf("a node does not read what there is in table %s", table)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -41,7 +42,7 @@ func TestAHostileNode(t *testing.T) {
 			continue
 		}
 		after := h.dump()
-		for _, wrong := range h.compare(before, after) {
+		for _, wrong := range append(h.compare(before, after), consequences(before, after, text)...) {
 			t.Errorf("request %d: %s\n%s\n%s", i, wrong, text, answer)
 		}
 		if t.Failed() {
@@ -137,7 +138,7 @@ func (h *hostile) dump() content {
 
 // mine are l2's ports, and those that whoever comes first has; routed are router ports on whose networks l2 has a port.
 var (
-	mine   = []string{"pod2", "gw2", "etor2", "cr2"}
+	mine   = []string{"pod2", "gw2", "etor2", "cr2", "mgmt-l2"}
 	open   = []string{"free", "idle"}
 	routed = []string{"gw2", "etor2", "office"}
 )
@@ -206,6 +207,9 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 	case "Encap":
 		if now != nil && now["type"] != "geneve" {
 			return "all would have to do with VXLAN's keys"
+		}
+		if now != nil {
+			return cmp.Or(bears("chassis_name"), tunnelPort(now))
 		}
 		return bears("chassis_name")
 	case "IGMP_Group":

@@ -53,6 +53,9 @@ func (h *hostile) operation(now content, table string) string {
 	case "insert":
 		h.inserts++
 		keys = append(keys, [2]string{"row", h.row(now, table, len(h.columns[table]))}, [2]string{"uuid-name", quote(fmt.Sprint("row", h.inserts))})
+		if h.random.IntN(4) == 0 { // that of another row, perhaps of another table
+			keys = append(keys, [2]string{"uuid", quote(h.any(now, pick(h, append(favourites, "Datapath_Binding", table)...)))})
+		}
 	case "mutate":
 		keys = append(keys, [2]string{"where", h.where(now, table)}, [2]string{"mutations", h.mutation(now, table)})
 	case "delete", "select":
@@ -133,7 +136,9 @@ func (h *hostile) value(now content, table, column string) string {
 	case table == "Encap" && column == "type":
 		return `"geneve"`
 	case table == "Encap" && column == "ip":
-		return quote(fmt.Sprint("192.0.2.", h.random.IntN(250)))
+		return quote(pick(h, "192.0.2.1", "192.0.2.2", "flow", "0.0.0.0", "ff02::1", "::ffff:192.0.2.2", fmt.Sprint("192.0.2.", h.random.IntN(250)), fmt.Sprint("198.51.100.", h.random.IntN(20))))
+	case table == "Encap" && column == "options":
+		return pick(h, `["map",[]]`, `["map",[["csum","true"]]]`, `["map",[["csum","false"],["is_default","true"]]]`, `["map",[["dst_port","53"]]]`, `["map",[["csum","true"],["key","7"]]]`)
 	case column == "name", column == "chassis_name":
 		return pick(h, `"l2"`, `"l2"`, `"l1"`, `"l3"`)
 	case column == "dp_key":

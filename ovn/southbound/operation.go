@@ -3,6 +3,7 @@ package southbound
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -25,6 +26,7 @@ func (o object) number(key string) (n int, ok bool) {
 
 // operation is one of a transaction, RFC 7047, 5.2.
 type operation struct {
+	members   object // as they are sent on
 	op, table string
 	where     []json.RawMessage
 	row       object
@@ -32,6 +34,18 @@ type operation struct {
 	timeout   json.RawMessage
 	name      string     // of the row that an insert makes, within its transaction
 	about     *operation // the insert that has made the row which this one changes, in the same transaction
+}
+
+// members are those of each operation that ovn-controller uses, beside its name (OVN 23.03 to 26.03). Others mean something to the
+// server: "uuid" of an insert would have a node choose a row's UUID, which is unique in its table alone, while other nodes' ovn-controllers
+// know flows of all tables by their rows' UUIDs.
+var members = map[string][]string{
+	"comment": {"comment"},
+	"delete":  {"table", "where"},
+	"insert":  {"row", "table", "uuid-name"},
+	"mutate":  {"mutations", "table", "where"},
+	"update":  {"row", "table", "where"},
+	"wait":    {"columns", "rows", "table", "timeout", "until", "where"},
 }
 
 // mutation is what "mutate" does to a column.
@@ -50,9 +64,24 @@ func (m *mutation) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// newOperation reads what is in o, and leaves of its row what it has read.
+// newOperation reads what is in o.
 func newOperation(o object) (*operation, error) {
-	p := &operation{op: o.text("op"), table: o.text("table"), timeout: o["timeout"], name: o.text("uuid-name")}
+	p := &operation{op: o.text("op"), timeout: o["timeout"], members: object{}}
+	used, known := members[p.op]
+	if !known {
+		return nil, fmt.Errorf("operation %.60q is none that a node does", p.op)
+	}
+	for key, value := range o {
+		if key != "op" && !slices.Contains(used, key) {
+			return nil, fmt.Errorf("member %.60q of operation %q is none that ovn-controller uses; leave it out", key, p.op)
+		}
+		p.members[key] = value
+	}
+	for key, into := range map[string]*string{"table": &p.table, "uuid-name": &p.name} {
+		if o[key] != nil && json.Unmarshal(o[key], into) != nil {
+			return nil, fmt.Errorf("%s of an operation is %.60s, no string", key, o[key])
+		}
+	}
 	for key, into := range map[string]any{"where": &p.where, "mutations": &p.mutations, "row": &p.row} {
 		if o[key] == nil {
 			continue
@@ -66,9 +95,23 @@ func newOperation(o object) (*operation, error) {
 		if err != nil {
 			return nil, err
 		}
-		o["row"] = row
+		p.members["row"] = row
 	}
 	return p, nil
+}
+
+// MarshalJSON writes what has been read, and nothing else.
+func (o *operation) MarshalJSON() ([]byte, error) { return json.Marshal(o.members) }
+
+// result is the row that an insert has made once a later update of its transaction is done. Elements of sets and maps that a
+// mutation changes are judged one by one.
+func (o *operation) result() object {
+	row := maps.Clone(o.about.row)
+	if row == nil {
+		row = object{}
+	}
+	maps.Copy(row, o.row)
+	return row
 }
 
 // uuid is the row's in the operation's condition, the one way in which ovn-controller names rows.

@@ -15,6 +15,8 @@ func FuzzOperations(f *testing.F) {
 		`{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","x"]]],"row":{"options":["map",[["a","b"],["a","c"]]],"chassis":["set",[]]}}`,
 		`{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","x"]]],"mutations":[["options","delete",["set",["a",1]]]]}`,
 		`{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":1e3,"mac":"x"}}`,
+		`{"op":"insert","table":"MAC_Binding","uuid":"6b0d6a6e-3a0e-4d0a-9d39-77656674b0d5","row":{"logical_port":"a"}}`,
+		`{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"flow","options":["map",[["dst_port","53"]]]}}`,
 		`{"op":"insert","table":"MAC_Binding","row":{"logical_port":"a","datapath":["uuid","x"]}}`,
 		`{"op":"delete","table":"Encap","where":[null]}`, `{"op":"wait","timeout":0}`, `{"op":7,"row":null,"where":{}}`, `{"op":"select","op":"delete","table":"Chassis","where":[]}`,
 	} {
@@ -32,7 +34,7 @@ func FuzzOperations(f *testing.F) {
 			return
 		}
 		verdict := check(known, "l2", judged)
-		sent, err := json.Marshal(o)
+		sent, err := json.Marshal(judged)
 		if err != nil {
 			t.Fatal(err)
 		}

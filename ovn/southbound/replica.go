@@ -15,7 +15,7 @@ var tables = []ovsdb.Table{
 	{Model: &sb.ChassisPrivate{}, Read: []string{"name", "external_ids"}},
 	{Model: &sb.Encap{}, Read: []string{"chassis_name", "options"}},
 	{Model: &sb.DatapathBinding{}, Read: []string{"external_ids", "tunnel_key"}},
-	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath", "tunnel_key"}},
+	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath", "tunnel_key", "external_ids"}},
 	{Model: &sb.HAChassisGroup{}, Read: []string{"ha_chassis"}},
 	{Model: &sb.HAChassis{}, Read: []string{"chassis"}},
 	{Model: &sb.MACBinding{}, Read: []string{"logical_port"}},

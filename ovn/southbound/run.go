@@ -57,6 +57,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// httpTime is how long a client of the metrics may take to ask, and to read the answer.
+const httpTime = 10 * time.Second
+
 // Run guards a Southbound until ctx is done.
 func Run(ctx context.Context, c Config) error {
 	files := &credentials{files: certificates.Files{Certificate: c.Certificate, Key: c.PrivateKey, Authorities: c.NodeCA}}
@@ -64,9 +67,11 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	m := newMetrics()
+	m.credentials = files
 	group, ctx := errgroup.WithContext(ctx)
 	if c.MetricsAddress != "" {
-		server := &http.Server{Addr: c.MetricsAddress, Handler: m.handler()}
+		server := &http.Server{Addr: c.MetricsAddress, Handler: m.handler(), ReadTimeout: httpTime, WriteTimeout: httpTime, IdleTimeout: time.Minute,
+			MaxHeaderBytes: 1 << 14}
 		context.AfterFunc(ctx, func() { server.Close() })
 		group.Go(func() error {
 			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
@@ -93,7 +98,7 @@ func (c Config) guard(ctx context.Context, files *credentials, m *metrics) error
 		return err
 	}
 	defer client.Close()
-	m.ready.Store(client)
+	go m.follow(ctx, client)
 	guard := &Guard{replica: &replica{Client: client}, credentials: files, metrics: m, log: slog.Default(), recheck: recheck, patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", strings.TrimPrefix(c.Database, "unix:"))
@@ -131,10 +136,11 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 }
 
 type metrics struct {
-	registry                  *prometheus.Registry
-	clients                   prometheus.Gauge
-	refused, handshakes, full prometheus.Counter
-	ready                     atomic.Pointer[ovsdb.Client]
+	registry                            *prometheus.Registry
+	clients                             prometheus.Gauge
+	refused, deferred, handshakes, full prometheus.Counter
+	lost                                atomic.Pointer[time.Time] // since when there is no server, nil while there is one
+	credentials                         *credentials
 }
 
 func newMetrics() *metrics {
@@ -142,21 +148,59 @@ func newMetrics() *metrics {
 		registry:   prometheus.NewRegistry(),
 		clients:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Nodes' connections."}),
 		refused:    prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total", Help: "Requests of nodes for what is not their own."}),
+		deferred:   prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_deferred_requests_total", Help: "Requests of nodes that the guard could not judge yet."}),
 		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total", Help: "Connections without a certificate that counts."}),
 		full:       prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total", Help: "Connections beyond the bounds of one node, one address or all."}),
 	}
-	m.registry.MustRegister(m.clients, m.refused, m.handshakes, m.full, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.clients, m.refused, m.deferred, m.handshakes, m.full, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	began := time.Now()
+	m.lost.Store(&began)
 	return m
+}
+
+// follow notes since when the guard has no server.
+func (m *metrics) follow(ctx context.Context, client *ovsdb.Client) {
+	for {
+		m.lost.Store(nil)
+		if client.WaitFor(ctx, func() bool { return !client.Connected() }) != nil {
+			return
+		}
+		now := time.Now()
+		m.lost.Store(&now)
+		if client.WaitFor(ctx, client.Connected) != nil {
+			return
+		}
+	}
+}
+
+// restart is after how long without its server the guard is worth a new start.
+const restart = time.Minute
+
+// serves says why no node could be served now: without its server the guard judges nothing, and nobody takes a certificate that counts no more.
+func (m *metrics) serves() error {
+	if m.lost.Load() != nil {
+		return errors.New("the Southbound's server cannot be reached")
+	}
+	return m.credentials.fit()
+}
+
+// lives says why the guard does not come to serve by itself.
+func (m *metrics) lives() error {
+	if lost := m.lost.Load(); lost != nil && time.Since(*lost) > restart {
+		return fmt.Errorf("the Southbound's server cannot be reached since %s", lost.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 func (m *metrics) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if c := m.ready.Load(); c == nil || !c.Connected() {
-			http.Error(w, "the Southbound's server cannot be reached", http.StatusServiceUnavailable)
-		}
-	})
+	for path, check := range map[string]func() error{"/healthz": m.lives, "/readyz": m.serves} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			if err := check(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			}
+		})
+	}
 	return mux
 }

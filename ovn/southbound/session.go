@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,14 +23,28 @@ type session struct {
 	writing        sync.Mutex // whole objects to client
 	working        bool       // peer's busy is held
 	watched        watched
+	received       atomic.Int64  // bytes from the server
+	answered       chan struct{} // has one for an answer that the client has
+	over           chan struct{} // is closed when the server says no more
+	late           time.Duration // that the client has let the guard wait lately
+	written        time.Time
 }
 
-// write sends to the client, who reads in time.
+// slowest is how many bytes a second a client reads at least, when it lets the server wait at all.
+const slowest = 128 << 10
+
+// write sends to the client, who reads in time: what it does not read the server keeps in memory, with all that comes after it. A
+// client that lets others wait again and again, each time not for long, has stall for all of these.
 func (s *session) write(data []byte) error {
-	if err := s.client.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+	began := time.Now()
+	s.late = max(0, s.late-min(stall, began.Sub(s.written))-time.Duration(len(data))*time.Second/slowest)
+	if err := s.client.SetWriteDeadline(began.Add(stall - s.late)); err != nil {
 		return err
 	}
-	if _, err := s.client.Write(data); err != nil {
+	_, err := s.client.Write(data)
+	s.written = time.Now()
+	s.late += s.written.Sub(began)
+	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fmt.Errorf("it does not read what it is told, for %s", stall)
 		}
@@ -43,17 +59,24 @@ func (s *session) answers() error {
 	var f frames
 	for {
 		n, err := s.server.Read(buffer)
+		s.received.Add(int64(n))
 		for data := buffer[:n]; len(data) > 0; {
 			if !f.inside() {
 				s.writing.Lock()
 			}
-			n, _ := f.next(data)
+			n, ends := f.next(data)
 			err := s.write(data[:n])
 			if !f.inside() || err != nil {
 				s.writing.Unlock()
 			}
 			if err != nil {
 				return err
+			}
+			if ends && f.answer {
+				select {
+				case s.answered <- struct{}{}:
+				default:
+				}
 			}
 			data = data[n:]
 		}
@@ -66,7 +89,7 @@ func (s *session) answers() error {
 	}
 }
 
-// begin waits until no other request of the node is worked on.
+// begin waits until no other request of the node is worked on: by the guard, or by the server until the node has read the answer.
 func (s *session) begin() {
 	if !s.working {
 		s.peer.busy <- struct{}{}
@@ -96,6 +119,9 @@ func (s *session) requests(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := s.pause(ctx, text); err != nil {
+			return err
+		}
 		s.begin()
 		if err := s.request(ctx, text); err != nil {
 			return err
@@ -103,6 +129,28 @@ func (s *session) requests(ctx context.Context) error {
 		s.end()
 		if err := s.client.SetReadDeadline(time.Time{}); err != nil {
 			return err
+		}
+	}
+}
+
+// pause has a request wait that would have the server say more than the node's share. The node's others pass meanwhile.
+func (s *session) pause(ctx context.Context, text []byte) error {
+	request := object{}
+	if json.Unmarshal(text, &request) != nil || !slices.Contains(reading, request.text("method")) {
+		return nil
+	}
+	for {
+		wait := s.guard.pace.wait(s.node)
+		if wait == 0 {
+			return nil
+		}
+		s.end()
+		select {
+		case <-time.After(wait):
+		case <-s.over:
+			return io.EOF
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -119,12 +167,13 @@ func (s *session) request(ctx context.Context, text []byte) error {
 			return fmt.Errorf("read a request's params: %w", err)
 		}
 	}
-	if request.text("method") == "transact" {
+	method := request.text("method")
+	if !slices.Contains(reading, method) {
 		if err := s.guard.ledger.enter(s.node, len(text)); err != nil {
 			return err
 		}
 	}
-	if why := s.permit(ctx, request.text("method"), params); why != nil {
+	if why := s.permit(ctx, method, params); why != nil {
 		return s.refuse(request, len(params)-1, why)
 	}
 	// What was read is what is sent: nobody else may read it otherwise.
@@ -137,9 +186,31 @@ func (s *session) request(ctx context.Context, text []byte) error {
 	if text, err = json.Marshal(request); err != nil {
 		return err
 	}
-	_, err = s.server.Write(text)
-	return err
+	before := s.received.Load()
+	if _, err = s.server.Write(text); err != nil {
+		return err
+	}
+	if id := request["id"]; method == "" || id == nil || string(id) == "null" { // to which nobody answers
+		return nil
+	}
+	return s.await(method, before)
 }
+
+// await waits until the client has the answer to its request. before is what the server had said when it got it.
+func (s *session) await(method string, before int64) error {
+	select {
+	case <-s.answered:
+	case <-s.over:
+		return io.EOF
+	}
+	if slices.Contains(reading, method) {
+		s.guard.pace.charge(s.node, s.received.Load()-before)
+	}
+	return nil
+}
+
+// reading are the methods that have the server say what it has: rows come with their answers, or before.
+var reading = []string{"monitor", "monitor_cond", "monitor_cond_change", "monitor_cond_since"}
 
 // permitted methods beside transact change nothing but what the client itself hears. Not among them are those for
 // locks, since northd has one.
@@ -159,7 +230,11 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 	}
 	var t transaction
 	for i := range params {
-		if i == 0 { // the database
+		if i == 0 {
+			var database string
+			if json.Unmarshal(params[i], &database) != nil || database != "OVN_Southbound" {
+				return fmt.Errorf("a node writes to no database %.60s", params[i])
+			}
 			continue
 		}
 		raw := object{}
@@ -177,31 +252,48 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 		if err := t.bounded(s.guard.replica, s.node, o, len(params[i])); err != nil {
 			return err
 		}
-		if params[i], err = json.Marshal(raw); err != nil {
+		if params[i], err = json.Marshal(o); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// check waits for a row that the node has seen before the replica has.
+// check waits for a row that the node has seen before the replica has, and for a replica that is the server's.
 func (s *session) check(ctx context.Context, o *operation) (err error) {
 	limit, cancel := context.WithTimeout(ctx, s.guard.patience)
 	defer cancel()
 	_ = s.guard.replica.WaitFor(limit, func() bool {
+		if !s.guard.replica.Connected() {
+			err = errStale
+			return false
+		}
 		err = check(s.guard.replica, s.node, o)
-		return !errors.As(err, &errUnknown{})
+		return !errors.As(err, &errUnknown{}) && !errors.As(err, &errNotYet{})
 	})
 	return err
 }
 
+// errStale: what the guard knows may not be so any more.
+var errStale = errors.New("the guard has lost its own connection to the server, and cannot tell what is whose; ask again")
+
+// errNotYet: the controller has not said yet what the guard has to know of a node.
+type errNotYet struct{ what string }
+
+func (e errNotYet) Error() string { return e.what }
+
 // refuse answers a request as the server would, and tells of it.
 func (s *session) refuse(request object, operations int, why error) error {
 	method := request.text("method")
-	s.guard.metrics.refused.Inc()
+	said := "a node asked for what is not its own; if this goes on, take the node for a stolen one"
+	if errors.Is(why, errStale) || errors.As(why, &errNotYet{}) {
+		s.guard.metrics.deferred.Inc()
+		said = "a node has to ask again"
+	} else {
+		s.guard.metrics.refused.Inc()
+	}
 	if s.guard.toldNodes.more(s.node) {
-		s.guard.log.Warn("a node asked for what is not its own; if this goes on, take the node for a stolen one", "node", s.node,
-			"address", s.client.RemoteAddr().String(), "method", cut(method), "refused", cut(why.Error()))
+		s.guard.log.Warn(said, "node", s.node, "address", s.client.RemoteAddr().String(), "method", cut(method), "refused", cut(why.Error()))
 	}
 	type failure struct {
 		Error   string `json:"error"`
@@ -212,13 +304,13 @@ func (s *session) refuse(request object, operations int, why error) error {
 		Result any             `json:"result"`
 		Error  any             `json:"error"`
 	}{ID: request["id"]}
-	said := failure{"permission error", cut(why.Error())}
+	answer := failure{"permission error", cut(why.Error())}
 	if method == "transact" {
 		results := make([]any, max(operations, 1))
-		results[0] = said
+		results[0] = answer
 		reply.Result = results
 	} else {
-		reply.Error = said
+		reply.Error = answer
 	}
 	text, err := json.Marshal(reply)
 	if err != nil {

@@ -135,7 +135,15 @@ func TestLargeRequestsOfANodeComeOneByOne(t *testing.T) {
 		head, body := `{"id":0,"method":"echo","params":["`, strings.Repeat("x", 1<<20)
 		first, firstServer, _ := pipes(t, g)
 		second, secondServer, _ := pipes(t, g)
-		go io.Copy(io.Discard, firstServer)
+		answer := make(chan struct{})
+		go func() {
+			if _, err := (&messages{from: firstServer}).next(); err != nil {
+				t.Error(err)
+			}
+			<-answer
+			fmt.Fprint(firstServer, `{"id":0,"result":[],"error":null}`)
+		}()
+		go io.Copy(io.Discard, first)
 		go io.Copy(io.Discard, secondServer)
 		fmt.Fprint(first, head, body)
 		written := false
@@ -148,6 +156,11 @@ func TestLargeRequestsOfANodeComeOneByOne(t *testing.T) {
 			t.Error("two large requests of a node are kept at once")
 		}
 		fmt.Fprint(first, `"]}`)
+		synctest.Wait()
+		if written {
+			t.Error("a large request is taken while the server works on another one")
+		}
+		close(answer)
 		synctest.Wait()
 		if !written {
 			t.Error("a large request is not taken after another one's end")

@@ -180,3 +180,6 @@ func (p *Process) Transactions() int {
 	// Each record of the log is two lines: a header, and JSON. The first holds the schema.
 	return bytes.Count(text, []byte("OVSDB JSON ")) - 1
 }
+
+// PID is the server's process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }

@@ -1,0 +1,72 @@
+package ovn
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// maxTunnelAddresses bounds what a node with very many addresses has the databases hold.
+const maxTunnelAddresses = 64
+
+// tunnelHolders are the nodes that have an address, who had it first in front. Of an address that several have, as some bridges' are the
+// same on all nodes, no tunnel of others may take packets for those of the first.
+type tunnelHolders map[netip.Addr][]string
+
+// takeTunnels finds where a node's tunnels may end: at the addresses that its Node and its agent say it has, less those that
+// another node has had before. Who is next in line for an address that it has no more is told.
+func (c *cluster) takeTunnels(n *nodeState) {
+	var want []netip.Addr
+	if n.object != nil {
+		for _, addr := range slices.Concat(n.object.addresses, n.facts.Addresses) {
+			if c.tunnelEnd(addr) && len(want) < maxTunnelAddresses && !slices.Contains(want, addr) {
+				want = append(want, addr)
+			}
+		}
+	}
+	for _, addr := range n.wanted {
+		if !slices.Contains(want, addr) {
+			c.leaveTunnel(n, addr)
+		}
+	}
+	for _, addr := range want {
+		if !slices.Contains(n.wanted, addr) {
+			c.tunnels[addr] = append(c.tunnels[addr], n.name)
+		}
+	}
+	n.wanted = want
+	c.holdTunnels(n)
+}
+
+// leaveTunnel gives a node's address to who is next.
+func (c *cluster) leaveTunnel(n *nodeState, addr netip.Addr) {
+	line := c.tunnels[addr]
+	i := slices.Index(line, n.name)
+	if line = slices.Delete(slices.Clone(line), i, i+1); len(line) == 0 {
+		delete(c.tunnels, addr)
+		return
+	}
+	c.tunnels[addr] = line
+	if next := c.nodes[line[0]]; i == 0 && next != nil {
+		c.holdTunnels(next)
+		c.dirtyNodes[next.name] = struct{}{}
+	}
+}
+
+func (c *cluster) holdTunnels(n *nodeState) {
+	held := map[netip.Addr]struct{}{}
+	for _, addr := range n.wanted {
+		if c.tunnels[addr][0] == n.name {
+			held[addr] = struct{}{}
+		}
+	}
+	n.tunnels = slices.SortedFunc(maps.Keys(held), netip.Addr.Compare)
+}
+
+// tunnelEnd says whether an address may be a node's own: those of pods and Services are not.
+func (c *cluster) tunnelEnd(addr netip.Addr) bool {
+	within := func(p netip.Prefix) bool { return p.Contains(addr) }
+	return contract.TunnelAddress(addr) && !slices.ContainsFunc(c.settings.pods, within) && !slices.ContainsFunc(c.settings.joins, within)
+}

@@ -1,0 +1,48 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+)
+
+// TestTunnelAddresses: a node's tunnels end at its own unicast addresses, and each address is that of who had it first.
+func TestTunnelAddresses(t *testing.T) {
+	c := newCluster(&settings{pods: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}})
+	set := func(name string, status, facts []string) {
+		n := c.node(name)
+		n.object, n.facts.Addresses = &node{}, nil
+		for _, text := range status {
+			n.object.addresses = append(n.object.addresses, netip.MustParseAddr(text))
+		}
+		for _, text := range facts {
+			n.facts.Addresses = append(n.facts.Addresses, netip.MustParseAddr(text))
+		}
+		c.takeTunnels(n)
+	}
+	expect := func(name, want string) {
+		t.Helper()
+		if got := fmt.Sprint(c.node(name).tunnels); got != want {
+			t.Errorf("%s has %s, want %s", name, got, want)
+		}
+	}
+	set("l1", []string{"192.0.2.1"}, []string{"172.17.0.1", "192.0.2.1", "2001:db8::1"})
+	set("l2", []string{"192.0.2.2"}, []string{"172.17.0.1", "192.0.2.1", "ff02::1", "fe80::1", "127.0.0.1", "0.0.0.0", "10.244.0.7"})
+	expect("l1", "[172.17.0.1 192.0.2.1 2001:db8::1]")
+	expect("l2", "[192.0.2.2]")
+	clear(c.dirtyNodes)
+	set("l1", []string{"192.0.2.3"}, nil)
+	expect("l1", "[192.0.2.3]")
+	expect("l2", "[172.17.0.1 192.0.2.1 192.0.2.2]")
+	if _, ok := c.dirtyNodes["l2"]; !ok {
+		t.Error("who is next is not written")
+	}
+	for _, name := range []string{"l1", "l2"} {
+		n := c.node(name)
+		n.object = nil
+		c.takeTunnels(n)
+	}
+	if len(c.tunnels) != 0 {
+		t.Errorf("%v are held for nodes that are gone", c.tunnels)
+	}
+}
