@@ -13,7 +13,7 @@ import (
 var tables = []ovsdb.Table{
 	{Model: &sb.Chassis{}, Read: []string{"name", "external_ids", "other_config", "transport_zones", "vtep_logical_switches"}},
 	{Model: &sb.ChassisPrivate{}, Read: []string{"name", "external_ids"}},
-	{Model: &sb.Encap{}, Read: []string{"chassis_name", "options"}},
+	{Model: &sb.Encap{}, Read: []string{"chassis_name", "ip", "options"}},
 	{Model: &sb.DatapathBinding{}, Read: []string{"external_ids", "tunnel_key"}},
 	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath", "tunnel_key", "external_ids"}},
 	{Model: &sb.HAChassisGroup{}, Read: []string{"ha_chassis"}},
