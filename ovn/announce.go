@@ -57,6 +57,11 @@ func (c *cluster) notePool(p *poolState) {
 				size--
 			}
 		}
+		for addr := range c.egress.wanted {
+			if _, held := c.balancers.held[addr]; !held && r.contains(addr) && c.balancers.reserved[addr] == "" {
+				size--
+			}
+		}
 		free = min(free+max(size, 0), maxFree)
 	}
 	ready := p.object.ready(true, "InUse", "all ranges are in use"+p.silent)

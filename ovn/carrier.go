@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -16,20 +17,25 @@ const hostingChassis = "hosting-chassis"
 // all the time needs no more.
 const carrierSpacing = 200 * time.Millisecond
 
+// Hosting is part of [database].
+func (e engine) Hosting() map[objectKey]string {
+	now := map[objectKey]string{}
+	for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool { return p.Status[hostingChassis] != "" }) {
+		switch k, key := rowOf(port.ExternalIDs); {
+		case k.kind == egressKind && key == "external":
+			now[objectKey{carrierKind, k.name}] = port.Status[hostingChassis]
+		case k.kind == aliveNodesKind:
+			now[objectKey{aliveKind, key}] = port.Status[hostingChassis]
+		}
+	}
+	return now
+}
+
 // Carriers is part of [database].
-func (e engine) Carriers(ctx context.Context, moved func(what objectKey, chassis string)) {
-	known := map[objectKey]string{}
+func (e engine) Carriers(ctx context.Context, known map[objectKey]string, moved func(what objectKey, chassis string)) {
 	for ctx.Err() == nil {
 		changed := e.Client().Changed()
-		now := map[objectKey]string{}
-		for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool { return p.Status[hostingChassis] != "" }) {
-			switch k, key := rowOf(port.ExternalIDs); {
-			case k.kind == egressKind && key == "external":
-				now[objectKey{carrierKind, k.name}] = port.Status[hostingChassis]
-			case k.kind == aliveNodesKind:
-				now[objectKey{aliveKind, key}] = port.Status[hostingChassis]
-			}
-		}
+		now := e.Hosting()
 		for k, chassis := range now {
 			if known[k] != chassis {
 				moved(k, chassis)
@@ -61,6 +67,11 @@ type carriers struct {
 	chassis map[objectKey]string
 }
 
+// newCarriers begins with what the Northbound says now: a term's first write shall know who lives and who carries.
+func newCarriers(s source, hosting map[objectKey]string) *carriers {
+	return &carriers{source: s, chassis: maps.Clone(hosting)}
+}
+
 func (c *carriers) get(k objectKey) any {
 	if k.kind != carrierKind && k.kind != aliveKind {
 		return c.source.get(k)
@@ -88,9 +99,6 @@ func (l *leader) moved(k objectKey, chassis string) {
 		return
 	}
 	c.mu.Lock()
-	if c.chassis == nil {
-		c.chassis = map[objectKey]string{}
-	}
 	c.chassis[k] = chassis
 	if chassis == "" {
 		delete(c.chassis, k)
@@ -99,17 +107,29 @@ func (l *leader) moved(k objectKey, chassis string) {
 	l.queue.add(k, false)
 }
 
-// updateEgressStatus takes in who carries an EgressIP's addresses, or has its status count its pods.
-func (c *cluster) updateEgressStatus(k objectKey, get lookup) {
-	e := c.egress.all[k.name]
-	if e == nil {
-		return
-	}
+// updateHosting takes in which chassis has a port that tells something.
+func (c *cluster) updateHosting(k objectKey, get lookup) {
 	switch k.kind {
+	case aliveKind:
+		c.updateAlive(k.name, get)
 	case carrierKind:
-		e.carrier, _ = get(k).(string)
-	case countKind:
-		e.counting = false
+		if e := c.egress.all[k.name]; e != nil {
+			e.carrier = carrierOf(k.name, get)
+			c.egress.untold[k.name] = struct{}{}
+		}
 	}
-	c.noteEgress(e)
+}
+
+// carrierOf is the chassis that has an EgressIP's addresses, "" while none has.
+func carrierOf(egressIP string, get lookup) string {
+	chassis, _ := get(objectKey{carrierKind, egressIP}).(string)
+	return chassis
+}
+
+// countNow has an EgressIP's status count its pods.
+func (c *cluster) countNow(name string) {
+	if e := c.egress.all[name]; e != nil {
+		e.counting = false
+		c.egress.untold[name] = struct{}{}
+	}
 }

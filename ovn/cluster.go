@@ -121,7 +121,7 @@ func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 // update takes in the newest state of the objects that keys name. The result does not depend on the
 // order of keys: what is given up comes first, then what was allocated before, then what is new.
 func (c *cluster) update(keys []objectKey, get lookup) {
-	by, statuses, settled := [kinds][]string{}, []objectKey(nil), map[string]struct{}{}
+	by, hosting, settled := [kinds][]string{}, []objectKey(nil), map[string]struct{}{}
 	for _, k := range keys {
 		switch k.kind {
 		case topologyKind:
@@ -142,8 +142,10 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 			settled[k.name] = struct{}{}
 		case nodeSetKind:
 			c.settleNodeSet(policy.Nodes(k.name))
-		case carrierKind, countKind, aliveKind:
-			statuses = append(statuses, k)
+		case countKind:
+			c.countNow(k.name)
+		case carrierKind, aliveKind:
+			hosting = append(hosting, k)
 		case overdueKind:
 			if n := c.nodes[k.name]; n != nil && n.expects == expecting {
 				n.expects = overdue
@@ -181,16 +183,12 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		object, _ := get(objectKey{serviceKind, name}).(*service)
 		c.updateService(name, object)
 	}
-	c.settleDomains()
-	c.settleEgress()
-	for _, k := range statuses {
-		if k.kind == aliveKind {
-			c.updateAlive(k.name, get)
-			continue
-		}
-		c.updateEgressStatus(k, get)
+	for _, k := range hosting {
+		c.updateHosting(k, get)
 	}
+	c.settleDomains()
 	c.settleBalancers()
+	c.settleEgress()
 	c.settlePolicies()
 }
 
@@ -257,91 +255,6 @@ func (c *cluster) forgetService(name string) {
 	if s := c.services[name]; s != nil && s.object == nil && len(s.slices) == 0 {
 		delete(c.services, name)
 	}
-}
-
-// changes are those of all owners that update has touched since the last call.
-func (c *cluster) changes() []ovsdb.Change {
-	list := make([]ovsdb.Change, 0, len(c.dirtyNodes)+len(c.dirtyPods)+len(c.dirtyServices))
-	if c.dirtyTopology {
-		list = append(list, c.topologyChange())
-	}
-	if c.dirtyGateway {
-		list = append(list, c.gatewayChange())
-	}
-	if c.egress.dirtyNodes {
-		list = append(list, c.egressNodesChange())
-	}
-	if c.balancers.dirtyAlive {
-		list = append(list, c.aliveChange())
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.egress.dirty)) {
-		list = append(list, c.egressChange(name))
-	}
-	sets, gone := c.policySets(keysOf(c.policies.dirtySelections), keysOf(c.policies.dirtyNodeSets), c.domainChanges(c.domains.dirty))
-	for _, name := range slices.Sorted(maps.Keys(c.dirtyNodes)) {
-		sets = append(sets, c.nodeChange(name))
-	}
-	there, fresh := c.podChanges(slices.Sorted(maps.Keys(c.dirtyPods)))
-	list = append(list, together(sets, c.numberChanges(), there, c.policyChanges(keysOf(c.policies.dirty), c.policies.dirtyCommon))...)
-	list = append(list, fresh...)
-	list = append(list, gone...)
-	for _, name := range slices.Sorted(maps.Keys(c.dirtyServices)) {
-		list = append(list, c.serviceChange(name))
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.flushes.dirty)) {
-		list = append(list, c.flushChange(name))
-	}
-	c.clean()
-	return list
-}
-
-// everything is all that the Northbound shall hold of weft's.
-func (c *cluster) everything() []ovsdb.Change {
-	list := make([]ovsdb.Change, 0, 2+len(c.nodeNames)+len(c.pods)+len(c.services))
-	list = append(list, c.topologyChange())
-	if change := c.gatewayChange(); len(change.Rows) > 0 {
-		list = append(list, change)
-	}
-	if change := c.egressNodesChange(); len(change.Rows) > 0 {
-		list = append(list, change)
-	}
-	if change := c.aliveChange(); len(change.Rows) > 0 {
-		list = append(list, change)
-	}
-	for _, e := range c.egress.order {
-		if change := c.egressChange(e.object.Name); len(change.Rows) > 0 {
-			list = append(list, change)
-		}
-	}
-	sets, _ := c.policySets(keysOf(c.policies.selections), keysOf(c.policies.nodeSets), c.domainChanges(c.domains.used))
-	for _, name := range c.nodeNames {
-		sets = append(sets, c.nodeChange(name))
-	}
-	there, fresh := c.podChanges(slices.Sorted(maps.Keys(c.pods)))
-	among := append(together(sets, there, c.policyChanges(keysOf(c.policies.all), len(c.policies.all) > 0)), fresh...)
-	list = append(list, slices.DeleteFunc(among, func(change ovsdb.Change) bool { return len(change.Rows) == 0 })...)
-	for _, name := range slices.Sorted(maps.Keys(c.services)) {
-		if change := c.serviceChange(name); len(change.Rows) > 0 {
-			list = append(list, change)
-		}
-		if change := c.flushChange(name); len(change.Rows) > 0 {
-			list = append(list, change)
-		}
-	}
-	c.clean()
-	return list
-}
-
-func (c *cluster) clean() {
-	c.dirtyTopology, c.dirtyGateway, c.egress.dirtyNodes = false, false, false
-	clear(c.egress.dirty)
-	clear(c.domains.dirty)
-	c.balancers.dirtyAlive = false
-	c.policies.clean()
-	clear(c.dirtyNodes)
-	clear(c.dirtyPods)
-	clear(c.dirtyServices)
-	clear(c.flushes.dirty)
 }
 
 func (c *cluster) topologyChange() ovsdb.Change { return topologyChange(c.settings, c.zones) }

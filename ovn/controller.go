@@ -59,9 +59,10 @@ type database interface {
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
 	Records(*settings) records
-	// Carriers tells of EgressIPs (carrierKind) and nodes (aliveKind) whose ports are on another chassis
-	// now, until ctx is done.
-	Carriers(ctx context.Context, moved func(what objectKey, chassis string))
+	// Hosting are the chassis that have the ports of EgressIPs (carrierKind) and nodes (aliveKind) now.
+	Hosting() map[objectKey]string
+	// Carriers tells of such ports that are on another chassis than is known, until ctx is done.
+	Carriers(ctx context.Context, known map[objectKey]string, moved func(what objectKey, chassis string))
 	// Disabled are the features that its server's schema has no columns for.
 	Disabled() []string
 	// Connected says whether there is a connection now.
@@ -234,8 +235,9 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	there := func(k objectKey) bool { return c.informers.get(k) != nil }
 	notes := newAnnotator(c.annotate, there, logAnnotation(c.log, c.metrics.failed), report)
+	hosting := c.database.Hosting()
 	l := &leader{
-		cluster: newCluster(c.settings), source: &carriers{source: c.informers}, queue: c.queue,
+		cluster: newCluster(c.settings), source: newCarriers(c.informers, hosting), queue: c.queue,
 		northbound: c.database, entitled: entitled, disabled: c.database.Disabled,
 		records: func() records { return c.database.Records(c.settings) },
 		ports:   func() map[types.UID][]netip.Addr { return c.database.Records(c.settings).pods },
@@ -243,7 +245,7 @@ func (c *controller) lead(ctx context.Context, entitled func(context.Context) er
 	}
 	var parts sync.WaitGroup
 	parts.Go(func() { notes.run(ctx) })
-	parts.Go(func() { c.database.Carriers(ctx, l.moved) })
+	parts.Go(func() { c.database.Carriers(ctx, hosting, l.moved) })
 	parts.Go(func() {
 		if err := c.database.Watch(ctx, func(owners []ovsdb.Owner) { l.suspect(ctx, owners) }); err != nil && ctx.Err() == nil {
 			c.log.Error("watch for foreign changes in the Northbound", "error", err)

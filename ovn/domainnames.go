@@ -230,15 +230,6 @@ func (c *cluster) resolve(pattern string) {
 	}
 }
 
-// domainChanges are those of the given names.
-func (c *cluster) domainChanges(names map[string]int) []ovsdb.Change {
-	list := make([]ovsdb.Change, 0, len(names))
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		list = append(list, c.domainChange(name))
-	}
-	return list
-}
-
 // domainChange is a domain's pair of address sets.
 func (c *cluster) domainChange(name string) ovsdb.Change {
 	r := newRows(domainOwner(name))

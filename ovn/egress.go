@@ -23,19 +23,21 @@ const maxCarriers = 5
 // egressBook is what is known of EgressIPs, and of what they follow from.
 type egressBook struct {
 	all        map[string]*egressState
-	order      []*egressState      // the oldest first: of two that select a pod, it is right
-	namespaces map[string]labelSet // of all Namespaces, by name
+	order      []*egressState        // the oldest first: of two that select a pod, it is right
+	wanted     map[netip.Addr]string // the first that wants an address
+	namespaces map[string]labelSet   // of all Namespaces, by name
 	// candidates are those of order that select a namespace, as far as somebody asked.
 	candidates map[string][]*egressState
 	nodes      map[string]nodeTraits
 	replan     bool
 	dirty      map[string]struct{}
-	dirtyNodes bool // what all EgressIPs have in common is to be written
+	untold     map[string]struct{} // their statuses may be to say something else
+	dirtyNodes bool                // what all EgressIPs have in common is to be written
 }
 
 func newEgressBook() egressBook {
 	return egressBook{all: map[string]*egressState{}, namespaces: map[string]labelSet{}, candidates: map[string][]*egressState{},
-		nodes: map[string]nodeTraits{}, dirty: map[string]struct{}{}}
+		nodes: map[string]nodeTraits{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
 }
 
 // egressState is an EgressIP and what was decided for it.
@@ -129,7 +131,7 @@ func (c *cluster) updateEgress(names []string, get lookup) {
 			}
 			continue
 		case e == nil:
-			e = &egressState{number: c.records.egress[name]}
+			e = &egressState{number: c.records.egress[name], carrier: carrierOf(name, get)}
 			book.all[name] = e
 			reselect = true
 		case e.object.UID != object.UID || e.object.Generation != object.Generation:
@@ -146,6 +148,12 @@ func (c *cluster) updateEgress(names []string, get lookup) {
 	book.order = slices.SortedFunc(maps.Values(book.all), func(a, b *egressState) int {
 		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
+	book.wanted = map[netip.Addr]string{}
+	for _, e := range slices.Backward(book.order) {
+		for _, addr := range e.object.addresses {
+			book.wanted[addr] = e.object.Name
+		}
+	}
 	book.dirtyNodes = true
 	clear(book.candidates)
 	for name, p := range c.pods {
@@ -332,16 +340,32 @@ func (c *cluster) settleEgress() {
 		}
 	}
 	book := &c.egress
-	if !book.replan {
-		return
+	if book.replan {
+		book.replan = false
+		c.planAll()
 	}
-	book.replan = false
-	c.balancers.changed = true
+	for _, name := range slices.Sorted(maps.Keys(book.untold)) {
+		if e := book.all[name]; e != nil {
+			c.noteEgress(e)
+		}
+	}
+	clear(book.untold)
+}
+
+// planAll decides for all EgressIPs anew. What a Service has of an AddressPool stays the Service's: its clients
+// outside know it. Of two EgressIPs the older is right.
+func (c *cluster) planAll() {
+	book := &c.egress
 	if len(book.order) == 0 {
 		return
 	}
 	taken := c.outsideAddresses()
 	for _, e := range book.order {
+		for _, addr := range e.object.addresses {
+			if holder, ok := c.balancers.held[addr]; ok {
+				taken[addr] = "Service " + holder
+			}
+		}
 		plan := c.planEgress(e, taken)
 		for _, addr := range e.object.addresses {
 			if _, other := taken[addr]; !other {
@@ -352,7 +376,7 @@ func (c *cluster) settleEgress() {
 			e.plan = plan
 			book.dirty[e.object.Name] = struct{}{}
 		}
-		c.noteEgress(e)
+		book.untold[e.object.Name] = struct{}{}
 	}
 }
 

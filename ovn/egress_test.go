@@ -294,6 +294,19 @@ func TestCarrierIsTold(t *testing.T) {
 	s.want("node", s.egressStatus("a").Node, "e2")
 	move("chassis-1")
 	s.want("node after it moved", s.egressStatus("a").Node, "e1")
+	s.remove(egressKind, "a")
+	s.do(s.egressIP("a", "", "203.0.113.20")) // before OVN has moved the port, or anybody has looked
+	s.want("node when it is made again", s.egressStatus("a").Node, "e1")
+	s.restart(nil)
+	s.want("node after a restart", s.egressStatus("a").Node, "e1")
+	for _, chassis := range []string{"chassis-2", "chassis-1"} { // faster than a status is written
+		s.objects[objectKey{carrierKind, "a"}] = chassis
+		s.c.update([]objectKey{{carrierKind, "a"}}, s.get)
+	}
+	notes := s.c.takeNotes()
+	if last := notes[len(notes)-1].value; !strings.Contains(last, `"node":"e1"`) {
+		t.Errorf("the last status to be written is %s", last)
+	}
 	move("")
 	s.want("node when none carries it", s.egressStatus("a").Node, "")
 	delete(s.objects, objectKey{carrierKind, "a"})

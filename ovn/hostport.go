@@ -131,7 +131,9 @@ func (c *cluster) touchHostPorts(claims []claim) {
 // because the address is one of the Service's own.
 func (c *cluster) serviceHas(wanted claim) bool {
 	for _, one := range []claim{wanted, wanted.everywhere()} {
-		if name, ok := c.holder(one); ok && c.essential(one) == "" && c.hostTaken(c.services[name].object, one.addr) == "" && c.services[name].object.hasAt(one, wanted.addr) {
+		name, ok := c.holder(one)
+		if ok && slices.Contains(c.claims.by[one], name) && c.essential(one) == "" && c.hostTaken(c.services[name].object, one.addr) == "" &&
+			c.services[name].object.hasAt(one, wanted.addr) {
 			return true
 		}
 	}

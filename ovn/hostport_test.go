@@ -155,3 +155,42 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 		}
 	}
 }
+
+// TestHostPortsAtAnAddressOfAPool: a Service that has a node's address from a pool has its own ports of it. The
+// address' other ports are the pods', and so are the Service's when it goes.
+func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
+	s := newScene(t, withBalancers)
+	n := s.egressNode(1)
+	n.podCIDRs, n.facts = n.podCIDRs[:1], facts(1, false)
+	at := netip.MustParseAddr("203.0.113.1")
+	had := s.balanced("web", func(b *balancer) { b.ingress = at.String() })
+	had.ingress = []netip.Addr{at}
+	p, q := s.pod("default", "p", "e1"), s.pod("default", "q", "e1")
+	p.hostPorts, q.hostPorts = []hostPort{{"tcp", at, 80, 8080}}, []hostPort{{"tcp", at, 8443, 443}}
+	s.do(n, s.addressPool("p", "203.0.113.0/29"), p, q)
+	rows := map[ovsdb.Owner]ovsdb.Change{}
+	ports := func(keys []objectKey) string {
+		s.c.update(keys, s.get)
+		for _, change := range s.c.changes() {
+			rows[change.Owner] = change
+		}
+		var list []string
+		for _, r := range slices.Concat(rows[podOwner("default/p")].Rows, rows[podOwner("default/q")].Rows) {
+			if b, ok := r.Model.(*nb.LoadBalancer); ok {
+				list = append(list, slices.Sorted(maps.Keys(b.Vips))...)
+			}
+		}
+		return strings.Join(list, " ")
+	}
+	const both, other = "203.0.113.1:80 203.0.113.1:8443", "203.0.113.1:8443"
+	s.want("alone", ports([]objectKey{{podKind, "default/p"}, {podKind, "default/q"}}), both)
+	s.want("beside the Service", ports(s.put(had)), other)
+	s.want("the Service has the address", s.c.balancers.held[at], "default/web")
+	rival := s.service("rival", "10.96.0.20") // somebody else's load balancer
+	rival.ingress, rival.ports[0].port = []netip.Addr{at}, 8443
+	s.want("beside one that gets nothing of it", ports(s.put(rival)), other)
+	delete(s.objects, objectKey{serviceKind, "default/web"})
+	s.want("when the first has gone", ports([]objectKey{{serviceKind, "default/web"}}), "203.0.113.1:80")
+	delete(s.objects, objectKey{serviceKind, "default/rival"})
+	s.want("when both have gone", ports([]objectKey{{serviceKind, "default/rival"}}), both)
+}

@@ -95,6 +95,7 @@ func (w *world) absorbStatus(k objectKey, a annotation) []objectKey {
 				ingress = append(ingress, i.IP)
 			}
 			after.balancer.ingress = strings.Join(ingress, ",")
+			after.ingress = addrsOf(after.balancer.ingress)
 			return w.put(&after)
 		}
 	}

@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -42,8 +41,8 @@ func (c *cluster) policySets(selections []string, nodeSets []policy.Nodes, domai
 }
 
 // numberChanges are those of policies that are the same, but for the numbers behind their ports' names.
-func (c *cluster) numberChanges() []ovsdb.Change {
-	keys := slices.DeleteFunc(keysOf(c.policies.dirtyNumbers), func(k objectKey) bool { _, more := c.policies.dirty[k]; return more || c.policies.all[k] == nil })
+func (c *cluster) numberChanges(keys []objectKey) []ovsdb.Change {
+	keys = slices.DeleteFunc(keys, func(k objectKey) bool { _, more := c.policies.dirty[k]; return more || c.policies.all[k] == nil })
 	return c.policyChanges(keys, false)
 }
 
@@ -91,6 +90,3 @@ func (c *cluster) seen(ports map[types.UID][]netip.Addr) {
 		p.there = len(ports[p.object.UID]) > 0
 	}
 }
-
-// keysOf are a map's, in no order.
-func keysOf[K comparable, V any](m map[K]V) []K { return slices.Collect(maps.Keys(m)) }

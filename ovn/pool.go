@@ -67,10 +67,10 @@ type poolBook struct {
 	// held are the addresses that Services have, and of those who has which.
 	held     map[netip.Addr]string
 	of       map[string]*holding
-	reserved map[netip.Addr]string
-	touched  map[string]struct{} // Services to be looked at
-	waiting  map[string]struct{} // Services that lack an address
-	left     map[string]struct{} // Services that are no load balancers any more and have a status
+	reserved map[netip.Addr]string // that nobody announces, being somebody's else
+	touched  map[string]struct{}   // Services to be looked at
+	waiting  map[string]struct{}   // Services that lack an address
+	left     map[string]struct{}   // Services that are no load balancers any more and have a status
 	// announced says by which node's gateway router an address is answered, "" by none.
 	announced map[netip.Addr]string
 	byNode    map[string]map[netip.Addr]struct{}
@@ -156,6 +156,7 @@ func (c *cluster) lookAtServicesOf(namespace string) {
 // Services have had, then what is new.
 func (c *cluster) settleBalancers() {
 	book := &c.balancers
+	book.changed = book.changed || c.egress.replan // what EgressIPs follow from, addresses of pools do
 	for name := range c.dirtyServices {
 		if s := c.services[name]; s != nil && c.allocates(s.object) || book.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
 			book.touched[name] = struct{}{}
@@ -273,7 +274,7 @@ func (c *cluster) unhold(name string, addr netip.Addr) {
 		delete(book.held, addr)
 		book.freed = true
 		c.setAnnouncer(addr, "", false)
-		c.touchClaims(addr)
+		c.movedHold(addr)
 	}
 }
 
@@ -281,7 +282,19 @@ func (c *cluster) unhold(name string, addr netip.Addr) {
 func (c *cluster) hold(name string, addr netip.Addr) {
 	if c.balancers.held[addr] != name {
 		c.balancers.held[addr] = name
-		c.touchClaims(addr)
+		c.movedHold(addr)
+	}
+}
+
+// movedHold has everybody looked at again for whom it makes a difference which Service has an address: other
+// Services, pods whose host ports these want, and EgressIPs.
+func (c *cluster) movedHold(addr netip.Addr) {
+	c.touchClaims(addr)
+	for name := range c.claims.at[addr] {
+		c.touchHostPorts(c.claims.of[name])
+	}
+	if _, wanted := c.egress.wanted[addr]; wanted {
+		c.egress.replan = true
 	}
 }
 
@@ -321,6 +334,18 @@ func (c *cluster) confirm(name string, s *service) (problems []problem) {
 	}
 	h.addresses = kept
 	return problems
+}
+
+// reserved says whose an address is that no Service is given. What an EgressIP wants it shall have, but not in
+// place of a Service that has it already.
+func (c *cluster) reserved(addr netip.Addr) (whose string, ok bool) {
+	if whose, ok = c.balancers.reserved[addr]; ok {
+		return whose, true
+	}
+	if name, ok := c.egress.wanted[addr]; ok {
+		return "that of EgressIP " + name, true
+	}
+	return "", false
 }
 
 func split(text string) []string {
@@ -381,14 +406,14 @@ func (c *cluster) findAddress(s *service, ipv4 bool, wanted []netip.Addr) (found
 				if holder, taken := book.held[addr]; taken {
 					return addr, fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.balancer.wish(), addr, holder)
 				}
-				if whose, reserved := book.reserved[addr]; reserved {
+				if whose, reserved := c.reserved(addr); reserved {
 					return addr, fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.balancer.wish(), addr, whose)
 				}
 				return addr, ""
 			}
 			for addr := r.first; ; addr = addr.Next() {
 				_, taken := book.held[addr]
-				_, reserved := book.reserved[addr]
+				_, reserved := c.reserved(addr)
 				if !taken && !reserved {
 					return addr, ""
 				}

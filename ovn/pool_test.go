@@ -323,13 +323,59 @@ func TestWhoAnnounces(t *testing.T) {
 	if _, ok := s.c.announcer(vip); ok {
 		t.Error("somebody else's address is announced")
 	}
-	// What an EgressIP takes is not announced twice.
-	s.do(s.edited("web", func(b *balancer) { b.class, b.local = "", false }))
-	s.want("again", owner(), first)
-	s.reasons()
-	s.do(s.egressIP("e", "", "203.0.113.64"))
-	s.want("an EgressIP's", owner(), "")
-	s.wantReasons("Service default/web AddressTaken")
+}
+
+// TestAnAddressIsAServicesOrAnEgressIPs: whoever had it first, also after a restart, and also if no node carries the
+// EgressIP.
+func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		nodes   string // label of those that may carry
+		ready   string
+		carried string // its reason
+	}{{"carried", v1alpha1.EgressLabel, "True", "Carried"}, {"with no node to carry it", "other", "False", "NoNode"}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+			for i := range 3 {
+				n := s.egressNode(1 + i)
+				n.labels = newLabelSet(map[string]string{c.nodes: ""})
+				s.do(n)
+			}
+			s.do(s.addressPool("p", "203.0.113.64-203.0.113.65"), s.balanced("web"))
+			vip := netip.MustParseAddr("203.0.113.64")
+			first, _ := s.c.announcer(vip)
+			wantAnnounced := func(when string) {
+				t.Helper()
+				if node, ok := s.c.announcer(vip); !ok || node == "" || node != first {
+					t.Errorf("%s: %q announces what was %q's", when, node, first)
+				}
+				s.wantEgress("e", "False", "AddressTaken", "203.0.113.64", "Service default/web")
+				s.want(when+": way", s.way("e"), "drop")
+				s.want(when+": address", s.external("web"), "203.0.113.64")
+				s.wantReasons()
+			}
+			s.do(s.egressIP("e", "", "203.0.113.64"))
+			wantAnnounced("a later EgressIP")
+			s.restart(nil)
+			wantAnnounced("after a restart")
+			after := *s.objects[objectKey{egressKind, "e"}].(*egressIP)
+			after.addresses, after.Generation = []netip.Addr{netip.MustParseAddr("203.0.113.65")}, 2
+			s.do(&after)
+			s.wantEgress("e", c.ready, c.carried)
+			s.do(s.balanced("late"))
+			s.want("what an EgressIP has nobody is given", s.external("late"), "")
+			s.wantReasons("Service default/late NoLoadBalancerAddress")
+			again := after
+			again.addresses, again.Generation = []netip.Addr{vip}, 3
+			s.do(&again)
+			s.want("until it wants another", s.external("late"), "203.0.113.65")
+			wantAnnounced("an older EgressIP that wants it later")
+			s.remove(serviceKind, "default/web")
+			s.wantEgress("e", c.ready, c.carried)
+			s.do(s.balanced("web"))
+			s.want("the next Service", s.external("web"), "")
+		})
+	}
 }
 
 func TestParseRange(t *testing.T) {

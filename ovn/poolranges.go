@@ -15,11 +15,6 @@ func (c *cluster) checkPools() {
 	outside := c.outsideAddresses()
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
 	book.reserved = maps.Clone(outside)
-	for _, e := range c.egress.order {
-		for _, addr := range e.object.addresses {
-			book.reserved[addr] = "that of EgressIP " + e.object.Name
-		}
-	}
 	var networks []addressRange
 	for _, name := range c.nodeNames {
 		if g := c.nodes[name].facts.Gateway; g != nil {

@@ -50,6 +50,7 @@ func (c *cluster) noteStatus(k kind, o *custom, status map[string]any, noted *st
 	if string(text) == *noted {
 		return
 	}
+	asked := *noted != "" // for another one, which may not have been written yet
 	*noted = string(text)
 	var want, have map[string]any
 	if json.Unmarshal(text, &want) != nil {
@@ -60,7 +61,7 @@ func (c *cluster) noteStatus(k kind, o *custom, status map[string]any, noted *st
 			delete(want, field)
 		}
 	}
-	if json.Unmarshal([]byte(o.status), &have) == nil && reflect.DeepEqual(want, have) {
+	if !asked && json.Unmarshal([]byte(o.status), &have) == nil && reflect.DeepEqual(want, have) {
 		return
 	}
 	c.notes = append(c.notes, annotation{k, "", o.Name, o.UID, statusKey, string(text)})

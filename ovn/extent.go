@@ -1,0 +1,103 @@
+package ovn
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// extent says whose changes are asked for. It is the one list of all that the Northbound holds of weft's.
+type extent struct {
+	topology, gateway, egressNodes, alive, policyCommon bool
+
+	egress, nodes, pods, services, flushes []string
+	selections, domains                    []string
+	nodeSets                               []policy.Nodes
+	policies, numbers                      []objectKey
+}
+
+// extent is all that exists, or what update has touched since it was last asked for. Each line tells both, so that
+// nothing is in one of them alone.
+func (c *cluster) extent(all bool) extent {
+	return extent{
+		topology:     all || c.dirtyTopology,
+		gateway:      all || c.dirtyGateway,
+		egressNodes:  all || c.egress.dirtyNodes,
+		alive:        all || c.balancers.dirtyAlive,
+		egress:       among(all, c.egress.all, c.egress.dirty),
+		selections:   among(all, c.policies.selections, c.policies.dirtySelections),
+		nodeSets:     among(all, c.policies.nodeSets, c.policies.dirtyNodeSets),
+		domains:      among(all, c.domains.used, c.domains.dirty),
+		nodes:        among(all, c.nodes, c.dirtyNodes),
+		pods:         among(all, c.pods, c.dirtyPods),
+		policies:     among(all, c.policies.all, c.policies.dirty),
+		policyCommon: all && len(c.policies.all) > 0 || c.policies.dirtyCommon,
+		numbers:      among(all, map[objectKey]struct{}{}, c.policies.dirtyNumbers), // which are parts of policies
+		services:     among(all, c.services, c.dirtyServices),
+		flushes:      among(all, c.flushes.of, c.flushes.dirty),
+	}
+}
+
+// among are the keys of what is there, or of what was touched, in no order.
+func among[K comparable, V, W any](all bool, there map[K]V, touched map[K]W) []K {
+	if all {
+		return keysOf(there)
+	}
+	return keysOf(touched)
+}
+
+// changes are those of all owners that update has touched since the last call.
+func (c *cluster) changes() []ovsdb.Change { return c.list(c.extent(false)) }
+
+// everything is all that the Northbound shall hold of weft's.
+func (c *cluster) everything() []ovsdb.Change {
+	return slices.DeleteFunc(c.list(c.extent(true)), func(change ovsdb.Change) bool { return len(change.Rows) == 0 })
+}
+
+// list makes the changes of an extent, in the order in which they are to be made; see policyorder.go for why.
+func (c *cluster) list(of extent) []ovsdb.Change {
+	list := make([]ovsdb.Change, 0, len(of.nodes)+len(of.pods)+len(of.services))
+	one := func(wanted bool, change func() ovsdb.Change) {
+		if wanted {
+			list = append(list, change())
+		}
+	}
+	each := func(names []string, change func(string) ovsdb.Change) (some []ovsdb.Change) {
+		for _, name := range slices.Sorted(slices.Values(names)) {
+			some = append(some, change(name))
+		}
+		return some
+	}
+	one(of.topology, c.topologyChange)
+	one(of.gateway, c.gatewayChange)
+	one(of.egressNodes, c.egressNodesChange)
+	one(of.alive, c.aliveChange)
+	list = append(list, each(of.egress, c.egressChange)...)
+	sets, gone := c.policySets(of.selections, of.nodeSets, each(of.domains, c.domainChange))
+	sets = append(sets, each(of.nodes, c.nodeChange)...)
+	there, fresh := c.podChanges(slices.Sorted(slices.Values(of.pods)))
+	list = append(list, together(sets, c.numberChanges(of.numbers), there, c.policyChanges(of.policies, of.policyCommon))...)
+	list = append(list, fresh...)
+	list = append(list, gone...)
+	list = append(list, each(of.services, c.serviceChange)...)
+	list = append(list, each(of.flushes, c.flushChange)...)
+	c.clean()
+	return list
+}
+
+// clean forgets what was touched.
+func (c *cluster) clean() {
+	c.dirtyTopology, c.dirtyGateway, c.egress.dirtyNodes, c.balancers.dirtyAlive = false, false, false, false
+	clear(c.egress.dirty)
+	clear(c.domains.dirty)
+	c.policies.clean()
+	clear(c.dirtyNodes)
+	clear(c.dirtyPods)
+	clear(c.dirtyServices)
+	clear(c.flushes.dirty)
+}
+
+// keysOf are a map's, in no order.
+func keysOf[K comparable, V any](m map[K]V) []K { return slices.Collect(maps.Keys(m)) }
