@@ -21,8 +21,9 @@ import (
 // cleanupTime bounds the removal of what a failed ADD made, and a DEL.
 const cleanupTime = 20 * time.Second
 
-// Add attaches a sandbox to its pod's logical port. It returns success only when traffic flows;
-// after a failure nothing is left that was not there before.
+// Add attaches a sandbox to its pod's logical port. It returns success only when traffic flows, and
+// when the pod still has the addresses that it began with: a controller that is gone may have decided
+// otherwise than the one that follows. After a failure nothing is left that was not there before.
 func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.CNITimeout)
 	defer cancel()
@@ -52,8 +53,12 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 	if err := a.records.write(recordOf(call)); err != nil { // a pod without one fares well until the database is lost
 		slog.WarnContext(ctx, "cannot keep a record of the attachment", "pod", call.Pod, "error", err)
 	}
-	if err := a.attach(ctx, endpoint, externalIDs(recordOf(call), network), existed); err != nil {
-		if !existed {
+	err = a.attach(ctx, endpoint, externalIDs(recordOf(call), network), existed)
+	if err == nil {
+		err = a.pods.confirm(call.Pod, network, a.podSubnets())
+	}
+	if err != nil {
+		if !existed || errors.Is(err, errReaddressed) {
 			err = errors.Join(err, a.detach(context.WithoutCancel(ctx), call.Attachment))
 		}
 		return nil, asCNIError(call.Pod, err)
@@ -150,6 +155,8 @@ func asCNIError(pod cni.Pod, err error) error {
 	switch {
 	case errors.Is(err, ErrNoSandbox):
 		return types.NewError(types.ErrInvalidNetNS, "CNI_NETNS of pod "+pod.String()+" does not exist", err.Error())
+	case errors.Is(err, errReaddressed):
+		return cni.TryAgain("pod "+pod.String()+" has another address by now", err.Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, errUnplugged):
 		return cni.TryAgain("pod "+pod.String()+" could not be attached in time", err.Error())
 	}

@@ -210,6 +210,39 @@ func TestAddWaitsForTheController(t *testing.T) {
 	}
 }
 
+// TestAddComparesAgain: the addresses that ADD began with are a dead controller's word, and the next controller's are
+// others. ADD does not answer with them.
+func TestAddComparesAgain(t *testing.T) {
+	c := newReadyCluster(t)
+	p := c.newPod("moved", 3)
+	done := make(chan error, 1)
+	c.annotate(p)
+	go func() { _, err := c.add(p); done <- err }()
+	c.eventually(func() error {
+		if len(c.agent.ovs.attached()) == 0 {
+			return errors.New("not plugged")
+		}
+		return nil
+	})
+	p.address, p.address6 = nth(testSubnet, 7), nth(testSubnet6, 7)
+	c.reannotate(p)
+	c.eventually(func() error {
+		now, err := c.agent.pods.lookUp(p.Pod, c.agent.podSubnets())
+		if err == nil && now.addresses[0].Addr() != p.address {
+			err = fmt.Errorf("the agent sees %v", now.addresses)
+		}
+		return err
+	})
+	c.logicalPort(p)
+	if err := <-done; code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "another address") || !strings.Contains(err.Error(), p.address.String()) {
+		t.Errorf("ADD with addresses that the pod has no more: %v", err)
+	}
+	c.nothingLeft(p)
+	if result := c.mustAdd(p); result.IPs[0].Address.IP.String() != p.address.String() {
+		t.Errorf("the next ADD gives %v", result.IPs[0].Address)
+	}
+}
+
 func TestAddThatFailsLeavesNothing(t *testing.T) {
 	c := newCluster(t)
 	c.config.CNITimeout = 2e9

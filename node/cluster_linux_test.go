@@ -223,7 +223,22 @@ func (c *cluster) logicalPort(p *pod) {
 
 func (c *cluster) annotate(p *pod) {
 	c.tb.Helper()
-	object := &corev1.Pod{
+	if _, err := c.client.CoreV1().Pods(p.Namespace).Create(context.Background(), annotated(p), metav1.CreateOptions{}); err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// reannotate has the controller change its mind.
+func (c *cluster) reannotate(p *pod) {
+	c.tb.Helper()
+	if _, err := c.client.CoreV1().Pods(p.Namespace).Update(context.Background(), annotated(p), metav1.UpdateOptions{}); err != nil {
+		c.tb.Fatal(err)
+	}
+}
+
+// annotated is a pod as the API server shows it when the controller has given it its addresses.
+func annotated(p *pod) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: apitypes.UID(p.UID), Annotations: map[string]string{
 			contract.PodNetworkAnnotation: contract.Format(contract.PodNetwork{
 				UID:       p.UID,
@@ -233,9 +248,6 @@ func (c *cluster) annotate(p *pod) {
 			}),
 		}},
 		Spec: corev1.PodSpec{NodeName: testNode},
-	}
-	if _, err := c.client.CoreV1().Pods(p.Namespace).Create(context.Background(), object, metav1.CreateOptions{}); err != nil {
-		c.tb.Fatal(err)
 	}
 }
 

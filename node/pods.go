@@ -141,6 +141,24 @@ func (p *pods) wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Pre
 	}
 }
 
+// errReaddressed: the controller has given a pod other addresses since they were asked for.
+var errReaddressed = errors.New("the controller has changed the pod's addresses meanwhile")
+
+// confirm says whether a pod still has the network that wait returned. A pod that is gone needs no other one:
+// its sandbox is about to go, too.
+func (p *pods) confirm(pod cni.Pod, network *podNetwork, subnets []netip.Prefix) error {
+	now, err := p.lookUp(pod, subnets)
+	switch {
+	case errors.Is(err, errPodGone):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: %w", errReaddressed, err)
+	case now.mac.String() != network.mac.String() || !slices.Equal(now.addresses, network.addresses) || !slices.Equal(now.gateways, network.gateways):
+		return fmt.Errorf("%w: they were %v, and are %v", errReaddressed, network.addresses, now.addresses)
+	}
+	return nil
+}
+
 // informerLag is how far the agent's view of the pods may be behind kubelet's. A pod that is not
 // there by then was deleted; kubelet asks again if it was not.
 const informerLag = 3 * time.Second

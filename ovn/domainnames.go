@@ -27,21 +27,60 @@ type resolvedAddress struct {
 	until int64 // seconds, as Unix counts them
 }
 
+// maxDomainName is the longest domain name's length, as text.
+const maxDomainName = 253
+
 // trimResolvedNames leaves out what no host outside can have: nobody is let through to a node's own
-// addresses because a name says so.
+// addresses because a name says so. Whoever owns a node may write anything into its object: what no agent
+// writes, in number and length, is left out, too.
 func trimResolvedNames(u *unstructured.Unstructured, o *v1alpha1.ResolvedNames, err error) *resolvedNames {
 	r := &resolvedNames{newCustom(u, nil, err).ObjectMeta, map[string][]resolvedAddress{}}
-	for _, name := range o.Names {
-		var list []resolvedAddress
-		for _, a := range name.Addresses {
-			if addr, err := netip.ParseAddr(a.Address); err == nil && addr.Zone() == "" && addr.Unmap().IsGlobalUnicast() {
-				list = append(list, resolvedAddress{addr.Unmap(), a.Until.Unix()})
-			}
+	total := 0
+	for _, said := range o.Names {
+		if len(said.Name) == 0 || len(said.Name) > maxDomainName {
+			continue
 		}
-		r.names[shared(contract.DomainName(name.Name))] = list
+		name, most := shared(contract.DomainName(said.Name)), contract.DomainAddresses
+		if strings.HasPrefix(name, "*") {
+			most = contract.DomainAddressesInAll
+		}
+		for _, a := range said.Addresses {
+			addr, err := netip.ParseAddr(a.Address)
+			if err != nil || addr.Zone() != "" || !addr.Unmap().IsGlobalUnicast() || len(r.names[name]) == most {
+				continue
+			}
+			if total++; total > contract.DomainAddressesInAll {
+				return r
+			}
+			r.names[name] = append(r.names[name], resolvedAddress{addr.Unmap(), a.Until.Unix()})
+		}
 	}
 	return r
 }
+
+// bounded is what is believed of an object that comes now: no address counts for longer than an agent may say.
+func (r *resolvedNames) bounded(now int64) *resolvedNames {
+	last := now + int64((contract.DomainLongest + contract.DomainGrace + clockSkew).Seconds())
+	late := func(a resolvedAddress) bool { return a.until > last }
+	bounded := r
+	for name, list := range r.names {
+		if !slices.ContainsFunc(list, late) {
+			continue
+		}
+		if bounded == r { // which others may be reading
+			bounded = &resolvedNames{r.ObjectMeta, maps.Clone(r.names)}
+		}
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].until = min(list[i].until, last)
+		}
+		bounded.names[name] = list
+	}
+	return bounded
+}
+
+// clockSkew is by how much the nodes' clocks may differ from this one.
+const clockSkew = 30 * time.Second
 
 // domainBook is what is known of the domain names that policies name, in normal form.
 type domainBook struct {
@@ -105,6 +144,9 @@ func (c *cluster) updateResolved(nodes []string, get lookup) {
 	book := &c.domains
 	for _, node := range nodes {
 		object, _ := get(objectKey{resolvedKind, node}).(*resolvedNames)
+		if object != nil {
+			object = object.bounded(book.now)
+		}
 		book.seen[node] = object
 		_, server := book.servers[node]
 		switch {

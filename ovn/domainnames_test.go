@@ -254,3 +254,83 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 		t.Errorf("the owner stands for %v", owner)
 	}
 }
+
+// TestHostileResolvedNames: whoever owns a node with a DNS server may write any object. No address of it counts for
+// longer than an agent could have said, none beyond the number that an agent holds, and nothing in it ends the
+// controller or is read by it more than once.
+func TestHostileResolvedNames(t *testing.T) {
+	at := func(until time.Time, addresses ...string) v1alpha1.ResolvedName {
+		n := v1alpha1.ResolvedName{Name: "www.example.com"}
+		for _, a := range addresses {
+			n.Addresses = append(n.Addresses, v1alpha1.ResolvedAddress{Address: a, Until: metav1.NewTime(until)})
+		}
+		return n
+	}
+	numbered := func(count int) (list []string) {
+		for i := range count {
+			list = append(list, fmt.Sprintf("203.%d.%d.%d", i>>16&255, i>>8&255, i&255))
+		}
+		return list
+	}
+	named := func(n v1alpha1.ResolvedName, name string) v1alpha1.ResolvedName {
+		n.Name = name
+		return n
+	}
+	spread := func(count int, name func(int) string) (list []v1alpha1.ResolvedName) {
+		for i, a := range numbered(count) {
+			list = append(list, named(at(midnight.Add(time.Hour), a), name(i)))
+		}
+		return list
+	}
+	const day = 24 * time.Hour
+	end := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	for _, c := range []struct {
+		name  string
+		names []v1alpha1.ResolvedName
+		uses  string
+		count int           // of addresses that count
+		after time.Duration // when none counts any more
+	}{
+		{"a day and its grace, by a clock that is fast", []v1alpha1.ResolvedName{at(midnight.Add(day+time.Minute+clockSkew), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + clockSkew},
+		{"two days", []v1alpha1.ResolvedName{at(midnight.Add(2*day), "203.0.113.1")}, "www.example.com", 1, day + time.Minute + clockSkew},
+		{"for ever", []v1alpha1.ResolvedName{at(end, "203.0.113.1", "2001:db8::1")}, "www.example.com", 2, day + time.Minute + clockSkew},
+		{"since ever", []v1alpha1.ResolvedName{at(time.Time{}, "203.0.113.1")}, "www.example.com", 0, 0},
+		{"before 1970", []v1alpha1.ResolvedName{at(time.Unix(-1, 0), "203.0.113.1")}, "www.example.com", 0, 0},
+		{"no time at all", []v1alpha1.ResolvedName{{Name: "www.example.com", Addresses: []v1alpha1.ResolvedAddress{{Address: "203.0.113.1"}}}}, "www.example.com", 0, 0},
+		{"many of a name", []v1alpha1.ResolvedName{at(end, numbered(9000)...)}, "www.example.com", 256, day + time.Minute + clockSkew},
+		{"a name many times", spread(9000, func(int) string { return "www.example.com" }), "www.example.com", 256, time.Hour},
+		{"a name in many forms", spread(9000, func(i int) string { return []string{"www.example.com", "WWW.example.com."}[i%2] }), "www.example.com", 256, time.Hour},
+		{"many of a pattern", []v1alpha1.ResolvedName{named(at(end, numbered(20000)...), "*.example.com")}, "*.example.com", 8000, day + time.Minute + clockSkew},
+		{"many names of a pattern", spread(20000, func(i int) string { return fmt.Sprintf("a%d.example.com", i) }), "*.example.com", 8000, time.Hour},
+		{"a long name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), strings.Repeat("a.", 1<<19)+"example.com")}, "*.example.com", 0, 0},
+		{"no name", []v1alpha1.ResolvedName{named(at(end, "203.0.113.1"), "")}, "*.example.com", 0, 0},
+		{"no addresses", []v1alpha1.ResolvedName{at(end, "", "203.0.113.1/24", strings.Repeat("1", 1<<20), "::ffff:127.0.0.1")}, "www.example.com", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newDNSScene(t, "l1")
+			s.c.domainUsed(c.uses, 1)
+			object := trimResolvedNames(&unstructured.Unstructured{}, &v1alpha1.ResolvedNames{Names: c.names}, nil)
+			object.ObjectMeta = s.w.meta("", "l1")
+			said := fmt.Sprint(object.names)
+			counts := func(what string, want int) {
+				t.Helper()
+				s.touch([]objectKey{{kind: instantKind}})
+				if got := len(s.c.domains.addresses[c.uses]); got != want {
+					t.Errorf("%s: %d addresses count, want %d", what, got, want)
+				}
+			}
+			s.touch(s.w.put(object))
+			counts("at first", c.count)
+			if fmt.Sprint(object.names) != said {
+				t.Error("the object, which others read, is changed")
+			}
+			s.now = midnight.Add(c.after - time.Second)
+			counts("before the end", c.count)
+			s.now = midnight.Add(c.after)
+			counts("at the end", 0)
+			if s.c.domains.next != 0 {
+				t.Errorf("it waits for %s", time.Unix(s.c.domains.next, 0).UTC())
+			}
+		})
+	}
+}

@@ -216,6 +216,7 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 	var refused *ovsdb.RefusedError
 	errors.As(err, &refused)
 	l.cluster.written(changes, refused)
+	l.handOut(refused)
 	l.publish(ctx)
 	if len(l.backoff) > 0 {
 		for i := range changes {
@@ -252,11 +253,29 @@ func (l *leader) later(ctx context.Context, k objectKey, pause time.Duration) {
 	})
 }
 
-// publish hands on what the translation found out beside the rows.
-func (l *leader) publish(ctx context.Context) {
-	if notes := l.cluster.takeNotes(); len(notes) > 0 {
+// handOut has objects annotated once the Northbound has what the annotations say: a leader that ends before has
+// told nobody of an address that the next one may give to somebody else. What was refused is noted again when it is
+// tried again, and a pod without a port waits until it has one.
+func (l *leader) handOut(refused *ovsdb.RefusedError) {
+	var notes []annotation
+	for _, a := range l.cluster.takeNotes() {
+		k := objectKey{a.kind, key(a.namespace, a.name)}
+		isPod, p := a.kind == podKind, l.cluster.pods[k.name]
+		switch {
+		case (isPod || a.kind == nodeKind) && refused != nil && refused.Owners[ovsdb.Owner(a.kind.String()+"/"+k.name)] != nil:
+		case isPod && p != nil && !p.there:
+			l.cluster.notes = append(l.cluster.notes, a)
+		default:
+			notes = append(notes, a)
+		}
+	}
+	if len(notes) > 0 {
 		l.annotate(notes)
 	}
+}
+
+// publish hands on what else the translation found out beside the rows.
+func (l *leader) publish(ctx context.Context) {
 	for _, p := range l.cluster.takeProblems() {
 		l.report(p)
 	}

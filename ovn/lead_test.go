@@ -16,9 +16,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models"
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -35,6 +37,33 @@ type memory struct {
 	claims   int
 	replaces int
 	applies  int
+	// annotated are the pods' annotations that were handed out; early are those that were before the rows were there.
+	annotated map[string]string
+	early     []string
+}
+
+// annotate notes what was handed out, and what of it the Northbound does not have.
+func (m *memory) annotate(notes []annotation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range notes {
+		name := key(a.namespace, a.name)
+		network, _, err := contract.Parse[contract.PodNetwork](map[string]string{a.key: a.value}, contract.PodNetworkAnnotation)
+		if a.kind != podKind || err != nil {
+			continue
+		}
+		if m.annotated == nil {
+			m.annotated = map[string]string{}
+		}
+		m.annotated[name] = network.Addresses[0].Addr().String()
+		has := slices.ContainsFunc(m.owners[podOwner(name)].Rows, func(r ovsdb.Row) bool {
+			p, ok := r.Model.(*nb.LogicalSwitchPort)
+			return ok && r.Key == network.UID && slices.Equal(portIPs(p), contract.Addrs(network.Addresses))
+		})
+		if !has {
+			m.early = append(m.early, name+" "+a.value)
+		}
+	}
 }
 
 func (m *memory) Claim(ctx context.Context, entitled func(context.Context) error) error {
@@ -134,7 +163,12 @@ func (w *lockedWorld) change(objects ...any) {
 
 // lead starts a leader over a memory, in a bubble of synctest; what it reports is in the list.
 func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
-	ctx, cancel := context.WithCancel(context.Background())
+	return leadUntil(t, context.Background(), m, w)
+}
+
+// leadUntil is lead, until ctx is done.
+func leadUntil(t *testing.T, ctx context.Context, m *memory, w *lockedWorld) (*leader, *[]string) {
+	ctx, cancel := context.WithCancel(ctx)
 	reports := &[]string{}
 	l := &leader{
 		disabled: func() []string { return nil },
@@ -142,7 +176,7 @@ func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
 		records:  func() records { return records{} },
 		ports:    func() map[types.UID][]netip.Addr { return nil },
 		cluster:  newCluster(testSettings(t, nil)), source: w, queue: w.queue, northbound: m,
-		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: func([]annotation) {}, disputes: map[ovsdb.Owner]dispute{},
+		metrics: newMetrics(w.queue), log: ovsdbtest.Logger(t), annotate: m.annotate, disputes: map[ovsdb.Owner]dispute{},
 		report: func(p problem) { *reports = append(*reports, p.String()) },
 	}
 	done := make(chan struct{})
@@ -153,6 +187,9 @@ func lead(t *testing.T, m *memory, w *lockedWorld) (*leader, *[]string) {
 	t.Cleanup(func() {
 		cancel()
 		<-done
+		if len(m.early) > 0 {
+			t.Errorf("handed out before the Northbound had them: %q", m.early)
+		}
 	})
 	return l, reports
 }
@@ -211,6 +248,60 @@ func TestRefusedOwnerIsTriedAgain(t *testing.T) {
 			t.Errorf("%v refusals counted", n)
 		}
 	})
+}
+
+// TestAddressesAreHandedOutWhenCommitted: a leader that ends before its Northbound has a pod's port has told nobody of
+// the pod's address, which the next leader gives to another pod. One whose port is refused is told when it has it.
+func TestAddressesAreHandedOutWhenCommitted(t *testing.T) {
+	for _, at := range []string{"first write", "batch"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &lockedWorld{world: newWorld(), queue: newQueue()}
+			w.put(w.node("l1", "10.244.0.0/24"))
+			young := w.pod("default", "young", "l1")
+			young.CreationTimestamp = metav1.NewTime(time.Unix(2000, 0))
+			m := &memory{}
+			if at == "first write" {
+				m.broken = errors.New("connection refused")
+				w.put(young)
+			}
+			ctx, kill := context.WithCancel(t.Context())
+			leadUntil(t, ctx, m, w)
+			time.Sleep(time.Second)
+			m.set(func() { m.broken = errors.New("connection refused") })
+			if at == "batch" {
+				w.change(young)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			kill()
+			synctest.Wait()
+			m.set(func() {
+				if len(m.annotated) > 0 {
+					t.Errorf("%s: a leader that was killed amid its write has handed out %v", at, m.annotated)
+				}
+				m.broken, m.refuse = nil, map[ovsdb.Owner]error{"Pod/default/refused": errors.New("constraint violation")}
+			})
+			w.queue = newQueue()
+			old, refused := w.pod("default", "old", "l1"), w.pod("default", "refused", "l1")
+			old.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
+			w.put(old, refused)
+			lead(t, m, w)
+			time.Sleep(time.Second)
+			want := func(want map[string]string) {
+				t.Helper()
+				synctest.Wait()
+				m.set(func() {
+					if !maps.Equal(m.annotated, want) {
+						t.Errorf("%s: %v are handed out, want %v", at, m.annotated, want)
+					}
+				})
+			}
+			want(map[string]string{"default/old": "10.244.0.3", "default/young": "10.244.0.4"})
+			m.set(func() { m.refuse = nil })
+			time.Sleep(2 * lastPause)
+			want(map[string]string{"default/old": "10.244.0.3", "default/young": "10.244.0.4", "default/refused": "10.244.0.5"})
+		})
+	}
 }
 
 // TestRowsSayNothingElseThanIsMeant on a server that lacks a column of theirs: they are left out, and are there

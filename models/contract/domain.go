@@ -5,6 +5,7 @@ import (
 	"iter"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // DNSServices are the cluster's DNS Services where nobody says otherwise. What their servers answer is
@@ -22,6 +23,19 @@ func CheckDNSServices(services []string) error {
 	}
 	return nil
 }
+
+// How long an address of a domain name counts after an answer that had it: for its time to live, which is taken for
+// DomainLongest at most, and then for DomainGrace.
+const (
+	DomainLongest = 24 * time.Hour
+	DomainGrace   = time.Minute
+)
+
+// How many addresses a node may say: of a name that is no pattern, and in all.
+const (
+	DomainAddresses      = 256
+	DomainAddressesInAll = 8000
+)
 
 // DomainName is the normal form of a domain name, or of a pattern that begins with "*.": names differ
 // neither by case nor by a dot at the end.

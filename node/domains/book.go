@@ -20,15 +20,15 @@ import (
 // looks up a name just when it begins a connection does so in time.
 const (
 	shortest = 30 * time.Second
-	longest  = 24 * time.Hour
-	grace    = time.Minute
+	longest  = contract.DomainLongest
+	grace    = contract.DomainGrace
 )
 
 // Bounds of what is remembered. The network policy API wants 100 addresses a name; the object with all of
 // them shall be well below what an API server stores.
 const (
-	maxAddresses = 256 // of a name; a pattern stands for many, and has what there is room for
-	maxTotal     = 8000
+	maxAddresses = contract.DomainAddresses // a pattern stands for many, and has what there is room for
+	maxTotal     = contract.DomainAddressesInAll
 )
 
 // book holds the addresses of wanted names. What is wanted by a pattern alone is held as the pattern's, each
