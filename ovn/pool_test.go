@@ -79,6 +79,7 @@ func TestAllocationStory(t *testing.T) {
 	s.do(s.edited("web", func(b *balancer) { *b = balancer{ingress: b.ingress} }))
 	s.want("another type", s.external("web"), "")
 	s.want("who waited has it", s.external("late"), "203.0.113.64")
+	s.wantReasons("Service default/web AddressConflict") // until its status is written
 	s.remove(serviceKind, "default/api")
 	s.want("pool", s.poolStatus("p"), "True InUse used 1 free 1")
 
