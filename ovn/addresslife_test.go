@@ -269,8 +269,8 @@ func (l *addressLife) next() []ovsdb.Change {
 	}
 	source := newCarriers(l.w, hosting)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
-	l.c.begin(engine{l.engine}.Records(l.settings), source.keys(), source.get)
-	l.c.seen(engine{l.engine}.Records(l.settings).pods)
+	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.keys(), source.get)
+	l.c.seen(engine{Engine: l.engine}.Records(l.settings).pods)
 	return l.c.everything()
 }
 
@@ -335,7 +335,7 @@ func (l *addressLife) noAddressOfTwo() {
 // asCold compares with a controller that starts with the objects alone, and the Northbound's word or without it.
 func (l *addressLife) asCold() {
 	l.t.Helper()
-	for start, r := range map[string]records{"with the Northbound": engine{l.engine}.Records(l.settings), "without": {}} {
+	for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(l.settings), "without": {}} {
 		again := newCluster(l.settings)
 		again.begin(r, l.w.keys(), l.w.get)
 		before := ovsdb.Dump(l.engine.Client())
