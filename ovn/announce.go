@@ -43,27 +43,7 @@ func (c *cluster) noteBalancer(name string, s *service) {
 
 // notePool has an AddressPool's status written.
 func (c *cluster) notePool(p *poolState) {
-	used, free := int64(0), int64(0)
-	for _, r := range p.usable {
-		size := r.size()
-		for addr := range c.balancers.held {
-			if r.contains(addr) {
-				used++
-				size--
-			}
-		}
-		for addr := range c.balancers.reserved {
-			if _, held := c.balancers.held[addr]; !held && r.contains(addr) {
-				size--
-			}
-		}
-		for addr := range c.egress.wanted {
-			if _, held := c.balancers.held[addr]; !held && r.contains(addr) && c.balancers.reserved[addr] == "" {
-				size--
-			}
-		}
-		free = min(free+max(size, 0), maxFree)
-	}
+	used, free := p.used, min(max(p.size-p.used-p.blocked, 0), maxFree)
 	ready := p.object.ready(true, "InUse", "all ranges are in use"+p.silent)
 	switch {
 	case p.wrong != "" && len(p.usable) == 0:

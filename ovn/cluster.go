@@ -54,6 +54,7 @@ type cluster struct {
 	zoneOf       map[string]string
 	gateways     entrances
 	tunnels      tunnelHolders
+	entranceOf   map[string]entrance // by node that has a switch
 	// byDatapath are Services by protocol whose rows depend on what nodes' datapaths can do with it.
 	byDatapath map[protocol]map[string]struct{}
 
@@ -90,7 +91,7 @@ func newCluster(s *settings) *cluster {
 	own := *s
 	c := &cluster{
 		settings: &own, given: s.services,
-		nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(), hosts: newHostBook(),
+		entranceOf: map[string]entrance{}, nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(), hosts: newHostBook(),
 		apiServers: map[netip.AddrPort]bool{}, hostPorted: map[numberedPort]map[string]struct{}{},
 		ids:       newPool(max(s.maxNodeID(), 0)),
 		unsettled: map[string]struct{}{}, windows: map[string]struct{}{},

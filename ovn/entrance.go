@@ -56,6 +56,18 @@ func (c *cluster) entrances() entrances {
 // updateEntrances has the Services and pods looked at again whose rows depend on what has changed of
 // the touched nodes.
 func (c *cluster) updateEntrances(touched []*nodeState) {
+	same := true
+	for _, n := range touched {
+		for name, p := range n.pods {
+			if len(p.object.hostPorts) > 0 {
+				c.dirtyPods[name] = struct{}{}
+			}
+		}
+		same = c.sameEntrance(n) && same
+	}
+	if same {
+		return
+	}
 	before := c.gateways
 	c.gateways = c.entrances()
 	moved := !slices.Equal(before.names, c.gateways.names)
@@ -81,13 +93,32 @@ func (c *cluster) updateEntrances(touched []*nodeState) {
 		c.touchMoved(c.gateways.nodes, before.nodes)
 		c.touchSelves()
 	}
-	for _, n := range touched {
-		for name, p := range n.pods {
-			if len(p.object.hostPorts) > 0 {
-				c.dirtyPods[name] = struct{}{}
-			}
+}
+
+// entrance is a node's part of entrances.
+type entrance struct {
+	placed, gateway bool
+	own             [2][]netip.Addr
+	hosts           []netip.Addr // of its gateway router, where that shares them with the host
+}
+
+// sameEntrance takes in a node's part of entrances, and says whether it is what it was.
+func (c *cluster) sameEntrance(n *nodeState) bool {
+	before, now := c.entranceOf[n.name], entrance{placed: n.placed}
+	if !n.placed {
+		delete(c.entranceOf, n.name)
+		return !before.placed
+	}
+	now.own = [2][]netip.Addr{n.nodePortAddresses(true), n.nodePortAddresses(false)}
+	if g := n.facts.Gateway; g != nil {
+		now.gateway = true
+		if g.HostAddresses {
+			now.hosts = contract.Addrs(g.Addresses)
 		}
 	}
+	c.entranceOf[n.name] = now
+	return before.placed && before.gateway == now.gateway && slices.Equal(before.hosts, now.hosts) &&
+		slices.Equal(before.own[0], now.own[0]) && slices.Equal(before.own[1], now.own[1])
 }
 
 // touchMoved has the Services looked at again that want addresses which were one node's and are not now.

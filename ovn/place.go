@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -153,6 +154,7 @@ func (c *cluster) rank(list []*nodeState) {
 
 // place decides a node's ID and subnets, or says why it cannot.
 func (c *cluster) place(n *nodeState) {
+	before, settled := n.facts, n.placed && len(n.problems) == 0
 	n.problems = nil
 	complain := func(reason, format string, args ...any) {
 		n.problems = append(n.problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
@@ -168,16 +170,9 @@ func (c *cluster) place(n *nodeState) {
 	for _, err := range n.takeFacts(c.settings) {
 		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
 	}
-	if other := c.sameChassis(n); other != "" {
-		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
-			quoted(n.facts.Chassis), other)
-		n.facts = contract.NodeFacts{OS: n.facts.OS}
-	}
-	if other, field, remedy := c.sameGateway(n); other != "" {
-		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
-			contract.NodeFactsAnnotation, field, other, remedy, other)
-		n.facts.Gateway = nil
-	}
+	if !settled || !reflect.DeepEqual(n.facts, before) {
+		c.refuseCopies(n, complain)
+	} // else it is alone with them: whoever came later with the same was refused
 	c.takeTunnels(n)
 	had, err := c.recallNode(n)
 	if err != nil {
@@ -213,6 +208,20 @@ func (c *cluster) place(n *nodeState) {
 		c.touchPods(n)
 	}
 	c.noteNode(n)
+}
+
+// refuseCopies takes from a node what another one was first with.
+func (c *cluster) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
+	if other := c.sameChassis(n); other != "" {
+		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
+			quoted(n.facts.Chassis), other)
+		n.facts = contract.NodeFacts{OS: n.facts.OS}
+	}
+	if other, field, remedy := c.sameGateway(n); other != "" {
+		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
+			contract.NodeFactsAnnotation, field, other, remedy, other)
+		n.facts.Gateway = nil
+	}
 }
 
 // recallNode finds what a node has had: what the Northbound says, else what its annotation says.
@@ -370,8 +379,10 @@ func (c *cluster) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 		if newSubnetPool(subnet).pool.size == 0 {
 			return nil, fmt.Errorf("spec.podCIDRs: %s has no room for a pod; make the node subnets larger (kube-controller-manager's --node-cidr-mask-size)", subnet)
 		}
-		if err := c.free(n, subnet); err != nil {
-			return nil, err
+		if !slices.Contains(n.subnets, subnet) { // nobody else is given what a node has
+			if err := c.free(n, subnet); err != nil {
+				return nil, err
+			}
 		}
 		if subnet.Addr().Is4() {
 			v4 = append(v4, subnet)

@@ -67,10 +67,11 @@ type poolBook struct {
 	// held are the addresses that Services have, and of those who has which.
 	held     map[netip.Addr]string
 	of       map[string]*holding
-	reserved map[netip.Addr]string // that nobody announces, being somebody's else
-	touched  map[string]struct{}   // Services to be looked at
-	waiting  map[string]struct{}   // Services that lack an address
-	left     map[string]struct{}   // Services that are no load balancers any more and have a status
+	reserved map[netip.Addr]string   // that nobody announces, being somebody's else
+	touched  map[string]struct{}     // Services to be looked at
+	recount  map[*poolState]struct{} // pools whose numbers have changed
+	waiting  map[string]struct{}     // Services that lack an address
+	left     map[string]struct{}     // Services that are no load balancers any more and have a status
 	// announced says by which node's gateway router an address is answered, "" by none.
 	announced map[netip.Addr]string
 	byNode    map[string]map[netip.Addr]struct{}
@@ -80,7 +81,7 @@ type poolBook struct {
 }
 
 func newPoolBook() poolBook {
-	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{}, touched: map[string]struct{}{},
+	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{}, touched: map[string]struct{}{}, recount: map[*poolState]struct{}{},
 		waiting: map[string]struct{}{}, left: map[string]struct{}{}, announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{}}
 }
 
@@ -92,6 +93,8 @@ type poolState struct {
 	silent string // ranges that no node can announce, if any
 	reason string
 	noted  string
+	// size is how many addresses usable has, used those that Services have, blocked others that nobody is given.
+	size, used, blocked int64
 }
 
 // holding is what a Service has.
@@ -199,8 +202,11 @@ func (c *cluster) settleBalancers() {
 		c.announce(name)
 	}
 	for _, p := range book.order {
-		c.notePool(p)
+		if _, changed := book.recount[p]; changed {
+			c.notePool(p)
+		}
 	}
+	clear(book.recount)
 }
 
 // byAge are Services, the oldest first.
@@ -272,6 +278,7 @@ func (c *cluster) unhold(name string, addr netip.Addr) {
 	book := &c.balancers
 	if book.held[addr] == name {
 		delete(book.held, addr)
+		c.countHeld(addr, -1)
 		book.freed = true
 		c.setAnnouncer(addr, "", false)
 		c.movedHold(addr)
@@ -281,6 +288,9 @@ func (c *cluster) unhold(name string, addr netip.Addr) {
 // hold gives a Service an address: nobody else's is served there.
 func (c *cluster) hold(name string, addr netip.Addr) {
 	if c.balancers.held[addr] != name {
+		if _, had := c.balancers.held[addr]; !had {
+			c.countHeld(addr, 1)
+		}
 		c.balancers.held[addr] = name
 		c.movedHold(addr)
 	}

@@ -40,6 +40,50 @@ func (c *cluster) checkPools() {
 			return ""
 		})
 	}
+	c.countPools()
+}
+
+// countHeld keeps the numbers of the pool that has an address which a Service gets (1) or gives up (-1).
+func (c *cluster) countHeld(addr netip.Addr, by int64) {
+	p := c.inPool(addr)
+	if p == nil {
+		return
+	}
+	p.used += by
+	if _, reserved := c.reserved(addr); reserved {
+		p.blocked -= by
+	}
+	c.balancers.recount[p] = struct{}{}
+}
+
+// countPools counts anew what pools have.
+func (c *cluster) countPools() {
+	book := &c.balancers
+	for _, p := range book.order {
+		p.size, p.used, p.blocked = 0, 0, 0
+		for _, r := range p.usable {
+			p.size = min(p.size+r.size(), 2*maxFree)
+		}
+		book.recount[p] = struct{}{}
+	}
+	for addr := range book.held {
+		if p := c.inPool(addr); p != nil {
+			p.used++
+		}
+	}
+	block := func(addr netip.Addr) {
+		if p := c.inPool(addr); p != nil && book.held[addr] == "" {
+			p.blocked++
+		}
+	}
+	for addr := range book.reserved {
+		block(addr)
+	}
+	for addr := range c.egress.wanted {
+		if _, twice := book.reserved[addr]; !twice {
+			block(addr)
+		}
+	}
 }
 
 // checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The

@@ -1,0 +1,94 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// costs plays an event again and again in a small cluster and in a large one, and tells how much more it costs there.
+func costs(b *testing.B, of func(size int) (event func(i int))) {
+	const small, large, rounds = 10, 1000, 2000
+	spent := map[int]time.Duration{}
+	events := map[int]func(int){small: of(small), large: of(large)}
+	for b.Loop() {
+		for i := range rounds { // in turn, so that both have the same machine
+			for size, event := range events {
+				start := time.Now()
+				event(i)
+				spent[size] += time.Since(start)
+			}
+		}
+	}
+	count := float64(b.N * rounds)
+	b.ReportMetric(float64(spent[small].Nanoseconds())/count, fmt.Sprintf("ns/event-of-%d", small))
+	b.ReportMetric(float64(spent[large].Nanoseconds())/count, fmt.Sprintf("ns/event-of-%d", large))
+	b.ReportMetric(float64(spent[large])/float64(spent[small]), "ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
+// playing is a cluster that takes an event in and writes nothing.
+func playing(b *testing.B, w *world) *cluster {
+	c := newCluster(testSettings(b, func(c *Config) { withBalancers(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv4 = true, 28 }))
+	c.begin(records{}, w.keys(), w.get)
+	c.everything()
+	for keys := w.absorb(c); len(keys) > 0; keys = w.absorb(c) {
+		c.update(keys, w.get)
+		c.changes()
+	}
+	return c
+}
+
+// BenchmarkBalancerEvent is a change of one Service of type LoadBalancer among many, whose addresses one pool gave.
+func BenchmarkBalancerEvent(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := newWorld()
+		w.put(w.namespace("default"), w.addressPool("p", "203.0.112.0/20"))
+		for i := range 10 {
+			n := w.node(fmt.Sprint("n", i))
+			n.facts, n.ready = facts(1+i, false), true
+			w.put(n)
+		}
+		for i := range size {
+			s := w.service(fmt.Sprint("s", i), fmt.Sprintf("10.96.%d.%d", i/250, 1+i%250))
+			s.balancer = balancer{balances: true, families: "4"}
+			w.put(s)
+		}
+		c := playing(b, w)
+		k := objectKey{serviceKind, "default/s0"}
+		return func(i int) {
+			after := *w.objects[k].(*service)
+			after.externalLocal = i%2 == 0
+			c.update(w.put(&after), w.get)
+			c.changes()
+		}
+	})
+}
+
+// BenchmarkNodeEvent is a change of one node among many, which changes nothing of how the cluster is entered, as most.
+func BenchmarkNodeEvent(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := newWorld()
+		for i := range size {
+			n := w.node(fmt.Sprint("n", i))
+			f := must(parseFacts(facts(1, false)))
+			f.Chassis, f.Gateway.MAC = fmt.Sprint("chassis-", i), fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256)
+			f.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})}
+			f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}), 16)}
+			f.Gateway.NextHops = nil
+			n.facts, n.ready = contract.Format(f), true
+			w.put(n)
+		}
+		c := playing(b, w)
+		k := objectKey{nodeKind, "n0"}
+		return func(i int) {
+			after := *w.objects[k].(*node)
+			after.ready = i%2 == 0
+			c.update(w.put(&after), w.get)
+			c.changes()
+		}
+	})
+}
