@@ -373,7 +373,7 @@ func (e *Engine) land(b *batch, foreign func(w written, changed bool) bool) {
 	defer e.client.mu.RUnlock()
 	for _, w := range b.written {
 		if changed, last := e.events.landed(w.id); last && foreign(w, changed) {
-			e.events.suspect(w.id, w.by.change.Owner, e.client.cache.owner(w.id))
+			e.events.suspect(w.id, w.by.change.Owner, w.table.ownerOf(w.id))
 		}
 	}
 }

@@ -256,9 +256,9 @@ func (c *cache) release(value string, at place) {
 	}
 }
 
-// owner is whose row it is by its marks, "" where there is none.
-func (c *cache) owner(uuid string) Owner {
-	if r := c.rows[uuid]; r != nil {
+// ownerOf is whose row it is by its marks, "" where there is none.
+func (t *table) ownerOf(uuid string) Owner {
+	if r := t.rows[uuid]; r != nil {
 		return r.owner
 	}
 	return ""

@@ -171,7 +171,7 @@ func (e *Engine) update(b *batch, p *planned, to target, old *row, desired Row) 
 
 // differs says whether a row is not what a batch has made of it. The client's lock is held.
 func (e *Engine) differs(w written) bool {
-	row := e.client.cache.rows[w.id]
+	row := w.table.rows[w.id]
 	if row == nil || w.want == nil {
 		return (row == nil) != (w.want == nil)
 	}

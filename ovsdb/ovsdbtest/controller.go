@@ -14,7 +14,7 @@ func Controller(t testing.TB, vswitch *Process) {
 	dir := socketDir(t)
 	for name, own := range map[string][]string{"ovs-vswitchd": {"--enable-dummy=override", "--disable-system"}, "ovn-controller": nil} {
 		args := append(own, vswitch.Endpoint, "--unixctl="+filepath.Join(dir, name), "-vconsole:off", "-vfile:off", "-vsyslog:off")
-		cmd := exec.Command(program(t, name), args...)
+		cmd := exec.Command(Program(t, name), args...)
 		cmd.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVN_RUNDIR="+dir)
 		cmd.SysProcAttr = dieWithParent()
 		if err := cmd.Start(); err != nil {
