@@ -35,6 +35,7 @@ type memory struct {
 	unowned  bool          // until the next claim
 	hangs    chan struct{} // where not nil, a claim waits for it
 	claims   int
+	another  bool // has the Lease
 	replaces int
 	applies  int
 	// annotated are the pods' annotations that were handed out; early are those that were before the rows were there.
@@ -73,8 +74,8 @@ func (m *memory) Claim(ctx context.Context, entitled func(context.Context) error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.claims++
-	if err := entitled(ctx); err != nil {
-		return err
+	if err := entitled(ctx); err != nil || m.another {
+		return errors.Join(err, errors.New("the Lease is another's"))
 	}
 	m.unowned = false
 	return nil
@@ -415,23 +416,15 @@ func TestLostClaimIsMadeAgain(t *testing.T) {
 		w := &lockedWorld{world: newWorld(), queue: newQueue()}
 		w.put(w.node("l1", "10.244.0.0/24"))
 		m := &memory{}
-		var lost atomic.Bool
-		l, _ := lead(t, m, w)
-		l.entitled = func(context.Context) error {
-			if lost.Load() {
-				return errors.New("the Lease is another's")
-			}
-			return nil
-		}
+		lead(t, m, w)
 		wantOwners(t, m, owners("Cluster", "Node/l1"))
 		m.set(func() { m.unowned, m.owners = true, nil })
 		w.change(w.pod("default", "a", "l1"))
 		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/a"))
-		lost.Store(true)
-		m.set(func() { m.unowned, m.owners = true, nil })
+		m.set(func() { m.another, m.unowned, m.owners = true, true, nil })
 		w.change(w.pod("default", "b", "l1"))
 		wantOwners(t, m, nil)
-		lost.Store(false)
+		m.set(func() { m.another = false })
 		time.Sleep(10 * time.Second)
 		wantOwners(t, m, owners("Cluster", "Node/l1", "Pod/default/a", "Pod/default/b"))
 	})
