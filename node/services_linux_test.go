@@ -118,8 +118,9 @@ func TestTheHostIsAClientOfServices(t *testing.T) {
 	vip := netip.MustParseAddr("192.0.2.50")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ClusterIPs: []string{"10.96.0.20", "fd96::20"}, ExternalIPs: []string{vip.String(), "172.30.0.1"},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.20", "fd96::20"}, ExternalIPs: []string{vip.String()},
 			Ports: []corev1.ServicePort{{Name: "tcp", Port: 80, NodePort: 30080}, {Name: "udp", Port: 80, NodePort: 30080, Protocol: corev1.ProtocolUDP}}},
+		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "172.30.0.1"}}}}, // as some controllers give a node's
 	}
 	services := c.client.CoreV1().Services("shop")
 	if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {

@@ -212,11 +212,11 @@ func (g *guard) refuseEncap(value string) string {
 		if err != nil {
 			return "it is not an IP address; set encap-address of the node's agent"
 		}
-		if !contract.TunnelAddress(address) {
-			return "a tunnel ends at an address that one host has; set encap-address of the node's agent"
-		}
-		if other := g.claimed(address); other != "" {
+		if other := g.claimed(address.Unmap()); other != "" {
 			return "that is an address of Node " + other + "; set encap-address of the node's agent to one of its own, or delete that Node if it is gone"
+		}
+		if !contract.TunnelAddress(address) {
+			return "a tunnel ends at an address that one host has, written plainly; set encap-address of the node's agent"
 		}
 	}
 	return ""

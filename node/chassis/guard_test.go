@@ -70,6 +70,8 @@ func TestWhatANodesDatabaseMayNotHave(t *testing.T) {
 		{"a Southbound that listens", update2("modify", "ovn-remote", "ssl:192.0.2.1:6642,ptcp:6642"), "ssl:HOST:PORT"},
 		{"another node's tunnel address", update2("initial", "ovn-encap-ip", "192.0.2.10,192.0.2.99"), "Node linux1"},
 		{"the same in IPv6's clothes", update2("initial", "ovn-encap-ip", "::ffff:192.0.2.99"), "Node linux1"},
+		{"no single host's address", update2("initial", "ovn-encap-ip", "127.0.0.1"), "one host has"},
+		{"every host's address", update2("initial", "ovn-encap-ip", "224.0.0.1"), "one host has"},
 		{"no address", update2("initial", "ovn-encap-ip", "linux1"), "not an IP address"},
 		{"in a reply", `{"id":1,"error":null,"result":[false,"0",{"Open_vSwitch":{"1":{"initial":{"external_ids":["map",[["system-id","x"]]]}}}}]}`, "win1"},
 		{"in the first version's update", `{"method":"update","id":null,"params":[null,{"Open_vSwitch":{"1":{"new":{"external_ids":["map",[["system-id","x"]]]}}}}]}`, "win1"},
@@ -227,7 +229,7 @@ func TestANodeThatWouldBeAnother(t *testing.T) {
 			t.Errorf("oom_score_adj %s %v", score, err)
 		}
 	}
-	if encaps := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=ip", "list", "encap"); encaps != "127.0.0.1" {
+	if encaps := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=ip", "list", "encap"); encaps != "192.0.2.3" {
 		t.Errorf("tunnel addresses %q", encaps)
 	}
 	if _, err := os.Stat(stolen); err == nil {

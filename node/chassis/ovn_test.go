@@ -48,7 +48,7 @@ func newMixed(tb testing.TB) *mixed {
 	m.ovn.Kill(nodetest.OVNController)
 	m.dir = filepath.Dir(strings.TrimPrefix(m.ovn.OVSDatabase(), "unix:"))
 	m.ovn.VS("set", "open_vswitch", ".", "external_ids:system-id="+windows, "external_ids:hostname="+windows,
-		"external_ids:ovn-remote="+m.ovn.Southbound(), "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1",
+		"external_ids:ovn-remote="+m.ovn.Southbound(), "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=192.0.2.3",
 		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=netdev", "external_ids:ovn-monitor-all=true",
 		"--", "--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev", "fail_mode=secure", "other_config:disable-in-band=true")
 	m.ovn.NB("ls-add", windows)

@@ -231,16 +231,16 @@ func (h *host) endpoints() http.Handler {
 		respond(w, http.StatusOK, "ok")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		code, lines := http.StatusOK, []string{"ok"}
 		if err := h.ready(); err != nil {
-			respond(w, http.StatusServiceUnavailable, err.Error())
-			return
+			code, lines = http.StatusServiceUnavailable, []string{err.Error()}
 		}
-		held, lines := h.held(), []string{"ok"}
+		held := h.held()
 		for _, name := range sortedKeys(held) {
 			now, detail := held[name].status.state()
 			lines = append(lines, strings.TrimSpace(name+" "+string(now)+" "+detail))
 		}
-		respond(w, http.StatusOK, strings.Join(lines, "\n"))
+		respond(w, code, strings.Join(lines, "\n"))
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
