@@ -58,8 +58,11 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		{"a health check, of IPv6", func(o *service) {
 			o.healthPort, o.clusterIPs = 8443, []netip.Addr{netip.MustParseAddr("fd00:10:96::10")}
 		}, ``, 1},
-		{"an external address that is the node's", func(o *service) {
+		{"an external address that is the node's, which it does not get", func(o *service) {
 			o.externalIPs, o.ports[0].port = []netip.Addr{own}, 8443
+		}, all, 1},
+		{"a load balancer's address that is the node's", func(o *service) {
+			o.ingress, o.ports[0].port = []netip.Addr{own}, 8443
 		}, second, 1},
 		{"nothing again", func(*service) {}, all, 1},
 	} {
