@@ -94,6 +94,7 @@ func TestCertificates(t *testing.T) {
 		{"expired", ours, name, -10 * day, -day, nil, "failed", "expired on 2026-05-31"},
 		{"of the future", ours, name, day, 90 * day, nil, "failed", "clock"},
 		{"of another authority", others, name, -day, 90 * day, nil, "failed", "sign"},
+		{"of another authority than its servers'", others, name, -day, 90 * day, func(_ fakeFiles, p *pair) { p.OfPeers = true }, "ok", ""},
 		{"of an expired authority", old, name, -day, 90 * day, func(f fakeFiles, _ *pair) { f["ca"] = old.pem }, "failed", "expired"},
 		{"other name", ours, "w2.node.weft.net", -day, 90 * day, nil, "failed", "[w2.node.weft.net] and not for w1.node.weft.net"},
 		{"other key", ours, name, -day, 90 * day, func(f fakeFiles, _ *pair) { f["key"] = otherKey }, "failed", "one another"},

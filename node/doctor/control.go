@@ -43,7 +43,7 @@ func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p p
 	if errors.Is(err, errAbsent) {
 		err = nil
 	}
-	p = pair{Of: "ovn-controller's", Key: option(arguments, "--private-key", "-p"), Certificate: option(arguments, "--certificate", "-c"),
+	p = pair{Of: "ovn-controller's", OfPeers: true, Key: option(arguments, "--private-key", "-p"), Certificate: option(arguments, "--certificate", "-c"),
 		CA: cmp.Or(option(arguments, "--ca-cert", "-C"), option(arguments, "--bootstrap-ca-cert", ""))}
 	if o, problem := ovs.OpenVSwitch(ctx); problem == nil && o.SSL != nil {
 		if p.Key == "" || p.Certificate == "" {

@@ -28,12 +28,12 @@ func TestWhoseCertificates(t *testing.T) {
 		want      pair
 		none      bool
 	}{
-		"command line":             {all, nil, pair{Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
-		"database":                 {"unix:/db.sock", database, pair{Of: "Open vSwitch's", Key: "db-key", Certificate: "db-crt", CA: "db-ca"}, false},
-		"both":                     {all, database, pair{Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
-		"its pair, the others' CA": {"-p key -c crt", database, pair{Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "db-ca"}, false},
-		"half a pair":              {"-p key", database, pair{Of: "Open vSwitch's", Key: "db-key", Certificate: "db-crt", CA: "db-ca"}, false},
-		"an authority to be met":   {"-p key -c crt --bootstrap-ca-cert=ca", nil, pair{Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
+		"command line":             {all, nil, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
+		"database":                 {"unix:/db.sock", database, pair{OfPeers: true, Of: "Open vSwitch's", Key: "db-key", Certificate: "db-crt", CA: "db-ca"}, false},
+		"both":                     {all, database, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
+		"its pair, the others' CA": {"-p key -c crt", database, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "db-ca"}, false},
+		"half a pair":              {"-p key", database, pair{OfPeers: true, Of: "Open vSwitch's", Key: "db-key", Certificate: "db-crt", CA: "db-ca"}, false},
+		"an authority to be met":   {"-p key -c crt --bootstrap-ca-cert=ca", nil, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
 		"neither":                  {"unix:/db.sock", nil, pair{}, true},
 	} {
 		got, ok, err := ovnPair(t.Context(), fakeVswitch{found: &openVSwitch{SSL: c.ssl}}, fakeControl{"arguments": c.arguments})

@@ -260,7 +260,7 @@ func TestCommandLineOfOVNController(t *testing.T) {
 	host := linuxHost{Config{OVNRunDir: dir}}
 	for ctx := limit(t); ; {
 		own, ok, err := ovnPair(ctx, fakeVswitch{found: &openVSwitch{}}, host)
-		if ok && own == (pair{Of: "ovn-controller's", CA: "/nowhere/ca.crt", Certificate: "/nowhere/l1.crt", Key: "/nowhere/l1.key"}) {
+		if ok && own == (pair{OfPeers: true, Of: "ovn-controller's", CA: "/nowhere/ca.crt", Certificate: "/nowhere/l1.crt", Key: "/nowhere/l1.key"}) {
 			break
 		}
 		select {
