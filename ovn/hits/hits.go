@@ -128,36 +128,31 @@ type flow struct {
 // stages are those of ovn-northd that judge ACLs.
 var stages = []string{"ls_in_acl_eval", "ls_in_acl_after_lb_eval", "ls_out_acl_eval"}
 
-// readFlows gives the hints of the logical flows of ACLs.
+// readFlows gives the hints of the logical flows of ACLs. It reads as ovn-controller does, by a monitor: `weft southbound`
+// lets nobody select.
 func readFlows(ctx context.Context, config ovsdb.Config) (map[flow]string, error) {
 	var err error
 	if config.Model, err = sb.FullDatabaseModel(); err != nil {
 		return nil, err
 	}
-	var operations []libovsdb.Operation
-	for _, stage := range stages {
-		name, err := libovsdb.NewOvsMap(map[string]string{"stage-name": stage})
-		if err != nil {
-			return nil, err
-		}
-		operations = append(operations, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: sb.LogicalFlowTable,
-			Columns: []string{"_uuid", "priority", "external_ids"},
-			Where:   []libovsdb.Condition{libovsdb.NewCondition("external_ids", libovsdb.ConditionIncludes, name)}})
-	}
-	rows, err := selectRows(ctx, config, operations...)
+	config.Tables, config.AnyMember = []ovsdb.Table{{Model: &sb.LogicalFlow{}, Read: []string{"priority", "external_ids"}}}, true
+	client, err := ovsdb.Connect(ctx, config)
 	if err != nil {
 		return nil, err
 	}
+	defer client.Close()
 	flows := map[flow]string{}
-	for _, row := range rows {
-		cookie, err := strconv.ParseUint(firstBits(row["_uuid"]), 16, 64)
-		priority, ok := row["priority"].(float64)
-		if err != nil || !ok {
-			return nil, fmt.Errorf("a row of Logical_Flow has the UUID %v and the priority %v", row["_uuid"], row["priority"])
+	for _, row := range ovsdb.List[sb.LogicalFlow](client, nil) {
+		hint := row.ExternalIDs["stage-hint"]
+		if hint == "" || !slices.Contains(stages, row.ExternalIDs["stage-name"]) {
+			continue
 		}
-		if hint := textMap(row["external_ids"])["stage-hint"]; hint != "" {
-			flows[flow{cookie, int(priority)}] = hint
+		digits, _, _ := strings.Cut(row.UUID, "-")
+		cookie, err := strconv.ParseUint(digits, 16, 64)
+		if err != nil {
+			return nil, fmt.Errorf("a row of Logical_Flow has the UUID %q: %w", row.UUID, err)
 		}
+		flows[flow{cookie, row.Priority}] = hint
 	}
 	return flows, nil
 }
