@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -250,8 +249,8 @@ func (a *agent) applyFlows(ctx context.Context, external External) error {
 	}
 	f.target, f.applied = target, want
 	f.count.Set(float64(len(want)))
-	if bridge.HostAddresses {
-		if err := a.platform.EnsureLinkRoutes(external.Bridge, hostClients(bridge.Host)); err != nil {
+	if neighbours := extbridge.Neighbours(bridge); len(neighbours) > 0 {
+		if err := a.platform.EnsureNeighbours(external.Bridge, neighbours); err != nil {
 			return err
 		}
 	}
@@ -334,17 +333,6 @@ func (a *agent) bridgePortsOf(external External) (ports [2]uint16) {
 
 // patchName is how ovn-controller names the bridge's port to the node's gateway router.
 func patchName(node string) string { return "patch-localnet-" + node + "-to-br-int" }
-
-// hostClients are those of the families that the host has.
-func hostClients(host []netip.Addr) []netip.Addr {
-	var clients []netip.Addr
-	for _, client := range contract.HostClients {
-		if slices.ContainsFunc(host, func(a netip.Addr) bool { return a.Is4() == client.Is4() }) {
-			clients = append(clients, client)
-		}
-	}
-	return clients
-}
 
 // bridgeTarget is a bridge as ovs-ofctl dials it: its socket beside the database's, or just its name.
 func (c Config) bridgeTarget(bridge string) string {

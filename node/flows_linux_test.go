@@ -112,6 +112,7 @@ func (g *gatewayCluster) gateway(facts contract.NodeFacts, backend *pod) {
 		host := facts.Gateway.Addresses[i].Addr().String()
 		single := netip.PrefixFrom(alias, alias.BitLen()).String()
 		commands = append(commands, []string{"lr-route-add", router, single, alias.String(), "rtoe"},
+			[]string{"static-mac-binding-add", "rtoe", alias.String(), contract.HostAliasMAC().String()},
 			[]string{"lr-nat-add", router, "dnat", host, alias.String()}, []string{"lr-nat-add", router, "snat", host, single})
 	}
 	for _, hop := range facts.Gateway.NextHops {

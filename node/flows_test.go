@@ -10,12 +10,13 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// EnsureLinkRoutes adds to the fake's what the host takes for neighbours.
-func (f *fakePlatform) EnsureLinkRoutes(string, []netip.Addr) error {
-	leave, err := f.enter("EnsureLinkRoutes")
+// EnsureNeighbours adds to the fake's what the host takes for neighbours.
+func (f *fakePlatform) EnsureNeighbours(string, []extbridge.Neighbour) error {
+	leave, err := f.enter("EnsureNeighbours")
 	defer leave()
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/extbridge"
 )
 
 // Platform is what the agent needs of the node's operating system. Every method may be called
@@ -35,8 +36,9 @@ type Platform interface {
 	// EnsureGatewayDevice: the device exists, is up, and the host's own stack takes no part in
 	// its traffic. A device that the host itself uses (it has addresses) is refused.
 	EnsureGatewayDevice(name string) error
-	// EnsureLinkRoutes: the host takes the addresses for neighbours on the device.
-	EnsureLinkRoutes(device string, addresses []netip.Addr) error
+	// EnsureNeighbours: the host takes these for neighbours on the device, and knows them for good: it asks
+	// nobody for their MAC addresses.
+	EnsureNeighbours(device string, neighbours []extbridge.Neighbour) error
 	// EnsureManagement: the device has exactly the addresses and routes of m, its MTU, and is up; with
 	// m.Partial it may have more routes to single addresses.
 	// [ErrNoDevice] until Open vSwitch has made the device.

@@ -3,10 +3,14 @@ package node
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // message is one of rtnetlink(7): a fixed header and attributes. What the host has on a device is given to
@@ -127,7 +131,8 @@ func send(kind, flags int, m message) error {
 	return err
 }
 
-// hostNeighbors are the entries of the device's neighbour table that somebody has set for good.
+// hostNeighbors are the entries of the device's neighbour table that somebody has set for good, without those of
+// EnsureNeighbours.
 func hostNeighbors(device int) ([]message, error) {
 	all, err := dump(unix.RTM_GETNEIGH, netlink.FAMILY_ALL, neighborHeader)
 	if err != nil {
@@ -136,6 +141,9 @@ func hostNeighbors(device int) ([]message, error) {
 	found := []message{}
 	for _, m := range all {
 		family, state := m.header[0], binary.NativeEndian.Uint16(m.header[8:])
+		if addr, _ := netip.AddrFromSlice(m.get(unix.NDA_DST)); slices.Contains(contract.HostClients[:], addr) {
+			continue
+		}
 		if int(binary.NativeEndian.Uint32(m.header[4:])) == device && state == unix.NUD_PERMANENT && (family == unix.AF_INET || family == unix.AF_INET6) {
 			found = append(found, m.without(unix.NDA_CACHEINFO, unix.NDA_PROBES))
 		}

@@ -186,6 +186,7 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
 	r.gatewayBalancers(n)
 	r.inwardMTU(n)
+	r.clusterNeighbour(s, n)
 	for _, join := range joins {
 		subnet := family(n.subnets, join.Addr())
 		if subnet == nil {
@@ -200,6 +201,7 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		case address == nil:
 		case g.HostAddresses:
 			r.hostAlias(n, id, address.Addr())
+			r.hostNeighbours(n, address.Addr())
 			r.hostToItself(n, contract.Addrs(g.Addresses), *subnet, join.Addr())
 		case !g.Routed:
 			r.snat(id, *subnet, address.Addr())
@@ -277,12 +279,33 @@ func (r *rows) hostAlias(n *placement, routerID string, first netip.Addr) {
 	single := netip.PrefixFrom(alias, alias.BitLen())
 	outside := "rtoe-" + n.name
 	r.route(routerID, "host/"+alias.String(), &nb.LogicalRouterStaticRoute{IPPrefix: single.String(), Nexthop: alias.String(), OutputPort: &outside})
-	// The bridge answers for the alias' hardware address. (A Static_MAC_Binding has no external_ids, by which
-	// it would be known as weft's.)
 	for _, host := range contract.Addrs(n.facts.Gateway.Addresses) {
 		if host.Is4() == first.Is4() {
 			r.nat(routerID, "host/"+host.String(), &nb.NAT{Type: nb.NATTypeDNAT, ExternalIP: host.String(), LogicalIP: alias.String()})
 		}
+	}
+}
+
+// hostNeighbours tells the gateway router with the host's first address where the host is: it can ask neither for the alias
+// nor for the host's other addresses, since the question comes from the host's own address.
+func (r *rows) hostNeighbours(n *placement, first netip.Addr) {
+	for _, addr := range append([]netip.Addr{contract.OfFamily(contract.HostAliases, first)}, n.facts.Addresses...) {
+		if addr.Is4() == first.Is4() && addr != first {
+			r.neighbour("rtoe-"+n.name, addr, contract.HostAliasMAC())
+		}
+	}
+}
+
+// clusterNeighbour tells the gateway router of a Windows node where the cluster's router is. A router that asks
+// learns by put_arp, of a packet that ovn-controller has sent into the switch, and the datapath there does not give such a packet
+// to ovs-vswitchd again: see hyperVLimits. On Linux it asks, so that the Southbound has no row of it.
+func (r *rows) clusterNeighbour(s *settings, n *placement) {
+	if !n.windows() {
+		return
+	}
+	cluster := s.joinAddresses(0)
+	for _, join := range contract.Addrs(cluster) {
+		r.neighbour("rtoj-gw-"+n.name, join, contract.MAC(contract.Addrs(cluster)...))
 	}
 }
 

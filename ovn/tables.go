@@ -1,6 +1,9 @@
 package ovn
 
 import (
+	"net"
+	"net/netip"
+
 	libovsdb "github.com/ovn-kubernetes/libovsdb/model"
 
 	"github.com/weftnet/weft/models/nb"
@@ -12,6 +15,7 @@ import (
 var Tables = []ovsdb.Table{
 	{Model: &nb.LogicalRouter{}, Columns: []string{"name", "options", "load_balancer_group"}, Sets: []string{"ports", "static_routes", "policies", "nat", "load_balancer"}},
 	{Model: &nb.LogicalRouterPort{}, Columns: []string{"name", "mac", "networks", "options", "ha_chassis_group"}, Read: []string{"status"}},
+	{Model: &nb.StaticMACBinding{}, Columns: []string{"logical_port", "ip", "mac", "override_dynamic_mac"}, Label: "logical_port", Prefix: routerPortPrefix},
 	{Model: &nb.LogicalRouterStaticRoute{}, Columns: []string{"ip_prefix", "nexthop", "output_port", "route_table", "options"}},
 	{Model: &nb.LogicalRouterPolicy{}, Columns: []string{"priority", "match", "action", "nexthops"}},
 	{Model: &nb.HAChassisGroup{}, Columns: []string{"name"}, Sets: []string{"ha_chassis"}},
@@ -29,6 +33,9 @@ var Tables = []ovsdb.Table{
 	{Model: &nb.MeterBand{}, Columns: []string{"action", "rate"}},
 	{Model: &nb.LoadBalancer{}, Columns: []string{"name", "protocol", "vips", "options", "selection_fields"}},
 }
+
+// routerPortPrefix begins the names of weft's router ports: "rto" and what they lead to.
+const routerPortPrefix = "rto"
 
 // rows collects what an owner shall have.
 type rows struct{ ovsdb.Change }
@@ -73,6 +80,12 @@ func (r *rows) link(key, routerID, switchID string, port *nb.LogicalRouterPort, 
 
 func (r *rows) route(routerID, key string, route *nb.LogicalRouterStaticRoute) {
 	r.member(nb.LogicalRouterTable, routerID, "static_routes", r.add(nb.LogicalRouterStaticRouteTable, key, route))
+}
+
+// neighbour is one that a router port knows for good. Whatever is said there of its MAC address does not count.
+func (r *rows) neighbour(port string, at netip.Addr, mac net.HardwareAddr) {
+	r.add(nb.StaticMACBindingTable, "neighbour/"+port+"/"+at.String(),
+		&nb.StaticMACBinding{LogicalPort: port, IP: at.String(), MAC: mac.String(), OverrideDynamicMAC: true})
 }
 
 func (r *rows) policy(routerID, key string, policy *nb.LogicalRouterPolicy) {

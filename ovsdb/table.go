@@ -1,6 +1,7 @@
 package ovsdb
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -22,12 +23,19 @@ type Table struct {
 	Sets []string
 	// Read are columns that are only read.
 	Read []string
+	// Label is the column that names a row to people: "name" where it is empty. In a table without
+	// external_ids weft's rows are those whose UUID [ID] has made and whose label begins with Prefix; "weft-"
+	// where that is empty.
+	Label, Prefix string
 }
 
 const externalIDs = "external_ids"
 
-// namePrefix marks the rows of weft in a table without external_ids, beside their UUID.
-const namePrefix = "weft-"
+// Of tables that say nothing else.
+const (
+	nameLabel  = "name"
+	namePrefix = "weft-"
+)
 
 type column struct {
 	table *table
@@ -53,6 +61,7 @@ type table struct {
 	sets    []*column
 	marks   *column // external_ids, nil without
 	label   int     // the field that names a row to people, -1 without
+	prefix  string  // of labels of weft's rows
 	absent  bool
 	rows    map[string]*row
 }
@@ -89,7 +98,7 @@ func (t *table) owner(uuid string, model any) Owner {
 		return Owner((*fieldOf(model, t.marks.field).(*map[string]string))[OwnerMark])
 	}
 	if t.label >= 0 && derived(uuid) {
-		if name, ok := fieldOf(model, t.label).(*string); ok && strings.HasPrefix(*name, namePrefix) {
+		if name, ok := fieldOf(model, t.label).(*string); ok && strings.HasPrefix(*name, t.prefix) {
 			return unnamed
 		}
 	}
@@ -104,7 +113,7 @@ func derived(uuid string) bool { return len(uuid) == 36 && uuid[14] == '5' }
 
 func newTable(config Table, models model.ClientDBModel) (*table, error) {
 	goType := reflect.TypeOf(config.Model)
-	t := &table{marks: nil, label: -1, rows: map[string]*row{}}
+	t := &table{marks: nil, label: -1, prefix: cmp.Or(config.Prefix, namePrefix), rows: map[string]*row{}}
 	for name, modelType := range models.Types() {
 		if modelType == goType {
 			t.name, t.goType = name, goType.Elem()
@@ -153,7 +162,8 @@ func newTable(config Table, models model.ClientDBModel) (*table, error) {
 	if c := t.column(externalIDs); c != nil {
 		t.marks = c
 	}
-	if field, ok := fields["name"]; ok && t.column("name") != nil {
+	label := cmp.Or(config.Label, nameLabel)
+	if field, ok := fields[label]; ok && t.column(label) != nil {
 		t.label = field
 	}
 	return t, nil

@@ -118,6 +118,10 @@ var (
 	HostClients = [2]netip.Addr{netip.MustParseAddr("169.254.169.3"), netip.MustParseAddr("fd69::3")}
 )
 
+// HostAliasMAC is where the gateway router sends what is for the host: at the MAC address that they have in common
+// it would keep the packet. It knows it by rows Static_MAC_Binding.
+func HostAliasMAC() net.HardwareAddr { return MAC(HostAliases[0]) }
+
 // OwnRanges hold these addresses, and those of clients that their own Service sends back to themselves:
 // nothing else in a cluster may have one.
 var OwnRanges = [2]netip.Prefix{netip.MustParsePrefix("169.254.169.0/29"), netip.MustParsePrefix("fd69::/125")}

@@ -3,6 +3,8 @@ package extbridge
 import (
 	"net"
 	"net/netip"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // A Bridge is a node's external bridge: an uplink, the host behind the bridge's own (LOCAL) port, and OVN
@@ -40,4 +42,25 @@ type Entry struct {
 	// Protocol is "tcp", "udp" or "sctp".
 	Protocol string
 	Port     uint16
+}
+
+// A Neighbour is one that the host has for good on the bridge.
+type Neighbour struct {
+	Addr netip.Addr
+	MAC  net.HardwareAddr
+}
+
+// Neighbours are those that the host needs besides the flows: it answers the gateway router's clients there, and
+// nobody would answer its questions for them.
+func Neighbours(b Bridge) []Neighbour {
+	if !b.HostAddresses {
+		return nil
+	}
+	var list []Neighbour
+	for _, client := range contract.HostClients {
+		if len(b.hosts(familyOf(client))) > 0 {
+			list = append(list, Neighbour{client, clientMAC()})
+		}
+	}
+	return list
 }

@@ -31,5 +31,10 @@
 //   - The learning table has the shared MAC at LOCAL always: what comes from the router passes NORMAL as if
 //     the host had sent it.
 //   - Hyper-V's datapath can do all of it: connection tracking with zone, mark and NAT, and Ethernet
-//     addresses. ARP and neighbour discovery are rewritten by ovs-vswitchd itself.
+//     addresses. No flow answers ARP or neighbour discovery: neither Hyper-V's nor Linux' kernel datapath rewrites
+//     the options of an advertisement (nd_ext), and ovs-vswitchd refuses flows that do. Host and router have
+//     neighbours for good instead, see [Neighbours] and table Static_MAC_Binding.
+//   - What comes by the patch port is not tracked in the first table: OVN does more with the packet after it has
+//     sent it there, so ovs-vswitchd asks for a clone of what cannot be undone, as ct (reversible_actions of
+//     ofproto/ofproto-dpif-xlate.c), which Hyper-V's has not. A resubmit can be undone.
 package extbridge

@@ -16,13 +16,13 @@ import (
 
 // Tables of the bridge. A table that no flow matches in drops, but for the first.
 const (
-	tableClassify  = 0  // by where a packet comes from
-	tableOutside   = 10 // from outside to the host's MAC, tracked
-	tableHost      = 20 // from the host, tracked
-	tableGateway   = 30 // from the gateway router, tracked
-	tableAlias     = 40 // from the gateway router to the host
-	tableFromHost  = 50 // the host's answer, to whom it has seen
-	tableNeighbour = 60 // a neighbour solicitation that has become an advertisement
+	tableClassify = 0  // by where a packet comes from
+	tableOutside  = 10 // from outside to the host's MAC, tracked
+	tableHost     = 20 // from the host, tracked
+	tableTrack    = 25 // from the gateway router, not tracked yet
+	tableGateway  = 30 // from the gateway router, tracked
+	tableAlias    = 40 // from the gateway router to the host
+	tableFromHost = 50 // the host's answer, to whom it has seen
 )
 
 // Zones of connection tracking. ovn-controller takes the lowest that are free.
@@ -313,9 +313,7 @@ func bracketed(addr netip.Addr) string {
 	return "[" + addr.String() + "]"
 }
 
-// aliasMAC and clientMAC are where the gateway router and the host send packets for each other: as their
-// common one either would keep them.
-func aliasMAC() net.HardwareAddr  { return contract.MAC(contract.HostAliases[0]) }
+// clientMAC is where the host sends packets for the gateway router: at the common one it would keep them.
 func clientMAC() net.HardwareAddr { return contract.MAC(contract.HostClients[0]) }
 
 // finish gives the flows their cookies and order.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/nodetest/hyperv"
 )
 
 // Every way of a packet, with the shared address.
@@ -19,13 +20,28 @@ func TestPaths(t *testing.T) {
 
 // The same without what Hyper-V's datapath has not; it has no wildcards either.
 func TestPathsLikeHyperV(t *testing.T) {
-	w := ready(t, false)
+	w := newWorld(t, false)
+	w.likeHyperV()
+	w.install()
+	w.plugGateway()
+	w.likeHyperV() // the new port's bridge has looked at the datapath again
+	w.install()
+	testPaths(t, w)
+}
+
+// likeHyperV takes from the datapath what the one of Hyper-V has not, and has the flows made for that.
+func (w *world) likeHyperV() {
+	w.tb.Helper()
 	control := "--target=" + filepath.Join(filepath.Dir(strings.TrimPrefix(w.target, "unix:")), nodetest.Vswitchd+".ctl")
-	for _, feature := range []string{"check_pkt_len", "clone", "ct_clear", "ct_timeout", "masked_set_action", "trunc", "lb_output_action", "add_mpls", "psample"} {
-		w.ovn.Run("ovs-appctl", control, "dpif/set-dp-features", "br-ex", feature, "false")
+	for _, bridge := range []string{"br-ex", "br-gw"} {
+		for _, feature := range hyperv.Features {
+			if answer := w.ovn.Run("ovs-appctl", control, "dpif/set-dp-features", bridge, feature.Name, feature.Value); answer != "" {
+				w.tb.Fatalf("%s of %s: %s", feature.Name, bridge, answer)
+			}
+		}
 	}
 	w.ovn.Run("ovs-appctl", control, "upcall/disable-megaflows")
-	testPaths(t, w)
+	w.bridge.HyperV = true
 }
 
 func testPaths(t *testing.T, w *world) {

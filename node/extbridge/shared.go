@@ -1,7 +1,6 @@
 package extbridge
 
 import (
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -55,19 +54,16 @@ func (w *flows) shared() {
 
 // hostLink: what the host says to its neighbours. The gateway router does not hear it (the ports are
 // protected from each other), or it would answer for the host's own address, as when the host
-// examines whether that is free.
+// examines whether that is free. The host asks nobody for [contract.HostClients]: see [Neighbours].
 func (w *flows) hostLink() {
 	w.add(tableClassify, fromHost, ovs.Normal()).port(ovs.PortLOCAL)
 	for _, kind := range linkTypes {
 		w.add(tableClassify, fromHost+80, ovs.Normal()).port(ovs.PortLOCAL).proto(ovs.ProtocolICMPv6).icmp(kind)
 	}
-	for _, client := range contract.HostClients {
-		w.answer(fromHost+90, client, clientMAC(), ovs.Local()).port(ovs.PortLOCAL)
-	}
 }
 
 // gatewayLink: the router asks for its neighbours in the host's name. Of the host itself it would hear
-// nothing, since that does not answer its own address.
+// nothing, since that does not answer its own address: a Static_MAC_Binding tells it where the host is.
 func (w *flows) gatewayLink() {
 	w.add(tableClassify, fromGateway, asHost()...).from(w.MAC)
 	for _, kind := range linkTypes {
@@ -76,16 +72,6 @@ func (w *flows) gatewayLink() {
 	for _, f := range families {
 		for _, addr := range w.hosts(f) {
 			w.silence(f, addr)
-		}
-		host, ok := w.host(f)
-		if !ok || w.Patch == 0 {
-			continue
-		}
-		w.answer(fromGateway+90, contract.OfFamily(contract.HostAliases, host), aliasMAC(), ovs.Output(int(w.Patch))).from(w.MAC)
-		for _, addr := range w.hosts(f) {
-			if addr != host { // what the router says of its own address is no question
-				w.answer(fromGateway+90, addr, aliasMAC(), ovs.Output(int(w.Patch))).from(w.MAC)
-			}
 		}
 	}
 }
@@ -116,29 +102,6 @@ func (w *flows) outsideLink() {
 	}
 }
 
-// answer has the bridge itself answer ARP requests and neighbour solicitations for an address, where they
-// came from.
-func (w *flows) answer(priority int, addr netip.Addr, mac net.HardwareAddr, back ovs.Action) rule {
-	if addr.Is4() {
-		return w.add(tableClassify, priority,
-			ovs.Move("NXM_OF_ETH_SRC[]", "NXM_OF_ETH_DST[]"), ovs.ModDataLinkSource(mac),
-			ovs.SetField("2", "arp_op"),
-			ovs.Move("NXM_NX_ARP_SHA[]", "NXM_NX_ARP_THA[]"), ovs.Move("NXM_OF_ARP_SPA[]", "NXM_OF_ARP_TPA[]"),
-			ovs.SetField(mac.String(), "arp_sha"), ovs.SetField(addr.String(), "arp_spa"),
-			ovs.Load("0", "NXM_OF_IN_PORT[]"), back).proto(ovs.ProtocolARP).with(ovs.ARPOperation(1), ovs.ARPTargetProtocolAddress(addr.String()))
-	}
-	// The option with the target's MAC may be set only where the packet is known to be an advertisement.
-	w.add(tableNeighbour, 10,
-		ovs.SetField(mac.String(), "nd_tll"), ovs.Load("0", "NXM_OF_IN_PORT[]"), back).
-		proto(ovs.ProtocolICMPv6).icmp(neighbourAdvertisement).with(ovs.NeighborDiscoveryTarget(addr.String()))
-	return w.add(tableClassify, priority,
-		ovs.Move("NXM_OF_ETH_SRC[]", "NXM_OF_ETH_DST[]"), ovs.ModDataLinkSource(mac),
-		ovs.Move("NXM_NX_IPV6_SRC[]", "NXM_NX_IPV6_DST[]"), ovs.SetField(addr.String(), "ipv6_src"),
-		ovs.SetField("136", "icmpv6_type"), ovs.SetField("0x60000000", "nd_reserved"), ovs.SetField("2", "nd_options_type"),
-		ovs.Resubmit(0, tableNeighbour)).
-		proto(ovs.ProtocolICMPv6).icmp(neighbourSolicitation).with(ovs.NeighborDiscoveryTarget(addr.String()))
-}
-
 // fromHost: the host's connections are tracked, and keep address and port unless a pod's has the same.
 func (w *flows) fromHost(f family) {
 	for _, addr := range w.hosts(f) {
@@ -156,8 +119,9 @@ func (w *flows) fromHost(f family) {
 func (w *flows) fromGateway(f family) {
 	w.keepFromTunnels(f)
 	for _, proto := range w.tracked(f) {
-		w.add(tableClassify, fromGateway+50, track(zone, tableGateway)).from(w.MAC).proto(proto)
+		w.add(tableClassify, fromGateway+50, ovs.Resubmit(0, tableTrack)).from(w.MAC).proto(proto)
 	}
+	w.add(tableTrack, 10, track(zone, tableGateway)).proto(f.ip)
 	host, ok := w.host(f)
 	for _, hidden := range w.Cluster {
 		if hidden.Addr().Is4() != f.four {
@@ -322,7 +286,7 @@ func (w *flows) hostAlias(f family, host netip.Addr) {
 		w.toAlias(f, addr, client, commit(markAlias))
 	}
 	w.toAlias(f, alias, client, commit(markAlias, natDestination(host)))
-	back := w.toPatch(across(ovs.ModDataLinkSource(aliasMAC()), ovs.ModDataLinkDestination(w.MAC))...)
+	back := w.toPatch(across(ovs.ModDataLinkSource(contract.HostAliasMAC()), ovs.ModDataLinkDestination(w.MAC))...)
 	for _, addr := range w.hosts(f) {
 		for _, proto := range w.tracked(f) { // the router reads addresses: it needs a pass of its own
 			w.add(tableClassify, fromHost+55, translate(zone), track(zoneClient, tableFromHost)).port(ovs.PortLOCAL).proto(proto).srcAddr(addr).dstAddr(client)

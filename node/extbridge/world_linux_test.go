@@ -88,11 +88,10 @@ func newWorld(tb testing.TB, own bool) *world {
 		"--", "add-port", "br-gw", "patch-gw", "--", "set", "interface", "patch-gw", "type=patch", "options:peer=patch-ex")
 	w.connect("up0", "br-ex", w.outside, "eth0")
 	w.connect("gw0", "br-gw", w.gateway, "ext0")
+	w.crossAsOVN()
 	w.run("", "ip", "addr", "add", host4.String()+"/24", "dev", "br-ex")
 	w.run("", "ip", "addr", "add", host6.String()+"/64", "dev", "br-ex", "nodad")
 	w.run("", "ip", "link", "set", "br-ex", "up")
-	w.run("", "ip", "route", "replace", contract.HostClients[0].String()+"/32", "dev", "br-ex")
-	w.run("", "ip", "route", "replace", contract.HostClients[1].String()+"/128", "dev", "br-ex")
 	tb.Cleanup(func() { w.run("", "ip", "link", "set", "br-ex", "down") })
 	w.run(w.outside, "ip", "addr", "add", outside4.String()+"/24", "dev", "eth0")
 	w.run(w.outside, "ip", "addr", "add", outside6.String()+"/64", "dev", "eth0", "nodad")
@@ -102,6 +101,10 @@ func newWorld(tb testing.TB, own bool) *world {
 		Cluster: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48"),
 			netip.MustParsePrefix("100.64.0.0/16"), netip.MustParsePrefix("fd98::/64")},
 		PodSubnets: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")},
+	}
+	for _, n := range Neighbours(w.bridge) { // as the agent's platform does
+		w.run("", "ip", "route", "replace", netip.PrefixFrom(n.Addr, n.Addr.BitLen()).String(), "dev", "br-ex")
+		w.run("", "ip", "neigh", "replace", n.Addr.String(), "lladdr", n.MAC.String(), "dev", "br-ex", "nud", "permanent")
 	}
 	w.bridge.Uplink = w.ofport("up0")
 	w.entries = []Entry{{Protocol: "tcp", Port: nodePort}, {Protocol: "udp", Port: nodePort}, {Protocol: "tcp", Port: highPort}, {Protocol: "udp", Port: highPort},
@@ -130,7 +133,9 @@ func (w *world) startGateway(own bool) {
 	w.run(w.gateway, "ip", "-6", "route", "add", "default", "via", outside6.String())
 	for i, alias := range contract.HostAliases {
 		w.run(w.gateway, "ip", "route", "add", fmt.Sprintf("%v/%d", alias, alias.BitLen()), "dev", "ext0", "src", []netip.Addr{address4, address6}[i].String())
-		w.run(w.gateway, "ip", "neigh", "replace", alias.String(), "lladdr", aliasMAC().String(), "dev", "ext0")
+		for _, addr := range []netip.Addr{alias, []netip.Addr{second4, second6}[i]} { // as OVN's router has them by table Static_MAC_Binding
+			w.run(w.gateway, "ip", "neigh", "replace", addr.String(), "lladdr", contract.HostAliasMAC().String(), "dev", "ext0")
+		}
 	}
 	w.run(w.gateway, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.ext0.arp_announce=2", "net.ipv4.conf.ext0.arp_ignore=1")
 	// A gateway router of OVN's resets no connection to its addresses (ovn-northd(8), "UDP port unreachable" and "TCP reset").
@@ -170,6 +175,20 @@ func (w *world) plugGateway() {
 	w.ovn.VS("add-port", "br-ex", "patch-ex", "--", "set", "interface", "patch-ex", "type=patch", "options:peer=patch-gw")
 	w.ovn.VS("set", "port", "patch-ex", "protected=true", "--", "set", "port", "br-ex", "protected=true")
 	w.bridge.Patch = w.ofport("patch-ex")
+}
+
+// crossAsOVN has the router's packets cross the patch port as OVN's do: not as the last that is done with them
+// (OVN's controller/physical.c, of localnet ports).
+func (w *world) crossAsOVN() {
+	w.tb.Helper()
+	out, in := w.ofport("patch-gw"), w.ofport("gw0")
+	rundir := filepath.Dir(strings.TrimPrefix(w.target, "unix:"))
+	for _, flow := range []string{
+		fmt.Sprintf("in_port=%d,actions=push:NXM_OF_IN_PORT[],load:0->NXM_OF_IN_PORT[],output:%d,pop:NXM_OF_IN_PORT[]", in, out),
+		fmt.Sprintf("in_port=%d,actions=output:%d", out, in),
+	} {
+		w.ovn.Run("ovs-ofctl", "add-flow", "unix:"+rundir+"/br-gw.mgmt", flow)
+	}
 }
 
 func (w *world) ofport(device string) uint16 {

@@ -21,6 +21,8 @@ type Host interface {
 	DeleteAddress(Adapter, netip.Prefix) error
 	AddRoute(Adapter, Route) error
 	DeleteRoute(Adapter, Route) error
+	// SetNeighbour has the host know a neighbour's MAC address for good.
+	SetNeighbour(a Adapter, address netip.Addr, mac net.HardwareAddr) error
 	// SetDNS sets the adapter's resolvers and its suffix.
 	SetDNS(Adapter, DNS) error
 	// SetMTU sets the MTU of IP on the adapter, in whatever compartment it is.

@@ -25,6 +25,9 @@ type Host interface {
 	AddRoute(r InterfaceRoute) error
 	SetRoute(r InterfaceRoute) error
 	DeleteRoute(r InterfaceRoute) error
+	// AddNeighbour adds one that is not known yet, SetNeighbour changes one that is. Both last.
+	AddNeighbour(n InterfaceNeighbour) error
+	SetNeighbour(n InterfaceNeighbour) error
 	SetMTU(index, mtu int) error
 	SetUp(index int) error
 	// Watch calls event with "ready" and then a line for each change (dll/ipnotify.c reads them), until ctx ends.
@@ -49,6 +52,13 @@ type InterfaceRoute struct {
 	HostRoute
 }
 
+// InterfaceNeighbour is a neighbour on an interface.
+type InterfaceNeighbour struct {
+	Index   int
+	Address netip.Addr
+	MAC     net.HardwareAddr
+}
+
 // The calls that iphlpapi.dll forwards. notifyFunction keeps its connection: a line a change.
 const notifyFunction = "NotifyChanges"
 
@@ -56,6 +66,7 @@ var hostFunctions = map[string]bool{
 	"ListInterfaces": true, "ListIpForwardTable": true, "ListIpInterfaceTable": true,
 	"CreateUnicastIpAddressEntry": true, "SetUnicastIpAddressEntry": true, "DeleteUnicastIpAddressEntry": true,
 	"CreateIpForwardEntry2": true, "SetIpForwardEntry2": true, "DeleteIpForwardEntry2": true,
+	"CreateIpNetEntry2": true, "SetIpNetEntry2": true,
 	"SetIpInterfaceEntry": true, "SetInterfaceDnsSettings": true, "SetIfEntry": true,
 }
 
@@ -126,6 +137,8 @@ func (s *Service) host(host Host, c call) (string, error) {
 		return "", host.SetUp(n[0])
 	case "CreateUnicastIpAddressEntry", "SetUnicastIpAddressEntry", "DeleteUnicastIpAddressEntry":
 		return "", changeAddress(host, c.function, fields)
+	case "CreateIpNetEntry2", "SetIpNetEntry2":
+		return "", changeNeighbour(host, c.function, fields)
 	}
 	return "", changeRoute(host, c.function, fields)
 }
@@ -311,6 +324,27 @@ func changeAddress(host Host, function string, fields []string) error {
 		}
 	}
 	return host.AddAddress(index, prefix)
+}
+
+// lasting is the state of a neighbour that was set for good, NlnsPermanent of NL_NEIGHBOR_STATE.
+const lasting = 6
+
+// changeNeighbour takes INDEX ADDRESS MAC STATE, the MAC as hexadecimal digits.
+func changeNeighbour(host Host, function string, fields []string) error {
+	if len(fields) != 4 {
+		return Win32InvalidParameter
+	}
+	index, err := strconv.Atoi(fields[0])
+	address, addressErr := netip.ParseAddr(fields[1])
+	mac, macErr := hex.DecodeString(fields[2])
+	if errors.Join(err, addressErr, macErr) != nil || len(mac) != 6 || fields[3] != strconv.Itoa(lasting) {
+		return Win32InvalidParameter
+	}
+	n := InterfaceNeighbour{index, address, mac}
+	if function == "SetIpNetEntry2" {
+		return host.SetNeighbour(n)
+	}
+	return host.AddNeighbour(n)
 }
 
 // changeRoute takes INDEX DESTINATION NEXT-HOP METRIC.

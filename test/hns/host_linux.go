@@ -135,6 +135,42 @@ func (l *Linux) route(r InterfaceRoute) (*InterfaceRoute, error) {
 	return nil, nil
 }
 
+// AddNeighbour implements [Host]. Linux keeps entries of neighbours that did not answer.
+func (l *Linux) AddNeighbour(n InterfaceNeighbour) error {
+	known, err := neighbour(n)
+	if err != nil || known {
+		return errors.Join(err, errIf(known, Win32ObjectExists))
+	}
+	return setNeighbour(n)
+}
+
+// SetNeighbour implements [Host].
+func (l *Linux) SetNeighbour(n InterfaceNeighbour) error {
+	known, err := neighbour(n)
+	if err != nil || !known {
+		return errors.Join(err, errIf(!known, Win32NotFound))
+	}
+	return setNeighbour(n)
+}
+
+// neighbour says whether the interface has one with a MAC address.
+func neighbour(n InterfaceNeighbour) (bool, error) {
+	if _, err := netlink.LinkByIndex(n.Index); err != nil {
+		return false, Win32FileNotFound
+	}
+	list, err := netlink.NeighList(n.Index, netlink.FAMILY_ALL)
+	for _, has := range list {
+		if addr, ok := netip.AddrFromSlice(has.IP); ok && addr.Unmap() == n.Address && len(has.HardwareAddr) > 0 {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+func setNeighbour(n InterfaceNeighbour) error {
+	return code(netlink.NeighSet(&netlink.Neigh{LinkIndex: n.Index, State: netlink.NUD_PERMANENT, IP: n.Address.AsSlice(), HardwareAddr: n.MAC}))
+}
+
 // SetMTU implements [Host].
 func (l *Linux) SetMTU(index, mtu int) error {
 	link, err := netlink.LinkByIndex(index)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftnet/weft/node/nodetest/hyperv"
 	"github.com/weftnet/weft/test/lab/machine"
 	"github.com/weftnet/weft/test/lab/ofctl"
 )
@@ -114,18 +115,15 @@ func (c Config) hyperV(f files, number int) []machine.Component {
 	}
 }
 
-// notOnHyperV are the features that Open vSwitch's datapath for Hyper-V lacks (datapath-windows/ovsext
-// of v3.7: OvsDoExecuteActions has no case for them, and conntrack no timeout policy). It has no
-// wildcards in its flows either: each connection has flows of its own.
-var notOnHyperV = []string{"check_pkt_len", "clone", "ct_clear", "ct_timeout", "masked_set_action", "trunc",
-	"lb_output_action", "add_mpls", "psample"}
-
-// withoutFeatures are the commands that take from the datapath what the one of Hyper-V has not. All
-// bridges share one datapath, which is there as long as one of them is: this one is from the start.
+// withoutFeatures are the commands that take from the datapath what the one of Hyper-V has not, which has no
+// wildcards in its flows either: each connection has flows of its own. All bridges share one datapath, which is there
+// as long as one of them is: this one is from the start. After a restart of ovs-vswitchd the others are there too, and
+// each keeps what it has found out of the datapath until it is told.
 func withoutFeatures() [][]string {
 	commands := [][]string{{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", hypervBridge, "--", "set", "bridge", hypervBridge, "datapath_type=netdev"}}
-	for _, feature := range notOnHyperV {
-		commands = append(commands, eventually("ovs-appctl", "--timeout=20", "dpif/set-dp-features", hypervBridge, feature, "false"))
+	for _, feature := range hyperv.Features {
+		commands = append(commands, eventually("sh", "-ec", `for bridge in $(ovs-vsctl --timeout=20 list-br); do ovs-appctl --timeout=20 dpif/set-dp-features "$bridge" "$0" "$1"; done`,
+			feature.Name, feature.Value))
 	}
 	return append(commands, []string{"ovs-appctl", "--timeout=20", "upcall/disable-megaflows"})
 }

@@ -87,6 +87,15 @@ func (m *Machine) DeleteRoute(a hostnet.Adapter, r hostnet.Route) error {
 	})
 }
 
+func (m *Machine) SetNeighbour(a hostnet.Adapter, address netip.Addr, mac net.HardwareAddr) error {
+	return m.change("SetNeighbour", a, func(own *adapter) {
+		if own.neighbours == nil {
+			own.neighbours = map[netip.Addr]string{}
+		}
+		own.neighbours[address] = mac.String()
+	})
+}
+
 func (m *Machine) SetDNS(a hostnet.Adapter, dns hostnet.DNS) error {
 	return m.change("SetDNS", a, func(own *adapter) { own.DNS = dns })
 }

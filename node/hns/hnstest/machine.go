@@ -53,9 +53,10 @@ type namespace struct {
 
 type adapter struct {
 	hostnet.Adapter
-	routes   []hostnet.Route
-	isolated bool
-	owner    string // ID of the network or endpoint that it came with
+	routes     []hostnet.Route
+	neighbours map[netip.Addr]string
+	isolated   bool
+	owner      string // ID of the network or endpoint that it came with
 }
 
 // New is a machine with the driver, and no adapter.

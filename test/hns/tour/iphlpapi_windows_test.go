@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/windows"
 	"golang.zx2c4.com/wireguard/windows/tunnel/winipcfg"
+
+	"github.com/weftnet/weft/node/hostnet"
 )
 
 const allAdapters = winipcfg.GAAFlagIncludeAllInterfaces | winipcfg.GAAFlagIncludeAllCompartments
@@ -158,6 +160,22 @@ func TestRoutes(t *testing.T) {
 		if err := luid.DeleteRoute(prefix, next); !errors.Is(err, windows.ERROR_NOT_FOUND) {
 			t.Errorf("delete %s again: %v", prefix, err)
 		}
+	}
+}
+
+// TestNeighbours: one that is set for good, and set again.
+func TestNeighbours(t *testing.T) {
+	a := hostnet.Adapter{LUID: uint64(adapterNamed(t, adapter).LUID)}
+	for _, text := range []string{"172.30.0.77", "fd30::77"} {
+		for _, mac := range []net.HardwareAddr{{2, 0, 0, 0, 0, 7}, {2, 0, 0, 0, 0, 7}, {2, 0, 0, 0, 0, 8}} {
+			if err := (hostnet.Native{}).SetNeighbour(a, netip.MustParseAddr(text), mac); err != nil {
+				t.Fatalf("%s at %v: %v", text, mac, err)
+			}
+		}
+	}
+	nobody := hostnet.Adapter{LUID: 0x6000fff000000}
+	if err := (hostnet.Native{}).SetNeighbour(nobody, netip.MustParseAddr("172.30.0.77"), net.HardwareAddr{2, 0, 0, 0, 0, 7}); !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+		t.Errorf("on nobody's: %v", err)
 	}
 }
 

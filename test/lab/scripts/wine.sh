@@ -54,7 +54,7 @@ cut -s -d= -f1 "$sources/iphlpapi.def" > "$work/own"
     cat "$sources/iphlpapi.def"
     grep -vxFf "$work/own" "$work/exports" | sed 's/.*/&=wineiphlp.&/'
 } > "$work/iphlpapi.def"
-build iphlpapi.dll iphost.c ipadapters.c ipinterfaces.c iproutes.c ipnotify.c rpc.c -- "$work/iphlpapi.def" -lws2_32
+build iphlpapi.dll iphost.c ipadapters.c ipinterfaces.c ipneighbours.c iproutes.c ipnotify.c rpc.c -- "$work/iphlpapi.def" -lws2_32
 cp "$builtin/iphlpapi.dll" "$out/dll/wineiphlp.dll"
 chmod u+w "$out/dll/wineiphlp.dll"
 [ "$(dd if="$out/dll/wineiphlp.dll" bs=1 skip=64 count=16 status=none)" = "Wine builtin DLL" ]
