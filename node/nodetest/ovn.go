@@ -60,6 +60,16 @@ func StartOVN(tb testing.TB) *OVN {
 	return o
 }
 
+// StartOVS starts Open vSwitch alone.
+func StartOVS(tb testing.TB) *OVN {
+	tb.Helper()
+	o := newOVN(tb)
+	o.Start(OVSServer)
+	o.Run("ovs-vsctl", "--db="+o.OVSDatabase(), "--no-wait", "init")
+	o.Start(Vswitchd)
+	return o
+}
+
 func newOVN(tb testing.TB) *OVN {
 	tb.Helper()
 	o := &OVN{tb: tb, dir: fmt.Sprintf("/run/ovn-%d", runs.Add(1)), bin: Programs(tb), processes: map[string]*process{}}
@@ -125,6 +135,9 @@ func (o *OVN) path(name string) string { return filepath.Join(o.dir, name) }
 func (o *OVN) OVSDatabase() string { return "unix:" + o.path("ovs.sock") }
 func (o *OVN) Northbound() string  { return "unix:" + o.path("nb.sock") }
 func (o *OVN) Southbound() string  { return "unix:" + o.path("sb.sock") }
+
+// Control is the socket of a program's unixctl.
+func (o *OVN) Control(name string) string { return o.path(name + ".ctl") }
 
 func (o *OVN) arguments(name string) []string {
 	log := []string{"-vconsole:off", "-vsyslog:off", "--log-file=" + o.path(name+".log"), "--no-chdir"}

@@ -19,8 +19,13 @@ type controlAnswer struct {
 	Error string `json:"error,omitempty"`
 }
 
+// Controlled is an emulator that does what words say and tells what came of it.
+type Controlled interface {
+	Control(words []string) (string, error)
+}
+
 // ServeControl answers [Tell] until ctx ends.
-func ServeControl(ctx context.Context, l net.Listener, s *Service) error {
+func ServeControl(ctx context.Context, l net.Listener, s Controlled) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	for {

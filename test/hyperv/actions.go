@@ -1,0 +1,311 @@
+//go:build linux
+
+package hyperv
+
+import (
+	"errors"
+	"math/rand/v2"
+)
+
+// The kinds of actions (OVS_ACTION_ATTR_*) that the driver has.
+const (
+	actionOutput    = 1
+	actionUserspace = 2
+	actionSet       = 3
+	actionPushVLAN  = 4
+	actionPopVLAN   = 5
+	actionSample    = 6
+	actionRecirc    = 7
+	actionHash      = 8
+	actionPushMPLS  = 9
+	actionPopMPLS   = 10
+	actionCT        = 12
+	actionMeter     = 19
+)
+
+// What a packet's actions end with, when they fail.
+var (
+	errDropped      = errors.New("dropped")
+	errNotSupported = errors.New("not supported")
+	errPending      = errors.New("a fragment waits for the others")
+)
+
+// forwarding is a packet in the midst of its actions: Actions.h, OvsForwardingContext. Outputs are
+// collected, and done when the packet is about to change or at the end.
+type forwarding struct {
+	e        *Extension
+	packet   *packet
+	layers   layers
+	from     uint32
+	outputs  []*vport
+	tunnelTx *vport
+	tunnelRx *vport
+	tunnel   tunnelKey // for an output to a tunnel
+}
+
+// run: Actions.c, OvsDoExecuteActions. Which error it ends with is as there: that of the last action
+// which has said how it went, and of an unknown one only if no such action comes after it.
+func (e *Extension) run(p *packet, from uint32, k *key, l layers, actions []attribute) error {
+	f := &forwarding{e: e, packet: p, layers: l, from: from}
+	var status error
+	for i, a := range actions {
+		last := i == len(actions)-1
+		e.count(a)
+		if changes(a.kind) {
+			pending := f.pending()
+			if err := f.flush(); err != nil {
+				return err
+			}
+			if pending {
+				status = nil
+			}
+		}
+		done, said, err := f.do(a, last, k)
+		if said {
+			status = err
+		}
+		if done || said && err != nil && err != errNotSupported {
+			return err
+		}
+	}
+	if f.pending() {
+		return f.output()
+	}
+	return status
+}
+
+func (f *forwarding) pending() bool {
+	return len(f.outputs) > 0 || f.tunnelTx != nil || f.tunnelRx != nil
+}
+
+// changes: actions before which the packet goes to the outputs so far.
+func changes(kind uint16) bool {
+	switch kind {
+	case actionPushVLAN, actionPopVLAN, actionPushMPLS, actionPopMPLS, actionHash, actionCT, actionRecirc, actionSet, actionSample:
+		return true
+	}
+	return false
+}
+
+// do carries out one action. done: nothing is left to do. said: err is how it went, which may be well.
+func (f *forwarding) do(a attribute, last bool, k *key) (done, said bool, err error) {
+	switch a.kind {
+	case actionOutput:
+		return false, true, f.addOutput(a, k)
+	case actionPushVLAN:
+		f.pushVLAN(a)
+		return false, false, nil
+	case actionPopVLAN:
+		inside := f.packet.tag == 0
+		return false, inside, f.popVLAN(k)
+	case actionPushMPLS, actionPopMPLS:
+		return false, true, f.mpls(a)
+	case actionHash:
+		if len(a.data) >= 8 {
+			k.hash = f.e.hashAction(k, native.Uint32(a.data[4:]))
+		}
+		return false, false, nil
+	case actionCT:
+		err := f.track(a, k)
+		if err == errPending { // the fragment is kept
+			return true, true, nil
+		}
+		return err != nil, true, err
+	case actionRecirc:
+		f.recirc(a, last, k)
+		return last, true, nil
+	case actionUserspace:
+		return false, true, f.userspace(a, k)
+	case actionSet:
+		return false, true, f.set(a, k)
+	case actionMeter:
+		if len(a.data) == 4 && f.e.metered(native.Uint32(a.data), f.packet) {
+			return true, true, nil
+		}
+		return false, false, nil
+	case actionSample:
+		return false, true, f.sample(a, k)
+	}
+	return false, true, errNotSupported
+}
+
+// addOutput: Actions.c, OvsAddPorts and OvsDetectTunnelPkt. A port that is gone is passed over.
+func (f *forwarding) addOutput(a attribute, k *key) error {
+	if len(a.data) != 4 {
+		return errDropped
+	}
+	v := f.e.vports[native.Uint32(a.data)]
+	if v == nil {
+		return nil
+	}
+	v.txPackets++
+	v.txBytes += uint64(len(f.packet.data))
+	switch {
+	case v.kind == vportInternal && f.fromOutside():
+		if tunnel := f.e.arriving(k); tunnel != nil {
+			f.tunnelRx = tunnel
+			return nil
+		}
+	case v.kind == vportGeneve:
+		if f.tunnel.set() {
+			f.tunnelTx = v
+		}
+		return nil
+	}
+	f.outputs = append(f.outputs, v)
+	return nil
+}
+
+// fromOutside: the packet came by the adapter or has no port of the switch.
+func (f *forwarding) fromOutside() bool { return f.packet.source == nil || f.packet.source.external }
+
+// flush sends the packet to the outputs so far and goes on with a copy: Actions.c,
+// OvsOutputBeforeSetAction.
+func (f *forwarding) flush() error {
+	if !f.pending() {
+		return nil
+	}
+	rest := f.packet.clone()
+	if err := f.output(); err != nil {
+		return err
+	}
+	f.packet = rest
+	return nil
+}
+
+// output: Actions.c, OvsOutputForwardingCtx. Of tunnels there is one: the last one that was put out to.
+func (f *forwarding) output() error {
+	p, outputs, tx, rx := f.packet, f.outputs, f.tunnelTx, f.tunnelRx
+	f.packet, f.outputs, f.tunnelTx, f.tunnelRx = nil, nil, nil, nil
+	if len(outputs) > 0 {
+		frames := [][]byte{p.frame()}
+		if p.mru != 0 {
+			frames = fragment(p, f.layers)
+		}
+		for _, v := range outputs {
+			for _, frame := range frames {
+				f.e.send(v, frame)
+			}
+		}
+	}
+	if tx == nil && rx == nil {
+		return nil
+	}
+	tunnel := f.tunnel
+	f.tunnel = tunnelKey{}
+	if tx != nil {
+		return f.e.encapsulate(tx, p, f.layers, tunnel)
+	}
+	return f.e.decapsulate(rx, p, f.layers)
+}
+
+func (e *Extension) send(v *vport, frame []byte) {
+	if v.device == nil {
+		return
+	}
+	if err := v.device.write(frame); err != nil {
+		v.txDropped++
+		e.log.Debug("a frame is lost", "port", v.name, "bytes", len(frame), "err", err)
+	}
+}
+
+// pushVLAN: a packet has one tag beside it, and a second one is not added.
+func (f *forwarding) pushVLAN(a attribute) {
+	if len(a.data) == 4 && f.packet.tag == 0 {
+		f.packet.tag = order.Uint16(a.data[2:]) | vlanCFI
+	}
+}
+
+// popVLAN takes the tag beside the packet, or else the one in it.
+func (f *forwarding) popVLAN(k *key) error {
+	p := f.packet
+	if p.tag != 0 {
+		p.tag = 0
+	} else {
+		if len(p.data) < 18 || order.Uint16(p.data[12:]) != etherVLAN {
+			return errDropped
+		}
+		p.data = append(p.data[:12:12], p.data[16:]...)
+		f.layers.l3 -= 4
+		f.layers.l4 -= 4
+		f.layers.l7 -= 4
+	}
+	k.vlan, k.vlanTP = 0, 0
+	return nil
+}
+
+// mpls: OVN has no labels of its own; the emulator does not know them.
+func (f *forwarding) mpls(attribute) error { return errDropped }
+
+// recirc: Actions.c, OvsExecuteRecirc. With the queue full the packet is lost without an error.
+func (f *forwarding) recirc(a attribute, last bool, k *key) {
+	p := f.packet
+	if !last {
+		p = p.clone()
+	}
+	d := deferredAction{packet: p, key: *k, layers: f.layers, recirc: true}
+	if len(a.data) == 4 {
+		d.key.recirc = native.Uint32(a.data)
+	}
+	if !f.e.putOff(d) {
+		f.e.count(attribute{kind: deferredLost})
+	}
+}
+
+const (
+	userspaceUserdata   = 2
+	userspaceEgressPort = 3
+)
+
+// userspace: Actions.c, OvsOutputUserspaceAction.
+func (f *forwarding) userspace(a attribute, k *key) error {
+	attrs, err := attributesOf(a.data)
+	if err != nil {
+		return errDropped
+	}
+	var egress *tunnelKey
+	if _, ok := attrs[userspaceEgressPort]; ok {
+		t := f.tunnel
+		egress = &t
+	}
+	if !f.e.upcall(packetAction, f.e.vports[f.from], f.packet, k, attrs[userspaceUserdata], egress) {
+		return errDropped
+	}
+	return nil
+}
+
+const (
+	sampleProbability = 1
+	sampleActions     = 2
+)
+
+// sample: Actions.c, OvsExecuteSampleAction.
+func (f *forwarding) sample(a attribute, k *key) error {
+	attrs, err := attributesOf(a.data)
+	if err != nil {
+		return errDropped
+	}
+	if data, ok := attrs[sampleProbability]; ok && len(data) == 4 {
+		if probability := native.Uint32(data); probability == 0 || rand.Uint32() > probability {
+			return nil
+		}
+	}
+	actions, err := parseAttributes(attrs[sampleActions])
+	if err != nil {
+		return errDropped
+	}
+	switch {
+	case len(actions) == 0:
+	case len(actions) == 1 && actions[0].kind == actionUserspace:
+		return f.userspace(actions[0], k)
+	default:
+		f.e.putOff(deferredAction{packet: f.packet.clone(), key: *k, layers: f.layers, actions: actions})
+	}
+	return nil
+}
+
+// hashAction: Actions.c, OvsExecuteHash, whichever algorithm was asked for. The hash is not the driver's own,
+// only of the same fields.
+func (e *Extension) hashAction(k *key, basis uint32) uint32 {
+	return max(hashKey(k)*0x9e3779b1^basis, 1)
+}

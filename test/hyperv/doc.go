@@ -1,0 +1,18 @@
+// Package hyperv emulates Open vSwitch's extension of the Hyper-V switch (datapath-windows/ovsext of
+// v3.7.1) on Linux: a process that is to a stock ovs-vswitchd what that driver is. So ovs-vswitchd
+// probes its features as it does on Windows, and its flows meet the driver's semantics and its faults.
+//
+// ovs-vswitchd runs with the library of shim/ loaded, which leads its generic netlink sockets here:
+// socket.go has them, netlink.go the coding of messages, and family.go hands a message to the command
+// that it asks for: datapath.go, vport.go, flow.go, execute.go, meter.go and ctcommand.go.
+//
+// A packet comes from a device (device_linux.go), gets its key (extract.go, key.go), and finds the one
+// flow with exactly that key, or goes up to ovs-vswitchd (upcall.go). The flow's actions (actions.go,
+// set.go, recirc.go) run as the driver runs them: outputs are collected and sent at once, an unknown
+// action is passed over, and connections are tracked (conntrack.go, cttcp.go, nat.go, fragment.go) in
+// the driver's tables. A tunnel's packet is encapsulated and goes through the flows again as one of the
+// host's own (geneve.go), and an arriving one is taken out where a flow gives it to the host.
+//
+// Known faults of the driver can be switched off one by one (faults.go). The table of behaviours, with
+// the file and function each comes from, is behaviours.go; the documentation shows it.
+package hyperv

@@ -1,0 +1,144 @@
+//go:build linux
+
+package hyperv
+
+import (
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Config is what the node has.
+type Config struct {
+	// Adapter is the network device that is the switch's external port.
+	Adapter string
+	Faults  Faults
+	Log     *slog.Logger
+}
+
+// Extension is the emulated driver with the one datapath that it has.
+type Extension struct {
+	config Config
+	log    *slog.Logger
+	host   host
+
+	enabled   atomic.Bool
+	vmms      atomic.Bool // Hyper-V's management service runs
+	slowness  atomic.Int64
+	loseUps   atomic.Bool
+	socketsMu sync.Mutex
+	sockets   map[uint32]*socket // by netlink port id
+	lastPort  uint32
+
+	mu       sync.Mutex // of all that follows: packets go one after the other
+	faults   Faults
+	vports   map[uint32]*vport
+	flows    map[key]*flow
+	stats    datapathStats
+	deferred []deferredAction
+	head     int // of the queue's places, how many were given out since it was empty
+	level    int
+	ct       conntrack
+	meters   map[uint32]*meter
+	peers    map[peerKey]*peer
+	frags    map[fragmentKey]*fragments
+	executed map[string]uint64 // actions and sets by name, see Executed
+	now      func() time.Time
+}
+
+type datapathStats struct{ hits, misses, lost uint64 }
+
+// datapathNumber and datapathName: Datapath.c, there is one.
+const (
+	datapathNumber = 0
+	datapathName   = "ovs-system"
+)
+
+// New returns the driver with its extension enabled on a switch. It is to be closed.
+func New(config Config) *Extension { return newExtension(config, linuxHost{}) }
+
+func newExtension(config Config, h host) *Extension {
+	e := &Extension{config: config, log: config.Log, host: h, sockets: map[uint32]*socket{}, vports: map[uint32]*vport{},
+		flows: map[key]*flow{}, meters: map[uint32]*meter{}, peers: map[peerKey]*peer{}, frags: map[fragmentKey]*fragments{},
+		executed: map[string]uint64{}, faults: maps.Clone(config.Faults), now: time.Now}
+	if e.faults == nil {
+		e.faults = Faults{}
+	}
+	e.ct.init()
+	e.enabled.Store(true)
+	e.vmms.Store(true)
+	return e
+}
+
+// Enabled says whether the extension is enabled on a switch.
+func (e *Extension) Enabled() bool { return e.enabled.Load() }
+
+// SetEnabled enables or disables the extension. Disabled it forgets all: the switch's context goes
+// (Switch.c, OvsExtDetach), and ovs-vswitchd aborts with its next word to it.
+func (e *Extension) SetEnabled(on bool) {
+	if e.enabled.Swap(on) == on || on {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reset()
+}
+
+func (e *Extension) reset() {
+	for _, v := range e.vports {
+		v.close()
+	}
+	clear(e.vports)
+	clear(e.flows)
+	clear(e.meters)
+	clear(e.peers)
+	clear(e.frags)
+	e.deferred, e.head, e.level = nil, 0, 0
+	e.ct.init()
+}
+
+// SetVMMS starts or stops Hyper-V's management service, without which no port of type internal comes.
+func (e *Extension) SetVMMS(on bool) { e.vmms.Store(on) }
+
+// SetDelay makes each command take at least that long.
+func (e *Extension) SetDelay(d time.Duration) { e.slowness.Store(int64(d)) }
+
+// SetLoseUpcalls has packets for ovs-vswitchd lost.
+func (e *Extension) SetLoseUpcalls(on bool) { e.loseUps.Store(on) }
+
+// SetFaults switches the driver's faults.
+func (e *Extension) SetFaults(f Faults) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.faults = maps.Clone(f)
+	e.rekey()
+}
+
+// Faults are those that are on.
+func (e *Extension) Faults() Faults {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.faults)
+}
+
+// Executed counts the actions and the sets of fields that packets met, by their names.
+func (e *Extension) Executed() map[string]uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.executed)
+}
+
+func (e *Extension) delay() {
+	if d := time.Duration(e.slowness.Load()); d > 0 {
+		time.Sleep(d)
+	}
+}
+
+// Close takes the extension off its devices.
+func (e *Extension) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reset()
+}

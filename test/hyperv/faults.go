@@ -1,0 +1,69 @@
+//go:build linux
+
+package hyperv
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Fault is a known fault of the driver, by a name of ours.
+type Fault string
+
+// The faults. behaviours.go says where each one is in the driver's source.
+const (
+	// StaleTuple: a lookup of IPv4 in a second zone takes the first zone's original tuple for its key.
+	StaleTuple Fault = "stale-tuple"
+	// TrackedIPv6: a packet of a tracked IPv6 connection hits no flow.
+	TrackedIPv6 Fault = "tracked-ipv6"
+	// ICMPErrors: an ICMP error is never related to its connection.
+	ICMPErrors Fault = "icmp-errors"
+	// SetIPv6: a set of IPv6 fields is passed over.
+	SetIPv6 Fault = "set-ipv6"
+	// NDTarget: the key of a neighbour discovery packet has no target and no addresses.
+	NDTarget Fault = "nd-target"
+	// FlushNAT: the flush of one connection forgets all translations of its zone.
+	FlushNAT Fault = "flush-nat"
+	// Protocols: protocols other than TCP, UDP and ICMP cannot be tracked.
+	Protocols Fault = "protocols"
+	// FirstPacket: the first packet to a tunnel's peer is lost.
+	FirstPacket Fault = "first-packet"
+)
+
+// AllFaults are the driver's as it is.
+var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, Protocols, FirstPacket}
+
+// Faults are those that are switched on.
+type Faults map[Fault]bool
+
+// KnownFaults are all of them.
+func KnownFaults() Faults {
+	f := Faults{}
+	for _, fault := range AllFaults {
+		f[fault] = true
+	}
+	return f
+}
+
+// ParseFaults reads a list with commas; "all" and "none" are such lists, too, and a fault with "-"
+// before it is taken out.
+func ParseFaults(list string) (Faults, error) {
+	f := Faults{}
+	for word := range strings.SplitSeq(list, ",") {
+		name, without := strings.CutPrefix(strings.TrimSpace(word), "-")
+		switch {
+		case name == "" || name == "none":
+		case name == "all":
+			maps.Copy(f, KnownFaults())
+		case !slices.Contains(AllFaults, Fault(name)):
+			return nil, fmt.Errorf("no such fault: %q. Faults are %v, all and none", name, AllFaults)
+		case without:
+			delete(f, Fault(name))
+		default:
+			f[Fault(name)] = true
+		}
+	}
+	return f, nil
+}

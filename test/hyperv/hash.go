@@ -1,0 +1,27 @@
+//go:build linux
+
+package hyperv
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+)
+
+// hashKey is a hash of what of a key has to be equal but for recirculation and connection tracking:
+// Flow.c, OvsHashFlow. It is not the driver's own function.
+func hashKey(k *key) uint32 {
+	h := fnv.New32a()
+	n := k.network
+	for _, value := range []any{k.inPort, k.src, k.dst, k.ether, k.vlan, n.src, n.dst, n.proto, n.tos, n.ttl, n.portSrc, n.portDst} {
+		_ = binary.Write(h, order, value) // a hash takes all
+	}
+	return h.Sum32()
+}
+
+func hashRange(conn *connection) uint32 {
+	h := fnv.New32a()
+	for _, value := range []any{conn.nat.minAddr, conn.nat.maxAddr, conn.key.ether, conn.key.proto, conn.key.zone} {
+		_ = binary.Write(h, order, value)
+	}
+	return h.Sum32()
+}

@@ -1,0 +1,39 @@
+//go:build linux
+
+package hyperv
+
+import "fmt"
+
+// deferredLost is counted for a recirculation that had no place left; it is no action.
+const deferredLost = 0xffff
+
+var actionNames = map[uint16]string{
+	actionOutput: "output", actionUserspace: "userspace", actionSet: "set", actionPushVLAN: "push_vlan", actionPopVLAN: "pop_vlan",
+	actionSample: "sample", actionRecirc: "recirc", actionHash: "hash", actionPushMPLS: "push_mpls", actionPopMPLS: "pop_mpls",
+	actionCT: "ct", actionMeter: "meter", deferredLost: "recirc lost",
+	11: "set_masked", 13: "trunc", 14: "push_eth", 15: "pop_eth", 16: "ct_clear", 17: "push_nsh", 18: "pop_nsh", 20: "clone",
+	21: "check_pkt_len", 22: "add_mpls", 23: "dec_ttl", 24: "drop", 25: "psample",
+}
+
+var keyNames = map[uint16]string{
+	keyEthernet: "eth", keyVLAN: "vlan", keyIPv4: "ipv4", keyIPv6: "ipv6", keyTCP: "tcp", keyUDP: "udp", keyICMP: "icmp",
+	keyICMPv6: "icmpv6", keyARP: "arp", keyND: "nd", keySKBMark: "skb_mark", keyTunnel: "tunnel", keySCTP: "sctp", keyMPLS: "mpls",
+	keyPriority: "priority", 31: "nd_ext",
+}
+
+// count records that a packet has met an action, by its name; that of a set has its field's.
+func (e *Extension) count(a attribute) {
+	name := actionNames[a.kind]
+	if name == "" {
+		name = fmt.Sprintf("action %d", a.kind)
+	}
+	if a.kind == actionSet && len(a.data) >= 4 {
+		field := native.Uint16(a.data[2:]) & 0x3fff
+		if keyNames[field] == "" {
+			name += fmt.Sprintf(" field %d", field)
+		} else {
+			name += " " + keyNames[field]
+		}
+	}
+	e.executed[name]++
+}

@@ -1,0 +1,118 @@
+//go:build linux
+
+package hyperv
+
+// set: Actions.c, OvsExecuteSetAction. Fields that it does not know are left as they are, and nobody is
+// told.
+func (f *forwarding) set(a attribute, k *key) error {
+	list, err := parseAttributes(a.data)
+	if err != nil || len(list) == 0 {
+		return errDropped
+	}
+	field := list[0]
+	switch {
+	case field.kind == keyTunnel:
+		t, err := parseTunnel(field.data, true)
+		if err != nil {
+			return errDropped
+		}
+		f.tunnel, k.tunnel = t, t
+		return nil
+	case keySizes[field.kind] != len(field.data):
+		return errDropped
+	}
+	b := f.packet.data
+	switch field.kind {
+	case keyEthernet:
+		if len(b) < 14 {
+			return errDropped
+		}
+		copy(b, field.data[6:])
+		copy(b[6:], field.data[:6])
+		copy(k.src[:], field.data)
+		copy(k.dst[:], field.data[6:])
+	case keyIPv4:
+		return f.setIPv4(field.data, k)
+	case keyIPv6:
+		if !f.e.faults[SetIPv6] {
+			return f.setIPv6(field.data, k)
+		}
+	case keyTCP, keyUDP:
+		return f.setPorts(field, k)
+	}
+	return nil
+}
+
+// place is where a transport checksum is that covers the addresses; none: nil.
+func (f *forwarding) checksumPlace() []byte {
+	b, l := f.packet.data, f.layers
+	switch {
+	case l.tcp && len(b) >= l.l4+18:
+		return b[l.l4+16 : l.l4+18]
+	case l.udp && len(b) >= l.l4+8 && order.Uint16(b[l.l4+6:]) != 0:
+		return b[l.l4+6 : l.l4+8]
+	case l.ipv6 && l.icmp:
+		return b[l.l4+2 : l.l4+4]
+	}
+	return nil
+}
+
+// write puts new bytes in the place of old ones and mends the checksums that cover them.
+func (f *forwarding) write(at int, value []byte, sums ...[]byte) {
+	place := f.packet.data[at : at+len(value)]
+	for _, sum := range sums {
+		if sum != nil {
+			update(sum, place, value)
+		}
+	}
+	copy(place, value)
+}
+
+// setIPv4: Actions.c, OvsUpdateIPv4Header. The class of traffic keeps its two bits of congestion.
+func (f *forwarding) setIPv4(want []byte, k *key) error {
+	b, l3 := f.packet.data, f.layers.l3
+	if !f.layers.ipv4 || len(b) < l3+20 {
+		return errDropped
+	}
+	header, transport := b[l3+10:l3+12], f.checksumPlace()
+	f.write(l3+12, want[:4], header, transport)
+	f.write(l3+16, want[4:8], header, transport)
+	f.write(l3+8, []byte{want[10], b[l3+9]}, header)
+	f.write(l3, []byte{b[l3], b[l3+1]&3 | want[9]&^3}, header)
+	n := &k.network
+	copy(n.src[:4], want)
+	copy(n.dst[:4], want[4:])
+	n.ttl, n.tos = want[10], b[l3+1]
+	return nil
+}
+
+// setIPv6 is what the driver does not have.
+func (f *forwarding) setIPv6(want []byte, k *key) error {
+	b, l3 := f.packet.data, f.layers.l3
+	if !f.layers.ipv6 || len(b) < l3+40 {
+		return errDropped
+	}
+	transport := f.checksumPlace()
+	f.write(l3+8, want[:16], transport)
+	f.write(l3+24, want[16:32], transport)
+	b[l3+7] = want[38]
+	b[l3], b[l3+1] = 0x60|want[37]>>4, want[37]<<4|b[l3+1]&0xf
+	n := &k.network
+	copy(n.src[:], want)
+	copy(n.dst[:], want[16:])
+	n.tos, n.ttl = want[37], want[38]
+	return nil
+}
+
+// setPorts: Actions.c, OvsUpdateTcpPorts and OvsUpdateUdpPorts. For IPv6 the driver writes the key's ports
+// where those of IPv4 are, which is what the same bytes of the key mean for IPv6: part of the source's
+// address. The emulator leaves the address alone.
+func (f *forwarding) setPorts(a attribute, k *key) error {
+	l := f.layers
+	if (a.kind == keyTCP) != l.tcp || (a.kind == keyUDP) != l.udp {
+		return errDropped
+	}
+	f.write(l.l4, a.data, f.checksumPlace())
+	k.network.portSrc, k.network.portDst = order.Uint16(a.data), order.Uint16(a.data[2:])
+	return nil
+}

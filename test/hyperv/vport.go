@@ -1,0 +1,253 @@
+//go:build linux
+
+package hyperv
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Kinds of ports (OVS_VPORT_TYPE_*) that the driver has; GRE and VXLAN it has, too, and this
+// emulator not.
+const (
+	vportNetdev   = 1
+	vportInternal = 2
+	vportGeneve   = 5
+)
+
+const (
+	vportAttrNumber    = 1
+	vportAttrType      = 2
+	vportAttrName      = 3
+	vportAttrOptions   = 4
+	vportAttrUpcallPID = 5
+	vportAttrStats     = 6
+
+	tunnelAttrDstPort = 1
+)
+
+const noPort = 0xffffffff
+
+// vport is a port of the datapath: a device of the switch, or a tunnel.
+type vport struct {
+	number   uint32
+	kind     uint32
+	name     string
+	external bool   // the adapter
+	upcall   uint32 // netlink port id; 0: none
+	udpPort  uint16 // of a tunnel
+	device   device // none: a tunnel
+
+	rxPackets, rxBytes, txPackets, txBytes, txDropped uint64
+}
+
+func (v *vport) close() {
+	if v.device != nil {
+		v.device.close()
+	}
+}
+
+// newVport: Vport.c, OvsNewVportCmdHandler, after create_wmi_port of lib/wmi.c for a port of type
+// internal, which makes the vNIC if there is none of that name.
+func newVport(e *Extension, r request) ([][]byte, error) {
+	name, kind := r.attrs.text(vportAttrName), r.attrs.u32(vportAttrType)
+	if name == "" || len(r.attrs[vportAttrType]) != 4 || len(r.attrs[vportAttrUpcallPID]) < 4 {
+		return nil, unix.EINVAL
+	}
+	if e.vportByName(name) != nil {
+		return nil, unix.EEXIST
+	}
+	v := &vport{kind: kind, name: name, upcall: r.attrs.u32(vportAttrUpcallPID)}
+	if number := r.attrs[vportAttrNumber]; len(number) == 4 {
+		v.number = native.Uint32(number)
+		if e.vports[v.number] != nil {
+			return nil, unix.EBUSY
+		}
+	} else {
+		v.number = e.freeNumber()
+	}
+	if err := e.connect(v, r.attrs); err != nil {
+		e.log.Warn("a port cannot be added", "port", name, "err", err)
+		return nil, unix.EINVAL
+	}
+	e.vports[v.number] = v
+	if v.device != nil {
+		go e.receive(v)
+	}
+	return one(v.encode(r.command))
+}
+
+// connect gives a new port its device.
+func (e *Extension) connect(v *vport, attrs attributes) (err error) {
+	switch v.kind {
+	case vportInternal:
+		if !e.vmms.Load() {
+			return fmt.Errorf("Hyper-V's management service does not run: no vNIC %s", v.name)
+		}
+		v.device, err = e.host.openVNIC(v.name)
+	case vportNetdev:
+		v.external = v.name == e.config.Adapter
+		v.device, err = e.host.openDevice(v.name)
+	case vportGeneve:
+		return e.connectTunnel(v, attrs)
+	default:
+		return fmt.Errorf("no ports of type %d", v.kind)
+	}
+	return err
+}
+
+const genevePort = 6081
+
+func (e *Extension) connectTunnel(v *vport, attrs attributes) error {
+	v.udpPort = genevePort
+	if options, ok := attrs[vportAttrOptions]; ok {
+		nested, err := attributesOf(options)
+		if err != nil {
+			return err
+		}
+		if port := nested[tunnelAttrDstPort]; len(port) == 2 {
+			v.udpPort = native.Uint16(port)
+		}
+	}
+	if e.tunnelByPort(v.udpPort) != nil {
+		return fmt.Errorf("another tunnel has the port %d", v.udpPort)
+	}
+	return nil
+}
+
+// freeNumber: Vport.c, OvsComputeVportNo.
+func (e *Extension) freeNumber() uint32 {
+	for n := uint32(1); ; n++ {
+		if e.vports[n] == nil {
+			return n
+		}
+	}
+}
+
+func (e *Extension) vportByName(name string) *vport {
+	for _, v := range e.vports {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// tunnelByPort: Vport.c, OvsFindTunnelVportByDstPortAndNWProto.
+func (e *Extension) tunnelByPort(port uint16) *vport {
+	for _, v := range e.vports {
+		if v.kind == vportGeneve && v.udpPort == port {
+			return v
+		}
+	}
+	return nil
+}
+
+// named finds the port that a request means.
+func (e *Extension) named(r request) (*vport, error) {
+	var v *vport
+	if _, ok := r.attrs[vportAttrName]; ok {
+		v = e.vportByName(r.attrs.text(vportAttrName))
+	} else if number := r.attrs[vportAttrNumber]; len(number) == 4 {
+		v = e.vports[native.Uint32(number)]
+	}
+	if v == nil {
+		return nil, unix.ENODEV
+	}
+	return v, nil
+}
+
+func getVport(e *Extension, r request) ([][]byte, error) {
+	if !r.dump {
+		v, err := e.named(r)
+		if err != nil {
+			return nil, err
+		}
+		return one(v.encode(r.command))
+	}
+	var bodies [][]byte
+	for _, number := range slices.Sorted(maps.Keys(e.vports)) {
+		body, err := e.vports[number].encode(r.command)
+		if err != nil {
+			return nil, err
+		}
+		bodies = append(bodies, body)
+	}
+	return bodies, nil
+}
+
+// setVport: Vport.c, OvsSetVportCmdHandler.
+func setVport(e *Extension, r request) ([][]byte, error) {
+	v, err := e.named(r)
+	if err != nil {
+		return nil, err
+	}
+	if data := r.attrs[vportAttrUpcallPID]; len(data) >= 4 {
+		v.upcall = native.Uint32(data)
+	}
+	if data := r.attrs[vportAttrType]; len(data) == 4 && native.Uint32(data) != v.kind {
+		return nil, unix.EINVAL
+	}
+	if _, ok := r.attrs[vportAttrOptions]; ok {
+		return nil, unix.EOPNOTSUPP
+	}
+	return one(v.encode(r.command))
+}
+
+// deleteVport: Vport.c, OvsDeleteVportCmdHandler, after delete_wmi_port of lib/wmi.c, whose failure is
+// only logged.
+func deleteVport(e *Extension, r request) ([][]byte, error) {
+	v, err := e.named(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := v.encode(r.command)
+	if err != nil {
+		return nil, err
+	}
+	delete(e.vports, v.number)
+	v.close()
+	if v.kind == vportInternal && e.vmms.Load() {
+		if err := e.host.removeVNIC(v.name); err != nil {
+			e.log.Warn("the vNIC of a port cannot be removed", "port", v.name, "err", err)
+		}
+	}
+	return one(body, nil)
+}
+
+// encode: Vport.c, OvsCreateMsgFromVport.
+func (v *vport) encode(command uint8) ([]byte, error) {
+	return genericBody(command, datapathNumber, func(a *netlink.AttributeEncoder) error {
+		a.Uint32(vportAttrNumber, v.number)
+		a.Uint32(vportAttrType, v.kind)
+		a.String(vportAttrName, v.name)
+		a.Uint32(vportAttrUpcallPID, v.upcall)
+		var stats []byte
+		for _, n := range []uint64{v.rxPackets, v.txPackets, v.rxBytes, v.txBytes, 0, 0, 0, v.txDropped} {
+			stats = native.AppendUint64(stats, n)
+		}
+		a.Bytes(vportAttrStats, stats)
+		return nil
+	})
+}
+
+// receive takes what a port's device gets, until the device is closed.
+func (e *Extension) receive(v *vport) {
+	buffer := make([]byte, maxFrame)
+	for {
+		n, err := v.device.read(buffer)
+		if err != nil {
+			e.log.Debug("a port's device ends", "port", v.name, "err", err)
+			return
+		}
+		e.mu.Lock()
+		if e.vports[v.number] == v {
+			e.ingress(v, append([]byte(nil), buffer[:n]...))
+		}
+		e.mu.Unlock()
+	}
+}
