@@ -13,6 +13,6 @@
 // the driver's tables. A tunnel's packet is encapsulated and goes through the flows again as one of the
 // host's own (geneve.go), and an arriving one is taken out where a flow gives it to the host.
 //
-// Known faults of the driver can be switched off one by one (faults.go). The table of behaviours, with
-// the file and function each comes from, is behaviours.go; the documentation shows it.
+// Known faults of the driver can be switched off one by one (faults.go). docs/hyperv.md is the table of
+// behaviours, with the file and function that each comes from.
 package hyperv

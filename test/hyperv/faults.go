@@ -12,7 +12,7 @@ import (
 // Fault is a known fault of the driver, by a name of ours.
 type Fault string
 
-// The faults. behaviours.go says where each one is in the driver's source.
+// The faults. docs/hyperv.md says where each one is in the driver's source.
 const (
 	// StaleTuple: a lookup of IPv4 in a second zone takes the first zone's original tuple for its key.
 	StaleTuple Fault = "stale-tuple"

@@ -1,0 +1,204 @@
+//go:build linux
+
+package hyperv
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/mdlayher/netlink"
+)
+
+func TestTCPStates(t *testing.T) {
+	e, h := bare(t, KnownFaults())
+	look := func(frame []byte) uint32 { return send(t, e, h, frame, ct(t, 1, false)).key.ct.state &^ stateTracked }
+	syn := tcp(client, server, 1000, 80, tcpSYN, 1, 0)
+	if got := look(syn); got != stateNew {
+		t.Errorf("SYN: %#x", got)
+	}
+	send(t, e, h, syn, ct(t, 1, true))
+	for _, c := range []struct {
+		name  string
+		frame []byte
+		want  uint32
+	}{
+		{"SYN again", syn, stateNew},
+		{"SYN+ACK", tcp(server, client, 80, 1000, tcpSYN|tcpACK, 9, 2), stateEstablished | stateReply},
+		{"ACK", tcp(client, server, 1000, 80, tcpACK, 2, 10), stateEstablished},
+		{"SYN+ACK of nothing", tcp(server, client, 81, 1000, tcpSYN|tcpACK, 9, 2), stateInvalid},
+		{"in the midst of nothing", tcp(client, server, 1001, 80, tcpACK, 2, 10), stateNew},
+		{"no flags", tcp(client, server, 1000, 80, 0, 2, 10), stateInvalid},
+		{"RST", tcp(server, client, 80, 1000, tcpRST|tcpACK, 10, 2), stateEstablished | stateReply},
+		{"SYN after it", tcp(client, server, 1000, 80, tcpSYN, 90, 0), stateNew},
+	} {
+		if got := look(c.frame); got != c.want {
+			t.Errorf("%s: state %#x, want %#x", c.name, got, c.want)
+		}
+	}
+}
+
+func TestProtocols(t *testing.T) {
+	sctp := ip(client, server, protoSCTP, make([]byte, 24), -1)
+	e, h := bare(t, KnownFaults())
+	if o := send(t, e, h, sctp, ct(t, 1, true), act(actionOutput, 4)); o.err != errNotSupported || len(o.out) != 0 {
+		t.Errorf("%+v", o)
+	}
+	e, h = bare(t, without(Protocols))
+	if o := send(t, e, h, sctp, ct(t, 1, true), act(actionOutput, 4)); o.err != nil || len(o.out["pod4"]) != 1 {
+		t.Errorf("without the fault: %+v", o)
+	}
+}
+
+func TestNAT(t *testing.T) {
+	backend, backend6 := netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("fd00::9")
+	for _, c := range []struct {
+		name               string
+		frame, answer      []byte
+		kind               uint16
+		to                 netip.Addr
+		port               uint16
+		translated, undone netip.Addr
+	}{
+		{"DNAT", tcp(client, server, 1000, 80, tcpSYN, 1, 0), tcp(backend, client, 8080, 1000, tcpSYN|tcpACK, 1, 2), natAttrDst, backend, 8080, backend, server},
+		{"DNAT of UDP", udp(client, server, 1000, 53, "q"), udp(backend, client, 5353, 1000, "a"), natAttrDst, backend, 5353, backend, server},
+		{"DNAT of IPv6", tcp(client6, server6, 1000, 80, tcpSYN, 1, 0), tcp(backend6, client6, 8080, 1000, tcpSYN|tcpACK, 1, 2), natAttrDst, backend6, 8080, backend6, server6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, h := bare(t, KnownFaults())
+			o := send(t, e, h, c.frame, ct(t, 1, true, nat(c.kind, c.to, c.port)), act(actionOutput, 4))
+			if o.err != nil || len(o.out["pod4"]) != 1 || o.key.ct.state&stateDstNAT == 0 {
+				t.Fatalf("%+v", o)
+			}
+			sound(t, o.out["pod4"][0])
+			if got := address(o.key.network.dst, c.to); got != c.translated || o.key.network.portDst != c.port {
+				t.Errorf("to %v:%d", got, o.key.network.portDst)
+			}
+			o = sendFrom(t, e, h, 4, c.answer, ct(t, 1, false, nat(0, netip.Addr{}, 0)), act(actionOutput, 3))
+			if o.err != nil || len(o.out["pod3"]) != 1 || o.key.ct.state&(stateSrcNAT|stateReply) != stateSrcNAT|stateReply {
+				t.Fatalf("%+v", o)
+			}
+			sound(t, o.out["pod3"][0])
+			if got := address(o.key.network.src, c.to); got != c.undone {
+				t.Errorf("from %v", got)
+			}
+		})
+	}
+}
+
+func address(b [16]byte, like netip.Addr) netip.Addr {
+	if like.Is4() {
+		return netip.AddrFrom4([4]byte(b[:4]))
+	}
+	return netip.AddrFrom16(b)
+}
+
+// Two clients of one port share a translated address by other ports.
+func TestSNATPorts(t *testing.T) {
+	e, h := bare(t, KnownFaults())
+	gateway := netip.MustParseAddr("192.168.0.1")
+	ports := map[uint16]bool{}
+	for _, from := range []string{"10.0.0.1", "10.0.0.3"} {
+		o := send(t, e, h, udp(netip.MustParseAddr(from), server, 1000, 53, "q"), ct(t, 1, true, nat(natAttrSrc, gateway, 0)), act(actionOutput, 4))
+		frame := o.out["pod4"][0]
+		sound(t, frame)
+		ports[order.Uint16(frame[34:])] = true
+	}
+	if len(ports) != 2 {
+		t.Errorf("both have the ports %v", ports)
+	}
+}
+
+// The flush of an absent connection forgets the translations of its zone.
+func TestFlushNAT(t *testing.T) {
+	backend := netip.MustParseAddr("10.0.0.9")
+	for _, c := range []struct {
+		name   string
+		faults Faults
+		want   uint32
+	}{{"fault", KnownFaults(), stateInvalid}, {"no fault", without(FlushNAT), stateEstablished | stateReply | stateSrcNAT}} {
+		t.Run(c.name, func(t *testing.T) {
+			e, h := bare(t, c.faults)
+			send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, 1, true, nat(natAttrDst, backend, 8080)))
+			absent := connKey{ether: etherIPv4, proto: protoUDP, zone: 1, src: endpoint{port: 1}, dst: endpoint{port: 2}}
+			attrs, err := encode(func(a *netlink.AttributeEncoder) error {
+				a.Nested(ctaTupleOrig, absent.encode)
+				a.Bytes(ctaZone, []byte{0, 1})
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)}); err != nil {
+				t.Fatal(err)
+			}
+			o := sendFrom(t, e, h, 4, tcp(backend, client, 8080, 1000, tcpSYN|tcpACK, 1, 2), ct(t, 1, false, nat(0, backend, 0)))
+			if got := o.key.ct.state &^ stateTracked; got != c.want {
+				t.Errorf("the answer's state is %#x, want %#x", got, c.want)
+			}
+		})
+	}
+}
+
+func TestICMPErrors(t *testing.T) {
+	unreachable := func(of []byte, src, dst netip.Addr, kind uint8) []byte {
+		proto := uint8(protoICMP)
+		if src.Is6() {
+			proto = protoICMPv6
+		}
+		return ip(src, dst, proto, append([]byte{kind, 3, 0, 0, 0, 0, 0, 0}, of[14:]...), 2)
+	}
+	for _, c := range []struct {
+		name   string
+		faults Faults
+		of     []byte
+		src    netip.Addr
+		dst    netip.Addr
+		kind   uint8
+		want   uint32
+	}{
+		{"IPv4", KnownFaults(), udp(client, server, 1000, 53, "q"), server, client, 3, stateInvalid},
+		{"IPv4 without the fault", without(ICMPErrors), udp(client, server, 1000, 53, "q"), server, client, 3, stateRelated | stateReply},
+		{"IPv6", KnownFaults(), udp(client6, server6, 1000, 53, "q"), server6, client6, 1, stateRelated | stateReply},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, h := bare(t, c.faults)
+			send(t, e, h, c.of, ct(t, 1, true))
+			o := sendFrom(t, e, h, 4, unreachable(c.of, c.src, c.dst, c.kind), ct(t, 1, false))
+			if got := o.key.ct.state &^ stateTracked; got != c.want {
+				t.Errorf("state %#x, want %#x", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNDTarget(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		faults Faults
+		want   netip.Addr
+	}{{"fault", KnownFaults(), netip.IPv6Unspecified()}, {"no fault", without(NDTarget), server6}} {
+		var k key
+		if _, err := c.faults.extract(&packet{data: solicitation(server6)}, 3, tunnelKey{}, &k); err != nil {
+			t.Fatal(err)
+		}
+		if got := netip.AddrFrom16(k.network.target); got != c.want {
+			t.Errorf("%s: the target is %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestMarkAndLabels(t *testing.T) {
+	e, h := bare(t, KnownFaults())
+	label := func(a *netlink.AttributeEncoder) {
+		a.Bytes(ctAttrMark, native.AppendUint32(native.AppendUint32(nil, 5), 0xff))
+		b := make([]byte, 32)
+		b[0], b[16] = 3, 0xff
+		a.Bytes(ctAttrLabels, b)
+	}
+	frame := udp(client, server, 1000, 53, "q")
+	send(t, e, h, frame, ct(t, 1, true, label))
+	o := send(t, e, h, frame, ct(t, 1, false))
+	if o.key.ct.mark != 5 || o.key.ct.labels[0] != 3 {
+		t.Errorf("%+v", o.key.ct)
+	}
+}

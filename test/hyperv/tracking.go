@@ -1,0 +1,333 @@
+//go:build linux
+
+package hyperv
+
+import "time"
+
+// ctAction is what a ct action asks for.
+type ctAction struct {
+	commit, force bool
+	zone          uint16
+	mark          *[2]uint32 // value and mask
+	labels        *[2][16]byte
+	nat           natAction
+}
+
+const (
+	ctAttrCommit      = 1
+	ctAttrZone        = 2
+	ctAttrMark        = 3
+	ctAttrLabels      = 4
+	ctAttrHelper      = 5
+	ctAttrNAT         = 6
+	ctAttrForceCommit = 7
+)
+
+// parseCtAction: Conntrack.c, OvsExecuteConntrackAction. A timeout policy is passed over.
+func parseCtAction(data []byte) (ctAction, error) {
+	var c ctAction
+	list, err := parseAttributes(data)
+	if err != nil {
+		return c, errDropped
+	}
+	for _, a := range list {
+		switch {
+		case a.kind == ctAttrZone && len(a.data) == 2:
+			c.zone = native.Uint16(a.data)
+		case a.kind == ctAttrCommit:
+			c.commit = true
+		case a.kind == ctAttrForceCommit:
+			c.commit, c.force = true, true
+		case a.kind == ctAttrMark && len(a.data) == 8:
+			c.mark = &[2]uint32{native.Uint32(a.data), native.Uint32(a.data[4:])}
+		case a.kind == ctAttrLabels && len(a.data) == 32:
+			c.labels = &[2][16]byte{[16]byte(a.data), [16]byte(a.data[16:])}
+		case a.kind == ctAttrHelper:
+			if h := (attributes{0: a.data}).text(0); h != "ftp" && h != "tftp" {
+				return c, errNotSupported
+			}
+		case a.kind == ctAttrNAT:
+			if c.nat, err = parseNAT(a.data); err != nil {
+				return c, err
+			}
+		}
+	}
+	return c, nil
+}
+
+// track carries out a ct action: Conntrack.c, OvsDetectCtPacket and OvsCtExecute_.
+func (f *forwarding) track(a attribute, k *key) error {
+	e := f.e
+	if k.ether != etherIPv4 && k.ether != etherIPv6 {
+		return errNotSupported
+	}
+	now := e.now()
+	if k.network.fragment != fragmentNone {
+		if err := f.reassemble(k, now); err != nil {
+			return err
+		}
+	} else if e.faults[Protocols] && !trackable(k) {
+		return errNotSupported
+	}
+	action, err := parseCtAction(a.data)
+	if err != nil {
+		return err
+	}
+	e.ct.clean(now)
+	at, related := e.connKey(f, k, action.zone)
+	conn, reply := e.ct.lookup(at, now)
+	if action.force && reply && conn != nil {
+		e.ct.remove(conn)
+		conn = nil
+	}
+	t := tracking{forwarding: f, key: k, action: action, at: at, related: related, reply: reply, now: now}
+	if conn != nil {
+		if conn.key.zone != k.ct.zone || k.ct.state&stateTracked == 0 {
+			t.countPacket(conn)
+		}
+		conn = t.process(conn)
+	} else {
+		if action.commit && (e.ct.total >= maxConnections || e.ct.zones[at.zone] >= int(e.ct.zoneLimit(at.zone))) {
+			return errDropped
+		}
+		conn = t.create()
+	}
+	if conn == nil {
+		return nil
+	}
+	if action.nat.flags != 0 {
+		f.translate(conn, k, reply)
+	}
+	conn.setMark(action, k)
+	conn.tell(k)
+	return nil
+}
+
+func trackable(k *key) bool {
+	switch k.network.proto {
+	case protoTCP, protoUDP:
+		return true
+	case protoICMP:
+		return k.ether == etherIPv4
+	case protoICMPv6:
+		return k.ether == etherIPv6
+	}
+	return false
+}
+
+// connKey: Conntrack.c, OvsCtSetupLookupCtx and OvsPickupCtTupleAsLookupKey.
+func (e *Extension) connKey(f *forwarding, k *key, zone uint16) (at connKey, related bool) {
+	n := k.network
+	at = connKey{ether: k.ether, proto: n.proto, zone: zone}
+	at.src.addr, at.dst.addr = n.src, n.dst
+	at.src.port, at.dst.port = n.portSrc, n.portDst
+	switch {
+	case k.ether == etherIPv4 && n.proto == protoICMP, k.ether == etherIPv6 && n.proto == protoICMPv6:
+		var broken bool
+		if related, broken = e.icmpKey(f, k, &at); broken {
+			return at, related
+		}
+	}
+	if t := first(e.ct.unnat[at.nat()]); t != nil {
+		return t.conn.key.reversed(), related
+	}
+	if first(e.ct.nat[at.nat()]) != nil || k.ether != etherIPv4 || !e.faults[StaleTuple] {
+		return at, related
+	}
+	// The tuple is that of the last lookup that has found something, whichever zone that was in.
+	if t := k.ct.tuple4; t.src != [4]byte{} && t.dst != [4]byte{} && k.ct.zone == zone {
+		copy(at.src.addr[:4], t.src[:])
+		copy(at.dst.addr[:4], t.dst[:])
+		at.proto, at.src.port, at.dst.port = t.proto, t.portSrc, t.portDst
+	}
+	return at, related
+}
+
+// tracking is one packet's ct action.
+type tracking struct {
+	*forwarding
+	key     *key
+	action  ctAction
+	at      connKey
+	related bool
+	reply   bool
+	now     time.Time
+}
+
+func (t *tracking) countPacket(conn *connection) {
+	c := &conn.counts[direction(t.reply)]
+	c.packets++
+	c.bytes += uint64(len(t.packet.data))
+}
+
+func direction(reply bool) int {
+	if reply {
+		return 1
+	}
+	return 0
+}
+
+// tellState: Conntrack.c, OvsCtUpdateFlowKey. The original tuple stays what it was.
+func (t *tracking) tellState(state uint32, conn *connection) {
+	c := &t.key.ct
+	c.state, c.zone, c.mark, c.labels = state|stateTracked, t.action.zone, 0, [16]byte{}
+	if conn != nil {
+		c.mark, c.labels = conn.mark, conn.labels
+	}
+}
+
+type updateResult int
+
+const (
+	updateInvalid updateResult = iota
+	updateValid
+	updateNew
+	updateValidNew
+)
+
+// process: Conntrack.c, OvsProcessConntrackEntry.
+func (t *tracking) process(conn *connection) *connection {
+	state := uint32(0)
+	if t.related {
+		state = stateRelated
+		if t.reply {
+			state |= stateReply
+		}
+		t.tellState(state, conn)
+		return conn
+	}
+	switch conn.update(t) {
+	case updateValid:
+		state = stateEstablished
+		if t.reply {
+			state |= stateReply
+		}
+	case updateInvalid:
+		state = stateInvalid
+	case updateNew:
+		t.e.ct.remove(conn)
+		if conn = t.create(); conn == nil {
+			return nil
+		}
+		// The state that create has told is lost.
+	case updateValidNew:
+		state = stateNew
+	}
+	t.tellState(state, conn)
+	return conn
+}
+
+// update: Conntrack.c, OvsCtUpdateEntry.
+func (conn *connection) update(t *tracking) updateResult {
+	switch t.key.network.proto {
+	case protoTCP:
+		header := t.tcpHeader()
+		if header == nil {
+			return updateInvalid
+		}
+		return conn.updateTCP(header, t.reply, t.now)
+	case protoICMP, protoICMPv6: // Conntrack-icmp.c
+		if t.reply {
+			conn.other = 2
+		}
+		conn.expiration = t.now.Add(otherExpiry(conn.other))
+		return updateValid
+	}
+	return conn.updateOther(t.reply, t.now)
+}
+
+func otherExpiry(seen int) time.Duration {
+	if seen == 2 {
+		return otherBoth
+	}
+	return otherTimeout
+}
+
+// updateOther: Conntrack-other.c. The second packet of a direction without an answer is new still.
+func (conn *connection) updateOther(reply bool, now time.Time) updateResult {
+	result := updateValid
+	switch {
+	case reply && conn.other != 2:
+		conn.other = 2
+	case conn.other == 0:
+		conn.other, result = 1, updateValidNew
+	}
+	conn.expiration = now.Add(otherExpiry(conn.other))
+	return result
+}
+
+// create: Conntrack.c, OvsCtEntryCreate. Without a commit it only finds out what the packet is.
+func (t *tracking) create() *connection {
+	conn, valid := t.firstPacket()
+	state := uint32(stateNew)
+	switch {
+	case !valid:
+		state, conn = stateInvalid, nil
+	case !t.action.commit:
+		conn = nil
+	default:
+		conn.key, conn.rev, conn.started = t.at, t.at.reversed(), t.now
+		conn.nat = t.action.nat
+		if conn.nat.forward() && !t.e.ct.allocate(conn) {
+			state, conn = stateInvalid, nil
+			break
+		}
+		t.e.ct.add(conn)
+	}
+	t.tellState(state, nil)
+	if conn != nil {
+		t.countPacket(conn)
+	}
+	return conn
+}
+
+// firstPacket says whether a packet may begin a connection, and begins it.
+func (t *tracking) firstPacket() (*connection, bool) {
+	switch t.key.network.proto {
+	case protoTCP:
+		header := t.tcpHeader()
+		if header == nil || !header.begins() {
+			return nil, false
+		}
+		return newTCP(header, t.now), true
+	case protoICMP:
+		return t.newOther(), t.key.ether == etherIPv4 && icmpBegins[t.key.network.portSrc]
+	case protoICMPv6:
+		return t.newOther(), t.key.ether == etherIPv6 && icmpv6Begins[t.key.network.portSrc]
+	case protoUDP:
+		return t.newOther(), true
+	}
+	return t.newOther(), !t.e.faults[Protocols]
+}
+
+func (t *tracking) newOther() *connection {
+	return &connection{expiration: t.now.Add(otherTimeout)}
+}
+
+// setMark: Conntrack.c, OvsConntrackSetMark and OvsConntrackSetLabels, without a commit, too.
+func (conn *connection) setMark(action ctAction, k *key) {
+	if m := action.mark; m != nil {
+		if mark := m[0] | conn.mark&^m[1]; mark != conn.mark {
+			conn.mark, k.ct.mark = mark, mark
+		}
+	}
+	if l := action.labels; l != nil {
+		for i := range conn.labels {
+			conn.labels[i] = conn.labels[i]&^l[1][i] | l[0][i]&l[1][i]
+		}
+	}
+	k.ct.labels = conn.labels
+}
+
+// tell: Conntrack.c, OvsCtUpdateTuple and OvsCtUpdateTupleV6.
+func (conn *connection) tell(k *key) {
+	portSrc, portDst := conn.key.src.port, conn.key.dst.port
+	if p := conn.key.proto; p == protoICMP && conn.key.ether == etherIPv4 || p == protoICMPv6 && conn.key.ether == etherIPv6 {
+		portSrc, portDst = uint16(conn.key.src.icmpType), uint16(conn.key.src.icmpCode)
+	}
+	if conn.key.ether == etherIPv4 {
+		k.ct.tuple4 = tuple4{[4]byte(conn.key.src.addr[:4]), [4]byte(conn.key.dst.addr[:4]), portSrc, portDst, conn.key.proto}
+		return
+	}
+	k.ct.tuple6 = tuple6{conn.key.src.addr, conn.key.dst.addr, portSrc, portDst, conn.key.proto}
+}
