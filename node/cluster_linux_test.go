@@ -77,7 +77,7 @@ func newCluster(tb testing.TB) *cluster {
 	c.config.DatapathType = DatapathNetdev
 	c.config.EncapAddress = netip.MustParseAddr("172.30.0.1")
 	c.config.CNISocket = filepath.Join(dir, "weft", "cni.sock")
-	c.config.CNIConfDir = filepath.Join(dir, "net.d")
+	c.config.CNIConfDir, c.config.DataDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "data")
 	c.config.CNITimeout = 20 * time.Second
 	c.config.MetricsAddress = ""
 	c.client = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "node-uid"}})

@@ -114,6 +114,8 @@ type Config struct {
 	PrimeSocket bool
 	// state-dir (Windows): the folder of the agent's own files. Elsewhere that of cni-socket.
 	StateDir string
+	// data-dir (Linux): the folder of what the agent keeps over a boot. Windows keeps it in state-dir.
+	DataDir string
 	// cni-conf-dir, cni-conf-name: the file that tells the container runtime about weft.
 	CNIConfDir  string
 	CNIConfName string
@@ -200,6 +202,9 @@ func (c Config) validateCNI(bad func(key, format string, args ...any)) {
 	if err := validSocket(c.CNISocket); err != nil {
 		bad("cni-socket", "%v", err)
 	}
+	if c.DataDir != "" && !filepath.IsAbs(c.DataDir) {
+		bad("data-dir", "%q is not an absolute path", c.DataDir)
+	}
 	if c.StateDir != "" && !filepath.IsAbs(c.StateDir) {
 		bad("state-dir", "%q is not an absolute path", c.StateDir)
 	}
@@ -256,6 +261,9 @@ func (c Config) validateUplink(bad func(key, format string, args ...any)) {
 
 // stateDir is the folder of the agent's own files.
 func (c Config) stateDir() string { return cmp.Or(c.StateDir, filepath.Dir(c.CNISocket)) }
+
+// dataDir is the folder of the files that outlive the node's uptime.
+func (c Config) dataDir() string { return cmp.Or(c.DataDir, c.stateDir()) }
 
 // gateway is how the node's pods reach the outside.
 func (c Config) gateway() string {

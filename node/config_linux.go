@@ -24,6 +24,7 @@ func DefaultConfig() Config {
 		GatewayBridge:  "br-ex",
 		GatewayNetwork: "external",
 		CNISocket:      cni.DefaultSocket,
+		DataDir:        "/var/lib/weft/node",
 		CNIConfDir:     "/etc/cni/net.d",
 		CNIConfName:    "10-weft.conflist",
 		CNITimeout:     50 * time.Second,

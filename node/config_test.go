@@ -184,6 +184,7 @@ func TestValidateOfHostedNodesNamesTheKey(t *testing.T) {
 			c.Gateway, c.GatewayAddresses = GatewayShared, gateway
 		},
 		"state-dir":    func(c *Config) { c.StateDir = "weft" },
+		"data-dir":     func(c *Config) { c.DataDir = "weft" },
 		"vnic-timeout": func(c *Config) { c.VNICTimeout = 0 },
 	} {
 		c := hostedConfig()

@@ -340,6 +340,38 @@ func TestLatePodIsPluggedInAgain(t *testing.T) {
 	}
 }
 
+// The agent looks at a late device all the time. A sweep that comes upon such a look waits for it: nobody else gives the
+// device its port back.
+func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
+	n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
+	n.installFlows()
+	stop := n.follow()
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	stop() // the test looks itself
+	n.removePort(call)
+	device := cni.HostInterface(call.Attachment)
+	look, _ := n.sandboxes.try(device)
+	if look == nil {
+		t.Fatal("somebody works on the device")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := n.sweep(ended); err != nil {
+		t.Fatal(err)
+	}
+	if n.portless[device].IsZero() {
+		t.Error("a device that somebody looks at is taken for one that has its port again")
+	}
+	swept := make(chan error, 1)
+	go func() { swept <- n.sweep(t.Context()) }()
+	look()
+	if err := <-swept; err != nil {
+		t.Fatal(err)
+	}
+	n.until(func() bool { return n.port(call) != nil })
+}
+
 func TestPodsOnTheHostsNetworkAreNotAttached(t *testing.T) {
 	yes := true
 	for name, change := range map[string]func(*corev1.Pod){

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/weftnet/weft/node/statefile"
 )
 
 // savedHost is a file with what the host had on its uplink.
@@ -28,18 +29,11 @@ func (s savedHost[T]) read() (*T, error) {
 	return settings, nil
 }
 
-// write replaces the file as a whole and has it on the disk: the next thing to happen may be that the
-// node is lost to everybody.
+// write replaces the file as a whole.
 func (s savedHost[T]) write(settings T) error {
 	content, err := json.MarshalIndent(settings, "", "  ")
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(s.path), 0o700)
-	}
-	if err == nil {
-		err = writeSynced(s.path+".new", content)
-	}
-	if err == nil {
-		err = os.Rename(s.path+".new", s.path)
+		err = statefile.Replace(s.path, content)
 	}
 	if err != nil {
 		return fmt.Errorf("save the host's networking: %w", err)
@@ -53,13 +47,4 @@ func (s savedHost[T]) remove() error {
 		return fmt.Errorf("remove the host's saved networking: %w", err)
 	}
 	return nil
-}
-
-func writeSynced(path string, content []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Sync(), file.Close())
 }

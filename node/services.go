@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net/netip"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ func (a *agent) newServices(client kubernetes.Interface) error {
 			lasting := a.health.lasting()
 			return lasting[conditionDatabase] == nil && lasting[conditionBridges] == nil
 		},
+		DaemonsFile: filepath.Join(a.config.dataDir(), "daemons.json"),
 	})
 	if err == nil {
 		a.metrics.registry.MustRegister(a.services.Collectors()...)

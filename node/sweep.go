@@ -189,17 +189,21 @@ func (a *agent) notePortless(ctx context.Context, devices []string, records []re
 
 // rescue plugs a device in again whose port is gone while its pod runs: the database was lost, or
 // somebody removed the port. It is left out while a call works on it, and where the pod has a newer
-// sandbox. A device that cannot be rescued stays until it is old: the reason may pass, and a
+// sandbox. The agent's own work on it is waited for: that may have found no port, and gives none. A device that cannot be rescued stays until it is old: the reason may pass, and a
 // database may come back from a backup.
 func (a *agent) rescue(ctx context.Context, one record) (rescued bool) {
-	unlock, _ := a.sandboxes.try(one.device())
-	if unlock == nil {
+	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
+	if err == nil && unlock == nil {
 		return true // the call sees to it
 	}
-	defer unlock()
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	if err := a.plugAgain(ctx, one); err != nil {
+	if err == nil {
+		defer unlock()
+		if a.ovs.port(one.device()) != nil {
+			return true // a call has seen to it meanwhile
+		}
+		err = a.plugAgain(ctx, one)
+	}
+	if err != nil {
 		slog.WarnContext(ctx, "a device has no port and does not get it back", "device", one.device(), "pod", one.Pod, "reason", err)
 		return false
 	}
@@ -208,6 +212,8 @@ func (a *agent) rescue(ctx context.Context, one record) (rescued bool) {
 }
 
 func (a *agent) plugAgain(ctx context.Context, one record) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	if err := a.health.problems().blocking(); err != nil {
 		return err
 	}

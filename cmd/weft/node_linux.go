@@ -10,12 +10,14 @@ import (
 func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	f.String("gateway-interface", "", "device that joins gateway-bridge, which takes over its addresses if the gateway has none of its own; empty if the bridge has a device already")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' answers say what domain names in policies mean")
+	f.String("data-dir", defaults.DataDir, "folder of what the agent keeps over a boot: which ports daemons of the host have")
 	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside, of a node with a gateway of its own")
 }
 
 func systemConfig(s *settings, config *node.Config) {
 	config.GatewayInterface = s.text("gateway-interface")
 	config.GatewayBridge = s.text("gateway-bridge")
+	config.DataDir = s.text("data-dir")
 	config.DNSServices = s.list("dns-services")
 }
 

@@ -115,8 +115,8 @@ func (c *checks) closeAll() {
 
 func checkProblem(check healthCheck, err error) problem {
 	why := err.Error()
-	if taken(err) {
-		why = "another program on the node has that port"
+	if isAnothers(err) {
+		why = "another program on the node has that port, or had it before the agent began"
 	}
 	return problem{object: check.owner, reason: "HealthCheckPortUnavailable", message: fmt.Sprintf(
 		"spec.healthCheckNodePort: %d is not served on this node: %s; end that program, or make the Service anew with another port; the node looks unhealthy to the load balancer until then",

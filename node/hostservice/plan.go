@@ -144,6 +144,8 @@ type state struct {
 	endpoints map[string][]*slice
 	// busy is where programs of the host's listen, of what was tried.
 	busy map[socket]struct{}
+	// daemons are where they listen, or did, whether or not it was tried.
+	daemons listeners
 }
 
 // plan is what there shall be.
@@ -251,8 +253,9 @@ func (b *builder) everywhere(protocol string, number uint16, has func(netip.Addr
 
 // isBusy says whether a program of the host's has the port.
 func (b *builder) isBusy(protocol string, addr netip.Addr, number uint16) bool {
-	_, busy := b.busy[socket{protocol, netip.AddrPortFrom(addr, number)}]
-	return busy
+	at := socket{protocol, netip.AddrPortFrom(addr, number)}
+	_, busy := b.busy[at]
+	return busy || slices.Contains(b.host.Addresses, addr) && b.daemons.has(at)
 }
 
 // open lets the host listen, where it can. It says who has the port already.

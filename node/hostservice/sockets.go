@@ -36,21 +36,25 @@ func newSockets(m *metrics) *sockets {
 	return &sockets{metrics: m, connections: &limit{most: mostConnections()}, sessions: &limit{most: mostSessions()}, open: map[socket]openSocket{}}
 }
 
-// apply opens and closes until the sockets are those wanted, and returns why some are not open. The
+// apply opens and closes until the sockets are those wanted, and returns why some are not open: those of daemons are theirs. The
 // others are not touched, nor is what passes by them.
-func (s *sockets) apply(ctx context.Context, wanted map[socket]target) map[socket]error {
+func (s *sockets) apply(ctx context.Context, wanted map[socket]target, daemons listeners) map[socket]error {
 	pods := map[netip.AddrPort]struct{}{}
 	for _, to := range wanted {
 		pods[to.to] = struct{}{}
 	}
 	for at, one := range s.open {
-		if _, keep := wanted[at]; !keep {
+		if _, keep := wanted[at]; !keep || daemons.has(at) {
 			_, there := pods[one.target.to]
 			s.shut(at, one, one.target.direct && !there)
 		}
 	}
 	failed := map[socket]error{}
 	for at, to := range wanted {
+		if daemons.has(at) {
+			failed[at] = errDaemon
+			continue
+		}
 		if one, ok := s.open[at]; ok {
 			if !one.target.equal(to) {
 				one.retarget(to)
@@ -98,7 +102,7 @@ const clientPorts = 1 << 15
 
 // keeps says whether a program of the host's has a socket, and keeps what comes there from outside.
 func keeps(at socket, to target, err error) bool {
-	return to.yields && at.at.Port() < clientPorts && taken(err)
+	return to.yields && (errors.Is(err, errDaemon) || at.at.Port() < clientPorts && taken(err))
 }
 
 // busyOf are the sockets that programs of the host's have, and keep.
@@ -142,10 +146,13 @@ func listenProblems(wanted map[socket]target, failed map[socket]error) []problem
 	return problems
 }
 
+// isAnothers says whether another program has a port, or had it.
+func isAnothers(err error) bool { return errors.Is(err, errDaemon) || taken(err) }
+
 // whyNot is why a port could not be opened, and what to do about it.
 func whyNot(err error) string {
-	if taken(err) {
-		return "another program there has the port; end it or choose another port"
+	if isAnothers(err) {
+		return "another program there has the port, or had it and may come back; choose another port, or end it: ten minutes later the port is free"
 	}
 	var wrapped *net.OpError
 	if errors.As(err, &wrapped) {

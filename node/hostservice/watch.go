@@ -30,6 +30,8 @@ type Config struct {
 	Tell func(object *corev1.ObjectReference, reason, message string)
 	// Sound says whether the node can serve anything, for healthCheckNodePort.
 	Sound func() bool
+	// DaemonsFile is where it is kept over a boot who listens on the host; empty: nowhere.
+	DaemonsFile string
 }
 
 // retryTime is how soon a socket is tried again that could not be opened.
@@ -52,7 +54,8 @@ type Watcher struct {
 	sockets  *sockets
 	checks   *checks
 	told     map[problem]struct{}
-	busy     map[socket]struct{} // where programs of the host's listen
+	busy     map[socket]struct{} // where programs of the host's listen, of what was tried
+	daemons  *daemons
 
 	wanted chan struct{} // full when the plan may be another one
 
@@ -68,9 +71,13 @@ type Watcher struct {
 // New makes a Watcher. It does nothing until [Watcher.Run].
 func New(config Config) (*Watcher, error) {
 	w := &Watcher{config: config, metrics: newMetrics(), told: map[problem]struct{}{}, wanted: make(chan struct{}, 1),
-		outside: map[string]*service{}, changed: make(chan struct{})}
+		daemons: newDaemons(config.DaemonsFile, listening), outside: map[string]*service{}, changed: make(chan struct{})}
 	w.sockets = newSockets(w.metrics)
 	w.checks = &checks{open: map[uint16]*checkServer{}, start: func(ctx context.Context, c healthCheck) (*checkServer, error) {
+		// Of these no more is left to a daemon than what it had before the agent began: kube-proxy's go over to the agent at once.
+		if w.daemons.awaits(tcp, c.port) {
+			return nil, errDaemon
+		}
 		return startCheck(ctx, c, func() []*slice { return w.slicesOf(c.owner.Namespace + "/" + c.owner.Name) }, config.Node, config.Sound)
 	}}
 	factory := informers.NewSharedInformerFactoryWithOptions(config.Client, 0,
@@ -132,20 +139,17 @@ func (w *Watcher) Run(ctx context.Context) error {
 	w.watches.Go(func() { w.services.RunWithContext(ctx) })
 	defer w.checks.closeAll()
 	defer w.sockets.closeAll()
+	w.daemons.load()
 	if !cache.WaitForCacheSync(ctx.Done(), w.synced) {
 		return nil
 	}
+	w.daemons.look()
 	for {
 		var retry <-chan time.Time
 		if w.apply(ctx) {
 			retry = time.After(retryTime)
 		}
-		select {
-		case <-w.wanted:
-		case <-retry:
-		case <-ctx.Done():
-			return nil
-		}
+		w.daemons.await(ctx, w.wanted, retry)
 		select {
 		case <-time.After(settle):
 		case <-ctx.Done():
@@ -252,7 +256,7 @@ func (w *Watcher) apply(ctx context.Context) (again bool) {
 	if p.follows {
 		w.follow.Do(func() { w.watch(ctx, w.slices) })
 	}
-	failed := w.sockets.apply(ctx, p.sockets)
+	failed := w.sockets.apply(ctx, p.sockets, w.daemons.inTheWay())
 	if busy := busyOf(p.sockets, failed); !maps.Equal(busy, w.busy) {
 		w.busy = busy
 		p = w.makePlan()
@@ -312,7 +316,7 @@ func (w *Watcher) sliceChanged(object any) {
 func (w *Watcher) makePlan() plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: map[string][]*slice{}, busy: w.busy}
+	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: map[string][]*slice{}, busy: w.busy, daemons: w.daemons.inTheWay()}
 	s.nodes, s.internal = w.nodeAddrs()
 	for key, one := range w.outside {
 		s.services = append(s.services, one)

@@ -52,10 +52,17 @@ type watched struct {
 
 func watch(tb testing.TB, host Host) *watched {
 	tb.Helper()
+	w, _ := watchAs(tb, host, func(*Watcher) {})
+	return w
+}
+
+// watchAs lets a test change the Watcher before it runs, and stop it.
+func watchAs(tb testing.TB, host Host, change func(*Watcher)) (w *watched, stop func()) {
+	tb.Helper()
 	events, client := &told{}, fake.NewClientset()
 	var mu sync.Mutex
 	sound := true
-	w, err := New(Config{Client: client, Node: "n1", Tell: events.tell, Sound: func() bool {
+	watcher, err := New(Config{Client: client, Node: "n1", Tell: events.tell, Sound: func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return sound
@@ -63,20 +70,22 @@ func watch(tb testing.TB, host Host) *watched {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.SetHost(host)
-	w.SetPods(nil)
+	change(watcher)
+	watcher.SetHost(host)
+	watcher.SetPods(nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	tb.Cleanup(func() {
+	go func() { ended <- watcher.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			tb.Error(err)
 		}
 	})
+	tb.Cleanup(stop)
 	// The fake's watches begin when their list is long done: what comes between is lost.
-	eventually(tb, "the plan is made", func() bool { _, known := w.Entries(); return known })
-	return &watched{w, tb, client, events, func(is bool) { mu.Lock(); defer mu.Unlock(); sound = is }}
+	eventually(tb, "the plan is made", func() bool { _, known := watcher.Entries(); return known })
+	return &watched{watcher, tb, client, events, func(is bool) { mu.Lock(); defer mu.Unlock(); sound = is }}, stop
 }
 
 func (w *watched) apply(s *corev1.Service) *corev1.Service {
