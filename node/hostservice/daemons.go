@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -120,14 +121,16 @@ func parseRemembered(content []byte) ([]socket, error) {
 }
 
 // look takes in who listens now. It says whether anything is, or is not any more, in the way of the agent. Where the system
-// does not say who listens, everything stays.
-func (d *daemons) look() (changed bool) {
+// does not say who listens, everything stays. What the agent has opened for Services and pods is no daemon's, whosever the
+// system says that it is: Wine gives other processes for sockets of TCP.
+func (d *daemons) look(own func(socket) bool) (changed bool) {
 	if d.listening == nil {
 		return false
 	}
 	now, err := d.listening()
 	d.report("look", "cannot see who listens on the host; daemons that start later than the agent may find their ports taken", err)
 	if err == nil {
+		maps.DeleteFunc(now, func(at socket, _ struct{}) bool { return own(at) })
 		changed = d.take(now)
 	}
 	d.save()
@@ -227,13 +230,13 @@ func (d *daemons) report(kind, message string, err error) {
 
 // await looks again and again, until something else is to be done: changed is full, the time to retry has come, or ctx has
 // ended.
-func (d *daemons) await(ctx context.Context, changed <-chan struct{}, retry <-chan time.Time) {
+func (d *daemons) await(ctx context.Context, own func(socket) bool, changed <-chan struct{}, retry <-chan time.Time) {
 	looks := time.NewTicker(d.period)
 	defer looks.Stop()
 	for {
 		select {
 		case <-looks.C:
-			if d.look() {
+			if d.look(own) {
 				return
 			}
 		case <-changed:

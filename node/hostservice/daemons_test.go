@@ -22,7 +22,9 @@ func listenersOf(texts ...string) listeners {
 	return l
 }
 
-// host is one whose listeners a test decides.
+func nobody(socket) bool { return false }
+
+// fakeHost is one whose listeners a test decides.
 type fakeHost struct {
 	now listeners
 	err error
@@ -34,8 +36,23 @@ func (h *fakeHost) daemons(path string) *daemons {
 	return d
 }
 
+// folder goes with the test as far as the system lets it: Wine 8 cannot remove folders.
+func folder(t *testing.T) string {
+	t.Helper()
+	path, err := os.MkdirTemp("", "weft-test-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(path); err != nil {
+			t.Log(err)
+		}
+	})
+	return path
+}
+
 func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "data", "daemons.json")
+	file := filepath.Join(folder(t), "data", "daemons.json")
 	h := &fakeHost{now: listenersOf("tcp 0.0.0.0:8080")}
 	dns := listenersOf("tcp 0.0.0.0:8080", "udp 127.0.0.1:53")
 	inTheWay := func(d *daemons, want listeners) {
@@ -45,19 +62,19 @@ func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
 		}
 	}
 	d := h.daemons(file)
-	d.look()
+	d.look(nobody)
 	inTheWay(d, h.now)                     // at once
 	inTheWay(h.daemons(file), listeners{}) // but one look is none to remember
 	h.now = dns
-	d.look()
+	d.look(nobody)
 	inTheWay(h.daemons(file), listenersOf("tcp 0.0.0.0:8080"))
-	d.look()
+	d.look(nobody)
 	inTheWay(h.daemons(file), dns)
 
 	h.now = listenersOf("tcp 0.0.0.0:8080", "tcp 0.0.0.0:9999")
-	d.look()
+	d.look(nobody)
 	h.now = listenersOf("tcp 0.0.0.0:8080") // 9999 was there for a moment
-	if !d.look() {
+	if !d.look(nobody) {
 		t.Error("a listener that has gone makes no difference")
 	}
 	inTheWay(d, dns)
@@ -69,24 +86,35 @@ func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
 			t.Errorf("run %d: the daemon is not awaited", run)
 		}
 		for range mostMissed - 1 {
-			d.look()
+			d.look(nobody)
 		}
 		h.err = errors.New("no sock_diag")
 		for range 2 * mostMissed {
-			if d.look() {
+			if d.look(nobody) {
 				t.Error("a look that fails makes a difference")
 			}
 		}
 		h.err = nil
 		inTheWay(d, dns)
 	}
-	if !d.look() {
+	if !d.look(nobody) {
 		t.Error("a daemon that is forgotten makes no difference")
 	}
 	inTheWay(d, h.now)
 	inTheWay(h.daemons(file), h.now)
 	if d.awaits(tcp, 8080) {
 		t.Error("a daemon that is there is awaited")
+	}
+}
+
+// What the agent itself has open is no daemon's.
+func TestTheAgentIsNoDaemon(t *testing.T) {
+	h := &fakeHost{now: listenersOf("tcp 127.0.0.1:80", "tcp 127.0.0.1:81")}
+	d := h.daemons("")
+	own := socket{tcp, netip.MustParseAddrPort("127.0.0.1:80")}
+	d.look(func(at socket) bool { return at == own })
+	if got := d.inTheWay(); !maps.Equal(got, listenersOf("tcp 127.0.0.1:81")) {
+		t.Errorf("in the way are %v", got)
 	}
 }
 
@@ -113,7 +141,7 @@ func TestBadFileOfDaemons(t *testing.T) {
 		"too many": fmt.Sprintf(`{"listeners": [%s]}`, strings.TrimSuffix(strings.Repeat(`"tcp 0.0.0.0:80",`, mostRemembered+1), ",")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "daemons.json")
+			file := filepath.Join(folder(t), "daemons.json")
 			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -122,8 +150,8 @@ func TestBadFileOfDaemons(t *testing.T) {
 			if len(d.inTheWay()) > 0 {
 				t.Errorf("%v came of it", d.inTheWay())
 			}
-			d.look()
-			d.look()
+			d.look(nobody)
+			d.look(nobody)
 			if got := h.daemons(file).inTheWay(); !maps.Equal(got, h.now) {
 				t.Errorf("the file has %v", got)
 			}
@@ -133,21 +161,21 @@ func TestBadFileOfDaemons(t *testing.T) {
 
 // A file that cannot be written is tried again.
 func TestFileOfDaemonsThatCannotBeWritten(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(folder, nil, 0o600); err != nil { // a file in the folder's place
+	data := filepath.Join(folder(t), "data")
+	if err := os.WriteFile(data, nil, 0o600); err != nil { // a file in the folder's place
 		t.Fatal(err)
 	}
 	h := &fakeHost{now: listenersOf("tcp 0.0.0.0:8080")}
-	d := h.daemons(filepath.Join(folder, "daemons.json"))
-	d.look()
-	d.look()
+	d := h.daemons(filepath.Join(data, "daemons.json"))
+	d.look(nobody)
+	d.look(nobody)
 	if d.problems["save"] == "" {
 		t.Error("nothing is told")
 	}
-	if err := os.Remove(folder); err != nil {
+	if err := os.Remove(data); err != nil {
 		t.Fatal(err)
 	}
-	d.look()
+	d.look(nobody)
 	if got := h.daemons(d.path).inTheWay(); !maps.Equal(got, h.now) || d.problems["save"] != "" {
 		t.Errorf("the file has %v, problem %q", got, d.problems["save"])
 	}
@@ -155,19 +183,19 @@ func TestFileOfDaemonsThatCannotBeWritten(t *testing.T) {
 
 func TestSoManyDaemonsOnly(t *testing.T) {
 	h := &fakeHost{now: listenersOf("tcp 127.0.0.1:22")}
-	d := h.daemons(filepath.Join(t.TempDir(), "daemons.json"))
-	d.look()
+	d := h.daemons(filepath.Join(folder(t), "daemons.json"))
+	d.look(nobody)
 	for i := range 2 * mostRemembered {
 		h.now[socket{tcp, netip.AddrPortFrom(loopback, uint16(1000+i))}] = struct{}{}
 	}
-	d.look()
+	d.look(nobody)
 	if got := d.inTheWay(); len(got) != mostRemembered || !got.has(socket{tcp, netip.AddrPortFrom(loopback, 22)}) || d.problems["bound"] == "" {
 		t.Errorf("%d are remembered, problem %q", len(got), d.problems["bound"])
 	}
 	if got := h.daemons(d.path).inTheWay(); len(got) != 1 {
 		t.Errorf("the file has %d", len(got))
 	}
-	d.look()
+	d.look(nobody)
 	if got := h.daemons(d.path).inTheWay(); len(got) != mostRemembered {
 		t.Errorf("the file has %d", len(got))
 	}

@@ -143,19 +143,25 @@ func (w *Watcher) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), w.synced) {
 		return nil
 	}
-	w.daemons.look()
+	w.daemons.look(w.has)
 	for {
 		var retry <-chan time.Time
 		if w.apply(ctx) {
 			retry = time.After(retryTime)
 		}
-		w.daemons.await(ctx, w.wanted, retry)
+		w.daemons.await(ctx, w.has, w.wanted, retry)
 		select {
 		case <-time.After(settle):
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+// has says whether the Watcher itself listens somewhere.
+func (w *Watcher) has(at socket) bool {
+	_, socket := w.sockets.open[at]
+	return socket || at.protocol == tcp && at.at.Addr().IsUnspecified() && w.checks.open[at.at.Port()] != nil
 }
 
 // SetHost says what the node is like now.
