@@ -22,7 +22,7 @@ const watchers = 2
 // watched says whether a node is one that others watch, and that watches others. Windows nodes are, too: BFD
 // is ovs-vswitchd's, and the port forwards nothing.
 func (n *nodeState) watched() bool {
-	return n.placed && n.facts.Gateway != nil && n.facts.Chassis != ""
+	return n.placed && n.outside != "" && n.facts.Chassis != ""
 }
 
 func (c *cluster) aliveChange() ovsdb.Change {
@@ -104,10 +104,9 @@ func (c *cluster) lost(n *nodeState) bool {
 
 // mayAnnounce says whether a node's gateway router may answer for an address.
 func (c *cluster) mayAnnounce(n *nodeState, addr netip.Addr) bool {
-	g := n.facts.Gateway
-	if g == nil || !n.object.ready || c.lost(n) {
+	if n.outside == "" || !n.object.ready || c.lost(n) {
 		return false
 	}
-	on := family(g.Addresses, addr)
+	on := family(n.facts.Gateway.Addresses, addr)
 	return on != nil && on.Contains(addr)
 }

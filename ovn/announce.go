@@ -86,27 +86,6 @@ func (c *cluster) announce(name string) {
 	}
 }
 
-func (c *cluster) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
-	p := c.inPool(addr)
-	if _, reserved := c.balancers.reserved[addr]; p == nil || reserved {
-		return ""
-	}
-	best, most := "", uint64(0)
-	for _, name := range c.nodeNames {
-		n := c.nodes[name]
-		if !c.mayAnnounce(n, addr) || n.object.labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.nodes.Matches(n.object.labels) {
-			continue
-		}
-		if s.object.balancer.local && !s.hasReady(name, addr.Is4()) {
-			continue
-		}
-		if rank := rendezvous(addr.String(), name); best == "" || rank > most {
-			best, most = name, rank
-		}
-	}
-	return best
-}
-
 // announceOn has a node's gateway router tell its network of addresses that it answers for, when it comes
 // to have them. OVN's own list would be that of all load balancers on the router, those too that other
 // nodes or other programs answer for.
@@ -119,21 +98,6 @@ func announceOn(change *ovsdb.Change, g *contract.Gateway, addresses []netip.Add
 			port.Options["nat-addresses"] = g.MAC + " " + strings.Join(texts(addresses), " ")
 		}
 	}
-}
-
-// hasReady says whether a node has an endpoint of a Service that gets its traffic.
-func (s *serviceState) hasReady(node string, ipv4 bool) bool {
-	for _, sl := range s.slices {
-		if sl.ipv6 == ipv4 {
-			continue
-		}
-		for _, e := range sl.endpoints {
-			if e.node == node && (e.ready || e.serving && e.terminating || s.object.publishNotReady) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // setAnnouncer keeps announced, and has the rows follow that name the node.

@@ -54,6 +54,8 @@ type cluster struct {
 	zoneOf       map[string]string
 	gateways     entrances
 	tunnels      tunnelHolders
+	onlyOne      onlyOne
+	outside      outsideBook
 	entranceOf   map[string]entrance // by node that has a switch
 	// byDatapath are Services by protocol whose rows depend on what nodes' datapaths can do with it.
 	byDatapath map[protocol]map[string]struct{}
@@ -100,7 +102,7 @@ func newCluster(s *settings) *cluster {
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		tunnels: tunnelHolders{}, told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(), policies: newPolicyBook(),
+		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(), policies: newPolicyBook(),
 	}
 	if s.allocate {
 		for _, pods := range s.pods {

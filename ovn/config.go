@@ -65,6 +65,10 @@ type Config struct {
 	// those subnets: the gateway-network of their agents. Key: shared-gateway-network.
 	SharedGatewayNetwork string
 
+	// DefaultGatewayNetwork is the network outside that the gateways of nodes without the label weft.net/gateway-network may be on;
+	// empty: none is granted without the label. Key: default-gateway-network.
+	DefaultGatewayNetwork string
+
 	// AllocateLoadBalancerAddresses has Services of type LoadBalancer without a loadBalancerClass get
 	// addresses of AddressPools. Those with the class weft.net/address-pool get them in any case.
 	// Key: allocate-load-balancer-addresses.
@@ -100,7 +104,8 @@ func DefaultConfig() Config {
 		NodeCIDRMaskIPv4: 24,
 		NodeCIDRMaskIPv6: 64,
 
-		SharedGatewayNetwork: "external",
+		SharedGatewayNetwork:  "external",
+		DefaultGatewayNetwork: "external",
 
 		DNSServices: slices.Clone(contract.DNSServices),
 
@@ -124,6 +129,7 @@ type settings struct {
 	allocate              bool
 	mask4, mask6          int
 	shared                *contract.Gateway // nil when there is no shared gateway
+	defaultNetwork        string            // granted to nodes without a label, "" for none
 	allocateBalancers     bool
 	nodePorts             portRange
 	hostPorts             contract.HostPorts
@@ -161,12 +167,15 @@ func (c Config) settings() (*settings, error) {
 		services: prefixes("service-cidrs", c.ServiceCIDRs),
 		joins:    prefixes("join-cidrs", c.JoinCIDRs),
 		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
-		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices,
+		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices, defaultNetwork: c.DefaultGatewayNetwork,
 	}
 	nodePorts, err := parsePortRange(c.NodePortRange)
 	complain(err)
 	s.nodePorts = nodePorts
 	complain(c.hostSettings(s))
+	if c.DefaultGatewayNetwork != "" {
+		complain(checkNetwork("default-gateway-network", c.DefaultGatewayNetwork, "give the gateway-network of the nodes that have no label of their own, or leave it empty"))
+	}
 	if len(errs) == 0 {
 		complain(s.checkFamilies())
 		complain(s.checkOverlaps())

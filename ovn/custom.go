@@ -94,6 +94,7 @@ type addressPool struct {
 	ranges                      []addressRange
 	auto                        bool
 	services, namespaces, nodes labels.Selector
+	network                     string
 }
 
 // addressRange is all addresses from first to last.
@@ -189,15 +190,21 @@ func trimEgressIP(u *unstructured.Unstructured, o *v1alpha1.EgressIP, err error)
 	e.namespaces = e.selector("namespaceSelector", &o.Spec.NamespaceSelector, nil)
 	e.pods = e.selector("podSelector", o.Spec.PodSelector, labels.Everything())
 	e.nodes = e.selector("nodeSelector", o.Spec.NodeSelector, egressNodes)
-	if e.network != "" && !gatewayNetwork.MatchString(e.network) {
-		e.complain(fmt.Errorf("spec.network: %q is not a name of letters, digits, '.', '_' and '-'; give the gateway-network of the nodes' agents", e.network))
-	}
+	e.complain(checkSpecNetwork(e.network))
 	e.addresses, err = parseOnePerFamily("spec.addresses", o.Spec.Addresses)
 	e.complain(err)
 	if len(o.Spec.Addresses) == 0 {
 		e.complain(fmt.Errorf("spec.addresses: is empty; give one IPv4 or IPv6 address, or one of each"))
 	}
 	return e
+}
+
+// checkSpecNetwork checks the name of the network outside that an object may give.
+func checkSpecNetwork(network string) error {
+	if network != "" && !gatewayNetwork.MatchString(network) {
+		return fmt.Errorf("spec.network: %q is not a name of letters, digits, '.', '_' and '-'; give the gateway-network of the nodes' agents", network)
+	}
+	return nil
 }
 
 // parseOnePerFamily reads addresses that hosts may have, at most one a family, IPv4 first.
@@ -220,7 +227,8 @@ func parseOnePerFamily(field string, texts []string) ([]netip.Addr, error) {
 }
 
 func trimAddressPool(u *unstructured.Unstructured, o *v1alpha1.AddressPool, err error) *addressPool {
-	p := &addressPool{custom: newCustom(u, o.Status.Conditions, err), auto: o.Spec.AutoAssign == nil || *o.Spec.AutoAssign}
+	p := &addressPool{custom: newCustom(u, o.Status.Conditions, err), auto: o.Spec.AutoAssign == nil || *o.Spec.AutoAssign, network: o.Spec.Network}
+	p.complain(checkSpecNetwork(p.network))
 	p.services = p.selector("serviceSelector", o.Spec.ServiceSelector, labels.Everything())
 	p.namespaces = p.selector("namespaceSelector", o.Spec.NamespaceSelector, labels.Everything())
 	p.nodes = p.selector("nodeSelector", o.Spec.NodeSelector, labels.Everything())

@@ -67,15 +67,15 @@ func (c *cluster) carriers(o *egressIP) (nodes []*nodeState, why string) {
 			excuse = fmt.Sprintf("Node %s's agent has not said its chassis' name yet", name)
 		case g == nil:
 			excuse = fmt.Sprintf("Node %s has no gateway of its own (gateway: local for its agent)", name)
-		case o.network != "" && g.Network != o.network:
+		case n.outside == "":
+			excuse = fmt.Sprintf("no administrator has granted Node %s the network %q of its gateway (label %s; an Event on the Node says more)", name, quoted(g.Network), networkLabel)
+		case o.network != "" && n.outside != o.network:
 			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", name, quoted(g.Network), o.network)
 		default:
 			nodes = append(nodes, n)
 		}
 	}
-	slices.SortFunc(nodes, func(a, b *nodeState) int {
-		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
-	})
+	slices.SortFunc(nodes, byAge)
 	switch {
 	case len(nodes) > 0:
 		return nodes, ""
@@ -109,8 +109,8 @@ func (c *cluster) onNetwork(o *egressIP, nodes []*nodeState) (plan egressPlan, w
 		}
 		return plan, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, quoted(known))
 	}
-	network := nodes[0].facts.Gateway.Network
-	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.facts.Gateway.Network != network })
+	network := c.networkOf(o.network, nodes)
+	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.outside != network })
 	nodes = prefer(o.Name, nodes, maxCarriers)
 	first := nodes[0].facts.Gateway
 	plan.gateway = contract.Gateway{Network: network, MAC: contract.MAC(o.addresses...).String()}

@@ -57,7 +57,7 @@ func (r *rows) egressRouter(s *settings, e *egressState) {
 	}
 	id := r.add(nb.LogicalRouterTable, "gateway", &nb.LogicalRouter{Name: name, Options: map[string]string{"always_learn_from_arp_request": "false"}})
 	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, s.joinAddresses(e.number)), "jtor-"+name, nil)
-	outside := r.external("-"+name, g.Network)
+	outside := r.external("-"+name, g.Network, g.Network)
 	port := &nb.LogicalRouterPort{Name: "rtoe-" + name, MAC: g.MAC, Networks: texts(g.Addresses), HaChassisGroup: &group}
 	r.link("external", id, outside, port, "etor-"+name, map[string]string{"nat-addresses": "router", "exclude-lb-vips-from-garp": "true"})
 	r.gatewayRoutes(s, id, port.Name, g)

@@ -1,7 +1,6 @@
 package ovn
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,7 +41,7 @@ func gatewayChange(s *settings, members []*placement) ovsdb.Change {
 		r.member(nb.HAChassisGroupTable, group, "ha_chassis", r.add(nb.HAChassisTable, n.name, &nb.HAChassis{
 			ChassisName: n.chassis(), Priority: max(maxPriority-i, 0)}))
 	}
-	id := r.gatewayRouter(s, s.shared, sharedSuffix, s.joinAddresses(s.sharedNumber()), nb.LogicalRouterPort{HaChassisGroup: &group},
+	id := r.gatewayRouter(s, s.shared, s.shared.Network, sharedSuffix, s.joinAddresses(s.sharedNumber()), nb.LogicalRouterPort{HaChassisGroup: &group},
 		map[string]string{"always_learn_from_arp_request": "false"})
 	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.shared)}
 	for _, pods := range s.pods {
@@ -111,6 +110,9 @@ func (c *cluster) refuseMember(n *nodeState) string {
 	case n.facts.Gateway.Network != c.settings.shared.Network:
 		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on shared-gateway-network %q; make the two the same, or remove the label",
 			gatewayLabel, quoted(n.facts.Gateway.Network), c.settings.shared.Network)
+	case n.outside == "":
+		_, why := n.outsideOf(c.settings)
+		return fmt.Sprintf("it has the label %s, but %s", gatewayLabel, why)
 	}
 	return ""
 }
@@ -137,31 +139,6 @@ func (c *cluster) gatewayProblems(n *nodeState) []problem {
 	return found
 }
 
-// sameGateway is another node whose gateway was first with an address of this node's gateway, or with its MAC,
-// on the same network outside.
-func (c *cluster) sameGateway(n *nodeState) (other, field, remedy string) {
-	mine := n.facts.Gateway
-	if mine == nil {
-		return "", "", ""
-	}
-	const apart = ", or gateway-network of another name if the two nodes are on different networks"
-	for _, name := range c.nodeNames {
-		theirs := c.nodes[name].facts.Gateway
-		if name == n.name || theirs == nil || theirs.Network != mine.Network {
-			continue
-		}
-		for _, address := range mine.Addresses {
-			if slices.ContainsFunc(theirs.Addresses, func(p netip.Prefix) bool { return p.Addr() == address.Addr() }) {
-				return name, "gateway.addresses " + address.Addr().String(), "give the node another one (gateway-addresses of its agent, or the host's own)" + apart
-			}
-		}
-		if strings.EqualFold(mine.MAC, theirs.MAC) {
-			return name, "gateway.mac " + mine.MAC, "give the node's network adapter a hardware address of its own, as copied machines lack it" + apart
-		}
-	}
-	return "", "", ""
-}
-
 // gatewayMembers are the nodes that carry the shared gateway, the oldest first: who comes later does
 // not take the connections of who is there.
 func (c *cluster) gatewayMembers() []*placement {
@@ -169,9 +146,7 @@ func (c *cluster) gatewayMembers() []*placement {
 	for name := range maps.Keys(c.members) {
 		list = append(list, c.nodes[name])
 	}
-	slices.SortFunc(list, func(a, b *nodeState) int {
-		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
-	})
+	slices.SortFunc(list, byAge)
 	members := make([]*placement, len(list))
 	for i, n := range list {
 		members[i] = &n.placement

@@ -221,6 +221,7 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 			first := node(s, "x", 1, 1, facts(1, true))
 			s.do(first)
 			second := node(s, "a", 2, 9, editFacts(2, true, c.change)) // older, and of a name that goes first
+			second.labels = newLabelSet(map[string]string{networkLabel: must(parseFacts(second.facts)).Gateway.Network})
 			s.do(second)
 			if c.words == nil {
 				s.wantReasons()

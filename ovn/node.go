@@ -23,6 +23,7 @@ type placement struct {
 	os      string // [contract.Linux] or [contract.Windows]
 	zone    string
 	tunnels []netip.Addr // where its tunnels may end, sorted
+	outside string       // the network outside that its gateway is on, "" where nobody has granted it: see outsideOf
 }
 
 // windows says whether the node's chassis has the Hyper-V datapath: see hyperVLimits.
@@ -182,7 +183,7 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		// other's ports.
 		options["snat-ct-zone"] = "0"
 	}
-	id := r.gatewayRouter(s, g, "-"+n.name, joins, nb.LogicalRouterPort{}, options)
+	id := r.gatewayRouter(s, g, n.outside, "-"+n.name, joins, nb.LogicalRouterPort{}, options)
 	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
 	r.gatewayBalancers(n)
 	r.inwardMTU(n)
@@ -330,12 +331,13 @@ func (r *rows) hostToItself(n *placement, hosts []netip.Addr, subnet netip.Prefi
 }
 
 // gatewayRouter is a router between the join switch and an external switch of its own, and its routes to
-// both sides. Names end with suffix; port is completed, and is the one to the outside.
-func (r *rows) gatewayRouter(s *settings, g *contract.Gateway, suffix string, joins []netip.Prefix, port nb.LogicalRouterPort, options map[string]string) (id string) {
+// both sides. Names end with suffix; port is completed, and is the one to the outside. Granted is the network that its
+// chassis are granted.
+func (r *rows) gatewayRouter(s *settings, g *contract.Gateway, granted, suffix string, joins []netip.Prefix, port nb.LogicalRouterPort, options map[string]string) (id string) {
 	name := "gw" + suffix
 	id = r.add(nb.LogicalRouterTable, "gateway", &nb.LogicalRouter{Name: name, Options: options})
 	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, joins), "jtor-"+name, nil)
-	outside := r.external(suffix, g.Network)
+	outside := r.external(suffix, g.Network, granted)
 	port.Name, port.MAC, port.Networks = "rtoe"+suffix, g.MAC, texts(g.Addresses)
 	// OVN announces the port's own addresses; with nat-addresses it would announce those for the join switch, too.
 	r.link("external", id, outside, &port, "etor"+suffix, nil)
@@ -344,10 +346,12 @@ func (r *rows) gatewayRouter(s *settings, g *contract.Gateway, suffix string, jo
 }
 
 // external is the switch between a gateway router and the world on a network outside.
-func (r *rows) external(suffix, network string) (switchID string) {
+func (r *rows) external(suffix, network, granted string) (switchID string) {
 	switchID = r.logicalSwitch("external", "ext"+suffix)
 	r.switchPort(switchID, "localnet", &nb.LogicalSwitchPort{Name: "localnet" + suffix, Type: "localnet",
-		Addresses: []string{"unknown"}, Options: map[string]string{"network_name": network}})
+		Addresses: []string{"unknown"}, Options: map[string]string{"network_name": network},
+		// An empty name says that it is not granted.
+		ExternalIDs: map[string]string{contract.GrantedNetworkKey: granted}})
 	r.member(nb.PortGroupTable, outsideGroupID, "ports", ovsdb.ID(nb.LogicalSwitchPortTable, r.Owner, "localnet"))
 	return switchID
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +69,7 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 			c.tell(nodeOwner(name))
 			delete(c.unsettled, name)
 			c.unplace(n)
-			n.facts = contract.NodeFacts{}
+			n.facts, n.outside = contract.NodeFacts{}, ""
 			c.takeTunnels(n)
 			n.expects = nothing
 			delete(c.records.nodes, name)
@@ -108,6 +107,7 @@ func (c *cluster) follow(touched []*nodeState) {
 		c.updateDatapath(n)
 		c.updateZone(n)
 		c.updateGateway(n)
+		c.updateOutside(n)
 		c.updateHosts(n)
 	}
 	c.updateEntrances(touched)
@@ -154,7 +154,6 @@ func (c *cluster) rank(list []*nodeState) {
 
 // place decides a node's ID and subnets, or says why it cannot.
 func (c *cluster) place(n *nodeState) {
-	before, settled := n.facts, n.placed && len(n.problems) == 0
 	n.problems = nil
 	complain := func(reason, format string, args ...any) {
 		n.problems = append(n.problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
@@ -170,9 +169,8 @@ func (c *cluster) place(n *nodeState) {
 	for _, err := range n.takeFacts(c.settings) {
 		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
 	}
-	if !settled || !reflect.DeepEqual(n.facts, before) {
-		c.refuseCopies(n, complain)
-	} // else it is alone with them: whoever came later with the same was refused
+	c.joinOutside(n, complain)
+	c.refuseCopies(n, complain)
 	c.takeTunnels(n)
 	had, err := c.recallNode(n)
 	if err != nil {
@@ -204,6 +202,7 @@ func (c *cluster) place(n *nodeState) {
 		c.nodeNames = slices.Insert(c.nodeNames, i, n.name)
 		c.touchPlaced()
 	}
+	c.onlyOne.take(n)
 	if n.chassis() != chassis {
 		c.touchPods(n)
 	}
@@ -215,12 +214,12 @@ func (c *cluster) refuseCopies(n *nodeState, complain func(reason, format string
 	if other := c.sameChassis(n); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
 			quoted(n.facts.Chassis), other)
-		n.facts = contract.NodeFacts{OS: n.facts.OS}
+		n.facts, n.outside = contract.NodeFacts{OS: n.facts.OS}, ""
 	}
 	if other, field, remedy := c.sameGateway(n); other != "" {
 		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
 			contract.NodeFactsAnnotation, field, other, remedy, other)
-		n.facts.Gateway = nil
+		n.facts.Gateway, n.outside = nil, ""
 	}
 }
 
@@ -234,19 +233,6 @@ func (c *cluster) recallNode(n *nodeState) (contract.NodeNetwork, error) {
 		}
 	}
 	return had, err
-}
-
-// sameChassis is another node that was first with this node's chassis name.
-func (c *cluster) sameChassis(n *nodeState) string {
-	if n.facts.Chassis == "" {
-		return ""
-	}
-	for _, name := range c.nodeNames {
-		if name != n.name && c.nodes[name].facts.Chassis == n.facts.Chassis {
-			return name
-		}
-	}
-	return ""
 }
 
 // takeFacts reads what the node's agent says. What cannot be read changes nothing: the chassis that the
@@ -398,15 +384,8 @@ func (c *cluster) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 
 // free says who else has a subnet, or part of it.
 func (c *cluster) free(n *nodeState, subnet netip.Prefix) error {
-	for _, name := range c.nodeNames {
-		if name == n.name {
-			continue
-		}
-		for _, other := range c.nodes[name].subnets {
-			if other.Overlaps(subnet) {
-				return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet, other, name)
-			}
-		}
+	if other, ok := c.onlyOne.overlapping(subnet, n.name); ok {
+		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet, other.Prefix, other.node)
 	}
 	return nil
 }
@@ -437,6 +416,7 @@ func (c *cluster) unplace(n *nodeState) {
 		c.nodeNames = slices.Delete(c.nodeNames, i, i+1)
 		c.touchPlaced()
 	}
+	c.onlyOne.take(n)
 }
 
 func (c *cluster) dropSubnets(n *nodeState, keep []netip.Prefix) {

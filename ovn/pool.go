@@ -280,6 +280,7 @@ func (c *cluster) unhold(name string, addr netip.Addr) {
 		delete(book.held, addr)
 		c.countHeld(addr, -1)
 		book.freed = true
+		delete(c.outside.ways, addr)
 		c.setAnnouncer(addr, "", false)
 		c.movedHold(addr)
 	}

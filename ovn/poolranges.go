@@ -12,6 +12,7 @@ import (
 // checkPools decides which ranges are used, and which addresses in them are not.
 func (c *cluster) checkPools() {
 	book := &c.balancers
+	clear(c.outside.ways)
 	outside := c.outsideAddresses()
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
 	book.reserved = maps.Clone(outside)
@@ -19,7 +20,9 @@ func (c *cluster) checkPools() {
 	for _, name := range c.nodeNames {
 		if g := c.nodes[name].facts.Gateway; g != nil {
 			for _, p := range g.Addresses {
-				networks = append(networks, rangeOf(p))
+				if c.nodes[name].outside != "" {
+					networks = append(networks, rangeOf(p))
+				}
 				if hostBits(p) > 1 {
 					book.reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
 					if p.Addr().Is4() {

@@ -34,6 +34,7 @@ func controllerCommand() *cobra.Command {
 	f.Int("node-cidr-mask-size-ipv6", defaults.NodeCIDRMaskIPv6, "prefix length of such IPv6 subnets")
 	f.StringSlice("shared-gateway-addresses", nil, "addresses outside of pods whose nodes have no gateway of their own, each with its subnet's length; empty: no shared gateway")
 	f.StringSlice("shared-gateway-next-hops", nil, "the shared gateway's routers to everywhere else, in those subnets")
+	f.String("default-gateway-network", defaults.DefaultGatewayNetwork, "gateway-network that nodes without the label weft.net/gateway-network are granted; empty grants none")
 	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "the gateway-network of the gateway nodes' agents")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type LoadBalancer without a class addresses of AddressPools")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' answers say what domain names in policies mean")
@@ -72,6 +73,7 @@ func controllerConfig(s *settings) (ovn.Config, error) {
 		SharedGatewayAddresses:        s.list("shared-gateway-addresses"),
 		SharedGatewayNextHops:         s.list("shared-gateway-next-hops"),
 		SharedGatewayNetwork:          s.text("shared-gateway-network"),
+		DefaultGatewayNetwork:         s.text("default-gateway-network"),
 		AllocateLoadBalancerAddresses: s.boolean("allocate-load-balancer-addresses"),
 		DNSServices:                   s.list("dns-services"),
 		MetricsAddress:                s.text("metrics-address"),

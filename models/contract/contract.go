@@ -208,6 +208,10 @@ func ManagementPort(node string) string { return "mgmt-" + node }
 // may end: OVN carries it to the Southbound, where `weft southbound` holds nodes' Encap rows to it.
 const TunnelAddressesKey = "weft.net/tunnel-addresses"
 
+// GrantedNetworkKey is the external_ids of a node's port to a network outside that names the network, where an administrator has
+// granted it. OVN carries it to the Southbound, where `weft southbound` takes such nodes alone for being on that network.
+const GrantedNetworkKey = "weft.net/granted-network"
+
 // TunnelAddress says whether a tunnel may end at an address: one that a single host has, beyond its own link.
 func TunnelAddress(addr netip.Addr) bool {
 	return addr.IsGlobalUnicast() && addr.Zone() == "" && !addr.Is4In6()

@@ -54,6 +54,13 @@ const populate = `
 -- create Port_Binding datapath=@router tunnel_key=3 logical_port=dmz type=patch options:peer=far options:chassis-redirect-port=cr1
 -- create Port_Binding datapath=@far tunnel_key=1 logical_port=far type=patch options:peer=dmz
 -- create Port_Binding datapath=@far tunnel_key=2 logical_port=localnet4 type=localnet options:network_name=dmz
+-- --id=@yard create Datapath_Binding tunnel_key=9 external_ids:logical-switch=yard -- --id=@ours create Datapath_Binding tunnel_key=10 external_ids:logical-switch=ours
+-- create Port_Binding datapath=@router tunnel_key=5 logical_port=yard type=patch options:peer=toyard options:chassis-redirect-port=cr1
+-- create Port_Binding datapath=@yard tunnel_key=1 logical_port=toyard type=patch options:peer=yard
+-- create Port_Binding datapath=@yard tunnel_key=2 logical_port=localnet5 type=localnet options:network_name=yard
+-- create Port_Binding datapath=@ours tunnel_key=1 logical_port=etor3 type=l3gateway options:peer=gw2 options:l3gateway-chassis=l2
+-- create Port_Binding datapath=@ours tunnel_key=2 logical_port=localnet6 type=localnet options:network_name=dmz external_ids:weft.net/owner=Node/l2 external_ids:weft.net/granted-network=""
+-- create Port_Binding datapath=@ours tunnel_key=3 logical_port=localnet7 type=localnet options:network_name=yard external_ids:weft.net/owner=Node/l2 external_ids:weft.net/granted-network=yard
 -- --id=@join create Datapath_Binding tunnel_key=7 external_ids:logical-switch=join
 -- create Port_Binding datapath=@router tunnel_key=4 logical_port=rtoj type=patch options:peer=jtor
 -- create Port_Binding datapath=@join tunnel_key=1 logical_port=jtor type=patch options:peer=rtoj
@@ -158,8 +165,9 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"create MAC_Binding logical_port=gw2 datapath={datapath of gw2} ip=192.0.2.7 mac=unknown", ""},
 		{"set MAC_Binding {neighbour of gw2} mac=ma timestamp=7", ""},
 		{"create MAC_Binding logical_port=rtoj datapath={datapath of rtoj} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
-		{"create MAC_Binding logical_port=office datapath={datapath of office} ip=192.0.2.7 mac=unknown", ""}, // by gw2's network
-		{"create MAC_Binding logical_port=dmz datapath={datapath of dmz} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
+		{"create MAC_Binding logical_port=office datapath={datapath of office} ip=192.0.2.7 mac=unknown", ""},                    // by gw2's network
+		{"create MAC_Binding logical_port=yard datapath={datapath of yard} ip=192.0.2.7 mac=unknown", ""},                        // an administrator has granted it
+		{"create MAC_Binding logical_port=dmz datapath={datapath of dmz} ip=192.0.2.7 mac=unknown", "no neighbours on the node"}, // it says itself that it is there
 		{"create MAC_Binding logical_port=rtos-l1 datapath={datapath of rtos-l1} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
 		{"create MAC_Binding logical_port=gw1 datapath={datapath of gw1} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
 		{"create MAC_Binding logical_port=gw2 datapath={datapath of pod3} ip=192.0.2.7 mac=unknown", "is of its datapath"},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/sb"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -160,11 +161,12 @@ func (r *replica) present(node, datapath string) bool {
 	return slices.ContainsFunc(r.ports().members[datapath], func(port *sb.PortBinding) bool { return r.has(node, port) })
 }
 
-// isOutside says whether a node is on a network outside, by a port of its own on a switch that leads there.
+// isOutside says whether a node is on a network outside, by a port of its own on a switch that leads there. Of a switch of weft's
+// that is so where an administrator has granted the network: which one its gateway is on a node says itself.
 func (r *replica) isOutside(node, network string) bool {
-	ports := r.ports()
-	return slices.ContainsFunc(ports.outside, func(localnet *sb.PortBinding) bool {
-		return localnet.Options["network_name"] == network && r.present(node, localnet.Datapath)
+	return slices.ContainsFunc(r.ports().outside, func(localnet *sb.PortBinding) bool {
+		granted, ofWeft := localnet.ExternalIDs[contract.GrantedNetworkKey], localnet.ExternalIDs[ovsdb.OwnerMark] != ""
+		return localnet.Options["network_name"] == network && (granted == network || !ofWeft) && r.present(node, localnet.Datapath)
 	})
 }
 

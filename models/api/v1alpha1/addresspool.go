@@ -35,6 +35,10 @@ type AddressPoolSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// NodeSelector selects the nodes that may announce the addresses; absent or empty selects all.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+	// Network is the external network of the nodes that may announce the addresses, as gateway-network names it for
+	// their agents; empty means the controller's default-gateway-network where a node on it has the address in its subnet,
+	// else that of the oldest selected node that has.
+	Network string `json:"network,omitempty"`
 }
 
 // AddressPoolStatus is what weft says of it.

@@ -1,0 +1,126 @@
+package ovn
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// outsideBook finds the nodes whose gateways are on networks outside, by the subnets of these.
+type outsideBook struct {
+	nodes   map[netip.Prefix]map[string]*nodeState // by subnet and name
+	lengths [2]map[int]int                         // of IPv4 and IPv6: how many subnets have a prefix length
+	of      map[string][]netip.Prefix              // a node's, at most one a family, IPv4 first
+	ways    map[netip.Addr]wayIn                   // as far as somebody asked
+}
+
+// wayIn is where an address of a pool comes into the cluster.
+type wayIn struct {
+	network string // outside, "" while no node is on one that has the address
+	node    string // that answers for it where all may, "" for none
+}
+
+func newOutsideBook() outsideBook {
+	return outsideBook{nodes: map[netip.Prefix]map[string]*nodeState{}, lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
+}
+
+// updateOutside takes in on which subnets outside a node's gateway is.
+func (c *cluster) updateOutside(n *nodeState) {
+	book := &c.outside
+	var now []netip.Prefix
+	if n.placed && n.outside != "" {
+		for _, p := range firsts(n.facts.Gateway.Addresses) {
+			now = append(now, p.Masked())
+		}
+	}
+	was := book.of[n.name]
+	if slices.Equal(was, now) {
+		return
+	}
+	for _, p := range was {
+		if delete(book.nodes[p], n.name); len(book.nodes[p]) == 0 {
+			delete(book.nodes, p)
+			lengths := book.lengths[family2(p.Addr().Is4())]
+			if lengths[p.Bits()]--; lengths[p.Bits()] == 0 {
+				delete(lengths, p.Bits())
+			}
+		}
+	}
+	for _, p := range now {
+		if book.nodes[p] == nil {
+			book.nodes[p] = map[string]*nodeState{}
+			book.lengths[family2(p.Addr().Is4())][p.Bits()]++
+		}
+		book.nodes[p][n.name] = n
+	}
+	if book.of[n.name] = now; len(now) == 0 {
+		delete(book.of, n.name)
+	}
+}
+
+// around are the nodes on subnets outside that hold an address.
+func (b *outsideBook) around(addr netip.Addr) (list []*nodeState) {
+	for bits := range b.lengths[family2(addr.Is4())] {
+		subnet := netip.PrefixFrom(addr, bits).Masked()
+		list = slices.AppendSeq(list, maps.Values(b.nodes[subnet]))
+	}
+	return list
+}
+
+// chooseAnnouncer is the node whose gateway router answers for an address of a Service's, "" for none.
+func (c *cluster) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
+	p := c.inPool(addr)
+	if _, reserved := c.balancers.reserved[addr]; p == nil || reserved {
+		return ""
+	}
+	way, known := c.outside.ways[addr]
+	if !known {
+		way = c.wayInOf(addr, p)
+		c.outside.ways[addr] = way
+	}
+	if !s.object.balancer.local {
+		return way.node
+	}
+	return c.preferred(addr, p, way.network, c.serving(s, addr.Is4()))
+}
+
+// wayInOf decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says a
+// node itself, and on a network of another name that counts for nothing.
+func (c *cluster) wayInOf(addr netip.Addr, p *poolState) wayIn {
+	nodes := slices.DeleteFunc(c.outside.around(addr), func(n *nodeState) bool { return !p.object.nodes.Matches(n.object.labels) })
+	network := c.networkOf(p.object.network, nodes)
+	return wayIn{network, c.preferred(addr, p, network, nodes)}
+}
+
+// preferred is the one of nodes that answers for an address on a network, "" for none.
+func (c *cluster) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
+	best, most := "", uint64(0)
+	for _, n := range nodes {
+		if n.outside != network || !c.mayAnnounce(n, addr) || n.object.labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.nodes.Matches(n.object.labels) {
+			continue
+		}
+		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {
+			best, most = n.name, rank
+		}
+	}
+	return best
+}
+
+// serving are the nodes that have an endpoint of a Service that gets its traffic.
+func (c *cluster) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
+	seen := map[string]bool{}
+	for _, sl := range s.slices {
+		if sl.ipv6 == ipv4 {
+			continue
+		}
+		for _, e := range sl.endpoints {
+			if n := c.nodes[e.node]; n != nil && n.placed && !seen[e.node] && (e.ready || e.serving && e.terminating || s.object.publishNotReady) {
+				seen[e.node] = true
+				list = append(list, n)
+			}
+		}
+	}
+	return list
+}

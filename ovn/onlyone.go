@@ -1,0 +1,131 @@
+package ovn
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/contract"
+)
+
+// onlyOne finds nodes that are placed by what one node alone may have: whoever comes later with the same is refused.
+type onlyOne struct {
+	chassis  map[string]string // node by its chassis' name
+	gateways map[gatewayKey]string
+	subnets  []nodeSubnet // sorted; none overlaps with another
+	of       map[string]nodeTokens
+}
+
+// gatewayKey is an address or a MAC address of a gateway on a network outside.
+type gatewayKey struct {
+	network string
+	addr    netip.Addr
+	mac     string
+}
+
+type nodeSubnet struct {
+	netip.Prefix
+	node string
+}
+
+// nodeTokens are what a node has of these.
+type nodeTokens struct {
+	chassis  string
+	gateways []gatewayKey
+	subnets  []netip.Prefix
+}
+
+func newOnlyOne() onlyOne {
+	return onlyOne{chassis: map[string]string{}, gateways: map[gatewayKey]string{}, of: map[string]nodeTokens{}}
+}
+
+// take has a node be found by what it has now, and by what it had no more.
+func (o *onlyOne) take(n *nodeState) {
+	before, now := o.of[n.name], nodeTokens{}
+	if n.placed {
+		now = nodeTokens{n.facts.Chassis, gatewayKeys(n), n.subnets}
+	}
+	if before.chassis == now.chassis && slices.Equal(before.gateways, now.gateways) && slices.Equal(before.subnets, now.subnets) {
+		return
+	}
+	delete(o.chassis, before.chassis)
+	for _, k := range before.gateways {
+		delete(o.gateways, k)
+	}
+	if len(before.subnets) > 0 {
+		o.subnets = slices.DeleteFunc(o.subnets, func(s nodeSubnet) bool { return s.node == n.name })
+	}
+	if now.chassis != "" {
+		o.chassis[now.chassis] = n.name
+	}
+	for _, k := range now.gateways {
+		o.gateways[k] = n.name
+	}
+	for _, p := range now.subnets {
+		o.subnets = slices.Insert(o.subnets, o.position(p.Addr()), nodeSubnet{p, n.name})
+	}
+	if o.of[n.name] = now; !n.placed {
+		delete(o.of, n.name)
+	}
+}
+
+// position is where the subnets begin that have no address before addr.
+func (o *onlyOne) position(addr netip.Addr) int {
+	at, _ := slices.BinarySearchFunc(o.subnets, addr, func(s nodeSubnet, addr netip.Addr) int { return s.Addr().Compare(addr) })
+	return at
+}
+
+// overlapping is another node's subnet that overlaps with one.
+func (o *onlyOne) overlapping(subnet netip.Prefix, besides string) (found nodeSubnet, ok bool) {
+	// Since they do not overlap among each other, of those that begin before it only the last can.
+	for i := max(o.position(subnet.Addr())-1, 0); i < len(o.subnets); i++ {
+		s := o.subnets[i]
+		switch {
+		case s.Overlaps(subnet) && s.node != besides:
+			return s, true
+		case s.Addr().Compare(subnet.Addr()) > 0 && !subnet.Contains(s.Addr()):
+			return nodeSubnet{}, false
+		}
+	}
+	return nodeSubnet{}, false
+}
+
+// gatewayKeys are those of a node's gateway, addresses first. Networks are compared by what administrators have granted:
+// a gateway on a network that is not granted stands in nobody's way.
+func gatewayKeys(n *nodeState) (keys []gatewayKey) {
+	if n.outside == "" {
+		return nil
+	}
+	g := n.facts.Gateway
+	for _, addr := range contract.Addrs(g.Addresses) {
+		keys = append(keys, gatewayKey{network: n.outside, addr: addr})
+	}
+	if mac, err := net.ParseMAC(g.MAC); err == nil {
+		keys = append(keys, gatewayKey{network: n.outside, mac: mac.String()})
+	}
+	return keys
+}
+
+// sameChassis is another node that was first with this node's chassis name.
+func (c *cluster) sameChassis(n *nodeState) string {
+	if other := c.onlyOne.chassis[n.facts.Chassis]; n.facts.Chassis != "" && other != n.name {
+		return other
+	}
+	return ""
+}
+
+// sameGateway is another node whose gateway was first with an address of this node's gateway, or with its MAC,
+// on the same network outside.
+func (c *cluster) sameGateway(n *nodeState) (other, field, remedy string) {
+	const apart = ", or gateway-network of another name if the two nodes are on different networks"
+	for _, k := range gatewayKeys(n) {
+		switch other := c.onlyOne.gateways[k]; {
+		case other == "" || other == n.name:
+		case k.mac != "":
+			return other, "gateway.mac " + k.mac, "give the node's network adapter a hardware address of its own, as copied machines lack it" + apart
+		default:
+			return other, "gateway.addresses " + k.addr.String(), "give the node another one (gateway-addresses of its agent, or the host's own)" + apart
+		}
+	}
+	return "", "", ""
+}
