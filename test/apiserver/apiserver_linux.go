@@ -65,7 +65,7 @@ func Start(t *testing.T) *Server {
 		"--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
 	run(t, dir, "kube-apiserver", "--etcd-servers=http://127.0.0.1:"+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		"--secure-port="+port, "--service-cluster-ip-range=10.96.0.0/16", "--cert-dir="+filepath.Join(dir, "certificates"),
-		"--token-auth-file="+tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
+		"--token-auth-file="+tokens, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+private, "--service-account-signing-key-file="+private)
 	s := &Server{url: "https://127.0.0.1:" + port, client: &http.Client{Timeout: 20 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} // it makes its certificate itself

@@ -48,7 +48,7 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		}
 	}
 	for path, text := range map[string]string{
-		nodes:  "{apiVersion: v1, kind: Node, metadata: {name: n1}}",
+		nodes:  "{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {weft.net/gateway-network: storage}}}", // as an administrator has granted it
 		pods:   "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {automountServiceAccountToken: false, containers: [{name: c, image: i}]}}",
 		leases: "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kube-scheduler}}",
 	} {
@@ -56,18 +56,28 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := s.Create(collections["ClusterRoleBinding"], `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: operators},
+		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: operators}]}`); err != nil {
+		t.Fatal(err)
+	}
 	who := map[string]*apiserver.Server{
-		"controller": s.As("weft:controller", "system:authenticated"),
-		"chassis":    s.As("weft:chassis", "system:authenticated"),
-		"node":       s.As("system:node:n1", "system:nodes", "system:authenticated"),
-		"tenant":     s.As("alice", "system:authenticated"),
-		"scheduler":  s.As("system:kube-scheduler", "system:authenticated"),
+		"controller":    s.As("weft:controller", "system:authenticated"),
+		"chassis":       s.As("weft:chassis", "system:authenticated"),
+		"node":          s.As("system:node:n1", "system:nodes", "system:authenticated"),
+		"new node":      s.As("system:node:n2", "system:nodes", "system:authenticated"),
+		"tenant":        s.As("alice", "system:authenticated"),
+		"administrator": s.As("bob", "operators", "system:authenticated"),
+		"scheduler":     s.As("system:kube-scheduler", "system:authenticated"),
 	}
 	lease := func(name string) string {
 		return "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: " + name + "}}"
 	}
 	binding := func(annotation string) string {
 		return "{apiVersion: v1, kind: Binding, metadata: {name: web, annotations: {" + annotation + ": x}}, target: {kind: Node, name: n1}}"
+	}
+	labelled := func(label string) string { return "{metadata: {labels: {" + label + "}}}" }
+	registered := func(labels string) string {
+		return "{apiVersion: v1, kind: Node, metadata: {name: n2, labels: {" + labels + "}}}"
 	}
 	annotated := `{metadata: {annotations: {weft.net/pod-network: "{}"}}}`
 	// Rights and policies count soon after they are made.
@@ -109,6 +119,20 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		{"node", http.MethodGet, "/api/v1/services", "", ""},
 		{"node", http.MethodGet, "/api/v1/secrets", "", "forbidden"},
 		{"node", http.MethodGet, leases, "", "forbidden"},
+
+		// What administrators say of a node by labels it does not say itself, when it registers, later, or by its status.
+		{"new node", http.MethodPost, nodes, registered("weft.net/gateway-network: external"), "is for administrators"},
+		{"new node", http.MethodPost, nodes, registered(`weft.net/egress: ""`), "is for administrators"},
+		{"new node", http.MethodPost, nodes, registered("kubernetes.io/hostname: n2"), ""},
+		{"node", http.MethodPatch, nodes + "/n1", labelled("weft.net/gateway-network: external"), "is for administrators"},
+		{"node", http.MethodPatch, nodes + "/n1", labelled("weft.net/gateway-network: null"), "is for administrators"},
+		{"node", http.MethodPatch, nodes + "/n1/status", labelled("weft.net/gateway-network: external"), "is for administrators"},
+		{"node", http.MethodPatch, nodes + "/n1/status", labelled("weft.net/gateway-network: null"), "is for administrators"},
+		{"node", http.MethodPatch, nodes + "/n1", labelled("kubernetes.io/hostname: n1"), ""},
+		{"node", http.MethodPatch, nodes + "/n1", `{metadata: {annotations: {weft.net/node-facts: "{}"}}}`, ""},
+		{"node", http.MethodPatch, nodes + "/n2", labelled("kubernetes.io/hostname: n1"), "is not allowed to modify node"},
+		{"node", http.MethodDelete, nodes + "/n1", "", "forbidden"}, // it would come back without a label
+		{"administrator", http.MethodPatch, nodes + "/n2", labelled("weft.net/gateway-network: storage"), ""},
 
 		{"tenant", http.MethodGet, nodes, "", "forbidden"},
 
