@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // scene is a cluster in small: what a test does to objects, and what comes of it.
@@ -20,10 +21,12 @@ type scene struct {
 	t *testing.T
 	*world
 	c *cluster
+	// northbound is what has been written of each owner: what was not looked at again is as it was.
+	northbound map[ovsdb.Owner]ovsdb.Change
 }
 
 func newScene(t *testing.T, edit func(*Config)) *scene {
-	return &scene{t, newWorld(), newCluster(testSettings(t, edit))}
+	return &scene{t, newWorld(), newCluster(testSettings(t, edit)), map[ovsdb.Owner]ovsdb.Change{}}
 }
 
 // do puts objects and takes in the events, those of the annotations that follow too.
@@ -36,8 +39,14 @@ func (s *scene) touch(keys []objectKey) {
 	s.t.Helper()
 	for len(keys) > 0 {
 		s.c.update(keys, s.get)
-		s.c.changes()
+		s.write(s.c.changes())
 		keys = s.absorb(s.c)
+	}
+}
+
+func (s *scene) write(changes []ovsdb.Change) {
+	for _, change := range changes {
+		s.northbound[change.Owner] = change
 	}
 }
 
@@ -51,7 +60,8 @@ func (s *scene) restart(northbound map[string]string) {
 		r.pods[s.objects[objectKey{podKind, name}].(*pod).UID] = running(&pod{}, strings.Fields(ips)...).ips
 	}
 	s.c.begin(r, s.keys(), s.get)
-	s.c.everything()
+	clear(s.northbound)
+	s.write(s.c.everything())
 	s.touch(s.absorb(s.c))
 }
 

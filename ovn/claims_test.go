@@ -33,7 +33,7 @@ func (s *scene) outward(name string, age int, number uint16, addresses ...string
 func (s *scene) served() string {
 	var list []string
 	for name := range s.c.services {
-		for _, r := range s.c.serviceChange(name).Rows {
+		for _, r := range s.northbound[serviceOwner(name)].Rows {
 			row, ok := r.Model.(*nb.LoadBalancer)
 			if !ok {
 				continue

@@ -298,7 +298,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				s.absorb(s.c)
 				fresh := newCluster(s.c.settings)
 				fresh.begin(records{}, s.keys(), s.get)
-				want := (&scene{t, s.world, fresh}).entries(fresh.serviceChange("default/web"))
+				want := (&scene{t: t, world: s.world, c: fresh}).entries(fresh.serviceChange("default/web"))
 				if got := s.entries(written); !slices.Equal(got, want) {
 					t.Errorf("%s: got\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 				}

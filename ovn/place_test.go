@@ -109,7 +109,7 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			victim := w.node("victim")
 			victim.facts, victim.CreationTimestamp = facts(1, false), metav1.NewTime(time.Unix(30, 0))
 			w.put(victim)
-			s := &scene{t, w, newCluster(settings)}
+			s := &scene{t, w, newCluster(settings), map[ovsdb.Owner]ovsdb.Change{}}
 			s.touch(w.keys())
 			thief := w.node("a")
 			thief.facts, thief.CreationTimestamp = facts(2, false), metav1.NewTime(time.Unix(60, 0))
