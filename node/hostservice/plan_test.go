@@ -364,8 +364,23 @@ func TestHostsKeepTheirAddresses(t *testing.T) {
 	}
 	const taken = "172.31.0.1"
 	closed := func(n *contract.NodeNetwork) { n.HostExternalIPs = nil }
-	if text := plan(closed, externalOf("web", 1, taken, 2380), externalOf("far", 1, "192.0.2.50", 80)); strings.Contains(text, taken) || !strings.Contains(text, "192.0.2.50") {
-		t.Errorf("by spec.externalIPs:\n%s", text)
+	allowed := func(n *contract.NodeNetwork) {
+		n.HostExternalIPs = []netip.Prefix{netip.MustParsePrefix("172.31.0.0/24")}
+	}
+	for name, c := range map[string]struct {
+		edit   func(*contract.NodeNetwork)
+		port   int32
+		served bool
+	}{
+		"at any port":                          {closed, 8443, false},
+		"at a port of the host's":              {closed, 2380, false},
+		"allowed":                              {allowed, 8443, true},
+		"allowed, and at a port of the host's": {allowed, 2380, false},
+	} {
+		text := plan(c.edit, externalOf("web", 1, taken, c.port), externalOf("far", 2, "192.0.2.50", 80))
+		if got := strings.Contains(text, fmt.Sprint(taken, ":", c.port)); got != c.served || !strings.Contains(text, "192.0.2.50:80") {
+			t.Errorf("by spec.externalIPs %s: served %t\n%s", name, got, text)
+		}
 	}
 	given := externalOf("web", 1, taken, 8443)
 	given.Spec.Type, given.Spec.ExternalIPs = corev1.ServiceTypeLoadBalancer, nil
