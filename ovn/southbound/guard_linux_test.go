@@ -54,7 +54,7 @@ const populate = `
 -- create Port_Binding datapath=@router tunnel_key=3 logical_port=dmz type=patch options:peer=far options:chassis-redirect-port=cr1
 -- create Port_Binding datapath=@far tunnel_key=1 logical_port=far type=patch options:peer=dmz
 -- create Port_Binding datapath=@far tunnel_key=2 logical_port=localnet4 type=localnet options:network_name=dmz
--- --id=@yard create Datapath_Binding tunnel_key=9 external_ids:logical-switch=yard -- --id=@ours create Datapath_Binding tunnel_key=10 external_ids:logical-switch=ours
+-- --id=@yard create Datapath_Binding tunnel_key=90 external_ids:logical-switch=yard -- --id=@ours create Datapath_Binding tunnel_key=91 external_ids:logical-switch=ours
 -- create Port_Binding datapath=@router tunnel_key=5 logical_port=yard type=patch options:peer=toyard options:chassis-redirect-port=cr1
 -- create Port_Binding datapath=@yard tunnel_key=1 logical_port=toyard type=patch options:peer=yard
 -- create Port_Binding datapath=@yard tunnel_key=2 logical_port=localnet5 type=localnet options:network_name=yard
