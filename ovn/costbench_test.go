@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 )
 
@@ -68,19 +69,108 @@ func BenchmarkBalancerEvent(b *testing.B) {
 	})
 }
 
+// gatewayNumber is one of many nodes whose gateways are on one network outside.
+func (w *world) gatewayNumber(i int) *node {
+	n := w.node(fmt.Sprint("n", i))
+	f := must(parseFacts(facts(1, false)))
+	f.Chassis, f.Gateway.MAC = fmt.Sprint("chassis-", i), fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256)
+	f.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})}
+	f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}), 16)}
+	f.Gateway.NextHops = nil
+	n.facts, n.ready = contract.Format(f), true
+	return n
+}
+
+// manyNodes are a cluster's, with some Services that have addresses of a pool and some EgressIPs.
+func manyNodes(size int) *world {
+	w := newWorld()
+	w.put(w.namespace("default", "team=a"), w.addressPool("p", "198.19.240.0/20"))
+	for i := range size {
+		n := w.gatewayNumber(i)
+		if i < 10 {
+			n.labels = newLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+		}
+		w.put(n)
+	}
+	for i := range 10 {
+		w.put(w.egressIP(fmt.Sprint("e", i), "team=a", fmt.Sprint("198.19.200.", i+1)))
+		s := w.service(fmt.Sprint("s", i), fmt.Sprint("10.96.0.", 10+i))
+		s.balancer = balancer{balances: true, families: "4"}
+		w.put(s,
+			w.slice(fmt.Sprint("s", i, "-a"), fmt.Sprint("s", i), []servicePort{{"http", "tcp", 8080}}, ready("10.244.0.9", "n1"), ready("10.244.0.10", "n2")))
+	}
+	return w
+}
+
+// BenchmarkBalancerEventOfNodes is a change of one Service of type LoadBalancer among many nodes, any of which may
+// announce its address.
+func BenchmarkBalancerEventOfNodes(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := manyNodes(size)
+		c := playing(b, w)
+		k := objectKey{serviceKind, "default/s0"}
+		return func(i int) {
+			after := *w.objects[k].(*service)
+			after.balancer.local = i%2 == 0
+			c.update(w.put(&after), w.get)
+			c.changes()
+		}
+	})
+}
+
+// BenchmarkTraitEvent is a change of one node's traits among many nodes, on which ten Services' addresses and ten EgressIPs may depend.
+func BenchmarkTraitEvent(b *testing.B) {
+	for _, one := range []struct{ name, node string }{{"carries egress addresses", "n0"}, {"other", "n9"}} {
+		b.Run(one.name, func(b *testing.B) {
+			costs(b, func(size int) func(int) {
+				w := manyNodes(size)
+				if one.name == "other" {
+					other := *w.objects[objectKey{nodeKind, one.node}].(*node)
+					other.labels = labelSet{}
+					w.put(&other)
+				}
+				c := playing(b, w)
+				k := objectKey{nodeKind, one.node}
+				return func(i int) {
+					after := *w.objects[k].(*node)
+					after.ready = i%2 == 0
+					c.update(w.put(&after), w.get)
+					c.changes()
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkNodeComesAndGoes is a node that joins many others, and one that leaves them, in turn. There is nothing else
+// in the cluster.
+func BenchmarkNodeComesAndGoes(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := newWorld()
+		for i := range size {
+			w.put(w.gatewayNumber(i))
+		}
+		c := playing(b, w)
+		k := objectKey{nodeKind, fmt.Sprint("n", size)}
+		return func(i int) {
+			keys := []objectKey{k}
+			if i%2 == 0 {
+				keys = w.put(w.gatewayNumber(size))
+			} else {
+				delete(w.objects, k)
+			}
+			c.update(keys, w.get)
+			c.changes()
+		}
+	})
+}
+
 // BenchmarkNodeEvent is a change of one node among many, which changes nothing of how the cluster is entered, as most.
 func BenchmarkNodeEvent(b *testing.B) {
 	costs(b, func(size int) func(int) {
 		w := newWorld()
 		for i := range size {
-			n := w.node(fmt.Sprint("n", i))
-			f := must(parseFacts(facts(1, false)))
-			f.Chassis, f.Gateway.MAC = fmt.Sprint("chassis-", i), fmt.Sprintf("02:00:00:00:%02x:%02x", i/256, i%256)
-			f.Addresses = []netip.Addr{netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})}
-			f.Gateway.Addresses = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i / 256), byte(i % 256)}), 16)}
-			f.Gateway.NextHops = nil
-			n.facts, n.ready = contract.Format(f), true
-			w.put(n)
+			w.put(w.gatewayNumber(i))
 		}
 		c := playing(b, w)
 		k := objectKey{nodeKind, "n0"}
