@@ -125,6 +125,9 @@ type Config struct {
 	// vnic-timeout (Windows): how long a pod may have no network interface, or no flows, before an
 	// Event says so. The agent goes on trying.
 	VNICTimeout time.Duration
+	// conntrack-lookup (Windows): flows look a packet up in a zone of no meaning before they commit a connection, which
+	// Open vSwitch's driver needs since 3.0, see package ctlookup. Always false elsewhere.
+	ConntrackLookup bool
 	// dns-services (Linux): the cluster's DNS Services, each NAMESPACE/NAME. What their pods on the node
 	// answer is watched for the domain names in policies.
 	DNSServices []string

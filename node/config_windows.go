@@ -19,21 +19,22 @@ const ovnRunDir = `C:\openvswitch\var\run\openvswitch`
 // vSwitch's build for Windows.
 func DefaultConfig() Config {
 	return Config{
-		OVSDatabase:    `unix:C:\openvswitch\var\run\openvswitch\db.sock`,
-		OVSOfctl:       "ovs-ofctl",
-		Chassis:        ChassisHosted,
-		TunnelAddress:  ":16642",
-		HNSNetwork:     "weft",
-		DatapathType:   DatapathSystem,
-		EncapType:      "geneve",
-		GatewayNetwork: "external",
-		CNISocket:      cni.DefaultSocket,
-		StateDir:       filepath.Join(systemFolder(windows.FOLDERID_ProgramData, `C:\ProgramData`), "weft"),
-		CNIConfDir:     filepath.Join(systemFolder(windows.FOLDERID_ProgramFiles, `C:\Program Files`), "containerd", "cni", "conf"),
-		CNIConfName:    "10-weft.conflist",
-		CNITimeout:     50 * time.Second,
-		VNICTimeout:    time.Minute,
-		MetricsAddress: "127.0.0.1:9471",
+		OVSDatabase:     `unix:C:\openvswitch\var\run\openvswitch\db.sock`,
+		OVSOfctl:        "ovs-ofctl",
+		Chassis:         ChassisHosted,
+		TunnelAddress:   ":16642",
+		HNSNetwork:      "weft",
+		DatapathType:    DatapathSystem,
+		EncapType:       "geneve",
+		GatewayNetwork:  "external",
+		CNISocket:       cni.DefaultSocket,
+		StateDir:        filepath.Join(systemFolder(windows.FOLDERID_ProgramData, `C:\ProgramData`), "weft"),
+		CNIConfDir:      filepath.Join(systemFolder(windows.FOLDERID_ProgramFiles, `C:\Program Files`), "containerd", "cni", "conf"),
+		CNIConfName:     "10-weft.conflist",
+		CNITimeout:      50 * time.Second,
+		VNICTimeout:     time.Minute,
+		ConntrackLookup: true,
+		MetricsAddress:  "127.0.0.1:9471",
 	}
 }
 

@@ -209,7 +209,7 @@ func (a *agent) restoreFlows(ctx context.Context) error {
 	if len(f.applied) == 0 {
 		return nil
 	}
-	changed, err := f.installer.Apply(ctx, f.target, f.applied)
+	changed, err := a.installFlows(ctx, f.target, f.applied)
 	if err != nil {
 		f.mu.Lock()
 		f.lost = true
@@ -244,11 +244,10 @@ func (a *agent) applyFlows(ctx context.Context, external External) error {
 	f.mu.Lock()
 	f.installer.Keep = !known || !f.told
 	f.mu.Unlock()
-	if _, err := f.installer.Apply(ctx, target, want); err != nil {
+	if _, err := a.installFlows(ctx, target, want); err != nil {
 		return err
 	}
 	f.target, f.applied = target, want
-	f.count.Set(float64(len(want)))
 	if neighbours := extbridge.Neighbours(bridge); len(neighbours) > 0 {
 		if err := a.platform.EnsureNeighbours(external.Bridge, neighbours); err != nil {
 			return err
@@ -262,6 +261,23 @@ func (a *agent) applyFlows(ctx context.Context, external External) error {
 		a.look() // the controller may be told of the gateway now
 	}
 	return nil
+}
+
+// installFlows makes the flows the bridge's. One that the bridge refuses is told, and does not keep the others from
+// being in force.
+func (a *agent) installFlows(ctx context.Context, target string, want []*ovs.Flow) (changed int, err error) {
+	changed, err = a.flows.installer.Apply(ctx, target, want)
+	var refused extbridge.RefusedFlows
+	if err != nil && !errors.As(err, &refused) {
+		return changed, err
+	}
+	a.flows.count.Set(float64(len(want) - len(refused)))
+	if len(refused) == 0 {
+		a.note(noteFlows, "ExternalFlowsRefused", nil)
+		return changed, nil
+	}
+	a.note(noteFlows, "ExternalFlowsRefused", fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target, refused))
+	return changed, nil
 }
 
 // removeFlows clears the bridges that have flows of the agent's and shall have none, but for one that is
@@ -304,6 +320,7 @@ func (a *agent) describeBridge(external External) extbridge.Bridge {
 	bridge := extbridge.Bridge{
 		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC, Host: contract.Addrs(external.Host.Addresses),
 		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses, HyperV: runtime.GOOS == contract.Windows,
+		LookupFirst: a.config.ConntrackLookup,
 	}
 	bridge.GatewayMAC, _ = net.ParseMAC(external.Gateway.MAC) // the agent's own
 	if network, err := a.node.network(); err == nil {

@@ -31,6 +31,7 @@ const (
 // Notes are of what has nothing to do with most pods: each is told, and nothing waits for it.
 const (
 	noteNextHops condition = "next-hops"         // the gateway router reaches what is beyond its neighbours
+	noteFlows    condition = "refused-flows"     // the bridge to the outside takes all flows that are meant for it
 	noteMappings condition = "external-networks" // further external networks have their bridges
 )
 

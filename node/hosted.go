@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -27,6 +29,7 @@ type hostedChassis struct {
 	open    map[tunnel.Target]int
 	problem error // of the listener
 
+	unread  prometheus.Counter
 	streams *prometheus.GaugeVec
 	bytes   *prometheus.CounterVec
 	refused *prometheus.CounterVec
@@ -37,6 +40,9 @@ func newHostedChassis(c Config) *hostedChassis {
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{},
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
+		unread: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weft_conntrack_lookup_failures_total", Help: "OpenFlow messages of ovn-controller's that could not be given a lookup before they commit.",
+		}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weft_tunnel_streams", Help: "Open streams of the chassis host, by what they lead to.",
 		}, []string{"target"}),
@@ -50,7 +56,7 @@ func newHostedChassis(c Config) *hostedChassis {
 }
 
 func (h *hostedChassis) collectors() []prometheus.Collector {
-	return []prometheus.Collector{h.streams, h.bytes, h.refused}
+	return []prometheus.Collector{h.unread, h.streams, h.bytes, h.refused}
 }
 
 // serve listens until ctx ends, and again when the listener fails: the address may come later, or
@@ -112,7 +118,14 @@ func (h *hostedChassis) dialBridge(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
-	return dialLocal(ctx, endpoint)
+	conn, err := dialLocal(ctx, endpoint)
+	if err != nil || !h.config.ConntrackLookup {
+		return conn, err
+	}
+	return ctlookup.Over(conn, func(err error) {
+		h.unread.Inc()
+		slog.ErrorContext(ctx, "a flow of ovn-controller's goes to br-int without a lookup before it commits: some connections may fail; report it", "error", err)
+	}), nil
 }
 
 // note changes what is known and has the condition looked at again.

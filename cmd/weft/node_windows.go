@@ -21,6 +21,7 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")
 	f.Bool("cni-socket-prime", false, "connect to cni-socket once at the start, which Wine needs and Windows does not")
 	_ = f.MarkHidden("cni-socket-prime") // the flag is there
+	f.Bool("conntrack-lookup", defaults.ConntrackLookup, "look packets up in connection tracking once more before a connection is committed, which Open vSwitch's driver needs since 3.0")
 	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or flows before an Event says so")
 }
 
@@ -35,6 +36,7 @@ func systemConfig(s *settings, config *node.Config) {
 	config.TunnelPrivateKey = s.text("tunnel-private-key")
 	config.StateDir = s.text("state-dir")
 	config.PrimeSocket = s.boolean("cni-socket-prime")
+	config.ConntrackLookup = s.boolean("conntrack-lookup")
 	config.VNICTimeout = s.duration("vnic-timeout")
 }
 

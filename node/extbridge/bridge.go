@@ -28,6 +28,9 @@ type Bridge struct {
 	// HyperV: the datapath is Windows', which drops what it cannot track (SCTP), writes no IPv6 addresses,
 	// and begins at the same number whenever it looks for a port.
 	HyperV bool
+	// LookupFirst: the datapath has to look a packet up in another zone before it commits a connection, see
+	// package ctlookup.
+	LookupFirst bool
 	// HostAddresses: the gateway router has the host's MAC and addresses. Otherwise it has its own, and
 	// GatewayMAC is its MAC.
 	HostAddresses bool

@@ -12,6 +12,7 @@ import (
 	"github.com/digitalocean/go-openvswitch/ovs"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/ctlookup"
 )
 
 // Tables of the bridge. A table that no flow matches in drops, but for the first.
@@ -316,6 +317,18 @@ func bracketed(addr netip.Addr) string {
 // clientMAC is where the host sends packets for the gateway router: at the common one it would keep them.
 func clientMAC() net.HardwareAddr { return contract.MAC(contract.HostClients[0]) }
 
+// lookupFirst has a lookup before each action that commits.
+func lookupFirst(actions []ovs.Action) []ovs.Action {
+	var all []ovs.Action
+	for _, action := range actions {
+		if words, err := action.MarshalText(); err == nil && ctlookup.Before(string(words)) {
+			all = append(all, ovs.ConnectionTracking(fmt.Sprintf("zone=%d", ctlookup.Zone)))
+		}
+		all = append(all, action)
+	}
+	return all
+}
+
 // finish gives the flows their cookies and order.
 func (w *flows) finish() []*ovs.Flow {
 	type text struct {
@@ -324,6 +337,9 @@ func (w *flows) finish() []*ovs.Flow {
 	}
 	seen, all := map[uint64]bool{}, []text{}
 	for _, flow := range w.list {
+		if w.LookupFirst {
+			flow.Actions = lookupFirst(flow.Actions)
+		}
 		words, err := flow.MarshalText()
 		if err != nil { // made of parsed values only
 			panic(fmt.Sprintf("extbridge: flow %+v: %v", flow, err))

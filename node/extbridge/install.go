@@ -26,18 +26,21 @@ type Installer struct {
 	bridge string
 	// installed are the cookies of the flows that the bridge has; nil: not known.
 	installed map[uint64]struct{}
+	// refused are flows that the bridge does not take, by their cookies.
+	refused map[uint64]error
 }
 
-// Forget has the next Apply ask the bridge what it has, as after a restart of ovs-vswitchd.
-func (i *Installer) Forget() { i.installed = nil }
+// Forget has the next Apply ask the bridge what it has, and what it takes, as after a restart of ovs-vswitchd.
+func (i *Installer) Forget() { i.installed, i.refused = nil, nil }
 
 // Apply makes these flows the bridge's, in one transaction that adds what is missing and removes what is no
 // longer wanted, and returns how many flows that were. Nothing is run when nothing differs from what was
-// applied before. The bridge is a name, or where ovs-vswitchd takes its OpenFlow connections:
+// applied before. Flows that the bridge does not take are left out, all others are in force, and the error is a
+// [RefusedFlows]. The bridge is a name, or where ovs-vswitchd takes its OpenFlow connections:
 // "unix:PATH/NAME.mgmt".
 func (i *Installer) Apply(ctx context.Context, bridge string, want []*ovs.Flow) (changed int, err error) {
 	if i.bridge != bridge {
-		i.bridge, i.installed = bridge, nil
+		i.bridge, i.installed, i.refused = bridge, nil, nil
 	}
 	if i.installed == nil {
 		if i.installed, err = i.list(ctx, bridge); err != nil {
@@ -45,8 +48,13 @@ func (i *Installer) Apply(ctx context.Context, bridge string, want []*ovs.Flow) 
 		}
 	}
 	var missing []*ovs.Flow
+	var refused RefusedFlows
 	wanted := map[uint64]struct{}{}
 	for _, flow := range want {
+		if problem := i.refused[flow.Cookie]; problem != nil {
+			refused = append(refused, problem)
+			continue
+		}
 		wanted[flow.Cookie] = struct{}{}
 		if _, ok := i.installed[flow.Cookie]; !ok {
 			missing = append(missing, flow)
@@ -64,21 +72,28 @@ func (i *Installer) Apply(ctx context.Context, bridge string, want []*ovs.Flow) 
 		}
 	}
 	if len(missing)+len(surplus) == 0 {
-		return 0, nil
+		return 0, refused.error()
 	}
 	i.installed = nil // until it is known to have gone well
-	err = i.client(ctx).OpenFlow.AddFlowBundle(bridge, func(tx *ovs.FlowTransaction) error {
+	if err := i.change(ctx, bridge, surplus, missing); err != nil {
+		if i.findRefused(ctx, bridge, missing) {
+			return i.Apply(ctx, bridge, want)
+		}
+		return 0, i.explain("change the flows of bridge "+bridge, err)
+	}
+	i.installed = wanted
+	return len(missing) + len(surplus), refused.error()
+}
+
+// change removes and adds flows in one transaction.
+func (i *Installer) change(ctx context.Context, bridge string, surplus []uint64, missing []*ovs.Flow) error {
+	return i.client(ctx).OpenFlow.AddFlowBundle(bridge, func(tx *ovs.FlowTransaction) error {
 		for _, cookie := range surplus { // first: a new flow may have the match of an old one
 			tx.Delete(&ovs.MatchFlow{Cookie: cookie, Table: ovs.AnyTable})
 		}
 		tx.Add(missing...)
 		return tx.Commit()
 	})
-	if err != nil {
-		return 0, i.explain("change the flows of bridge "+bridge, err)
-	}
-	i.installed = wanted
-	return len(missing) + len(surplus), nil
 }
 
 // list asks the bridge for the cookies of its flows that are this package's.

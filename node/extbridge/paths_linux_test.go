@@ -41,7 +41,7 @@ func (w *world) likeHyperV() {
 		}
 	}
 	w.ovn.Run("ovs-appctl", control, "upcall/disable-megaflows")
-	w.bridge.HyperV = true
+	w.bridge.HyperV, w.bridge.LookupFirst = true, true
 }
 
 func testPaths(t *testing.T, w *world) {

@@ -185,6 +185,7 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
 			"--tunnel-certificate=" + windowsPath(f.pki(tunnelPair(name)+".crt")),
 			"--tunnel-private-key=" + windowsPath(f.pki(tunnelPair(name)+".key")),
+			"--conntrack-lookup=false", // the stand-in for the driver does not need it, and does not bear it
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},

@@ -1,0 +1,210 @@
+package ctlookup
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+	"testing"
+)
+
+// experimenter is an action of Nicira's.
+func experimenter(subtype uint16, fixed int, nested ...[]byte) []byte {
+	a := make([]byte, fixed)
+	binary.BigEndian.PutUint16(a, actionExperimenter)
+	binary.BigEndian.PutUint32(a[4:], nicira)
+	binary.BigEndian.PutUint16(a[8:], subtype)
+	a = append(a, slices.Concat(nested...)...)
+	binary.BigEndian.PutUint16(a[2:], uint16(len(a)))
+	return a
+}
+
+func ct(flags, zone uint16, nested ...[]byte) []byte {
+	a := experimenter(subtypeCT, ctLength, nested...)
+	binary.BigEndian.PutUint16(a[ctFlags:], flags)
+	binary.BigEndian.PutUint16(a[16:], zone)
+	a[18] = 0xff
+	return a
+}
+
+func toGroup(id uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{0, actionGroup, 0, 8}, id)
+}
+
+func cloned(nested ...[]byte) []byte { return experimenter(subtypeClone, cloneHeader, nested...) }
+
+func message(kind byte, body ...[]byte) []byte {
+	m := append([]byte{version, kind, 0, 0, 1, 2, 3, 4}, slices.Concat(body...)...)
+	binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+	return m
+}
+
+func flowMod(actions ...[]byte) []byte {
+	all := slices.Concat(actions...)
+	head := make([]byte, flowMatch-messageHeader)
+	match := []byte{0, 1, 0, 10, 0x80, 0, 0x0a, 2, 8, 0, 0, 0, 0, 0, 0, 0}
+	gotoTable := []byte{0, 1, 0, 8, 9, 0, 0, 0}
+	apply := []byte{0, applyActions, 0, 0, 0, 0, 0, 0}
+	binary.BigEndian.PutUint16(apply[2:], uint16(len(apply)+len(all)))
+	return message(typeFlowMod, head, match, apply, all, gotoTable)
+}
+
+func groupMod(command uint16, id uint32, buckets ...[]byte) []byte {
+	var list []byte
+	for i, actions := range buckets {
+		b := make([]byte, bucketHeader)
+		property := []byte{0, 0, 0, 8, 0, 100, 0, 0}
+		binary.BigEndian.PutUint16(b, uint16(len(b)+len(actions)+len(property)))
+		binary.BigEndian.PutUint16(b[2:], uint16(len(actions)))
+		binary.BigEndian.PutUint32(b[4:], uint32(i))
+		list = slices.Concat(list, b, actions, property)
+	}
+	head := make([]byte, groupBuckets-messageHeader)
+	binary.BigEndian.PutUint16(head, command)
+	binary.BigEndian.PutUint32(head[4:], id)
+	binary.BigEndian.PutUint16(head[8:], uint16(len(list)))
+	return message(typeGroupMod, head, list)
+}
+
+func inBundle(m []byte, rest ...byte) []byte {
+	return message(typeBundleAdd, []byte{0, 0, 0, 7, 0, 0, 0, 3}, m, rest)
+}
+
+var (
+	look    = lookup[:]
+	output  = []byte{0, 0, 0, 16, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0}
+	nat     = experimenter(36, 16)
+	commitB = ct(ctCommit, 2, nat)
+)
+
+func TestLookupIsOnTheWireWhatOpenVSwitchHas(t *testing.T) {
+	if !bytes.Equal(look, ct(0, Zone)) {
+		t.Errorf("got % x", look)
+	}
+}
+
+// TestMessages: each is sent after those before it, on one connection.
+func TestMessages(t *testing.T) {
+	foreign := flowMod(commitB)
+	foreign[0] = 4
+	for _, c := range []struct {
+		name       string
+		sent, want []byte
+	}{
+		{"hello", []byte{version, 0, 0, 8, 0, 0, 0, 1}, nil},
+		{"a barrier", message(20), nil},
+		{"a flow that commits nothing", flowMod(ct(0, 2, nat), output), nil},
+		{"a flow that commits", flowMod(output, commitB, output), flowMod(output, look, commitB, output)},
+		{"twice", flowMod(commitB, ct(ctCommit|2, 3)), flowMod(look, commitB, look, ct(ctCommit|2, 3))},
+		{"within clones", flowMod(cloned(output, cloned(commitB)), output), flowMod(cloned(output, cloned(look, commitB)), output)},
+		{"in a bundle", inBundle(flowMod(commitB)), inBundle(flowMod(look, commitB))},
+		{"in a bundle with properties", inBundle(flowMod(commitB), 1, 2, 3, 4, 5, 6, 7, 8), inBundle(flowMod(look, commitB), 1, 2, 3, 4, 5, 6, 7, 8)},
+		{"another OpenFlow", foreign, nil},
+		{"a group of which nothing is known", flowMod(toGroup(5)), nil},
+		{"a group that commits", inBundle(groupMod(0, 5, output, slices.Concat(output, commitB))), nil},
+		{"one that does not", groupMod(0, 6, output, ct(0, 3)), nil},
+		{"a flow to the first", flowMod(toGroup(5)), flowMod(look, toGroup(5))},
+		{"in a clone", flowMod(cloned(toGroup(5))), flowMod(cloned(look, toGroup(5)))},
+		{"a flow to the other", flowMod(toGroup(6)), nil},
+		{"a bucket more", groupMod(groupInsert, 6, commitB), nil},
+		{"which commits", flowMod(toGroup(6)), flowMod(look, toGroup(6))},
+		{"the group is another", groupMod(1, 6, output), nil},
+		{"which does not", flowMod(toGroup(6)), nil},
+		{"all groups go", groupMod(groupDelete, allGroups), nil},
+		{"there is none", flowMod(toGroup(5)), nil},
+	} {
+		if c.want == nil {
+			c.want = c.sent
+		}
+		if c.name == "hello" {
+			stream = flows{committing: map[uint32]struct{}{}}
+		}
+		got, err := stream.message(c.sent)
+		if err != nil || !bytes.Equal(got, c.want) {
+			t.Errorf("%s: %v, got\n% x, want\n% x", c.name, err, got, c.want)
+		}
+	}
+}
+
+var stream flows
+
+// TestWhatCannotBeReadPasses: as it came, and is told.
+func TestWhatCannotBeReadPasses(t *testing.T) {
+	long := bytes.Repeat(commitB, (0xffff-200)/len(commitB))
+	deep := commitB
+	for range deepest + 2 {
+		deep = cloned(deep)
+	}
+	short := flowMod(commitB)
+	short[flowMatch+16+8+3]-- // the first action's length
+	for name, m := range map[string][]byte{
+		"no room": flowMod(long), "too deep": flowMod(deep), "an action's length": short,
+		"a match's length": append(flowMod()[:flowMatch], 0, 1, 0xff, 0xff), "no bucket": message(typeGroupMod, make([]byte, 8)),
+		"a bundle of a bundle": inBundle(inBundle(flowMod(commitB))), "no message": inBundle([]byte{6, 14, 0, 4, 0, 0, 0, 0}),
+	} {
+		binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+		f := flows{committing: map[uint32]struct{}{}}
+		if got, err := f.message(m); err == nil || !bytes.Equal(got, m) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestStream: messages come in any pieces, and leave whole.
+func TestStream(t *testing.T) {
+	sent := slices.Concat(message(0), flowMod(commitB), inBundle(flowMod(output)), flowMod(commitB, commitB))
+	want := slices.Concat(message(0), flowMod(look, commitB), inBundle(flowMod(output)), flowMod(look, commitB, look, commitB))
+	for _, size := range []int{1, 7, 24, len(sent)} {
+		ours, switchs := net.Pipe()
+		c := Over(ours, func(err error) { t.Error(err) })
+		go func() {
+			for piece := range slices.Chunk(sent, size) {
+				if n, err := c.Write(piece); err != nil || n != len(piece) {
+					t.Errorf("wrote %d of %d: %v", n, len(piece), err)
+				}
+			}
+			_ = c.CloseWrite() // a pipe has it not
+		}()
+		if got, err := io.ReadAll(switchs); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("in pieces of %d: %v, got\n% x, want\n% x", size, err, got, want)
+		}
+	}
+	ours, _ := net.Pipe()
+	if _, err := Over(ours, nil).Write([]byte{6, 0, 0, 7, 0, 0, 0, 0}); err == nil {
+		t.Error("a message shorter than its header")
+	}
+}
+
+// FuzzMessage: whatever comes, what leaves is the same without the lookups, and as long as it says.
+func FuzzMessage(f *testing.F) {
+	for _, m := range [][]byte{flowMod(output, commitB), flowMod(cloned(commitB), toGroup(5)), groupMod(0, 5, commitB), inBundle(flowMod(commitB, toGroup(5)))} {
+		f.Add(m)
+	}
+	f.Fuzz(func(t *testing.T, m []byte) {
+		if len(m) < messageHeader || len(m) > 0xffff {
+			return
+		}
+		binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+		if bytes.Contains(m, look) {
+			return
+		}
+		s := flows{committing: map[uint32]struct{}{5: {}}}
+		got, err := s.message(bytes.Clone(m))
+		if err != nil {
+			if !bytes.Equal(got, m) {
+				t.Fatalf("%v: and it has changed", err)
+			}
+			return
+		}
+		if int(binary.BigEndian.Uint16(got[2:])) != len(got) {
+			t.Fatalf("%d bytes say %d", len(got), binary.BigEndian.Uint16(got[2:]))
+		}
+		if (len(got)-len(m))%ctLength != 0 || bytes.Count(got, look) != (len(got)-len(m))/ctLength {
+			t.Fatalf("% x became % x", m, got)
+		}
+		if again, err := s.message(bytes.Clone(got)); err != nil {
+			t.Fatalf("what leaves cannot be read: %v, % x", err, again)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package ctlookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netns"
+
+	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/nodetest/hyperv"
+	"github.com/weftnet/weft/node/tunnel"
+)
+
+func TestMain(m *testing.M) { nodetest.Main(m) }
+
+// between takes connections in ovn-controller's stead of br-int's.
+func between(t *testing.T, socket, bridge string, over func(net.Conn) net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() { cancel(); listener.Close() })
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("unix", bridge)
+			if err != nil { // it comes again
+				from.Close()
+				continue
+			}
+			go func() { _ = tunnel.Join(ctx, from, over(to), nil) }() // it ends with either side
+		}
+	}()
+}
+
+// serve answers connections in a sandbox with its name.
+func serve(t *testing.T, name, sandbox string) {
+	t.Helper()
+	made := make(chan error)
+	var listener net.Listener
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		handle, err := netns.GetFromPath(sandbox)
+		if err == nil {
+			err = netns.Set(handle)
+			handle.Close()
+		}
+		if err == nil {
+			config := net.ListenConfig{}
+			config.SetMultipathTCP(false)
+			listener, err = config.Listen(context.Background(), "tcp", ":8080")
+		}
+		made <- err
+	}()
+	if err := <-made; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(conn, name)
+			conn.Close()
+		}
+	}()
+}
+
+// connect returns who has answered.
+func connect(from, to string, port int) (string, error) {
+	script := fmt.Sprintf("exec 3<>/dev/tcp/%s/%d && read -u3 who && echo $who", to, port)
+	output, err := exec.Command("ip", "netns", "exec", from, "timeout", "1", "bash", "-c", script).CombinedOutput()
+	return strings.TrimSpace(string(output)), err
+}
+
+// TestOVN: OVN's own flows, with packets, with the lookups and without, by a datapath that has no more features than Hyper-V's:
+// ovs-vswitchd takes them, and policies refuse what they refuse. Without the lookups load balancers reach all endpoints, the client
+// itself among them.
+func TestOVN(t *testing.T) {
+	for _, with := range []bool{false, true} {
+		t.Run(fmt.Sprint("lookups ", with), func(t *testing.T) { testOVN(t, with) })
+	}
+}
+
+func testOVN(t *testing.T, with bool) {
+	o := nodetest.StartOVN(t)
+	dir := filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:"))
+	between(t, dir+"/between.sock", dir+"/br-int.mgmt", func(conn net.Conn) net.Conn {
+		if !with {
+			return conn
+		}
+		return Over(conn, func(err error) { t.Error(err) })
+	})
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev", "fail_mode=secure")
+	for _, feature := range hyperv.Features {
+		o.Run("ovs-appctl", "--target="+dir+"/"+nodetest.Vswitchd+".ctl", "dpif/set-dp-features", "br-int", feature.Name, feature.Value)
+	}
+	o.VS("set", "open_vswitch", ".", "external_ids:system-id=n1", "external_ids:ovn-remote="+o.Southbound(), "external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip=192.0.2.3", "external_ids:ovn-bridge-datapath-type=netdev", "external_ids:ovn-bridge-remote=unix:"+dir+"/between.sock")
+	o.NB("ls-add", "s", "--", "pg-add", "guarded", "--", "lr-add", "r", "--", "lrp-add", "r", "rtos", "0a:58:0a:f4:01:01", "10.244.1.1/24",
+		"--", "lsp-add", "s", "stor", "--", "lsp-set-type", "stor", "router", "--", "lsp-set-addresses", "stor", "router", "--", "lsp-set-options", "stor", "router-port=rtos")
+	address := map[string]string{}
+	for i, name := range []string{"a", "b", "c"} {
+		sandbox := nodetest.Sandbox(t, name)
+		mac := fmt.Sprintf("0a:58:0a:f4:01:%02x", 10+i)
+		address[name] = fmt.Sprintf("10.244.1.%d", 10+i)
+		script := fmt.Sprintf(`ip link add v-%[1]s type veth peer name eth0 netns %[1]s; ip link set v-%[1]s up; ip -n %[1]s link set lo up
+			ip -n %[1]s link set eth0 address %[2]s up; ip -n %[1]s addr add %[3]s/24 dev eth0; ip -n %[1]s route add default via 10.244.1.1
+			ip netns exec %[1]s ethtool -K eth0 tx off > /dev/null`, name, mac, address[name])
+		if output, err := exec.Command("sh", "-ec", script).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		o.NB("lsp-add", "s", name, "--", "lsp-set-addresses", name, mac+" "+address[name])
+		o.VS("add-port", "br-int", "v-"+name, "--", "set", "interface", "v-"+name, "external_ids:iface-id="+name)
+		serve(t, name, sandbox)
+	}
+	const vip = "10.96.0.1"
+	o.NB("lb-add", "web", vip+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer", "web", "options:hairpin_snat_ip=169.254.169.5", "--", "ls-lb-add", "s", "web")
+	o.NB("--wait=hv", "--timeout=30", "sync")
+
+	reaches := func(from, to string, port int, want ...string) {
+		t.Helper()
+		seen := map[string]bool{}
+		nodetest.Eventually(t, 20*time.Second, func() error {
+			who, err := connect(from, to, port)
+			if err != nil {
+				return fmt.Errorf("%s to %s: %w: %s", from, to, err, who)
+			}
+			seen[who] = true
+			for _, name := range want {
+				if !seen[name] {
+					return fmt.Errorf("%s to %s: seen %v", from, to, seen)
+				}
+			}
+			return nil
+		})
+	}
+	refused := func(what string, try func() (string, error)) {
+		t.Helper()
+		for range 3 {
+			if answer, err := try(); err == nil {
+				t.Errorf("%s: %q", what, answer)
+			}
+		}
+	}
+	ping := func(from, to string) (string, error) {
+		output, err := exec.Command("ip", "netns", "exec", from, "ping", "-n", "-c1", "-W1", to).CombinedOutput()
+		return string(output), err
+	}
+	o.NB("--wait=hv", "--timeout=30",
+		"--", "pg-set-ports", "guarded", "b",
+		"--", "--type=port-group", "acl-add", "guarded", "to-lport", "1000", "outport == @guarded && ip4.src == "+address["a"]+" && tcp.dst == 8080", "allow-related",
+		"--", "--type=port-group", "acl-add", "guarded", "to-lport", "900", "outport == @guarded && ip4", "drop",
+		"--", "--type=port-group", "acl-add", "guarded", "from-lport", "900", "inport == @guarded && icmp4", "allow-related")
+	reaches("a", address["b"], 8080, "b")
+	reaches("a", address["c"], 8080, "c")
+	if with { // the datapath here is Linux': see the package's comment
+		reaches("a", vip, 80, "a")
+	} else {
+		reaches("a", vip, 80, "a", "b")
+		reaches("b", vip, 80, "a")
+	}
+	for _, way := range [][2]string{{"b", "a"}, {"b", "c"}, {"a", "c"}} {
+		nodetest.Eventually(t, 10*time.Second, func() error {
+			output, err := ping(way[0], address[way[1]])
+			return errors.Join(err, errIf(err, output))
+		})
+	}
+	refused("a policy lets c to b", func() (string, error) { return connect("c", address["b"], 8080) })
+	refused("a policy lets a ping b", func() (string, error) { return ping("a", address["b"]) })
+	refused("a policy lets a to another port of b", func() (string, error) { return connect("a", address["b"], 8081) })
+	checkFlows(t, o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-flows", "unix:"+dir+"/br-int.mgmt"), o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-groups", "unix:"+dir+"/br-int.mgmt"), with)
+}
+
+func errIf(err error, output string) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(output)
+}
+
+// checkFlows counts what br-int has: each commit after its lookup, each group that commits too, or none at all.
+func checkFlows(t *testing.T, flows, groups string, with bool) {
+	t.Helper()
+	commits, lookups := strings.Count(flows, "ct(commit"), strings.Count(flows, Action)
+	after := strings.Count(flows, Action+",ct(commit") + strings.Count(flows, Action+",group:")
+	if toGroups := strings.Count(flows, "group:"); toGroups == 0 || !strings.Contains(groups, "ct(commit") || commits == 0 {
+		t.Fatalf("%d commits, %d groups: nothing is shown\n%s", commits, toGroups, groups)
+	} else {
+		commits += toGroups
+	}
+	if want := map[bool]int{true: commits}[with]; lookups != want || after != want {
+		t.Errorf("%d lookups, %d of them right before one of %d commits", lookups, after, commits)
+	}
+	t.Logf("%d commits, %d lookups", commits, lookups)
+}
