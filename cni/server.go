@@ -13,6 +13,8 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/weftnet/weft/httpserver"
 )
 
 // Handler is what the agent does for each verb. Errors that are a *[types.Error] keep their code,
@@ -26,6 +28,9 @@ type Handler interface {
 	GC(ctx context.Context, network string, valid map[Attachment]bool) error
 }
 
+// limits are for a socket that root alone opens. How long a call takes is the runtime's to say.
+var limits = httpserver.Limits{Header: 10 * time.Second, Request: 30 * time.Second, Idle: time.Minute}
+
 const (
 	pathPrefix = "/v1/"
 	maxRequest = 1 << 20
@@ -34,11 +39,8 @@ const (
 // Serve answers plugins on listener until ctx ends, and returns when the calls under way have
 // ended too. observe sees each call's verb, code (0 is success) and duration.
 func Serve(ctx context.Context, listener net.Listener, handler Handler, observe func(Verb, uint, time.Duration)) error {
-	server := &http.Server{
-		Handler:           &router{handler: handler, observe: observe},
-		ReadHeaderTimeout: 10 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-	}
+	server := httpserver.New(&router{handler: handler, observe: observe}, limits)
+	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.Background(), 10*time.Second)

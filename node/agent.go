@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/httpserver"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/hostservice"
@@ -162,7 +162,9 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	a.listening.Store(true)
 	part("cni", func(ctx context.Context) error { return cni.Serve(ctx, listener, a, a.metrics.observeRequest) })
 	if web != nil {
-		part("metrics", func(ctx context.Context) error { return serveHTTP(ctx, web, a.endpoints()) })
+		part("metrics", func(ctx context.Context) error {
+			return httpserver.Serve(ctx, web, a.endpoints(), httpserver.Endpoints)
+		})
 	}
 	defer a.events.start(a.node.client)()
 	part("platform", a.watchPlatform)
@@ -191,16 +193,6 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	parts.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
-	}
-	return nil
-}
-
-func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
 	}
 	return nil
 }

@@ -2,14 +2,14 @@ package ovn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weftnet/weft/httpserver"
 )
 
 // endpoints are what an operator's tools ask the controller.
@@ -56,13 +56,10 @@ func (e *endpoints) serve(ctx context.Context, address string) (wait func() erro
 	if err != nil {
 		return nil, fmt.Errorf("metrics-address: listen on %q: %w; choose a free address, or none", address, err)
 	}
-	server := &http.Server{Handler: e.handler(), ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	go func() { ended <- httpserver.Serve(ctx, listener, e.handler(), httpserver.Endpoints) }()
 	return func() error {
-		defer stop()
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		if err := <-ended; err != nil {
 			return fmt.Errorf("metrics-address: serve on %q: %w", address, err)
 		}
 		return nil

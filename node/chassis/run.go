@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/weftnet/weft/httpserver"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -207,12 +208,10 @@ func (h *host) serve(ctx context.Context, address string) (wait func() error, er
 	if err != nil {
 		return nil, fmt.Errorf("metrics-address: listen on %q: %w; choose a free address, or none", address, err)
 	}
-	server := &http.Server{Handler: h.endpoints(), ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	context.AfterFunc(ctx, func() { _ = server.Close() })
+	go func() { ended <- httpserver.Serve(ctx, listener, h.endpoints(), httpserver.Endpoints) }()
 	return func() error {
-		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		if err := <-ended; err != nil {
 			return fmt.Errorf("metrics-address: serve on %q: %w", address, err)
 		}
 		return nil

@@ -2,7 +2,6 @@ package hostservice
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,25 +10,24 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/httpserver"
 )
 
-// Anybody outside may ask: checkTime is what one request and its answer may take, mostAsking how many connections
-// there are at a time.
-const (
-	checkTime  = 5 * time.Second
-	mostAsking = 256
-)
+// checkTime is what one request and its answer may take: anybody outside may ask.
+const checkTime = 5 * time.Second
+
+// checkLimits are those of one Service's server.
+var checkLimits = httpserver.Limits{Connections: 256, PerClient: 64, Header: checkTime, Request: checkTime, Answer: checkTime, Idle: time.Minute}
 
 // checkServer answers one Service's healthCheckNodePort.
 type checkServer struct {
-	check  healthCheck
-	local  func() int  // the node's ready endpoints
-	sound  func() bool // of the node's share in serving anything
-	stop   context.CancelFunc
-	parts  sync.WaitGroup
-	server *http.Server
+	check healthCheck
+	local func() int  // the node's ready endpoints
+	sound func() bool // of the node's share in serving anything
+	stop  context.CancelFunc
+	parts sync.WaitGroup
 }
 
 // startCheck serves as soon as the Service's endpoints are known: until then nobody answers. That costs a
@@ -42,14 +40,12 @@ func startCheck(ctx context.Context, check healthCheck, endpoints func() []*slic
 	}
 	c := &checkServer{check: check, sound: sound, local: func() int { return countReady(endpoints(), node) }}
 	ctx, c.stop = context.WithCancel(ctx)
-	c.server = &http.Server{Handler: c, ReadTimeout: checkTime, WriteTimeout: checkTime, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14}
-	listener = netutil.LimitListener(listener, mostAsking)
 	c.parts.Go(func() {
 		if !cache.WaitForCacheSync(ctx.Done(), func() bool { return endpoints() != nil }) {
 			_ = listener.Close()
 			return
 		}
-		if err := c.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := httpserver.Serve(ctx, listener, c, checkLimits); err != nil {
 			slog.ErrorContext(ctx, "healthCheckNodePort is not served any more", "of", check.owner, "error", err)
 		}
 	})
@@ -58,7 +54,6 @@ func startCheck(ctx context.Context, check healthCheck, endpoints func() []*slic
 
 func (c *checkServer) close() {
 	c.stop()
-	_ = c.server.Close()
 	c.parts.Wait()
 }
 

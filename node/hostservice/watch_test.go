@@ -452,7 +452,7 @@ func TestHealthChecksEnd(t *testing.T) {
 			}
 		}
 	}()
-	for range mostAsking - 1 {
+	for range checkLimits.Connections - 1 {
 		silent, err := net.Dial("tcp4", at)
 		if err != nil {
 			t.Fatal(err)

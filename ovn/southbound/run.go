@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/weftnet/weft/httpserver"
 	"github.com/weftnet/weft/models/sb"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/certificates"
@@ -57,9 +58,6 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// httpTime is how long a client of the metrics may take to ask, and to read the answer.
-const httpTime = 10 * time.Second
-
 // Run guards a Southbound until ctx is done.
 func Run(ctx context.Context, c Config) error {
 	files := &credentials{files: certificates.Files{Certificate: c.Certificate, Key: c.PrivateKey, Authorities: c.NodeCA}}
@@ -70,11 +68,12 @@ func Run(ctx context.Context, c Config) error {
 	m.credentials = files
 	group, ctx := errgroup.WithContext(ctx)
 	if c.MetricsAddress != "" {
-		server := &http.Server{Addr: c.MetricsAddress, Handler: m.handler(), ReadTimeout: httpTime, WriteTimeout: httpTime, IdleTimeout: time.Minute,
-			MaxHeaderBytes: 1 << 14}
-		context.AfterFunc(ctx, func() { server.Close() })
+		listener, err := net.Listen("tcp", c.MetricsAddress)
+		if err != nil {
+			return fmt.Errorf("metrics-address: %w; choose a free address, or none", err)
+		}
 		group.Go(func() error {
-			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			if err := httpserver.Serve(ctx, listener, m.handler(), httpserver.Endpoints); err != nil {
 				return fmt.Errorf("metrics-address: %w", err)
 			}
 			return nil
