@@ -36,16 +36,15 @@ type bound struct {
 }
 
 var bounds = map[string]bound{
-	"Chassis":          {bytes: 64 << 10},
-	"Chassis_Private":  {bytes: 64 << 10},
-	"Port_Binding":     {bytes: 64 << 10},
-	"Encap":            {bytes: 4 << 10, rows: 16, maker: theNode},
-	"IGMP_Group":       {bytes: 64 << 10, rows: 10_000, maker: theNode},
-	"Controller_Event": {bytes: 4 << 10, rows: 1_000, maker: func(_ string, row object) string { _, uuid, _ := pair(row["chassis"]); return uuid }},
-	"MAC_Binding":      {bytes: 1 << 10, rows: 1 << 16, maker: func(_ string, row object) string { return row.text("logical_port") }},
-	"FDB":              {bytes: 1 << 10, rows: 1 << 16, maker: func(_ string, row object) string { n, _ := row.number("dp_key"); return fmt.Sprint(n) }},
-	"BFD":              {bytes: 1 << 10},
-	"Service_Monitor":  {bytes: 1 << 10},
+	"Chassis":         {bytes: 64 << 10},
+	"Chassis_Private": {bytes: 64 << 10},
+	"Port_Binding":    {bytes: 64 << 10},
+	"Encap":           {bytes: 4 << 10, rows: 16, maker: theNode},
+	"IGMP_Group":      {bytes: 64 << 10, rows: 10_000, maker: theNode},
+	"MAC_Binding":     {bytes: 1 << 10, rows: 1 << 16, maker: func(_ string, row object) string { return row.text("logical_port") }},
+	"FDB":             {bytes: 1 << 10, rows: 1 << 16, maker: func(_ string, row object) string { n, _ := row.number("dp_key"); return fmt.Sprint(n) }},
+	"BFD":             {bytes: 1 << 10},
+	"Service_Monitor": {bytes: 1 << 10},
 }
 
 func theNode(node string, _ object) string { return node }
@@ -64,11 +63,6 @@ func (r *replica) rows() map[[2]string]int {
 	}
 	for _, row := range ovsdb.List[sb.IGMPGroup](r.Client, nil) {
 		counts[[2]string{"IGMP_Group", row.ChassisName}]++
-	}
-	for _, row := range ovsdb.List[sb.ControllerEvent](r.Client, nil) {
-		if row.Chassis != nil {
-			counts[[2]string{"Controller_Event", *row.Chassis}]++
-		}
 	}
 	for _, row := range ovsdb.List[sb.MACBinding](r.Client, nil) {
 		counts[[2]string{"MAC_Binding", row.LogicalPort}]++

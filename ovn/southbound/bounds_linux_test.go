@@ -2,7 +2,11 @@ package southbound
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,8 +31,6 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 	conn := s.asNode()
 	const (
 		all       = `{"op":"select","table":"Chassis","where":[]}`
-		event     = `{"op":"insert","table":"Controller_Event","row":{"event_type":"empty_lb_backends","chassis":["uuid","{l2}"],"event_info":["map",[["a","%s"]]]}}`
-		anonymous = `{"op":"insert","table":"Controller_Event","row":{"event_type":"empty_lb_backends"}}`
 		neighbour = `{"op":"insert","table":"MAC_Binding","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"%s","mac":"m"}}`
 		about     = `{"op":"mutate","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"mutations":[["external_ids","insert",["map",[["%d","%s"]]]]]}`
 		tunnel    = `{"op":"insert","table":"Encap","uuid-name":"e%d","row":{"chassis_name":"l2","type":"geneve","ip":"198.51.100.%[1]d"}}`
@@ -44,9 +46,6 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 		{"a table", all, "none that a node does"},
 		{"a row as it is", fmt.Sprintf(wait, `["_uuid","==",["uuid","{l2}"]]`), ""},
 		{"any row", fmt.Sprintf(wait, ``), "by their UUID"},
-		{"an event", fmt.Sprintf(event, "x"), ""},
-		{"an event of nobody's", anonymous, "names the node's chassis"},
-		{"a large event", fmt.Sprintf(event, long), "more than the 4096"},
 		{"a large neighbour", fmt.Sprintf(neighbour, long), "more than the 1024"},
 		{"words about the chassis that are large together", fmt.Sprintf(about, 1, long[:40<<10]) + "," + fmt.Sprintf(about, 2, long[:40<<10]), "more than the 65536"},
 		{large, fmt.Sprintf(about, 1, long), ""},
@@ -66,32 +65,103 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 	}
 }
 
-// TestRowsOfANodeAreBounded: however it goes about it.
-func TestRowsOfANodeAreBounded(t *testing.T) {
-	s := newSouthbound(t)
-	conn := s.asNode()
-	event := s.names.Replace(`,{"op":"insert","table":"Controller_Event","row":{"event_type":"empty_lb_backends","chassis":["uuid","{l2}"]}}`)
-	made := 0
-	for n := 600; n > 0; {
-		out, err := ask(conn, "transact", `["OVN_Southbound"`+strings.Repeat(event, n)+`]`)
-		if err != nil {
-			t.Fatal(err)
+// fewRows has tests fill tables in a moment.
+func fewRows(t *testing.T, rows int) {
+	all := bounds
+	t.Cleanup(func() { bounds = all })
+	bounds = maps.Clone(all)
+	for table, bound := range bounds {
+		if bound.rows > 0 {
+			bound.rows = rows
+			bounds[table] = bound
 		}
-		if strings.Contains(out, "may have no more") {
-			n /= 2
+	}
+}
+
+const newChassis = `{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"192.0.2.2"}},` +
+	`{"op":"insert","table":"Chassis","uuid-name":"c","row":{"name":"l2","hostname":"l2","encaps":["named-uuid","e"]}}`
+
+// makes are inserts of the i-th row that l2 may make, of each table whose rows are bounded.
+var makes = map[string]func(i int) string{
+	"Encap": func(i int) string {
+		return fmt.Sprintf(`{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"198.51.100.%d"}},`+
+			`{"op":"mutate","table":"Chassis","where":[["_uuid","==",["uuid","{now l2}"]]],"mutations":[["encaps","insert",["named-uuid","e"]]]}`, i%bounds["Encap"].rows)
+	},
+	"IGMP_Group": func(i int) string {
+		return fmt.Sprintf(`{"op":"insert","table":"IGMP_Group","row":{"chassis_name":"l2","chassis":["uuid","{now l2}"],"address":"239.0.%d.%d","datapath":["uuid","{datapath of pod2}"]}}`, i>>8, i&255)
+	},
+	"MAC_Binding": func(i int) string {
+		return fmt.Sprintf(`{"op":"insert","table":"MAC_Binding","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"10.0.%d.%d","mac":"m"}}`, i>>8, i&255)
+	},
+	"FDB": func(i int) string {
+		return fmt.Sprintf(`{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":"0a:00:00:00:%02x:%02x"}}`, i>>8, i&255)
+	},
+}
+
+// lives are what l2 may do to a row that it has made, or to what a row refers to.
+var lives = map[string][]string{
+	"Encap":       {`{"op":"update","table":"Encap","where":{row},"row":{"options":["map",[]]}}`},
+	"IGMP_Group":  {`{"op":"update","table":"IGMP_Group","where":{row},"row":{"chassis":["set",[]]}}`, `{"op":"update","table":"IGMP_Group","where":{row},"row":{"address":"239.1.{i}.1"}}`},
+	"MAC_Binding": {`{"op":"update","table":"MAC_Binding","where":{row},"row":{"mac":"n","timestamp":7}}`},
+	"FDB":         {`{"op":"update","table":"FDB","where":{row},"row":{"port_key":5,"timestamp":7}}`, `{"op":"update","table":"FDB","where":{row},"row":{"port_key":2}}`},
+}
+
+// TestRowsOfANodeAreBounded: it fills a table, does whatever it may to its rows and to what they count for, and fills it again. It waits for
+// nothing, so the guard may not know of the last rows yet. The server has no more rows than the bound.
+func TestRowsOfANodeAreBounded(t *testing.T) {
+	fewRows(t, 16)
+	s := newSouthbound(t)
+	s.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	claim := s.names.Replace(`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{free}"]]],"row":{"chassis":["uuid","{l2}"]}}]`)
+	conn := s.asNode()
+	if out, err := ask(conn, "transact", claim); err != nil || strings.Contains(out, `"error":"`) {
+		t.Fatal(out, err)
+	}
+	uuids := func(table string) []string {
+		return strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid", "list", table))
+	}
+	for table, bound := range bounds {
+		if (bound.rows > 0) != (makes[table] != nil) || (bound.rows > 0) != (lives[table] != nil) {
+			t.Fatalf("table %s: this shows nothing", table)
+		}
+		if bound.rows == 0 {
 			continue
 		}
-		made += n
-		s.until("the guard does not see what there is", func() bool {
-			return s.guard.replica.rows()[[2]string{"Controller_Event", s.names.Replace("{l2}")}] == made
-		})
-	}
-	if bound := bounds["Controller_Event"].rows; made != bound {
-		t.Errorf("%d rows, want %d", made, bound)
-	}
-	out := ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.as("l1"), "create", "Controller_Event", "event_type=empty_lb_backends", s.names.Replace("chassis={l1}"))
-	if strings.TrimSpace(out) == "" {
-		t.Error("another node pays for it")
+		foreign := uuids(table)
+		for round := range 4 {
+			chassis := strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid", "find", "Chassis", "name=l2"))
+			made := 0
+			for i := range 2 * bound.rows {
+				out, err := ask(conn, "transact", strings.ReplaceAll(s.names.Replace(`["OVN_Southbound",`+makes[table](round*1000+i)+`]`), "{now l2}", chassis))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(out, `"error":"`) {
+					made++
+				}
+			}
+			rows := slices.DeleteFunc(uuids(table), func(id string) bool { return slices.Contains(foreign, id) })
+			if len(rows) > bound.rows {
+				t.Errorf("round %d: a node has %d rows of table %s, of %d", round, len(rows), table, bound.rows)
+			}
+			if round == 0 && (made < bound.rows-len(foreign) || len(rows) < bound.rows-len(foreign)) {
+				t.Errorf("a node could make %d rows of table %s, of %d", made, table, bound.rows)
+			}
+			for i, row := range rows {
+				for _, life := range lives[table] {
+					life = strings.NewReplacer("{row}", `[["_uuid","==",["uuid","`+row+`"]]]`, "{i}", fmt.Sprint(i)).Replace(life)
+					if _, err := ask(conn, "transact", `["OVN_Southbound",`+life+`]`); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			for _, change := range []string{`{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","` + chassis + `"]]]}`, newChassis} {
+				s.until("the chassis is not made anew", func() bool {
+					out, err := ask(conn, "transact", `["OVN_Southbound",`+change+`]`)
+					return err != nil || !strings.Contains(out, `"error":"`)
+				})
+			}
+		}
 	}
 }
 

@@ -29,9 +29,14 @@ var requests = flag.Int("requests", 1000, "how many a hostile node makes")
 func TestAHostileNode(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
+	fewRows(t, 10)
 	h := newHostile(t, seed)
 	before := h.dump()
 	for i := range *requests {
+		if i%200 == 199 {
+			h.anew()
+			before = h.dump()
+		}
 		text := h.transaction(before)
 		answer, err := ask(h.guarded, "transact", text)
 		if err != nil {
@@ -42,6 +47,9 @@ func TestAHostileNode(t *testing.T) {
 			continue
 		}
 		after := h.dump()
+		for _, wrong := range h.overfull(after) {
+			t.Errorf("request %d: %s\n%s\n%s", i, wrong, text, answer)
+		}
 		for _, wrong := range append(h.compare(before, after), consequences(before, after, text)...) {
 			t.Errorf("request %d: %s\n%s\n%s", i, wrong, text, answer)
 		}
@@ -72,6 +80,7 @@ type hostile struct {
 	chassis          string                                // of l2
 	refused, inserts int
 	changed          map[string]int
+	there            map[string]int // how many rows tables have at first
 }
 
 func newHostile(t *testing.T, seed uint64) *hostile {
@@ -101,6 +110,10 @@ func newHostile(t *testing.T, seed uint64) *hostile {
 		for column, c := range table.Columns {
 			h.columns[name][column] = c.Type
 		}
+	}
+	h.there = map[string]int{}
+	for table, rows := range h.dump() {
+		h.there[table] = len(rows)
 	}
 	return h
 }
@@ -225,10 +238,6 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 			return "a node makes and deletes none"
 		}
 		return bears("chassis_name") + only("status")
-	case "Controller_Event":
-		if old != nil || !is(now, "chassis", own) {
-			return "it is not l2's to write"
-		}
 	case "MAC_Binding":
 		if now == nil {
 			return "a node deletes none"
@@ -267,10 +276,50 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 			return "it is meant for somebody else now"
 		}
 		return only("additional_chassis", "additional_encap", "chassis", "encap", "options", "up", "virtual_parent")
-	default:
-		return "the table is no node's"
 	}
-	return ""
+	return "the table is no node's"
+}
+
+// anew has the node delete its chassis and make it again, with another UUID.
+func (h *hostile) anew() {
+	for _, request := range []string{`{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","` + h.chassis + `"]]]}`, newChassis} {
+		h.until("the chassis is not made anew", func() bool { // the guard may know the last one still
+			answer, err := ask(h.guarded, "transact", `["OVN_Southbound",`+request+`]`)
+			if err != nil {
+				h.Fatal(err)
+			}
+			return !strings.Contains(answer, `"error":"`)
+		})
+	}
+	for id, row := range h.dump()["Chassis"] {
+		if row["name"] == "l2" {
+			h.chassis = id
+		}
+	}
+}
+
+// overfull are tables of which one has more rows than its bound.
+func (h *hostile) overfull(c content) (wrong []string) {
+	for table, bound := range bounds {
+		if bound.rows == 0 {
+			continue
+		}
+		makers := map[string]int{}
+		for _, row := range c[table] {
+			makers[fmt.Sprint(row["chassis_name"], row["logical_port"], row["dp_key"])]++
+		}
+		for maker, n := range makers {
+			if n > bound.rows {
+				wrong = append(wrong, fmt.Sprintf("%d rows of %s in table %s, of %d", n, maker, table, bound.rows))
+			}
+		}
+	}
+	for table := range c {
+		if bounds[table].rows == 0 && len(c[table]) > h.there[table] {
+			wrong = append(wrong, "table "+table+" has no bound, and more rows than before")
+		}
+	}
+	return wrong
 }
 
 // names are the UUIDs of a set of rows, or of a single one.

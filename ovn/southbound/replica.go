@@ -22,7 +22,6 @@ var tables = []ovsdb.Table{
 	{Model: &sb.MACBinding{}, Read: []string{"logical_port"}},
 	{Model: &sb.FDB{}, Read: []string{"dp_key", "port_key"}},
 	{Model: &sb.IGMPGroup{}, Read: []string{"chassis_name", "datapath"}},
-	{Model: &sb.ControllerEvent{}, Read: []string{"chassis"}},
 	{Model: &sb.BFD{}, Read: []string{"chassis_name"}},
 	{Model: &sb.ServiceMonitor{}, Read: []string{"chassis_name"}},
 }

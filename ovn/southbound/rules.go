@@ -12,7 +12,8 @@ import (
 )
 
 // rule is what a node may do in a table. Tables and columns are those of the role ovn-controller, as ovn-northd
-// writes it, less what ovn-controller itself does not write (OVN 23.03 to 26.03).
+// writes it, less what ovn-controller itself does not write (OVN 23.03 to 26.03), and Controller_Event: Weft asks for no events, and an
+// event outlives the chassis that it names, so nobody could count them.
 type rule struct {
 	// columns are what is written of rows that there are, and of new ones; first those of new ones alone.
 	columns, first []string
@@ -51,9 +52,8 @@ var rules = map[string]rule{
 	"Port_Binding": {owner: ownPort,
 		columns: []string{"additional_chassis", "additional_encap", "chassis", "encap", "options", "up", "virtual_parent"},
 		refs:    map[string]string{"additional_chassis": "Chassis", "additional_encap": "Encap", "chassis": "Chassis", "encap": "Encap"}},
-	"MAC_Binding":      {makes: newNeighbour, first: []string{"datapath", "ip", "logical_port"}, owner: neighbour, columns: []string{"mac", "timestamp"}},
-	"FDB":              {makes: newAddress, first: []string{"dp_key", "mac"}, owner: address, columns: []string{"port_key", "timestamp"}},
-	"Controller_Event": {makes: newEvent, first: []string{"chassis", "event_info", "event_type", "seq_num"}},
+	"MAC_Binding": {makes: newNeighbour, first: []string{"datapath", "ip", "logical_port"}, owner: neighbour, columns: []string{"mac", "timestamp"}},
+	"FDB":         {makes: newAddress, first: []string{"dp_key", "mac"}, owner: address, columns: []string{"port_key", "timestamp"}},
 }
 
 // bears: rows of a table bear the node's name.
@@ -64,14 +64,6 @@ func bears(table, column string) func(*replica, string, object) error {
 		}
 		return nil
 	}
-}
-
-// newEvent: an event bears the node's chassis, which it counts for.
-func newEvent(r *replica, node string, row object) error {
-	if kind, _, ok := pair(row["chassis"]); !ok || kind != "uuid" {
-		return errors.New("a Controller_Event names the node's chassis")
-	}
-	return refersToOwn(r, node, "Chassis", row["chassis"])
 }
 
 // checkGroup: the ports of an IGMP_Group are on its datapath, and the node hears them. A node makes groups without ports of all datapaths that it

@@ -22,6 +22,7 @@ type session struct {
 	client, server net.Conn
 	writing        sync.Mutex // whole objects to client
 	working        bool       // peer's busy is held
+	made           bool       // rows of which there are so many only: they are counted before the node's next request
 	watched        watched
 	received       atomic.Int64  // bytes from the server
 	answered       chan struct{} // has one for an answer that the client has
@@ -193,7 +194,14 @@ func (s *session) request(ctx context.Context, text []byte) error {
 	if id := request["id"]; method == "" || id == nil || string(id) == "null" { // to which nobody answers
 		return nil
 	}
-	return s.await(method, before)
+	if err := s.await(method, before); err != nil || !s.made {
+		return err
+	}
+	s.made = false
+	if s.guard.replica.Connected() { // or the next rows are counted once it has read everything anew
+		_ = s.guard.replica.Sync(ctx)
+	}
+	return nil
 }
 
 // await waits until the client has the answer to its request. before is what the server had said when it got it.
@@ -256,6 +264,7 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 			return err
 		}
 	}
+	s.made = len(t.made) > 0
 	return nil
 }
 
