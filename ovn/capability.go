@@ -26,15 +26,21 @@ var (
 	}
 	clonedPackets = limit{
 		feature: "clone",
-		effect:  "what OVN does with a copy of a packet is left out where it cannot be undone, as the way of a translated packet back into its distributed gateway's router",
-		answer:  "a Windows node is no gateway for other nodes, and weft mirrors no ports",
+		effect:  "what is done with a copy of a packet, or before its last action, is left out where it cannot be undone, as connection tracking right behind a patch port: all that a gateway router sends, and the way of a translated packet back into its distributed gateway's router",
+		answer:  "the external bridge tracks what comes by the patch port in a table of its own, a Windows node is no gateway for other nodes, and weft mirrors no ports",
 		source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: clone_xlate_actions; ofproto/ofproto-dpif.c: check_clone, check_max_sample_nesting",
 	}
 	conntrackTimeouts = limit{
 		feature: "connection tracking timeout policies",
-		effect:  "how long a connection is remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes by the same port in between",
+		effect:  "ovs-vswitchd takes the datapath to have them, and they have no effect: how long a connection is remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes by the same port in between",
 		answer:  "weft sets none",
 		source:  "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Documentation/faq/releases.rst",
+	}
+	injectedPackets = limit{
+		feature: "learning from injected packets",
+		effect:  "what ovn-controller sends into the switch is not given to ovs-vswitchd again (userspace(pid=0)): routers do not learn the MAC addresses of those who answer on the node itself",
+		answer:  "gateway routers of Windows nodes know the cluster's router and their host by rows Static_MAC_Binding",
+		source:  "lib/dpif-netlink.c: dpif_netlink_port_get_pid; Actions.c: OvsOutputUserspaceAction",
 	}
 	hopLimit = limit{
 		feature: "set of IPv6 fields",
@@ -54,6 +60,49 @@ var hyperVLimits = []limit{
 		source:  "Conntrack.c: OvsCtFlush ends with OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch 3.1 there is no such flush (NXT_CT_FLUSH)",
 	},
 	clonedPackets,
+	{
+		feature: "sample nesting beyond 3",
+		effect:  "ovs-vswitchd has no other way to clone",
+		answer:  "as with clone",
+		source:  "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif.c: check_max_sample_nesting; ofproto/ofproto-dpif-xlate.c: clone_xlate_actions",
+	},
+	{
+		feature: "nd_ext",
+		effect:  "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all flows of their transaction; so it is on Linux' kernel datapath",
+		answer:  "no flow does: the host has permanent neighbours, gateway routers have rows Static_MAC_Binding. A flow that a bridge refuses does not take others along, and is told",
+		source:  "ofproto/ofproto-dpif.c: check_nd_extensions, check_actions",
+	},
+	injectedPackets,
+	{
+		feature: "unknown actions",
+		effect:  "skipped without a word; as the last of a packet's they end in an error",
+		answer:  "nothing: ovs-vswitchd probes for those that OVN uses, but for trunc",
+		source:  "Actions.c: OvsDoExecuteActions",
+	},
+	{
+		feature: "trunc",
+		effect:  "ovs-vswitchd takes the datapath to have it, and copies of packets are whole",
+		answer:  "weft mirrors no ports",
+		source:  "Actions.c: OvsDoExecuteActions has no OVS_ACTION_ATTR_TRUNC; ofproto/ofproto-dpif.c: check_trunc_action",
+	},
+	{
+		feature: "explicit drop",
+		effect:  "none: a flow without actions drops",
+		answer:  "nothing",
+		source:  "ofproto/ofproto-dpif.c: dpif_may_support_explicit_drop_action",
+	},
+	{
+		feature: "recirculation",
+		effect:  "a packet that waits for more than ten further passes, or is more than four levels deep, is dropped",
+		answer:  "nothing",
+		source:  "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL",
+	},
+	{
+		feature: "first packet to a peer",
+		effect:  "the first packets to another tunnel's end are dropped, until Windows has found its MAC address",
+		answer:  "nothing: BFD and retransmissions come again",
+		source:  "IpHelper.c: OvsFwdIPHelperRequest; Geneve.c: OvsEncapGeneve",
+	},
 	hopLimit,
 	{
 		feature: "check_pkt_len",
@@ -63,9 +112,39 @@ var hyperVLimits = []limit{
 	},
 	{
 		feature: "ct_clear",
-		effect:  "none: ovs-vswitchd leaves the action out, and what follows looks at the connection anew",
+		effect:  "ovs-vswitchd leaves the action out: flows that follow see no connection, and the packet keeps zone and tuple of the one before, see the next line",
+		answer:  "as there",
+		source:  "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: compose_ct_clear_action, clear_conntrack",
+	},
+	{
+		feature: "tracking in two zones",
+		effect:  "an IPv4 packet that bears the tuple of another zone is committed by that, not by its own: with any policy, pings between pods of one node and connections by a ClusterIP to an endpoint on the client's node are invalid from then on",
+		answer:  "packets are looked up in a zone of no meaning before a connection is committed, in the agent's flows and in ovn-controller's (conntrack-lookup)",
+		source:  "Conntrack.c: OvsPickupCtTupleAsLookupKey, OvsCtExecute_, since 3.0",
+	},
+	{
+		feature: "ICMP errors",
+		effect:  "they belong to no connection and are invalid: pods learn of no smaller MTU on their way, nor of ports that are closed",
+		answer:  "nothing: pods' MTU fits the tunnels, and what leaves the cluster by a smaller link is lost",
+		source:  "Conntrack.c: OvsCtSetupLookupCtx, OvsProcessConntrackEntry",
+	},
+	{
+		feature: "IPv6 tracked flows",
+		effect:  "packets of a tracked IPv6 connection never find the flow that was made for them: each goes through ovs-vswitchd",
 		answer:  "nothing",
-		source:  "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: compose_ct_clear_action",
+		source:  "Flow.c: OvsLookupFlow, FlowEqual: the key in the packet has a tuple, the flow's has none",
+	},
+	{
+		feature: "ct_orig_tuple6",
+		effect:  "ovs-vswitchd does not see the tuple of an IPv6 connection, and refuses flows that match its addresses",
+		answer:  "no flow of weft's matches them",
+		source:  "Flow.c: MapFlowKeyToNlKey; ofproto/ofproto-dpif.c: check_ct_orig_tuple6, check_mask",
+	},
+	{
+		feature: "IGMP",
+		effect:  "dropped as all that is not TCP, UDP or ICMP: nobody hears who listens to a multicast group",
+		answer:  "weft forwards no multicast between nodes",
+		source:  "Conntrack.c: OvsDetectCtPacket",
 	},
 	conntrackTimeouts,
 	{
@@ -73,6 +152,12 @@ var hyperVLimits = []limit{
 		effect:  "a connection that goes to an endpoint directly, from the address and port of one that goes there by a ClusterIP, fails",
 		answer:  "nothing: OVN asks and does without",
 		source:  "lib/dpif-netlink.c: dpif_netlink_ct_get_features",
+	},
+	{
+		feature: "dp_hash algorithm 1",
+		effect:  "which endpoint of a Service a connection gets follows the older hash (0), as the datapath has it",
+		answer:  "nothing: the endpoints share the connections",
+		source:  "ofproto/ofproto-dpif.c: check_max_dp_hash_alg; Actions.c: OvsExecuteHash",
 	},
 	{
 		feature: "megaflows",
@@ -94,9 +179,9 @@ var hyperVLimits = []limit{
 	},
 	{
 		feature: "meters",
-		effect:  "32 at most, of one band each: flows that need one more are refused",
+		effect:  "32 at most, of one band each: ovs-vswitchd refuses one more, and the flows that name it. One that is changed is added before its former self, which is never freed",
 		answer:  "weft has one, of one band, which bounds the log lines of policies: beside Windows nodes all rules share it (fair=false), or each rule that is logged would want its own",
-		source:  "Meter.h: OVS_MAX_METERS, OVS_MAX_BANDS",
+		source:  "Meter.h: OVS_MAX_METERS, OVS_MAX_BANDS; Meter.c: OvsNewMeterCmdHandler",
 	},
 	{
 		feature: "more than one datapath",
