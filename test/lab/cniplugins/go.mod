@@ -1,6 +1,6 @@
 module github.com/weftnet/weft/test/lab/cniplugins
 
-go 1.25.0
+go 1.26.0
 
 require github.com/containernetworking/plugins v1.9.1
 
@@ -9,5 +9,5 @@ require (
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
-	golang.org/x/sys v0.35.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )

@@ -1,7 +1,7 @@
 module github.com/ishidawataru/sctp
 
-go 1.25.0
+go 1.26.0
 
-require golang.org/x/net v0.47.0
+require golang.org/x/net v0.59.0
 
-require golang.org/x/sys v0.38.0 // indirect
+require golang.org/x/sys v0.49.0 // indirect
