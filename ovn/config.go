@@ -78,6 +78,10 @@ type Config struct {
 	// counts where one of their pods runs. Key: dns-services.
 	DNSServices []string
 
+	// DNSNodes are Nodes whose word counts whatever pods are there, such as those with DNS servers that are static pods
+	// or no pods. Key: dns-server-nodes.
+	DNSNodes []string
+
 	// MetricsAddress is where /metrics, /healthz and /readyz are served, as HOST:PORT; empty serves
 	// nothing. Key: metrics-address.
 	MetricsAddress string
@@ -136,6 +140,7 @@ type settings struct {
 	toldHostPorts         []string       // to nodes; nil: they know the default ones
 	hosts, hostExternals  []netip.Prefix // of hosts that are no nodes; of hosts that externalIPs may name
 	dnsServices           []string
+	dnsNodes              []string
 	lacks                 features
 }
 
@@ -167,7 +172,7 @@ func (c Config) settings() (*settings, error) {
 		services: prefixes("service-cidrs", c.ServiceCIDRs),
 		joins:    prefixes("join-cidrs", c.JoinCIDRs),
 		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
-		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices, defaultNetwork: c.DefaultGatewayNetwork,
+		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices, dnsNodes: c.DNSNodes, defaultNetwork: c.DefaultGatewayNetwork,
 	}
 	nodePorts, err := parsePortRange(c.NodePortRange)
 	complain(err)
@@ -185,6 +190,7 @@ func (c Config) settings() (*settings, error) {
 		s.shared = shared
 	}
 	complain(contract.CheckDNSServices(c.DNSServices))
+	complain(checkDNSNodes(c.DNSNodes))
 	complain(c.checkNorthbound())
 	complain(c.checkServing())
 	complain(c.checkLease())

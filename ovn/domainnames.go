@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
@@ -87,6 +88,8 @@ type domainBook struct {
 	used    map[string]int            // how many want a name or a pattern
 	seen    map[string]*resolvedNames // by node
 	servers map[string]struct{}       // the nodes that DNS servers run on
+	pods    map[types.UID]*pod        // of the DNS Services' namespaces, those that a controller has made
+	podUID  map[string]types.UID      // of the same, by NAMESPACE/NAME
 	// taken is what counts of seen: what a node has said while it had a DNS server. Where the server moves
 	// away, clients have its answers still, until their time is over.
 	taken     map[string]*resolvedNames
@@ -99,8 +102,8 @@ type domainBook struct {
 }
 
 func newDomainBook() domainBook {
-	return domainBook{used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{}, taken: map[string]*resolvedNames{},
-		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}}
+	return domainBook{used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{}, pods: map[types.UID]*pod{}, podUID: map[string]types.UID{}, taken: map[string]*resolvedNames{},
+		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}, moved: true}
 }
 
 func domainOwner(name string) ovsdb.Owner { return ovsdb.Owner("DomainName/" + name) }
@@ -184,38 +187,6 @@ func (b *domainBook) take(node string, object *resolvedNames) {
 	}
 	differs(before, object)
 	differs(object, before)
-}
-
-// updateDNSServers is told of a Service's slices.
-func (c *cluster) updateDNSServers(name string, _ *serviceState) {
-	c.domains.moved = c.domains.moved || slices.Contains(c.settings.dnsServices, name)
-}
-
-// followServers finds the nodes that DNS servers run on. Other nodes are not believed: their agents see no
-// server, and what they say would open policies of all.
-func (c *cluster) followServers() {
-	book := &c.domains
-	if !book.moved {
-		return
-	}
-	book.moved = false
-	clear(book.servers)
-	for _, name := range c.settings.dnsServices {
-		s := c.services[name]
-		if s == nil {
-			continue
-		}
-		for _, slice := range s.slices {
-			for i := range slice.endpoints {
-				book.servers[slice.endpoints[i].node] = struct{}{}
-			}
-		}
-	}
-	for node := range book.servers {
-		if object := book.seen[node]; object != nil && book.taken[node] != object {
-			book.take(node, object)
-		}
-	}
 }
 
 // settleDomains works out addresses anew where something has changed, or their time is over.

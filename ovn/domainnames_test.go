@@ -44,10 +44,16 @@ func (s *dnsScene) restart() {
 // servers moves the DNS servers.
 func (s *dnsScene) servers(nodes ...string) {
 	object := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"}, service: "kube-dns", ports: []servicePort{{"dns", "udp", 53}}}
+	var keys []objectKey
 	for i, node := range nodes {
-		object.endpoints = append(object.endpoints, ready(fmt.Sprintf("10.244.%d.9", i), node))
+		server := s.w.pod("kube-system", fmt.Sprintf("coredns-%d", i), node)
+		server.controlled = true
+		keys = append(keys, s.w.put(server)...)
+		e := ready(fmt.Sprintf("10.244.%d.9", i), node)
+		e.pod = server.UID
+		object.endpoints = append(object.endpoints, e)
 	}
-	s.touch(s.w.put(object))
+	s.touch(append(keys, s.w.put(object)...))
 }
 
 func (s *dnsScene) touch(keys []objectKey) {

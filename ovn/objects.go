@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/endpointslice"
@@ -50,6 +51,7 @@ type pod struct {
 	node        string
 	hostNetwork bool         // a host-process pod of Windows has it, too: the API server demands it
 	completed   bool         // Succeeded or Failed: its containers will not run again
+	controlled  bool         // see madeByController
 	network     string       // contract.PodNetworkAnnotation
 	ips         []netip.Addr // status.podIPs
 	labels      labelSet
@@ -119,6 +121,7 @@ type endpoint struct {
 	node                        string
 	ready, serving, terminating bool
 	zones, nodes                hints
+	pod                         types.UID // of endpoints where DNS is spoken
 }
 
 // badAddress is an endpoint's address that cannot be served.
@@ -209,6 +212,7 @@ func trimPod(o *corev1.Pod) *pod {
 		completed:   o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed,
 		network:     o.Annotations[contract.PodNetworkAnnotation],
 		labels:      newLabelSet(o.Labels),
+		controlled:  madeByController(o),
 	}
 	if !p.hostNetwork { // which has no network of weft's
 		p.asked = trimUnserved("Pod", o.Annotations)
@@ -383,6 +387,14 @@ func (s *slice) addEndpoint(index int, e *discoveryv1.Endpoint) {
 		addr: addr, node: shared(deref(e.NodeName, "")), ready: c.Ready, serving: c.Serving, terminating: c.Terminating,
 		zones: zoneHints(e.Hints), nodes: nodeHints(e.Hints),
 	})
+	if of := e.TargetRef; of != nil && of.Kind == "Pod" && s.speaksDNS() {
+		s.endpoints[len(s.endpoints)-1].pod = of.UID
+	}
+}
+
+// speaksDNS: of the endpoints of other Services nobody asks which pods they are.
+func (s *slice) speaksDNS() bool {
+	return slices.ContainsFunc(s.ports, func(p servicePort) bool { return contract.DNSPort(p.name, p.port) })
 }
 
 func deref[T any](p *T, otherwise T) T {
@@ -398,7 +410,7 @@ func (n *node) equal(o *node) bool {
 }
 
 func (p *pod) equal(o *pod) bool {
-	return p.UID == o.UID && p.node == o.node && p.hostNetwork == o.hostNetwork && p.completed == o.completed &&
+	return p.UID == o.UID && p.node == o.node && p.hostNetwork == o.hostNetwork && p.completed == o.completed && p.controlled == o.controlled &&
 		p.network == o.network && p.asked == o.asked && p.labels == o.labels && slices.Equal(p.hostPorts, o.hostPorts) && slices.Equal(p.ports, o.ports) && slices.Equal(p.ips, o.ips)
 }
 

@@ -48,6 +48,7 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 		{"pod: host port for the host alone", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) {
 			p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostIP: "127.0.0.1", HostPort: 8080, ContainerPort: 80}}}}
 		}), false},
+		{"pod: of a controller", kubePod("p", "l1"), edit(kubePod("p", "l1"), func(p *corev1.Pod) { p.OwnerReferences = dnsPod().OwnerReferences }), true},
 		{"service: node port", web(), web(func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 30080 }), true},
 		{"service: external policy", web(), web(func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }), true},
 		{"service: health check", web(checked(30081, corev1.ServiceExternalTrafficPolicyLocal)), web(checked(30082, corev1.ServiceExternalTrafficPolicyLocal)), true},
@@ -107,7 +108,7 @@ func checked(port int32, policy corev1.ServiceExternalTrafficPolicy) func(*corev
 // TestTrimmedObjectsAreCompared field by field: one that is added must be in equal, too.
 func TestTrimmedObjectsAreCompared(t *testing.T) {
 	for kind, fields := range map[reflect.Type]int{
-		reflect.TypeFor[node](): 10, reflect.TypeFor[pod](): 10, reflect.TypeFor[service](): 21, reflect.TypeFor[slice](): 8,
+		reflect.TypeFor[node](): 10, reflect.TypeFor[pod](): 11, reflect.TypeFor[service](): 21, reflect.TypeFor[slice](): 8,
 	} {
 		if n := kind.NumField(); n != fields {
 			t.Errorf("%s has %d fields, equal knows %d", kind, n, fields)

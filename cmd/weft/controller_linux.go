@@ -38,6 +38,7 @@ func controllerCommand() *cobra.Command {
 	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "the gateway-network of the gateway nodes' agents")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type LoadBalancer without a class addresses of AddressPools")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' answers say what domain names in policies mean")
+	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes that are believed about domain names in policies whatever pods they have, such as those with static pods as DNS servers")
 	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
 	f.Bool("profiling", defaults.Profiling, "serve /debug/pprof there too")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the Lease that elects the leader")
@@ -76,6 +77,7 @@ func controllerConfig(s *settings) (ovn.Config, error) {
 		DefaultGatewayNetwork:         s.text("default-gateway-network"),
 		AllocateLoadBalancerAddresses: s.boolean("allocate-load-balancer-addresses"),
 		DNSServices:                   s.list("dns-services"),
+		DNSNodes:                      s.list("dns-server-nodes"),
 		MetricsAddress:                s.text("metrics-address"),
 		Profiling:                     s.boolean("profiling"),
 		LeaseNamespace:                s.text("lease-namespace"),

@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // Pod is a DNS server's.
@@ -55,16 +57,18 @@ func trimSlice(node string) cache.TransformFunc {
 	}
 }
 
-// dnsPorts are the ports where DNS is spoken: 53, and those whose names say so. DNS Services have others, such
-// as for metrics.
+// dnsPorts are the ports where DNS is spoken.
 func dnsPorts(list []discoveryv1.EndpointPort) []uint16 {
 	var ports []uint16
 	for _, p := range list {
 		if p.Port == nil {
 			continue
 		}
-		named := p.Name != nil && (*p.Name == "dns" || strings.HasPrefix(*p.Name, "dns-"))
-		if port := uint16(*p.Port); (port == 53 || named) && !slices.Contains(ports, port) {
+		name := ""
+		if p.Name != nil {
+			name = *p.Name
+		}
+		if port := uint16(*p.Port); contract.DNSPort(name, port) && !slices.Contains(ports, port) {
 			ports = append(ports, port)
 		}
 	}

@@ -1,0 +1,101 @@
+package ovn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Whoever is believed about a domain name opens the rules of all that name it. So a right that follows from a pod's being on a node
+// must not be one that the node gives to itself. With a kubelet's credentials it makes mirror pods of any namespace, labels, and
+// status on itself: each becomes an endpoint of the Services that select it, ready or not. Its owner is what a node cannot choose:
+// NodeRestriction has a mirror pod owned by its Node, as its controller, so that no other adopts it, and no request for
+// a pod's status changes its owners. So a pod counts that a controller has made (a ReplicaSet, a DaemonSet), and the Scheduler has placed.
+
+// madeByController says whether a controller of the control plane has made a pod, and no node.
+func madeByController(o *corev1.Pod) bool {
+	if _, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return false
+	}
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.Kind != "Node"
+}
+
+// updateDNSPod takes in a pod that may be a DNS server's, which may be on its host's network.
+func (c *cluster) updateDNSPod(name string, object *pod) {
+	namespace, _, _ := strings.Cut(name, "/")
+	if !slices.ContainsFunc(c.settings.dnsServices, func(service string) bool { return strings.HasPrefix(service, namespace+"/") }) {
+		return
+	}
+	book := &c.domains
+	uid, known := book.podUID[name]
+	counts := object != nil && object.controlled && !object.completed && object.node != ""
+	if known && counts && object.UID == uid && object.node == book.pods[uid].node {
+		return
+	}
+	if known {
+		delete(book.pods, uid)
+		delete(book.podUID, name)
+	}
+	if counts {
+		book.pods[object.UID], book.podUID[name] = object, object.UID
+	}
+	book.moved = book.moved || known || counts
+}
+
+// updateDNSServers is told of a Service's slices.
+func (c *cluster) updateDNSServers(name string, _ *serviceState) {
+	c.domains.moved = c.domains.moved || slices.Contains(c.settings.dnsServices, name)
+}
+
+// followServers finds the nodes that DNS servers run on. Other nodes are not believed: their agents see no
+// server, and what they say would open policies of all.
+func (c *cluster) followServers() {
+	book := &c.domains
+	if !book.moved {
+		return
+	}
+	book.moved = false
+	clear(book.servers)
+	for _, node := range c.settings.dnsNodes {
+		book.servers[node] = struct{}{}
+	}
+	for _, name := range c.settings.dnsServices {
+		s := c.services[name]
+		if s == nil {
+			continue
+		}
+		for _, slice := range s.slices {
+			for i := range slice.endpoints {
+				if e := &slice.endpoints[i]; book.isServer(slice.Namespace, e) {
+					book.servers[e.node] = struct{}{}
+				}
+			}
+		}
+	}
+	for node := range book.servers {
+		if object := book.seen[node]; object != nil && book.taken[node] != object {
+			book.take(node, object)
+		}
+	}
+}
+
+// isServer says whether an endpoint is a DNS server on the node that it names.
+func (b *domainBook) isServer(namespace string, e *endpoint) bool {
+	p := b.pods[e.pod]
+	return p != nil && e.serving && p.Namespace == namespace && p.node == e.node
+}
+
+// checkDNSNodes checks the key dns-server-nodes.
+func checkDNSNodes(nodes []string) error {
+	for _, node := range nodes {
+		if why := validation.IsDNS1123Subdomain(node); len(why) > 0 {
+			return fmt.Errorf("dns-server-nodes: %q is no name of a Node: %s", node, why[0])
+		}
+	}
+	return nil
+}
