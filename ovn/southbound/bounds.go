@@ -15,13 +15,10 @@ import (
 const (
 	// maxOperations is how many a transaction may have: a node that starts writes a few for each of its pods.
 	maxOperations = 10_000
-	// maxMonitors is how many a connection may have; ovn-controller has two.
-	maxMonitors = 8
+	// maxMonitors is how many a node's connections may have; that of ovn-controller has two.
+	maxMonitors = 16
 	// maxMonitorName is how many bytes the name of one may have.
 	maxMonitorName = 300
-	// maxConditions is how many bytes all that a node's connections want to be told of may have: ovn-controller names
-	// the datapaths that it has ports on, or everything.
-	maxConditions = 4 << 20
 	// maxWritten is how many bytes of transactions a node may send in a minute. The server keeps them all until it next
 	// compacts its file, which is in ten minutes.
 	maxWritten = 8 << 20

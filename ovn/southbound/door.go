@@ -39,8 +39,8 @@ type peer struct {
 	// busy is full while one of its requests is worked on, by the guard or by the server until the node has read the answer, or a large
 	// one comes in, and others wait: what a node can have of the memory and processors of both does not grow with its connections.
 	busy chan struct{}
-	// conditions are the bytes of what its connections want to be told of.
-	conditions atomic.Int64
+	// monitors are those of all its connections.
+	monitors atomic.Int64
 }
 
 // errFull is a bound that is reached.

@@ -11,7 +11,7 @@ type frames struct {
 	depth            int
 	quoted, escaping bool
 	word             []byte // the beginning of the last string of the object itself
-	answer           bool   // it is an answer to a request: one of its keys is "result" (RFC 7047, 4.1)
+	answer           bool   // it is an answer to a request: one of its keys is "result", or "error": of an error ovsdb-server leaves out the result
 }
 
 // longestKey is how much of a string tells whether it is a key that matters.
@@ -35,7 +35,7 @@ func (f *frames) next(data []byte) (n int, ends bool) {
 			f.quoted = true
 			f.word = f.word[:0]
 		case b == ':':
-			f.answer = f.answer || f.depth == 1 && string(f.word) == "result"
+			f.answer = f.answer || f.depth == 1 && (string(f.word) == "result" || string(f.word) == "error")
 		case b == '{', b == '[':
 			if f.depth++; f.depth == 1 {
 				f.answer = false

@@ -7,55 +7,88 @@ import (
 
 // A node that starts, or loses its connection, reads what the Southbound has: once, or a few times in a row. The server, which does
 // one thing at a time, is busy with it for as long as that takes, and everybody waits. So each node has it say as much as the largest
-// reading was paceBurst times at once, and then once in paceTime.
+// reading was paceBurst times at once, and then once in paceTime. What the server works for before it says little counts by its time.
 const (
 	paceBurst = 4
 	paceTime  = 30 * time.Second
 	// paceLeast is what no node has to wait for.
 	paceLeast = 1 << 20
+	// paceWork is how long the server may work for as much as a reading, and paceSpeed how many bytes a second it says at least while it does.
+	paceWork  = time.Second
+	paceSpeed = 16 << 20
 )
 
-// pace is what nodes have had the server say lately. It outlives their connections.
+// pace is what nodes have had the server do lately. It outlives their connections.
 type pace struct {
 	mu      sync.Mutex
 	largest int64 // reading of any node
 	debts   map[string]debt
+	asked   int           // requests that the server has not answered
+	clock   time.Duration // goes as fast as the server works for each of them
+	at      time.Time     // of clock
 }
 
-// debt is of a node: bytes, as of a time.
+// debt is of a node: readings, as of a time.
 type debt struct {
-	bytes float64
-	at    time.Time
+	readings float64
+	at       time.Time
 }
-
-// unit is the largest reading. p.mu is held.
-func (p *pace) unit() float64 { return float64(max(p.largest, paceLeast)) }
 
 // owes is a node's debt now. p.mu is held.
 func (p *pace) owes(node string) float64 {
 	d := p.debts[node]
-	return max(0, d.bytes-p.unit()*float64(time.Since(d.at))/float64(paceTime))
+	return max(0, d.readings-float64(time.Since(d.at))/float64(paceTime))
 }
 
 // wait is how long a node's next reading has to wait, 0 if it has not.
 func (p *pace) wait(node string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	over := p.owes(node)/p.unit() - (paceBurst - 1)
+	over := p.owes(node) - (paceBurst - 1)
 	if over <= 0 {
 		return 0
 	}
 	return max(time.Duration(over*float64(paceTime)), time.Millisecond)
 }
 
-// charge notes that a node has had the server say so many bytes.
-func (p *pace) charge(node string, bytes int64) {
+// tick brings the clock to now. p.mu is held.
+func (p *pace) tick() {
+	now := time.Now()
+	if p.asked > 0 {
+		p.clock += now.Sub(p.at) / time.Duration(p.asked)
+	}
+	p.at = now
+}
+
+// begin is the server's clock when it gets a request.
+func (p *pace) begin() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tick()
+	p.asked++
+	return p.clock
+}
+
+// end is how long the server has worked for a request, if it has done the same for all that it had: many nodes that start at once wait for
+// each other, and none of them for what the others have cost.
+func (p *pace) end(began time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tick()
+	p.asked--
+	return p.clock - began
+}
+
+// charge notes that a node has had the server say so many bytes, and work so long.
+func (p *pace) charge(node string, bytes int64, work time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	owed := p.owes(node)
 	p.largest = max(p.largest, bytes)
+	unit := float64(max(p.largest, paceLeast))
+	allowed := max(paceWork.Seconds(), unit/paceSpeed)
 	if p.debts == nil {
 		p.debts = map[string]debt{}
 	}
-	p.debts[node] = debt{owed + float64(bytes), time.Now()}
+	p.debts[node] = debt{owed + max(float64(bytes)/unit, work.Seconds()/allowed), time.Now()}
 }

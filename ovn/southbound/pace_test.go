@@ -72,7 +72,7 @@ func TestReadingsArePaced(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := &Guard{metrics: newMetrics()}
 			rows := strings.Repeat("x", 2*paceLeast)
-			g.pace.charge("another", int64(len(rows)))
+			g.pace.charge("another", int64(len(rows)), 0)
 			client, server, _ := pipes(t, g)
 			requests := heard(t, server)
 			go io.Copy(io.Discard, client)
@@ -104,6 +104,55 @@ func TestReadingsArePaced(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTheServersTimeIsPaced: who has the server work and say nothing waits; who waits with many others for the server does not pay for them.
+func TestTheServersTimeIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace
+		work := func(nodes int, took time.Duration) {
+			var began []time.Duration
+			for range nodes {
+				began = append(began, p.begin())
+			}
+			time.Sleep(took)
+			for i := range nodes {
+				p.charge(fmt.Sprint("node", i), 0, p.end(began[i]))
+			}
+		}
+		work(100, 100*paceWork)
+		if wait := p.wait("node0"); wait > 0 {
+			t.Errorf("one of 100 nodes waits %s for the others", wait)
+		}
+		work(1, 10*paceWork)
+		if wait := p.wait("node0"); wait < 6*paceTime || wait > 8*paceTime {
+			t.Errorf("who has the server work for %s waits %s", 10*paceWork, wait)
+		}
+		if wait := p.wait("node1"); wait > 0 {
+			t.Errorf("another one waits %s", wait)
+		}
+	})
+}
+
+// TestASlowLineIsNotTheServersTime: what a client takes to read is not what the server works.
+func TestASlowLineIsNotTheServersTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Guard{metrics: newMetrics()}
+		client, server, _ := pipes(t, g)
+		requests := heard(t, server)
+		go fmt.Fprint(client, `{"id":1,"method":"monitor","params":["OVN_Southbound",1,{}]}`)
+		<-requests
+		time.Sleep(paceWork / 10)
+		go fmt.Fprint(server, `{"id":1,"result":{},"error":null}`)
+		time.Sleep(stall / 2)
+		if _, err := client.Read(make([]byte, 1<<10)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if owes := g.pace.debts["l1"].readings; owes < 0.05 || owes > 0.2 {
+			t.Errorf("a reading of %s costs %v", paceWork/10, owes)
+		}
+	})
 }
 
 // TestAClientThatReadsSlowly lets the server keep what it does not read, and is left.

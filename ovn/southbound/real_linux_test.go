@@ -41,6 +41,12 @@ func TestNorthdSaysWhichTunnelsANodeMayHave(t *testing.T) {
 
 // TestARealNode: ovn-controller makes its chassis and tunnels through the guard, and nothing of it is refused.
 func TestARealNode(t *testing.T) {
+	for _, all := range []string{"true", "false"} {
+		t.Run("ovn-monitor-all="+all, func(t *testing.T) { realNode(t, all) })
+	}
+}
+
+func realNode(t *testing.T, all string) {
 	s := newSouthbound(t)
 	var log lines
 	s.guard.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -48,7 +54,7 @@ func TestARealNode(t *testing.T) {
 	vswitch := ovsdbtest.Server(t, ovsdbtest.OpenVSwitch(t))
 	ovsdbtest.Run(t, "ovs-vsctl", "--db="+vswitch.Endpoint, "--no-wait", "init", "--", "set", "Open_vSwitch", ".", "external_ids:system-id=l2",
 		"external_ids:ovn-remote="+s.as("l2"), "external_ids:ovn-encap-type=geneve", `external_ids:ovn-encap-ip="192.0.2.2,2001:db8::2"`,
-		"--", "add-br", "br-int")
+		"external_ids:ovn-monitor-all="+all, "--", "add-br", "br-int", "--", "add-port", "br-int", "p2", "--", "set", "Interface", "p2", "type=dummy", "external_ids:iface-id=pod2")
 	ovsdbtest.Controller(t, vswitch)
 	s.until("ovn-controller has no chassis and tunnels", func() bool {
 		var ends []string
@@ -57,6 +63,14 @@ func TestARealNode(t *testing.T) {
 		}
 		return slices.Contains(ends, "192.0.2.2") && slices.Contains(ends, "2001:db8::2") &&
 			len(ovsdb.List(s.guard.replica.Client, func(r *sb.Chassis) bool { return r.Name == "l2" })) == 1
+	})
+	s.until("it does not claim its port", func() bool {
+		port := s.guard.replica.ports().named["pod2"]
+		return port != nil && s.guard.replica.is(port.Chassis, "l2")
+	})
+	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "set", "SB_Global", ".", "nb_cfg=7")
+	s.until("it does not see what changes", func() bool {
+		return strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=nb_cfg", "find", "Chassis_Private", "name=l2")) == "7"
 	})
 	if refused := count(t, s.guard.metrics.refused); refused != 0 {
 		t.Errorf("%v requests of a real ovn-controller are refused: %s", refused, log.String())

@@ -29,6 +29,7 @@ type session struct {
 	over           chan struct{} // is closed when the server says no more
 	late           time.Duration // that the client has let the guard wait lately
 	written        time.Time
+	blocked        atomic.Int64 // nanoseconds that the client has let the guard wait
 }
 
 // slowest is how many bytes a second a client reads at least, when it lets the server wait at all.
@@ -45,6 +46,7 @@ func (s *session) write(data []byte) error {
 	_, err := s.client.Write(data)
 	s.written = time.Now()
 	s.late += s.written.Sub(began)
+	s.blocked.Add(int64(s.written.Sub(began)))
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fmt.Errorf("it does not read what it is told, for %s", stall)
@@ -174,7 +176,11 @@ func (s *session) request(ctx context.Context, text []byte) error {
 			return err
 		}
 	}
-	if why := s.permit(ctx, method, params); why != nil {
+	why := s.permit(ctx, method, params)
+	switch {
+	case errors.Is(why, errFull): // ovn-controller comes again if its connection ends, and not if a monitor is refused
+		return why
+	case why != nil:
 		return s.refuse(request, len(params)-1, why)
 	}
 	// What was read is what is sent: nobody else may read it otherwise.
@@ -187,11 +193,13 @@ func (s *session) request(ctx context.Context, text []byte) error {
 	if text, err = json.Marshal(request); err != nil {
 		return err
 	}
-	before := s.received.Load()
+	before := s.begins()
 	if _, err = s.server.Write(text); err != nil {
+		s.guard.pace.end(before.clock)
 		return err
 	}
 	if id := request["id"]; method == "" || id == nil || string(id) == "null" { // to which nobody answers
+		s.guard.pace.end(before.clock)
 		return nil
 	}
 	if err := s.await(method, before); err != nil || !s.made {
@@ -204,21 +212,38 @@ func (s *session) request(ctx context.Context, text []byte) error {
 	return nil
 }
 
-// await waits until the client has the answer to its request. before is what the server had said when it got it.
-func (s *session) await(method string, before int64) error {
+// moment is one of a session: what the server had said, how long the client had let the guard wait, and the times.
+type moment struct {
+	received, blocked int64
+	clock             time.Duration // the server's, see pace
+	at                time.Time
+}
+
+// begins is when the server gets a request, which await ends.
+func (s *session) begins() moment {
+	return moment{s.received.Load(), s.blocked.Load(), s.guard.pace.begin(), time.Now()}
+}
+
+// await waits until the client has the answer to its request, which the server has got at a moment before.
+func (s *session) await(method string, before moment) error {
+	var err error
 	select {
 	case <-s.answered:
 	case <-s.over:
-		return io.EOF
+		err = io.EOF
 	}
+	work := s.guard.pace.end(before.clock)
 	if slices.Contains(reading, method) {
-		s.guard.pace.charge(s.node, s.received.Load()-before)
+		if took := time.Since(before.at); took > 0 { // a client on a slow line has not had the server work
+			work = time.Duration(float64(work) * max(0, 1-float64(s.blocked.Load()-before.blocked)/float64(took)))
+		}
+		s.guard.pace.charge(s.node, s.received.Load()-before.received, work)
 	}
-	return nil
+	return err
 }
 
 // reading are the methods that have the server say what it has: rows come with their answers, or before.
-var reading = []string{"monitor", "monitor_cond", "monitor_cond_change", "monitor_cond_since"}
+var reading = []string{"get_schema", "get_server_id", "list_dbs", "monitor", "monitor_cond", "monitor_cond_change", "monitor_cond_since"}
 
 // permitted methods beside transact change nothing but what the client itself hears. Not among them are those for
 // locks, since northd has one.
