@@ -30,6 +30,8 @@ require (
 	sigs.k8s.io/network-policy-api v0.2.0
 )
 
+require k8s.io/apiserver v0.35.4 // indirect
+
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
 	github.com/Microsoft/go-winio v0.6.4

@@ -43,7 +43,7 @@ type agent struct {
 	uplink    *sharedUplink
 	flows     *bridgeFlows
 	arrivals  *arrivals
-	hosted    *hostedChassis // nil where ovn-controller runs on the node
+	tunnel    *agentTunnel // nil where nobody has a stream to the node
 	services  *hostservice.Watcher
 	apiServer *apiServer
 	domains   *domains.Watcher // nil where the node's DNS servers cannot be watched
@@ -113,9 +113,9 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 	a.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
 	}, func() float64 { return float64(a.arrivals.pending()) }))
-	if config.Chassis == ChassisHosted {
-		a.hosted = newHostedChassis(config)
-		a.metrics.registry.MustRegister(a.hosted.collectors()...)
+	if config.servesTunnel() {
+		a.tunnel = newAgentTunnel(config)
+		a.metrics.registry.MustRegister(a.tunnel.collectors()...)
 	}
 	var err error
 	if a.pods, err = newPods(client, config.NodeName); err != nil {
@@ -169,8 +169,10 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	defer a.events.start(a.node.client)()
 	part("platform", a.watchPlatform)
 	part("open vswitch", a.watchDatabase)
-	if a.hosted != nil {
-		part("tunnel", a.hosted.serve)
+	if a.tunnel != nil {
+		part("tunnel", a.tunnel.serve)
+	}
+	if a.config.Chassis == ChassisHosted {
 		part("chassis host", a.watchHosted)
 	} else {
 		part("ovn-controller", a.watchController)
@@ -354,8 +356,11 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS
 	}
-	if a.hosted != nil {
+	if a.config.Chassis == ChassisHosted {
 		facts.Hosted = &contract.Hosted{Address: a.config.tunnelEnd()}
+	}
+	if a.tunnel != nil {
+		facts.Counters = a.config.tunnelEnd()
 	}
 	if a.config.sharesAdapter() && a.uplink.get() == (Uplink{}) { // addresses are on the way
 		return facts, errNoUplink

@@ -70,10 +70,11 @@ type Config struct {
 	OVSOfctl string
 	// chassis (Windows): [ChassisHosted] or [ChassisLocal].
 	Chassis string
-	// tunnel-address (Windows): HOST:PORT where the agent takes the chassis host's streams. Without
-	// HOST it listens on all addresses, and the chassis host is told encap-address.
+	// tunnel-address: HOST:PORT where the agent takes the streams of a chassis host and of `weft observe`. Without
+	// HOST it listens on all addresses, and the others are told encap-address.
 	TunnelAddress string
-	// tunnel-ca, tunnel-certificate, tunnel-private-key (Windows): PEM files.
+	// tunnel-ca, tunnel-certificate, tunnel-private-key: PEM files. A node that is not hosted and has none of them
+	// takes no streams.
 	TunnelCA, TunnelCertificate, TunnelPrivateKey string
 	// adapter (Windows): the network adapter that pods share with the host. Empty: the one that holds
 	// encap-address.
@@ -229,7 +230,9 @@ func (c Config) validateCNI(bad func(key, format string, args ...any)) {
 func (c Config) validateChassis(bad func(key, format string, args ...any)) {
 	switch c.Chassis {
 	case ChassisLocal:
-		return
+		if !c.servesTunnel() {
+			return
+		}
 	case ChassisHosted:
 	default:
 		bad("chassis", "%q is neither %q nor %q", c.Chassis, ChassisHosted, ChassisLocal)
@@ -247,7 +250,7 @@ func (c Config) validateChassis(bad func(key, format string, args ...any)) {
 		"tunnel-ca": c.TunnelCA, "tunnel-certificate": c.TunnelCertificate, "tunnel-private-key": c.TunnelPrivateKey,
 	} {
 		if file == "" {
-			bad(key, "is empty; set it to a PEM file, since chassis hosts are met by mutual TLS only")
+			bad(key, "is empty; set it to a PEM file, since chassis hosts and `weft observe` are met by mutual TLS only")
 		}
 	}
 }
@@ -317,7 +320,12 @@ func (c Config) openFlow() (ovsdb.Endpoint, error) {
 	return endpoints[0], nil
 }
 
-// tunnelEnd is what the chassis host is to dial.
+// servesTunnel says whether the agent takes streams.
+func (c Config) servesTunnel() bool {
+	return c.Chassis == ChassisHosted || c.TunnelCA+c.TunnelCertificate+c.TunnelPrivateKey != ""
+}
+
+// tunnelEnd is what chassis host and observer are to dial.
 func (c Config) tunnelEnd() string {
 	host, port, _ := net.SplitHostPort(c.TunnelAddress) // validated
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {

@@ -19,6 +19,7 @@ func DefaultConfig() Config {
 		OVSDatabase:    "unix:/var/run/openvswitch/db.sock",
 		OVSOfctl:       "ovs-ofctl",
 		Chassis:        ChassisLocal,
+		TunnelAddress:  ":16642",
 		DatapathType:   DatapathSystem,
 		EncapType:      "geneve",
 		GatewayBridge:  "br-ex",

@@ -19,8 +19,8 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// hostedChassis is the node's end of a chassis host's streams.
-type hostedChassis struct {
+// agentTunnel is the node's end of the streams of a chassis host, where the node has one, and of `weft observe`.
+type agentTunnel struct {
 	config      Config
 	credentials tunnel.Credentials
 	changed     chan struct{} // full when a stream has come or gone
@@ -35,8 +35,8 @@ type hostedChassis struct {
 	refused *prometheus.CounterVec
 }
 
-func newHostedChassis(c Config) *hostedChassis {
-	return &hostedChassis{
+func newAgentTunnel(c Config) *agentTunnel {
+	return &agentTunnel{
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{},
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
@@ -44,10 +44,10 @@ func newHostedChassis(c Config) *hostedChassis {
 			Name: "weft_conntrack_lookup_failures_total", Help: "OpenFlow messages of ovn-controller's that could not be given a lookup before they commit.",
 		}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weft_tunnel_streams", Help: "Open streams of the chassis host, by what they lead to.",
+			Name: "weft_tunnel_streams", Help: "Open streams of chassis hosts and observers, by what they lead to.",
 		}, []string{"target"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_tunnel_bytes_total", Help: "Bytes of the chassis host's streams, by what they lead to and direction.",
+			Name: "weft_tunnel_bytes_total", Help: "Bytes of these streams, by what they lead to and direction.",
 		}, []string{"target", "direction"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_tunnel_refused_total", Help: "Connections that got no stream, by reason.",
@@ -55,13 +55,13 @@ func newHostedChassis(c Config) *hostedChassis {
 	}
 }
 
-func (h *hostedChassis) collectors() []prometheus.Collector {
+func (h *agentTunnel) collectors() []prometheus.Collector {
 	return []prometheus.Collector{h.unread, h.streams, h.bytes, h.refused}
 }
 
 // serve listens until ctx ends, and again when the listener fails: the address may come later, or
 // move to another interface.
-func (h *hostedChassis) serve(ctx context.Context) error {
+func (h *agentTunnel) serve(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := h.listen(ctx)
 		if ctx.Err() != nil {
@@ -73,7 +73,7 @@ func (h *hostedChassis) serve(ctx context.Context) error {
 	return nil
 }
 
-func (h *hostedChassis) listen(ctx context.Context) error {
+func (h *agentTunnel) listen(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", h.config.TunnelAddress)
 	if err != nil {
 		return fmt.Errorf("tunnel-address: %w", err)
@@ -81,11 +81,7 @@ func (h *hostedChassis) listen(ctx context.Context) error {
 	h.note(func() { h.problem = nil })
 	return tunnel.Serve(ctx, listener, tunnel.ServerConfig{
 		Credentials: h.credentials,
-		Peer:        tunnel.HostName,
-		Targets: map[tunnel.Target]func(context.Context) (net.Conn, error){
-			tunnel.OVSDB:    h.dialDatabase,
-			tunnel.OpenFlow: h.dialBridge,
-		},
+		Targets:     h.services(),
 		Observe: tunnel.Observer{
 			Opened: func(t tunnel.Target) { h.count(t, 1) },
 			Closed: func(t tunnel.Target) { h.count(t, -1) },
@@ -97,7 +93,17 @@ func (h *hostedChassis) listen(ctx context.Context) error {
 	})
 }
 
-func (h *hostedChassis) dialDatabase(ctx context.Context) (net.Conn, error) {
+// services are for a chassis host only where the node is hosted: a node's own ovn-controller needs nobody's help.
+func (h *agentTunnel) services() map[tunnel.Target]tunnel.Service {
+	services := map[tunnel.Target]tunnel.Service{tunnel.Counters: {Peer: tunnel.ObserverName, Open: h.openCounters}}
+	if h.config.Chassis == ChassisHosted {
+		services[tunnel.OVSDB] = tunnel.Service{Peer: tunnel.HostName, Open: h.dialDatabase}
+		services[tunnel.OpenFlow] = tunnel.Service{Peer: tunnel.HostName, Open: h.dialBridge}
+	}
+	return services
+}
+
+func (h *agentTunnel) dialDatabase(ctx context.Context) (net.Conn, error) {
 	endpoints, err := ovsdb.ParseEndpoints(h.config.OVSDatabase)
 	if err != nil {
 		return nil, fmt.Errorf("ovs-database: %w", err)
@@ -113,7 +119,7 @@ func (h *hostedChassis) dialDatabase(ctx context.Context) (net.Conn, error) {
 	return nil, errors.Join(problems...)
 }
 
-func (h *hostedChassis) dialBridge(ctx context.Context) (net.Conn, error) {
+func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
 	endpoint, err := h.config.openFlow()
 	if err != nil {
 		return nil, fmt.Errorf("ovs-openflow: %w", err)
@@ -129,7 +135,7 @@ func (h *hostedChassis) dialBridge(ctx context.Context) (net.Conn, error) {
 }
 
 // note changes what is known and has the condition looked at again.
-func (h *hostedChassis) note(change func()) {
+func (h *agentTunnel) note(change func()) {
 	h.mu.Lock()
 	change()
 	h.mu.Unlock()
@@ -139,14 +145,14 @@ func (h *hostedChassis) note(change func()) {
 	}
 }
 
-func (h *hostedChassis) count(target tunnel.Target, n int) {
+func (h *agentTunnel) count(target tunnel.Target, n int) {
 	h.streams.WithLabelValues(string(target)).Add(float64(n))
 	h.note(func() { h.open[target] += n })
 }
 
 // status returns nil while a chassis host has a stream to the database and one to br-int. Whether
 // its ovn-controller reaches the Southbound is not seen from here; the management port's flows tell.
-func (h *hostedChassis) status(now time.Time) error {
+func (h *agentTunnel) status(now time.Time) error {
 	h.mu.Lock()
 	open, problem := maps.Clone(h.open), h.problem
 	h.mu.Unlock()
@@ -171,7 +177,7 @@ func (h *hostedChassis) status(now time.Time) error {
 }
 
 // certificateProblem says what a chassis host would not accept of this node's certificate.
-func (h *hostedChassis) certificateProblem(now time.Time) error {
+func (h *agentTunnel) certificateProblem(now time.Time) error {
 	set, err := h.credentials()
 	if err != nil {
 		return fmt.Errorf("tunnel-certificate: %w", err)
@@ -194,9 +200,9 @@ func (a *agent) watchHosted(ctx context.Context) error {
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
-		a.health.set(conditionController, a.hosted.status(time.Now()))
+		a.health.set(conditionController, a.tunnel.status(time.Now()))
 		select {
-		case <-a.hosted.changed:
+		case <-a.tunnel.changed:
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil

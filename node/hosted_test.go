@@ -118,7 +118,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // holds waits for what the agent says of the chassis host.
-func (h *hostedChassis) holds(t *testing.T, says string) {
+func (h *agentTunnel) holds(t *testing.T, says string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		text := ""
@@ -140,7 +140,7 @@ func TestChassisHostReachesOpenVSwitch(t *testing.T) {
 	c := hostedConfig()
 	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = ca.issue(tunnel.AgentName(c.NodeName), time.Now().Add(time.Hour))
 	c.OVSDatabase, c.OVSOpenFlow, c.TunnelAddress = daemon(t, "database"), daemon(t, "bridge"), freeAddress(t)
-	h := newHostedChassis(c)
+	h := newAgentTunnel(c)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(h.collectors()...)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -193,7 +193,7 @@ func TestCertificateThatNoChassisHostTakes(t *testing.T) {
 		"no-such.crt": func() (string, string, string) { return "no-such.ca", "no-such.crt", "no-such.key" },
 	} {
 		c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = issue()
-		err := newHostedChassis(c).certificateProblem(time.Now())
+		err := newAgentTunnel(c).certificateProblem(time.Now())
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.HasPrefix(err.Error(), "tunnel-certificate") {
 			t.Errorf("want %q, got %v", says, err)
 		}
@@ -207,7 +207,7 @@ func TestTunnelAddressThatIsTaken(t *testing.T) {
 	}
 	c := hostedConfig()
 	c.TunnelAddress = other.Addr().String()
-	h := newHostedChassis(c)
+	h := newAgentTunnel(c)
 	go func() { _ = h.serve(t.Context()) }()
 	h.holds(t, "tunnel-address")
 	other.Close()

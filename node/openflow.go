@@ -66,20 +66,8 @@ func holdOpenFlow(ctx context.Context, conn net.Conn, met func()) error {
 		if err := conn.SetReadDeadline(time.Now().Add(openFlowSilence)); err != nil {
 			return err
 		}
-		var header [openFlowHeader]byte
-		if _, err := io.ReadFull(conn, header[:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = errors.New("closed by the switch")
-			}
-			return err
-		}
-		length := int(binary.BigEndian.Uint16(header[2:]))
-		if length < openFlowHeader {
-			return fmt.Errorf("a message of %d bytes is not OpenFlow's", length)
-		}
-		message := make([]byte, length)
-		copy(message, header[:])
-		if _, err := io.ReadFull(conn, message[openFlowHeader:]); err != nil {
+		message, err := readOpenFlow(conn)
+		if err != nil {
 			return err
 		}
 		if met != nil {
@@ -94,4 +82,23 @@ func holdOpenFlow(ctx context.Context, conn net.Conn, met func()) error {
 			return err
 		}
 	}
+}
+
+// readOpenFlow reads a message, whose header says how long it is.
+func readOpenFlow(conn io.Reader) ([]byte, error) {
+	var header [openFlowHeader]byte
+	if _, err := io.ReadFull(conn, header[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("closed by the switch")
+		}
+		return nil, err
+	}
+	length := int(binary.BigEndian.Uint16(header[2:]))
+	if length < openFlowHeader {
+		return nil, fmt.Errorf("a message of %d bytes is not OpenFlow's", length)
+	}
+	message := make([]byte, length)
+	copy(message, header[:])
+	_, err := io.ReadFull(conn, message[openFlowHeader:])
+	return message, err
 }

@@ -73,6 +73,8 @@ type NodeFacts struct {
 	OS string `json:"os,omitempty"`
 	// Hosted is nil on a node that runs an ovn-controller of its own.
 	Hosted *Hosted `json:"hosted,omitempty"`
+	// Counters is HOST:PORT where the node's agent tells `weft observe` what flows have counted; "" where it does not.
+	Counters string `json:"counters,omitempty"`
 }
 
 // Operating systems of nodes, as Kubernetes' label kubernetes.io/os has them.

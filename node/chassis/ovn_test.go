@@ -76,8 +76,8 @@ func (m *mixed) startAgentOf(node, database string) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- tunnel.Serve(ctx, listener, tunnel.ServerConfig{
-			Credentials: m.ca.agent(node), Peer: tunnel.HostName,
-			Targets: map[tunnel.Target]func(context.Context) (net.Conn, error){tunnel.OVSDB: unix(database), tunnel.OpenFlow: unix("br-int.mgmt")},
+			Credentials: m.ca.agent(node),
+			Targets:     map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: unix(database)}, tunnel.OpenFlow: {Peer: tunnel.HostName, Open: unix("br-int.mgmt")}},
 		})
 	}()
 	m.stopAgent = sync.OnceFunc(func() {

@@ -86,8 +86,8 @@ func (w *world) serve(listener net.Listener, name string) {
 	go func() {
 		defer close(ended)
 		_ = tunnel.Serve(ctx, listener, tunnel.ServerConfig{ // a test may close the listener
-			Credentials: w.ca.agent(name), Peer: tunnel.HostName,
-			Targets: map[tunnel.Target]func(context.Context) (net.Conn, error){tunnel.OVSDB: nowhere, tunnel.OpenFlow: nowhere},
+			Credentials: w.ca.agent(name),
+			Targets:     map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: nowhere}, tunnel.OpenFlow: {Peer: tunnel.HostName, Open: nowhere}},
 		})
 	}()
 	w.tb.Cleanup(func() { cancel(); <-ended })

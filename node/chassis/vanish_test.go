@@ -42,12 +42,12 @@ func TestAHostThatVanishesLeavesNoStream(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() {
 				ended <- tunnel.Serve(ctx, listener, tunnel.ServerConfig{
-					Credentials: ca.agent(windows), Peer: tunnel.HostName,
-					Targets: map[tunnel.Target]func(context.Context) (net.Conn, error){tunnel.OpenFlow: func(context.Context) (net.Conn, error) {
+					Credentials: ca.agent(windows),
+					Targets: map[tunnel.Target]tunnel.Service{tunnel.OpenFlow: {Peer: tunnel.HostName, Open: func(context.Context) (net.Conn, error) {
 						ours, theirs := net.Pipe()
 						bridge <- theirs
 						return ours, nil
-					}},
+					}}},
 					Observe: tunnel.Observer{Opened: func(tunnel.Target) { open.Add(1) }, Closed: func(tunnel.Target) { open.Add(-1) }},
 				})
 			}()

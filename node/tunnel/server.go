@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,16 +17,22 @@ import (
 // ServerConfig is what [Serve] is told.
 type ServerConfig struct {
 	Credentials Credentials
-	// Peer is the DNS name that the dialling end's certificate must have, most often [HostName].
-	Peer string
-	// Targets open a connection to what a stream leads to.
-	Targets map[Target]func(context.Context) (net.Conn, error)
+	// Targets are what a stream may lead to.
+	Targets map[Target]Service
 	// MaxStreams bounds the streams that are open at a time; 0 is 64. An ovn-controller has about five.
 	MaxStreams int
 	// Observe is told what happens, for metrics.
 	Observe Observer
 	// Logger is slog's default one if nil.
 	Logger *slog.Logger
+}
+
+// Service is what one target leads to, and for whom.
+type Service struct {
+	// Peer is the DNS name that the dialling end's certificate must have.
+	Peer string
+	// Open connects to what the stream leads to.
+	Open func(context.Context) (net.Conn, error)
 }
 
 // Observer is told what happens, by several goroutines at once. Any of its fields may be nil.
@@ -46,9 +54,10 @@ const (
 // Serve takes streams from listener until ctx is done, then closes it and all streams and returns
 // nil. An error means that the listener has failed, or that config cannot work.
 func Serve(ctx context.Context, listener net.Listener, config ServerConfig) error {
-	if config.Credentials == nil || config.Peer == "" || len(config.Targets) == 0 {
+	nameless := slices.ContainsFunc(slices.Collect(maps.Values(config.Targets)), func(s Service) bool { return s.Peer == "" })
+	if config.Credentials == nil || len(config.Targets) == 0 || nameless {
 		listener.Close()
-		return errors.New("the tunnel's server needs credentials, its peer's name and targets")
+		return errors.New("the tunnel's server needs credentials, targets and the name of each one's peer")
 	}
 	if config.MaxStreams <= 0 {
 		config.MaxStreams = defaultMaxStreams
@@ -156,15 +165,15 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 		if errors.Is(err, net.ErrClosed) && ctx.Err() == nil {
 			err = errTooSlow
 		}
-		return nil, nil, "", explainHandshake(err, s.config.Peer, own.Own, time.Now())
+		return nil, nil, "", explainHandshake(err, "a peer of the tunnel", own.Own, time.Now())
 	}
 	defer within(ctx, host)()
 	state := host.ConnectionState()
-	if err := admit(state, own.Authorities, s.config.Peer, time.Now()); err != nil {
-		return nil, nil, "", s.deny(host, err)
-	}
 	if target = Target(state.NegotiatedProtocol); target == "" {
 		return nil, nil, "", s.deny(host, refusal(NoTarget, "the peer does not say what it wants to be led to"))
+	}
+	if err := admit(state, own.Authorities, s.config.Targets[target].Peer, time.Now()); err != nil {
+		return nil, nil, "", s.deny(host, err)
 	}
 	if !s.handshakes.leave(conn) {
 		return nil, nil, "", errTooSlow
@@ -224,7 +233,7 @@ func admit(state tls.ConnectionState, roots *x509.CertPool, peer string, now tim
 func (s *server) reach(ctx context.Context, target Target) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, targetTimeout)
 	defer cancel()
-	node, err := s.config.Targets[target](ctx)
+	node, err := s.config.Targets[target].Open(ctx)
 	if err != nil {
 		return nil, refusal(TargetDown, "%s is not reached on the node: %w; see whether Open vSwitch runs there", target, err)
 	}

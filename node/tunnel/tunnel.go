@@ -16,10 +16,14 @@ type Target string
 const (
 	OVSDB    Target = "weft-ovsdb/1"    // the node's Open_vSwitch database
 	OpenFlow Target = "weft-openflow/1" // br-int's management connection
+	Counters Target = "weft-counters/1" // what br-int's flows have counted: contract.CountersRequest, contract.CountersReply
 )
 
 // HostName is the DNS name in a chassis host's certificate.
 const HostName = "chassis.weft.net"
+
+// ObserverName is the DNS name in the certificate of `weft observe`.
+const ObserverName = "observe.weft.net"
 
 // AgentName is the DNS name in the certificate of a node's agent.
 func AgentName(node string) string { return node + ".node.weft.net" }

@@ -33,6 +33,10 @@ type agent struct {
 
 const testNode = "win1"
 
+func (a *agent) dialEcho(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "tcp", a.echo.Addr().String())
+}
+
 func startAgent(tb testing.TB, credentials Credentials, change ...func(*ServerConfig)) *agent {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,12 +45,11 @@ func startAgent(tb testing.TB, credentials Credentials, change ...func(*ServerCo
 	}
 	a := &agent{tb: tb, address: listener.Addr().String(), echo: startEcho(tb), log: &lines{}, refused: make(chan Reason, 1000)}
 	config := ServerConfig{
-		Credentials: credentials, Peer: HostName,
-		Targets: map[Target]func(context.Context) (net.Conn, error){
-			OVSDB: func(ctx context.Context) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, "tcp", a.echo.Addr().String())
-			},
-			OpenFlow: func(context.Context) (net.Conn, error) { return nil, errors.New("br-int is not there") },
+		Credentials: credentials,
+		Targets: map[Target]Service{
+			OVSDB:    {HostName, a.dialEcho},
+			OpenFlow: {HostName, func(context.Context) (net.Conn, error) { return nil, errors.New("br-int is not there") }},
+			Counters: {ObserverName, a.dialEcho},
 		},
 		Observe: Observer{
 			Opened:  func(Target) { a.opened.Add(1) },
@@ -222,6 +225,12 @@ func TestWhoIsRefused(t *testing.T) {
 		{name: "an agent of tomorrow", node: end{ca, AgentName(testNode), tomorrow}, host: hostEnd, dialing: NotYetValid, serving: BadCertificate, words: []string{"which clock"}},
 		{name: "an agent of another CA", node: end{other, AgentName(testNode), same}, host: hostEnd, dialing: UnknownCA, serving: BadCertificate, words: []string{"somebody else's CA"}},
 		{name: "an agent with a client's certificate", node: end{ca, AgentName(testNode), forClients}, host: hostEnd, dialing: BadCertificate, serving: BadCertificate, words: []string{"key usage"}},
+		{name: "a chassis host that asks for counters", node: agentEnd, host: hostEnd, target: Counters, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{ObserverName}},
+		{name: "an observer that asks for the database", node: agentEnd, host: end{ca, ObserverName, same}, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{HostName}},
+		{name: "an observer that asks for br-int", node: agentEnd, host: end{ca, ObserverName, same}, target: OpenFlow, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{HostName}},
+		{name: "another node's agent that asks for counters", node: agentEnd, host: end{ca, AgentName("win2"), same}, target: Counters, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{ObserverName}},
+		{name: "an observer with a server's certificate", node: agentEnd, host: end{ca, ObserverName, forServers}, target: Counters, dialing: BadCertificate, serving: BadCertificate, byPeer: true},
+		{name: "an observer of another CA", node: agentEnd, host: end{other, ObserverName, same}, target: Counters, dialing: UnknownCA, serving: UnknownCA, byPeer: true},
 		{name: "a target that is not served", node: agentEnd, host: hostEnd, target: "weft-shell/1", dialing: NoTarget, serving: NoTarget, byPeer: true, logged: []string{"weft-shell/1"}},
 		{name: "a target that does not answer", node: agentEnd, host: hostEnd, target: OpenFlow, dialing: TargetDown, serving: TargetDown, byPeer: true, words: []string{"br-int is not there"}, logged: []string{"br-int is not there"}},
 	} {
@@ -355,11 +364,11 @@ func TestAStreamThatBreaksEndsAtBothEnds(t *testing.T) {
 	_, node, host := pair(t)
 	inner := make(chan net.Conn, 1)
 	a := startAgent(t, node, func(c *ServerConfig) {
-		c.Targets[OpenFlow] = func(context.Context) (net.Conn, error) {
+		c.Targets[OpenFlow] = Service{HostName, func(context.Context) (net.Conn, error) {
 			near, far := net.Pipe() // cannot end one direction only, as a named pipe
 			inner <- far
 			return near, nil
-		}
+		}}
 	})
 	dial := func() (conn, bridge net.Conn) {
 		conn, err := Dial(t.Context(), a.address, OpenFlow, host, AgentName(testNode))
