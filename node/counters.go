@@ -40,6 +40,11 @@ func (h *agentTunnel) openCounters(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Counters(bridge), nil
+}
+
+// Counters is a connection on which one [contract.CountersRequest] is answered by asking a bridge, by its connection for OpenFlow.
+func Counters(bridge net.Conn) net.Conn {
 	theirs, ours := net.Pipe()
 	go func() {
 		defer bridge.Close()
@@ -48,7 +53,7 @@ func (h *agentTunnel) openCounters(ctx context.Context) (net.Conn, error) {
 			slog.Warn("flows' counters are not told", "error", err)
 		}
 	}()
-	return theirs, nil
+	return theirs
 }
 
 // tellCounters reads a request, asks the switch and replies.

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/manifest"
@@ -72,14 +73,23 @@ func TestHitsOfARealOVN(t *testing.T) {
 		o.Run("ovs-appctl", "-t", filepath.Join(run, nodetest.Vswitchd+".ctl"), "revalidator/wait") // what the datapath has counted
 		list, err := Read(t.Context(), Config{
 			Northbound: ovsdb.Config{Endpoints: o.Northbound(), Logger: ovsdbtest.Logger(t)}, Southbound: ovsdb.Config{Endpoints: o.Southbound(), Logger: ovsdbtest.Logger(t)},
-			Bridges: []string{"unix:" + filepath.Join(run, "br-int.mgmt")}, Program: filepath.Join(nodetest.Programs(t), "ovs-ofctl"),
-		})
+			Dial: func(ctx context.Context, n Node) (net.Conn, error) {
+				bridge, err := (&net.Dialer{}).DialContext(ctx, "unix", n.Address)
+				if err != nil {
+					return nil, err
+				}
+				return node.Counters(bridge), nil
+			},
+		}, []Node{{"n1", filepath.Join(run, "br-int.mgmt")}, {"gone", filepath.Join(run, "nosuch")}, {"old", ""}})
 		if err != nil {
 			t.Fatal(err)
 		}
+		if list.Asked != 3 || len(list.Unanswered) != 2 || list.Unanswered["gone"] == nil || list.Unanswered["old"] == nil {
+			t.Errorf("%d nodes were asked, and these have not answered: %v", list.Asked, list.Unanswered)
+		}
 		counts := map[string]Count{}
-		for _, c := range list {
-			counts[c.Policy+", "+c.Rule+", "+c.Action] = c
+		for _, c := range list.Counts {
+			counts[c.Rule.Policy()+", "+RuleName(c.Rule)+", "+c.Action] = c
 		}
 		return counts
 	}
