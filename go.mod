@@ -30,7 +30,11 @@ require (
 	sigs.k8s.io/network-policy-api v0.2.0
 )
 
-require k8s.io/apiserver v0.35.4 // indirect
+require (
+	github.com/blang/semver/v4 v4.0.0 // indirect
+	k8s.io/apiserver v0.35.4
+	k8s.io/component-base v0.35.4 // indirect
+)
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect

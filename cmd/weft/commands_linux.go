@@ -3,5 +3,5 @@ package main
 import "github.com/spf13/cobra"
 
 func commands() []*cobra.Command {
-	return []*cobra.Command{controllerCommand(), nodeCommand(), chassisCommand(), southboundCommand(), doctorCommand(), policyCommand()}
+	return []*cobra.Command{controllerCommand(), nodeCommand(), chassisCommand(), southboundCommand(), observeCommand(), doctorCommand(), policyCommand()}
 }

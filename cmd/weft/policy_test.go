@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -9,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/ovn/hits"
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -141,11 +142,10 @@ func TestPolicyMistakes(t *testing.T) {
 		{"explain prod/web prod/db:80 --kubeconfig testdata/nosuch", "kubeconfig testdata/nosuch"},
 		{"explain prod/web prod/db", "prod/db port"},
 		{"explain prod/web prod/db:80 --family all", "family all"},
-		{"hits", "ovn-northbound ovn-southbound"},
-		{"hits --ovn-northbound unix:/nosuch --ovn-southbound unix:/nosuch --output xml", "output xml"},
-		{"hits --ovn-northbound unix:/nosuch --ovn-southbound unix:/nosuch --timeout 100ms", "ovn-northbound unix:/nosuch"},
-		{"hits --ovn-northbound http://x --ovn-southbound unix:/nosuch", "ovn-northbound http"},
-		{"hits --timeout soon --ovn-northbound unix:/nosuch --ovn-southbound unix:/nosuch", "timeout soon"},
+		{"hits --kubeconfig testdata/nosuch", "kubeconfig testdata/nosuch"},
+		{"hits --output xml", "output xml"},
+		{"hits --timeout soon", "timeout soon"},
+		{"hits now", "unknown command now"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			code, printed := runPolicy(t, "", strings.Fields(c.args)...)
@@ -162,13 +162,26 @@ func TestPolicyMistakes(t *testing.T) {
 }
 
 func TestPolicyHitsAreWritten(t *testing.T) {
-	var text, json bytes.Buffer
-	counts := []hits.Count{
-		{Policy: "NetworkPolicy prod/db", Rule: "isolation from ingress", Action: "Deny", Packets: 3, Bytes: 222},
-		{Policy: "NetworkPolicy prod/db", Rule: "spec.ingress[0], port http (8080/tcp)", Action: "Accept", Packets: 1 << 40, Bytes: 1 << 50},
-	}
-	if err := errors.Join(writeHits(&text, counts), writeHitsJSON(&json, counts), writeHitsJSON(&json, nil)); err != nil {
+	var text, written bytes.Buffer
+	const answer = `{"kind":"PolicyHitsList","nodesAsked":3,"nodesUnanswered":1,"items":[
+		{"policy":"NetworkPolicy prod/db","rule":"isolation from ingress","action":"Deny","packets":3,"bytes":222,"nodes":[{"node":"n1","packets":3,"bytes":222}]},
+		{"policy":"NetworkPolicy prod/db","rule":"spec.ingress[0], port http (8080/tcp)","action":"Accept","packets":1152921504606846977,"bytes":1125899906842624,
+		 "nodes":[{"node":"n1","packets":1152921504606846976,"bytes":1125899906842560},{"node":"w1","packets":1,"bytes":64}]}]}`
+	list := &api.PolicyHitsList{}
+	if err := errors.Join(json.Unmarshal([]byte(answer), list), writeHits(&text, list, false), writeHits(&text, list, true), writeHitsJSON(&written, []byte(answer))); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "hits", text.String()+json.String())
+	for _, c := range []struct {
+		reasons []api.Unanswered
+		want    string
+	}{{nil, "1 of 3 nodes"}, {[]api.Unanswered{{Node: "n2", Reason: "it is off"}}, "node n2: it is off"}} {
+		list.Unanswered = c.reasons
+		if err := unanswered(list); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	if list.NodesUnanswered = 0; unanswered(list) != nil {
+		t.Error("all have answered, and there is an error")
+	}
+	golden(t, "hits", text.String()+written.String())
 }

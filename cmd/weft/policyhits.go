@@ -6,80 +6,157 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/weftnet/weft/ovn/hits"
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 )
 
-const hitsHelp = `Count what has met the rules of policies on this machine.
+const hitsHelp = `Count what has met the rules of policies on all nodes.
 
-Run it on a central host, as root: it reads the counters of Open vSwitch's flows, and the Northbound and the
-Southbound, by their sockets there, to know whose they are. Other nodes have no way to the Northbound. A rule without flows on the node, as it has no pods there that the rule is about, is not listed.
+It asks the API server, which asks weft observe: a kubeconfig is all that it needs, and the right to list policyhits
+of observe.weft.net in the namespace. With --all-namespaces, for which that right has to be the cluster's, rules of cluster-wide
+policies are told, too. A rule without flows on any node, as there are no pods that it is about, is not listed.
 
 What is counted are packets in the direction of their connections' first ones, since policies are not asked
 about answers. A counter begins anew when ovn-controller writes its rule's flows anew, as it does when the rule
-changes, or when ovs-vswitchd restarts. Of two rules that match the same, one counts for both.
+changes, or when ovs-vswitchd restarts. Of two rules that match the same, one counts for both. Counts may be some
+seconds old. Nodes that have not answered are told.
 
-A Windows node's flows are read on the chassis host that has the node, by the bridge's socket there:
+The JSON is what the API server answers, a PolicyHitsList.
 
-  weft policy hits --bridge unix:/run/weft/chassis/NODE/br-int.mgmt
-
-The JSON is a list of objects with policy, rule, action, packets and bytes.`
+Exit codes:
+  0  all nodes have answered
+  2  there is no answer, or some nodes are missing, and an error says why`
 
 func hitsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "hits",
-		Short: "Count what has met the rules of policies on this machine",
-		Long:  hitsHelp,
+		Use:     "hits",
+		Short:   "Count what has met the rules of policies on all nodes",
+		Long:    hitsHelp,
+		Example: "  weft policy hits -n shop\n  weft policy hits --all-namespaces --per-node",
 	}
 	f := cmd.Flags()
-	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound: unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")
-	f.StringSlice("ovn-southbound", nil, "endpoints of the OVN Southbound")
-	databaseFlags(f)
-	f.StringSlice("bridge", []string{"br-int"}, "integration bridges: names, or sockets as unix:PATH")
-	f.String("ovs-ofctl", "ovs-ofctl", "Open vSwitch's program for flows: a path, or a name in PATH")
-	f.String("output", "text", "text or json")
+	f.String("kubeconfig", "", "credentials for the API server; empty: KUBECONFIG, ~/.kube/config, or a pod's own")
+	f.String("context", "", "context of the kubeconfig; empty: its current one")
+	f.StringP("namespace", "n", "", "whose policies; empty: the context's namespace")
+	f.BoolP("all-namespaces", "A", false, "all namespaces' policies, and cluster-wide ones")
+	f.Bool("per-node", false, "a line for each node that has the rule's flows")
+	f.StringP("output", "o", "text", "text or json")
 	return asking(cmd, cobra.NoArgs, func(ctx context.Context, s *settings, _ []string) error {
-		write, known := map[string]func(io.Writer, []hits.Count) error{"text": writeHits, "json": writeHitsJSON}[s.text("output")]
-		if !known {
-			return fmt.Errorf("output: %q is neither \"text\" nor \"json\"", s.text("output"))
-		}
-		var errs []error
-		for _, key := range []string{"ovn-northbound", "ovn-southbound", "bridge"} {
-			if len(s.list(key)) == 0 {
-				errs = append(errs, fmt.Errorf("%s: is empty; give it, like the other keys, here or in the file of --config", key))
-			}
-		}
-		if err := errors.Join(errs...); err != nil {
+		output, perNode, all := s.text("output"), s.boolean("per-node"), s.boolean("all-namespaces")
+		if err := s.err(); err != nil {
 			return err
 		}
-		counts, err := hits.Read(ctx, hits.Config{
-			Northbound: databaseConfig(s, "ovn-northbound"), Southbound: databaseConfig(s, "ovn-southbound"),
-			Bridges: s.list("bridge"), Program: s.text("ovs-ofctl"),
-		})
+		if output != "text" && output != "json" {
+			return fmt.Errorf("output: %q is neither \"text\" nor \"json\"", output)
+		}
+		config, namespace, err := contextConfig(s)
 		if err != nil {
 			return err
 		}
-		return write(cmd.OutOrStdout(), counts)
+		if all {
+			namespace = ""
+		}
+		text, list, err := askHits(ctx, config, namespace)
+		if err != nil {
+			return err
+		}
+		if output == "json" {
+			err = writeHitsJSON(cmd.OutOrStdout(), text)
+		} else {
+			err = writeHits(cmd.OutOrStdout(), list, perNode)
+		}
+		return errors.Join(err, unanswered(list))
 	})
 }
 
-func writeHits(w io.Writer, counts []hits.Count) error {
+// contextConfig are the credentials and the namespace of a kubeconfig's context, as kubectl finds them.
+func contextConfig(s *settings) (*rest.Config, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = s.text("kubeconfig")
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: s.text("context")}
+	overrides.Context.Namespace = s.text("namespace")
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file", rules.ExplicitPath, err)
+	}
+	namespace, _, err := loader.Namespace()
+	return config, namespace, err
+}
+
+// askHits asks for the hits of a namespace's policies, of all policies where it is "".
+func askHits(ctx context.Context, config *rest.Config, namespace string) (text []byte, list *api.PolicyHitsList, err error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := []string{"/apis/" + api.GroupVersion, api.PolicyHitsResource}
+	if namespace != "" {
+		path = []string{"/apis/" + api.GroupVersion, "namespaces", namespace, api.PolicyHitsResource}
+	}
+	text, err = client.RESTClient().Get().AbsPath(path...).SetHeader("Accept", "application/json").DoRaw(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil, fmt.Errorf("the cluster has no API %s: install weft observe: %w", api.GroupVersion, err)
+	case apierrors.IsServiceUnavailable(err):
+		return nil, nil, fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w", api.Version, api.Group, err)
+	case err != nil:
+		return nil, nil, fmt.Errorf("list %s.%s: %w", api.PolicyHitsResource, api.Group, err)
+	}
+	list = &api.PolicyHitsList{}
+	if err := json.Unmarshal(text, list); err != nil {
+		return nil, nil, fmt.Errorf("read what the API server answers: %w", err)
+	}
+	return text, list, nil
+}
+
+func writeHits(w io.Writer, list *api.PolicyHitsList, perNode bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "POLICY\tRULE\tACTION\tPACKETS\tBYTES")
-	for _, c := range counts {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\n", c.Policy, c.Rule, c.Action, c.Packets, c.Bytes)
+	if perNode {
+		fmt.Fprintln(table, "POLICY\tRULE\tACTION\tNODE\tPACKETS\tBYTES")
+	} else {
+		fmt.Fprintln(table, "POLICY\tRULE\tACTION\tPACKETS\tBYTES")
+	}
+	for _, r := range list.Items {
+		if !perNode {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\n", r.Policy, r.Rule, r.Action, r.Packets, r.Bytes)
+			continue
+		}
+		for _, n := range r.Nodes {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\n", r.Policy, r.Rule, r.Action, n.Node, n.Packets, n.Bytes)
+		}
 	}
 	return table.Flush()
 }
 
-func writeHitsJSON(w io.Writer, counts []hits.Count) error {
+func writeHitsJSON(w io.Writer, text []byte) error {
+	var value any
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber() // counters have 64 bits
+	if err := decoder.Decode(&value); err != nil {
+		return err
+	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	if counts == nil {
-		counts = []hits.Count{}
+	return encoder.Encode(value)
+}
+
+// unanswered is an error where nodes are not in the counts.
+func unanswered(list *api.PolicyHitsList) error {
+	if list.NodesUnanswered == 0 {
+		return nil
 	}
-	return encoder.Encode(counts)
+	lines := []error{fmt.Errorf("%d of %d nodes have not answered, what they have counted is missing", list.NodesUnanswered, list.NodesAsked)}
+	for _, node := range list.Unanswered {
+		lines = append(lines, fmt.Errorf("node %s: %s", node.Node, node.Reason))
+	}
+	return errors.Join(lines...)
 }

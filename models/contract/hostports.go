@@ -18,14 +18,14 @@ type HostPort struct {
 }
 
 // DefaultHostPorts are where nobody says otherwise: ssh's, RDP's and WinRM's; etcd's, the API server's, kubelet's,
-// kube-proxy's and other control planes' parts'; OVN's databases', their clusters' and the tunnels' between hosts;
-// Weft's metrics and that of a Windows node's tunnel to its chassis host; those at which DHCP's clients have their
+// kube-proxy's and other control planes' parts'; OVN's databases', their clusters', `weft observe`'s and the tunnels' between hosts;
+// Weft's metrics and that where agents are met by `weft observe` and a chassis host; those at which DHCP's clients have their
 // leases renewed.
 var DefaultHostPorts = []string{
 	"tcp/22", "tcp/3389", "tcp/5985-5986",
 	"tcp/2379-2381", "tcp/6443", "tcp/10248-10259",
-	"tcp/6641-6644", "udp/6081",
-	"tcp/9471-9472", "tcp/9641-9642", "tcp/16642",
+	"tcp/6641-6645", "udp/6081",
+	"tcp/9471-9472", "tcp/9641-9643", "tcp/16642",
 	"udp/68", "udp/546",
 }
 

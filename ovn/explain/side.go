@@ -216,6 +216,15 @@ var kinds = []policy.Kind{policy.NetworkPolicy, policy.ClusterNetworkPolicy, pol
 // Policy is its kind and name.
 func (m Mark) Policy() string { return string(m.Kind) + " " + m.Name }
 
+// Namespace is the policy's; "" of a cluster-wide one.
+func (m Mark) Namespace() string {
+	if m.Kind != policy.NetworkPolicy {
+		return ""
+	}
+	namespace, _, _ := strings.Cut(m.Name, "/")
+	return namespace
+}
+
 // maxNames bounds a list of names.
 const maxNames = 5
 

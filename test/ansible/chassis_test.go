@@ -204,7 +204,7 @@ func beWindowsNode(dir, address string) error {
 	name := socket(tunnel.AgentName(windowsNode))
 	err = tunnel.Serve(ctx, listener, tunnel.ServerConfig{
 		Credentials: tunnel.Files(socket("trust.crt"), name+".crt", name+".key"),
-		Targets: map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: to("db.sock")}, tunnel.OpenFlow: {Peer: tunnel.HostName, Open: to("br-int.mgmt")}},
+		Targets:     map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: to("db.sock")}, tunnel.OpenFlow: {Peer: tunnel.HostName, Open: to("br-int.mgmt")}},
 	})
 	if errors.Is(err, context.Canceled) {
 		return nil

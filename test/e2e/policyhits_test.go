@@ -5,37 +5,36 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/weftnet/weft/ovn/hits"
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
 	weftlab "github.com/weftnet/weft/test/lab"
 )
 
-// countHits: what a logged rule decides of a pod is counted on its node, and that of a Windows node's on its
-// chassis host.
+// countHits: who has a kubeconfig is told what a rule has met, on a Linux and on a Windows node.
 func (n tenancy) countHits(t *testing.T) {
 	n.removeAll(t)
 	put(t, n.policy("counted", "podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, ingress: [{ports: [{port: 8080}]}]"))
 	n.says(t, "counted", "InForce")
-	for server, bridge := range map[string]struct{ machine, name string }{
-		"linux": {"l1", "br-int"}, "windows": {hostOf(t, "w1"), "unix:/run/weft/chassis/w1/br-int.mgmt"},
-	} {
-		read := func(rule string) (c hits.Count, err error) {
-			list, err := readHits(t, bridge.machine, bridge.name)
+	for server, node := range map[string]string{"linux": "l1", "windows": "w1"} {
+		read := func(rule string) (c api.PolicyHits, err error) {
+			list, err := readHits(t, n.name)
 			if err != nil {
 				return c, err
 			}
-			i := slices.IndexFunc(list, func(c hits.Count) bool {
-				return c.Policy == "NetworkPolicy "+n.name+"/counted" && c.Rule == rule
-			})
-			if i < 0 {
-				return c, fmt.Errorf("%s is not among %+v", rule, list)
+			for _, c := range list.Items {
+				if c.Namespace != n.name {
+					return c, fmt.Errorf("%+v is another namespace's", c)
+				}
+				i := slices.IndexFunc(c.Nodes, func(h api.NodeHits) bool { return h.Node == node })
+				if c.Policy == "NetworkPolicy "+n.name+"/counted" && c.Rule == rule && i >= 0 {
+					c.Packets, c.Bytes = c.Nodes[i].Packets, c.Nodes[i].Bytes
+					return c, nil
+				}
 			}
-			return list[i], nil
+			return c, fmt.Errorf("%s has no %s among %+v", node, rule, list)
 		}
 		const refusal, rule = "isolation from ingress", "spec.ingress[0]"
 		asks := func(url string) heard { return n.inside["client"].ask("-timeout", "1s", url) }
@@ -65,16 +64,13 @@ func (n tenancy) countHits(t *testing.T) {
 	}
 }
 
-func readHits(t testing.TB, machine, bridge string) (list []hits.Count, err error) {
+// readHits has no more than a kubeconfig.
+func readHits(t testing.TB, namespace string) (list api.PolicyHitsList, err error) {
 	t.Helper()
-	pki := filepath.Join(weftlab.StateDir(cluster.Name), "pki")
-	out, err := host(machine).try(filepath.Join(repository(), "bin/weft"), "policy", "hits", "--output", "json", "--bridge", bridge,
-		"--ovn-northbound", "ssl:"+netip.AddrPortFrom(managementAddresses(t, "central")[0], 6641).String(),
-		"--ovn-ca", pki+"/ovn-central-ca.crt", "--ovn-certificate", pki+"/ovn-weft-controller.crt",
-		"--ovn-private-key", pki+"/ovn-weft-controller.key",
-		"--ovn-southbound", strings.Trim(host(machine).must(t, "ovs-vsctl", "get", "open", ".", "external_ids:ovn-remote"), `"`))
+	kubeconfig := filepath.Join(weftlab.StateDir(cluster.Name), "pki", "admin.kubeconfig")
+	out, err := host("central").try(filepath.Join(repository(), "bin/weft"), "policy", "hits", "-o", "json", "-n", namespace, "--kubeconfig", kubeconfig)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
 	return list, json.Unmarshal([]byte(out), &list)
 }

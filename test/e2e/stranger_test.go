@@ -26,7 +26,7 @@ func TestStrangersGetNothingOfAnAgent(t *testing.T) {
 		served                   bool
 	}{
 		{"a chassis host", "l1", tls(with("tunnel-l1")), "", true},
-		{"another node's agent", "l1", tls(with("tunnel-w2")), "reason=wrong-name", false},
+		{"another node's agent", "l1", tls(with("agent-w2")), "reason=wrong-name", false},
 		{"a client without a certificate", "l1", tls(""), "reason=no-certificate", false},
 		{"a client without TLS", "l2", fmt.Sprintf("exec 3<>/dev/tcp/%s/16642; printf '%s' >&3; timeout 5 cat <&3", agent, request), "first record does not look like a TLS handshake", false},
 	} {

@@ -19,7 +19,20 @@ const (
 	controllerPort   = 9470
 
 	southboundMetricsPort = 9490
+
+	observePort        = 6645
+	observeMetricsPort = 9491
+	observeUser        = "weft-observe" // of its credentials' file
 )
+
+// remotesSchema is that of a database beside OVN's own, whose only row says what else their server listens on: of all that
+// it can be told of a connection, only a row says that it is read-only, and not every OVN's own database has a column for it.
+const remotesSchema = `{"name": "Weft_Remotes", "version": "1.0.0", "tables": {
+  "Remotes": {"isRoot": true, "maxRows": 1, "columns": {"connections": {"type": {"key": {"type": "uuid", "refTable": "Connection"}, "min": 0, "max": "unlimited"}}}},
+  "Connection": {"columns": {"target": {"type": "string"}, "read_only": {"type": "boolean"}}}}}`
+
+// readOnlySocket is where a database is read by who may not write it.
+func readOnlySocket(database string) string { return "/run/weft-observe/" + database + ".sock" }
 
 // manifestsApplied exists when what every cluster has, is there. All machines see it.
 func manifestsApplied(f files) string { return machine.Dir(f.dir, Central) + "/manifests-applied" }
@@ -50,6 +63,9 @@ func (c Config) central(f files) *machine.Spec {
 		spec.Components = append(spec.Components, c.southboundGuard(f))
 		for i := range c.Controllers {
 			spec.Components = append(spec.Components, c.controller(f, i))
+		}
+		if c.Hosts == "" {
+			spec.Components = append(spec.Components, c.door(f))
 		}
 	}
 	return spec
@@ -201,10 +217,11 @@ func (c Config) apiServerCommand(f files) []string {
 func (c Config) databases(f files) []machine.Component {
 	server := func(name, database, schema, socket string, more ...string) machine.Component {
 		file := "/var/lib/ovn/" + database + ".db"
+		remotes := "/run/ovn/" + name + "-remotes.db"
 		return machine.Component{
 			Name:    name,
-			Prepare: [][]string{createDatabase(file, c.schema(f, schema))},
-			Command: append([]string{"ovsdb-server", file, "--remote=punix:" + socket,
+			Prepare: [][]string{createDatabase(file, c.schema(f, schema)), createRemotes(remotes, readOnlySocket(name[len("ovn-"):]))},
+			Command: append([]string{"ovsdb-server", file, remotes, "--remote=punix:" + socket, "--remote=db:Weft_Remotes,Remotes,connections",
 				"--pidfile=/run/ovn/" + database + ".pid", "--unixctl=/run/ovn/" + database + ".ctl", "-vconsole:info", "-vsyslog:off"}, more...),
 			Ready: machine.Probe{Unix: socket},
 		}
@@ -240,6 +257,33 @@ func (c Config) southboundGuard(f files) machine.Component {
 		WaitFor: []machine.Probe{{Unix: southboundSocket}},
 		Ready:   machine.Probe{URL: "http://" + metrics + "/readyz"},
 	}
+}
+
+// door tells users of the API server what the network does. The API server is told of it when it answers.
+func (c Config) door(f files) machine.Component {
+	metrics := fmt.Sprintf("127.0.0.1:%d", observeMetricsPort)
+	return machine.Component{
+		Name: "weft-observe",
+		Command: []string{f.bin + "/weft", "observe", "--kubeconfig=" + f.kubeconfig(observeUser), "--identity=" + Central,
+			"--listen=" + hostPort(c.addr(management, centralNumber), observePort),
+			"--ovn-northbound=unix:" + readOnlySocket("nb"), "--ovn-southbound=unix:" + readOnlySocket("sb"),
+			"--tunnel-ca=" + f.pki("ca.crt"), "--tunnel-certificate=" + f.pki(tunnelPair(Central)+".crt"), "--tunnel-private-key=" + f.pki(tunnelPair(Central)+".key"),
+			"--metrics-address=" + metrics},
+		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: readOnlySocket("nb")}, {Unix: readOnlySocket("sb")}}, // it needs its rights
+		Ready:   machine.Probe{URL: "http://" + metrics + "/readyz"},
+		Finish: [][]string{{"sh", "-ec", `{ cat "$2"; printf '  caBundle: %s\n' "$(base64 -w0 "$3")"; } | "$0" "--kubeconfig=$1" apply --server-side -f -`,
+			f.lab("kubectl"), f.kubeconfig("admin"), filepath.Join(f.dir, apiServiceFile), f.pki("ca.crt")}},
+	}
+}
+
+// createRemotes makes a database that has its server listen on a socket for readers alone.
+func createRemotes(file, socket string) []string {
+	rows := `["Weft_Remotes", {"op": "insert", "table": "Connection", "uuid-name": "reader", "row": {"target": "punix:` + socket + `", "read_only": true}},
+		{"op": "insert", "table": "Remotes", "row": {"connections": ["named-uuid", "reader"]}}]`
+	return []string{"sh", "-ec", `
+		rm -f "$0" && mkdir -p "$(dirname "$1")"
+		printf %s "$2" > "$0.ovsschema"
+		ovsdb-tool create "$0" "$0.ovsschema" && ovsdb-tool transact "$0" "$3"`, file, socket, remotesSchema, rows}
 }
 
 // createDatabase makes an OVSDB file where there is none.

@@ -10,6 +10,7 @@ import (
 const (
 	manifestsFile   = "manifests.yaml"
 	definitionsFile = "definitions.yaml"
+	apiServiceFile  = "apiservice.yaml"
 )
 
 // policyKinds is the CustomResourceDefinition of ClusterNetworkPolicy in its experimental form, which has

@@ -212,13 +212,12 @@ func (l *Lab) checkWindows(name string) error {
 	return nil
 }
 
-// IssueTunnelCertificate gives a Windows node's agent or a chassis host a new certificate for the
-// tunnel between them, changed from what its role wants by change, which may be nil. Both read theirs
-// again when it has changed.
+// IssueTunnelCertificate gives a node's agent a new certificate for those who have streams to it, changed from what its role
+// wants by change, which may be nil. The agent reads its certificate again when it has changed.
 func (l *Lab) IssueTunnelCertificate(name string, change func(*pki.Subject)) error {
-	subject, has := l.clusterSubjects()[tunnelPair(name)]
+	subject, has := l.clusterSubjects()[agentPair(name)]
 	if !has {
-		return fmt.Errorf("%s is no end of the tunnel in lab %q", name, l.Name)
+		return fmt.Errorf("%s is no node of lab %q", name, l.Name)
 	}
 	if change != nil {
 		change(&subject)
@@ -231,7 +230,7 @@ func (l *Lab) IssueTunnelCertificate(name string, change func(*pki.Subject)) err
 	if err != nil {
 		return err
 	}
-	return pair.Write(l.pki(""), tunnelPair(name))
+	return pair.Write(l.pki(""), agentPair(name))
 }
 
 // Dial connects in the network of the central, for clients such as client-go's rest.Config.Dial.

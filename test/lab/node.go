@@ -166,6 +166,8 @@ func (c Config) agent(f files, name string, number int) machine.Component {
 			"--ovs-database=unix:" + ovsSocket, "--datapath-type=netdev",
 			"--encap-address=" + c.addr(underlay, number).String(), fmt.Sprintf("--uplink-mtu=%d", c.MTU),
 			"--gateway-interface=" + externalDevice, "--gateway-bridge=br-ex",
+			"--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort), "--tunnel-ca=" + f.pki("ca.crt"),
+			"--tunnel-certificate=" + f.pki(agentPair(name)+".crt"), "--tunnel-private-key=" + f.pki(agentPair(name)+".key"),
 			"--cni-socket=/run/weft/cni.sock", "--cni-conf-dir=/etc/cni/net.d",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Unix: ovsSocket}, {Path: "/sys/class/net/" + underlayBridge}, {URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},

@@ -125,9 +125,9 @@ func (c Config) rights() []string {
 	case c.Hosts != "":
 		return nil
 	case c.Windows == 0:
-		return []string{rights.Controller, rights.Node, rights.Admission}
+		return []string{rights.Controller, rights.Node, rights.Observe, rights.Admission}
 	}
-	return []string{rights.Controller, rights.Node, rights.Admission, rights.Chassis}
+	return []string{rights.Controller, rights.Node, rights.Observe, rights.Admission, rights.Chassis}
 }
 
 func (c Config) clusterManifest() string {

@@ -57,6 +57,8 @@ func (c Config) clusterSubjects() map[string]pki.Subject {
 		"kube-controller-manager": {Name: "system:kube-controller-manager"},
 		"kube-scheduler":          {Name: "system:kube-scheduler"},
 		"weft-controller":         {Name: "weft:controller"},
+		observeUser:               {Name: "weft:observe"},
+		tunnelPair(Central):       {Name: Central, DNSNames: []string{observerName, observeServer}},
 	}
 	for i, name := range c.Nodes() {
 		subjects[name] = pki.Subject{Name: "system:node:" + name, Groups: []string{"system:nodes"}, DNSNames: []string{name},
@@ -74,17 +76,23 @@ func (c Config) clusterSubjects() map[string]pki.Subject {
 	for _, name := range c.chassisHosts() {
 		subjects[tunnelPair(name)] = pki.Subject{Name: name, DNSNames: []string{chassisName}}
 	}
-	for _, name := range c.WindowsNodes() {
-		subjects[tunnelPair(name)] = pki.Subject{Name: name, DNSNames: []string{agentName(name)}}
+	for _, name := range c.Nodes() {
+		subjects[agentPair(name)] = pki.Subject{Name: name, DNSNames: []string{agentName(name)}}
 	}
 	return subjects
 }
 
 // Names in the certificates of the tunnel; package tunnel has the same.
-const chassisName = "chassis.weft.net"
+const (
+	chassisName  = "chassis.weft.net"
+	observerName = "observe.weft.net"
+	// observeServer is the observer's name to the API server; package observe has the same.
+	observeServer = "weft-observe.weft-observe.svc"
+)
 
 func agentName(node string) string { return node + ".node.weft.net" }
 
-// tunnelPair is the file name of the certificate by which a machine is known at the other end of
-// the tunnel between a Windows node and its chassis host.
+// tunnelPair is the file name of the certificate by which a chassis host or the observer is known to nodes' agents, and
+// agentPair that by which the agent is known to them.
 func tunnelPair(machine string) string { return "tunnel-" + machine }
+func agentPair(node string) string     { return "agent-" + node }

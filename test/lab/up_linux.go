@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/models/api/rights"
 	"github.com/weftnet/weft/test/lab/image"
 	"github.com/weftnet/weft/test/lab/machine"
 	"github.com/weftnet/weft/test/lab/pki"
@@ -117,7 +118,7 @@ func (c Config) writeState(f files, base *image.Base) error {
 	if err := os.WriteFile(filepath.Join(f.dir, configFile), text, 0o644); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{manifestsFile: c.manifests(), definitionsFile: definitions()} {
+	for name, text := range map[string]string{manifestsFile: c.manifests(), definitionsFile: definitions(), apiServiceFile: rights.APIService} {
 		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}

@@ -183,8 +183,8 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--datapath-type=netdev", "--encap-address=" + c.addr(underlay, number).String(),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort),
 			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
-			"--tunnel-certificate=" + windowsPath(f.pki(tunnelPair(name)+".crt")),
-			"--tunnel-private-key=" + windowsPath(f.pki(tunnelPair(name)+".key")),
+			"--tunnel-certificate=" + windowsPath(f.pki(agentPair(name)+".crt")),
+			"--tunnel-private-key=" + windowsPath(f.pki(agentPair(name)+".key")),
 			"--conntrack-lookup=false", // the stand-in for the driver does not need it, and does not bear it
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},

@@ -4,7 +4,7 @@ package rights
 
 import _ "embed"
 
-// Of each part: RBAC, the least that it needs. Users are weft:controller and weft:chassis, and the kubelets' group.
+// Of each part: RBAC, the least that it needs. Users are weft:controller, weft:chassis and weft:observe, and the kubelets' group.
 var (
 	//go:embed controller.yaml
 	Controller string
@@ -12,6 +12,14 @@ var (
 	Node string
 	//go:embed chassis.yaml
 	Chassis string
+	// Observe has the doors' namespace and Service, too.
+	//
+	//go:embed observe.yaml
+	Observe string
+	// APIService has the API server ask the doors. It lacks spec.caBundle, the authority of the doors' certificates.
+	//
+	//go:embed apiservice.yaml
+	APIService string
 	// Admission policies: what nobody else may write.
 	//
 	//go:embed admission.yaml

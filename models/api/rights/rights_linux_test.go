@@ -19,6 +19,9 @@ var collections = map[string]string{
 	"ClusterRoleBinding":               "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 	"Role":                             "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles",
 	"RoleBinding":                      "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/rolebindings",
+	"Namespace":                        "/api/v1/namespaces",
+	"Service":                          "/api/v1/namespaces/weft-observe/services",
+	"APIService":                       "/apis/apiregistration.k8s.io/v1/apiservices",
 	"ValidatingAdmissionPolicy":        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
 	"ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 }

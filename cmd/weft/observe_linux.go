@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovn/observe"
+)
+
+const observeHelp = `Tell users of the API server what the network does, and let them change nothing.
+
+It is the aggregated API observe.weft.net: users reach it by the API server, with a kubeconfig alone, and Kubernetes'
+rights (RBAC on the group's resources) say what they may see. "weft policy hits" asks it.
+
+Run it on central hosts, two or more, each beside a server of OVN's databases, whose read-only sockets it reads. Nodes'
+agents tell it their flows' counters.`
+
+func observeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "observe",
+		Short: "Tell users of the API server what the network does",
+		Long:  observeHelp,
+	}
+	defaults := observe.DefaultConfig()
+	f := cmd.Flags()
+	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
+	f.String("identity", defaults.Identity, "this door among the doors")
+	f.String("listen", "", "ADDRESS:PORT where the API server finds this door, such as 192.0.2.1:6645")
+	f.String("ovn-northbound", defaults.Northbound, "read-only socket of the Northbound, unix:PATH")
+	f.String("ovn-southbound", defaults.Southbound, "read-only socket of the Southbound, unix:PATH")
+	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
+	f.String("tunnel-certificate", "", "PEM file of a certificate with the DNS names "+tunnel.ObserverName+" and "+observe.ServerName)
+	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
+	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
+	return daemon(cmd, func(ctx context.Context, s *settings) error {
+		config := observe.Config{
+			Kubeconfig: s.text("kubeconfig"), Identity: s.text("identity"), Listen: s.text("listen"),
+			Northbound: s.text("ovn-northbound"), Southbound: s.text("ovn-southbound"),
+			CA: s.text("tunnel-ca"), Certificate: s.text("tunnel-certificate"), PrivateKey: s.text("tunnel-private-key"),
+			MetricsAddress: s.text("metrics-address"),
+		}
+		if err := errors.Join(s.err(), config.Validate()); err != nil {
+			return fmt.Errorf("configuration:\n%w", err)
+		}
+		rest, err := kubernetesConfig(config.Kubeconfig)
+		if err != nil {
+			return err
+		}
+		credentials := tunnel.Files(config.CA, config.Certificate, config.PrivateKey)
+		return observe.Run(ctx, config, rest, func(ctx context.Context, n hits.Node) (net.Conn, error) {
+			return tunnel.Dial(ctx, n.Address, tunnel.Counters, credentials, tunnel.AgentName(n.Name))
+		})
+	})
+}

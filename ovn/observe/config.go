@@ -1,0 +1,64 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Config is what `weft observe` is told. The key in front of each comment is the user's name for the field.
+type Config struct {
+	// kubeconfig: credentials for the API server; empty inside a pod.
+	Kubeconfig string
+	// identity: this door among the doors.
+	Identity string
+	// listen: ADDRESS:PORT where the API server finds this door.
+	Listen string
+	// ovn-northbound, ovn-southbound: sockets that are served read-only, unix:PATH.
+	Northbound, Southbound string
+	// tunnel-ca, tunnel-certificate, tunnel-private-key: PEM files. The certificate has the DNS names observe.weft.net, for
+	// the nodes' agents, and weft-observe.weft-observe.svc, for the API server.
+	CA, Certificate, PrivateKey string
+	// metrics-address: of /metrics, /healthz and /readyz; empty serves none.
+	MetricsAddress string
+}
+
+// Sockets that the playbooks make.
+const (
+	NorthboundSocket = "/run/weft-observe/nb.sock"
+	SouthboundSocket = "/run/weft-observe/sb.sock"
+)
+
+// DefaultConfig has a value for every key that has one.
+func DefaultConfig() Config {
+	hostname, _ := os.Hostname() // without one the key has no default, and its absence is reported
+	return Config{
+		Identity: hostname, Northbound: "unix:" + NorthboundSocket, Southbound: "unix:" + SouthboundSocket, MetricsAddress: "127.0.0.1:9643",
+	}
+}
+
+// Validate reports every mistake at once.
+func (c Config) Validate() error {
+	var errs []error
+	if problems := validation.IsDNS1123Label(c.Identity); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("identity: %q cannot be in the names of this door's Lease and EndpointSlice: %s", c.Identity, problems[0]))
+	}
+	if address, err := netip.ParseAddrPort(c.Listen); err != nil || address.Addr().IsUnspecified() || address.Addr().IsLoopback() || address.Port() == 0 {
+		errs = append(errs, fmt.Errorf("listen: %q is not ADDRESS:PORT; give an address by which API servers reach this host, like 192.0.2.1:6645 or [2001:db8::1]:6645", c.Listen))
+	}
+	for key, value := range map[string]string{"ovn-northbound": c.Northbound, "ovn-southbound": c.Southbound} {
+		if len(value) < 6 || value[:5] != "unix:" || !filepath.IsAbs(value[5:]) {
+			errs = append(errs, fmt.Errorf("%s: %q is not unix:PATH; give the socket that the server serves read-only", key, value))
+		}
+	}
+	for key, value := range map[string]string{"tunnel-ca": c.CA, "tunnel-certificate": c.Certificate, "tunnel-private-key": c.PrivateKey} {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("%s: is empty; name the PEM file", key))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,141 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/ovn/hits"
+)
+
+func must(t *testing.T, address string) netip.AddrPort {
+	t.Helper()
+	parsed, err := netip.ParseAddrPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func TestPathsOfHits(t *testing.T) {
+	const prefix = "/apis/observe.weft.net/v1alpha1/"
+	for path, want := range map[string]string{
+		prefix + "policyhits": "all", prefix + "namespaces/shop/policyhits": "shop",
+		prefix + "namespaces//policyhits": "none", prefix + "namespaces/../policyhits": "none", prefix + "namespaces/shop/../policyhits": "none",
+		prefix + "namespaces/a.b/policyhits": "none", prefix + "namespaces/shop/policyhits/": "none", prefix + "policyhits/": "none",
+		prefix + "namespaces/shop/policyhits/db": "none", prefix + "namespaces/Shop/policyhits": "none", "/apis/observe.weft.net/v1/policyhits": "none", "": "none",
+	} {
+		namespace, ok := hitsPath(path)
+		got := namespace
+		switch {
+		case !ok:
+			got = "none"
+		case namespace == "":
+			got = "all"
+		}
+		if got != want {
+			t.Errorf("%q is of %s, want %s", path, got, want)
+		}
+	}
+}
+
+// TestFrontProxyThatEverybodyIs: a cluster in which others could pass for the API server has no door.
+func TestFrontProxyThatEverybodyIs(t *testing.T) {
+	for _, c := range []struct {
+		name, proxy, clients, names, want string
+	}{
+		{"as kubeadm sets it", "P", "C", `["front-proxy-client"]`, ""},
+		{"of an authority of its own, of any name", "P", "C", "[]", ""},
+		{"of the clients' authority, with a name", "C", "C", `["front-proxy-client"]`, ""},
+		{"of the clients' authority, of any name", "C", "B\nC\n", "[]", "every client"},
+		{"of the clients' authority, without the key", "C\n", "C", "", "every client"},
+		{"none", "", "C", "[]", "no front proxy"},
+	} {
+		err := fitFrontProxy(&corev1.ConfigMap{Data: map[string]string{frontProxyCA: c.proxy, clientCA: c.clients, allowedNames: c.names}})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestManyAskAtOnce: databases and nodes are asked once.
+func TestManyAskAtOnce(t *testing.T) {
+	var mu sync.Mutex
+	asked, now, answer := 0, time.Now(), make(chan error)
+	s := &snapshots{now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }, read: func(context.Context) (hits.Counts, error) {
+		mu.Lock()
+		asked++
+		mu.Unlock()
+		return hits.Counts{}, <-answer
+	}}
+	var group sync.WaitGroup
+	results := make(chan error, 100)
+	for range 100 {
+		group.Go(func() { _, err := s.get(t.Context()); results <- err })
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.get(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has left is told %v", err)
+	}
+	bad := errors.New("no database")
+	answer <- bad
+	for err := range results {
+		if !errors.Is(err, bad) {
+			t.Errorf("told %v", err)
+		}
+		break
+	}
+	close(answer) // every further reading is good
+	group.Wait()
+	for i, c := range []struct {
+		later time.Duration
+		more  int
+	}{{0, 0}, {fresh - 1, 0}, {fresh, 1}} {
+		if _, err := s.get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		before := asked
+		now = s.last.began.Add(c.later)
+		mu.Unlock()
+		if _, err := s.get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		if asked-before != c.more || asked > 5 {
+			t.Errorf("%d: %d readings more, %d in all; want %d more", i, asked-before, asked, c.more)
+		}
+		mu.Unlock()
+	}
+}
+
+func TestConfigurationOfADoor(t *testing.T) {
+	good := DefaultConfig()
+	good.Identity, good.Listen, good.CA, good.Certificate, good.PrivateKey = "c1", first1, "a", "b", "c"
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*Config){
+		"listen":             func(c *Config) { c.Listen = ":6645" },
+		"listen: \"0.":       func(c *Config) { c.Listen = "0.0.0.0:6645" },
+		"identity":           func(c *Config) { c.Identity = "c1.example.net" },
+		"ovn-northbound":     func(c *Config) { c.Northbound = "ssl:192.0.2.1:6641" },
+		"ovn-southbound":     func(c *Config) { c.Southbound = "" },
+		"tunnel-certificate": func(c *Config) { c.Certificate = "" },
+	} {
+		c := good
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error about %s", err, want)
+		}
+	}
+}
+
+const first1 = "192.0.2.1:6645"

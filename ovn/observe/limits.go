@@ -1,0 +1,42 @@
+package observe
+
+import (
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Bounds of requests under way.
+const (
+	maxRequests = 64 // of all users
+	maxOfUser   = 4
+)
+
+// limits bound the requests that are under way. What they make the databases and nodes do is bounded by [snapshots].
+type limits struct {
+	mu    sync.Mutex
+	all   int
+	users map[string]int
+}
+
+// enter takes a place until release is called.
+func (l *limits) enter(user string) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all >= maxRequests || l.users[user] >= maxOfUser {
+		return nil, apierrors.NewTooManyRequests("too many requests are under way; try again", 1)
+	}
+	if l.users == nil {
+		l.users = map[string]int{}
+	}
+	l.all++
+	l.users[user]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all--
+		if l.users[user]--; l.users[user] == 0 {
+			delete(l.users, user)
+		}
+	}, nil
+}

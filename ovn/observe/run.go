@@ -1,0 +1,258 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/hits"
+	"github.com/weftnet/weft/ovsdb"
+	"github.com/weftnet/weft/ovsdb/certificates"
+)
+
+// Bounds of a client that is slow, or no API server.
+const (
+	askTime    = 10 * time.Second // the handshake and the request
+	answerTime = readTime + 10*time.Second
+	closeTime  = 10 * time.Second
+	maxHeader  = 1 << 16 // names of users' groups
+	maxStreams = 100
+)
+
+// Run serves until ctx is done. dial opens a stream to the counters of a node's agent.
+func Run(ctx context.Context, c Config, config *rest.Config, dial hits.Dial) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	d, err := newDoor(c, client, dial)
+	if err != nil {
+		return err
+	}
+	return d.run(ctx)
+}
+
+// door is one of those that the API server may ask.
+type door struct {
+	config  Config
+	client  kubernetes.Interface
+	proxy   *frontProxy
+	nodes   cache.SharedIndexInformer
+	hits    *snapshots
+	metrics *metrics
+	serving atomic.Bool
+	began   time.Time
+}
+
+func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, error) {
+	proxy, err := newFrontProxy(client)
+	if err != nil {
+		return nil, err
+	}
+	d := &door{config: c, client: client, proxy: proxy, metrics: newMetrics(), began: time.Now(),
+		nodes: informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()}
+	if err := d.nodes.SetTransform(keepFacts); err != nil {
+		return nil, err
+	}
+	d.hits = &snapshots{now: time.Now, read: func(ctx context.Context) (hits.Counts, error) {
+		counts, err := hits.Read(ctx, hits.Config{Northbound: ovsdb.Config{Endpoints: c.Northbound}, Southbound: ovsdb.Config{Endpoints: c.Southbound}, Dial: dial},
+			nodesOf(d.nodes.GetStore().List()))
+		d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
+		return counts, err
+	}}
+	return d, nil
+}
+
+func (d *door) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if d.config.MetricsAddress != "" {
+		group.Go(func() error { return serve(ctx, d.config.MetricsAddress, d.metrics.handler(d.ready, d.lives)) })
+	}
+	if err := d.prepare(ctx); err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	listener, err := net.Listen("tcp", d.config.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	files, kept := certificates.Files{Certificate: d.config.Certificate, Key: d.config.PrivateKey, Authorities: d.config.CA}, new(certificates.Kept)
+	own := func() (*certificates.Set, error) { return kept.Read(files) }
+	if _, err := own(); err != nil {
+		listener.Close()
+		return err
+	}
+	left := make(chan struct{})
+	group.Go(func() error { return d.serve(ctx, listener, own, left) })
+	here := &presence{client: d.client, identity: d.config.Identity, address: netip.MustParseAddrPort(d.config.Listen), renewal: renewal, silence: silence}
+	group.Go(func() error {
+		defer close(left)
+		here.keep(ctx)
+		return nil
+	})
+	slog.InfoContext(ctx, "the door is open", "listen", d.config.Listen, "identity", d.config.Identity)
+	return group.Wait()
+}
+
+// prepare waits until the door knows the API server and the nodes.
+func (d *door) prepare(ctx context.Context) error {
+	for last := ""; ; {
+		err := d.proxy.load(ctx)
+		if err == nil {
+			break
+		}
+		if err.Error() != last {
+			slog.WarnContext(ctx, "the door stays closed until the API server's front proxy is known", "error", err)
+			last = err.Error()
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	go d.proxy.keep(ctx)
+	go d.nodes.RunWithContext(ctx)
+	cache.WaitForCacheSync(ctx.Done(), d.nodes.HasSynced)
+	return nil
+}
+
+// serve ends when ctx is done and left is closed: as long as the API server is sent here, it is answered.
+func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error), left <-chan struct{}) error {
+	server := &http.Server{
+		Handler: &handler{who: d.proxy.user, hits: d.hits.get, limits: &limits{}, answered: d.metrics.answered,
+			may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
+				return mayList(ctx, d.client, who, resource, namespace)
+			}},
+		TLSConfig: d.proxy.tlsConfig(own), ReadTimeout: askTime, WriteTimeout: answerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelInfo), // strangers' handshakes
+	}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		d.serving.Store(false)
+		<-left
+		last, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		_ = server.Shutdown(last) // who is still there is cut off
+	})
+	d.serving.Store(true)
+	err := server.ServeTLS(listener, "", "")
+	if errors.Is(err, http.ErrServerClosed) {
+		<-closed
+		return nil
+	}
+	stop()
+	return err
+}
+
+// ready says why nobody is answered now.
+func (d *door) ready() error {
+	if !d.serving.Load() {
+		return errors.New("the API server's front proxy is not known yet, or the door closes")
+	}
+	return nil
+}
+
+// restart is after how long without an API server the door is worth a new start.
+const restart = time.Minute
+
+// lives says why the door does not come to serve by itself.
+func (d *door) lives() error {
+	if err := d.ready(); err != nil && time.Since(d.began) > restart {
+		return err
+	}
+	return nil
+}
+
+// keepFacts drops what is not read of a Node.
+func keepFacts(object any) (any, error) {
+	full, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	kept := &corev1.Node{}
+	kept.Name, kept.UID, kept.ResourceVersion = full.Name, full.UID, full.ResourceVersion
+	if facts, ok := full.Annotations[contract.NodeFactsAnnotation]; ok {
+		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
+	}
+	return kept, nil
+}
+
+// nodesOf are those on which Weft runs.
+func nodesOf(objects []any) []hits.Node {
+	var nodes []hits.Node
+	for _, object := range objects {
+		node, ok := object.(*corev1.Node)
+		if !ok {
+			continue
+		}
+		facts, present, err := contract.Parse[contract.NodeFacts](node.Annotations, contract.NodeFactsAnnotation)
+		switch {
+		case err != nil:
+			nodes = append(nodes, hits.Node{Name: node.Name})
+		case present:
+			nodes = append(nodes, hits.Node{Name: node.Name, Address: facts.Counters})
+		}
+	}
+	return nodes
+}
+
+func serve(ctx context.Context, address string, handler http.Handler) error {
+	server := &http.Server{Addr: address, Handler: handler, ReadTimeout: askTime, WriteTimeout: askTime, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("metrics-address: %w", err)
+	}
+	return nil
+}
+
+type metrics struct {
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec
+	unanswered prometheus.Gauge
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry:   prometheus.NewRegistry(),
+		requests:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_observe_requests_total", Help: "Requests, by the code of the answer."}, []string{"code"}),
+		unanswered: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_observe_unanswered_nodes", Help: "Nodes that did not tell their flows' counters when they were last asked."}),
+	}
+	m.registry.MustRegister(m.requests, m.unanswered, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) answered(code int) { m.requests.WithLabelValues(strconv.Itoa(code)).Inc() }
+
+func (m *metrics) handler(ready, lives func() error) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	for path, check := range map[string]func() error{"/healthz": lives, "/readyz": ready} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			if err := check(); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			}
+		})
+	}
+	return mux
+}

@@ -1,0 +1,153 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	api "github.com/weftnet/weft/models/api/observe/v1alpha1"
+)
+
+const (
+	group   = api.Group
+	version = api.Version
+)
+
+// handler serves the API. What a user may ask is decided here, and nowhere below.
+type handler struct {
+	// who is the user that a request is of.
+	who func(*http.Request) (user.Info, error)
+	// may says whether he may list a resource of a namespace, "" being all.
+	may func(ctx context.Context, who user.Info, resource, namespace string) (bool, error)
+	// hits are those of all policies.
+	hits     func(context.Context) (*api.PolicyHitsList, error)
+	limits   *limits
+	answered func(code int)
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, err := h.answer(r)
+	code := http.StatusOK
+	if err != nil {
+		status := apierrors.NewInternalError(err).Status()
+		if known, ok := err.(apierrors.APIStatus); ok {
+			status = known.Status()
+		} else {
+			slog.ErrorContext(r.Context(), "a request is not answered", "path", r.URL.Path, "error", err)
+		}
+		status.Kind, status.APIVersion = "Status", "v1"
+		code, answer = int(status.Code), status
+		if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
+		}
+	}
+	h.answered(code)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(answer) // who asked may be gone
+}
+
+func (h *handler) answer(r *http.Request) (any, error) {
+	who, err := h.who(r)
+	if err != nil {
+		slog.WarnContext(r.Context(), "a request is of nobody whom the API server has let in", "peer", r.RemoteAddr, "error", err)
+		return nil, apierrors.NewUnauthorized("the request does not come by the API server's front proxy, or names no user")
+	}
+	if r.Method != http.MethodGet {
+		return nil, apierrors.NewMethodNotSupported(schema.GroupResource{Group: group}, strings.ToLower(r.Method))
+	}
+	release, err := h.limits.enter(who.GetName())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if found := discovery(r.URL.Path); found != nil {
+		return found, nil
+	}
+	namespace, ok := hitsPath(r.URL.Path)
+	if !ok {
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Group: group}, "", "there is nothing at this path", 0, false)
+	}
+	return h.policyHits(r, who, namespace)
+}
+
+// hitsPath gives the namespace of a path of policyhits, "" being all.
+func hitsPath(path string) (namespace string, ok bool) {
+	path, ok = strings.CutPrefix(path, "/apis/"+api.GroupVersion+"/")
+	if !ok || path == api.PolicyHitsResource {
+		return "", ok
+	}
+	parts := strings.Split(path, "/")
+	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != api.PolicyHitsResource || len(validation.IsDNS1123Label(parts[1])) > 0 {
+		return "", false
+	}
+	return parts[1], true
+}
+
+func (h *handler) policyHits(r *http.Request, who user.Info, namespace string) (any, error) {
+	for _, key := range []string{"watch", "labelSelector", "fieldSelector"} {
+		if value := r.URL.Query().Get(key); value != "" && value != "false" && value != "0" {
+			return nil, apierrors.NewBadRequest(key + " is not served here: ask for the whole list")
+		}
+	}
+	resource := schema.GroupResource{Group: group, Resource: api.PolicyHitsResource}
+	allowed, err := h.may(r.Context(), who, api.PolicyHitsResource, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if !allowed {
+		return nil, apierrors.NewForbidden(resource, "", forbidden(who.GetName(), namespace))
+	}
+	all, err := h.hits(r.Context())
+	if err != nil {
+		slog.ErrorContext(r.Context(), "hits cannot be read", "error", err)
+		return nil, apierrors.NewServiceUnavailable("the policies' rules cannot be read now; the log of weft observe says why")
+	}
+	list := of(all, namespace)
+	if strings.Contains(r.Header.Get("Accept"), "as=Table") {
+		return table(list), nil
+	}
+	return list, nil
+}
+
+// of is what may be seen by who may list a namespace: rules of its policies, and of the nodes how many have not answered.
+func of(all *api.PolicyHitsList, namespace string) *api.PolicyHitsList {
+	if namespace == "" {
+		return all
+	}
+	list := *all
+	list.Items, list.Unanswered = []api.PolicyHits{}, nil
+	for _, item := range all.Items {
+		if item.Namespace == namespace {
+			list.Items = append(list.Items, item)
+		}
+	}
+	return &list
+}
+
+// discovery answers what every API server is asked by its clients; nil where a path is none of that.
+func discovery(path string) any {
+	served := metav1.GroupVersionForDiscovery{GroupVersion: api.GroupVersion, Version: version}
+	own := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: group,
+		Versions: []metav1.GroupVersionForDiscovery{served}, PreferredVersion: served}
+	switch strings.TrimSuffix(path, "/") {
+	case "/apis":
+		return metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{own}}
+	case "/apis/" + group:
+		return own
+	case "/apis/" + api.GroupVersion:
+		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: api.GroupVersion,
+			APIResources: []metav1.APIResource{{Name: api.PolicyHitsResource, SingularName: "policyhit", Namespaced: true, Kind: api.PolicyHitsKind, Verbs: []string{"list"}}}}
+	}
+	return nil
+}
