@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -137,16 +137,14 @@ func writeHits(w io.Writer, list *api.PolicyHitsList, perNode bool) error {
 	return table.Flush()
 }
 
+// writeHitsJSON writes what the API server has answered.
 func writeHitsJSON(w io.Writer, text []byte) error {
-	var value any
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.UseNumber() // counters have 64 bits
-	if err := decoder.Decode(&value); err != nil {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, bytes.TrimSpace(text), "", "  "); err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+	_, err := fmt.Fprintln(w, indented.String())
+	return err
 }
 
 // unanswered is an error where nodes are not in the counts.

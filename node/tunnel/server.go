@@ -169,10 +169,8 @@ func (s *server) open(ctx context.Context, conn net.Conn) (host *tls.Conn, node 
 	}
 	defer within(ctx, host)()
 	state := host.ConnectionState()
-	if target = Target(state.NegotiatedProtocol); target == "" {
-		return nil, nil, "", s.deny(host, refusal(NoTarget, "the peer does not say what it wants to be led to"))
-	}
-	if err := admit(state, own.Authorities, s.config.Targets[target].Peer, time.Now()); err != nil {
+	target = Target(state.NegotiatedProtocol)
+	if err := s.admit(state, own.Authorities, target); err != nil {
 		return nil, nil, "", s.deny(host, err)
 	}
 	if !s.handshakes.leave(conn) {
@@ -209,6 +207,23 @@ func (s *server) handshakeConfig(own *tls.Certificate) *tls.Config {
 		config.NextProtos = append(config.NextProtos, string(target))
 	}
 	return config
+}
+
+// admit judges the dialling end by what it wants to be led to. One that does not say it is told so if it might have anything.
+func (s *server) admit(state tls.ConnectionState, roots *x509.CertPool, target Target) error {
+	if service, ok := s.config.Targets[target]; ok {
+		return admit(state, roots, service.Peer, time.Now())
+	}
+	var refused error
+	for _, known := range slices.Sorted(maps.Keys(s.config.Targets)) {
+		service := s.config.Targets[known]
+		err := admit(state, roots, service.Peer, time.Now())
+		if err == nil {
+			return refusal(NoTarget, "the peer does not say what it wants to be led to")
+		}
+		refused = err
+	}
+	return refused
 }
 
 // admit verifies the dialling end's certificate.

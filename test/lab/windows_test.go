@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/node/tunnel"
+	"github.com/weftnet/weft/ovn/observe"
 	"github.com/weftnet/weft/test/hns"
 	"github.com/weftnet/weft/test/lab/machine"
 )
@@ -128,9 +129,12 @@ func TestPathsForWindowsPrograms(t *testing.T) {
 func TestTheTunnelsEndsHaveTheNamesThatTheOthersWant(t *testing.T) {
 	c := config(IPv4)
 	subjects := c.clusterSubjects()
-	for machine, want := range map[string]string{"l1": tunnel.HostName, "l2": tunnel.HostName, "w1": tunnel.AgentName("w1")} {
-		if got := subjects[tunnelPair(machine)].DNSNames; !slices.Equal(got, []string{want}) {
-			t.Errorf("the certificate of %s has the names %v, want %s", machine, got, want)
+	for pair, want := range map[string][]string{
+		tunnelPair("l1"): {tunnel.HostName}, tunnelPair("l2"): {tunnel.HostName}, tunnelPair(Central): {tunnel.ObserverName, observe.ServerName},
+		agentPair("l1"): {tunnel.AgentName("l1")}, agentPair("w1"): {tunnel.AgentName("w1")},
+	} {
+		if got := subjects[pair].DNSNames; !slices.Equal(got, want) {
+			t.Errorf("the certificate %s has the names %v, want %v", pair, got, want)
 		}
 	}
 	if _, there := subjects[tunnelPair("l3")]; there {
