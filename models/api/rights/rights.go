@@ -14,11 +14,11 @@ var (
 	Chassis string
 	// Observe has the doors' namespace and Service, too.
 	//
-	//go:embed observe.yaml
+	//go:embed observe/rights.yaml
 	Observe string
 	// APIService has the API server ask the doors. It lacks spec.caBundle, the authority of the doors' certificates.
 	//
-	//go:embed apiservice.yaml
+	//go:embed observe/apiservice.yaml
 	APIService string
 	// Admission policies: what nobody else may write.
 	//
