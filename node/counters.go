@@ -36,7 +36,7 @@ const (
 
 // openCounters answers one [contract.CountersRequest] on the connection that it returns. It fails where br-int is not reached.
 func (h *agentTunnel) openCounters(ctx context.Context) (net.Conn, error) {
-	bridge, err := h.dialBridge(ctx)
+	bridge, err := h.dialSwitch(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -119,12 +119,18 @@ func (h *agentTunnel) dialDatabase(ctx context.Context) (net.Conn, error) {
 	return nil, errors.Join(problems...)
 }
 
-func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
+// dialSwitch connects to br-int itself.
+func (h *agentTunnel) dialSwitch(ctx context.Context) (net.Conn, error) {
 	endpoint, err := h.config.openFlow()
 	if err != nil {
 		return nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
-	conn, err := dialLocal(ctx, endpoint)
+	return dialLocal(ctx, endpoint)
+}
+
+// dialBridge is for an ovn-controller.
+func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
+	conn, err := h.dialSwitch(ctx)
 	if err != nil || !h.config.ConntrackLookup {
 		return conn, err
 	}
