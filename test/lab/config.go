@@ -30,6 +30,12 @@ const (
 	GatewayOwn  = "own"
 )
 
+// What the datapath of a Windows node is.
+const (
+	DatapathLinux  = "linux"  // Open vSwitch's userspace datapath, with features switched off
+	DatapathHyperV = "hyperv" // the emulated extension of the Hyper-V switch
+)
+
 // Config is what a user chooses about a lab.
 type Config struct {
 	Name string `json:"name"`
@@ -37,6 +43,8 @@ type Config struct {
 	Linux int `json:"linux"`
 	// Windows is the number of Windows nodes, w1, w2 and so on; see [Config.windowsNode].
 	Windows int `json:"windows,omitempty"`
+	// WindowsDatapath is [DatapathLinux], also when it is empty, or [DatapathHyperV].
+	WindowsDatapath string `json:"windowsDatapath,omitempty"`
 	// Hosts are servers with a systemd of their own, "c1,c2:trixie,l1" and so on, instead of nodes: see
 	// [host]. OVN and weft are left out then: they are to be installed there.
 	Hosts    string `json:"hosts,omitempty"`
@@ -90,6 +98,9 @@ func (c Config) Validate() error {
 	}
 	if c.Windows > 0 && c.NoWeft {
 		errs = append(errs, errors.New("--windows: a Windows node is nothing without weft"))
+	}
+	if !slices.Contains([]string{"", DatapathLinux, DatapathHyperV}, c.WindowsDatapath) {
+		errs = append(errs, fmt.Errorf("--windows-datapath %q is neither linux nor hyperv", c.WindowsDatapath))
 	}
 	if !slices.Contains([]string{IPv4, IPv6, Dual}, c.Families) {
 		errs = append(errs, fmt.Errorf("families %q is none of ipv4, ipv6 and dual", c.Families))

@@ -19,7 +19,7 @@ PROGRESS := $(abspath $(LAB_SCRIPTS))/progress.sh
 GO_BUILD := flock $(abspath Makefile) $(PROGRESS)
 
 LAB_PARTS := $(LAB)/ovn/.complete bin/weftlab bin/weft bin/weft-cni bin/weft.exe bin/weft-cni.exe \
-	$(addprefix $(LAB)/,hyperkube kubectl loopback ovs-ofctl.exe hnsemu wine/.complete clusternetworkpolicies.yaml .images)
+	$(addprefix $(LAB)/,hyperkube kubectl loopback ovs-ofctl.exe hnsemu hypervemu hyperv-netlink.so wine/.complete clusternetworkpolicies.yaml .images)
 OFFICIAL_PARTS := $(addprefix $(LAB)/,e2e.test ginkgo policy-conformance)
 
 .PHONY: lab lab-parts lab-official lab-official-parts lab-deps lab-hosts ovn
@@ -74,6 +74,12 @@ $(LAB)/ovs-ofctl.exe: $(wildcard test/lab/ofctl/*.go test/lab/ofctl/*/*.go) go.m
 
 $(LAB)/hnsemu: $(shell find test/hns -name '*.go') go.mod go.sum | $(LAB)
 	@$(GO_BUILD) "building the emulated HNS" go build -ldflags '-s -w' -o $@ ./test/hns/hnsemu
+
+$(LAB)/hypervemu: $(shell find test/hyperv test/hns -name '*.go') go.mod go.sum | $(LAB)
+	@$(GO_BUILD) "building the emulated Hyper-V extension" go build -ldflags '-s -w' -o $@ ./test/hyperv/hypervemu
+
+$(LAB)/hyperv-netlink.so: test/hyperv/shim/netlink.c | $(LAB)
+	@gcc -Wall -Wextra -O2 -shared -fPIC -o $@ $< -ldl
 
 $(LAB)/wine/.complete: $(LAB_SCRIPTS)/wine.sh $(wildcard test/hns/dll/*) | lab-deps
 	@$(PROGRESS) "making the Windows nodes' Wine prefix" $(LAB_SCRIPTS)/wine.sh $(@D)

@@ -193,6 +193,17 @@ func (l *Lab) HNSCommand(name string, args ...string) ([]string, error) {
 	return l.Enter(name, append([]string{l.lab("hnsemu"), "ctl", "--control", hnsControl}, args...)...)
 }
 
+// HyperVCommand is the command that hands args to the control of a Windows node's emulated extension.
+func (l *Lab) HyperVCommand(name string, args ...string) ([]string, error) {
+	if err := l.checkWindows(name); err != nil {
+		return nil, err
+	}
+	if l.WindowsDatapath != DatapathHyperV {
+		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one with --windows-datapath hyperv", l.Name)
+	}
+	return l.Enter(name, append([]string{l.lab("hypervemu"), "ctl", "--control", hypervControl}, args...)...)
+}
+
 // SetClock puts the clock that a Windows node's .exes read off by that much, from the next second or
 // so on. Its kubelet is a Linux program and keeps the machine's time.
 func (l *Lab) SetClock(name string, offset time.Duration) error {

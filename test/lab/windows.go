@@ -27,6 +27,8 @@ const (
 	wineserver    = "/usr/lib/wine/wineserver64"
 	wineReady     = "/run/wine-ready"
 	faketime      = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+	hypervSocket  = "/run/hyperv/netlink.sock"
+	hypervControl = "/run/hyperv/control.sock"
 	hypervBridge  = "br-hyperv"
 	chassisUser   = "weft-chassis" // of its credentials' file
 	chassisPort   = 9472
@@ -93,15 +95,14 @@ func windowsPath(path string) string { return `Z:` + strings.ReplaceAll(path, "/
 // hyperV is the node's OVS. On Windows its sockets are named pipes; here the agent reaches them on
 // loopback.
 func (c Config) hyperV(f files, number int) []machine.Component {
-	neighbours := c.setNeighbours(adapterBridge, number)
-	vswitchd := vswitchd()
-	vswitchd.Finish = append(withoutFeatures(), neighbours)
-	// A bridge that is made again, as after the loss of the HNS network, has forgotten them.
-	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{neighbours}, 20*time.Second
 	openFlow := fmt.Sprintf("127.0.0.1:%d", openFlowPort)
-	return []machine.Component{
-		c.ovsDatabase(f, fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort)),
-		vswitchd,
+	components := []machine.Component{c.ovsDatabase(f, fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort))}
+	if c.WindowsDatapath == DatapathHyperV {
+		components = append(components, emulatedDatapath(f)...)
+	} else {
+		components = append(components, c.linuxDatapath(number))
+	}
+	return append(components, []machine.Component{
 		{
 			Name:    "openflow-relay",
 			Command: []string{f.bin + "/weftlab", "relay", openFlow, "/run/openvswitch/br-int.mgmt"},
@@ -112,7 +113,33 @@ func (c Config) hyperV(f files, number int) []machine.Component {
 			Command: []string{f.bin + "/weftlab", "ofctl-relay"},
 			Ready:   machine.Probe{TCP: ofctl.Address},
 		},
-	}
+	}...)
+}
+
+// linuxDatapath is an ovs-vswitchd whose own datapath has not what Hyper-V's has not.
+func (c Config) linuxDatapath(number int) machine.Component {
+	neighbours := c.setNeighbours(adapterBridge, number)
+	vswitchd := vswitchd()
+	vswitchd.Finish = append(withoutFeatures(), neighbours)
+	// A bridge that is made again, as after the loss of the HNS network, has forgotten them.
+	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{neighbours}, 20*time.Second
+	return vswitchd
+}
+
+// emulatedDatapath is the driver and an ovs-vswitchd over it. Of SNAT to zeros ovs-vswitchd of Linux does not
+// ask the datapath: that is said as soon as there is a bridge.
+func emulatedDatapath(f files) []machine.Component {
+	vswitchd := vswitchd()
+	vswitchd.Env = []string{"LD_PRELOAD=" + f.lab("hyperv-netlink.so"), "HYPERV_SOCKET=" + hypervSocket}
+	vswitchd.WaitFor = append(vswitchd.WaitFor, machine.Probe{Unix: hypervControl})
+	vswitchd.Repeat = [][]string{{"sh", "-c", `! ovs-vsctl --no-wait br-exists br-int ||
+		ovs-appctl --timeout=20 dpif/set-dp-features br-int ct_zero_snat false`}}
+	vswitchd.RepeatEvery = 2 * time.Second
+	return []machine.Component{{
+		Name:    "hyperv",
+		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter", adapter},
+		Ready:   machine.Probe{Unix: hypervControl},
+	}, vswitchd}
 }
 
 // withoutFeatures are the commands that take from the datapath what the one of Hyper-V has not, which has no
@@ -180,7 +207,7 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--ovn-southbound=" + c.southbound(),
 			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
 			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")),
-			"--datapath-type=netdev", "--encap-address=" + c.addr(underlay, number).String(),
+			"--datapath-type=" + c.windowsDatapathType(), "--encap-address=" + c.addr(underlay, number).String(),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort),
 			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
 			"--tunnel-certificate=" + windowsPath(f.pki(agentPair(name)+".crt")),
@@ -192,6 +219,14 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
 		Ready: machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
+}
+
+// windowsDatapathType is what Open vSwitch calls it.
+func (c Config) windowsDatapathType() string {
+	if c.WindowsDatapath == DatapathHyperV {
+		return "system"
+	}
+	return "netdev"
 }
 
 // chassisHost runs the Windows nodes' ovn-controllers on a Linux node.

@@ -175,3 +175,31 @@ func TestLabsWithoutWindowsNeedNothingOfIt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheDatapathOfWindowsNodes(t *testing.T) {
+	for datapath, want := range map[string]struct {
+		kind     string
+		emulated bool
+	}{"": {"netdev", false}, DatapathLinux: {"netdev", false}, DatapathHyperV: {"system", true}} {
+		c := config(IPv4)
+		c.WindowsDatapath = datapath
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		spec := windows(t, c)
+		if got := flag(t, spec, "weft-node", "datapath-type"); got != want.kind {
+			t.Errorf("%q: the agent's datapath is of type %s", datapath, got)
+		}
+		emulator := slices.ContainsFunc(spec.Components, func(c machine.Component) bool { return c.Name == "hyperv" })
+		i := slices.IndexFunc(spec.Components, func(c machine.Component) bool { return c.Name == "ovs-vswitchd" })
+		redirected := slices.Contains(spec.Components[i].Env, "HYPERV_SOCKET="+hypervSocket)
+		if emulator != want.emulated || redirected != want.emulated {
+			t.Errorf("%q: there is an emulator: %v; ovs-vswitchd speaks to it: %v", datapath, emulator, redirected)
+		}
+	}
+	c := config(IPv4)
+	c.WindowsDatapath = "vmware"
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "--windows-datapath") {
+		t.Errorf("another datapath: %v", err)
+	}
+}

@@ -5,7 +5,7 @@ set -euo pipefail
 # program=package
 needed="containerd=containerd runc=runc debootstrap=debootstrap ethtool=ethtool nft=nftables ip=iproute2
     nsenter=util-linux tar=tar dpkg-deb=dpkg sysctl=procps ping=iputils-ping curl=curl
-    wine=wine /usr/lib/wine/wine64=wine64 x86_64-w64-mingw32-gcc=gcc-mingw-w64-x86-64"
+    wine=wine /usr/lib/wine/wine64=wine64 x86_64-w64-mingw32-gcc=gcc-mingw-w64-x86-64 gcc=gcc"
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 missing=""
@@ -14,6 +14,7 @@ for pair in $needed; do
 done
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
 [ -e /usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1 ] || missing="$missing libfaketime"
+[ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 
 if [ -n "$missing" ]; then

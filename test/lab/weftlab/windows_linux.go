@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weftnet/weft/test/lab"
 	"github.com/weftnet/weft/test/lab/hcs"
 	"github.com/weftnet/weft/test/lab/ofctl"
 )
@@ -90,18 +91,25 @@ func pass(ctx context.Context, client net.Conn, socket string) error {
 }
 
 func hnsCommand(o *options) *cobra.Command {
-	return passing("hns NODE [--] ARGS...", "Look at a Windows node's emulated HNS, or break it",
-		cobra.MinimumNArgs(2), func(args []string) ([]string, error) {
-			l, err := o.open()
-			if err != nil {
-				return nil, err
-			}
-			rest := args[1:]
-			if rest[0] == "--" {
-				rest = rest[1:]
-			}
-			return l.HNSCommand(args[0], rest...)
-		})
+	return emulatorCommand(o, "hns", "Look at a Windows node's emulated HNS, or break it", (*lab.Lab).HNSCommand)
+}
+
+func hypervCommand(o *options) *cobra.Command {
+	return emulatorCommand(o, "hyperv", "Look at a Windows node's emulated Hyper-V extension, or break it", (*lab.Lab).HyperVCommand)
+}
+
+func emulatorCommand(o *options, name, short string, of func(*lab.Lab, string, ...string) ([]string, error)) *cobra.Command {
+	return passing(name+" NODE [--] ARGS...", short, cobra.MinimumNArgs(2), func(args []string) ([]string, error) {
+		l, err := o.open()
+		if err != nil {
+			return nil, err
+		}
+		rest := args[1:]
+		if rest[0] == "--" {
+			rest = rest[1:]
+		}
+		return of(l, args[0], rest...)
+	})
 }
 
 func clockCommand(o *options) *cobra.Command {
