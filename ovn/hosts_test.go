@@ -140,3 +140,23 @@ func TestHostPortsOfHostsStay(t *testing.T) {
 	slices.Sort(got)
 	s.want("host ports", strings.Join(got, ", "), "192.0.2.1:8443, 203.0.113.1:8443")
 }
+
+// TestANodeClaimsForeignAddresses: what a node can do to a Service by saying that the Service's address is its own. docs/security.md says so.
+func TestANodeClaimsForeignAddresses(t *testing.T) {
+	s := newScene(t, func(c *Config) { c.HostExternalIPCIDRs = []string{"198.51.100.64/26"} })
+	kept, lost, given := s.outward("kept", 1, 0, "198.51.100.70"), s.outward("lost", 2, 0, "198.51.100.40"), s.outward("given", 3, 0, "198.51.100.41")
+	given.ingress, given.externalIPs = given.externalIPs, nil
+	n1 := s.node("n1", "10.244.1.0/24")
+	n1.facts = facts(1, false)
+	s.do(n1, kept, lost, given)
+	s.want("before", s.served(), "given 198.51.100.41:80, kept 198.51.100.70:80, lost 198.51.100.40:80")
+	s.problems = nil
+	foreign := *n1
+	foreign.facts = strings.Replace(facts(1, false), `"addresses":["192.0.2.1"`, `"addresses":["198.51.100.40","198.51.100.41","198.51.100.70","192.0.2.1"`, 1)
+	if foreign.facts == n1.facts {
+		t.Fatalf("the facts are %s", n1.facts)
+	}
+	s.do(&foreign)
+	s.want("after", s.served(), "given 198.51.100.41:80, kept 198.51.100.70:80")
+	s.wantMessage("Service default/lost", "AddressTaken", "spec.externalIPs", "198.51.100.40", "Node n1", "host-external-ip-cidrs")
+}

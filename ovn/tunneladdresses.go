@@ -65,8 +65,9 @@ func (c *cluster) holdTunnels(n *nodeState) {
 	n.tunnels = slices.SortedFunc(maps.Keys(held), netip.Addr.Compare)
 }
 
-// tunnelEnd says whether an address may be a node's own: those of pods and Services are not.
+// tunnelEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs, routers and Weft
+// have. Central hosts and those of the API server may be nodes: of their addresses, too, whoever had one first has it.
 func (c *cluster) tunnelEnd(addr netip.Addr) bool {
-	within := func(p netip.Prefix) bool { return p.Contains(addr) }
-	return contract.TunnelAddress(addr) && !slices.ContainsFunc(c.settings.pods, within) && !slices.ContainsFunc(c.settings.joins, within)
+	_, _, inside := c.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) })
+	return contract.TunnelAddress(addr) && !inside
 }

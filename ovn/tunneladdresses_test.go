@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // TestTunnelAddresses: a node's tunnels end at its own unicast addresses, and each address is that of who had it first.
@@ -44,5 +46,24 @@ func TestTunnelAddresses(t *testing.T) {
 	}
 	if len(c.tunnels) != 0 {
 		t.Errorf("%v are held for nodes that are gone", c.tunnels)
+	}
+}
+
+// TestTunnelEnds: no address that the cluster itself gives is one where a tunnel ends.
+func TestTunnelEnds(t *testing.T) {
+	c := newCluster(testSettings(t, dual))
+	ends := map[string]bool{"192.0.2.1": true, "2001:db8::1": true, "::ffff:192.0.2.1": false, "224.0.0.1": false, "127.0.0.1": false}
+	for _, list := range [][]netip.Prefix{c.settings.pods, c.settings.services, c.settings.joins, contract.OwnRanges[:]} {
+		if len(list) == 0 {
+			t.Fatal("a range of the cluster is missing")
+		}
+		for _, p := range list {
+			ends[p.Addr().Next().Next().String()] = false
+		}
+	}
+	for text, want := range ends {
+		if got := c.tunnelEnd(netip.MustParseAddr(text)); got != want {
+			t.Errorf("tunnelEnd(%s) is %t", text, got)
+		}
 	}
 }

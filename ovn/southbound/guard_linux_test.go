@@ -255,6 +255,8 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 		{"rows by another column", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["logical_port","==","pod1"]],"row":{"up":false}}]`},
 		{"an update that is a mutation, too", update(`"op":"update","row":{},"mutations":[["up","insert",false]]`)},
 		{"a mutation of one value", `["OVN_Southbound",{"op":"mutate","table":"FDB","where":[["_uuid","==",["uuid","{f2}"]]],"mutations":[["port_key","-=",1]]}]`},
+		{"the host name of another node", `["OVN_Southbound",{"op":"update","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"row":{"hostname":"l1"}}]`},
+		{"the host name of a node that is yet to come", `["OVN_Southbound",{"op":"update","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"row":{"hostname":"l9"}}]`},
 		{"a wait that waits", `["OVN_Southbound",{"op":"wait","table":"Chassis","timeout":60000,"where":[],"columns":["name"],"until":"==","rows":[]}]`},
 		{"all neighbours", `["OVN_Southbound",{"op":"delete","table":"MAC_Binding","where":[]}]`},
 		{"a UUID of its choice", `["OVN_Southbound",{"op":"insert","table":"MAC_Binding","uuid":"{pod1}","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"192.0.2.7","mac":"m"}}]`},

@@ -30,6 +30,8 @@ func FuzzPermit(f *testing.F) {
 		tunnel + `,{"op":"mutate","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"mutations":[["encaps","insert",["named-uuid","a"]]]}`,
 		`{"op":"update","table":"FDB","where":[["_uuid","==",["uuid","{f1}"]]],"row":{"port_key":2}},{"op":"update","table":"FDB","where":[["_uuid","==",["uuid","{f1}"]]],"row":{"port_key":1}}`,
 		`{"op":"insert","table":"MAC_Binding","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"192.0.2.7","mac":"m"}},{"op":"comment","comment":"x"}`,
+		`{"op":"insert","table":"Chassis","row":{"name":"l2","hostname":"l1"}}`,
+		`{"op":"insert","table":"Chassis","uuid-name":"a","row":{"name":"l2"}},{"op":"update","table":"Chassis",` + about + `,"row":{"hostname":"l9"}}`,
 		`{"op":"insert","table":"Chassis","row":{"name":"l2"}},{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]]}`,
 	} {
 		f.Add(seed)
@@ -128,6 +130,9 @@ func l2s(row map[string]json.RawMessage) string {
 	case "Chassis", "Chassis_Private":
 		if text("name") != "l2" {
 			return "it is another node's"
+		}
+		if name := text("hostname"); name != "l2" && name != "" {
+			return "ports of a node of that name would be l2's"
 		}
 	case "IGMP_Group":
 		if text("chassis_name") != "l2" {

@@ -52,7 +52,7 @@ func realNode(t *testing.T, all string) {
 	s.guard.log = slog.New(slog.NewTextHandler(&log, nil))
 	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "destroy", "Chassis_Private", "l2", "--", "destroy", "Chassis", "l2")
 	vswitch := ovsdbtest.Server(t, ovsdbtest.OpenVSwitch(t))
-	ovsdbtest.Run(t, "ovs-vsctl", "--db="+vswitch.Endpoint, "--no-wait", "init", "--", "set", "Open_vSwitch", ".", "external_ids:system-id=l2",
+	ovsdbtest.Run(t, "ovs-vsctl", "--db="+vswitch.Endpoint, "--no-wait", "init", "--", "set", "Open_vSwitch", ".", "external_ids:system-id=l2", "external_ids:hostname=l2",
 		"external_ids:ovn-remote="+s.as("l2"), "external_ids:ovn-encap-type=geneve", `external_ids:ovn-encap-ip="192.0.2.2,2001:db8::2"`,
 		"external_ids:ovn-monitor-all="+all, "--", "add-br", "br-int", "--", "add-port", "br-int", "p2", "--", "set", "Interface", "p2", "type=dummy", "external_ids:iface-id=pod2")
 	ovsdbtest.Controller(t, vswitch)

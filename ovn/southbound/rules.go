@@ -204,12 +204,26 @@ func check(r *replica, node string, o *operation) error {
 		}
 	}
 	switch o.table {
+	case "Chassis":
+		return checkHostname(node, o)
 	case "Port_Binding":
 		return checkOptions(r, o)
 	case "IGMP_Group":
 		return checkGroup(r, node, o)
 	case "Encap":
 		return checkTunnel(r, node, o)
+	}
+	return nil
+}
+
+// checkHostname: OVN finds the chassis that a port is meant for by its name and then by its host's, so that a host named like another node
+// would have that one's ports while it has no chassis. The node's agent sets both to the Node's name.
+func checkHostname(node string, o *operation) error {
+	for _, value := range o.values("hostname") {
+		var name string
+		if json.Unmarshal(value, &name) != nil || name != node && name != "" {
+			return fmt.Errorf("hostname of a Chassis is %.300s, which is not the node's name: set external_ids:hostname of its Open vSwitch to %s, as weft node does", value, node)
+		}
 	}
 	return nil
 }
