@@ -151,9 +151,11 @@ func (h *hostile) dump() content {
 
 // mine are l2's ports, and those that whoever comes first has; routed are router ports on whose networks l2 has a port.
 var (
-	mine   = []string{"pod2", "gw2", "etor2", "cr2", "mgmt-l2"}
-	open   = []string{"free", "idle"}
-	routed = []string{"gw2", "etor2", "office"}
+	mine = []string{"pod2", "gw2", "etor2", "etor3", "cr2", "mgmt-l2"}
+	open = []string{"free", "idle"}
+	// outside are ports to networks outside, of switches with a port of l2's own.
+	outside = []string{"localnet2", "localnet6", "localnet7"}
+	routed  = []string{"gw2", "etor2", "etor3", "office", "yard"}
 )
 
 // holds says whether l2 has claimed an open port.
@@ -228,7 +230,7 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 	case "IGMP_Group":
 		for _, port := range names(now["ports"]) {
 			name := before["Port_Binding"][port]["logical_port"].(string)
-			if !slices.Contains(mine, name) && name != "localnet2" && !(slices.Contains(open, name) && h.holds(before, name)) {
+			if !slices.Contains(mine, name) && !slices.Contains(outside, name) && !(slices.Contains(open, name) && h.holds(before, name)) {
 				return "port " + name + " is not l2's"
 			}
 		}
