@@ -54,12 +54,10 @@ lint:
 
 # The tests run anew each time: go's cache of results knows nothing of the programs in bin/lab. `check` has vetted them.
 UNIT_TEST := go test -count 1 -vet off
-# Packages whose tests run at the same time: much of their time is waiting.
-PACKAGES := $(shell echo $$((2 * $$(nproc))))
 
 unit: ovn $(LAB)/wine/.complete $(LAB)/hyperkube ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
 	@CGO_ENABLED=1 $(GO_BUILD) "compiling what the unit tests test, for the race detector" go build -race ./...
-	CGO_ENABLED=1 $(UNIT_TEST) -race -p $(PACKAGES) -timeout 25m ./...
+	CGO_ENABLED=1 $(UNIT_TEST) -race -timeout 25m ./...
 	cd test/lab/sctp && CGO_ENABLED=1 $(UNIT_TEST) -race ./...
 	cd test/oracle && $(UNIT_TEST) -v ./...
 	cd test/oracle/services && $(UNIT_TEST) -v ./...
@@ -74,8 +72,8 @@ windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, u
 	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/hostservice ./node/tunnel ./node/doctor ./node/hns ./node/hostnet
 
 .PHONY: cluster-test
-cluster-test: lab bin/steady bin/ask ## clusters of Linux and Windows nodes: pods, Services, names, components killed, bad days
-	test/e2e/clusters.sh
+cluster-test: lab bin/steady bin/ask ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
+	go test -tags cluster -count 1 -parallel 8 -timeout 25m -v ./test/e2e
 
 bin/steady bin/ask: bin/%: test/e2e/%/main.go
 	@go build -o $@ ./test/e2e/$*

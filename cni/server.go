@@ -14,7 +14,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 
-	"github.com/weftnet/weft/httpserver"
+	"github.com/weftnet/weft/models/httpserver"
 )
 
 // Handler is what the agent does for each verb. Errors that are a *[types.Error] keep their code,

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/cni"
-	"github.com/weftnet/weft/httpserver"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/ovsdb"

@@ -175,7 +175,7 @@ func TestChassisHostReachesOpenVSwitch(t *testing.T) {
 	bridge.Close()
 	h.holds(t, "no chassis host")
 	measured, err := registry.Gather()
-	if err != nil || len(measured) != 2 { // nobody was refused
+	if err != nil || len(measured) != 3 { // nobody was refused
 		t.Errorf("metrics %v, %v", measured, err)
 	}
 }

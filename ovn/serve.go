@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/weftnet/weft/httpserver"
+	"github.com/weftnet/weft/models/httpserver"
 )
 
 // endpoints are what an operator's tools ask the controller.

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/weftnet/weft/httpserver"
+	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/node/tunnel"
 )
 

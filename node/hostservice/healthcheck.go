@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weftnet/weft/httpserver"
+	"github.com/weftnet/weft/models/httpserver"
 )
 
 // checkTime is what one request and its answer may take: anybody outside may ask.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/ovn/hits"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/certificates"
@@ -37,6 +38,9 @@ const (
 	maxHeader  = 1 << 16 // names of users' groups
 	maxStreams = 100
 )
+
+var bounds = httpserver.Limits{Connections: httpserver.Endpoints.Connections, PerClient: httpserver.Endpoints.PerClient,
+	Header: askTime, Request: askTime, Answer: answerTime, Idle: 2 * time.Minute}
 
 // Run serves until ctx is done. dial opens a stream to the counters of a node's agent.
 func Run(ctx context.Context, c Config, config *rest.Config, dial hits.Dial) error {
@@ -85,7 +89,7 @@ func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, erro
 func (d *door) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if d.config.MetricsAddress != "" {
-		group.Go(func() error { return serve(ctx, d.config.MetricsAddress, d.metrics.handler(d.ready, d.lives)) })
+		group.Go(func() error { return serveMetrics(ctx, d.config.MetricsAddress, d.metrics.handler(d.ready, d.lives)) })
 	}
 	if err := d.prepare(ctx); err != nil {
 		return errors.Join(err, ctx.Err())
@@ -137,15 +141,13 @@ func (d *door) prepare(ctx context.Context) error {
 
 // serve ends when ctx is done and left is closed: as long as the API server is sent here, it is answered.
 func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error), left <-chan struct{}) error {
-	server := &http.Server{
-		Handler: &handler{who: d.proxy.user, hits: d.hits.get, limits: &limits{}, answered: d.metrics.answered,
-			may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
-				return mayList(ctx, d.client, who, resource, namespace)
-			}},
-		TLSConfig: d.proxy.tlsConfig(own), ReadTimeout: askTime, WriteTimeout: answerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelInfo), // strangers' handshakes
-	}
+	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, limits: &limits{}, answered: d.metrics.answered,
+		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
+			return mayList(ctx, d.client, who, resource, namespace)
+		}}, bounds)
+	server.TLSConfig, server.MaxHeaderBytes = d.proxy.tlsConfig(own), maxHeader
+	server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: maxStreams}
+	server.ErrorLog = slog.NewLogLogger(slog.Default().Handler(), slog.LevelInfo) // strangers' handshakes
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
@@ -156,7 +158,7 @@ func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*ce
 		_ = server.Shutdown(last) // who is still there is cut off
 	})
 	d.serving.Store(true)
-	err := server.ServeTLS(listener, "", "")
+	err := server.ServeTLS(httpserver.Bound(server, listener, bounds), "", "")
 	if errors.Is(err, http.ErrServerClosed) {
 		<-closed
 		return nil
@@ -217,10 +219,13 @@ func nodesOf(objects []any) []hits.Node {
 	return nodes
 }
 
-func serve(ctx context.Context, address string, handler http.Handler) error {
-	server := &http.Server{Addr: address, Handler: handler, ReadTimeout: askTime, WriteTimeout: askTime, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+// serveMetrics ends when ctx is done.
+func serveMetrics(ctx context.Context, address string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", address)
+	if err == nil {
+		err = httpserver.Serve(ctx, listener, handler, httpserver.Endpoints)
+	}
+	if err != nil {
 		return fmt.Errorf("metrics-address: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -119,6 +120,9 @@ func (d *door) leave(c *conn) {
 
 // changed is the server's ConnState.
 func (d *door) changed(raw net.Conn, state http.ConnState) {
+	if secured, ok := raw.(*tls.Conn); ok {
+		raw = secured.NetConn()
+	}
 	c, ok := raw.(*conn)
 	if !ok {
 		return

@@ -25,19 +25,25 @@ var Endpoints = Limits{Connections: 256, PerClient: 64, Header: 5 * time.Second,
 // maxHeader bounds a request's header, in bytes.
 const maxHeader = 1 << 14
 
-// New makes a server without a listener. Its connections are bounded by [Serve] alone.
+// New makes a server without a listener. Its connections are bounded by [Serve], or by [Bound] where a server needs more than it gives.
 func New(handler http.Handler, limits Limits) *http.Server {
 	return &http.Server{Handler: handler, ReadHeaderTimeout: limits.Header, ReadTimeout: limits.Request, WriteTimeout: limits.Answer,
 		IdleTimeout: limits.Idle, MaxHeaderBytes: maxHeader}
 }
 
+// Bound is a listener of the server's whose connections are bounded. It sets the server's ConnState.
+func Bound(server *http.Server, listener net.Listener, limits Limits) net.Listener {
+	bounded := &door{Listener: listener, limits: limits, held: map[string]map[*conn]struct{}{}}
+	server.ConnState = bounded.changed
+	return bounded
+}
+
 // Serve answers on listener until ctx is done, and returns nil then.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, limits Limits) error {
-	server, bounded := New(handler, limits), &door{Listener: listener, limits: limits, held: map[string]map[*conn]struct{}{}}
-	server.ConnState = bounded.changed
+	server := New(handler, limits)
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(Bound(server, listener, limits)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
