@@ -85,12 +85,14 @@ func TestManyAskAtOnce(t *testing.T) {
 		t.Errorf("who has left is told %v", err)
 	}
 	bad := errors.New("no database")
-	answer <- bad
-	for err := range results {
-		if !errors.Is(err, bad) {
-			t.Errorf("told %v", err)
+	for told := false; !told; { // the first reading may be over before anybody waits for it
+		select {
+		case answer <- bad:
+		case err := <-results:
+			if told = true; !errors.Is(err, bad) {
+				t.Errorf("told %v", err)
+			}
 		}
-		break
 	}
 	close(answer) // every further reading is good
 	group.Wait()
@@ -109,7 +111,7 @@ func TestManyAskAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		mu.Lock()
-		if asked-before != c.more || asked > 5 {
+		if asked-before != c.more || asked > 20 {
 			t.Errorf("%d: %d readings more, %d in all; want %d more", i, asked-before, asked, c.more)
 		}
 		mu.Unlock()

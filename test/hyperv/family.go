@@ -22,7 +22,7 @@ const (
 
 // connection tracking's messages are the netfilter's: subsystem and command.
 const (
-	ctNew    uint16 = unix.NFNL_SUBSYS_CTNETLINK<<8 | 0
+	ctNew    uint16 = unix.NFNL_SUBSYS_CTNETLINK << 8
 	ctGet    uint16 = unix.NFNL_SUBSYS_CTNETLINK<<8 | 1
 	ctDelete uint16 = unix.NFNL_SUBSYS_CTNETLINK<<8 | 2
 )

@@ -19,8 +19,6 @@ import (
 const (
 	answerDone = 0
 	answerLost = 1
-	orderJoin  = 1
-	orderLeave = 2
 )
 
 // A datagram of netlink is at most this long here, and a socket's queue of answers and upcalls.
@@ -36,9 +34,6 @@ type socket struct {
 	conn     *net.UnixConn
 	raw      func(func(fd uintptr) bool) error
 	gate     *net.UnixConn
-
-	mu     sync.Mutex
-	groups map[uint32]bool
 }
 
 // Serve has ovs-vswitchd's sockets until ctx ends. listener is of type unixpacket.
@@ -135,7 +130,7 @@ func newSocket(conn *net.UnixConn) (*socket, error) {
 			slog.Debug("no large send buffer for a netlink socket")
 		}
 	})
-	return &socket{protocol: native.Uint32(hello), conn: conn, raw: raw.Write, gate: gate.(*net.UnixConn), groups: map[uint32]bool{}}, err
+	return &socket{protocol: native.Uint32(hello), conn: conn, raw: raw.Write, gate: gate.(*net.UnixConn)}, err
 }
 
 func (s *socket) answer(word uint32) error {
@@ -143,7 +138,7 @@ func (s *socket) answer(word uint32) error {
 	return err
 }
 
-// takeOrders joins and leaves groups until the gate closes.
+// takeOrders answers the joining and leaving of groups until the gate closes: nothing is sent to groups.
 func (s *socket) takeOrders() {
 	order := make([]byte, 8)
 	for {
@@ -151,19 +146,10 @@ func (s *socket) takeOrders() {
 		if err != nil || n != len(order) {
 			return
 		}
-		s.mu.Lock()
-		s.groups[native.Uint32(order[4:])] = native.Uint32(order) == orderJoin
-		s.mu.Unlock()
 		if s.answer(answerDone) != nil {
 			return
 		}
 	}
-}
-
-func (s *socket) in(group uint32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.groups[group]
 }
 
 // offer queues a datagram and says whether there was room for it: a full socket loses it.
@@ -201,15 +187,4 @@ func (e *Extension) socket(port uint32) *socket {
 	e.socketsMu.Lock()
 	defer e.socketsMu.Unlock()
 	return e.sockets[port]
-}
-
-// multicast offers a datagram to the sockets of a group.
-func (e *Extension) multicast(group uint32, datagram []byte) {
-	e.socketsMu.Lock()
-	defer e.socketsMu.Unlock()
-	for _, s := range e.sockets {
-		if s.in(group) {
-			s.offer(datagram)
-		}
-	}
 }
