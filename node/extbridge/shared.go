@@ -170,9 +170,13 @@ func (w *flows) keepFromTunnels(f family) {
 
 // hide translates new connections, to ports that are no entry's. Those that have such a port keep it, if they
 // shall: Linux' kernel sees to that by itself, Hyper-V's begins at one number for all; the price is that
-// it may be any other port if the host has this one.
+// it may be any other port if the host has this one. Of an ICMPv6 message Hyper-V's remembers a port of the range for its
+// identifier, and leaves the message as it is (Conntrack-nat.c, OvsNatTranslateCtEntry): no answer would be the connection's.
 func (w *flows) hide(f family, from netip.Prefix, as netip.Addr, keep bool) {
 	w.add(tableGateway, 30, asHost(commit(markGateway, natPorts(as)))...).proto(f.ip).src(from).state(isTracked, isNew)
+	if w.HyperV && !f.four {
+		w.add(tableGateway, 35, asHost(commit(markGateway, natSource(as)))...).proto(f.icmp).src(from).state(isTracked, isNew)
+	}
 	if !keep {
 		return
 	}

@@ -108,6 +108,53 @@ func TestSNATPorts(t *testing.T) {
 	}
 }
 
+// The second of two connections that want one port gets another, of which the key, and so the next zone, knows nothing: the answer
+// is no connection's there.
+func TestNATPort(t *testing.T) {
+	gateway := netip.MustParseAddr("192.168.0.1")
+	for _, c := range []struct {
+		name   string
+		faults Faults
+		want   uint32
+	}{{"fault", KnownFaults(), stateInvalid}, {"no fault", without(NATPort), stateEstablished | stateReply}} {
+		t.Run(c.name, func(t *testing.T) {
+			e, h := bare(t, c.faults)
+			var translated []byte
+			for _, from := range []string{"10.0.0.1", "10.0.0.3"} {
+				syn := tcp(netip.MustParseAddr(from), server, 1000, 80, tcpSYN, 1, 0)
+				o := send(t, e, h, syn, ct(t, 1, true, nat(natAttrSrc, gateway, 0)), ct(t, 3, false), ct(t, 2, true), act(actionOutput, 4))
+				translated = o.out["pod4"][0]
+			}
+			answer := tcp(server, gateway, 80, order.Uint16(translated[34:]), tcpSYN|tcpACK, 1, 2)
+			if got := sendFrom(t, e, h, 4, answer, ct(t, 2, false)).key.ct.state &^ stateTracked; got != c.want {
+				t.Errorf("state %#x of the answer, want %#x", got, c.want)
+			}
+		})
+	}
+}
+
+// The identifier of an ICMPv6 message stays, whichever port the translation has remembered for it.
+func TestNATOfICMPv6(t *testing.T) {
+	gateway := netip.MustParseAddr("fd00:1::1")
+	for _, c := range []struct {
+		name string
+		port uint16
+		want uint32
+	}{{"to a port", 40000, stateInvalid}, {"to an address", 0, stateEstablished | stateReply | stateDstNAT}} {
+		t.Run(c.name, func(t *testing.T) {
+			e, h := bare(t, KnownFaults())
+			o := send(t, e, h, icmp(client6, server6, 128, 7), ct(t, 1, true, nat(natAttrSrc, gateway, c.port)), act(actionOutput, 4))
+			if frame := o.out["pod4"][0]; order.Uint16(frame[58:]) != 7 {
+				t.Fatalf("identifier %d", order.Uint16(frame[58:]))
+			}
+			o = sendFrom(t, e, h, 4, icmp(server6, gateway, 129, 7), ct(t, 1, false, nat(0, netip.Addr{}, 0)))
+			if got := o.key.ct.state &^ stateTracked; got != c.want {
+				t.Errorf("state %#x of the answer, want %#x", got, c.want)
+			}
+		})
+	}
+}
+
 // The flush of an absent connection forgets the translations of its zone.
 func TestFlushNAT(t *testing.T) {
 	backend := netip.MustParseAddr("10.0.0.9")

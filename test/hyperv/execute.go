@@ -66,7 +66,10 @@ func executePacket(e *Extension, r request) ([][]byte, error) {
 	if v := e.vports[inPort]; v != nil {
 		p.source, from = v, inPort
 	}
-	if err := e.execute(p, from, &k, l, actions); err != nil {
+	_, e.probing = r.attrs[packetAttrProbe]
+	err = e.execute(p, from, &k, l, actions)
+	e.probing = false
+	if err != nil {
 		if err == errNotSupported {
 			return nil, unix.EOPNOTSUPP
 		}

@@ -45,6 +45,7 @@ type Extension struct {
 	peers    map[peerKey]*peer
 	frags    map[fragmentKey]*fragments
 	executed map[string]uint64 // actions and sets by name, see Executed
+	probing  bool              // the actions at hand are those by which ovs-vswitchd finds out what there is
 	now      func() time.Time
 }
 

@@ -26,6 +26,8 @@ const (
 	NDTarget Fault = "nd-target"
 	// FlushNAT: the flush of one connection forgets all translations of its zone.
 	FlushNAT Fault = "flush-nat"
+	// NATPort: a translation to an address alone that finds the port taken chooses another, which the key does not learn.
+	NATPort Fault = "nat-port"
 	// Protocols: protocols other than TCP, UDP and ICMP cannot be tracked.
 	Protocols Fault = "protocols"
 	// FirstPacket: the first packet to a tunnel's peer is lost.
@@ -33,7 +35,7 @@ const (
 )
 
 // AllFaults are the driver's as it is.
-var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, Protocols, FirstPacket}
+var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, Protocols, FirstPacket}
 
 // Faults are those that are switched on.
 type Faults map[Fault]bool

@@ -90,3 +90,35 @@ func TestTrackedIPv6(t *testing.T) {
 		})
 	}
 }
+
+// Fragments, which ovs-vswitchd gets as one packet, go out as fragments of their size.
+func TestFragmentsByUpcalls(t *testing.T) {
+	n := startNode(t, KnownFaults())
+	one, two := n.pod(1), n.pod(2)
+	n.flows("table=0,ip,actions=ct(table=1,zone=1)", "table=1,ip,actions=normal")
+	run(t, "ip", "link", "set", "vpod2", "mtu", "1300")
+	one.run("ip", "link", "set", "eth0", "mtu", "1300")
+	two.run("ip", "link", "set", "eth0", "mtu", "1300")
+	if got := one.pingSized(two.address, 4, 3000); got != 4 {
+		t.Errorf("%d of 4 pings of 3,000 bytes are answered", got)
+	}
+}
+
+// What ovs-vswitchd tries in order to know it is not told as executed.
+func TestProbesAreNotExecuted(t *testing.T) {
+	n := startNode(t, KnownFaults())
+	one, two := n.pod(1), n.pod(2)
+	n.flows("actions=normal")
+	if got := one.ping(two.address, 2); got != 2 {
+		t.Fatalf("%d of 2 pings are answered", got)
+	}
+	executed := n.extension.Executed()
+	for _, action := range []string{"clone", "trunc", "set_masked"} {
+		if executed[action] != 0 {
+			t.Errorf("%s: %d times", action, executed[action])
+		}
+	}
+	if executed["output"] == 0 {
+		t.Errorf("executed: %v", executed)
+	}
+}

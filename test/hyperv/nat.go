@@ -237,7 +237,8 @@ func (f *forwarding) translate(conn *connection, k *key, reply bool) {
 	}
 	f.rewrite(k.ether, src, to)
 	*address = to.addr
-	if flags&(natSrcPort|natDstPort) != 0 && *port != 0 {
+	named := flags&(natSrcPort|natDstPort) != 0
+	if (named || !f.e.faults[NATPort] && (f.layers.tcp || f.layers.udp)) && *port != 0 {
 		*port = to.port
 	}
 }

@@ -21,8 +21,12 @@ var keyNames = map[uint16]string{
 	keyPriority: "priority", 31: "nd_ext",
 }
 
-// count records that a packet has met an action, by its name; that of a set has its field's.
+// count records that a packet has met an action, by its name; that of a set has its field's. What ovs-vswitchd tries in order to
+// find out whether it is there does not count.
 func (e *Extension) count(a attribute) {
+	if e.probing {
+		return
+	}
 	name := actionNames[a.kind]
 	if name == "" {
 		name = fmt.Sprintf("action %d", a.kind)

@@ -12,7 +12,8 @@ const (
 	packetAttrActions      = 3
 	packetAttrUserdata     = 4
 	packetAttrEgressTunnel = 5
-	packetAttrMRU          = 10
+	packetAttrProbe        = 8
+	packetAttrMRU          = 9
 )
 
 // upcall gives a packet to ovs-vswitchd, at the socket of its port, whichever one an action names: User.c,

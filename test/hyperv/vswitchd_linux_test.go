@@ -142,7 +142,14 @@ func (p pod) run(words ...string) string {
 // ping counts the answers to so many requests.
 func (p pod) ping(to string, requests int) int {
 	p.n.t.Helper()
-	command := exec.CommandContext(p.n.t.Context(), "ip", "netns", "exec", p.name, "ping", "-n", "-q", "-i", "0.05", "-W", "1", "-c", fmt.Sprint(requests), to)
+	return p.pingSized(to, requests, 56)
+}
+
+// pingSized is ping with so many bytes in a request.
+func (p pod) pingSized(to string, requests, size int) int {
+	p.n.t.Helper()
+	command := exec.CommandContext(p.n.t.Context(), "ip", "netns", "exec", p.name, "ping", "-n", "-q", "-i", "0.05", "-W", "1", "-c", fmt.Sprint(requests),
+		"-s", fmt.Sprint(size), to)
 	output, _ := command.CombinedOutput() // no answer is an error of ping's
 	var sent, received int
 	for line := range strings.SplitSeq(string(output), "\n") {

@@ -126,21 +126,28 @@ func (c Config) linuxDatapath(number int) machine.Component {
 	return vswitchd
 }
 
-// emulatedDatapath is the driver and an ovs-vswitchd over it. Of SNAT to zeros ovs-vswitchd of Linux does not
-// ask the datapath: that is said as soon as there is a bridge.
+// emulatedDatapath is the driver and an ovs-vswitchd over it.
 func emulatedDatapath(f files) []machine.Component {
 	vswitchd := vswitchd()
 	vswitchd.Env = []string{"LD_PRELOAD=" + f.lab("hyperv-netlink.so"), "HYPERV_SOCKET=" + hypervSocket}
 	vswitchd.WaitFor = append(vswitchd.WaitFor, machine.Probe{Unix: hypervControl})
-	vswitchd.Repeat = [][]string{{"sh", "-c", `! ovs-vsctl --no-wait br-exists br-int ||
-		ovs-appctl --timeout=20 dpif/set-dp-features br-int ct_zero_snat false`}}
-	vswitchd.RepeatEvery = 2 * time.Second
+	vswitchd.Finish = [][]string{withoutZeroSNAT}
+	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{withoutZeroSNAT}, 2*time.Second
 	return []machine.Component{{
 		Name:    "hyperv",
 		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter", adapter},
 		Ready:   machine.Probe{Unix: hypervControl},
 	}, vswitchd}
 }
+
+// withoutZeroSNAT says that the datapath has no SNAT to zeros: ovs-vswitchd of Windows knows it by itself, and the one of Linux
+// takes it for there without a question. ovn-controller reads it in the database, which is written when ovs-vswitchd reads
+// what is to be.
+var withoutZeroSNAT = []string{"sh", "-ec", `
+	datapath=$(ovs-vsctl --no-wait --if-exists get Open_vSwitch . datapaths:system)
+	[ "$datapath" ] && ovs-vsctl --no-wait get Datapath "$datapath" capabilities:ct_zero_snat 2> /dev/null | grep -q true || exit 0
+	ovs-appctl --timeout=20 dpif/set-dp-features "$(ovs-vsctl --no-wait list-br | head -n 1)" ct_zero_snat false
+	ovs-vsctl --no-wait set Datapath "$datapath" capabilities:ct_zero_snat=false`}
 
 // withoutFeatures are the commands that take from the datapath what the one of Hyper-V has not, which has no
 // wildcards in its flows either: each connection has flows of its own. All bridges share one datapath, which is there
@@ -212,7 +219,8 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
 			"--tunnel-certificate=" + windowsPath(f.pki(agentPair(name)+".crt")),
 			"--tunnel-private-key=" + windowsPath(f.pki(agentPair(name)+".key")),
-			"--conntrack-lookup=false", // the stand-in for the driver does not need it, and does not bear it
+			// The Linux datapath does not need it, and does not bear it.
+			fmt.Sprintf("--conntrack-lookup=%t", c.WindowsDatapath == DatapathHyperV),
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},

@@ -3,6 +3,7 @@ package lab
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -189,6 +190,9 @@ func TestTheDatapathOfWindowsNodes(t *testing.T) {
 		spec := windows(t, c)
 		if got := flag(t, spec, "weft-node", "datapath-type"); got != want.kind {
 			t.Errorf("%q: the agent's datapath is of type %s", datapath, got)
+		}
+		if got := flag(t, spec, "weft-node", "conntrack-lookup"); got != strconv.FormatBool(want.emulated) {
+			t.Errorf("%q: a lookup before each commit: %s", datapath, got)
 		}
 		emulator := slices.ContainsFunc(spec.Components, func(c machine.Component) bool { return c.Name == "hyperv" })
 		i := slices.IndexFunc(spec.Components, func(c machine.Component) bool { return c.Name == "ovs-vswitchd" })
