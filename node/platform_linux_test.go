@@ -22,7 +22,7 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-func TestMain(m *testing.M) { nodetest.Main(m) }
+func TestMain(m *testing.M) { nodetest.MainInParts(m, 2) }
 
 func newLinux(t testing.TB, datapath string) *node.Linux {
 	t.Helper()

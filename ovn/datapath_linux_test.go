@@ -29,7 +29,7 @@ import (
 // rights those fail, and the others run as they are.
 func TestMain(m *testing.M) {
 	if os.Geteuid() == 0 {
-		nodetest.Main(m)
+		nodetest.MainInParts(m, 3)
 	}
 	os.Exit(m.Run())
 }

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		hostProcess()
 		return
 	}
-	nodetest.Main(m)
+	nodetest.MainInParts(m, 3)
 }
 
 // standIn holds the node's lock in the shared folder as long as it lives: where another one holds it

@@ -7,6 +7,7 @@ package nodetest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -25,7 +26,7 @@ const insideMark = "WEFT_TEST_NAMESPACES"
 // tests start or make is gone when they end, even by SIGKILL.
 func Main(m *testing.M) {
 	if os.Getenv(insideMark) == "" {
-		os.Exit(again())
+		os.Exit(again(os.Stdout, os.Stderr, os.Args[1:]...))
 	}
 	if err := prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "nodetest: prepare the namespaces:", err)
@@ -34,16 +35,17 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// again runs this program anew inside the namespaces.
-func again() int {
+// again runs this program anew inside namespaces of its own, and returns its exit code.
+func again(stdout, stderr io.Writer, arguments ...string) int {
 	if os.Geteuid() != 0 {
-		fmt.Fprintln(os.Stderr, "nodetest: these tests make network namespaces: run them as root")
+		fmt.Fprintln(stderr, "nodetest: these tests make network namespaces: run them as root")
 		return 2
 	}
 	runtime.LockOSThread() // Pdeathsig follows the thread
-	command := exec.Command("/proc/self/exe", os.Args[1:]...)
+	defer runtime.UnlockOSThread()
+	command := exec.Command("/proc/self/exe", arguments...)
 	command.Env = append(os.Environ(), insideMark+"=1")
-	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, stdout, stderr
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
@@ -54,7 +56,7 @@ func again() int {
 		return exit.ExitCode()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "nodetest: start the tests in namespaces of their own:", err)
+		fmt.Fprintln(stderr, "nodetest: start the tests in namespaces of their own:", err)
 		return 2
 	}
 	return 0
