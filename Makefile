@@ -32,7 +32,8 @@ demo: lab ## a real cluster on this machine, a sample application, and what to l
 demo-down: ## end the demo's cluster
 	test/demo/demo.sh down
 
-test: lab-deps ovn check unit windows-unit cluster-test ## everything that must pass
+test: lab check ## everything that must pass
+	+@$(MAKE) --no-print-directory -j2 cluster-test unit windows-unit
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible
@@ -53,7 +54,9 @@ lint:
 	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services; do (cd $$module && $$staticcheck ./...) || exit; done
 
 # The tests run anew each time: go's cache of results knows nothing of the programs in bin/lab. `check` has vetted them.
-UNIT_TEST := go test -count 1 -vet off
+# They wait for most of their time, so several packages run at once, and beside the cluster's tests, which go first where
+# both want a processor.
+UNIT_TEST := nice go test -count 1 -vet off -p 3
 
 unit: ovn $(LAB)/wine/.complete $(LAB)/hyperkube ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
 	@CGO_ENABLED=1 $(GO_BUILD) "compiling what the unit tests test, for the race detector" go build -race ./...

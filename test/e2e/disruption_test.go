@@ -118,18 +118,20 @@ func aPodComesUp(t *testing.T, node string) {
 // northbound is every row of the Northbound but the counters.
 func northbound(t *testing.T) []string {
 	t.Helper()
-	var rows []string
+	command := []string{"nbctl", "--", "--no-headings", "--format=csv"}
 	for _, table := range []string{"Logical_Switch", "Logical_Switch_Port", "Logical_Router", "Logical_Router_Port",
 		"Logical_Router_Static_Route", "Logical_Router_Policy", "NAT", "Load_Balancer", "Load_Balancer_Group",
 		"Port_Group", "Address_Set", "ACL", "Static_MAC_Binding", "Chassis_Template_Var", "Gateway_Chassis"} {
-		var out string
-		eventually(t, 30*time.Second, "the Northbound is readable", func() (err error) {
-			out, err = cluster.Try("nbctl", "--", "--no-headings", "--format=csv", "list", table)
-			return err
-		})
-		for line := range strings.Lines(out) {
-			rows = append(rows, table+","+strings.TrimSpace(line))
-		}
+		command = append(command, "--", "list", table)
+	}
+	var out string
+	eventually(t, 30*time.Second, "the Northbound is readable", func() (err error) {
+		out, err = cluster.Try(command...)
+		return err
+	})
+	rows := slices.DeleteFunc(strings.Split(out, "\n"), func(row string) bool { return row == "" })
+	if len(rows) == 0 {
+		t.Fatal("the Northbound has no rows")
 	}
 	slices.Sort(rows)
 	return rows
