@@ -55,7 +55,10 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	stop()
 	end() // the node boots
 
-	w, _ := watchAs(t, host, remembers)
+	w, _ := watchAs(t, host, func(w *Watcher) {
+		remembers(w)
+		w.daemons.period = 200 * time.Millisecond // forgets after 12 s, by which time the daemons have started on a busy machine, too
+	})
 	service := everyFamily("10.96.0.20", "fd96::20")
 	service.Spec.Type, service.Spec.ExternalTrafficPolicy, service.Spec.HealthCheckNodePort = corev1.ServiceTypeLoadBalancer, corev1.ServiceExternalTrafficPolicyLocal, checked
 	service.Spec.Ports[0].Port = balanced
