@@ -57,7 +57,7 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 
 	w, _ := watchAs(t, host, func(w *Watcher) {
 		remembers(w)
-		w.daemons.period = 200 * time.Millisecond // forgets after 12 s, by which time the daemons have started on a busy machine, too
+		w.daemons.period = 100 * time.Millisecond // forgets after 6 s, by which time the daemons have started on a busy machine, too
 	})
 	service := everyFamily("10.96.0.20", "fd96::20")
 	service.Spec.Type, service.Spec.ExternalTrafficPolicy, service.Spec.HealthCheckNodePort = corev1.ServiceTypeLoadBalancer, corev1.ServiceExternalTrafficPolicyLocal, checked
