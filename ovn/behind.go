@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/nb"
 )
 
 // Door is where a client's packet for a Service comes to a load balancer.
@@ -55,18 +56,72 @@ func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind,
 	return b, false
 }
 
-// behind is what is behind an address of the frontend's, if it is one.
-func (f *frontend) behind(s *service, at netip.AddrPort, door Door, node *nodeState, on *nodeSet) (b Behind, ok bool) {
+// Port is one of an address, as clients ask for it.
+type Port struct {
+	Protocol string // "tcp", "udp" or "sctp"
+	At       netip.AddrPort
+}
+
+// Holder is whose a port is: a Service's, or a pod's as a hostPort, which leads To it.
+type Holder struct {
+	Kind, Name string // the name is namespace/name
+	To         netip.AddrPort
+}
+
+// Holders says who has which ports for clients that come by a door: by the code that makes the rows of Services, and by the
+// rows of the node's pods. More than one has a port where two load balancers would.
+func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
+	c, found := r.cluster, map[Port][]Holder{}
+	on, node := c.nodeSet(), c.nodes[door.Node]
+	if node == nil {
+		return found
+	}
+	variables := node.variables()
+	for name, s := range c.services {
+		if s.object == nil || s.object.ignored {
+			continue
+		}
+		object, _ := c.judge(name, s.object)
+		for _, kind := range []protocol{"tcp", "udp", "sctp"} {
+			for _, f := range frontends(object, kind, s.slices, on) {
+				for _, one := range f.viewAt(object, door, on).vips {
+					if at := expand(one.at, variables); at.IsValid() {
+						found[Port{string(kind), at}] = append(found[Port{string(kind), at}], Holder{Kind: "Service", Name: name})
+					}
+				}
+			}
+		}
+	}
+	for name := range node.pods {
+		for _, row := range r.rows[podOwner(name)].Rows {
+			if lb, ok := row.Model.(*nb.LoadBalancer); ok {
+				for text, to := range lb.Vips {
+					at := Port{*lb.Protocol, netip.MustParseAddrPort(text)} // as hostPorts has written it
+					found[at] = append(found[at], Holder{"Pod", name, netip.MustParseAddrPort(to)})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// viewAt is what clients that come by a door have of a frontend: nothing, where it is not.
+func (f *frontend) viewAt(s *service, door Door, on *nodeSet) view {
 	where := door.place()
 	if !slices.Contains(f.places, where) || door.Outside && !slices.Contains(on.gateways, door.Node) || f.owner != "" && f.owner != door.Node ||
 		!slices.ContainsFunc(s.classes(f.protocol, on), func(c class) bool { return c.has(door.Node) }) {
-		return b, false
+		return view{}
 	}
+	return f.view(s, where, door.Node, f.reaches(s), on)
+}
+
+// behind is what is behind an address of the frontend's, if it is one.
+func (f *frontend) behind(s *service, at netip.AddrPort, door Door, node *nodeState, on *nodeSet) (b Behind, ok bool) {
 	var variables map[string]string
 	if node != nil {
 		variables = node.variables()
 	}
-	v := f.view(s, where, door.Node, f.reaches(s), on)
+	v := f.viewAt(s, door, on)
 	i := slices.IndexFunc(v.vips, func(one vip) bool { return expand(one.at, variables) == at })
 	if i < 0 {
 		return b, false

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+
+	"github.com/weftnet/weft/models/outside"
 )
 
 // claim is a port outside of the cluster that a Service wants to be reached by: of one address, or of
@@ -150,7 +152,7 @@ func (s *service) fieldOf(c claim) string {
 // holder is who has a claim of those that want it, if anybody has: whoever has the address from an
 // AddressPool, else the first with a right to it.
 func (c *cluster) holder(wanted claim) (name string, ok bool) {
-	if name, ok := c.balancers.held[wanted.addr]; ok {
+	if name, ok := c.heldBy(wanted.addr); ok {
 		return name, true
 	}
 	if list := c.claims.by[wanted]; len(list) > 0 {
@@ -159,14 +161,21 @@ func (c *cluster) holder(wanted claim) (name string, ok bool) {
 	return "", false
 }
 
-// before says whether a Service has a better right to something than another: a load balancer's address,
-// which not everybody can write, goes before one of spec.externalIPs, and then the older Service.
+// heldBy is who has an address from an AddressPool, and so all its ports. A host's address is no pool's, whatever a
+// Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one of
+// these the hosts' agents know, which know of no pools.
+func (c *cluster) heldBy(addr netip.Addr) (name string, ok bool) {
+	name, ok = c.balancers.held[addr]
+	return name, ok && c.hostRules().At(addr) == outside.Nobody
+}
+
+// before says whether a Service has a better right to something than another.
 func (c *cluster) before(wanted claim, a, b string) bool {
-	x, y := c.services[a].object, c.services[b].object
-	if given := slices.Contains(x.ingress, wanted.addr); given != slices.Contains(y.ingress, wanted.addr) {
-		return given
+	right := func(name string) outside.Right {
+		s := c.services[name].object
+		return outside.Right{Balancer: slices.Contains(s.ingress, wanted.addr), Created: s.CreationTimestamp.Time, Namespace: s.Namespace, Name: s.Name}
 	}
-	return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(a, b)) < 0
+	return right(a).Compare(right(b)) < 0
 }
 
 // updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
@@ -241,7 +250,7 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 		}
 	}
 	if s.leftOut > 0 {
-		complain("TooManyExternalAddresses", "spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.leftOut, maxOutside)
+		complain("TooManyExternalAddresses", "spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.leftOut, outside.Most)
 	}
 	for _, addr := range s.outside() {
 		if why := c.unfit(addr); why != "" {
@@ -336,7 +345,7 @@ func (s *service) otherAt(wanted claim) string {
 
 // right says why another Service has what a Service wants.
 func (c *cluster) right(wanted claim, holder string, s *service) string {
-	if c.balancers.held[wanted.addr] == holder {
+	if name, ok := c.heldBy(wanted.addr); ok && name == holder {
 		return "has the address from an AddressPool"
 	}
 	if slices.Contains(c.services[holder].object.ingress, wanted.addr) && !slices.Contains(s.ingress, wanted.addr) {
@@ -345,36 +354,26 @@ func (c *cluster) right(wanted claim, holder string, s *service) string {
 	return "is older"
 }
 
-// essential says whose a port outside is that no Service may have; "" is nobody's. Without it, whoever
-// may write Services would take the cluster from those who run it.
+// essential says whose a port outside is that no Service and no pod may have; "" is nobody's.
 func (c *cluster) essential(wanted claim) string {
-	if at := netip.AddrPortFrom(wanted.addr, wanted.port); wanted.protocol == "tcp" && c.apiServers[at] {
-		return "the API server's"
-	}
-	if !c.settings.hostPorts.Has(string(wanted.protocol), wanted.port) {
+	owner := c.hostRules().Keep(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
+	switch {
+	case owner == outside.Nobody:
 		return ""
-	}
-	if !wanted.addr.IsValid() {
+	case owner == outside.EveryHost:
 		return "the nodes' hosts' (host-ports)"
+	case c.settings.hostPorts.Has(string(wanted.protocol), wanted.port):
+		return c.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
 	}
-	if whose := c.hostAt(wanted.addr); whose != "" {
-		return whose + ", at a port of hosts' own (host-ports)"
-	}
-	return ""
+	return c.ownerName(owner, wanted.addr)
 }
 
 // unfit says why an address cannot be one that clients outside have for a Service.
 func (c *cluster) unfit(addr netip.Addr) string {
-	switch {
-	case addr.IsUnspecified():
-		return "no address"
-	case addr.IsLoopback():
-		return "a loopback address"
-	case addr.IsLinkLocalUnicast():
-		return "a link-local address"
-	case addr.IsMulticast():
-		return "a multicast address"
-	case family(c.settings.pods, addr) == nil:
+	if why := outside.Fit(addr); why != "" {
+		return why
+	}
+	if family(c.settings.pods, addr) == nil {
 		return "of a family that pods do not have"
 	}
 	if key, in, ok := c.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -265,7 +266,7 @@ func TestClaims(t *testing.T) {
 			o.Spec.ExternalIPs = append(o.Spec.ExternalIPs, fmt.Sprintf("198.51.100.%d", i))
 		}
 		s.do(trimService(o))
-		s.want("VIPs", fmt.Sprint(strings.Count(s.served(), " ")), fmt.Sprint(2*maxOutside-1))
+		s.want("VIPs", fmt.Sprint(strings.Count(s.served(), " ")), fmt.Sprint(2*outside.Most-1))
 		s.wantMessage("TooManyExternalAddresses", "240 addresses are left out")
 		s.problems = nil
 		b := s.outward("b", 9, 0)

@@ -149,6 +149,7 @@ func (c *cluster) updateAPIServers(state *serviceState) {
 	for _, list := range []map[netip.AddrPort]bool{now, c.apiServers} {
 		for at := range list {
 			c.touchClaims(at.Addr())
+			c.touchHostPorts([]claim{{at.Addr(), at.Port(), "tcp"}})
 		}
 	}
 	c.apiServers, c.egress.replan = now, true

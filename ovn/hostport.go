@@ -1,13 +1,13 @@
 package ovn
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/models/outside"
 )
 
 // hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its
@@ -22,8 +22,10 @@ func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken f
 			}
 			for _, to := range contract.Addrs(addresses) {
 				for _, at := range n.nodePortAddresses(to.Is4()) {
-					if (!port.ip.IsValid() || port.ip == at) && !taken(claim{at, port.port, kind}) {
-						vips[netip.AddrPortFrom(at, port.port).String()] = netip.AddrPortFrom(to, port.into).String()
+					text := netip.AddrPortFrom(at, port.port).String()
+					// Of one pod's two ports there, as one of all addresses and one of this, the first has it.
+					if (!port.ip.IsValid() || port.ip == at) && vips[text] == "" && !taken(claim{at, port.port, kind}) {
+						vips[text] = netip.AddrPortFrom(to, port.into).String()
 					}
 				}
 			}
@@ -115,7 +117,10 @@ func (c *cluster) olderHas(p *podState, wanted claim) bool {
 
 // comesBefore orders pods that want one host port.
 func comesBefore(a, b *pod) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) < 0
+	right := func(p *pod) outside.Right {
+		return outside.Right{Created: p.CreationTimestamp.Time, Namespace: p.Namespace, Name: p.Name}
+	}
+	return right(a).Compare(right(b)) < 0
 }
 
 // touchHostPorts has the pods looked at again whose host ports are claimed.

@@ -159,8 +159,8 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 	}
 }
 
-// TestHostPortsAtAnAddressOfAPool: a Service that has a node's address from a pool has its own ports of it. The
-// address' other ports are the pods', and so are the Service's when it goes.
+// TestHostPortsAtAnAddressOfAPool: a Service whose status has a node's address, as if from a pool, has its own ports of
+// it. The address' other ports are other Services' and the pods', and so are the Service's when it goes.
 func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s := newScene(t, withBalancers)
 	n := s.egressNode(1)
@@ -191,7 +191,7 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	s.want("the Service has the address", s.c.balancers.held[at], "default/web")
 	rival := s.service("rival", "10.96.0.20") // somebody else's load balancer
 	rival.ingress, rival.ports[0].port = []netip.Addr{at}, 8443
-	s.want("beside one that gets nothing of it", ports(s.put(rival)), other)
+	s.want("beside one that has another port of the node's address", ports(s.put(rival)), "")
 	delete(s.objects, objectKey{serviceKind, "default/web"})
 	s.want("when the first has gone", ports([]objectKey{{serviceKind, "default/web"}}), "203.0.113.1:80")
 	delete(s.objects, objectKey{serviceKind, "default/rival"})

@@ -3,12 +3,14 @@ package ovn
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/outside"
 )
 
 // hostBook knows nodes by all addresses of their hosts and gateways.
@@ -51,35 +53,28 @@ func (c *cluster) updateHosts(n *nodeState) {
 	}
 }
 
-// hostAt says whose an address is that hosts have; "" is none's.
-func (c *cluster) hostAt(addr netip.Addr) string {
-	if names := c.hosts.at[addr]; len(names) > 0 {
-		first := ""
-		for name := range names {
-			if first == "" || name < first {
-				first = name
-			}
-		}
-		return "that of Node " + first
-	}
-	for at := range c.apiServers {
-		if at.Addr() == addr {
-			return "the API server's"
-		}
-	}
-	if i := slices.IndexFunc(c.settings.hosts, func(p netip.Prefix) bool { return p.Contains(addr) }); i >= 0 {
+// hostRules are what stays the hosts' own.
+func (c *cluster) hostRules() outside.Hosts {
+	return outside.Hosts{Ports: c.settings.hostPorts, Open: c.settings.hostExternals, Ranges: c.settings.hosts, APIServers: c.apiServers,
+		Nodes: func(addr netip.Addr) bool { return len(c.hosts.at[addr]) > 0 }}
+}
+
+// ownerName says for people whose an address is; "" is nobody's.
+func (c *cluster) ownerName(owner outside.Owner, addr netip.Addr) string {
+	switch owner {
+	case outside.Node:
+		return "that of Node " + slices.Min(slices.Collect(maps.Keys(c.hosts.at[addr])))
+	case outside.APIServer:
+		return "the API server's"
+	case outside.Host:
 		return "a host's (host-cidrs, ovn-northbound)"
 	}
 	return ""
 }
 
-// hostTaken says whose an address is that a Service asks for by spec.externalIPs alone and may not have; "" is
-// none's. Whoever may write Services writes that field, while a load balancer's address is what its controller says.
+// hostTaken says whose an address is that a Service asks for and may not have; "" is nobody's.
 func (c *cluster) hostTaken(s *service, addr netip.Addr) string {
-	if slices.Contains(s.ingress, addr) || slices.ContainsFunc(c.settings.hostExternals, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-		return ""
-	}
-	return c.hostAt(addr)
+	return c.ownerName(c.hostRules().Deny(addr, slices.Contains(s.ingress, addr)), addr)
 }
 
 // hostSettings reads the keys about hosts. Those of the Northbound are the cluster's central hosts.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/endpointslice"
+	"github.com/weftnet/weft/models/outside"
 )
 
 // Labels by which an owner takes a Service away from the cluster's network.
@@ -295,49 +296,31 @@ func trimService(o *corev1.Service) *service {
 	return s
 }
 
-// trimExternal reads by what addresses a Service is known outside. A load balancer of mode Proxy speaks to
-// the node ports, and whoever asks for its address shall come to it.
+// trimExternal reads by what addresses a Service is known outside.
 func (s *service) trimExternal(o *corev1.Service) {
 	s.externalLocal = o.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-	room := max(1, maxOutside/max(1, len(s.ports)))
-	take := func(list *[]netip.Addr, field, text string) {
-		addr, ok := s.parseAddr(field, text)
-		addr = addr.Unmap()
-		switch {
-		case !ok || slices.Contains(*list, addr):
-		case len(s.externalIPs)+len(s.ingress) < room:
-			*list = append(*list, addr)
-		default:
-			s.leftOut++
-		}
+	if o.Spec.Type == corev1.ServiceTypeLoadBalancer && s.externalLocal {
+		s.healthPort = uint16(o.Spec.HealthCheckNodePort)
 	}
-	if o.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		for _, ingress := range o.Status.LoadBalancer.Ingress {
-			if ingress.IP != "" && deref(ingress.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP {
-				take(&s.ingress, "status.loadBalancer.ingress", ingress.IP)
-			}
-		}
-		if s.externalLocal {
-			s.healthPort = uint16(o.Spec.HealthCheckNodePort)
-		}
+	a := outside.Read(o, len(s.ports))
+	s.externalIPs, s.ingress, s.leftOut = a.External, a.Balancer, a.LeftOut
+	for _, bad := range a.Unreadable {
+		s.noteUnreadable(bad.Field, bad.Text, bad.Why)
 	}
-	for _, text := range o.Spec.ExternalIPs {
-		take(&s.externalIPs, "spec.externalIPs", text)
-	}
+}
+
+func (s *service) noteUnreadable(field, text, why string) {
+	s.unreadable = append(s.unreadable, fmt.Sprintf("%s: %q: %s", field, quoted(text), why))
 }
 
 // parseAddr reads an address of a Service's, or notes why it cannot be read.
 func (s *service) parseAddr(field, text string) (addr netip.Addr, ok bool) {
 	addr, why := endpointslice.ParseIP(text)
 	if why != "" {
-		s.unreadable = append(s.unreadable, fmt.Sprintf("%s: %q: %s", field, quoted(text), why))
+		s.noteUnreadable(field, text, why)
 	}
 	return addr, why == ""
 }
-
-// maxOutside bounds the addresses and ports that one Service is served at outside, and so what it costs
-// the cluster: each has all its endpoints in every node's flows.
-const maxOutside = 1000
 
 func trimSlice(o *discoveryv1.EndpointSlice) *slice {
 	s := &slice{

@@ -102,15 +102,20 @@ func offlineObject(o runtime.Object) (k objectKey, trimmed any, err error) {
 		if k.kind, ok = clusterWide(o); !ok {
 			return k, nil, fmt.Errorf("%s %s: is of a kind that policies do not depend on", o.GetObjectKind().GroupVersionKind().Kind, meta.GetName())
 		}
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-		if err != nil {
-			return k, nil, fmt.Errorf("%s %s: %w", k.kind, meta.GetName(), err)
-		}
-		u := &unstructured.Unstructured{Object: content}
-		u.SetKind(k.kind.String())
-		return offlineTrim(u, u, k)
+		return offlineCustom(o, meta, k.kind)
 	}
 	return offlineTrim(o, meta, k)
+}
+
+// offlineCustom is an object of a kind that the controller watches as it comes.
+func offlineCustom(o runtime.Object, meta metav1.Object, of kind) (k objectKey, trimmed any, err error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return k, nil, fmt.Errorf("%s %s: %w", of, meta.GetName(), err)
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetKind(of.String())
+	return offlineTrim(u, u, objectKey{kind: of})
 }
 
 func offlineTrim(o any, meta metav1.Object, k objectKey) (objectKey, any, error) {

@@ -456,7 +456,7 @@ func (c *cluster) touchPlaced() {
 
 func (c *cluster) noteNode(n *nodeState) {
 	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services, JoinCIDRs: c.settings.joins,
-		HostPorts: c.settings.toldHostPorts, HostExternalIPs: c.settings.hostExternals}
+		HostPorts: c.settings.toldHostPorts, HostExternalIPs: c.settings.hostExternals, Hosts: c.settings.hosts}
 	if c.settings.shared != nil {
 		network.SharedGateways = contract.Addrs(c.settings.shared.Addresses)
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/outside"
 )
 
 // balancer is what the allocator of load balancer addresses reads of a Service.
@@ -22,14 +23,14 @@ type balancer struct {
 	families string // "4", "6", "4,6" or "6,4"
 	labels   labelSet
 	local    bool   // externalTrafficPolicy: Local
-	ingress  string // the addresses in its status, separated by commas
+	ingress  string // the addresses in its status of mode VIP, separated by commas: no pool gives others
 }
 
 func trimBalancer(o *corev1.Service) balancer {
 	b := balancer{balances: o.Spec.Type == corev1.ServiceTypeLoadBalancer}
 	var ingress []string
 	for _, i := range o.Status.LoadBalancer.Ingress {
-		if addr, err := netip.ParseAddr(i.IP); err == nil {
+		if addr, err := netip.ParseAddr(i.IP); err == nil && deref(i.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP {
 			ingress = append(ingress, addr.String())
 		}
 	}
@@ -110,11 +111,11 @@ func (c *cluster) allocates(s *service) bool {
 }
 
 // announcer is the node whose gateway router answers for a load balancer's address on the nodes' network.
-// ok is false for an address that weft did not allocate, and which others announce; node is "" while no
-// node can.
+// ok is false for an address that weft did not allocate, and which others announce, as a host its own; node is "" while
+// no node can.
 func (c *cluster) announcer(vip netip.Addr) (node string, ok bool) {
 	node, ok = c.balancers.announced[vip]
-	return node, ok
+	return node, ok && c.hostRules().At(vip) == outside.Nobody
 }
 
 // announces are the addresses that a node's gateway router answers for, sorted.

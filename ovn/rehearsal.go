@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -18,6 +19,12 @@ type Rehearsal struct {
 	cluster  *cluster
 	objects  map[objectKey]any
 	rows     map[ovsdb.Owner]ovsdb.Change
+	notes    []Note
+}
+
+// Note is what a controller would write to an object: an annotation, or a patch of the status where Key is "status".
+type Note struct {
+	Kind, Namespace, Name, Key, Value string
 }
 
 // NewRehearsal begins without any object. No Northbound is dialled.
@@ -30,7 +37,7 @@ func NewRehearsal(config Config) (*Rehearsal, error) {
 }
 
 // Update takes in one batch of events: objects as they are now, and those that are gone. They are of the kinds that
-// [Translate] takes, Services and EndpointSlices.
+// [Translate] takes, Services, EndpointSlices and AddressPools.
 func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 	var keys []objectKey
 	for i, o := range slices.Concat(now, gone) {
@@ -50,7 +57,9 @@ func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 			delete(r.rows, change.Owner)
 		}
 	}
-	r.cluster.takeNotes()
+	for _, n := range r.cluster.takeNotes() {
+		r.notes = append(r.notes, Note{n.kind.String(), n.namespace, n.name, n.key, n.value})
+	}
 	return nil
 }
 
@@ -59,6 +68,13 @@ func (r *Rehearsal) get(k objectKey) any { return r.objects[k] }
 // Rows are what the updates together have made, by owner.
 func (r *Rehearsal) Rows() []ovsdb.Change {
 	return slices.SortedFunc(maps.Values(r.rows), compareOwners)
+}
+
+// Notes are what the controller would have written to objects since the last call.
+func (r *Rehearsal) Notes() []Note {
+	notes := r.notes
+	r.notes = nil
+	return notes
 }
 
 // Restarted is what a controller would write that begins with the objects that are there now.
@@ -93,6 +109,8 @@ func rehearsed(o runtime.Object) (k objectKey, trimmed any, err error) {
 		return offlineTrim(o, o, objectKey{kind: serviceKind})
 	case *discoveryv1.EndpointSlice:
 		return offlineTrim(o, o, objectKey{kind: sliceKind})
+	case *v1alpha1.AddressPool:
+		return offlineCustom(o, o, poolKind)
 	}
 	return offlineObject(o)
 }

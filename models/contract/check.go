@@ -17,7 +17,8 @@ func (n NodeNetwork) check() error {
 		}
 	}
 	return errors.Join(checkPrefixes("podCIDRs", n.PodCIDRs), checkPrefixes("clusterCIDRs", n.ClusterCIDRs),
-		checkPrefixes("serviceCIDRs", n.ServiceCIDRs), checkPrefixes("joinCIDRs", n.JoinCIDRs), checkAddrs("sharedGateways", n.SharedGateways))
+		checkPrefixes("serviceCIDRs", n.ServiceCIDRs), checkPrefixes("joinCIDRs", n.JoinCIDRs), checkAddrs("sharedGateways", n.SharedGateways),
+		checkPrefixes("hostExternalIPs", n.HostExternalIPs), checkPrefixes("hosts", n.Hosts))
 }
 
 func (f NodeFacts) check() error {

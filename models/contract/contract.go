@@ -54,6 +54,9 @@ type NodeNetwork struct {
 	HostPorts []string `json:"hostPorts,omitempty"`
 	// HostExternalIPs are the ranges of hosts' addresses that Services may have by spec.externalIPs.
 	HostExternalIPs []netip.Prefix `json:"hostExternalIPs,omitempty"`
+	// Hosts are the ranges of hosts that are no nodes, as those of OVN's databases: no Service has their addresses, and the
+	// node's host reaches them by its own routes.
+	Hosts []netip.Prefix `json:"hosts,omitempty"`
 }
 
 // NodeFacts is what a node's agent has found out about its node.

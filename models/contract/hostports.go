@@ -62,13 +62,10 @@ func (h HostPorts) Has(protocol string, port uint16) bool {
 	return slices.ContainsFunc(h, func(p HostPort) bool { return p.Protocol == protocol && p.First <= port && port <= p.Last })
 }
 
-// HostsOwn says whether a port is among the default ones.
-func HostsOwn(protocol string, port uint16) bool { return defaultHostPorts.Has(protocol, port) }
-
-// HostsOwn says so of the ports that the controller has decided on.
-func (n NodeNetwork) HostsOwn(protocol string, port uint16) bool {
+// OwnPorts are the hosts' own ports that the controller has decided on.
+func (n NodeNetwork) OwnPorts() HostPorts {
 	if ports, err := ParseHostPorts(n.HostPorts); err == nil && len(ports) > 0 {
-		return ports.Has(protocol, port)
+		return ports
 	}
-	return HostsOwn(protocol, port)
+	return defaultHostPorts
 }

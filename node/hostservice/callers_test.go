@@ -14,7 +14,7 @@ func TestPodsAreRefused(t *testing.T) {
 	host.Addresses, host.Routers = append(host.Addresses, addrs("172.31.0.17")...), addrs("172.31.0.99")
 	pod := Pod{Namespace: "shop", Name: "cache", UID: "cache-uid", Addresses: addrs("10.244.1.5", "fd00:1::5"),
 		Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}, {HostPort: 8053, Port: 53, Protocol: udp}}}
-	p := makePlan(state{host: host, nodes: map[netip.Addr]struct{}{}, pods: []Pod{pod}, services: []*service{
+	p := makePlan(state{host: host, nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}, pods: []Pod{pod}, services: []*service{
 		trimmed(t, nodePortOf("web", 1, "46", corev1.ServicePort{Port: 80, NodePort: 30080})),
 		trimmed(t, externalOf("mail", 2, "172.31.0.1", 25)),
 	}})

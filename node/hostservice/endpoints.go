@@ -129,11 +129,11 @@ func serving(all []*slice, port servicePort, ipv4, publishNotReady bool) []serve
 // byService is the index of slices by "namespace/name" of their Services.
 const byService = "service"
 
-// newSlices watches the slices of all Services: one watch, however many of them are to be followed, as whoever
-// may write Services can have thousands.
-func newSlices(client kubernetes.Interface) (cache.SharedIndexInformer, error) {
-	informer := informers.NewSharedInformerFactoryWithOptions(client, 0,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = discoveryv1.LabelServiceName }),
+// newSlices watches the slices of Services with some labels: one watch, however many of them are to be followed, as
+// whoever may write Services can have thousands.
+func newSlices(client kubernetes.Interface, namespace, labels string) (cache.SharedIndexInformer, error) {
+	informer := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = labels }),
 		informers.WithTransform(trimSlice),
 	).Discovery().V1().EndpointSlices().Informer()
 	return informer, errors.Join(

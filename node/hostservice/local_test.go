@@ -93,7 +93,7 @@ func TestWaysOfPolicyLocal(t *testing.T) {
 			endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isReady)}, want: "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := state{services: []*service{trimmed(t, balanced(c.change))}, host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{},
+			s := state{services: []*service{trimmed(t, balanced(c.change))}, host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{},
 				internal: map[string][]netip.Addr{"n1": addrs("172.31.0.1"), "n2": addrs("2001:db8::2", "172.31.0.2"), "n3": nil}}
 			if c.unknown {
 				s.nodes, s.internal = nil, nil
@@ -145,7 +145,7 @@ func TestNoWayLeadsToTunnels(t *testing.T) {
 
 // An endpoint of IPv6 is one of the other family's sockets.
 func TestWaysOfPolicyLocalByFamily(t *testing.T) {
-	s := state{services: []*service{trimmed(t, balanced(nil))}, host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{},
+	s := state{services: []*service{trimmed(t, balanced(nil))}, host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{},
 		internal: map[string][]netip.Addr{"n2": addrs("172.31.0.2", "2001:db8::2")},
 		endpoints: map[string][]*slice{"shop/web": {
 			trimmedSlice(t, discoveryv1.AddressTypeIPv4, endpointOn("n2", "10.244.2.5", isReady)),
@@ -397,7 +397,7 @@ func TestEndpointsAreWatchedOnce(t *testing.T) {
 	}
 	eventually(t, "all have entries", func() bool { entries, _ := w.Entries(); return len(entries) == many+1 })
 	eventually(t, "endpoints are known", func() bool { return w.slices.HasSynced() })
-	if n := watches(); n != 1 {
+	if n := watches(); n != 2 { // one is that of the API server's, see [state.serve]
 		t.Errorf("%d watches for %d Services", n, many)
 	}
 }
@@ -408,7 +408,7 @@ func TestNothingGoesInCircles(t *testing.T) {
 	host.Routers, host.Network.SharedGateways = addrs("172.31.0.99"), addrs("172.31.0.98")
 	pod := Pod{Namespace: "shop", Name: "cache", UID: "cache-uid", Addresses: addrs("10.244.1.5"), Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
 	port := corev1.ServicePort{Port: 80, NodePort: 30080}
-	p := makePlan(state{host: host, nodes: map[netip.Addr]struct{}{}, pods: []Pod{pod},
+	p := makePlan(state{host: host, nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}, pods: []Pod{pod},
 		services: []*service{trimmed(t, nodePortOf("web", 1, "4", port)), trimmed(t, externalOf("mail", 2, "172.31.0.1", 25))}})
 	for at, to := range p.sockets {
 		for _, router := range addrs("169.254.169.3", "172.31.0.99", "172.31.0.98") {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/node/extbridge"
 )
 
@@ -38,7 +39,8 @@ func (h Host) equal(o Host) bool {
 		slices.Equal(h.Network.PodCIDRs, o.Network.PodCIDRs) && slices.Equal(h.Network.ClusterCIDRs, o.Network.ClusterCIDRs) &&
 		slices.Equal(h.Network.ServiceCIDRs, o.Network.ServiceCIDRs) && slices.Equal(h.Network.JoinCIDRs, o.Network.JoinCIDRs) &&
 		slices.Equal(h.Network.SharedGateways, o.Network.SharedGateways) &&
-		slices.Equal(h.Network.HostPorts, o.Network.HostPorts) && slices.Equal(h.Network.HostExternalIPs, o.Network.HostExternalIPs)
+		slices.Equal(h.Network.HostPorts, o.Network.HostPorts) && slices.Equal(h.Network.HostExternalIPs, o.Network.HostExternalIPs) &&
+		slices.Equal(h.Network.Hosts, o.Network.Hosts)
 }
 
 // family says whether the node's pods have addresses of a family.
@@ -63,6 +65,14 @@ type PodPort struct {
 	// Port is the container's.
 	Port     uint16
 	Protocol string // "tcp", "udp" or "sctp"
+}
+
+// olderPod orders pods that want one host port: the first one has it.
+func olderPod(a, b Pod) int {
+	right := func(p Pod) outside.Right {
+		return outside.Right{Created: p.Created, Namespace: p.Namespace, Name: p.Name}
+	}
+	return right(a).Compare(right(b))
 }
 
 func (p Pod) equal(o Pod) bool {
@@ -134,12 +144,15 @@ type healthCheck struct {
 
 // state is all that a plan depends on.
 type state struct {
-	services []*service // each with something outside, the oldest first
-	pods     []Pod
-	host     Host
-	nodes    map[netip.Addr]struct{} // addresses of any node; nil: not known yet
-	node     string                  // this one's name
-	internal map[string][]netip.Addr // nodes' InternalIPs by name, in their order
+	services  []*service // each with something outside, the oldest first
+	pods      []Pod
+	host      Host
+	nodes     map[netip.Addr]struct{} // addresses of any node; nil: not known yet
+	nodeHosts map[netip.Addr]struct{} // those of them that nodes' hosts and gateways have
+	// apiServers are the API server's own addresses and ports; nil: not known yet.
+	apiServers map[netip.AddrPort]bool
+	node       string                  // this one's name
+	internal   map[string][]netip.Addr // nodes' InternalIPs by name, in their order
 	// endpoints are those of the Services that follow theirs, by namespace/name.
 	endpoints map[string][]*slice
 	// busy is where programs of the host's listen, of what was tried.
@@ -158,15 +171,21 @@ type plan struct {
 	checks   map[uint16]healthCheck // by port
 	follows  bool                   // endpoints of Services are wanted
 	remote   bool                   // some of these are on other nodes
+	wants    bool                   // it matters where the API server is: somebody wants ports that may be its
 	problems []problem
 }
 
-// makePlan decides who gets what. What is the host's own, health checks among it, is nobody else's. NodePorts are one Service's by the API's own allocation, so that they come
-// first; then load balancers' addresses, which not everybody can write, and externalIPs, the oldest Service's
-// first; then host ports, the oldest pod's first. The controller's rule is the same.
+// makePlan decides who gets what. What is the hosts' own is nobody else's, see [outside.Hosts]. Ports of all nodes come first,
+// NodePorts and health checks, the oldest Service's first; then load balancers' addresses, which not everybody can
+// write, and externalIPs, the oldest Service's first; then host ports, the oldest pod's first. The controller's rule is
+// the same (test/hostports).
 func makePlan(s state) plan {
-	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}},
+	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}}, everyNode: map[port]*service{},
 		entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, told: map[problem]struct{}{}}
+	b.rules = b.hostRules()
+	for _, service := range s.services {
+		b.claim(service)
+	}
 	b.returns = slices.Concat(contract.HostClients[:], s.host.Routers, s.host.Network.SharedGateways)
 	b.callers = s.host.callers()
 	for _, service := range s.services {
@@ -194,14 +213,16 @@ func makePlan(s state) plan {
 type builder struct {
 	state
 	plan
-	entries map[extbridge.Entry]struct{}
-	taken   map[socket]target // by whom, also where the host does not listen
-	vips    map[netip.Addr]struct{}
-	yielded map[port]struct{} // at which it listens, of targets that yield
-	told    map[problem]struct{}
-	outside int // entries of external addresses
-	returns []netip.Addr
-	callers *callers
+	rules     outside.Hosts
+	everyNode map[port]*service // who has a port of all nodes, as a NodePort or for its health check
+	entries   map[extbridge.Entry]struct{}
+	taken     map[socket]target // by whom, also where the host does not listen
+	vips      map[netip.Addr]struct{}
+	yielded   map[port]struct{} // at which it listens, of targets that yield
+	told      map[problem]struct{}
+	outside   int // entries of external addresses
+	returns   []netip.Addr
+	callers   *callers
 }
 
 // port is one of a protocol, at whatever address.
@@ -209,6 +230,8 @@ type port struct {
 	protocol string
 	number   uint16
 }
+
+func portOf(p servicePort) port { return port{p.protocol, p.nodePort} }
 
 // mostYielding bounds the ports at which the host listens for what whoever may write Services or pods can ask for
 // in any number: each is a port less for the host's own connections, and a socket an address.
@@ -219,20 +242,67 @@ var loopbacks = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6L
 // listeners are where the host is asked at a port that is not of one address.
 func (b *builder) listeners() []netip.Addr { return slices.Concat(b.host.Addresses, loopbacks) }
 
-// hosts says what of the host's own has a port, whatever Services and pods ask for.
-func (b *builder) hosts(protocol string, number uint16) (taken target, ok bool) {
-	if b.host.Network.HostsOwn(protocol, number) {
+// hostRules are what stays the hosts' own.
+func (b *builder) hostRules() outside.Hosts {
+	network := b.host.Network
+	return outside.Hosts{Ports: network.OwnPorts(), Open: network.HostExternalIPs, Ranges: network.Hosts, APIServers: b.apiServers,
+		Nodes: func(addr netip.Addr) bool {
+			_, known := b.nodeHosts[addr]
+			return known || slices.Contains(b.host.Addresses, addr)
+		}}
+}
+
+// claim gives a Service the ports of all nodes that no older one has.
+func (b *builder) claim(s *service) {
+	take := func(p port) {
+		if b.everyNode[p] == nil {
+			b.everyNode[p] = s
+		}
+	}
+	for _, p := range s.ports {
+		if p.nodePort != 0 {
+			take(port{p.protocol, p.nodePort})
+		}
+	}
+	if s.health != 0 {
+		take(port{tcp, s.health})
+	}
+}
+
+// keepEverywhere says who keeps a port of all nodes.
+func (b *builder) keepEverywhere(protocol string, number uint16) outside.Owner {
+	return b.rules.Keep(protocol, netip.AddrPortFrom(netip.Addr{}, number))
+}
+
+// hasEverywhere says which Service has a port of all nodes at one of the host's addresses.
+func (b *builder) hasEverywhere(protocol string, at netip.AddrPort) (s *service, ok bool) {
+	s = b.everyNode[port{protocol, at.Port()}]
+	if s == nil || b.keepEverywhere(protocol, at.Port()) != outside.Nobody {
+		return nil, false
+	}
+	_, family := s.clusterIP(at.Addr().Is4())
+	return s, family || protocol == tcp && s.health == at.Port()
+}
+
+// hosts says what of the hosts' own has a port, whatever Services and pods ask for.
+func (b *builder) hosts(protocol string, at netip.AddrPort) (taken target, ok bool) {
+	asked := at
+	if at.Addr().IsLoopback() {
+		asked = netip.AddrPortFrom(netip.Addr{}, at.Port())
+	}
+	switch b.rules.Keep(protocol, asked) {
+	case outside.Nobody:
+	case outside.APIServer:
+		return target{field: "the API server's"}, true
+	default:
 		return target{field: "one of the host's own (host-ports)"}, true
 	}
-	check, ok := b.checks[number]
+	check, ok := b.checks[at.Port()]
 	return target{owner: check.owner, field: "spec.healthCheckNodePort"}, ok && protocol == tcp
 }
 
-// entry notes what comes from outside for OVN. What is always the host's never does.
+// entry notes what comes from outside for OVN.
 func (b *builder) entry(addr netip.Addr, protocol string, number uint16) {
-	if _, own := b.hosts(protocol, number); own && (!addr.IsValid() || slices.Contains(b.host.Addresses, addr)) {
-		return
-	}
 	if b.host.Router && (protocol != sctp || b.host.SCTP) {
 		b.entries[extbridge.Entry{Addr: addr, Protocol: protocol, Port: number}] = struct{}{}
 	}
@@ -258,15 +328,21 @@ func (b *builder) isBusy(protocol string, addr netip.Addr, number uint16) bool {
 	return busy || slices.Contains(b.host.Addresses, addr) && b.daemons.has(at)
 }
 
+// whose is who has a port of the host's already, if anybody has.
+func (b *builder) whose(protocol string, at netip.AddrPort) (taken target, ok bool) {
+	if own, ok := b.hosts(protocol, at); ok {
+		return own, true
+	}
+	taken, ok = b.taken[socket{protocol, at}]
+	return taken, ok
+}
+
 // open lets the host listen, where it can. It says who has the port already.
 func (b *builder) open(protocol string, at netip.AddrPort, to target) (taken target, ok bool) {
-	if own, ok := b.hosts(protocol, at.Port()); ok {
-		return own, false
-	}
-	key := socket{protocol, at}
-	if other, taken := b.taken[key]; taken {
+	if other, ok := b.whose(protocol, at); ok {
 		return other, other.owner == to.owner
 	}
+	key := socket{protocol, at}
 	to.callers = b.callers
 	b.taken[key] = to
 	if protocol != sctp && b.host.family(at.Addr().Is4()) && b.mayListen(port{protocol, at.Port()}, to) {
@@ -300,8 +376,8 @@ func (b *builder) tell(object Object, reason, message string) {
 }
 
 func (b *builder) nodePort(s *service, port servicePort) {
-	if port.nodePort == 0 {
-		return
+	if port.nodePort == 0 || b.everyNode[portOf(port)] != s || b.keepEverywhere(port.protocol, port.nodePort) != outside.Nobody {
+		return // of which the controller tells
 	}
 	family := func(ipv4 bool) bool { _, ok := s.clusterIP(ipv4); return ok }
 	b.everywhere(port.protocol, port.nodePort, func(addr netip.Addr) bool { return family(addr.Is4()) })
@@ -322,13 +398,13 @@ func (b *builder) nodePort(s *service, port servicePort) {
 }
 
 func (b *builder) healthCheck(s *service) {
-	if s.health == 0 {
+	if s.health == 0 || b.everyNode[port{tcp, s.health}] != s {
 		return
 	}
-	if own, ok := b.hosts(tcp, s.health); ok {
+	if b.keepEverywhere(tcp, s.health) != outside.Nobody {
 		b.tell(s.object(), "HealthCheckPortUnavailable", fmt.Sprintf(
-			"spec.healthCheckNodePort: %d is %s, and is not served; make the Service anew with another port; the nodes look unhealthy to the load balancer until then",
-			s.health, own.whose()))
+			"spec.healthCheckNodePort: %d is one of the host's own (host-ports), and is not served; make the Service anew with another port; the nodes look unhealthy to the load balancer until then",
+			s.health))
 		return
 	}
 	b.checks[s.health] = healthCheck{owner: s.object(), port: s.health}
@@ -339,11 +415,14 @@ func (b *builder) healthCheck(s *service) {
 func (b *builder) external(s *service, vips []netip.Addr, field string, restricted bool) {
 	for _, vip := range vips {
 		clusterIP, ok := s.clusterIP(vip.Is4())
-		if !ok || !b.servable(vip) || field == "spec.externalIPs" && b.isHosts(vip) {
+		if !ok || !b.servable(vip) || b.rules.Deny(vip, field != "spec.externalIPs") != outside.Nobody {
 			continue
 		}
-		b.vips[vip] = struct{}{}
 		for _, port := range s.ports {
+			if !b.mayHave(port.protocol, netip.AddrPortFrom(vip, port.port)) {
+				continue
+			}
+			b.vips[vip] = struct{}{}
 			if !b.isBusy(port.protocol, vip, port.port) && b.mayEnter(s, field) {
 				b.entry(vip, port.protocol, port.port)
 			}
@@ -357,6 +436,15 @@ func (b *builder) external(s *service, vips []netip.Addr, field string, restrict
 			}
 		}
 	}
+}
+
+// mayHave says whether a Service may have a port of an external address that is the host's, or of another one.
+func (b *builder) mayHave(protocol string, at netip.AddrPort) bool {
+	if b.rules.Keep(protocol, at) != outside.Nobody {
+		return false
+	}
+	_, taken := b.hasEverywhere(protocol, at)
+	return !taken || !slices.Contains(b.host.Addresses, at.Addr())
 }
 
 // mostOutside bounds the external addresses and ports that lead to OVN, of which one Service can have a thousand:
@@ -376,17 +464,11 @@ func (b *builder) mayEnter(s *service, field string) bool {
 }
 
 // servable leaves out what is no single host's address on a network, and the cluster's own: a pod's address may not
-// lead its packets past the bridge's translation. The controller's rule is the same.
+// lead its packets past the bridge's translation.
 func (b *builder) servable(vip netip.Addr) bool {
 	network := b.host.Network
 	inside := slices.Concat(network.PodCIDRs, network.ClusterCIDRs, network.ServiceCIDRs, network.JoinCIDRs, contract.OwnRanges[:])
-	return vip.IsGlobalUnicast() && !slices.ContainsFunc(inside, func(p netip.Prefix) bool { return p.Contains(vip) })
-}
-
-// isHosts says whether an address is the host's, and no Service's by spec.externalIPs. The controller's rule is the
-// same, for all hosts, and it tells the Service.
-func (b *builder) isHosts(vip netip.Addr) bool {
-	return slices.Contains(b.host.Addresses, vip) && !contain(b.host.Network.HostExternalIPs, vip)
+	return outside.Fit(vip) == "" && b.host.family(vip.Is4()) && !slices.ContainsFunc(inside, func(p netip.Prefix) bool { return p.Contains(vip) })
 }
 
 func (b *builder) hostPort(pod Pod, port PodPort) {
@@ -398,11 +480,16 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 		return pod.Addresses[i], true
 	}
 	family := func(ipv4 bool) bool { _, ok := backend(ipv4); return ok }
-	has := func(addr netip.Addr) bool { return family(addr.Is4()) && !b.isBusy(port.Protocol, addr, port.HostPort) }
+	has := func(addr netip.Addr) bool {
+		other, taken := b.whose(port.Protocol, netip.AddrPortFrom(addr, port.HostPort))
+		return family(addr.Is4()) && !b.isBusy(port.Protocol, addr, port.HostPort) && (!taken || other.owner == pod.object())
+	}
 	listeners := b.listeners()
 	switch {
 	case !port.HostIP.IsValid():
 		b.everywhere(port.Protocol, port.HostPort, has)
+	case slices.Contains(b.host.Routers, port.HostIP): // whoever asks the router needs nothing of its host
+		return
 	case !slices.Contains(listeners, port.HostIP) && !port.HostIP.IsLoopback():
 		b.tell(pod.object(), "NoHostAddress", fmt.Sprintf(
 			"hostPort %d/%s: hostIP %v is no address of this node, which has %v; the port is not served; correct hostIP or leave it out",
@@ -448,6 +535,7 @@ func (b *builder) finish() plan {
 	slices.SortFunc(b.plan.entries, func(x, y extbridge.Entry) int {
 		return cmp.Or(x.Addr.Compare(y.Addr), cmp.Compare(x.Protocol, y.Protocol), cmp.Compare(x.Port, y.Port))
 	})
+	b.wants = len(b.vips)+len(b.state.pods) > 0
 	b.uncircle()
 	if !b.host.Management { // what is sent to a virtual address now would leave by some other route
 		clear(b.sockets)
@@ -457,7 +545,7 @@ func (b *builder) finish() plan {
 			b.routes = append(b.routes, vip)
 		}
 	}
-	b.partial = len(b.vips) > 0 && b.nodes == nil
+	b.partial = len(b.vips) > 0 && (b.nodes == nil || b.apiServers == nil)
 	if !b.partial {
 		for vip := range b.vips {
 			if b.routed(vip) {
@@ -473,5 +561,5 @@ func (b *builder) finish() plan {
 // somebody has is reached where it is: who may write Services may not cut a host from its neighbours.
 func (b *builder) routed(vip netip.Addr) bool {
 	_, node := b.nodes[vip]
-	return !node && b.host.family(vip.Is4()) && !slices.Contains(b.host.Addresses, vip) && !slices.Contains(b.host.Reserved, vip)
+	return !node && b.rules.At(vip) == outside.Nobody && b.host.family(vip.Is4()) && !slices.Contains(b.host.Addresses, vip) && !slices.Contains(b.host.Reserved, vip)
 }

@@ -266,8 +266,8 @@ route fd69::4
 tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[http].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
 		"a host port that is a NodePort of IPv4 is the pod's in IPv6": {services: []*corev1.Service{nodePortOf("web", 1, "4", http)},
 			pods: []Pod{podWith(PodPort{HostPort: 30080, Port: 80, Protocol: tcp})}, want: `
-ovn tcp * 30080
 ovn tcp 172.31.0.1 30080
+ovn tcp 2001:db8::1 30080
 listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
 listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
 listen tcp [2001:db8::1]:30080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
@@ -300,9 +300,17 @@ ovn tcp 172.31.0.1 80
 listen tcp 172.31.0.1:80 -> 10.96.0.10:80 Service shop/web status.loadBalancer.ingress
 route 169.254.169.4
 route fd69::4`},
+		"a load balancer's address that is a host's of no node": {services: []*corev1.Service{balanced(func(s *corev1.Service) {
+			s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges, s.Spec.ExternalTrafficPolicy = []string{"192.0.2.61"}, nil, ""
+			s.Spec.Ports, s.Spec.HealthCheckNodePort = []corev1.ServicePort{{Port: 80}, {Port: 22}}, 0
+			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.60"}}
+		})}, nodes: none, host: func(h *Host) { h.Network.Hosts = prefixes("192.0.2.60/31") }, want: `
+ovn tcp 192.0.2.60 80
+route 169.254.169.4
+route fd69::4`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := state{pods: c.pods, host: dual(), nodes: c.nodes, busy: map[socket]struct{}{}}
+			s := state{pods: c.pods, host: dual(), nodes: c.nodes, apiServers: map[netip.AddrPort]bool{}, busy: map[socket]struct{}{}}
 			for _, at := range c.busy {
 				s.busy[socket{tcp, netip.MustParseAddrPort(at)}] = struct{}{}
 			}
@@ -342,7 +350,7 @@ func TestTheHostListensForSoManyOnly(t *testing.T) {
 		many.Spec.Ports = append(many.Spec.Ports, corev1.ServicePort{Port: 40001 + i})
 	}
 	port := corev1.ServicePort{Port: 80, NodePort: 30080}
-	p := makePlan(state{host: dual(), services: []*service{trimmed(t, many), trimmed(t, nodePortOf("web", 2, "4", port))}, nodes: map[netip.Addr]struct{}{}})
+	p := makePlan(state{host: dual(), services: []*service{trimmed(t, many), trimmed(t, nodePortOf("web", 2, "4", port))}, nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}})
 	if len(p.sockets) != mostYielding+2 || len(p.entries) != 2*mostYielding+2 {
 		t.Errorf("%d sockets, %d entries", len(p.sockets), len(p.entries))
 	}
@@ -355,7 +363,7 @@ func TestTheHostListensForSoManyOnly(t *testing.T) {
 // own are those of the controller's key.
 func TestHostsKeepTheirAddresses(t *testing.T) {
 	plan := func(edit func(*contract.NodeNetwork), services ...*corev1.Service) string {
-		s := state{host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{}}
+		s := state{host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}}
 		edit(&s.host.Network)
 		for _, one := range services {
 			s.services = append(s.services, trimmed(t, one))
@@ -400,7 +408,7 @@ func TestHostsKeepTheirAddresses(t *testing.T) {
 
 // The bridge's flows are few enough to be put back at once.
 func TestSoManyExternalAddressesOnly(t *testing.T) {
-	s := state{host: dual(), nodes: map[netip.Addr]struct{}{}}
+	s := state{host: dual(), nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}}
 	port := corev1.ServicePort{Port: 80, NodePort: 30080}
 	for i := range mostOutside/1000 + 2 {
 		many := externalOf(fmt.Sprint("many-", i), int64(i), fmt.Sprintf("192.0.2.%d", i), 1)

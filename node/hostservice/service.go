@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/outside"
 )
 
 // Protocols as OVN writes them.
@@ -86,13 +87,9 @@ func (s *service) trimOutside(o *corev1.Service) {
 		}
 		s.ports = append(s.ports, port)
 	}
-	s.external = parseAddrs(o.Spec.ExternalIPs)
+	addresses := outside.Read(o, len(s.ports))
+	s.external, s.balancer = addresses.External, addresses.Balancer
 	if o.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		for _, ingress := range o.Status.LoadBalancer.Ingress {
-			if ingress.IPMode == nil || *ingress.IPMode == corev1.LoadBalancerIPModeVIP {
-				s.balancer = append(s.balancer, parseAddrs([]string{ingress.IP})...)
-			}
-		}
 		s.trimRanges(o)
 		if o.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 			s.health = uint16(o.Spec.HealthCheckNodePort)
@@ -143,12 +140,12 @@ func (s *service) object() Object {
 // follows says whether its endpoints matter here.
 func (s *service) follows() bool { return s.local || s.health != 0 }
 
-// older orders Services that want the same thing: the first one has it. The controller's rule is the same.
+// older orders Services that want the same thing by the same field: the first one has it.
 func older(a, b *service) int {
-	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-		return c
+	right := func(s *service) outside.Right {
+		return outside.Right{Created: s.CreationTimestamp.Time, Namespace: s.Namespace, Name: s.Name}
 	}
-	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	return right(a).Compare(right(b))
 }
 
 // same says whether two incarnations of a Service make no difference here.

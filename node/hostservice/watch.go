@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -49,7 +50,9 @@ type Watcher struct {
 	watches  sync.WaitGroup
 	begin    sync.Once // the watch of nodes, once somebody needs it
 	slices   cache.SharedIndexInformer
-	follow   sync.Once // the watch of slices, likewise
+	servers  cache.SharedIndexInformer // slices of the API server's Service
+	follow   sync.Once                 // the watch of slices, likewise
+	serve    sync.Once                 // the watch of the API server's, likewise
 	metrics  *metrics
 	sockets  *sockets
 	checks   *checks
@@ -88,7 +91,10 @@ func New(config Config) (*Watcher, error) {
 	w.services = factory.Core().V1().Services().Informer()
 	w.nodes = informers.NewSharedInformerFactoryWithOptions(config.Client, 0, informers.WithTransform(trimNode)).Core().V1().Nodes().Informer()
 	var err error
-	if w.slices, err = newSlices(config.Client); err != nil {
+	if w.slices, err = newSlices(config.Client, metav1.NamespaceAll, discoveryv1.LabelServiceName); err != nil {
+		return nil, err
+	}
+	if w.servers, err = newSlices(config.Client, metav1.NamespaceDefault, discoveryv1.LabelServiceName+"="+apiServer); err != nil {
 		return nil, err
 	}
 	for what, informer := range map[string]cache.SharedIndexInformer{"services": w.services, "nodes": w.nodes} {
@@ -110,14 +116,18 @@ func New(config Config) (*Watcher, error) {
 	}); err != nil {
 		return nil, err
 	}
+	look := func(any) { w.look() }
+	if _, err := w.servers.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, _ any) { w.look() }, DeleteFunc: look}); err != nil {
+		return nil, err
+	}
 	_, err = w.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.look() },
+		AddFunc: look,
 		UpdateFunc: func(before, now any) {
 			if !before.(*node).same(now.(*node)) {
 				w.look()
 			}
 		},
-		DeleteFunc: func(any) { w.look() },
+		DeleteFunc: look,
 	})
 	return w, err
 }
@@ -176,12 +186,7 @@ func (w *Watcher) SetHost(host Host) {
 
 // SetPods says which of the node's pods have host ports, in whatever order.
 func (w *Watcher) SetPods(pods []Pod) {
-	slices.SortFunc(pods, func(a, b Pod) int {
-		if c := a.Created.Compare(b.Created); c != 0 {
-			return c
-		}
-		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
-	})
+	slices.SortFunc(pods, olderPod)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.toldOf.pods || !slices.EqualFunc(w.pods, pods, Pod.equal) {
@@ -271,6 +276,9 @@ func (w *Watcher) apply(ctx context.Context) (again bool) {
 	if p.partial || p.remote {
 		w.begin.Do(func() { w.watch(ctx, w.nodes) })
 	}
+	if p.wants {
+		w.serve.Do(func() { w.watch(ctx, w.servers) })
+	}
 	unchecked := w.checks.apply(ctx, p.checks)
 	problems := append(p.problems, listenProblems(p.sockets, failed)...)
 	for port, err := range unchecked {
@@ -323,7 +331,18 @@ func (w *Watcher) makePlan() plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: map[string][]*slice{}, busy: w.busy, daemons: w.daemons.inTheWay()}
-	s.nodes, s.internal = w.nodeAddrs()
+	if w.nodes.HasSynced() {
+		s.nodes, s.nodeHosts, s.internal = map[netip.Addr]struct{}{}, map[netip.Addr]struct{}{}, map[string][]netip.Addr{}
+		for _, object := range w.nodes.GetStore().List() {
+			s.know(object.(*node))
+		}
+	}
+	if w.servers.HasSynced() {
+		s.apiServers = map[netip.AddrPort]bool{}
+		for _, object := range w.servers.GetStore().List() {
+			s.serve(object.(*slice))
+		}
+	}
 	for key, one := range w.outside {
 		s.services = append(s.services, one)
 		if one.follows() {
@@ -349,20 +368,27 @@ func (w *Watcher) publish(p plan) {
 	}
 }
 
-// nodeAddrs are all nodes' addresses, and their InternalIPs by name; nil until they are known.
-func (w *Watcher) nodeAddrs() (addrs map[netip.Addr]struct{}, internal map[string][]netip.Addr) {
-	if !w.nodes.HasSynced() {
-		return nil, nil
-	}
-	addrs, internal = map[netip.Addr]struct{}{}, map[string][]netip.Addr{}
-	for _, object := range w.nodes.GetStore().List() {
-		n := object.(*node)
-		internal[n.Name] = n.internal
-		for _, addr := range n.addrs {
-			addrs[addr] = struct{}{}
+// apiServer is the Service that Kubernetes keeps for its API server, in the namespace default.
+const apiServer = "kubernetes"
+
+// serve takes in where the API server is.
+func (s *state) serve(of *slice) {
+	for _, p := range of.ports {
+		for _, e := range of.endpoints {
+			s.apiServers[netip.AddrPortFrom(e.addr, p.port)] = true
 		}
 	}
-	return addrs, internal
+}
+
+// know takes in a node's addresses.
+func (s *state) know(n *node) {
+	s.internal[n.Name] = n.internal
+	for _, addr := range n.addrs {
+		s.nodes[addr] = struct{}{}
+	}
+	for _, addr := range n.hosts {
+		s.nodeHosts[addr] = struct{}{}
+	}
 }
 
 // tell writes each problem's Event once for as long as it lasts.
@@ -383,11 +409,12 @@ func (w *Watcher) tell(problems []problem) {
 type node struct {
 	metav1.ObjectMeta
 	addrs    []netip.Addr
+	hosts    []netip.Addr // those of them that its host and its gateway have
 	internal []netip.Addr // its InternalIPs
 }
 
 func (n *node) same(o *node) bool {
-	return slices.Equal(n.addrs, o.addrs) && slices.Equal(n.internal, o.internal)
+	return slices.Equal(n.addrs, o.addrs) && slices.Equal(n.hosts, o.hosts) && slices.Equal(n.internal, o.internal)
 }
 
 func trimNode(object any) (any, error) {
@@ -402,15 +429,19 @@ func trimNode(object any) (any, error) {
 		if address.Type == corev1.NodeInternalIP {
 			n.internal = append(n.internal, addrs...)
 		}
+		if address.Type == corev1.NodeInternalIP || address.Type == corev1.NodeExternalIP {
+			n.hosts = append(n.hosts, addrs...)
+		}
 	}
 	// What the facts say is a help only: a node whose facts nobody can read has its other addresses.
 	if facts, ok, err := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); ok && err == nil {
-		n.addrs = append(n.addrs, facts.Addresses...)
+		n.hosts = append(n.hosts, facts.Addresses...)
 		if facts.Gateway != nil {
-			n.addrs = append(n.addrs, contract.Addrs(facts.Gateway.Addresses)...)
+			n.hosts = append(n.hosts, contract.Addrs(facts.Gateway.Addresses)...)
 			n.addrs = append(n.addrs, facts.Gateway.NextHops...)
 		}
 	}
+	n.addrs = append(n.addrs, n.hosts...)
 	slices.SortFunc(n.addrs, netip.Addr.Compare)
 	n.addrs = slices.Compact(n.addrs)
 	return n, nil

@@ -1,0 +1,166 @@
+// Package outside says who has what of the addresses by which the cluster is known outside: which addresses a Service asks
+// for, which ports stay the hosts' own, and who comes first of those that want one port. The controller, which serves them
+// in OVN, and the nodes' agents, which lead traffic to it, have one answer, from here.
+package outside
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/endpointslice"
+)
+
+// Most bounds the addresses and ports that one Service is served at outside, and so what it costs the cluster: each has all
+// its endpoints in every node's flows.
+const Most = 1000
+
+// Addresses are what a Service asks for outside, each field's in its order and once.
+type Addresses struct {
+	External   []netip.Addr // spec.externalIPs
+	Balancer   []netip.Addr // status.loadBalancer.ingress, those with ipMode VIP
+	LeftOut    int          // how many more it asks for than it may
+	Unreadable []Unreadable
+}
+
+// Unreadable is an address that cannot be read.
+type Unreadable struct{ Field, Text, Why string }
+
+// Read takes them from a Service, which has some number of ports that are served. A load balancer of mode Proxy speaks to the
+// node ports, and whoever asks for its address shall come to it.
+func Read(o *corev1.Service, ports int) Addresses {
+	var a Addresses
+	room := max(1, Most/max(1, ports))
+	take := func(list *[]netip.Addr, field, text string) {
+		addr, why := endpointslice.ParseIP(text)
+		addr = addr.Unmap()
+		switch {
+		case why == "" && addr.Zone() != "":
+			why = "it has a zone, which nobody outside can know"
+			fallthrough
+		case why != "":
+			a.Unreadable = append(a.Unreadable, Unreadable{field, text, why})
+		case slices.Contains(*list, addr):
+		case len(a.External)+len(a.Balancer) < room:
+			*list = append(*list, addr)
+		default:
+			a.LeftOut++
+		}
+	}
+	if o.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		for _, ingress := range o.Status.LoadBalancer.Ingress {
+			if ingress.IP != "" && (ingress.IPMode == nil || *ingress.IPMode == corev1.LoadBalancerIPModeVIP) {
+				take(&a.Balancer, "status.loadBalancer.ingress", ingress.IP)
+			}
+		}
+	}
+	for _, text := range o.Spec.ExternalIPs {
+		take(&a.External, "spec.externalIPs", text)
+	}
+	return a
+}
+
+// Fit says what kind of address nobody outside can have for a Service; "" is a fit one. The cluster's own ranges are for the
+// caller to know.
+func Fit(addr netip.Addr) (unfit string) {
+	switch {
+	case addr.IsUnspecified():
+		return "no address"
+	case addr.IsLoopback():
+		return "a loopback address"
+	case addr.IsLinkLocalUnicast():
+		return "a link-local address"
+	case addr.IsMulticast():
+		return "a multicast address"
+	case !addr.IsGlobalUnicast():
+		return "the broadcast address"
+	}
+	return ""
+}
+
+// Hosts is what stays the hosts' own, whatever Services and pods ask for. Without it, whoever may write them would take the
+// cluster from those who run it.
+type Hosts struct {
+	Ports      contract.HostPorts      // of each of their addresses
+	Open       []netip.Prefix          // of their addresses, those that Services may have by spec.externalIPs
+	Ranges     []netip.Prefix          // of hosts that are no nodes
+	Nodes      func(netip.Addr) bool   // says whether a node's host or gateway has an address
+	APIServers map[netip.AddrPort]bool // endpoints of the Service default/kubernetes, all of TCP
+}
+
+// Owner is whose an address or port is that is not a Service's or a pod's.
+type Owner int
+
+// Owners.
+const (
+	Nobody Owner = iota
+	Node
+	APIServer
+	Host // that is no node
+	EveryHost
+)
+
+// At says whose an address is.
+func (h Hosts) At(addr netip.Addr) Owner {
+	if h.Nodes(addr) {
+		return Node
+	}
+	for at := range h.APIServers {
+		if at.Addr() == addr {
+			return APIServer
+		}
+	}
+	if contain(h.Ranges, addr) {
+		return Host
+	}
+	return Nobody
+}
+
+// Keep says who keeps a port of an address; of every node's, where the address is the zero one.
+func (h Hosts) Keep(protocol string, at netip.AddrPort) Owner {
+	switch {
+	case protocol == "tcp" && h.APIServers[at]:
+		return APIServer
+	case !h.Ports.Has(protocol, at.Port()):
+		return Nobody
+	case !at.Addr().IsValid():
+		return EveryHost
+	}
+	return h.At(at.Addr())
+}
+
+// Deny says who keeps an address that a Service asks for. Whoever may write Services writes spec.externalIPs, while a load
+// balancer's address is what its controller says.
+func (h Hosts) Deny(addr netip.Addr, balancer bool) Owner {
+	if balancer || contain(h.Open, addr) {
+		return Nobody
+	}
+	return h.At(addr)
+}
+
+func contain(prefixes []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// Right is what somebody has to a port that others want, too.
+type Right struct {
+	// Balancer: it is one of a load balancer's address, which not everybody can write.
+	Balancer        bool
+	Created         time.Time
+	Namespace, Name string
+}
+
+// Compare puts the better of two rights to one port first: a load balancer's, then the older object's.
+func (r Right) Compare(o Right) int {
+	if r.Balancer != o.Balancer {
+		if r.Balancer {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(r.Created.Compare(o.Created), cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.Name, o.Name))
+}

@@ -1,0 +1,87 @@
+package hostservice
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/weftnet/weft/node/extbridge"
+)
+
+// Socket is where a host listens for what is not its own.
+type Socket struct {
+	Protocol string // "tcp" or "udp"
+	At       netip.AddrPort
+	// Owner is the Service or pod that has the port.
+	Owner Object
+	// To is where the connections go; of a Service with externalTrafficPolicy Local, those for which no endpoint is known.
+	To netip.AddrPort
+}
+
+// Rehearsal is an agent without a host: what it would decide with these objects.
+type Rehearsal struct {
+	Host    Host
+	Pods    []Pod
+	Objects []runtime.Object // Services, Nodes, and EndpointSlices of the API server
+}
+
+// Outcome is what an agent does with OVN's and its host's ports.
+type Outcome struct {
+	Entries []extbridge.Entry // as [Watcher.Entries]
+	Routes  []netip.Addr      // as [Watcher.Routes]
+	Sockets []Socket          // sorted
+}
+
+// Run makes the plan. Nobody listens on the host already, and no Service has endpoints that the agent knows.
+func (r Rehearsal) Run() (Outcome, error) {
+	s := state{host: r.Host, nodes: map[netip.Addr]struct{}{}, nodeHosts: map[netip.Addr]struct{}{}, internal: map[string][]netip.Addr{}, apiServers: map[netip.AddrPort]bool{}}
+	for _, o := range r.Objects {
+		if err := s.take(o); err != nil {
+			return Outcome{}, err
+		}
+	}
+	slices.SortFunc(s.services, older)
+	s.pods = slices.SortedFunc(slices.Values(r.Pods), olderPod)
+	p := makePlan(s)
+	outcome := Outcome{Entries: p.entries, Routes: p.routes}
+	for at, to := range p.sockets {
+		outcome.Sockets = append(outcome.Sockets, Socket{at.protocol, at.at, to.owner, to.to})
+	}
+	slices.SortFunc(outcome.Sockets, func(a, b Socket) int {
+		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), a.At.Compare(b.At))
+	})
+	return outcome, nil
+}
+
+func (s *state) take(o runtime.Object) error {
+	switch o := o.(type) {
+	case *corev1.Service:
+		trimmed, err := trimService(o)
+		if err != nil {
+			return err
+		}
+		if one := trimmed.(*service); one.outside {
+			s.services = append(s.services, one)
+		}
+	case *corev1.Node:
+		trimmed, err := trimNode(o)
+		if err != nil {
+			return err
+		}
+		s.know(trimmed.(*node))
+	case *discoveryv1.EndpointSlice:
+		trimmed, err := trimSlice(o)
+		if err != nil {
+			return err
+		}
+		s.serve(trimmed.(*slice))
+	default:
+		return fmt.Errorf("%T: the agent decides nothing by it", o)
+	}
+	return nil
+}
