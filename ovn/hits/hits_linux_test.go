@@ -3,6 +3,7 @@ package hits
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -42,6 +43,23 @@ const objects = `
 {apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: guard}, spec: {tier: Admin, priority: 7, subject: {namespaces: {}}, egress: [
   {action: Deny, to: [{networks: [0.0.0.0/0]}], protocols: [{udp: {}}]}, {action: Pass, to: [{namespaces: {}}]}]}}`
 
+// forbidden lets nobody say that all is as ever: users may ask every second.
+type forbidden struct {
+	slog.Handler
+	t *testing.T
+}
+
+func (f forbidden) Enabled(context.Context, slog.Level) bool { return true }
+
+func (f forbidden) Handle(ctx context.Context, r slog.Record) error {
+	f.t.Errorf("a reading that succeeds logs %q", r.Message)
+	return f.Handler.Handle(ctx, r)
+}
+
+func (f forbidden) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return forbidden{f.Handler.WithAttrs(attrs), f.t}
+}
+
 // TestHitsOfARealOVN lets packets meet rules, and finds them counted where they belong.
 func TestHitsOfARealOVN(t *testing.T) {
 	o := nodetest.StartOVN(t)
@@ -67,12 +85,13 @@ func TestHitsOfARealOVN(t *testing.T) {
 	}
 	o.NB("--timeout=25", "--wait=hv", "sync")
 
+	log := slog.New(forbidden{ovsdbtest.Logger(t).Handler(), t})
 	run := filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:"))
 	read := func() map[string]Count {
 		t.Helper()
 		o.Run("ovs-appctl", "-t", filepath.Join(run, nodetest.Vswitchd+".ctl"), "revalidator/wait") // what the datapath has counted
 		list, err := Read(t.Context(), Config{
-			Northbound: ovsdb.Config{Endpoints: o.Northbound(), Logger: ovsdbtest.Logger(t)}, Southbound: ovsdb.Config{Endpoints: o.Southbound(), Logger: ovsdbtest.Logger(t)},
+			Northbound: ovsdb.Config{Endpoints: o.Northbound(), Logger: log}, Southbound: ovsdb.Config{Endpoints: o.Southbound(), Logger: log},
 			Dial: func(ctx context.Context, n Node) (net.Conn, error) {
 				bridge, err := (&net.Dialer{}).DialContext(ctx, "unix", n.Address)
 				if err != nil {

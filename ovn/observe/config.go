@@ -44,8 +44,8 @@ func DefaultConfig() Config {
 // Validate reports every mistake at once.
 func (c Config) Validate() error {
 	var errs []error
-	if problems := validation.IsDNS1123Label(c.Identity); len(problems) > 0 {
-		errs = append(errs, fmt.Errorf("identity: %q cannot be in the names of this door's Lease and EndpointSlice: %s", c.Identity, problems[0]))
+	if c.Identity == "" || len(validation.IsDNS1123Subdomain(nameOf(c.Identity))) > 0 {
+		errs = append(errs, fmt.Errorf("identity: %q cannot end the names of this door's Lease and EndpointSlice: give lower case letters, digits, '-' and '.', as c1.example.net", c.Identity))
 	}
 	if address, err := netip.ParseAddrPort(c.Listen); err != nil || address.Addr().IsUnspecified() || address.Addr().IsLoopback() || address.Port() == 0 {
 		errs = append(errs, fmt.Errorf("listen: %q is not ADDRESS:PORT; give an address by which API servers reach this host, like 192.0.2.1:6645 or [2001:db8::1]:6645", c.Listen))

@@ -127,7 +127,7 @@ func TestConfigurationOfADoor(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"listen":             func(c *Config) { c.Listen = ":6645" },
 		"listen: \"0.":       func(c *Config) { c.Listen = "0.0.0.0:6645" },
-		"identity":           func(c *Config) { c.Identity = "c1.example.net" },
+		"identity":           func(c *Config) { c.Identity = "c_1" },
 		"ovn-northbound":     func(c *Config) { c.Northbound = "ssl:192.0.2.1:6641" },
 		"ovn-southbound":     func(c *Config) { c.Southbound = "" },
 		"tunnel-certificate": func(c *Config) { c.Certificate = "" },
