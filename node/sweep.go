@@ -104,7 +104,7 @@ func (a *agent) sweep(ctx context.Context) error {
 		case err != nil:
 			problems = append(problems, err)
 		case exists:
-			problems = append(problems, a.keepRecord(attachment, device.ExternalIDs))
+			problems = append(problems, a.keepRecord(ctx, attachment, device.ExternalIDs))
 		default:
 			problems = append(problems, a.collect(ctx, attachment, sweptNoSandbox))
 		}
@@ -113,13 +113,13 @@ func (a *agent) sweep(ctx context.Context) error {
 }
 
 // keepRecord writes the record of a running pod that has none any more.
-func (a *agent) keepRecord(attachment cni.Attachment, ids map[string]string) error {
-	unlock, _ := a.sandboxes.try(cni.HostInterface(attachment))
+func (a *agent) keepRecord(ctx context.Context, attachment cni.Attachment, ids map[string]string) error {
+	unlock, err := a.sandboxes.lockIdle(ctx, cni.HostInterface(attachment))
 	if unlock == nil {
-		return nil
+		return err
 	}
 	defer unlock()
-	_, err := a.records.read(cni.HostInterface(attachment))
+	_, err = a.records.read(cni.HostInterface(attachment))
 	_, attached := a.ovs.attachedDevice(attachment)
 	if err == nil || !attached {
 		return nil
@@ -141,7 +141,7 @@ func (a *agent) sweepPortless(ctx context.Context) error {
 	for _, one := range records {
 		if a.portless[one.device()].IsZero() {
 			if a.ovs.port(one.device()) == nil {
-				problems = append(problems, a.collectRecord(one))
+				problems = append(problems, a.collectRecord(ctx, one))
 			}
 			continue
 		}
@@ -238,19 +238,23 @@ func (a *agent) plugAgain(ctx context.Context, one record) error {
 }
 
 // collectRecord removes the record of a device that is gone.
-func (a *agent) collectRecord(one record) error {
-	unlock, _ := a.sandboxes.try(one.device())
+func (a *agent) collectRecord(ctx context.Context, one record) error {
+	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
 	if unlock == nil {
-		return nil
+		return err
 	}
 	defer unlock()
 	return a.records.remove(one.device())
 }
 
 // collectDevice removes a device that has had no port for long. It looks again, since an ADD may
-// have been at work meanwhile.
+// have been at work meanwhile. The agent's own work is waited for: it gives no port, and a device
+// must not stay for ever because each sweep finds it at work.
 func (a *agent) collectDevice(ctx context.Context, device string) error {
-	unlock, _ := a.sandboxes.try(device)
+	unlock, err := a.sandboxes.lockIdle(ctx, device)
+	if err != nil {
+		return err
+	}
 	if unlock == nil {
 		delete(a.portless, device) // its time begins again
 		return nil

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -231,6 +232,57 @@ func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
 			if devices, _ := n.platform.Endpoints(); !slices.Contains(devices, cni.HostInterface(call.Attachment)) {
 				t.Error("removed before its time")
 			}
+		})
+	}
+}
+
+// What the agent itself does to a device ends soon and repeats: whoever passes it by each time never gets to it.
+func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
+	for name, leave := range map[string]func(n *bareNode) *cni.Call{
+		"a port without record": func(n *bareNode) *cni.Call {
+			call := n.attached("web", "u1", "weft")
+			if err := n.records.remove(cni.HostInterface(call.Attachment)); err != nil {
+				t.Fatal(err)
+			}
+			return call
+		},
+		"a device without port": func(n *bareNode) *cni.Call {
+			call := n.sandbox("web", "u1")
+			n.halfDone(call)
+			if err := n.records.remove(cni.HostInterface(call.Attachment)); err != nil {
+				t.Fatal(err)
+			}
+			n.mustSweep()
+			n.portlessTime = time.Nanosecond
+			return call
+		},
+		"a record without device": func(n *bareNode) *cni.Call {
+			call := n.sandbox("web", "u1")
+			if err := n.records.write(recordOf(call)); err != nil {
+				t.Fatal(err)
+			}
+			return call
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newBareNode(t)
+			n.installFlows()
+			device := cni.HostInterface(leave(n).Attachment)
+			unlock, _ := n.sandboxes.try(device)
+			ended, end := context.WithCancel(t.Context())
+			end()
+			if err := n.sweep(ended); !errors.Is(err, context.Canceled) {
+				t.Fatalf("it did not wait for the work on %s: %v", device, err)
+			}
+			unlock()
+			n.mustSweep()
+			if name == "a port without record" {
+				if _, err := n.records.read(device); err != nil {
+					t.Errorf("no record: %v", err)
+				}
+				return
+			}
+			n.has()
 		})
 	}
 }
