@@ -115,6 +115,7 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 	}, func() float64 { return float64(a.arrivals.pending()) }))
 	if config.servesTunnel() {
 		a.tunnel = newAgentTunnel(config)
+		a.tunnel.admit = a.admitChassisHost
 		a.metrics.registry.MustRegister(a.tunnel.collectors()...)
 	}
 	var err error

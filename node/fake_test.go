@@ -30,7 +30,11 @@ type fakePlatform struct {
 	late       bool            // devices come when their sandbox starts, as on Windows
 	started    map[string]bool // sandboxes
 	uplink     Uplink
-	external   HostInterface // what the host has on the bridge to the outside
+	noSwitch   bool
+	count      func() int // of bridges
+
+	bridgesAtRelease int
+	external         HostInterface // what the host has on the bridge to the outside
 }
 
 type fakeDevice struct {
@@ -125,9 +129,18 @@ func (f *fakePlatform) EnsureUplink(context.Context) (Uplink, error) {
 	return f.uplink, nil
 }
 
+func (f *fakePlatform) SwitchExists(context.Context) (bool, error) {
+	leave, err := f.enter("SwitchExists")
+	defer leave()
+	return !f.noSwitch, err
+}
+
 func (f *fakePlatform) ReleaseUplink(context.Context) error {
 	leave, err := f.enter("ReleaseUplink")
 	defer leave()
+	if f.count != nil {
+		f.bridgesAtRelease = f.count()
+	}
 	return err
 }
 

@@ -24,10 +24,15 @@ type agentTunnel struct {
 	config      Config
 	credentials tunnel.Credentials
 	changed     chan struct{} // full when a stream has come or gone
+	// admit returns why a chassis host gets no way to the database, where it gets none: its ovn-controller
+	// makes br-int, and ovs-vswitchd ends over a bridge without a switch.
+	admit func() error
 
 	mu      sync.Mutex
 	open    map[tunnel.Target]int
 	problem error // of the listener
+	closed  bool  // nobody gets a way to the database
+	ways    map[net.Conn]struct{}
 
 	unread  prometheus.Counter
 	streams *prometheus.GaugeVec
@@ -38,7 +43,8 @@ type agentTunnel struct {
 func newAgentTunnel(c Config) *agentTunnel {
 	return &agentTunnel{
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
-		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{},
+		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
+		admit:   func() error { return nil },
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total", Help: "OpenFlow messages of ovn-controller's that could not be given a lookup before they commit.",
@@ -108,15 +114,67 @@ func (h *agentTunnel) dialDatabase(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ovs-database: %w", err)
 	}
+	if err := h.admit(); err != nil {
+		return nil, err
+	}
 	var problems []error
 	for _, endpoint := range endpoints {
 		conn, err := dialLocal(ctx, endpoint)
 		if err == nil {
-			return conn, nil
+			return h.keepWay(conn)
 		}
 		problems = append(problems, err)
 	}
 	return nil, errors.Join(problems...)
+}
+
+// databaseWay is a chassis host's connection to the database.
+type databaseWay struct {
+	net.Conn
+	tunnel *agentTunnel
+}
+
+func (w databaseWay) Close() error {
+	w.tunnel.mu.Lock()
+	delete(w.tunnel.ways, w.Conn)
+	w.tunnel.mu.Unlock()
+	return w.Conn.Close()
+}
+
+// CloseWrite passes the end of one direction on.
+func (w databaseWay) CloseWrite() error {
+	half, ok := w.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return w.Close()
+	}
+	return half.CloseWrite()
+}
+
+// keepWay knows a connection as long as it is open, so that shut ends it.
+func (h *agentTunnel) keepWay(conn net.Conn) (net.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		conn.Close()
+		return nil, errNoUplink
+	}
+	h.ways[conn] = struct{}{}
+	return databaseWay{conn, h}, nil
+}
+
+// shut ends the ways to the database, and lets nobody have one until it is opened again.
+func (h *agentTunnel) shut() (open func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for conn := range h.ways {
+		conn.Close()
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.closed = false
+	}
 }
 
 // dialSwitch connects to br-int itself.
@@ -167,6 +225,9 @@ func (h *agentTunnel) status(now time.Time) error {
 	}
 	if open[tunnel.OVSDB] > 0 && open[tunnel.OpenFlow] > 0 {
 		return nil
+	}
+	if err := h.admit(); err != nil {
+		return fmt.Errorf("a chassis host has no way to the database: %w", err)
 	}
 	if err := h.certificateProblem(now); err != nil {
 		return err

@@ -29,6 +29,8 @@ type Platform interface {
 	// error the host is as reachable as it was; one that is [ErrNoUplink] says that there is no such
 	// switch. A zero Uplink: nothing of the kind is needed here.
 	EnsureUplink(ctx context.Context) (Uplink, error)
+	// SwitchExists says whether ovs-vswitchd has a switch to work on before EnsureUplink has made one.
+	SwitchExists(ctx context.Context) (bool, error)
 	// ReleaseUplink: the host has its adapter, with the addresses, for itself, as if EnsureUplink had
 	// never been called. It is for an Open vSwitch that does not take the uplink up, and for a
 	// configuration that shares none any more.

@@ -24,8 +24,8 @@ const (
 	hostRest   = 250 * time.Millisecond
 	// takeUpTime is how long ovs-vswitchd may take for what was written to its database.
 	takeUpTime = 20 * time.Second
-	// releaseRest is the pause after the host was given its adapter back: each new attempt takes it
-	// from the network for a while.
+	// releaseRest is the pause after the host was given its adapter back, twice as long each time: each new
+	// attempt takes it from the network for a while.
 	releaseRest = time.Minute
 )
 
@@ -41,6 +41,8 @@ type sharedUplink struct {
 	mu       sync.Mutex
 	now      Uplink // zero while there is none
 	released bool   // the host has its adapter for itself
+
+	failures int // of keepUplink alone: how often in a row the host was given its adapter back
 }
 
 func newSharedUplink(c Config) *sharedUplink {
@@ -107,35 +109,44 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	a.flows.look()
 	switch {
 	case errors.Is(err, errReleased):
-		return releaseRest
+		return a.uplink.backOff()
 	case err != nil && len(a.podSubnets()) == 0:
 		// A switch that is there has been looked for all the same: the host may need its bridge to reach
 		// the API server. A new one has the pods' subnets, which call for another look.
 		return 0
 	case err != nil:
 		a.uplink.look()
+	default:
+		a.uplink.failures = 0
 	}
 	return a.uplink.rest
+}
+
+// backOff returns how long the host keeps its adapter after one more attempt that failed.
+func (u *sharedUplink) backOff() time.Duration {
+	rest := releaseRest << min(u.failures, maxRetryShift)
+	u.failures++
+	return rest
 }
 
 // errReleased: the host was given its adapter back.
 var errReleased = errors.New("the host has its adapter back")
 
 // ensureUplink brings the system's part and Open vSwitch's together. On the new switch packets go
-// nowhere until a bridge has the host and the adapter, so ovs-vswitchd is asked first whether it
-// lives, the bridge follows at once, and the host gets its adapter back when the bridge does not work.
+// nowhere until a bridge has the host and the adapter, so the bridge follows at once, and the host gets its
+// adapter back when the bridge does not work. ovs-vswitchd is asked first whether it lives, where it can.
 func (a *agent) ensureUplink(ctx context.Context) error {
 	before := a.ovs.uplinkBridge(a.config.owner())
 	if before == nil && a.uplink.get() == (Uplink{}) {
-		if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil {
-			return fmt.Errorf("the adapter is left alone until ovs-vswitchd answers; see whether its service runs: %w", err)
+		if err := a.awaitDaemon(ctx); err != nil {
+			return err
 		}
 	}
 	uplink, err := a.platform.EnsureUplink(ctx)
 	if err != nil {
 		if errors.Is(err, ErrNoUplink) {
 			a.uplink.set(Uplink{})
-			err = errors.Join(err, a.clearUplink(ctx))
+			err = errors.Join(err, a.clearBridges(ctx))
 		}
 		return err
 	}
@@ -167,7 +178,27 @@ func (a *agent) giveUpUnless(ctx context.Context, worked bool, err error) error 
 	defer cancel()
 	a.uplink.set(Uplink{})
 	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)
-	return errors.Join(fmt.Errorf("%w: %w", errReleased, err), a.clearUplink(ctx), a.platform.ReleaseUplink(ctx))
+	err = errors.Join(fmt.Errorf("%w: %w", errReleased, err), a.clearBridges(ctx))
+	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil { // it may be what does not work
+		slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
+	}
+	return errors.Join(err, a.platform.ReleaseUplink(ctx))
+}
+
+// awaitDaemon returns when ovs-vswitchd answers. It is not asked while there is no switch: without one that
+// has the extension, the one on Windows ends as soon as its database has a bridge, somebody else's too.
+func (a *agent) awaitDaemon(ctx context.Context) error {
+	exists, err := a.platform.SwitchExists(ctx)
+	if err != nil {
+		return fmt.Errorf("the adapter is left alone: %w", err)
+	}
+	if !exists {
+		return nil
+	}
+	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil {
+		return fmt.Errorf("the adapter is left alone until ovs-vswitchd answers; see whether its service runs: %w", err)
+	}
+	return nil
 }
 
 // releaseUplink gives the host its adapter back where an earlier configuration shared it.
@@ -199,6 +230,51 @@ func (a *agent) clearUplink(ctx context.Context) error {
 	}
 	a.arrivals.look()
 	return nil
+}
+
+// admitChassisHost: on Windows there has to be a switch, or the bridge of one that was there when the agent
+// ran last.
+func (a *agent) admitChassisHost() error {
+	if a.config.HNSNetwork != "" && a.uplink.get() == (Uplink{}) && a.ovs.uplinkBridge(a.config.owner()) == nil {
+		return errNoUplink
+	}
+	return nil
+}
+
+// clearBridges is for a switch that is gone or goes: no bridge is left that would keep ovs-vswitchd from
+// running without it. One with pods' ports stays, for the ports say whose the pods' devices are; the next
+// switch has them again. It does not wait for ovs-vswitchd, which may not run by now.
+func (a *agent) clearBridges(ctx context.Context) error {
+	if a.tunnel != nil {
+		defer a.tunnel.shut()()
+	}
+	operations := a.ovs.clearingUplink(a.config.owner(), a.platform.PortType() != "")
+	if a.platform.PortType() != "" && len(a.ovs.attached()) == 0 {
+		operations = append(operations, a.ovs.removing(integrationBridge)...)
+	}
+	if len(operations) == 0 {
+		return nil
+	}
+	if err := a.ovs.apply(ctx, operations); err != nil {
+		return fmt.Errorf("remove the bridges: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.takeUpTime)
+	defer cancel()
+	if err := a.ovs.WaitFor(ctx, func() bool { return a.ovs.uplinkBridge(a.config.owner()) == nil }); err != nil {
+		return fmt.Errorf("remove the bridges: %w", err)
+	}
+	a.arrivals.look()
+	return nil
+}
+
+// removing returns what takes a bridge away, whoever has made it.
+func (o *openVSwitch) removing(name string) []libovsdb.Operation {
+	root, err := o.root()
+	bridge := o.bridge(name)
+	if err != nil || bridge == nil {
+		return nil
+	}
+	return []libovsdb.Operation{mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID))}
 }
 
 // uplinkBridge is the bridge that the agent has made for an uplink.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -27,11 +29,13 @@ type vswitchd struct {
 // newUplinkNode is a node whose host shares its adapter with the pods.
 func newUplinkNode(t *testing.T, daemon *vswitchd) *bareNode {
 	t.Helper()
-	n := newBareNodeWith(t, func(c *Config, f *fakePlatform) {
+	var n *bareNode
+	n = newBareNodeWith(t, func(c *Config, f *fakePlatform) {
 		c.HNSNetwork, c.Gateway = "weft", GatewayLocal
 		c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("172.30.0.101/24")}
 		c.GatewayBridge = ""
 		f.late = true
+		f.count = func() int { return len(ovsdb.List[vswitch.Bridge](n.ovs.Client, nil)) }
 		f.uplink = Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
 	})
 	n.takeUpTime = 300 * time.Millisecond
@@ -155,6 +159,98 @@ func TestHostGetsItsAdapterBack(t *testing.T) {
 	n.keepOnce(t.Context())
 	if n.ovs.bridge("vEthernet (Ethernet)") != nil {
 		t.Error("the bridge is back without its switch")
+	}
+}
+
+// ovs-vswitchd on Windows ends over each bridge that it finds without a switch, and then nobody could
+// tell it that there is one.
+func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
+	n.takeUpTime = 2 * time.Second
+	n.platform.mu.Lock()
+	n.platform.noSwitch = true
+	n.platform.mu.Unlock()
+	rest := n.keepUplinkOnce(t.Context())
+	if n.platform.called("ReleaseUplink") != 1 || n.platform.bridgesAtRelease != 0 {
+		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.called("ReleaseUplink"), n.platform.bridgesAtRelease, n.uplinkProblem())
+	}
+	if next := n.keepUplinkOnce(t.Context()); next != 2*rest {
+		t.Errorf("the host's next pauses are %v and %v apart", rest, next)
+	}
+}
+
+// A chassis host of an earlier agent's may have made br-int; its ovs-vswitchd never answers.
+func TestDeadDaemonIsNotAskedWhereThereIsNoSwitch(t *testing.T) {
+	n := newUplinkNode(t, nil)
+	n.platform.mu.Lock()
+	n.platform.noSwitch = true
+	n.platform.mu.Unlock()
+	root, err := n.ovs.root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.ovs.apply(t.Context(), n.ovs.ensureBridge(root, bridgeSettings{owner: "ovn-controller", name: integrationBridge, failMode: vswitch.BridgeFailModeSecure})); err != nil {
+		t.Fatal(err)
+	}
+	n.until(func() bool { return n.ovs.bridge(integrationBridge) != nil })
+	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", ErrNoUplink))
+	n.keepUplinkOnce(t.Context())
+	if n.platform.called("EnsureUplink") != 1 {
+		t.Errorf("the network waits for ovs-vswitchd: %s", n.uplinkProblem())
+	}
+	n.until(func() bool { return n.ovs.bridge(integrationBridge) == nil })
+}
+
+// What is attached to br-int says whose the devices are.
+func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{})
+	n.keepUplinkOnce(t.Context())
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	n.installFlows()
+	n.follow()
+	call := n.pod("web", "u1", nil)
+	n.mustAdd(call)
+	n.platform.startSandbox(call.Netns)
+	n.whole(call)
+	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the network is lost", ErrNoUplink))
+	n.keepUplinkOnce(t.Context())
+	if len(n.ovs.attached()) != 1 || n.ovs.bridge("vEthernet (Ethernet)") != nil {
+		t.Errorf("%d pods' ports are left", len(n.ovs.attached()))
+	}
+}
+
+func TestChassisHostWaitsForTheUplink(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{})
+	config := n.config
+	config.Chassis, config.OVSDatabase = ChassisHosted, daemon(t, "database")
+	fresh, err := newAgent(config, n.platform, n.ovs, n.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh.takeUpTime = n.takeUpTime
+	if conn, err := fresh.tunnel.dialDatabase(t.Context()); err == nil {
+		conn.Close()
+		t.Error("a chassis host reaches the database before the uplink")
+	}
+	fresh.tunnel.problem = nil // as if it listened
+	if err := fresh.tunnel.status(time.Now()); !errors.Is(err, errNoUplink) {
+		t.Errorf("the condition says %v", err)
+	}
+	fresh.keepUplinkOnce(t.Context())
+	conn, err := fresh.tunnel.dialDatabase(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the network is lost", ErrNoUplink))
+	fresh.keepUplinkOnce(t.Context())
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second)) // refused where it is closed, as it shall be
+	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the stream is open over a lost network: %v", err)
+	}
+	if conn, err := fresh.tunnel.dialDatabase(t.Context()); err == nil {
+		conn.Close()
+		t.Error("a chassis host reaches the database without a network")
 	}
 }
 

@@ -344,6 +344,15 @@ func (w *Windows) ReleaseUplink(ctx context.Context) error {
 	return w.removeNetwork(context.WithoutCancel(ctx), network, *saved)
 }
 
+// SwitchExists says whether there is an HNS network of weft's name.
+func (w *Windows) SwitchExists(ctx context.Context) (bool, error) {
+	_, err := w.hns.Network(ctx, w.config.Network)
+	if errors.Is(err, hns.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // coalesce switches segment coalescing on for the switch (RSC), which is worth a factor of four to pods
 // (antrea issue 2198) and needed by nothing. There is no call for it but PowerShell's.
 func (w *Windows) coalesce(ctx context.Context) {
