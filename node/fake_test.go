@@ -30,9 +30,10 @@ type fakePlatform struct {
 	late       bool            // devices come when their sandbox starts, as on Windows
 	started    map[string]bool // sandboxes
 	uplink     Uplink
-	noSwitch   bool
+	noSwitch   bool       // until EnsureUplink makes one
 	count      func() int // of bridges
 
+	bridgesBefore    int // when EnsureUplink was called last
 	bridgesAtRelease int
 	external         HostInterface // what the host has on the bridge to the outside
 }
@@ -123,9 +124,13 @@ func (f *fakePlatform) forgetSandbox(name string) {
 func (f *fakePlatform) EnsureUplink(context.Context) (Uplink, error) {
 	leave, err := f.enter("EnsureUplink")
 	defer leave()
+	if f.count != nil {
+		f.bridgesBefore = f.count()
+	}
 	if err != nil {
 		return Uplink{}, err
 	}
+	f.noSwitch = false
 	return f.uplink, nil
 }
 
@@ -141,6 +146,7 @@ func (f *fakePlatform) ReleaseUplink(context.Context) error {
 	if f.count != nil {
 		f.bridgesAtRelease = f.count()
 	}
+	f.noSwitch = f.noSwitch || err == nil && f.late
 	return err
 }
 

@@ -27,9 +27,9 @@ type Platform interface {
 	// EnsureUplink: the host's uplink adapter and the host's own interface are ports of one switch
 	// whose packets Open vSwitch handles, and the host has the addresses that it had before. After an
 	// error the host is as reachable as it was; one that is [ErrNoUplink] says that there is no such
-	// switch. A zero Uplink: nothing of the kind is needed here.
+	// switch, one that is [ErrOutdatedUplink] that it has to be released first. A zero Uplink: nothing of the kind is needed here.
 	EnsureUplink(ctx context.Context) (Uplink, error)
-	// SwitchExists says whether ovs-vswitchd has a switch to work on before EnsureUplink has made one.
+	// SwitchExists says whether EnsureUplink finds a switch, so that it need not make one.
 	SwitchExists(ctx context.Context) (bool, error)
 	// ReleaseUplink: the host has its adapter, with the addresses, for itself, as if EnsureUplink had
 	// never been called. It is for an Open vSwitch that does not take the uplink up, and for a
@@ -76,6 +76,10 @@ var ErrNoDevice = errors.New("the device does not exist yet")
 
 // ErrNoSandbox: the sandbox is gone, and with it all that was in it.
 var ErrNoSandbox = errors.New("the sandbox does not exist")
+
+// ErrOutdatedUplink: the uplink's switch is weft's own and no longer fits the node. It is to be released, once no
+// bridge uses it, and made again.
+var ErrOutdatedUplink = errors.New("the uplink's switch is outdated")
 
 // ErrNoUplink: host and pods share no switch, and the adapter is the host's alone.
 var ErrNoUplink = errors.New("there is no switch for host and pods")

@@ -134,17 +134,18 @@ var errReleased = errors.New("the host has its adapter back")
 
 // ensureUplink brings the system's part and Open vSwitch's together. On the new switch packets go
 // nowhere until a bridge has the host and the adapter, so the bridge follows at once, and the host gets its
-// adapter back when the bridge does not work. ovs-vswitchd is asked first whether it lives, where it can.
+// adapter back when the bridge does not work. ovs-vswitchd is asked first whether it lives, where it can answer.
 func (a *agent) ensureUplink(ctx context.Context) error {
-	before := a.ovs.uplinkBridge(a.config.owner())
-	if before == nil && a.uplink.get() == (Uplink{}) {
-		if err := a.awaitDaemon(ctx); err != nil {
-			return err
-		}
+	if err := a.prepareUplink(ctx); err != nil {
+		return fmt.Errorf("the adapter is left alone: %w", err)
 	}
+	before := a.ovs.uplinkBridge(a.config.owner())
 	uplink, err := a.platform.EnsureUplink(ctx)
 	if err != nil {
-		if errors.Is(err, ErrNoUplink) {
+		switch {
+		case errors.Is(err, ErrOutdatedUplink):
+			err = errors.Join(err, a.releaseSwitch(ctx))
+		case errors.Is(err, ErrNoUplink):
 			a.uplink.set(Uplink{})
 			err = errors.Join(err, a.clearBridges(ctx))
 		}
@@ -174,29 +175,46 @@ func (a *agent) giveUpUnless(ctx context.Context, worked bool, err error) error 
 	if worked || errors.Is(err, ovsdb.ErrDisconnected) {
 		return err
 	}
+	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)
+	return errors.Join(fmt.Errorf("%w: %w", errReleased, err), a.releaseSwitch(ctx))
+}
+
+// releaseSwitch takes all bridges away and then the switch, also where the bridges cannot be taken away: the
+// host comes first.
+func (a *agent) releaseSwitch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uplinkTime)
 	defer cancel()
 	a.uplink.set(Uplink{})
-	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)
-	err = errors.Join(fmt.Errorf("%w: %w", errReleased, err), a.clearBridges(ctx))
+	err := a.clearBridges(ctx)
 	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil { // it may be what does not work
 		slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
 	}
 	return errors.Join(err, a.platform.ReleaseUplink(ctx))
 }
 
-// awaitDaemon returns when ovs-vswitchd answers. It is not asked while there is no switch: without one that
-// has the extension, the one on Windows ends as soon as its database has a bridge, somebody else's too.
-func (a *agent) awaitDaemon(ctx context.Context) error {
+// prepareUplink returns when a switch may be made, where there is none. The bridges of one that is gone go first:
+// Open vSwitch on Windows deletes the interface that bears a bridge's name along with it, which may be the next
+// switch's by then. ovs-vswitchd is asked over no bridge: without a switch that has the extension, it ends
+// over each. So it is not asked at all where pods' bridge stays, or somebody else's.
+func (a *agent) prepareUplink(ctx context.Context) error {
 	exists, err := a.platform.SwitchExists(ctx)
 	if err != nil {
-		return fmt.Errorf("the adapter is left alone: %w", err)
+		return err
 	}
 	if !exists {
+		a.uplink.set(Uplink{})
+		if err := a.clearBridges(ctx); err != nil {
+			return err
+		}
+		if len(ovsdb.List[vswitch.Bridge](a.ovs.Client, nil)) > 0 {
+			return nil
+		}
+	}
+	if a.ovs.uplinkBridge(a.config.owner()) != nil || a.uplink.get() != (Uplink{}) {
 		return nil
 	}
 	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil {
-		return fmt.Errorf("the adapter is left alone until ovs-vswitchd answers; see whether its service runs: %w", err)
+		return fmt.Errorf("ovs-vswitchd has to answer first; see whether its service runs: %w", err)
 	}
 	return nil
 }
@@ -249,7 +267,8 @@ func (a *agent) clearBridges(ctx context.Context) error {
 		defer a.tunnel.shut()()
 	}
 	operations := a.ovs.clearingUplink(a.config.owner(), a.platform.PortType() != "")
-	if a.platform.PortType() != "" && len(a.ovs.attached()) == 0 {
+	going := a.platform.PortType() != "" && len(a.ovs.attached()) == 0
+	if going {
 		operations = append(operations, a.ovs.removing(integrationBridge)...)
 	}
 	if len(operations) == 0 {
@@ -260,7 +279,9 @@ func (a *agent) clearBridges(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.takeUpTime)
 	defer cancel()
-	if err := a.ovs.WaitFor(ctx, func() bool { return a.ovs.uplinkBridge(a.config.owner()) == nil }); err != nil {
+	if err := a.ovs.WaitFor(ctx, func() bool {
+		return a.ovs.uplinkBridge(a.config.owner()) == nil && (!going || a.ovs.bridge(integrationBridge) == nil)
+	}); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}
 	a.arrivals.look()

@@ -167,9 +167,7 @@ func TestHostGetsItsAdapterBack(t *testing.T) {
 func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
 	n.takeUpTime = 2 * time.Second
-	n.platform.mu.Lock()
-	n.platform.noSwitch = true
-	n.platform.mu.Unlock()
+	n.loseSwitch()
 	rest := n.keepUplinkOnce(t.Context())
 	if n.platform.called("ReleaseUplink") != 1 || n.platform.bridgesAtRelease != 0 {
 		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.called("ReleaseUplink"), n.platform.bridgesAtRelease, n.uplinkProblem())
@@ -179,12 +177,19 @@ func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
 	}
 }
 
-// A chassis host of an earlier agent's may have made br-int; its ovs-vswitchd never answers.
-func TestDeadDaemonIsNotAskedWhereThereIsNoSwitch(t *testing.T) {
-	n := newUplinkNode(t, nil)
+// loseSwitch is what a boot may do to a Windows node, and what it is like before its first start.
+func (n *bareNode) loseSwitch() {
 	n.platform.mu.Lock()
+	defer n.platform.mu.Unlock()
 	n.platform.noSwitch = true
-	n.platform.mu.Unlock()
+}
+
+// A chassis host of an earlier agent's may have made br-int, over which ovs-vswitchd ends. It is asked once the
+// bridge is gone, and the adapter is not taken before it has answered.
+func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
+	n := newUplinkNode(t, nil)
+	n.takeUpTime = 2 * time.Second
+	n.loseSwitch()
 	root, err := n.ovs.root()
 	if err != nil {
 		t.Fatal(err)
@@ -193,12 +198,68 @@ func TestDeadDaemonIsNotAskedWhereThereIsNoSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.until(func() bool { return n.ovs.bridge(integrationBridge) != nil })
+	n.keepUplinkOnce(t.Context())
+	if n.platform.called("EnsureUplink") != 0 || n.ovs.bridge(integrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.called("EnsureUplink"), n.ovs.bridge(integrationBridge) != nil, n.uplinkProblem())
+	}
+	go (&vswitchd{}).run(n)
+	n.takeUpTime = 5 * time.Second
+	n.keepUplinkOnce(t.Context())
+	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+		t.Errorf("no uplink over a daemon that lives: %v", problem)
+	}
+}
+
+// With somebody else's bridge ovs-vswitchd cannot answer before there is a switch.
+func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
+	n := newUplinkNode(t, nil)
+	n.loseSwitch()
+	root, err := n.ovs.root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.ovs.apply(t.Context(), n.ovs.ensureBridge(root, bridgeSettings{owner: "Somebody/else", name: "br-storage", failMode: vswitch.BridgeFailModeStandalone})); err != nil {
+		t.Fatal(err)
+	}
+	n.until(func() bool { return n.ovs.bridge("br-storage") != nil })
 	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", ErrNoUplink))
 	n.keepUplinkOnce(t.Context())
-	if n.platform.called("EnsureUplink") != 1 {
-		t.Errorf("the network waits for ovs-vswitchd: %s", n.uplinkProblem())
+	if n.platform.called("EnsureUplink") != 1 || n.ovs.bridge("br-storage") == nil {
+		t.Errorf("%d calls for the adapter: %s", n.platform.called("EnsureUplink"), n.uplinkProblem())
 	}
-	n.until(func() bool { return n.ovs.bridge(integrationBridge) == nil })
+}
+
+// Open vSwitch deletes the vNIC that a bridge is named after along with the bridge: a new switch's has the same name.
+func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
+	for name, restarted := range map[string]bool{"while the agent runs": false, "over a boot": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newUplinkNode(t, &vswitchd{})
+			n.keepUplinkOnce(t.Context())
+			if restarted {
+				n.uplink.set(Uplink{})
+			}
+			n.loseSwitch()
+			n.keepUplinkOnce(t.Context())
+			if n.platform.called("EnsureUplink") != 2 || n.platform.bridgesBefore != 0 || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+				t.Errorf("%d bridges were there when the next switch was made; %s", n.platform.bridgesBefore, n.uplinkProblem())
+			}
+		})
+	}
+}
+
+func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{})
+	n.keepUplinkOnce(t.Context())
+	n.platform.failing("EnsureUplink", fmt.Errorf("%w: its subnets are not the node's", ErrOutdatedUplink))
+	n.keepUplinkOnce(t.Context())
+	if n.platform.called("ReleaseUplink") != 1 || n.platform.bridgesAtRelease != 0 {
+		t.Errorf("%d calls; %d bridges were there when the switch went", n.platform.called("ReleaseUplink"), n.platform.bridgesAtRelease)
+	}
+	n.platform.failing("EnsureUplink", nil)
+	n.keepUplinkOnce(t.Context())
+	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+		t.Errorf("it is not made again: %v", problem)
+	}
 }
 
 // What is attached to br-int says whose the devices are.

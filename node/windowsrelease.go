@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
@@ -12,22 +13,26 @@ import (
 )
 
 // releaseWindows gives the host its adapter back while the agent does not run, and says what it has done. The
-// network goes first: from then on the host is reachable whatever becomes of the rest. unreachable is why ovs
-// is nil, where it is.
+// bridges go first, since ovs-vswitchd ends over one without its switch, and the network goes whatever has become
+// of them. unreachable is why ovs is nil, where it is.
 func releaseWindows(ctx context.Context, config Config, platform *Windows, ovs *openVSwitch, unreachable error) (string, error) {
-	saved, err := platform.saved.read()
+	_, saved, err := platform.releasable(ctx)
 	if err != nil {
 		return "", err
+	}
+	removed, left := false, fmt.Errorf("start it and repeat this: %w", unreachable)
+	if ovs != nil {
+		if removed, left = ovs.removeOwn(ctx, config); removed && left == nil {
+			if err := ovs.roundTrip(ctx, takeUpTime); err != nil { // it may be dead
+				slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
+			}
+		}
 	}
 	if err := platform.ReleaseUplink(ctx); err != nil {
 		return "", err
 	}
-	if ovs == nil {
-		return "", fmt.Errorf("the host has its adapter for itself, but weft's bridges are still in Open vSwitch's database: start it and repeat this: %w", unreachable)
-	}
-	removed, err := ovs.removeOwn(ctx, config)
-	if err != nil {
-		return "", fmt.Errorf("the host has its adapter for itself, but weft's bridges are still in Open vSwitch's database: %w", err)
+	if left != nil {
+		return "", fmt.Errorf("the host has its adapter for itself, but weft's bridges are still in Open vSwitch's database: %w", left)
 	}
 	if saved == nil {
 		if removed {
@@ -43,7 +48,7 @@ func releaseWindows(ctx context.Context, config Config, platform *Windows, ovs *
 }
 
 // removeOwn removes the bridges that the agent has made for its node, with all their ports, and its settings. It
-// says whether there were any. It does not wait for ovs-vswitchd, which may end without its virtual switch.
+// says whether there were any. It does not wait for ovs-vswitchd, which may not run.
 func (o *openVSwitch) removeOwn(ctx context.Context, config Config) (removed bool, err error) {
 	o.bridges.Lock()
 	defer o.bridges.Unlock()

@@ -33,6 +33,12 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.until(func() bool { return n.ovs.bridge("br-storage") != nil && n.ovs.bridge(integrationBridge) != nil })
+	machine.Fail("DeleteNetwork", func() error {
+		if n.ovs.bridge(integrationBridge) != nil || n.ovs.uplinkBridge(n.config.owner()) != nil {
+			t.Error("the network goes before the bridges")
+		}
+		return nil
+	})
 	for _, want := range []string{"the host has adapter Ethernet for itself again, with the addresses [172.30.0.3/24 fd30::3/64]", "nothing is shared: the host has its adapters for itself"} {
 		said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil)
 		if err != nil || said != want {

@@ -179,6 +179,17 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 	})
 }
 
+// outdated: the network is told to be outdated, is there until the bridges have gone, and goes by a release.
+func (b *winBench) outdated() {
+	b.Helper()
+	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, ErrOutdatedUplink) || b.networks() != 1 {
+		b.Errorf("%d networks are there before the bridges of the old switch have gone: %v", b.networks(), err)
+	}
+	if err := b.windows.ReleaseUplink(b.Context()); err != nil {
+		b.Error(err)
+	}
+}
+
 func TestNetworkOfOtherSubnets(t *testing.T) {
 	other := func(b *winBench) {
 		b.config.PodSubnets = func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("10.244.9.0/24")} }
@@ -188,9 +199,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		b := newWinBench(t)
 		before := b.ensureUplink()
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); !errors.Is(err, ErrNoUplink) {
-			t.Errorf("the bridge of the old switch would stay: %v", err)
-		}
+		b.outdated()
 		b.reachable("Ethernet")
 		if after := b.ensureUplink(); after.Switch == before.Switch {
 			t.Errorf("kept:\n%s", b.Dump())
@@ -203,9 +212,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		b := newWinBench(t, func(c *WindowsConfig) { c.PodSubnets = func() []netip.Prefix { return subnets } })
 		before := b.ensureUplink()
 		subnets = []netip.Prefix{netip.MustParsePrefix("10.244.9.0/24")}
-		if _, err := b.windows.EnsureUplink(t.Context()); !errors.Is(err, ErrNoUplink) {
-			t.Errorf("the network of the old subnets would stay: %v", err)
-		}
+		b.outdated()
 		if after := b.ensureUplink(); after.Switch == before.Switch {
 			t.Errorf("kept:\n%s", b.Dump())
 		}

@@ -47,10 +47,8 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 	if err != nil {
 		return Uplink{}, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	if seen := w.lastSeen(); seen.uplink != (Uplink{}) && time.Since(seen.lookedAt) < 2*networkPeriod && w.hasPodSubnets(seen.network) {
-		if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Alias == seen.uplink.Host {
-			return seen.uplink, nil
-		}
+	if uplink := w.inOrder(adapters); uplink != (Uplink{}) {
+		return uplink, nil
 	}
 	w.forgetUplink()
 	network, err := w.hns.Network(ctx, w.config.Network)
@@ -73,6 +71,18 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 	w.retry.failures, w.retry.err = 0, nil
 	w.coalesce(ctx)
 	return uplink, nil
+}
+
+// inOrder is the uplink as it was seen within the last seconds; zero where HNS has to be asked.
+func (w *Windows) inOrder(adapters []hostnet.Adapter) Uplink {
+	seen := w.lastSeen()
+	if seen.uplink == (Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod || !w.hasPodSubnets(seen.network) {
+		return Uplink{}
+	}
+	if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); !ok || host.Alias != seen.uplink.Host {
+		return Uplink{}
+	}
+	return seen.uplink
 }
 
 // withoutUplink says that host and pods share no switch, unless the host's address is on a switch's
@@ -125,8 +135,8 @@ func (w *Windows) uplinkHolds(ctx context.Context) bool {
 	return true
 }
 
-// adoptNetwork checks a network of our name, which an earlier run or somebody else has made. It is never
-// removed: it may be another's.
+// adoptNetwork checks a network of our name, which an earlier run or somebody else has made. It is not
+// removed here: it may be another's, and bridges go before it.
 func (w *Windows) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, network *hns.Network) error {
 	refuse := func(format string, args ...any) error {
 		return w.withoutUplink(adapters, fmt.Errorf("HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | ? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
@@ -146,7 +156,7 @@ func (w *Windows) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, 
 		return refuse("exists already on adapter %q, while the key adapter says %q", network.Adapter, w.config.Adapter)
 	}
 	if !w.hasPodSubnets(*network) {
-		return w.replaceNetwork(ctx, *network, refuse)
+		return w.outdated(ctx, *network, refuse)
 	}
 	return nil
 }
@@ -161,8 +171,8 @@ func (w *Windows) hasPodSubnets(network hns.Network) bool {
 	return true
 }
 
-// replaceNetwork removes a network whose subnets are no longer the node's, if it is weft's and empty.
-func (w *Windows) replaceNetwork(ctx context.Context, network hns.Network, refuse func(string, ...any) error) error {
+// outdated tells of a network whose subnets are no longer the node's: it can go if it is weft's and empty.
+func (w *Windows) outdated(ctx context.Context, network hns.Network, refuse func(string, ...any) error) error {
 	prefixes := []string{}
 	for _, s := range network.Subnets {
 		prefixes = append(prefixes, s.Prefix.String())
@@ -184,10 +194,7 @@ func (w *Windows) replaceNetwork(ctx context.Context, network hns.Network, refus
 			return fmt.Errorf("HNS network %s %s, and cannot be made again while it has endpoints (%s is one): drain the node", network.Name, problem, e.Name)
 		}
 	}
-	if err := w.removeNetwork(context.WithoutCancel(ctx), network, *saved); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: HNS network %s %s: it was removed and is made again", ErrNoUplink, network.Name, problem)
+	return fmt.Errorf("%w: HNS network %s %s: it is removed and made again", ErrOutdatedUplink, network.Name, problem)
 }
 
 // makeNetwork makes the network on the node's adapter. What the host had there is written down first:
@@ -324,29 +331,44 @@ func (w *Windows) ReleaseUplink(ctx context.Context) error {
 		return fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
 	}
 	w.forgetUplink()
-	saved, err := w.saved.read()
-	if err != nil {
+	network, saved, err := w.releasable(ctx)
+	switch {
+	case err != nil || saved == nil:
 		return err
-	}
-	network, err := w.hns.Network(ctx, w.config.Network)
-	if errors.Is(err, hns.ErrNotFound) {
-		if saved == nil {
-			return nil
-		}
+	case network.ID == "":
 		return w.restoreHost(ctx, *saved, false)
-	}
-	if err != nil {
-		return err
-	}
-	if saved == nil || !hns.SameID(saved.Network, network.ID) {
-		return fmt.Errorf("HNS network %s was not made by weft, which leaves it alone", network.Name)
 	}
 	return w.removeNetwork(context.WithoutCancel(ctx), network, *saved)
 }
 
-// SwitchExists says whether there is an HNS network of weft's name.
+// releasable is the network, zero where there is none, and what the host had before it, nil where weft has
+// made none. A network of the name that is not weft's is an error.
+func (w *Windows) releasable(ctx context.Context) (hns.Network, *hostSettings, error) {
+	saved, err := w.saved.read()
+	if err != nil {
+		return hns.Network{}, nil, err
+	}
+	network, err := w.hns.Network(ctx, w.config.Network)
+	if errors.Is(err, hns.ErrNotFound) {
+		return hns.Network{}, saved, nil
+	}
+	if err == nil && (saved == nil || !hns.SameID(saved.Network, network.ID)) {
+		err = fmt.Errorf("HNS network %s was not made by weft, which leaves it alone", network.Name)
+	}
+	return network, saved, err
+}
+
+// SwitchExists says whether there is an HNS network of weft's name. It costs no call of HNS while the network
+// was found in order within the last seconds.
 func (w *Windows) SwitchExists(ctx context.Context) (bool, error) {
-	_, err := w.hns.Network(ctx, w.config.Network)
+	adapters, err := w.host.Adapters()
+	if err != nil {
+		return false, fmt.Errorf("list the host's adapters: %w", err)
+	}
+	if w.inOrder(adapters) != (Uplink{}) {
+		return true, nil
+	}
+	_, err = w.hns.Network(ctx, w.config.Network)
 	if errors.Is(err, hns.ErrNotFound) {
 		return false, nil
 	}
