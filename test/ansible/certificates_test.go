@@ -36,6 +36,7 @@ func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 		n := nodes[i%2]
 		newPod(t, "after-"+step, n.name, n.other)
 	}
+	hitsAreCounted(t) // by the new authority's certificates
 	tr.stop(t)
 	for file, old := range before {
 		if now := authorities(t)[file]; now == old {
@@ -73,9 +74,9 @@ func authorities(t testing.TB) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for host := range hosts {
-		files := "central.crt controller.crt"
+		files := "central.crt controller.crt observe.crt"
 		if !isCentral(host) {
-			files = "chassis.crt"
+			files = "chassis.crt agent.crt"
 		}
 		for file := range strings.FieldsSeq(files) {
 			found[host+" "+file] = servers.On(t, host, "openssl", "x509", "-noout", "-issuer", "-in", "/etc/weft/pki/"+file)

@@ -55,6 +55,7 @@ func weftRunsAsPods(t *testing.T) {
 	awaitCluster(t)
 	servers.Kubectl(t, "delete", "pod", "--namespace=kube-system", "--selector=app.kubernetes.io/name=weft-node", "--field-selector=spec.nodeName=l1")
 	awaitConnections(t)
+	hitsAreCounted(t)
 	changesNothing(t, "site.yml", with...)
 	play(t, "verify.yml", with...)
 

@@ -25,7 +25,7 @@ find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /
 	-o -path /usr -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/lib/containerd -o -path /var/lib/kubelet \
 	-o -path /var/lib/cni -o -path /var/log/journal -o -path /var/log/apt -o -path /var/log/pods -o -path /var/log/containers -o -path /etc/ld.so.cache \) -prune \
 	-o ! -name '*-' ! -path '/var/log/*.log' ! -path /var/log/wtmp.db -printf 'file %p %y %m %u:%g\n'
-for path in /usr/local /run/ovn /run/openvswitch /run/weft /run/weft-chassis; do
+for path in /usr/local /run/ovn /run/openvswitch /run/weft /run/weft-chassis /run/weft-observe; do
 	test ! -e $path || find $path -path /usr/local/lib/weft-test -prune -o -printf 'file %p %y %m %u:%g\n'; done
 test ! -e /var/lib/cni/results || find /var/lib/cni/results -name 'weft-*' -printf 'file %p\n'
 find /etc -type f ! -name '*-' ! -name ld.so.cache ! -name machine-id ! -name passwd ! -name group ! -name shadow ! -name gshadow -exec sha256sum {} + | sed 's/^/content /'
@@ -43,7 +43,7 @@ sysctl -a 2> /dev/null | grep -E 'ip_forward |\.(all|default|ex0|eth0)\.(forward
 
 // kindsOfCluster are what an installation could leave in Kubernetes.
 const kindsOfCluster = "namespaces,serviceaccounts,clusterroles,clusterrolebindings,roles,rolebindings,customresourcedefinitions,leases,configmaps,secrets," +
-	"validatingadmissionpolicies,validatingadmissionpolicybindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,daemonsets,deployments"
+	"apiservices,validatingadmissionpolicies,validatingadmissionpolicybindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,daemonsets,deployments"
 
 // state of a host, or of Kubernetes: sorted lines, each once.
 func state(of string) ([]string, error) {

@@ -86,6 +86,7 @@ func plainTCPIsAWarnedOfChoice(t *testing.T) {
 	if left := kubeProxyInKubernetes(t); left != "" {
 		t.Errorf("there is %s", left)
 	}
+	noDoors(t)
 	changesNothing(t, "site.yml", with...)
 	play(t, "verify.yml", with...)
 
@@ -158,6 +159,7 @@ func relaysServeNodes(t *testing.T) {
 	}
 	changesNothing(t, "site.yml", with...)
 	play(t, "verify.yml", with...)
+	hitsAreCounted(t)
 	for _, central := range centrals {
 		servers.On(t, central, "systemctl", "kill", "--signal=SIGKILL", "weft-sb-relay")
 	}
