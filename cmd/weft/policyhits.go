@@ -102,8 +102,9 @@ func askHits(ctx context.Context, config *rest.Config, namespace string) (text [
 	if namespace != "" {
 		path = []string{"/apis/" + api.GroupVersion, "namespaces", namespace, api.PolicyHitsResource}
 	}
-	text, err = client.RESTClient().Get().AbsPath(path...).SetHeader("Accept", "application/json").DoRaw(ctx)
-	switch {
+	result := client.RESTClient().Get().AbsPath(path...).SetHeader("Accept", "application/json").Do(ctx)
+	text, _ = result.Raw()
+	switch err = result.Error(); { // which has the server's own words
 	case apierrors.IsNotFound(err):
 		return nil, nil, fmt.Errorf("the cluster has no API %s: install weft observe: %w", api.GroupVersion, err)
 	case apierrors.IsServiceUnavailable(err):
