@@ -75,8 +75,8 @@ func readACLs(ctx context.Context, config ovsdb.Config) (list []rule, hinted map
 	return list, hinted, nil
 }
 
-// stages are those of ovn-northd that judge ACLs.
-var stages = []string{"ls_in_acl_eval", "ls_in_acl_after_lb_eval", "ls_out_acl_eval"}
+// stages are those of ovn-northd that judge ACLs, under their names since OVN 23.06 and before.
+var stages = []string{"ls_in_acl_eval", "ls_in_acl_after_lb_eval", "ls_out_acl_eval", "ls_in_acl", "ls_in_acl_after_lb", "ls_out_acl"}
 
 // readFlows gives the hints of the logical flows of ACLs by their cookies.
 func readFlows(ctx context.Context, config ovsdb.Config) (map[uint32]string, error) {
