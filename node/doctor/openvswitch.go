@@ -291,23 +291,16 @@ func checkOVSVersion(ctx context.Context, os string, config Config, daemons daem
 	return s.ok("%s", version)
 }
 
-// judgeWindowsRelease knows what the Hyper-V datapath learnt when, from the log of datapath-windows/ in
-// Open vSwitch's repository: IPv6 tunnels (edb233586) and connection tracking (53b75e91d) in 3.0, meters
-// (b26015c33) and a checksum repair (62ac7b8a5) in 3.1, the repair of a null reference (defb8f33f) in 3.6,
-// removal (232a254fa) after 3.7.
+// judgeWindowsRelease knows when the Hyper-V datapath became fit for OVN's packets, from the log of datapath-windows/
+// in Open vSwitch's repository: before 3.6 (defb8f33f) its driver follows a null reference when a packet that
+// ovs-vswitchd sends has no input port, as those have that OVN sends. It was removed (232a254fa) after 3.7.
 func judgeWindowsRelease(s subject, version string, r release) []Finding {
 	const remedy = "install Open vSwitch 3.7, the last line with a Windows datapath"
 	switch {
-	case r.before(2, 16):
-		return s.failed(remedy, "%s is older than what Weft was made for", version)
 	case !r.before(3, 8):
 		return s.failed(remedy, "%s: there is no Windows datapath after 3.7", version)
-	case r.before(3, 0):
-		return s.warning(remedy, "%s has neither IPv6 tunnels nor connection tracking for IPv6, which came with 3.0", version)
-	case r.before(3, 1):
-		return s.warning(remedy, "%s has no meters, and a fault in the checksums of received packets that 3.1 repaired", version)
 	case r.before(3, 6):
-		return s.warning(remedy, "%s: its driver may follow a null reference, which 3.6 repaired; such a fault stops the machine", version)
+		return s.failed(remedy, "%s: its driver stops the machine (blue screen) when OVN sends a packet without an input port, which 3.6 repaired", version)
 	}
 	return s.ok("%s; 3.7 is the last line with a Windows datapath", version)
 }
