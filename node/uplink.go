@@ -154,7 +154,7 @@ func (a *agent) ensureUplink(ctx context.Context) error {
 	if before != nil && (before.Name != uplink.Host || before.ExternalIDs[switchKey] != uplink.Switch) {
 		slog.WarnContext(ctx, "the uplink's switch is a new one; bridge and ports are made again", "bridge", before.Name, "switch", uplink.Switch)
 		a.uplink.set(Uplink{}) // whoever keeps the bridges meanwhile would make it again for the old switch
-		if err := a.clearUplink(ctx); err != nil {
+		if err := a.clearUplink(ctx, uplink.Host); err != nil {
 			return err
 		}
 		before = nil
@@ -233,10 +233,13 @@ func (a *agent) releaseUplink(ctx context.Context) error {
 	return nil
 }
 
-// clearUplink removes what Open vSwitch had on a switch that is gone: the bridge, the host's port on
-// br-int, and the claim of pods' ports that their devices are there.
-func (a *agent) clearUplink(ctx context.Context) error {
-	operations := a.ovs.clearingUplink(a.config.owner(), a.platform.PortType() != "")
+// clearUplink removes what Open vSwitch had on a switch that another has replaced: the bridge, the host's port
+// on br-int, and the claim of pods' ports that their devices are there. On Windows a bridge of the host's vNIC's
+// name stays, for the vNIC would go with it, and is the new switch's from now on.
+func (a *agent) clearUplink(ctx context.Context, host string) error {
+	late := a.platform.PortType() != ""
+	bridge := a.ovs.uplinkBridge(a.config.owner())
+	operations := a.ovs.clearingUplink(a.config.owner(), late, late && bridge != nil && bridge.Name == host)
 	if len(operations) == 0 {
 		return nil
 	}
@@ -266,7 +269,7 @@ func (a *agent) clearBridges(ctx context.Context) error {
 	if a.tunnel != nil {
 		defer a.tunnel.shut()()
 	}
-	operations := a.ovs.clearingUplink(a.config.owner(), a.platform.PortType() != "")
+	operations := a.ovs.clearingUplink(a.config.owner(), a.platform.PortType() != "", false)
 	going := a.platform.PortType() != "" && len(a.ovs.attached()) == 0
 	if going {
 		operations = append(operations, a.ovs.removing(integrationBridge)...)
@@ -306,13 +309,14 @@ func (o *openVSwitch) uplinkBridge(owner ovsdb.Owner) *vswitch.Bridge {
 	}))
 }
 
-func (o *openVSwitch) clearingUplink(owner ovsdb.Owner, late bool) []libovsdb.Operation {
+// clearingUplink returns what makes a switch void for Open vSwitch; keep leaves the uplink's bridge.
+func (o *openVSwitch) clearingUplink(owner ovsdb.Owner, late, keep bool) []libovsdb.Operation {
 	root, err := o.root()
 	if err != nil {
 		return nil
 	}
 	var operations []libovsdb.Operation
-	if bridge := o.uplinkBridge(owner); bridge != nil {
+	if bridge := o.uplinkBridge(owner); bridge != nil && !keep {
 		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
 	}
 	integration := o.bridge(integrationBridge)

@@ -360,13 +360,35 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	n.platform.uplink.Switch = "guid-2"
 	clear(n.platform.devices)
 	n.platform.mu.Unlock()
+	goes := make(chan struct{})
+	go n.watchBridge(t.Context(), "vEthernet (Ethernet)", goes)
 	n.keepUplinkOnce(t.Context())
+	select {
+	case <-goes:
+		t.Error("the bridge went, and the host's vNIC with it")
+	default:
+	}
 	bridge := n.ovs.bridge("vEthernet (Ethernet)")
 	if bridge == nil || bridge.ExternalIDs[switchKey] != "guid-2" {
 		t.Fatalf("the bridge is %+v", bridge)
 	}
 	n.whole(call)
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+}
+
+// watchBridge closes goes when there is no such bridge.
+func (n *bareNode) watchBridge(ctx context.Context, name string, goes chan<- struct{}) {
+	for ctx.Err() == nil {
+		changed := n.ovs.Changed()
+		if n.ovs.bridge(name) == nil {
+			close(goes)
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // Bridges are kept all the time, and must not be made for the old switch while Open vSwitch takes them from it.

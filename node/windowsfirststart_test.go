@@ -1,135 +1,323 @@
 package node
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// newFirstStart is a Windows node before its agent's first start, with an ovs-vswitchd.
-func newFirstStart(t *testing.T, daemon *vswitchd) (*bareNode, *winBench) {
-	t.Helper()
-	n := newUplinkNode(t, daemon)
-	n.takeUpTime = 2 * time.Second
-	b := newWinBench(t, func(c *WindowsConfig) { c.AddressTime, c.RetryTime = 50*time.Millisecond, time.Nanosecond })
-	n.agent.platform = b.windows
-	b.Calls()
-	return n, b
+// extensionDaemon is a stand-in for the ovs-vswitchd of Windows, on a machine: it ends over a bridge without the
+// enabled extension, and Windows starts it again. An internal port is the vNIC of that name; it makes one where
+// there is none, and removes the one of a port that goes.
+type extensionDaemon struct {
+	n       *bareNode
+	machine *winBench
+	broken  func(device string) bool // it cannot open the device; nil opens all
+	dead    bool
+	mu      sync.Mutex
+	vNICs   map[string]bool // of its ports
 }
 
-// survives: after a first start that failed the host has its addresses, and no bridge is left without its switch.
-// The next start succeeds.
-func (n *bareNode) survives(t *testing.T, b *winBench) {
-	t.Helper()
-	if b.networks() == 0 {
-		b.reachable("Ethernet")
-		if left := ovsdb.List[vswitch.Bridge](n.ovs.Client, nil); len(left) > 0 {
-			t.Errorf("%d bridges are left without a switch", len(left))
+// set changes what it does wrong.
+func (d *extensionDaemon) set(change func(*extensionDaemon)) {
+	d.mu.Lock()
+	change(d)
+	d.mu.Unlock()
+	d.once(d.n.t.Context())
+}
+
+func (d *extensionDaemon) run(ctx context.Context) {
+	woken := make(chan struct{}, 1)
+	go func() {
+		_ = d.machine.Watch(ctx, func() {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	for ctx.Err() == nil {
+		changed := d.n.ovs.Changed()
+		d.once(ctx)
+		select {
+		case <-changed:
+		case <-woken:
+		case <-ctx.Done():
 		}
-	} else {
-		b.reachable("vEthernet (Ethernet)")
 	}
 }
 
-func (n *bareNode) startsNow(t *testing.T, b *winBench) {
+func (d *extensionDaemon) once(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	bridges := ovsdb.List[vswitch.Bridge](d.n.ovs.Client, nil)
+	root, err := d.n.ovs.root()
+	if err != nil || d.dead || len(bridges) > 0 && !d.machine.Extension() {
+		d.vNICs = nil // it has ended, and does not know what it had
+		return
+	}
+	now := map[string]bool{}
+	for _, device := range ovsdb.List[vswitch.Interface](d.n.ovs.Client, nil) {
+		port := 7
+		switch {
+		case d.broken != nil && d.broken(device.Name):
+			port = -1
+		case device.Type == typeInternal:
+			now[device.Name] = true
+			d.machine.EnsureVNIC(device.Name)
+		}
+		if device.Ofport == nil || *device.Ofport != port {
+			_, _ = d.n.ovs.Transact(ctx, updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
+		}
+	}
+	for name := range d.vNICs {
+		if !now[name] {
+			d.machine.RemoveAdapter(name)
+		}
+	}
+	d.vNICs = now
+	if root.CurCfg != root.NextCfg {
+		_, _ = d.n.ovs.Transact(ctx, updateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
+	}
+}
+
+// firstStart is a Windows node whose Open vSwitch and HNS know each other.
+type firstStart struct {
+	*winBench
+	n      *bareNode
+	daemon *extensionDaemon
+}
+
+func newFirstStart(t *testing.T) *firstStart {
 	t.Helper()
-	n.keepUplinkOnce(t.Context())
-	if problem := n.health.problems()[conditionUplink]; problem != nil {
-		t.Fatalf("the next start: %v\n%s", problem, b.Dump())
-	}
-	b.reachable("vEthernet (Ethernet)")
+	s := &firstStart{n: newUplinkNode(t, nil), winBench: newWinBench(t, func(c *WindowsConfig) { c.AddressTime = 500 * time.Millisecond })}
+	s.daemon = &extensionDaemon{n: s.n, machine: s.winBench}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.daemon.run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return s
 }
 
-// Each call of HNS that a first start makes fails in turn, and with it all that follow of its name; HNS answers
-// again for the next start.
-func TestFirstStartSurvivesAFailureAtEachCallOfHNS(t *testing.T) {
-	n, b := newFirstStart(t, &vswitchd{})
-	n.startsNow(t, b)
-	calls := b.Calls()
-	if !slices.Contains(calls, "CreateNetwork") || !slices.Contains(calls, "EnableExtension") {
-		t.Fatalf("a first start calls %v", calls)
+// start runs a fresh agent's first pass over the uplink, and the chassis host that it lets in.
+func (s *firstStart) start() error {
+	s.Helper()
+	a := s.agent()
+	a.keepUplinkOnce(s.Context())
+	s.chassisHost(a)
+	return a.health.problems()[conditionUplink]
+}
+
+func (s *firstStart) agent() *agent {
+	s.Helper()
+	config := s.n.config
+	config.Chassis, config.EncapAddress = ChassisHosted, winAddress
+	s.restart()
+	a, err := newAgent(config, s.windows, s.n.ovs, s.n.client)
+	if err != nil {
+		s.Fatal(err)
 	}
-	for at, call := range calls {
-		t.Run(call, func(t *testing.T) {
-			n, b := newFirstStart(t, &vswitchd{})
-			well := countOf(calls[:at], call)
-			b.Fail(call, func() error {
-				if well--; well >= 0 {
-					return nil
+	a.takeUpTime = 2 * time.Second
+	return a
+}
+
+// chassisHost has its ovn-controller make br-int where it gets a way to the database.
+func (s *firstStart) chassisHost(a *agent) {
+	if a.admitChassisHost() == nil && s.n.ovs.bridge(integrationBridge) == nil {
+		s.bridge()
+	}
+}
+
+// bridge makes br-int as ovn-controller does.
+func (s *firstStart) bridge() {
+	s.Helper()
+	root, err := s.n.ovs.root()
+	if err != nil {
+		s.Fatal(err)
+	}
+	want := bridgeSettings{owner: "ovn-controller", name: integrationBridge, failMode: vswitch.BridgeFailModeSecure}
+	if err := s.n.ovs.apply(s.Context(), s.n.ovs.ensureBridge(root, want)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// whole: the host has its addresses on the switch, and the bridge works.
+func (s *firstStart) whole(problem error) {
+	s.Helper()
+	if problem != nil || s.networks() != 1 || !s.Extension() {
+		s.Fatalf("%v\n%s", problem, s.Dump())
+	}
+	uplink := s.n.ovs.uplinkBridge(s.n.config.owner())
+	if uplink == nil {
+		s.Fatal("there is no bridge")
+	}
+	s.reachable(uplink.Name)
+}
+
+// alone: the host has its addresses on its own adapter, and ovs-vswitchd finds nothing that it would end over.
+func (s *firstStart) alone() {
+	s.Helper()
+	if bridges := ovsdb.List[vswitch.Bridge](s.n.ovs.Client, nil); s.networks() != 0 || len(bridges) != 0 {
+		s.Errorf("bridges %d, left:\n%s", len(bridges), s.Dump())
+	}
+	s.reachable("Ethernet")
+}
+
+// calls numbers those of the platform, and returns what f makes of each.
+func (s *firstStart) calls(f func(nth int, call string) error) {
+	var mu sync.Mutex
+	count := 0
+	s.FailAny(func(call string) error {
+		mu.Lock()
+		count++
+		nth := count
+		mu.Unlock()
+		return f(nth, call)
+	})
+}
+
+// callsOfAFirstStart are those of the platform, in their order.
+func callsOfAFirstStart(t *testing.T, moves bool) []string {
+	t.Helper()
+	s := newFirstStart(t)
+	s.Moves = moves
+	calls := []string{}
+	s.calls(func(_ int, call string) error { calls = append(calls, call); return nil })
+	problem := s.start()
+	s.FailAny(nil)
+	s.whole(problem)
+	return calls
+}
+
+// Whatever fails in a first start, the host is reachable after it, and the next start finds nothing in its way.
+func TestFirstStartThatFailsAtAnyCall(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		for i, name := range callsOfAFirstStart(t, moves) {
+			for _, every := range []bool{false, true} {
+				if every && !moves && slices.Contains([]string{"Adapters", "Routes", "AddAddress", "AddRoute", "SetDNS"}, name) {
+					continue // nobody could give the host back what Windows does not move
 				}
-				return errors.New("the RPC server is unavailable")
-			})
-			n.keepUplinkOnce(t.Context())
-			if n.health.problems()[conditionUplink] == nil {
-				t.Error("nobody is told")
+				t.Run(fmt.Sprintf("moves %v, call %d %s, always %v", moves, i+1, name, every), func(t *testing.T) {
+					t.Parallel()
+					s := newFirstStart(t)
+					s.Moves = moves
+					s.calls(func(nth int, call string) error {
+						if nth == i+1 || every && nth > i && call == name {
+							return fmt.Errorf("%s fails today", call)
+						}
+						return nil
+					})
+					problem := s.start()
+					s.FailAny(nil)
+					if problem == nil {
+						s.whole(nil)
+					} else {
+						s.alone()
+					}
+					s.whole(s.start())
+				})
 			}
-			b.Fail(call, nil)
-			n.survives(t, b)
-			n.startsNow(t, b)
-		})
+		}
 	}
 }
 
-func countOf(calls []string, call string) int {
-	return len(calls) - len(slices.DeleteFunc(slices.Clone(calls), func(c string) bool { return c == call }))
-}
-
-// Open vSwitch does not take one of the devices up, or the extension is not there.
-func TestFirstStartSurvivesOpenVSwitchAndTheDriver(t *testing.T) {
-	for _, device := range []string{"Ethernet", "vEthernet (Ethernet)"} {
-		t.Run("refuses "+device, func(t *testing.T) {
-			n, b := newFirstStart(t, &vswitchd{refuses: device})
-			n.keepUplinkOnce(t.Context())
-			if b.networks() != 0 {
-				t.Errorf("the host keeps a switch that does not work: %s", n.uplinkProblem())
-			}
-			n.survives(t, b)
-		})
-	}
-	for name, fault := range map[string]func(*winBench, bool){
-		"no driver":                  func(b *winBench, now bool) { b.Driver = !now },
-		"HNS enables nothing":        func(b *winBench, now bool) { b.Disobeys = now },
-		"Windows moves no addresses": func(b *winBench, now bool) { b.Moves = !now },
-	} {
-		t.Run(name, func(t *testing.T) {
-			n, b := newFirstStart(t, &vswitchd{})
-			fault(b, true)
-			n.keepUplinkOnce(t.Context())
-			n.survives(t, b)
-			fault(b, false)
-			n.startsNow(t, b)
-		})
-	}
-}
-
-// The agent ends at any call of HNS; another one starts over what is there.
-func TestFirstStartIsGoneOnWithByAnotherAgent(t *testing.T) {
-	n, b := newFirstStart(t, &vswitchd{})
-	n.startsNow(t, b)
-	for _, call := range slices.Compact(b.Calls()) {
-		t.Run(call, func(t *testing.T) {
-			n, b := newFirstStart(t, &vswitchd{})
-			ended := false
-			for _, each := range []string{"Network", "Networks", "CreateNetwork", "Switch", "EnableExtension", "DeleteNetwork"} {
-				b.Fail(each, func() error {
-					if ended = ended || each == call; ended {
-						return errors.New("nothing is done by an agent that has ended")
+// An agent that ends tidies nothing up; the next one does.
+func TestFirstStartThatEndsAtAnyCall(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		for i, name := range callsOfAFirstStart(t, moves) {
+			t.Run(fmt.Sprintf("moves %v, call %d %s", moves, i+1, name), func(t *testing.T) {
+				t.Parallel()
+				s := newFirstStart(t)
+				s.Moves = moves
+				reached, never := make(chan struct{}), make(chan struct{})
+				s.calls(func(nth int, _ string) error {
+					if nth == i+1 {
+						close(reached)
+						<-never
 					}
 					return nil
 				})
+				s.config.HNS.Deadline = time.Hour
+				a := s.agent()
+				go a.keepUplinkOnce(context.WithoutCancel(t.Context()))
+				<-reached
+				s.FailAny(nil)
+				s.whole(s.start())
+			})
+		}
+	}
+}
+
+// Open vSwitch, its driver and Hyper-V's management fail the host no less than HNS.
+func TestFirstStartWithoutOpenVSwitch(t *testing.T) {
+	for name, test := range map[string]struct{ fail, mend func(*firstStart) }{
+		"ovs-vswitchd does not run": {
+			func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.dead = true }) },
+			func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.dead = false }) },
+		},
+		"vmms makes no vNIC": {
+			func(s *firstStart) {
+				s.daemon.set(func(d *extensionDaemon) { d.broken = func(device string) bool { return device != "Ethernet" } })
+			},
+			func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.broken = nil }) },
+		},
+		"the adapter is refused": {
+			func(s *firstStart) {
+				s.daemon.set(func(d *extensionDaemon) { d.broken = func(device string) bool { return device == "Ethernet" } })
+			},
+			func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.broken = nil }) },
+		},
+		"there is no driver":             {func(s *firstStart) { s.Driver = false }, func(s *firstStart) { s.Driver = true }},
+		"the extension is not enabled":   {func(s *firstStart) { s.Disobeys = true }, func(s *firstStart) { s.Disobeys = false }},
+		"an earlier br-int is there too": {func(s *firstStart) { s.Driver = false; s.bridge() }, func(s *firstStart) { s.Driver = true; s.bridge() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFirstStart(t)
+			test.fail(s)
+			if problem := s.start(); problem == nil {
+				t.Error("it succeeds")
 			}
-			n.keepUplinkOnce(t.Context())
-			for _, each := range []string{"Network", "Networks", "CreateNetwork", "Switch", "EnableExtension", "DeleteNetwork"} {
-				b.Fail(each, nil)
-			}
-			b.restart()
-			n.agent.platform, n.uplink.failures = b.windows, 0
-			n.uplink.set(Uplink{})
-			n.startsNow(t, b)
+			s.alone()
+			test.mend(s)
+			s.whole(s.start())
 		})
+	}
+}
+
+// Whatever cannot be removed after a failure is removed by the next start.
+func TestFirstStartWhoseTidyingFails(t *testing.T) {
+	s := newFirstStart(t)
+	s.daemon.set(func(d *extensionDaemon) { d.broken = func(device string) bool { return device == "Ethernet" } })
+	s.Fail("DeleteNetwork", func() error { return errors.New("RPC is gone") })
+	if problem := s.start(); problem == nil {
+		t.Error("it succeeds")
+	}
+	s.Fail("DeleteNetwork", nil)
+	s.daemon.set(func(d *extensionDaemon) { d.broken = nil })
+	if problem := s.start(); problem != nil { // the network without the host's vNIC goes
+		s.alone()
+		s.whole(s.start())
+	}
+}
+
+// The bridge of a lost switch goes before the next switch's vNIC of the same name comes.
+func TestLostNetworkIsMadeAgainWithItsVNIC(t *testing.T) {
+	s := newFirstStart(t)
+	s.whole(s.start())
+	before := s.n.ovs.uplinkBridge(s.n.config.owner())
+	s.LoseNetworks()
+	s.whole(s.start())
+	if after := s.n.ovs.uplinkBridge(s.n.config.owner()); after.ExternalIDs[switchKey] == before.ExternalIDs[switchKey] {
+		t.Error("the bridge is the lost switch's")
 	}
 }

@@ -138,6 +138,10 @@ func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *ho
 		}
 		return host, w.setSettings(host, *saved)
 	}
+	noHost := fmt.Errorf("HNS network %s on adapter %q: %w", network.Name, network.Adapter, errNoHostAdapter)
+	if _, ok := hostnet.Management(adapters, network.Adapter, uplinkMAC(adapters, network, saved)); !ok {
+		return hostnet.Adapter{}, noHost
+	}
 	if saved == nil || !saved.holds(w.config.EncapAddress) {
 		return hostnet.Adapter{}, fmt.Errorf("encap-address: HNS network %s has adapter %q, and the host's own adapter on its switch does not hold %v, nor was it saved that it once did; correct encap-address, or give the host the address", network.Name, network.Adapter, w.config.EncapAddress)
 	}
@@ -151,8 +155,11 @@ func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *ho
 	if host, ok := arrived(adapters); ok {
 		return host, nil
 	}
-	return hostnet.Adapter{}, fmt.Errorf("HNS network %s on adapter %q: the host's own adapter on its switch has not come", network.Name, network.Adapter)
+	return hostnet.Adapter{}, noHost
 }
+
+// errNoHostAdapter: with the vNIC gone, the host has no way out by this network any more.
+var errNoHostAdapter = errors.New("the host's own adapter on its switch has not come")
 
 func uplinkMAC(adapters []hostnet.Adapter, network hns.Network, saved *hostSettings) net.HardwareAddr {
 	if adapter, ok := hostnet.Named(adapters, network.Adapter); ok && len(adapter.MAC) > 0 {

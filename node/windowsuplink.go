@@ -260,7 +260,7 @@ func (w *Windows) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 }
 
 // keepNetwork: the host has its addresses on the network's switch, and the extension is enabled. A network
-// that has never come so far is removed again.
+// that has never come so far is removed again, and so is one that has lost the host's vNIC.
 func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink, error) {
 	saved, err := w.saved.read()
 	if err != nil {
@@ -268,7 +268,7 @@ func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink,
 	}
 	fresh := saved != nil && !saved.Ready && hns.SameID(saved.Network, network.ID)
 	giveUp := func(err error) (Uplink, error) {
-		if !fresh {
+		if own := saved != nil && hns.SameID(saved.Network, network.ID); !fresh && !(own && errors.Is(err, errNoHostAdapter)) {
 			return Uplink{}, err
 		}
 		if failed := w.removeNetwork(ctx, network, *saved); failed != nil {
@@ -290,7 +290,10 @@ func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink,
 	if enabled {
 		slog.InfoContext(ctx, "the extension of Open vSwitch was enabled", "network", network.Name)
 	}
-	return Uplink{Switch: network.ID, Adapter: network.Adapter, Host: host.Alias}, w.remember(network, host, saved)
+	if err := w.remember(network, host, saved); err != nil {
+		return giveUp(err) // without an uplink nobody makes the bridge that the host's packets need
+	}
+	return Uplink{Switch: network.ID, Adapter: network.Adapter, Host: host.Alias}, nil
 }
 
 // remember keeps the file at what the host has now, so that a later loss is repaired from that.

@@ -16,13 +16,11 @@ func LocalAddress(prefix string) hostnet.Address {
 }
 
 func (m *Machine) Adapters() ([]hostnet.Adapter, error) {
+	if err := m.suffer("Adapters"); err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if fault := m.faults["Adapters"]; fault != nil {
-		if err := fault(); err != nil {
-			return nil, err
-		}
-	}
 	found := []hostnet.Adapter{}
 	for _, a := range m.adapters {
 		one := a.Adapter
@@ -33,6 +31,9 @@ func (m *Machine) Adapters() ([]hostnet.Adapter, error) {
 }
 
 func (m *Machine) Routes(a hostnet.Adapter) ([]hostnet.Route, error) {
+	if err := m.suffer("Routes"); err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if own := m.byLUID(a); own != nil {
@@ -45,15 +46,15 @@ var errNoAdapter = errors.New("element not found")
 
 func (m *Machine) change(call string, a hostnet.Adapter, change func(*adapter)) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.calls = append(m.calls, call)
-	if fault := m.faults[call]; fault != nil {
-		if err := fault(); err != nil {
-			return err
-		}
+	m.mu.Unlock()
+	if err := m.suffer(call); err != nil {
+		return err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	own := m.byLUID(a)
-	if own == nil {
+	if own == nil || m.taken(own) {
 		return errNoAdapter
 	}
 	change(own)
@@ -63,6 +64,11 @@ func (m *Machine) change(call string, a hostnet.Adapter, change func(*adapter)) 
 
 func (m *Machine) byLUID(a hostnet.Adapter) *adapter {
 	return one(m.adapters, func(o *adapter) bool { return o.LUID == a.LUID })
+}
+
+// taken says whether a switch has the adapter: Windows' own stack is not bound to it then.
+func (m *Machine) taken(a *adapter) bool {
+	return a.Kind == hostnet.Physical && slices.ContainsFunc(m.networks, func(n *network) bool { return n.Adapter == a.Alias })
 }
 
 func (m *Machine) AddAddress(a hostnet.Adapter, p netip.Prefix) error {
@@ -78,7 +84,12 @@ func (m *Machine) DeleteAddress(a hostnet.Adapter, p netip.Prefix) error {
 }
 
 func (m *Machine) AddRoute(a hostnet.Adapter, r hostnet.Route) error {
-	return m.change("AddRoute", a, func(own *adapter) { own.routes = append(own.routes, r) })
+	return m.change("AddRoute", a, func(own *adapter) {
+		same := func(o hostnet.Route) bool { return o.Destination == r.Destination && o.NextHop == r.NextHop }
+		if !slices.ContainsFunc(own.routes, same) {
+			own.routes = append(own.routes, r)
+		}
+	})
 }
 
 func (m *Machine) DeleteRoute(a hostnet.Adapter, r hostnet.Route) error {

@@ -30,6 +30,7 @@ type Machine struct {
 	changed    []chan struct{}
 	faults     map[string]func() error
 	calls      []string
+	every      func(call string) error
 
 	// Driver: Open vSwitch's extension is installed.
 	Driver bool
@@ -87,6 +88,15 @@ func (m *Machine) RemoveAdapter(alias string) {
 	m.tell()
 }
 
+// EnsureVNIC plugs a virtual adapter in, as Open vSwitch does for an internal port whose vNIC it does not find.
+func (m *Machine) EnsureVNIC(alias string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.adapter(alias) == nil {
+		m.addAdapter(hostnet.Adapter{Alias: alias, Kind: hostnet.Virtual, MTU: 1500}, "")
+	}
+}
+
 // AddNamespace makes a namespace as a container runtime does and returns its ID.
 func (m *Machine) AddNamespace() string {
 	m.mu.Lock()
@@ -127,6 +137,20 @@ func (m *Machine) Fail(call string, f func() error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.faults[call] = f
+}
+
+// FailAny has f say of every call whether it fails, or hangs; nil ends it.
+func (m *Machine) FailAny(f func(call string) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.every = f
+}
+
+// Extension says whether a network's switch has Open vSwitch's extension enabled.
+func (m *Machine) Extension() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.networks, func(n *network) bool { return n.extension })
 }
 
 // LoseNetworks removes all networks with all endpoints, as a crash of HNS does.
@@ -185,16 +209,29 @@ func (m *Machine) Dump() string {
 // enter begins a call of HNS: a fault may hold it or end it.
 func (m *Machine) enter(call string) (leave func(), err error) {
 	m.mu.Lock()
-	fault := m.faults[call]
 	m.calls = append(m.calls, call)
 	m.mu.Unlock()
-	if fault != nil {
-		if err := fault(); err != nil {
-			return func() {}, err
-		}
+	if err := m.suffer(call); err != nil {
+		return func() {}, err
 	}
 	m.mu.Lock()
 	return m.mu.Unlock, nil
+}
+
+// suffer returns what a fault makes of a call of HNS or of the host's networking, when the fault lets it go on.
+func (m *Machine) suffer(call string) error {
+	m.mu.Lock()
+	fault, every := m.faults[call], m.every
+	m.mu.Unlock()
+	if every != nil {
+		if err := every(call); err != nil {
+			return err
+		}
+	}
+	if fault == nil {
+		return nil
+	}
+	return fault()
 }
 
 func (m *Machine) newID() string {
@@ -324,6 +361,7 @@ func (m *Machine) EnableExtension(id, extension string) error {
 		return hns.ErrNoExtension
 	}
 	n.extension = !m.Disobeys
+	m.tell()
 	return nil
 }
 
