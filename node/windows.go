@@ -62,6 +62,8 @@ type Windows struct {
 
 	mu   sync.Mutex
 	seen uplinkSeen
+	// enabled is when an adapter that is not in Windows' list was last enabled by its name.
+	enabled time.Time
 }
 
 func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*Windows, error) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/hns"
@@ -165,7 +166,9 @@ func (w *Windows) EnsureManagement(m Management) error {
 	}
 	adapter, ok := hostnet.Named(adapters, m.Device)
 	if !ok {
-		return fmt.Errorf("management adapter %s: %w", m.Device, ErrNoDevice)
+		if adapter, err = w.enableNamed(m.Device); err != nil {
+			return fmt.Errorf("management adapter %s: %w", m.Device, err)
+		}
 	}
 	if err := w.ensureManagement(adapter, m); err != nil {
 		return fmt.Errorf("management adapter %s: %w", m.Device, err)
@@ -173,15 +176,64 @@ func (w *Windows) EnsureManagement(m Management) error {
 	return nil
 }
 
+// enablePeriod is the least time between attempts at an adapter that may not exist: a command takes seconds.
+const enablePeriod = 10 * time.Second
+
+// enableNamed looks for an adapter that Open vSwitch has made and Windows does not list: create_wmi_port of its
+// lib/wmi.c disables what it makes, to rename it.
+func (w *Windows) enableNamed(name string) (hostnet.Adapter, error) {
+	w.mu.Lock()
+	soon := time.Since(w.enabled) < enablePeriod
+	if !soon {
+		w.enabled = time.Now()
+	}
+	w.mu.Unlock()
+	if soon {
+		return hostnet.Adapter{}, ErrNoDevice
+	}
+	if err := w.host.EnableNamed(name); err != nil {
+		return hostnet.Adapter{}, fmt.Errorf("%w, or cannot be enabled: %w", ErrNoDevice, err)
+	}
+	adapters, err := w.host.Adapters()
+	if err != nil {
+		return hostnet.Adapter{}, fmt.Errorf("list the host's adapters: %w", err)
+	}
+	adapter, ok := hostnet.Named(adapters, name)
+	if !ok {
+		return hostnet.Adapter{}, ErrNoDevice
+	}
+	return adapter, nil
+}
+
+// ensureUp: an adapter is up when Windows says so, whatever the call for it has returned.
+func (w *Windows) ensureUp(adapter hostnet.Adapter) (hostnet.Adapter, error) {
+	if adapter.Up {
+		return adapter, nil
+	}
+	if err := w.host.Enable(adapter); err != nil {
+		return adapter, fmt.Errorf("enable it: %w", err)
+	}
+	adapters, err := w.host.Adapters()
+	if err != nil {
+		return adapter, fmt.Errorf("list the host's adapters: %w", err)
+	}
+	now, ok := hostnet.Named(adapters, adapter.Alias)
+	if !ok || !now.Up {
+		return adapter, fmt.Errorf("it was enabled and is not up: see `Get-NetAdapter -Name %s`", adapter.Alias)
+	}
+	return now, nil
+}
+
 func (w *Windows) ensureManagement(adapter hostnet.Adapter, m Management) error {
 	var err error
+	if adapter, err = w.ensureUp(adapter); err != nil {
+		return err
+	}
 	if adapter, err = w.ensureMAC(adapter, m.MAC); err != nil {
 		return err
 	}
-	if !adapter.Up {
-		if err := w.host.Enable(adapter); err != nil {
-			return fmt.Errorf("enable it: %w", err)
-		}
+	if adapter, err = w.ensureUp(adapter); err != nil { // Windows restarts it for another MAC address
+		return err
 	}
 	if adapter.MTU != m.MTU {
 		if err := w.host.SetMTU(adapter, m.MTU); err != nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 
@@ -175,4 +177,37 @@ func TestManagementAdapter(t *testing.T) {
 	if err := b.windows.EnsureGatewayDevice("Ethernet 2"); err == nil || !strings.Contains(err.Error(), "gateway-interface") {
 		t.Errorf("a gateway device: %v", err)
 	}
+}
+
+// Open vSwitch's vNIC is disabled when it comes, and no list has it. It is enabled, gets its MAC address, and is up.
+func TestManagementAdapterIsBornDisabled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWinBench(t)
+		b.ensureUplink()
+		m := Management{Device: managementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400, Addresses: prefixes("10.244.1.2/24")}
+		if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) {
+			t.Errorf("before Open vSwitch has made it: %v", err)
+		}
+		b.EnsureVNIC(m.Device)
+		b.Calls()
+		if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) || len(b.Calls()) != 0 {
+			t.Errorf("a command for each look: %v", err)
+		}
+		time.Sleep(enablePeriod)
+		if err := b.windows.EnsureManagement(m); err != nil {
+			t.Fatal(err)
+		}
+		if calls := b.Calls(); slices.Index(calls, "EnableNamed") != 0 || slices.Index(calls, "SetMAC") != 1 {
+			t.Errorf("the calls are %v", calls)
+		}
+		adapters, _ := b.Adapters()
+		if a, ok := hostnet.Named(adapters, m.Device); !ok || !a.Up || a.MAC.String() != m.MAC.String() {
+			t.Errorf("the adapter is %+v", a)
+		}
+		b.Fail("Enable", func() error { return errors.New("access is denied") })
+		b.SetUp(m.Device, false)
+		if err := b.windows.EnsureManagement(m); err == nil {
+			t.Error("nobody is told that it is down")
+		}
+	})
 }

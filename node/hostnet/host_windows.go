@@ -209,5 +209,5 @@ func (Native) Enable(a Adapter) error {
 			return nil
 		}
 	}
-	return enableByCommand(a)
+	return Native{}.EnableNamed(a.Alias)
 }

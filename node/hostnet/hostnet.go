@@ -31,6 +31,8 @@ type Host interface {
 	Isolate(Adapter) error
 	// Enable sets the adapter up.
 	Enable(Adapter) error
+	// EnableNamed sets the adapter of that alias up; Adapters lists none that is disabled.
+	EnableNamed(alias string) error
 	// SetMAC gives the adapter another MAC address.
 	SetMAC(Adapter, net.HardwareAddr) error
 	// SoftwareRSC says whether the virtual switch coalesces received segments; EnableSoftwareRSC

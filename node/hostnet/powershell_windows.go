@@ -51,8 +51,8 @@ func (Native) EnableSoftwareRSC(ctx context.Context, virtualSwitch string) error
 	return err
 }
 
-func enableByCommand(a Adapter) error {
-	_, err := powershell(context.Background(), "Enable-NetAdapter -Name "+quote(a.Alias)+" -Confirm:$false")
+func (Native) EnableNamed(alias string) error {
+	_, err := powershell(context.Background(), "Enable-NetAdapter -Name "+quote(alias)+" -Confirm:$false")
 	return err
 }
 

@@ -23,6 +23,9 @@ func (m *Machine) Adapters() ([]hostnet.Adapter, error) {
 	defer m.mu.Unlock()
 	found := []hostnet.Adapter{}
 	for _, a := range m.adapters {
+		if a.disabled {
+			continue
+		}
 		one := a.Adapter
 		one.Addresses = slices.Clone(a.Addresses)
 		found = append(found, one)
@@ -121,6 +124,16 @@ func (m *Machine) Isolate(a hostnet.Adapter) error {
 
 func (m *Machine) Enable(a hostnet.Adapter) error {
 	return m.change("Enable", a, func(own *adapter) { own.Up = true })
+}
+
+func (m *Machine) EnableNamed(alias string) error {
+	m.mu.Lock()
+	own := m.adapter(alias)
+	m.mu.Unlock()
+	if own == nil {
+		return errNoAdapter
+	}
+	return m.change("EnableNamed", own.Adapter, func(own *adapter) { own.disabled, own.Up = false, true })
 }
 
 func (m *Machine) SetMAC(a hostnet.Adapter, mac net.HardwareAddr) error {

@@ -57,6 +57,7 @@ type adapter struct {
 	routes     []hostnet.Route
 	neighbours map[netip.Addr]string
 	isolated   bool
+	disabled   bool
 	owner      string // ID of the network or endpoint that it came with
 }
 
@@ -88,12 +89,22 @@ func (m *Machine) RemoveAdapter(alias string) {
 	m.tell()
 }
 
-// EnsureVNIC plugs a virtual adapter in, as Open vSwitch does for an internal port whose vNIC it does not find.
+// SetUp sets an adapter up or down.
+func (m *Machine) SetUp(alias string, up bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.adapter(alias).Up = up
+	m.tell()
+}
+
+// EnsureVNIC plugs a virtual adapter in, as Open vSwitch does for an internal port whose vNIC it does not find. It
+// is disabled.
 func (m *Machine) EnsureVNIC(alias string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.adapter(alias) == nil {
 		m.addAdapter(hostnet.Adapter{Alias: alias, Kind: hostnet.Virtual, MTU: 1500}, "")
+		m.adapter(alias).disabled = true
 	}
 }
 
