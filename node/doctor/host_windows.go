@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"debug/pe"
 	"errors"
 	"fmt"
 	"net"
@@ -221,6 +222,13 @@ func (h nativeHost) Driver() (driver, error) {
 	}
 	d := driver{Path: driverPath(s.Path), Loaded: s.running()}
 	d.Signer, d.Refused, d.SignatureUnknown = signatureOf(d.Path)
+	if image, err := pe.Open(d.Path); err == nil { // the signature's check tells of a file that cannot be read
+		defer image.Close()
+		if section := image.Section(".rsrc"); section != nil {
+			resources, _ := section.Data() // what there is of it
+			d.Debug = debugBuild(resources)
+		}
+	}
 	return d, nil
 }
 

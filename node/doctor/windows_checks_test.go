@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -194,6 +195,27 @@ func TestDriver(t *testing.T) {
 		})
 	}
 	expect(t, checkBoot(fakeWindows{broken: errBroken}), "unknown", "bcdedit")
+}
+
+func TestDebugDriver(t *testing.T) {
+	info := func(mask, flags uint32) []byte {
+		resources := append([]byte("VS_VERSION_INFO"), 0xBD, 0x04, 0xEF, 0xFE)
+		resources = append(resources, make([]byte, fileFlagsMaskOffset-4)...)
+		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(resources, mask), flags)
+	}
+	for name, c := range map[string]struct {
+		resources []byte
+		want      bool
+	}{
+		"debug": {info(0x3f, 0x9), true}, "release": {info(0x3f, 0x8), false}, "flag without meaning": {info(0x3e, 0x9), false},
+		"cut": {info(0x3f, 0x9)[:44], false}, "none": {nil, false},
+	} {
+		if got := debugBuild(c.resources); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	built := driver{Path: "p", Loaded: true, Debug: true}
+	expect(t, checkDriver(fakeWindows{driver: &built}), "warning", "debug build")
 }
 
 // fakeHNS is an HNS with networks of one switch.

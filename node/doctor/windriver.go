@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"strings"
 )
@@ -16,6 +18,28 @@ type driver struct {
 	Refused error
 	// SignatureUnknown: the signature could not be looked at.
 	SignatureUnknown error
+	// Debug: its version information says that it was built for debugging.
+	Debug bool
+}
+
+// Of VS_FIXEDFILEINFO (verrsrc.h): its signature, and where and how it has the flag that Open vSwitch's ovsext.rc
+// sets for a debug build.
+var fixedFileInfo = binary.LittleEndian.AppendUint32(nil, 0xFEEF04BD)
+
+const (
+	fileFlagsMaskOffset = 24
+	fileFlagsOffset     = 28
+	fileFlagDebug       = 0x1
+)
+
+// debugBuild looks for the flag in a program's resources; without version information there is none.
+func debugBuild(resources []byte) bool {
+	at := bytes.Index(resources, fixedFileInfo)
+	if at < 0 || len(resources) < at+fileFlagsOffset+4 {
+		return false
+	}
+	mask := binary.LittleEndian.Uint32(resources[at+fileFlagsMaskOffset:])
+	return binary.LittleEndian.Uint32(resources[at+fileFlagsOffset:])&mask&fileFlagDebug != 0
 }
 
 // driverReader returns errAbsent where no such driver is installed.
@@ -52,6 +76,10 @@ func checkDriver(reader driverReader) []Finding {
 		return s.unknown("run `netcfg -q ovsext`", "%v", err)
 	case !d.Loaded:
 		return s.failed("see the check driver-signature and the event log System; `sc.exe start "+driverName+"` says why it does not start", "the driver %s is installed (%s), but Windows has not loaded it", driverName, d.Path)
+	}
+	if d.Debug {
+		return s.warning("install a driver that was built for release (--with-vstudiotarget=Release)",
+			"%s is a debug build: it stops the machine (bug check) as soon as there are two internal ports, and Weft has more", d.Path)
 	}
 	return s.ok("%s is loaded", d.Path)
 }
