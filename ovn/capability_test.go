@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -155,7 +156,7 @@ func TestWindowsNodesAreNotUnsettled(t *testing.T) {
 	}
 }
 
-// sparing is how rows are checked against a line of hyperVLimits: by each row of the Northbound that a Windows
+// sparing is how rows are checked against a line of capability.Limits: by each row of the Northbound that a Windows
 // chassis may come across, by the load balancers on a Windows node's switch, or not at all, and then why says why
 // no row of weft's can ask for it.
 type sparing struct {
@@ -168,7 +169,7 @@ type sparing struct {
 const probed = "ovs-vswitchd probes for it and translates OVN's flows without: it depends on no row"
 
 var spared = map[string]sparing{
-	trackedProtocols.feature: {balancer: func(_ *cluster, b carriedBalancer) string {
+	capability.TrackedProtocols.Feature: {balancer: func(_ *cluster, b carriedBalancer) string {
 		if *b.Protocol == "sctp" {
 			return "is of SCTP"
 		}
@@ -180,20 +181,24 @@ var spared = map[string]sparing{
 		}
 		return ""
 	}},
-	clonedPackets.feature:     {row: sparesClones},
-	injectedPackets.feature:   {row: sparesLearning},
-	"sample nesting beyond 3": {why: probed}, "explicit drop": {why: probed}, "dp_hash algorithm 1": {why: probed},
-	"unknown actions":        {why: probed},
-	"nd_ext":                 {why: "OVN's flows rewrite no options, it has ovn-controller answer; those of the external bridge are the agent's, and TestHyperV in node/extbridge is about them"},
-	"tracking in two zones":  {why: "every row with connection tracking makes flows that the agent rewrites: TestOVN and TestMessages in node/ctlookup are about that"},
-	"ICMP errors":            {why: "OVN lets related packets pass wherever it tracks: they are no rows"},
-	"IPv6 tracked flows":     {why: "it is about what a policy or a Service is for"},
-	"ct_orig_tuple6":         {why: probed},
-	"IGMP":                   {row: sparesMulticast},
-	"trunc":                  {row: sparesClones},
-	"recirculation":          {why: "it is about the flows of a whole path, not about a row"},
-	"first packet to a peer": {why: "tunnels are rows of the node's own database, which ovn-controller makes"},
-	hopLimit.feature:         {why: "every router of OVN's decrements it: a cluster without routers is none"},
+	capability.ClonedPackets.Feature:   {row: sparesClones},
+	capability.InjectedPackets.Feature: {row: sparesLearning},
+	"sample nesting beyond 3":          {why: probed}, "explicit drop": {why: probed}, "dp_hash algorithm 1": {why: probed},
+	"unknown actions":                     {why: probed},
+	"nd_ext":                              {why: "OVN's flows rewrite no options, it has ovn-controller answer; those of the external bridge are the agent's, and TestHyperV in node/extbridge is about them"},
+	"tracking in two zones":               {why: "every row with connection tracking makes flows that the agent rewrites: TestOVN and TestMessages in node/ctlookup are about that"},
+	"ICMP errors":                         {why: "OVN lets related packets pass wherever it tracks: they are no rows"},
+	"IPv6 tracked flows":                  {why: "it is about what a policy or a Service is for"},
+	"ct_orig_tuple6":                      {why: probed},
+	"IGMP":                                {row: sparesMulticast},
+	"trunc":                               {row: sparesClones},
+	"recirculation":                       {why: "it is about the flows of a whole path, not about a row"},
+	"first packet to a peer":              {why: "tunnels are rows of the node's own database, which ovn-controller makes"},
+	capability.HopLimit.Feature:           {why: "every router of OVN's decrements it: a cluster without routers is none"},
+	"set of other fields":                 {why: "it is about OVN's own flows: a lab's record of what Windows nodes execute is held against it"},
+	"unknown keys":                        {why: probed},
+	"nd_target":                           {why: "every switch of OVN's answers neighbour solicitations"},
+	"translation to a port that is taken": {why: "every gateway router hides its clients: it is about two of them"},
 	"check_pkt_len": {row: func(c *cluster, row any) string {
 		port, ok := row.(*nb.LogicalRouterPort)
 		if !ok || port.Options["gateway_mtu"] == "" {
@@ -204,14 +209,14 @@ var spared = map[string]sparing{
 		}
 		return "has gateway_mtu"
 	}},
-	"ct_clear":                {why: probed},
-	conntrackTimeouts.feature: {why: "the Northbound has none: they are rows CT_Timeout_Policy of a node's own database, in which no code of weft's knows that table"},
-	"SNAT to all zeros":       {why: probed},
-	"megaflows":               {why: "it is how the datapath caches flows, whatever they are"},
-	"large tables":            {why: "it is about how many connections there are, not about rows"},
-	"QoS":                     {row: sparesQueues},
-	"meters":                  {row: sparesMeters},
-	"more than one datapath":  {why: "bridges are rows of the node's own database: the agent makes them, and TestUplinksSwitchIsAnotherOne and its neighbours in node are about that"},
+	"ct_clear":                           {why: probed},
+	capability.ConntrackTimeouts.Feature: {why: "the Northbound has none: they are rows CT_Timeout_Policy of a node's own database, in which no code of weft's knows that table"},
+	"SNAT to all zeros":                  {why: probed},
+	"megaflows":                          {why: "it is how the datapath caches flows, whatever they are"},
+	"large tables":                       {why: "it is about how many connections there are, not about rows"},
+	"QoS":                                {row: sparesQueues},
+	"meters":                             {row: sparesMeters},
+	"more than one datapath":             {why: "bridges are rows of the node's own database: the agent makes them, and TestUplinksSwitchIsAnotherOne and its neighbours in node are about that"},
 }
 
 // sparesClones: neither mirrors, nor a gateway for others, nor NAT on a distributed port.
@@ -297,13 +302,13 @@ func sparesMeters(c *cluster, row any) string {
 
 // TestRowsAreCheckedAgainstEveryLimit: a line of the table is checked, or is told why it cannot be.
 func TestRowsAreCheckedAgainstEveryLimit(t *testing.T) {
-	for _, l := range hyperVLimits {
-		if s, ok := spared[l.feature]; !ok || (s.row == nil && s.balancer == nil) == (s.why == "") {
-			t.Errorf("%s: no rows are checked against it, and nothing says why not", l.feature)
+	for _, l := range capability.Limits {
+		if s, ok := spared[l.Feature]; !ok || (s.row == nil && s.balancer == nil) == (s.why == "") {
+			t.Errorf("%s: no rows are checked against it, and nothing says why not", l.Feature)
 		}
 	}
-	if len(spared) != len(hyperVLimits) {
-		t.Errorf("%d checks of %d limits", len(spared), len(hyperVLimits))
+	if len(spared) != len(capability.Limits) {
+		t.Errorf("%d checks of %d limits", len(spared), len(capability.Limits))
 	}
 }
 
@@ -315,17 +320,17 @@ func TestChecksOfLimitsFind(t *testing.T) {
 	c.begin(records{}, w.keys(), w.get)
 	sctp, udp, port, yes := "sctp", "udp", "l", true
 	for feature, rows := range map[string][]any{
-		trackedProtocols.feature:       {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"}, carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
-		"flush of a single connection": {carriedBalancer{&nb.LoadBalancer{Protocol: &udp, Options: map[string]string{"ct_flush": "true"}}, "Pod/default/a"}},
-		clonedPackets.feature: {&nb.HAChassis{ChassisName: c.nodes["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
+		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"}, carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
+		"flush of a single connection":      {carriedBalancer{&nb.LoadBalancer{Protocol: &udp, Options: map[string]string{"ct_flush": "true"}}, "Pod/default/a"}},
+		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
 			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},
 			&nb.LogicalRouterPort{Name: "rtoj-cluster", Options: map[string]string{"gateway_mtu": "1400"}}},
-		injectedPackets.feature: {&nb.LogicalRouter{Name: "gw-w2", Options: map[string]string{"dynamic_neigh_routers": "true"}}},
-		"IGMP":                  {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
-		"trunc":                 {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
-		"QoS":                   {&nb.LogicalSwitch{QOSRules: []string{"q"}}, &nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
-		"meters":                {&nb.Meter{Name: "another"}, &nb.Meter{Name: aclMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: aclMeter}},
+		capability.InjectedPackets.Feature: {&nb.LogicalRouter{Name: "gw-w2", Options: map[string]string{"dynamic_neigh_routers": "true"}}},
+		"IGMP":                             {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
+		"trunc":                            {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
+		"QoS":                              {&nb.LogicalSwitch{QOSRules: []string{"q"}}, &nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
+		"meters":                           {&nb.Meter{Name: "another"}, &nb.Meter{Name: aclMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: aclMeter}},
 	} {
 		for _, row := range rows {
 			wrong := ""
@@ -455,13 +460,13 @@ func TestMixedWorldIsSpared(t *testing.T) {
 func TestLimitsSayAll(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| what it lacks | what that means | what Weft does | read in |\n|---|---|---|---|\n")
-	for _, l := range hyperVLimits {
-		for _, field := range []string{l.feature, l.effect, l.answer, l.source} {
+	for _, l := range capability.Limits {
+		for _, field := range []string{l.Feature, l.Effect, l.Answer, l.Source} {
 			if field == "" || strings.ContainsAny(field, "|\n") {
-				t.Errorf("%q: a field is %q", l.feature, field)
+				t.Errorf("%q: a field is %q", l.Feature, field)
 			}
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", l.feature, l.effect, l.answer, l.source)
+		fmt.Fprintf(&table, "| %s | %s | %s | %s |\n", l.Feature, l.Effect, l.Answer, l.Source)
 	}
 	text, err := os.ReadFile("../docs/windows.md")
 	if err != nil {

@@ -13,6 +13,6 @@
 // from the Kubernetes objects alone: a restarted controller comes to the same rows. Only controller.go
 // and what it uses (informers.go, annotate.go, events.go, elect.go, serve.go) talk to the world.
 //
-// What the datapath of Windows nodes cannot do is a table in capability.go; the rows that follow from it
+// What the datapath of Windows nodes cannot do is the table of package capability; the rows that follow from it
 // are all in node.go, service.go and gateway.go.
 package ovn

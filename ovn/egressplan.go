@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovn/capability"
 )
 
 // planEgress decides which nodes carry an EgressIP's addresses, or says why none does.
@@ -62,7 +63,7 @@ func (c *cluster) carriers(o *egressIP) (nodes []*nodeState, why string) {
 		selected++
 		switch g := n.facts.Gateway; {
 		case n.windows():
-			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", name, clonedPackets.feature)
+			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", name, capability.ClonedPackets.Feature)
 		case n.facts.Chassis == "":
 			excuse = fmt.Sprintf("Node %s's agent has not said its chassis' name yet", name)
 		case g == nil:

@@ -14,7 +14,7 @@ import (
 )
 
 // flushAnnotation on a Service says, as "true" or "false", whether clients on Windows nodes leave its UDP
-// endpoints that go, at the price that hyperVLimits tells of. Without it all do but DNS' clients.
+// endpoints that go, at the price that capability.Limits tells of. Without it all do but DNS' clients.
 const flushAnnotation = "weft.net/flush-on-windows"
 
 const dnsPort = 53

@@ -24,7 +24,7 @@ const elsewhere = "*"
 type nodeSet struct {
 	names    []string            // that have a switch, sorted
 	gateways []string            // that have a gateway router, sorted
-	windows  map[string]struct{} // with the Hyper-V datapath, see hyperVLimits
+	windows  map[string]struct{} // with the Hyper-V datapath, see capability.Limits
 	zones    map[string][]string // those that have a switch by their zone, which is "" where there is none, sorted
 	zoneOf   map[string]string
 	hosts    map[netip.Addr][]string // nodes by the addresses that their gateway routers share with their hosts

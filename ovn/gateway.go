@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -102,7 +103,7 @@ func (c *cluster) refuseMember(n *nodeState) string {
 	case c.settings.shared == nil:
 		return fmt.Sprintf("it has the label %s, but the controller has no shared-gateway-addresses; set them, or remove the label", gatewayLabel)
 	case n.windows():
-		return fmt.Sprintf("it has the label %s, but runs Windows, whose datapath lacks what a gateway for other nodes needs (%s); label Linux nodes", gatewayLabel, clonedPackets.feature)
+		return fmt.Sprintf("it has the label %s, but runs Windows, whose datapath lacks what a gateway for other nodes needs (%s); label Linux nodes", gatewayLabel, capability.ClonedPackets.Feature)
 	case n.facts.Chassis == "":
 		return fmt.Sprintf("it has the label %s, but its agent has not said its chassis' name yet", gatewayLabel)
 	case n.facts.Gateway == nil:

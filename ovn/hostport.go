@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/capability"
 )
 
 // hostPorts are the load balancers of a pod's ports on its node's host: on the node's switch and its
@@ -55,7 +56,7 @@ func hostPortProblems(p *pod, n *placement) []problem {
 		case port.protocol == "sctp" && n.windows():
 			found = append(found, limitf("Pod", &p.ObjectMeta, "NoSCTPOnWindows",
 				"hostPort %d: SCTP is not served on Windows nodes: Open vSwitch there lacks %s; run the pod on a Linux node (nodeSelector kubernetes.io/os: linux)",
-				port.port, trackedProtocols.feature))
+				port.port, capability.TrackedProtocols.Feature))
 		case port.ip.IsValid() && len(n.facts.Addresses) > 0 && !slices.Contains(has, port.ip):
 			found = append(found, problemf("Pod", &p.ObjectMeta, "UnknownHostIP",
 				"hostPort %d: hostIP %s is no address of Node %s, and nobody can reach the port; leave hostIP out, or give one of %s",

@@ -26,7 +26,7 @@ type placement struct {
 	outside string       // the network outside that its gateway is on, "" where nobody has granted it: see outsideOf
 }
 
-// windows says whether the node's chassis has the Hyper-V datapath: see hyperVLimits.
+// windows says whether the node's chassis has the Hyper-V datapath: see capability.Limits.
 func (n *placement) windows() bool { return n.os == contract.Windows }
 
 // chassis is where the node's ports may be bound. Before the node's agent has said its chassis' name
@@ -265,7 +265,7 @@ func (r *rows) gatewayBalancers(n *placement) {
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On
-// Windows every packet would go through ovs-vswitchd for it, see hyperVLimits.
+// Windows every packet would go through ovs-vswitchd for it, see capability.Limits.
 func (r *rows) inwardMTU(n *placement) {
 	if !n.windows() && n.facts.MTU > 0 {
 		model[nb.LogicalRouterPort](r, "join").Options = map[string]string{"gateway_mtu": strconv.Itoa(n.facts.MTU)}
@@ -299,7 +299,7 @@ func (r *rows) hostNeighbours(n *placement, first netip.Addr) {
 
 // clusterNeighbour tells the gateway router of a Windows node where the cluster's router is. A router that asks
 // learns by put_arp, of a packet that ovn-controller has sent into the switch, and the datapath there does not give such a packet
-// to ovs-vswitchd again: see hyperVLimits. On Linux it asks, so that the Southbound has no row of it.
+// to ovs-vswitchd again: see capability.Limits. On Linux it asks, so that the Southbound has no row of it.
 func (r *rows) clusterNeighbour(s *settings, n *placement) {
 	if !n.windows() {
 		return

@@ -3,6 +3,7 @@ package ovn
 import (
 	"slices"
 
+	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -66,5 +67,5 @@ func datapathProblems(s *service, nodes *nodeSet) []problem {
 	}
 	return []problem{limitf("Service", &s.ObjectMeta, "NoSCTPOnWindows",
 		"spec.ports: those of SCTP are not served on Windows nodes, and SCTP endpoints there are left out everywhere: Open vSwitch on Windows lacks %s; run clients and endpoints on Linux nodes (nodeSelector kubernetes.io/os: linux)",
-		trackedProtocols.feature)}
+		capability.TrackedProtocols.Feature)}
 }

@@ -27,6 +27,8 @@ var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is u
 
 var gateway = flag.String("gateway", "host", "where gateway routers have their addresses from: host or own, as weftlab up has it")
 
+var windowsDatapath = flag.String("windows-datapath", "linux", "of the Windows nodes: linux or hyperv, as weftlab up has it")
+
 // uplinkMTU is that of ordinary Ethernet, unlike the lab's own: what a network in between does not take is
 // told, and pods send fragments.
 const uplinkMTU = 1500
@@ -46,7 +48,8 @@ func run(m *testing.M) int {
 		defer cluster.Down()
 	}
 	if !*keep || !cluster.Running() {
-		if err := cluster.Up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu", strconv.Itoa(uplinkMTU)); err != nil {
+		if err := cluster.Up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu", strconv.Itoa(uplinkMTU),
+			"--windows-datapath", *windowsDatapath); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -55,5 +58,15 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return m.Run()
+	code := m.Run()
+	if *windowsDatapath != "hyperv" {
+		return code
+	}
+	executed, err := cluster.Try("executed")
+	fmt.Println("datapath actions of Windows nodes:\n" + executed)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }

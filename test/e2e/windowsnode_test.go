@@ -238,7 +238,7 @@ func TestBadAdaptersAreRefused(t *testing.T) {
 		says         []string
 	}{
 		{"one that does not exist", "adapter: Ethernet 7\n", []string{`no adapter "Ethernet 7"`, "set the key adapter"}},
-		{"a virtual one", "adapter: br-hyperv\n", []string{"br-hyperv", "not a physical adapter"}},
+		{"a virtual one", "adapter: br-int\n", []string{"br-int", "not a physical adapter"}},
 		{"one without the node's address", "adapter: eth0\n", []string{"eth0", "encap-address"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

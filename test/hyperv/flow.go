@@ -73,6 +73,9 @@ func putFlow(e *Extension, r request) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, probe := r.attrs[flowAttrProbe]; !probe {
+		e.recordKeys(attrs)
+	}
 	place := e.lookupKey(k)
 	old := e.flows[place]
 	stats := flow{}

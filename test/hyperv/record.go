@@ -2,7 +2,10 @@
 
 package hyperv
 
-import "fmt"
+import (
+	"fmt"
+	"io"
+)
 
 // deferredLost is counted for a recirculation that had no place left; it is no action.
 const deferredLost = 0xffff
@@ -39,5 +42,25 @@ func (e *Extension) count(a attribute) {
 			name += " " + keyNames[field]
 		}
 	}
+	e.record(name)
+}
+
+// record counts a name. The first time it is written down, too, where it outlives the emulator.
+func (e *Extension) record(name string) {
 	e.executed[name]++
+	if e.executed[name] > 1 || e.config.Record == nil {
+		return
+	}
+	if _, err := io.WriteString(e.config.Record, name+"\n"); err != nil {
+		e.log.Error("what packets meet is not written down", "name", name, "err", err)
+	}
+}
+
+// recordKeys records those parts of a flow's key that the driver passes over.
+func (e *Extension) recordKeys(attrs attributes) {
+	for kind := range attrs {
+		if _, ok := keySizes[kind]; !ok && kind != keyEncap && kind != keyTunnel && kind != keyMPLS {
+			e.record(fmt.Sprintf("key %d", kind))
+		}
+	}
 }

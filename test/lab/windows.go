@@ -29,6 +29,7 @@ const (
 	faketime      = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 	hypervSocket  = "/run/hyperv/netlink.sock"
 	hypervControl = "/run/hyperv/control.sock"
+	hypervRecord  = "/var/lib/hyperv/executed"
 	hypervBridge  = "br-hyperv"
 	chassisUser   = "weft-chassis" // of its credentials' file
 	chassisPort   = 9472
@@ -48,7 +49,8 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: c.MTU, MAC: c.underlayMAC(number)},
 	}
 	dir := machine.Dir(f.dir, name)
-	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true})
+	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true},
+		machine.Bind{Source: dir + "/hyperv", Target: path.Dir(hypervRecord), Create: true})
 	spec.Overlays = []machine.Overlay{{Lower: f.lab("wine/prefix"), Upper: dir + "/wine", Target: winePrefix}}
 	spec.Env = append(spec.Env, wineEnv()...)
 	spec.Files = append(spec.Files,
@@ -134,9 +136,10 @@ func emulatedDatapath(f files) []machine.Component {
 	vswitchd.Finish = [][]string{withoutZeroSNAT}
 	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{withoutZeroSNAT}, 2*time.Second
 	return []machine.Component{{
-		Name:    "hyperv",
-		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter", adapter},
-		Ready:   machine.Probe{Unix: hypervControl},
+		Name: "hyperv",
+		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter", adapter,
+			"--record", hypervRecord},
+		Ready: machine.Probe{Unix: hypervControl},
 	}, vswitchd}
 }
 

@@ -37,8 +37,8 @@ func main() {
 }
 
 type serveOptions struct {
-	socket, control, adapter, faults string
-	verbose                          bool
+	socket, control, adapter, faults, record string
+	verbose                                  bool
 }
 
 func serveCommand() *cobra.Command {
@@ -52,6 +52,7 @@ func serveCommand() *cobra.Command {
 	flags.StringVar(&o.control, "control", defaultControl, "unix socket of ctl")
 	flags.StringVar(&o.adapter, "adapter", "Ethernet", "network device that is the switch's external port")
 	flags.StringVar(&o.faults, "faults", "all", "known faults of the driver that it has, with commas: all, none, or names; -NAME takes one out")
+	flags.StringVar(&o.record, "record", "", "file to which the names of the actions that packets meet are added, when one comes first; none if empty")
 	flags.BoolVar(&o.verbose, "verbose", false, "log every lost frame")
 	return command
 }
@@ -76,7 +77,16 @@ func serve(ctx context.Context, o serveOptions) error {
 		return err
 	}
 	defer control.Close()
-	extension := hyperv.New(hyperv.Config{Adapter: o.adapter, Faults: faults, Log: log})
+	config := hyperv.Config{Adapter: o.adapter, Faults: faults, Log: log}
+	if o.record != "" {
+		record, err := os.OpenFile(o.record, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("--record: %w", err)
+		}
+		defer record.Close()
+		config.Record = record
+	}
+	extension := hyperv.New(config)
 	defer extension.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

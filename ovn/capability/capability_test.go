@@ -1,0 +1,15 @@
+package capability
+
+import "testing"
+
+// TestForbidden: what the record names by its number, too.
+func TestForbidden(t *testing.T) {
+	for executed, want := range map[string]string{
+		"clone": "clone", "action 77": "unknown actions", "set arp": "set of other fields", "set field 77": "set of other fields", "key 32": "unknown keys",
+		"recirc lost": "recirculation", "output": "", "set ipv6": "", "set tunnel": "", "ct": "",
+	} {
+		if got := Forbidden(executed); got != want {
+			t.Errorf("%s is forbidden by %q, want %q", executed, got, want)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/weftnet/weft/ovn/capability"
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// Executed are the names of all datapath actions, of sets by their field, and of unknown keys that the packets of a Windows node have
+// met since it first started, sorted. Only nodes on the emulated extension have them.
+func (l *Lab) Executed(name string) ([]string, error) {
+	if err := l.checkWindows(name); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(machine.Dir(l.dir, name), "hyperv", filepath.Base(hypervRecord)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what %s has executed: %w", name, err)
+	}
+	names := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" }), nil
+}
+
+// Forbidden is an error for each name that the table of what Windows' datapath cannot do forbids.
+func Forbidden(node string, executed []string) error {
+	var errs []error
+	for _, name := range executed {
+		if feature := capability.Forbidden(name); feature != "" {
+			errs = append(errs, fmt.Errorf("packets of %s met %q, which the extension of the Hyper-V switch does not do (%s)", node, name, feature))
+		}
+	}
+	return errors.Join(errs...)
+}

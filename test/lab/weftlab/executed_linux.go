@@ -1,0 +1,35 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/test/lab"
+)
+
+func executedCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "executed",
+		Short: "Tell what datapath actions the packets of Windows nodes have met; fails if there is one that Windows does not do",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := o.open()
+			if err != nil {
+				return err
+			}
+			if l.WindowsDatapath != lab.DatapathHyperV {
+				return fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one with --windows-datapath hyperv", l.Name)
+			}
+			var errs []error
+			for _, node := range l.WindowsNodes() {
+				names, err := l.Executed(node)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", node, strings.Join(names, ", "))
+				errs = append(errs, err, lab.Forbidden(node, names))
+			}
+			return errors.Join(errs...)
+		},
+	}
+}
