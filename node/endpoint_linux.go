@@ -121,6 +121,9 @@ func (l *Linux) configure(h *netlink.Handle, e Endpoint) error {
 			return fmt.Errorf("set MAC %v: %w", e.MAC, err)
 		}
 	}
+	if err := takeNoRouters(e.Attachment.IfName); err != nil {
+		return err
+	}
 	for _, address := range e.Addresses {
 		if address.Addr().Is6() {
 			if err := enableIPv6(e.Attachment.IfName); err != nil {

@@ -30,6 +30,9 @@ func (l *Linux) EnsureManagement(m Management) error {
 			return fmt.Errorf("set MTU %d of management device %s: %w", m.MTU, m.Device, err)
 		}
 	}
+	if err := takeNoRouters(m.Device); err != nil {
+		return err
+	}
 	if attrs.Flags&net.FlagUp == 0 {
 		if err := l.netlink.LinkSetUp(link); err != nil {
 			return fmt.Errorf("set management device %s up: %w", m.Device, err)
