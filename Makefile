@@ -33,7 +33,12 @@ demo-down: ## end the demo's cluster
 	test/demo/demo.sh down
 
 test: lab check ## everything that must pass
-	+@$(MAKE) --no-print-directory -j2 cluster-test unit windows-unit
+	+@$(MAKE) --no-print-directory -j2 cluster-test units
+
+.PHONY: units
+units: # one after the other, so that the cluster's tests begin with the first
+	+@$(MAKE) --no-print-directory unit
+	+@$(MAKE) --no-print-directory windows-unit
 
 # All of the tests' files, those of `make cluster-test` and `make test-ansible` too.
 TEST_TAGS := cluster,ansible

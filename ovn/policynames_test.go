@@ -63,10 +63,16 @@ func TestNamesOfSets(t *testing.T) {
 // TestCostlyPolicies: what one policy, or one pod, may cost all others is bounded, and what is beyond is told.
 func TestCostlyPolicies(t *testing.T) {
 	s := newScene(t, nil)
-	peers, rules := "", ""
+	peers, abroad, rules, within, named := "", "", "", "", ""
 	for i := range 1500 {
-		peers += fmt.Sprintf("{namespaceSelector: {}, podSelector: {matchExpressions: [{key: k%d, operator: DoesNotExist}]}}, ", i)
+		peer := fmt.Sprintf("podSelector: {matchExpressions: [{key: k%d, operator: DoesNotExist}]}}, ", i)
+		peers += "{" + peer
+		abroad += "{namespaceSelector: {}, " + peer
 		rules += "{from: [{podSelector: {}}]}, "
+		if i < 900 {
+			within += "{" + peer
+			named += fmt.Sprintf("{port: p%d}, ", i)
+		}
 	}
 	n := s.node("n1", "10.244.0.0/24")
 	n.facts = facts(1, false)
@@ -78,14 +84,25 @@ func TestCostlyPolicies(t *testing.T) {
 	told := s.reasons()
 	statuses, acls := s.written(s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: peers}, spec: {podSelector: {}, ingress: [{from: ["+peers+"]}]}}\n---\n"+
 		"{kind: NetworkPolicy, metadata: {namespace: prod, name: rules}, spec: {podSelector: {}, ingress: ["+rules+"]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: abroad}, spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: ["+abroad+"]}]}}\n---\n"+
+		"{kind: NetworkPolicy, metadata: {namespace: prod, name: pairs}, spec: {podSelector: {}, policyTypes: [Egress], egress: [{to: ["+within+"], ports: ["+named+"]}]}}\n---\n"+
 		"{kind: NetworkPolicy, metadata: {namespace: prod, name: named}, spec: {podSelector: {}, ingress: [{ports: [{port: http}]}]}}")...))
-	for name, field := range map[string]string{"peers": "spec.ingress[0].from[1000]", "rules": "spec.ingress[1000]"} {
+	for name, field := range map[string]string{
+		"peers": "spec.ingress[0].from[1000]", "rules": "spec.ingress[1000]", "abroad": "spec.egress[0].to[100]", "pairs": "pairs of a named port",
+	} {
 		if text := statuses[name]; !strings.Contains(text, "PartlyInForce") || !strings.Contains(text, field) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	if n := len(s.c.policies.selections); n > 1010 {
+	if n := len(s.c.policies.selections); n > 1110 {
 		t.Errorf("%d selections", n)
+	}
+	pairs := 0
+	for _, selection := range s.c.policies.selections {
+		pairs += len(selection.ports)
+	}
+	if pairs > 1010 {
+		t.Errorf("%d pairs of a named port and those that have it", pairs)
 	}
 	if n := acls["NetworkPolicy/prod/rules"]; n != 1001 {
 		t.Errorf("%d rows for the rules", n)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -66,7 +67,27 @@ func (r *reader) tenantRule(namespace string, d Direction, index int, peers stri
 			rule.Ports = append(rule.Ports, port)
 		}
 	}
+	if d == Egress {
+		r.boundPairs(&rule)
+	}
 	return rule
+}
+
+// boundPairs leaves out named ports beyond those that a policy may have together with its peers.
+func (r *reader) boundPairs(rule *Rule) {
+	peers := 0
+	for _, peer := range rule.Peers {
+		if peer.Pods != nil {
+			peers++
+		}
+	}
+	rule.Ports = slices.DeleteFunc(rule.Ports, func(port Port) bool {
+		if port.Name == "" {
+			return false
+		}
+		r.pairs += max(1, peers)
+		return r.beyond(fmt.Sprintf("%s.ports: %q", rule.Field(), quoted(port.Name)), r.pairs, maxTenantPairs, "pairs of a named port and a peer by selectors")
+	})
 }
 
 func (r *reader) tenantPeer(field, namespace string, o *networkingv1.NetworkPolicyPeer) (Peer, bool) {
@@ -88,6 +109,9 @@ func (r *reader) tenantPeer(field, namespace string, o *networkingv1.NetworkPoli
 	if o.NamespaceSelector == nil {
 		s.Namespace = namespace
 	} else {
+		if r.abroad++; r.beyond(field, r.abroad, maxTenantAbroad, "peers with a namespaceSelector") {
+			return Peer{}, false
+		}
 		s.Namespaces, ok = r.selector(field+".namespaceSelector", o.NamespaceSelector)
 	}
 	if o.PodSelector != nil && ok {

@@ -148,6 +148,7 @@ type reader struct {
 	problems                  []Problem
 	prefixes                  int // of all blocks
 	rules, selections, listed int // rules, peers by selectors, and ports of a NetworkPolicy
+	abroad, pairs             int // of the peers those that select namespaces; named ports, each with each peer
 }
 
 // Bounds of what one NetworkPolicy may cost all others: its API has none of its own, and whoever owns a
@@ -156,6 +157,11 @@ const (
 	maxTenantRules = 1000
 	maxTenantPeers = 1000
 	maxTenantPorts = 1000
+	// maxTenantAbroad are peers that select namespaces: every new pod of anybody is compared with each.
+	maxTenantAbroad = 100
+	// maxTenantPairs are named ports of egress rules, each with each peer by selectors beside it, whose pods give the name
+	// a number of their own.
+	maxTenantPairs = 1000
 	// maxPrefixes are those of all blocks: an exception may split its block into as many prefixes as it has
 	// bits more.
 	maxPrefixes = 10000
