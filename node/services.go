@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/node/hostservice"
 )
 
@@ -113,23 +114,9 @@ func (p *pods) hostPorts(subnets []netip.Prefix) []hostservice.Pod {
 	return list
 }
 
-// onlyHostPorts is one container with the host ports of all of a pod's; none if there are none.
+// onlyHostPorts is one container with a pod's host ports; none if there are none.
 func onlyHostPorts(pod *corev1.Pod) []corev1.Container {
-	var ports []corev1.ContainerPort
-	collect := func(containers []corev1.Container) {
-		for i := range containers {
-			for _, port := range containers[i].Ports {
-				if port.HostPort != 0 {
-					ports = append(ports, port)
-				}
-			}
-		}
-	}
-	sidecars := slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool {
-		return c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways
-	})
-	collect(sidecars)
-	collect(pod.Spec.Containers)
+	ports, _ := outside.HostPorts(pod)
 	if len(ports) == 0 {
 		return nil
 	}

@@ -1,10 +1,12 @@
 package ovn
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/endpointslice"
+	"github.com/weftnet/weft/models/outside"
 )
 
 // backend is an endpoint as a Service's port has it.
@@ -42,7 +44,66 @@ func backends(port servicePort, ipv6 bool, from []*slice) []backend {
 type serviceEndpoints struct {
 	from    []*slice
 	without func(backend) bool // endpoints that are left out; nil: none
+	most    int                // endpoints of a port
 	known   map[endpointsKey][]backend
+}
+
+// mostEndpoints bounds the endpoints of each of a Service's ports: the more addresses and ports it has, the fewer.
+func (s *service) mostEndpoints() int {
+	addresses := len(s.clusterIPs) + len(s.externalIPs) + len(s.ingress)
+	if len(s.nodePorts) > 0 {
+		addresses += len(s.clusterIPs)
+	}
+	return max(1, outside.MostBackends/max(1, addresses*len(s.ports)))
+}
+
+// first takes so many of the endpoints, before all those that get traffic. The list stays in order.
+func first(list []backend, most int) []backend {
+	if len(list) <= most {
+		return list
+	}
+	rank := func(b backend) int {
+		switch {
+		case b.ready:
+			return 0
+		case b.serving:
+			return 1
+		}
+		return 2
+	}
+	left := slices.SortedStableFunc(slices.Values(list), func(a, b backend) int { return cmp.Compare(rank(a), rank(b)) })[:most]
+	slices.SortFunc(left, func(a, b backend) int { return a.at.Compare(b.at) })
+	return left
+}
+
+// sizeProblems are what is left out of a Service that would cost all nodes too much.
+func sizeProblems(s *service, from []*slice) []problem {
+	var found []problem
+	note := func(reason, format string, args ...any) {
+		found = append(found, problemf("Service", &s.ObjectMeta, reason, format, args...))
+	}
+	if s.portsLeft > 0 {
+		note("TooManyServicePorts", "spec.ports: %d are not served, since a Service has at most %d; make several Services of it", s.portsLeft, outside.Most)
+	}
+	if s.rangesLeft > 0 {
+		note("TooManySourceRanges", "spec.loadBalancerSourceRanges: %d admit nobody, since a Service has at most %d; give wider ranges", s.rangesLeft, outside.Most)
+	}
+	all, most := 0, s.mostEndpoints()
+	for _, sl := range from {
+		all += len(sl.endpoints)
+	}
+	if all <= most {
+		return found
+	}
+	for _, port := range s.ports {
+		for _, ipv6 := range []bool{false, true} {
+			if n := len(backends(port, ipv6, from)); n > most {
+				note("TooManyEndpoints", "spec.ports: %s %d has %d endpoints, of which %d are served: the addresses and ports of a Service have at most %d together; make several Services of it",
+					port.protocol, port.port, n, most, outside.MostBackends)
+			}
+		}
+	}
+	return found
 }
 
 type endpointsKey struct {
@@ -58,6 +119,7 @@ func (e *serviceEndpoints) of(port servicePort, ipv6 bool) []backend {
 		if e.without != nil {
 			list = slices.DeleteFunc(list, e.without)
 		}
+		list = first(list, e.most)
 		e.known[key] = list
 	}
 	return list

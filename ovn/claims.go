@@ -3,7 +3,6 @@ package ovn
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -233,9 +232,6 @@ func (d *denial) denies(c claim) bool {
 	return address || port
 }
 
-// maxTold bounds what the owner of one object is told of one kind at a time.
-const maxTold = 8
-
 // judge decides what a Service gets of what it wants outside, and says what it does not.
 func (c *cluster) judge(name string, s *service) (*service, []problem) {
 	if s.isInside() {
@@ -243,11 +239,8 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 	}
 	d := &denial{claims: map[claim]struct{}{}, addresses: map[netip.Addr]struct{}{}, doubled: map[claim]struct{}{}}
 	var found []problem
-	told := map[string]int{}
 	complain := func(reason, format string, args ...any) {
-		if told[reason]++; told[reason] <= maxTold {
-			found = append(found, problemf("Service", &s.ObjectMeta, reason, format, args...))
-		}
+		found = append(found, problemf("Service", &s.ObjectMeta, reason, format, args...))
 	}
 	if s.leftOut > 0 {
 		complain("TooManyExternalAddresses", "spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.leftOut, outside.Most)
@@ -270,11 +263,6 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 		if !c.settings.nodePorts.contains(p.number) {
 			complain("NodePortOutOfRange", "spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
 				p.number, c.settings.nodePorts)
-		}
-	}
-	for _, reason := range slices.Sorted(maps.Keys(told)) {
-		if more := told[reason] - maxTold; more > 0 {
-			found = append(found, problemf("Service", &s.ObjectMeta, reason, "the same holds for %d more of its addresses and ports", more))
 		}
 	}
 	if len(d.claims)+len(d.addresses)+len(d.doubled) == 0 {

@@ -303,7 +303,7 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 	}
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
-	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
+	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices), sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
 		datapathProblems(object, on), affinityProblems(object), flushProblems(object), sourceProblems(object),
 		unservedProblems("Service", &object.ObjectMeta, object.asked))...)
 	change := serviceChange(object, s.slices, on)
@@ -332,6 +332,7 @@ func (c *cluster) tell(owner ovsdb.Owner, found ...problem) {
 		}
 		return
 	}
+	found = few(found)
 	now := make(map[uint64]struct{}, len(found))
 	for _, p := range found {
 		h := maphash.String(messageSeed, p.message)

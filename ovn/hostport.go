@@ -50,6 +50,10 @@ func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken f
 // hostPortProblems are the host ports that a pod cannot have on its node.
 func hostPortProblems(p *pod, n *placement) []problem {
 	var found []problem
+	if p.hostPortsLeft > 0 {
+		found = append(found, problemf("Pod", &p.ObjectMeta, "TooManyHostPorts",
+			"spec.containers[].ports[].hostPort: %d are left out, since a pod has at most %d; use fewer, or several pods", p.hostPortsLeft, outside.Most))
+	}
 	for _, port := range p.hostPorts {
 		has := slices.Concat(n.nodePortAddresses(true), n.nodePortAddresses(false))
 		switch {

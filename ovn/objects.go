@@ -57,8 +57,10 @@ type pod struct {
 	ips         []netip.Addr // status.podIPs
 	labels      labelSet
 	hostPorts   []hostPort
-	ports       []containerPort // that have a name, sorted
-	asked       wishes          // of what weft does not serve
+	// hostPortsLeft is how many more it has than are served.
+	hostPortsLeft int
+	ports         []containerPort // that have a name, sorted
+	asked         wishes          // of what weft does not serve
 }
 
 // hostPort is a port of a pod's node that leads to the pod.
@@ -78,6 +80,8 @@ type service struct {
 	externalIPs     []netip.Addr // as the user gave them
 	ingress         []netip.Addr // of a load balancer in front of the nodes that hands packets on as they are
 	leftOut         int          // how many more addresses it has outside than are served
+	portsLeft       int          // how many more ports
+	rangesLeft      int          // how many more sourceRanges
 	unreadable      []string     // what is wrong with addresses that are left out
 	publishNotReady bool
 	internalLocal   bool   // internalTrafficPolicy: Local
@@ -228,27 +232,19 @@ func trimPod(o *corev1.Pod) *pod {
 	return p
 }
 
-// trimHostPorts reads them of all containers: of init containers those that run beside the others count.
+// trimHostPorts reads those of all containers.
 func (p *pod) trimHostPorts(o *corev1.Pod) {
 	if p.hostNetwork {
 		return
 	}
-	take := func(c *corev1.Container) {
-		for _, port := range c.Ports {
-			kind, ok := protocolOf(port.Protocol)
-			ip, readable := contract.HostIP(port.HostIP)
-			if ok && readable && port.HostPort != 0 && !ip.IsLoopback() { // the agent serves the host's own
-				p.hostPorts = append(p.hostPorts, hostPort{kind, ip, uint16(port.HostPort), uint16(port.ContainerPort)})
-			}
+	ports, more := outside.HostPorts(o)
+	p.hostPortsLeft = more
+	for i := range ports {
+		kind, ok := protocolOf(ports[i].Protocol)
+		ip, readable := contract.HostIP(ports[i].HostIP)
+		if ok && readable && !ip.IsLoopback() { // the agent serves the host's own
+			p.hostPorts = append(p.hostPorts, hostPort{kind, ip, uint16(ports[i].HostPort), uint16(ports[i].ContainerPort)})
 		}
-	}
-	for i := range o.Spec.InitContainers {
-		if c := &o.Spec.InitContainers[i]; restartsAlways(c) {
-			take(c)
-		}
-	}
-	for i := range o.Spec.Containers {
-		take(&o.Spec.Containers[i])
 	}
 }
 
@@ -265,7 +261,8 @@ func trimService(o *corev1.Service) *service {
 	if s.clientIP {
 		s.stickySeconds = stickySeconds(o.Spec.SessionAffinityConfig)
 	}
-	for _, text := range o.Spec.LoadBalancerSourceRanges {
+	s.rangesLeft = len(o.Spec.LoadBalancerSourceRanges) - len(outside.Ranges(o))
+	for _, text := range outside.Ranges(o) {
 		s.sourceRanges = append(s.sourceRanges, strings.TrimSpace(text))
 	}
 	ips := o.Spec.ClusterIPs
@@ -281,8 +278,10 @@ func trimService(o *corev1.Service) *service {
 		}
 	}
 	s.ignored = s.ignored || len(s.clusterIPs) == 0
-	for i := range o.Spec.Ports {
-		p := &o.Spec.Ports[i]
+	ports := outside.Ports(o)
+	s.portsLeft = len(o.Spec.Ports) - len(ports)
+	for i := range ports {
+		p := &ports[i]
 		if protocol, ok := protocolOf(p.Protocol); ok {
 			port := servicePort{shared(p.Name), protocol, uint16(p.Port)}
 			s.ports = append(s.ports, port)
@@ -394,11 +393,12 @@ func (n *node) equal(o *node) bool {
 
 func (p *pod) equal(o *pod) bool {
 	return p.UID == o.UID && p.node == o.node && p.hostNetwork == o.hostNetwork && p.completed == o.completed && p.controlled == o.controlled &&
-		p.network == o.network && p.asked == o.asked && p.labels == o.labels && slices.Equal(p.hostPorts, o.hostPorts) && slices.Equal(p.ports, o.ports) && slices.Equal(p.ips, o.ips)
+		p.network == o.network && p.asked == o.asked && p.labels == o.labels && p.hostPortsLeft == o.hostPortsLeft && slices.Equal(p.hostPorts, o.hostPorts) && slices.Equal(p.ports, o.ports) && slices.Equal(p.ips, o.ips)
 }
 
 func (s *service) equal(o *service) bool {
-	return s.UID == o.UID && s.ignored == o.ignored && s.asked == o.asked && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal && s.leftOut == o.leftOut && slices.Equal(s.unreadable, o.unreadable) &&
+	return s.UID == o.UID && s.ignored == o.ignored && s.asked == o.asked && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal &&
+		s.leftOut == o.leftOut && s.portsLeft == o.portsLeft && s.rangesLeft == o.rangesLeft && slices.Equal(s.unreadable, o.unreadable) &&
 		s.externalLocal == o.externalLocal && s.healthPort == o.healthPort && slices.Equal(s.nodePorts, o.nodePorts) && slices.Equal(s.externalIPs, o.externalIPs) && slices.Equal(s.ingress, o.ingress) &&
 		s.clientIP == o.clientIP && s.stickySeconds == o.stickySeconds && slices.Equal(s.sourceRanges, o.sourceRanges) &&
 		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports)

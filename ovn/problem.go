@@ -26,6 +26,33 @@ func problemf(kind string, meta *metav1.ObjectMeta, reason, format string, args 
 	return problem{kind: kind, meta: meta, reason: reason, message: cut(fmt.Sprintf(format, args...), maxMessage)}
 }
 
+// maxTold bounds what is told of one object for one reason.
+const maxTold = 8
+
+// few are the problems, of each object and reason not more than somebody reads.
+func few(found []problem) []problem {
+	if len(found) <= maxTold {
+		return found
+	}
+	type subject struct{ kind, namespace, name, reason string }
+	of := func(p problem) subject { return subject{p.kind, p.meta.Namespace, p.meta.Name, p.reason} }
+	count := map[subject]int{}
+	var list []problem
+	for _, p := range found {
+		if count[of(p)]++; count[of(p)] <= maxTold {
+			list = append(list, p)
+		}
+	}
+	for _, p := range list {
+		if more := count[of(p)] - maxTold; more > 0 {
+			delete(count, of(p))
+			p.message = fmt.Sprintf("the same holds for %d more of its parts", more)
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // limitf is a problem that is not the user's: something was left out that a datapath cannot do.
 func limitf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
 	p := problemf(kind, meta, reason, format, args...)

@@ -19,6 +19,41 @@ import (
 // its endpoints in every node's flows.
 const Most = 1000
 
+// MostBackends bounds the endpoints of all addresses and ports of one Service together: each is a bucket in the flows of
+// every node.
+const MostBackends = 50_000
+
+// Ports are the ports of a Service that are served, [Most] of them.
+func Ports(o *corev1.Service) []corev1.ServicePort { return o.Spec.Ports[:min(len(o.Spec.Ports), Most)] }
+
+// Ranges are the source ranges of a Service that admit somebody, [Most] of them; as they are written.
+func Ranges(o *corev1.Service) []string {
+	return o.Spec.LoadBalancerSourceRanges[:min(len(o.Spec.LoadBalancerSourceRanges), Most)]
+}
+
+// HostPorts are the host ports of a pod's containers, of init containers those of such that run beside the others; [Most]
+// of them, and how many more there are.
+func HostPorts(o *corev1.Pod) (ports []corev1.ContainerPort, more int) {
+	collect := func(containers []corev1.Container, counts func(*corev1.Container) bool) {
+		for i := range containers {
+			for _, port := range containers[i].Ports {
+				switch {
+				case port.HostPort == 0 || !counts(&containers[i]):
+				case len(ports) < Most:
+					ports = append(ports, port)
+				default:
+					more++
+				}
+			}
+		}
+	}
+	collect(o.Spec.InitContainers, func(c *corev1.Container) bool {
+		return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
+	collect(o.Spec.Containers, func(*corev1.Container) bool { return true })
+	return ports, more
+}
+
 // Addresses are what a Service asks for outside, each field's in its order and once.
 type Addresses struct {
 	External   []netip.Addr // spec.externalIPs

@@ -181,7 +181,7 @@ type plan struct {
 // the same (test/hostports).
 func makePlan(s state) plan {
 	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}}, everyNode: map[port]*service{},
-		entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, told: map[problem]struct{}{}}
+		entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, outsideOf: map[string]int{}, told: map[problem]struct{}{}}
 	b.rules = b.hostRules()
 	for _, service := range s.services {
 		b.claim(service)
@@ -220,7 +220,8 @@ type builder struct {
 	vips      map[netip.Addr]struct{}
 	yielded   map[port]struct{} // at which it listens, of targets that yield
 	told      map[problem]struct{}
-	outside   int // entries of external addresses
+	outside   int            // entries of external addresses
+	outsideOf map[string]int // by the namespace of their Service
 	returns   []netip.Addr
 	callers   *callers
 }
@@ -451,15 +452,25 @@ func (b *builder) mayHave(protocol string, at netip.AddrPort) bool {
 // when ovs-vswitchd restarts, the host has its own traffic divided from the router's as soon as all flows are there.
 const mostOutside = 10_000
 
+// mostOutsideOfOne bounds those of one namespace, so that none takes those of all others.
+const mostOutsideOfOne = mostOutside / 4
+
 // mayEnter counts entries of external addresses.
 func (b *builder) mayEnter(s *service, field string) bool {
-	if b.outside >= mostOutside {
+	switch {
+	case b.outsideOf[s.Namespace] >= mostOutsideOfOne:
+		b.tell(s.object(), "TooManyExternalAddresses", fmt.Sprintf(
+			"%s: this node takes %d pairs of external address and port of one namespace from outside, and no more: older Services of it have them, and not all of this one's are served here to clients outside; use fewer addresses or ports",
+			field, mostOutsideOfOne))
+		return false
+	case b.outside >= mostOutside:
 		b.tell(s.object(), "TooManyExternalAddresses", fmt.Sprintf(
 			"%s: this node takes %d pairs of external address and port from outside, and no more: older Services have them, and not all of this one's are served here to clients outside; use fewer addresses or ports",
 			field, mostOutside))
 		return false
 	}
 	b.outside++
+	b.outsideOf[s.Namespace]++
 	return true
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/extbridge"
 )
 
 // dual is a node of a dual-stack cluster.
@@ -406,6 +407,25 @@ func TestHostsKeepTheirAddresses(t *testing.T) {
 	}
 }
 
+// Whoever may write the Services of one namespace takes no other's place.
+func TestOneNamespaceHasItsShareOfExternalAddresses(t *testing.T) {
+	s := state{host: dual(), nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}}
+	for i := range mostOutside/1000 + 2 {
+		many := externalOf(fmt.Sprint("many-", i), int64(i), fmt.Sprintf("192.0.2.%d", i), 1)
+		for p := range int32(20_000) {
+			many.Spec.Ports = append(many.Spec.Ports, corev1.ServicePort{Port: p + 2})
+		}
+		s.services = append(s.services, trimmed(t, many))
+	}
+	other := externalOf("bank", 99, "192.0.2.99", 443)
+	other.Namespace = "bank"
+	s.services = append(s.services, trimmed(t, other))
+	p := makePlan(s)
+	if len(p.entries) != mostOutsideOfOne+1 || !slices.ContainsFunc(p.entries, func(e extbridge.Entry) bool { return e.Addr == netip.MustParseAddr("192.0.2.99") }) {
+		t.Errorf("%d entries, last %v", len(p.entries), p.entries[max(0, len(p.entries)-3):])
+	}
+}
+
 // The bridge's flows are few enough to be put back at once.
 func TestSoManyExternalAddressesOnly(t *testing.T) {
 	s := state{host: dual(), nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}}
@@ -415,6 +435,7 @@ func TestSoManyExternalAddressesOnly(t *testing.T) {
 		for p := range int32(999) {
 			many.Spec.Ports = append(many.Spec.Ports, corev1.ServicePort{Port: p + 2})
 		}
+		many.Namespace = fmt.Sprint("team-", i%5)
 		s.services = append(s.services, trimmed(t, many))
 	}
 	s.services = append(s.services, trimmed(t, nodePortOf("web", 99, "46", port)))

@@ -79,7 +79,7 @@ func trimService(object any) (any, error) {
 }
 
 func (s *service) trimOutside(o *corev1.Service) {
-	for _, p := range o.Spec.Ports {
+	for _, p := range outside.Ports(o) {
 		port := servicePort{name: p.Name, protocol: protocolOf(p.Protocol), port: uint16(p.Port)}
 		if o.Spec.Type == corev1.ServiceTypeNodePort || o.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			port.nodePort = uint16(p.NodePort)
@@ -103,7 +103,7 @@ func (s *service) trimOutside(o *corev1.Service) {
 
 func (s *service) trimRanges(o *corev1.Service) {
 	s.restricted = len(o.Spec.LoadBalancerSourceRanges) > 0
-	for _, text := range o.Spec.LoadBalancerSourceRanges {
+	for _, text := range outside.Ranges(o) {
 		if prefix, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
 			s.ranges = append(s.ranges, prefix.Masked())
 		}
