@@ -24,7 +24,9 @@ const Most = 1000
 const MostBackends = 50_000
 
 // Ports are the ports of a Service that are served, [Most] of them.
-func Ports(o *corev1.Service) []corev1.ServicePort { return o.Spec.Ports[:min(len(o.Spec.Ports), Most)] }
+func Ports(o *corev1.Service) []corev1.ServicePort {
+	return o.Spec.Ports[:min(len(o.Spec.Ports), Most)]
+}
 
 // Ranges are the source ranges of a Service that admit somebody, [Most] of them; as they are written.
 func Ranges(o *corev1.Service) []string {

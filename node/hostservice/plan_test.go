@@ -346,16 +346,20 @@ func TestOlderPodHasTheHostPort(t *testing.T) {
 
 // What whoever may write Services and pods asks for leaves the host ports for its own connections.
 func TestTheHostListensForSoManyOnly(t *testing.T) {
-	many := externalOf("many", 1, "172.31.0.1", 40000)
-	for i := range int32(2 * mostYielding) {
-		many.Spec.Ports = append(many.Spec.Ports, corev1.ServicePort{Port: 40001 + i})
+	s := state{host: dual(), nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}}
+	for n := range int32(2) {
+		many := externalOf(fmt.Sprint("many-", n), int64(n), "172.31.0.1", 40000+n*mostYielding)
+		for i := range int32(mostYielding) - 1 {
+			many.Spec.Ports = append(many.Spec.Ports, corev1.ServicePort{Port: many.Spec.Ports[0].Port + 1 + i})
+		}
+		s.services = append(s.services, trimmed(t, many))
 	}
-	port := corev1.ServicePort{Port: 80, NodePort: 30080}
-	p := makePlan(state{host: dual(), services: []*service{trimmed(t, many), trimmed(t, nodePortOf("web", 2, "4", port))}, nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}})
-	if len(p.sockets) != mostYielding+2 || len(p.entries) != 2*mostYielding+2 {
+	s.services = append(s.services, trimmed(t, nodePortOf("web", 2, "4", corev1.ServicePort{Port: 80, NodePort: 30080})))
+	p := makePlan(s)
+	if len(p.sockets) != mostYielding+2 || len(p.entries) != 2*mostYielding+1 {
 		t.Errorf("%d sockets, %d entries", len(p.sockets), len(p.entries))
 	}
-	if len(p.problems) != 1 || p.problems[0].object.Name != "many" || p.problems[0].reason != "TooManyHostPorts" {
+	if len(p.problems) != 1 || p.problems[0].object.Name != "many-1" || p.problems[0].reason != "TooManyHostPorts" {
 		t.Errorf("problems %v", p.problems)
 	}
 }
