@@ -93,10 +93,12 @@ func (d *datapath) touch(keys []objectKey) {
 }
 
 // revalidate has the datapath looked through: until then it has copies of flows that are gone, and numbers
-// of packets that nobody has counted.
+// of packets that nobody has counted. The first look that ends may have begun before the flows changed.
 func (d *datapath) revalidate() {
 	d.t.Helper()
-	d.ovn.Run("ovs-appctl", "-t", filepath.Join(filepath.Dir(strings.TrimPrefix(d.ovn.OVSDatabase(), "unix:")), nodetest.Vswitchd+".ctl"), "revalidator/wait")
+	for range 2 {
+		d.ovn.Run("ovs-appctl", "-t", filepath.Join(filepath.Dir(strings.TrimPrefix(d.ovn.OVSDatabase(), "unix:")), nodetest.Vswitchd+".ctl"), "revalidator/wait")
+	}
 }
 
 // pods are new, and serve as servers that tell their names on port 8080.
