@@ -93,7 +93,7 @@ func newCluster(s *settings) *cluster {
 	own := *s
 	c := &cluster{
 		settings: &own, given: s.services,
-		entranceOf: map[string]entrance{}, nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(), hosts: newHostBook(),
+		entranceOf: map[string]entrance{}, gateways: newEntrances(), nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(), hosts: newHostBook(),
 		apiServers: map[netip.AddrPort]bool{}, hostPorted: map[numberedPort]map[string]struct{}{},
 		ids:       newPool(max(s.maxNodeID(), 0)),
 		unsettled: map[string]struct{}{}, windows: map[string]struct{}{},

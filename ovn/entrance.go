@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -10,11 +11,13 @@ import (
 
 // entrances are where the cluster is entered from outside, as far as Services' rows depend on it.
 type entrances struct {
-	names  []string                // nodes that have a gateway router, sorted
-	nodes  map[netip.Addr]string   // nodes by the addresses that their NodePorts have, the first by name
-	hosts  map[netip.Addr][]string // nodes by the addresses that their gateway routers share with their hosts
-	widths [2]int                  // of IPv4 and IPv6: the most addresses that a node has for NodePorts
-	own    [2][]ownAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
+	names  []string                         // nodes that have a gateway router, sorted
+	nodes  map[netip.Addr]string            // nodes by the addresses that their NodePorts have, the first by name
+	hosts  map[netip.Addr][]string          // nodes by the addresses that their gateway routers share with their hosts
+	widths [2]int                           // of IPv4 and IPv6: the most addresses that a node has for NodePorts
+	own    [2][]ownAddress                  // of IPv4 and IPv6: all nodes' addresses for NodePorts, in order of the nodes
+	at     map[netip.Addr][]string          // nodes by the addresses that their NodePorts have, sorted
+	having [2][maxNodePortAddresses + 1]int // of IPv4 and IPv6: how many nodes have so many addresses for NodePorts
 }
 
 // ownAddress is one of a node's that its NodePorts have.
@@ -23,76 +26,8 @@ type ownAddress struct {
 	node string
 }
 
-// entrances are those of all nodes.
-func (c *cluster) entrances() entrances {
-	e := entrances{nodes: map[netip.Addr]string{}, hosts: map[netip.Addr][]string{}}
-	for _, name := range c.nodeNames {
-		n := c.nodes[name]
-		for _, ipv4 := range []bool{true, false} {
-			f, own := family2(ipv4), n.nodePortAddresses(ipv4)
-			e.widths[f] = max(e.widths[f], len(own))
-			for _, addr := range own {
-				e.own[f] = append(e.own[f], ownAddress{addr, name})
-				if _, taken := e.nodes[addr]; !taken {
-					e.nodes[addr] = name
-				}
-			}
-		}
-		g := n.facts.Gateway
-		if g == nil {
-			continue
-		}
-		e.names = append(e.names, name)
-		if !g.HostAddresses {
-			continue
-		}
-		for _, addr := range contract.Addrs(g.Addresses) {
-			e.hosts[addr] = append(e.hosts[addr], name)
-		}
-	}
-	return e
-}
-
-// updateEntrances has the Services and pods looked at again whose rows depend on what has changed of
-// the touched nodes.
-func (c *cluster) updateEntrances(touched []*nodeState) {
-	same := true
-	for _, n := range touched {
-		for name, p := range n.pods {
-			if len(p.object.hostPorts) > 0 {
-				c.dirtyPods[name] = struct{}{}
-			}
-		}
-		same = c.sameEntrance(n) && same
-	}
-	if same {
-		return
-	}
-	before := c.gateways
-	c.gateways = c.entrances()
-	moved := !slices.Equal(before.names, c.gateways.names)
-	if moved {
-		c.touchPlaced()
-	}
-	if moved || !maps.EqualFunc(before.hosts, c.gateways.hosts, slices.Equal[[]string]) {
-		for name := range c.outward {
-			c.dirtyServices[name] = struct{}{}
-		}
-	}
-	wider := before.widths != c.gateways.widths
-	readdressed := !slices.Equal(before.own[0], c.gateways.own[0]) || !slices.Equal(before.own[1], c.gateways.own[1])
-	if wider || readdressed {
-		for name := range c.claims.at[netip.Addr{}] {
-			if wider || c.services[name].object.clientIP {
-				c.dirtyServices[name] = struct{}{}
-			}
-		}
-	}
-	if readdressed {
-		c.touchMoved(before.nodes, c.gateways.nodes)
-		c.touchMoved(c.gateways.nodes, before.nodes)
-		c.touchSelves()
-	}
+func newEntrances() entrances {
+	return entrances{nodes: map[netip.Addr]string{}, hosts: map[netip.Addr][]string{}, at: map[netip.Addr][]string{}}
 }
 
 // entrance is a node's part of entrances.
@@ -102,30 +37,121 @@ type entrance struct {
 	hosts           []netip.Addr // of its gateway router, where that shares them with the host
 }
 
-// sameEntrance takes in a node's part of entrances, and says whether it is what it was.
-func (c *cluster) sameEntrance(n *nodeState) bool {
-	before, now := c.entranceOf[n.name], entrance{placed: n.placed}
+// entranceNow is a node's.
+func entranceNow(n *nodeState) (e entrance) {
 	if !n.placed {
-		delete(c.entranceOf, n.name)
-		return !before.placed
+		return e
 	}
-	now.own = [2][]netip.Addr{n.nodePortAddresses(true), n.nodePortAddresses(false)}
+	e = entrance{placed: true, own: [2][]netip.Addr{n.nodePortAddresses(true), n.nodePortAddresses(false)}}
 	if g := n.facts.Gateway; g != nil {
-		now.gateway = true
-		if g.HostAddresses {
-			now.hosts = contract.Addrs(g.Addresses)
+		if e.gateway = true; g.HostAddresses {
+			e.hosts = contract.Addrs(g.Addresses)
+			slices.SortFunc(e.hosts, netip.Addr.Compare)
+			e.hosts = slices.Compact(e.hosts)
 		}
 	}
-	c.entranceOf[n.name] = now
-	return before.placed && before.gateway == now.gateway && slices.Equal(before.hosts, now.hosts) &&
-		slices.Equal(before.own[0], now.own[0]) && slices.Equal(before.own[1], now.own[1])
+	return e
 }
 
-// touchMoved has the Services looked at again that want addresses which were one node's and are not now.
-func (c *cluster) touchMoved(before, now map[netip.Addr]string) {
+// put takes in what a node's part was and is now.
+func (e *entrances) put(name string, was, now entrance) {
+	if was.gateway != now.gateway {
+		e.names = toggle(e.names, name)
+	}
+	for _, addr := range slices.Concat(was.hosts, now.hosts) {
+		toggleAt(e.hosts, addr, name)
+	}
+	for f := range e.own {
+		i, _ := slices.BinarySearchFunc(e.own[f], name, func(one ownAddress, name string) int { return cmp.Compare(one.node, name) })
+		block := make([]ownAddress, len(now.own[f]))
+		for j, addr := range now.own[f] {
+			block[j] = ownAddress{addr, name}
+		}
+		e.own[f] = slices.Replace(e.own[f], i, i+len(was.own[f]), block...)
+		for _, addr := range slices.Concat(was.own[f], now.own[f]) {
+			toggleAt(e.at, addr, name)
+			if delete(e.nodes, addr); len(e.at[addr]) > 0 {
+				e.nodes[addr] = e.at[addr][0]
+			}
+		}
+		e.having[f][len(was.own[f])]--
+		e.having[f][len(now.own[f])]++
+		for e.widths[f] = maxNodePortAddresses; e.widths[f] > 0 && e.having[f][e.widths[f]] == 0; {
+			e.widths[f]--
+		}
+	}
+}
+
+// toggle puts a name into a sorted list, or takes it out if it is there.
+func toggle(list []string, name string) []string {
+	i, there := slices.BinarySearch(list, name)
+	if there {
+		return slices.Delete(list, i, i+1)
+	}
+	return slices.Insert(list, i, name)
+}
+
+func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
+	if index[addr] = toggle(index[addr], name); len(index[addr]) == 0 {
+		delete(index, addr)
+	}
+}
+
+// updateEntrances has the Services and pods looked at again whose rows depend on what has changed of
+// the touched nodes.
+func (c *cluster) updateEntrances(touched []*nodeState) {
+	var moved, shared, readdressed bool
+	widths, before := c.gateways.widths, map[netip.Addr]string{}
+	for _, n := range touched {
+		for name, p := range n.pods {
+			if len(p.object.hostPorts) > 0 {
+				c.dirtyPods[name] = struct{}{}
+			}
+		}
+		was, now := c.entranceOf[n.name], entranceNow(n)
+		if c.entranceOf[n.name] = now; !now.placed {
+			delete(c.entranceOf, n.name)
+		}
+		moved = moved || was.gateway != now.gateway
+		shared = shared || !slices.Equal(was.hosts, now.hosts)
+		if !slices.Equal(was.own[0], now.own[0]) || !slices.Equal(was.own[1], now.own[1]) {
+			readdressed = true
+			for _, addr := range slices.Concat(was.own[0], was.own[1], now.own[0], now.own[1]) {
+				if _, noted := before[addr]; !noted {
+					before[addr] = c.gateways.nodes[addr]
+				}
+			}
+		}
+		c.gateways.put(n.name, was, now)
+	}
+	if moved {
+		c.touchPlaced()
+	}
+	if moved || shared {
+		for name := range c.outward {
+			c.dirtyServices[name] = struct{}{}
+		}
+	}
+	c.touchNodePortServices(c.gateways.widths != widths, readdressed)
 	for addr, node := range before {
-		if now[addr] != node {
+		if c.gateways.nodes[addr] != node {
 			c.touchClaims(addr)
+		}
+	}
+	if readdressed {
+		c.touchSelves()
+	}
+}
+
+// touchNodePortServices has the Services looked at again that have NodePorts: all of them where nodes have more addresses
+// for these than before, or fewer, and otherwise those that have nodes' addresses written out.
+func (c *cluster) touchNodePortServices(wider, readdressed bool) {
+	if !wider && !readdressed {
+		return
+	}
+	for name := range c.claims.at[netip.Addr{}] {
+		if wider || c.services[name].object.clientIP {
+			c.dirtyServices[name] = struct{}{}
 		}
 	}
 }
