@@ -30,6 +30,10 @@ type bound struct {
 	bytes, rows int
 	// maker is whom a new row counts for.
 	maker func(node string, row object) string
+	// share is how many of a maker's rows one node may make, where several do; 0 where none do. No node, and no few, can take
+	// all. key is the column that tells a maker's rows apart.
+	share int
+	key   string
 }
 
 var bounds = map[string]bound{
@@ -38,8 +42,8 @@ var bounds = map[string]bound{
 	"Port_Binding":    {bytes: 64 << 10},
 	"Encap":           {bytes: 4 << 10, rows: 16, maker: theNode},
 	"IGMP_Group":      {bytes: 64 << 10, rows: 10_000, maker: theNode},
-	"MAC_Binding":     {bytes: 1 << 10, rows: 1 << 16, maker: func(_ string, row object) string { return row.text("logical_port") }},
-	"FDB":             {bytes: 1 << 10, rows: 1 << 16, maker: func(_ string, row object) string { n, _ := row.number("dp_key"); return fmt.Sprint(n) }},
+	"MAC_Binding":     {bytes: 1 << 10, rows: 1 << 16, share: 1 << 13, key: "ip", maker: func(_ string, row object) string { return row.text("logical_port") }},
+	"FDB":             {bytes: 1 << 10, rows: 1 << 16, share: 1 << 13, key: "mac", maker: func(_ string, row object) string { n, _ := row.number("dp_key"); return fmt.Sprint(n) }},
 	"BFD":             {bytes: 1 << 10},
 	"Service_Monitor": {bytes: 1 << 10},
 }
@@ -143,7 +147,12 @@ func (t *transaction) bounded(r *replica, node string, o *operation, bytes int) 
 	}
 	maker := [2]string{o.table, bound.maker(node, o.row)}
 	if r.rows()[maker]+t.made[maker] >= bound.rows {
-		return fmt.Errorf("table %s has %d rows of %s, and may have no more", o.table, bound.rows, maker[1])
+		return fmt.Errorf("table %s has %d rows of %s, whichever nodes have made them, and may have no more", o.table, bound.rows, maker[1])
+	}
+	if bound.share > 0 {
+		if err := r.authors.enter(r, authorship{o.table, maker[1], node}, o.row.text(bound.key), bound.share); err != nil {
+			return err
+		}
 	}
 	t.made[maker]++
 	return nil

@@ -19,8 +19,8 @@ var tables = []ovsdb.Table{
 	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath", "tunnel_key", "external_ids"}},
 	{Model: &sb.HAChassisGroup{}, Read: []string{"ha_chassis"}},
 	{Model: &sb.HAChassis{}, Read: []string{"chassis"}},
-	{Model: &sb.MACBinding{}, Read: []string{"logical_port"}},
-	{Model: &sb.FDB{}, Read: []string{"dp_key", "port_key"}},
+	{Model: &sb.MACBinding{}, Read: []string{"logical_port", "ip"}},
+	{Model: &sb.FDB{}, Read: []string{"dp_key", "mac", "port_key"}},
 	{Model: &sb.IGMPGroup{}, Read: []string{"chassis_name", "datapath"}},
 	{Model: &sb.BFD{}, Read: []string{"chassis_name"}},
 	{Model: &sb.ServiceMonitor{}, Read: []string{"chassis_name"}},
@@ -35,6 +35,7 @@ type replica struct {
 	index   *index
 	counted <-chan struct{} // closed when counts are of the past
 	counts  map[[2]string]int
+	authors authors // of rows that it has and will have
 }
 
 // index finds ports.

@@ -1,0 +1,82 @@
+package southbound
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/ovsdb/ovsdbtest"
+)
+
+// shared are inserts of the i-th row that a node may make of what several make rows of, by table: of l2, and of l1.
+var shared = map[string][2]string{
+	"MAC_Binding": {
+		`{"op":"insert","table":"MAC_Binding","row":{"logical_port":"office","datapath":["uuid","{datapath of office}"],"ip":"10.0.0.%d","mac":"m"}}`,
+		`{"op":"insert","table":"MAC_Binding","row":{"logical_port":"office","datapath":["uuid","{datapath of office}"],"ip":"192.0.2.%d","mac":"m"}}`,
+	},
+	"FDB": {
+		`{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":"0a:00:00:00:02:%02x"}}`,
+		`{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":1,"mac":"0a:00:00:00:01:%02x"}}`,
+	},
+}
+
+// TestANodeLeavesRowsToOthers: of what several nodes write, one node alone cannot take all. A connection that is ended and
+// made again gives it no more, and rows that are gone give it their places back.
+func TestANodeLeavesRowsToOthers(t *testing.T) {
+	const rows, share = 64, 4
+	fewRows(t, rows)
+	for table, bound := range bounds {
+		if several := bound.rows > 0 && bound.maker("l2", object{}) != "l2"; several != (bound.share > 0) || several != (shared[table] != [2]string{}) {
+			t.Fatalf("table %s: of what several nodes write each has a share, and this shows it", table)
+		}
+		if bound.share > 0 {
+			bound.share = share
+			bounds[table] = bound
+		}
+	}
+	s := newSouthbound(t)
+	s.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	write := func(conn net.Conn, row string, i int) string {
+		defer conn.Close()
+		out, err := ask(conn, "transact", s.names.Replace(`["OVN_Southbound",`+fmt.Sprintf(row, i)+`]`))
+		if err != nil {
+			return err.Error()
+		}
+		return out
+	}
+	refused := func(out string) bool { return strings.Contains(out, "share") }
+	for table, by := range shared {
+		made := 0
+		for i := range 3 * share {
+			if out := write(s.asNode(), by[0], i); !refused(out) {
+				if made++; strings.Contains(out, `"error":"`) {
+					t.Fatalf("%s: %s", table, out)
+				}
+			}
+		}
+		if made != share {
+			t.Errorf("%s: l2 has made %d rows, and its share is %d", table, made, share)
+		}
+		if out := write(s.connectAs("l1"), by[1], 1); refused(out) || strings.Contains(out, `"error":"`) {
+			t.Errorf("%s: l1 makes none: %s", table, out)
+		}
+	}
+	// What is gone counts no more, as soon as the guard may believe that it is.
+	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--all", "destroy", "MAC_Binding")
+	s.until("the guard does not see it", func() bool { return len(s.guard.replica.rowsOf("MAC_Binding", "office")) == 0 })
+	a := &s.guard.replica.authors
+	a.mu.Lock()
+	for _, mine := range a.made {
+		for row := range mine.rows {
+			mine.rows[row] = time.Now().Add(-2 * unseen)
+		}
+	}
+	a.mu.Unlock()
+	if out := write(s.asNode(), shared["MAC_Binding"][0], 99); refused(out) || strings.Contains(out, `"error":"`) {
+		t.Errorf("rows that are gone count: %s", out)
+	}
+}
