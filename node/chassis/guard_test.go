@@ -200,9 +200,19 @@ func TestWhoHasAnAddress(t *testing.T) {
 			Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(facts)},
 		}}
 	}
-	nodes := []any{node("a", 1, "192.0.2.1"), node("b", 3, "192.0.2.2"), node("c", 2, "192.0.2.3", "192.0.2.2")}
+	said := node("d", 4).(*corev1.Node) // its kubelet alone, as on a machine where weft does not run
+	said.Annotations = nil
+	said.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.4"}}
+	var nodes []any // as the informer keeps them
+	for _, full := range []any{node("a", 1, "192.0.2.1"), node("b", 3, "192.0.2.2"), node("c", 2, "192.0.2.3", "192.0.2.2"), said} {
+		kept, err := keepFacts(full)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, kept)
+	}
 	for _, c := range []struct{ name, address, want string }{
-		{"a", "192.0.2.1", ""}, {"a", "192.0.2.9", ""}, {"a", "192.0.2.3", "c"}, {"b", "192.0.2.2", ""}, {"c", "192.0.2.2", "b"},
+		{"a", "192.0.2.1", ""}, {"a", "192.0.2.9", ""}, {"a", "192.0.2.3", "c"}, {"a", "192.0.2.4", "d"}, {"b", "192.0.2.2", ""}, {"c", "192.0.2.2", "b"},
 	} {
 		if got := claimed(nodes, c.name, netip.MustParseAddr(c.address)); got != c.want {
 			t.Errorf("%s asks for %s: it is %q's, want %q", c.name, c.address, got, c.want)

@@ -78,6 +78,7 @@ func keepFacts(object any) (any, error) {
 	if facts, ok := full.Annotations[contract.NodeFactsAnnotation]; ok {
 		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
 	}
+	kept.Status.Addresses = full.Status.Addresses // see claimed
 	return kept, nil
 }
 

@@ -3,6 +3,8 @@ package observe
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/weftnet/weft/ovn/hits"
 )
@@ -41,6 +44,21 @@ func TestPathsOfHits(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q is of %s, want %s", path, got, want)
+		}
+	}
+}
+
+// While discovery of an aggregated API fails, namespaces are not deleted: whoever has taken all places leaves it alone.
+func TestDiscoveryNeedsNoPlace(t *testing.T) {
+	h := &handler{limits: &limits{all: maxRequests}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) { return &user.DefaultInfo{Name: "carol"}, nil }}
+	for path, want := range map[string]int{
+		"/apis/observe.weft.net": http.StatusOK, "/apis/observe.weft.net/v1alpha1": http.StatusOK,
+		"/apis/observe.weft.net/v1alpha1/policyhits": http.StatusTooManyRequests,
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d: %s", path, w.Code, want, w.Body)
 		}
 	}
 }
