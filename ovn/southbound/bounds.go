@@ -15,8 +15,9 @@ import (
 const (
 	// maxOperations is how many a transaction may have: a node that starts writes a few for each of its pods.
 	maxOperations = 10_000
-	// maxMonitors is how many a node's connections may have; that of ovn-controller has two.
-	maxMonitors = 16
+	// maxMonitors is how many a node's connections may have; that of ovn-controller has two, and an old connection may
+	// linger beside the new one. Each is work for the server whenever rows change.
+	maxMonitors = 6
 	// maxMonitorName is how many bytes the name of one may have.
 	maxMonitorName = 300
 	// maxWritten is how many bytes of transactions a node may send in a minute. The server keeps them all until it next
