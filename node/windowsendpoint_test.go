@@ -188,7 +188,9 @@ func TestManagementAdapterIsBornDisabled(t *testing.T) {
 		if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) {
 			t.Errorf("before Open vSwitch has made it: %v", err)
 		}
-		b.EnsureVNIC(m.Device)
+		if err := b.CreateWMIPort(m.Device); err != nil {
+			t.Fatal(err)
+		}
 		b.Calls()
 		if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) || len(b.Calls()) != 0 {
 			t.Errorf("a command for each look: %v", err)

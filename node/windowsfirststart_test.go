@@ -73,7 +73,9 @@ func (d *extensionDaemon) once(ctx context.Context) {
 			port = -1
 		case device.Type == typeInternal:
 			now[device.Name] = true
-			d.machine.EnsureVNIC(device.Name)
+			if d.machine.CreateWMIPort(device.Name) != nil {
+				port = -1
+			}
 		}
 		if device.Ofport == nil || *device.Ofport != port {
 			_, _ = d.n.ovs.Transact(ctx, updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
@@ -81,7 +83,7 @@ func (d *extensionDaemon) once(ctx context.Context) {
 	}
 	for name := range d.vNICs {
 		if !now[name] {
-			d.machine.RemoveAdapter(name)
+			d.machine.DeleteWMIPort(name)
 		}
 	}
 	d.vNICs = now
@@ -161,6 +163,9 @@ func (s *firstStart) whole(problem error) {
 		s.Fatal("there is no bridge")
 	}
 	s.reachable(uplink.Name)
+	if !s.Tunnels(uplink.Name) {
+		s.Fatalf("the driver does not find the port %s of the tunnels' packets\n%s", uplink.Name, s.Dump())
+	}
 }
 
 // alone: the host has its addresses on its own adapter, and ovs-vswitchd finds nothing that it would end over.

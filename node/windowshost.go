@@ -73,6 +73,7 @@ func teamOf(adapters []hostnet.Adapter, member hostnet.Adapter) (hostnet.Adapter
 type hostSettings struct {
 	Adapter   string          `json:"adapter"` // the physical one
 	MAC       string          `json:"mac"`
+	Host      string          `json:"host,omitempty"` // its vNIC on the switch, once that has its name
 	Addresses []netip.Prefix  `json:"addresses"`
 	Routes    []hostnet.Route `json:"routes"`
 	DNS       hostnet.DNS     `json:"dns"`

@@ -22,7 +22,7 @@ import (
 // is there and ends with an uplink and a host that is reachable.
 func TestUplinkSurvivesACrashAtEveryStep(t *testing.T) {
 	for _, moves := range []bool{true, false} {
-		for _, call := range []string{"CreateNetwork", "Switch", "EnableExtension", "AddAddress", "AddRoute", "SetDNS"} {
+		for _, call := range []string{"CreateNetwork", "VMAdapter", "RenameVMAdapter", "Rename", "Switch", "EnableExtension", "AddAddress", "AddRoute", "SetDNS"} {
 			for _, after := range []bool{false, true} {
 				t.Run(strings.Join([]string{map[bool]string{true: "moved", false: "not moved"}[moves], map[bool]string{true: "after", false: "at"}[after], call}, " "), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { crashAt(t, moves, call, after) })
@@ -52,7 +52,7 @@ func crashAt(t *testing.T, moves bool, call string, after bool) {
 	b.Fail(call, nil)
 	b.restart()
 	b.ensureUplink()
-	b.reachable("vEthernet (Ethernet)")
+	b.reachable(hostAdapter)
 	if b.networks() != 1 || !strings.Contains(b.Dump(), "extension true") {
 		t.Errorf("left:\n%s", b.Dump())
 	}
@@ -115,7 +115,7 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 		"extension":                          {lose: func(b *winBench) { b.DisableExtensions() }},
 		"addresses": {lose: func(b *winBench) {
 			adapters, _ := b.Adapters()
-			host, _ := hostnet.Named(adapters, "vEthernet (Ethernet)")
+			host, _ := hostnet.Named(adapters, hostAdapter)
 			for _, a := range host.Global() {
 				if err := b.DeleteAddress(host, a); err != nil {
 					b.Fatal(err)
@@ -149,7 +149,7 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 				if (after.Switch != before.Switch) != test.new || !strings.Contains(b.Dump(), "extension true") {
 					t.Errorf("switch %s, then %s\n%s", before.Switch, after.Switch, b.Dump())
 				}
-				b.reachable("vEthernet (Ethernet)")
+				b.reachable(hostAdapter)
 				cancel()
 				if err := <-ended; err != nil {
 					t.Error(err)
@@ -172,7 +172,7 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 		close(held) // and now it is made after all
 		synctest.Wait()
 		b.ensureUplink()
-		b.reachable("vEthernet (Ethernet)")
+		b.reachable(hostAdapter)
 		if b.networks() != 1 {
 			t.Errorf("left:\n%s", b.Dump())
 		}
@@ -204,7 +204,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		if after := b.ensureUplink(); after.Switch == before.Switch {
 			t.Errorf("kept:\n%s", b.Dump())
 		}
-		b.reachable("vEthernet (Ethernet)")
+		b.reachable(hostAdapter)
 	})
 	// As when the Node was deleted and has come back: nobody starts the agent again.
 	t.Run("they change while the agent runs", func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestSavedHostFollowsTheHost(t *testing.T) {
 	b := newWinBench(t)
 	b.ensureUplink()
 	adapters, _ := b.Adapters()
-	host, _ := hostnet.Named(adapters, "vEthernet (Ethernet)")
+	host, _ := hostnet.Named(adapters, hostAdapter)
 	if err := errors.Join(b.DeleteAddress(host, netip.MustParsePrefix("fd30::3/64")), b.AddAddress(host, netip.MustParsePrefix("fd30::33/64"))); err != nil {
 		t.Fatal(err)
 	}

@@ -215,6 +215,9 @@ func (w *Windows) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 	if err != nil {
 		return hns.Network{}, err
 	}
+	if err := checkNames(adapters); err != nil {
+		return hns.Network{}, err
+	}
 	routes, err := w.host.Routes(adapter)
 	if err != nil {
 		return hns.Network{}, fmt.Errorf("list the routes by adapter %s: %w", adapter.Alias, err)
@@ -280,6 +283,9 @@ func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink,
 	if err != nil {
 		return giveUp(err)
 	}
+	if host, err = w.ensureName(ctx, network, host, saved); err != nil {
+		return giveUp(err)
+	}
 	enabled, err := w.hns.EnsureExtension(ctx, network, ovsExtension)
 	if errors.Is(err, hns.ErrNoExtension) {
 		err = fmt.Errorf("the virtual switch extension of Open vSwitch is not installed on this node: install Open vSwitch with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed: %w", err)
@@ -303,7 +309,7 @@ func (w *Windows) remember(network hns.Network, host hostnet.Adapter, saved *hos
 		return fmt.Errorf("list the routes by adapter %s: %w", host.Alias, err)
 	}
 	now := settingsOf(host, routes)
-	now.Adapter, now.MAC, now.Network, now.Ready = network.Adapter, host.MAC.String(), network.ID, true
+	now.Adapter, now.MAC, now.Host, now.Network, now.Ready = network.Adapter, host.MAC.String(), host.Alias, network.ID, true
 	if saved != nil && now.equal(*saved) {
 		return nil
 	}

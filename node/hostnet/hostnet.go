@@ -35,6 +35,13 @@ type Host interface {
 	EnableNamed(alias string) error
 	// SetMAC gives the adapter another MAC address.
 	SetMAC(Adapter, net.HardwareAddr) error
+	// Rename gives the adapter another alias.
+	Rename(a Adapter, alias string) error
+	// VMAdapter is the name that Hyper-V has for the host's adapter of that MAC address on the virtual switch, and
+	// that the switch's extensions know it by; RenameVMAdapter gives it another, and Windows may change the alias
+	// with it.
+	VMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr) (string, error)
+	RenameVMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr, name string) error
 	// SoftwareRSC says whether the virtual switch coalesces received segments; EnableSoftwareRSC
 	// makes it.
 	SoftwareRSC(ctx context.Context, virtualSwitch string) (bool, error)

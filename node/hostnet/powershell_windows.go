@@ -59,6 +59,32 @@ func (Native) EnableNamed(alias string) error {
 // SetMAC sets the driver's parameter NetworkAddress, for which Windows restarts the adapter.
 func (Native) SetMAC(a Adapter, mac net.HardwareAddr) error {
 	_, err := powershell(context.Background(), "Set-NetAdapterAdvancedProperty -Name "+quote(a.Alias)+
-		" -RegistryKeyword NetworkAddress -RegistryValue "+strings.ToUpper(strings.ReplaceAll(mac.String(), ":", "")))
+		" -RegistryKeyword NetworkAddress -RegistryValue "+digits(mac))
+	return err
+}
+
+// Rename tells the adapter by its number: a name may have characters that PowerShell takes for wildcards.
+func (Native) Rename(a Adapter, alias string) error {
+	_, err := powershell(context.Background(), fmt.Sprintf("Get-NetAdapter -InterfaceIndex %d | Rename-NetAdapter -NewName %s", a.Index, quote(alias)))
+	return err
+}
+
+// vmAdapter finds the host's adapter on a virtual switch, as Hyper-V has it: by its MAC address, in digits alone.
+func vmAdapter(virtualSwitch string, mac net.HardwareAddr) string {
+	return "Get-VMNetworkAdapter -ManagementOS -SwitchName " + quote(virtualSwitch) + " | Where-Object MacAddress -eq " + quote(digits(mac))
+}
+
+func digits(mac net.HardwareAddr) string { return strings.ToUpper(strings.ReplaceAll(mac.String(), ":", "")) }
+
+func (Native) VMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr) (string, error) {
+	name, err := powershell(ctx, "("+vmAdapter(virtualSwitch, mac)+").Name")
+	if err == nil && name == "" {
+		err = fmt.Errorf("virtual switch %s has no adapter of the host's with MAC %v, or PowerShell does not tell", virtualSwitch, mac)
+	}
+	return name, err
+}
+
+func (Native) RenameVMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr, name string) error {
+	_, err := powershell(ctx, vmAdapter(virtualSwitch, mac)+" | Rename-VMNetworkAdapter -NewName "+quote(name))
 	return err
 }

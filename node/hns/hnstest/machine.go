@@ -40,6 +40,8 @@ type Machine struct {
 	Disobeys bool
 	// RSC is whether the virtual switch coalesces segments; the command to switch it on does nothing.
 	RSC bool
+	// NoVMMS: Hyper-V's management is not installed, or does not run.
+	NoVMMS bool
 }
 
 type network struct {
@@ -59,6 +61,7 @@ type adapter struct {
 	isolated   bool
 	disabled   bool
 	owner      string // ID of the network or endpoint that it came with
+	friendly   string // Hyper-V's name of a vNIC, by which Open vSwitch finds it
 }
 
 // New is a machine with the driver, and no adapter.
@@ -73,12 +76,14 @@ func (m *Machine) AddAdapter(a hostnet.Adapter, routes ...hostnet.Route) {
 	m.addAdapter(a, "", routes...)
 }
 
-func (m *Machine) addAdapter(a hostnet.Adapter, owner string, routes ...hostnet.Route) {
+func (m *Machine) addAdapter(a hostnet.Adapter, owner string, routes ...hostnet.Route) *adapter {
 	m.lastLUID++
 	a.LUID, a.Index, a.Up = m.lastLUID, uint32(m.lastLUID), a.Up || a.Kind == hostnet.Physical
 	a.Compartment = max(a.Compartment, 1)
-	m.adapters = append(m.adapters, &adapter{Adapter: a, routes: routes, owner: owner})
+	added := &adapter{Adapter: a, routes: routes, owner: owner}
+	m.adapters = append(m.adapters, added)
 	m.tell()
+	return added
 }
 
 // RemoveAdapter unplugs an adapter.
@@ -95,17 +100,6 @@ func (m *Machine) SetUp(alias string, up bool) {
 	defer m.mu.Unlock()
 	m.adapter(alias).Up = up
 	m.tell()
-}
-
-// EnsureVNIC plugs a virtual adapter in, as Open vSwitch does for an internal port whose vNIC it does not find. It
-// is disabled.
-func (m *Machine) EnsureVNIC(alias string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.adapter(alias) == nil {
-		m.addAdapter(hostnet.Adapter{Alias: alias, Kind: hostnet.Virtual, MTU: 1500}, "")
-		m.adapter(alias).disabled = true
-	}
 }
 
 // AddNamespace makes a namespace as a container runtime does and returns its ID.
@@ -299,13 +293,13 @@ func (m *Machine) CreateNetwork(n hns.Network) (hns.Network, error) {
 		return n, nil
 	}
 	host := uplink.Adapter
-	host.Alias, host.Kind = hostnet.VirtualPrefix+" ("+n.Adapter+")", hostnet.Virtual
+	host.Alias, host.Kind = vNICAlias(n.Adapter), hostnet.Virtual
 	routes := uplink.routes
 	uplink.Addresses, uplink.routes, uplink.DNS = nil, nil, hostnet.DNS{}
 	if !m.Moves {
 		host.Addresses, host.DNS, routes = nil, hostnet.DNS{}, nil
 	}
-	m.addAdapter(host, n.ID, routes...)
+	m.addAdapter(host, n.ID, routes...).friendly = n.Adapter
 	return n, nil
 }
 
@@ -506,8 +500,8 @@ func (m *Machine) detach(e *hns.Endpoint) {
 
 func (m *Machine) plug(n *namespace, e *hns.Endpoint) {
 	m.addAdapter(hostnet.Adapter{
-		Alias: hostnet.VirtualPrefix + " (" + e.Name + ")", Kind: hostnet.Virtual, Compartment: n.compartment, MTU: 1500, MAC: slices.Clone(e.MAC), Up: true,
-	}, e.ID)
+		Alias: vNICAlias(e.Name), Kind: hostnet.Virtual, Compartment: n.compartment, MTU: 1500, MAC: slices.Clone(e.MAC), Up: true,
+	}, e.ID).friendly = e.Name
 }
 
 func (m *Machine) unplug(e *hns.Endpoint) {
