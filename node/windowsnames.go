@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 
@@ -73,28 +74,27 @@ func (w *Windows) rename(ctx context.Context, network hns.Network, host hostnet.
 			return host, fmt.Errorf("Hyper-V took the name and calls it %q", name)
 		}
 	}
-	if host, err = w.byLUID(host); err != nil || host.Alias == hostAdapter {
+	if host, err = w.hostVNIC(network, host.MAC); err != nil || host.Alias == hostAdapter {
 		return host, err
 	}
 	if err := w.host.Rename(host, hostAdapter); err != nil {
 		return host, err
 	}
-	if host, err = w.byLUID(host); err == nil && host.Alias != hostAdapter {
+	if host, err = w.hostVNIC(network, host.MAC); err == nil && host.Alias != hostAdapter {
 		err = fmt.Errorf("Windows took the alias and calls it %q", host.Alias)
 	}
 	return host, err
 }
 
-// byLUID is the adapter as it is now.
-func (w *Windows) byLUID(a hostnet.Adapter) (hostnet.Adapter, error) {
+// hostVNIC is the host's adapter on the network's switch as it is now.
+func (w *Windows) hostVNIC(network hns.Network, mac net.HardwareAddr) (hostnet.Adapter, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
-		return a, fmt.Errorf("list the host's adapters: %w", err)
+		return hostnet.Adapter{}, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	for _, now := range adapters {
-		if now.LUID == a.LUID {
-			return now, nil
-		}
+	host, ok := hostnet.Management(adapters, network.Adapter, mac)
+	if !ok {
+		return host, fmt.Errorf("it went away: %w", errNoHostAdapter)
 	}
-	return a, fmt.Errorf("adapter %q: %w", a.Alias, ErrNoDevice)
+	return host, nil
 }

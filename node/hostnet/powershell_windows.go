@@ -74,7 +74,9 @@ func vmAdapter(virtualSwitch string, mac net.HardwareAddr) string {
 	return "Get-VMNetworkAdapter -ManagementOS -SwitchName " + quote(virtualSwitch) + " | Where-Object MacAddress -eq " + quote(digits(mac))
 }
 
-func digits(mac net.HardwareAddr) string { return strings.ToUpper(strings.ReplaceAll(mac.String(), ":", "")) }
+func digits(mac net.HardwareAddr) string {
+	return strings.ToUpper(strings.ReplaceAll(mac.String(), ":", ""))
+}
 
 func (Native) VMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr) (string, error) {
 	name, err := powershell(ctx, "("+vmAdapter(virtualSwitch, mac)+").Name")

@@ -130,7 +130,7 @@ func TestHostKeepsItsAddresses(t *testing.T) {
 func hostAddresses(t testing.TB, node string) string {
 	t.Helper()
 	return cluster.Must(t, "exec", node, "--", "sh", "-c",
-		"for d in vEth-Ethernet Ethernet; do ip -o addr show dev $d scope global 2>/dev/null; done | awk '{print $2, $4}' | sort")
+		"for d in weft-uplink Ethernet; do ip -o addr show dev $d scope global 2>/dev/null; done | awk '{print $2, $4}' | sort")
 }
 
 func TestMissingDriverIsToldAndTheHostStaysReachable(t *testing.T) {

@@ -35,6 +35,7 @@ var verbs = []verb{
 	{[]string{"fault", "lose-endpoints"}, "", 0, 0, (*Service).controlLoseEndpoints},
 	{[]string{"fault", "disable-extension"}, "", 0, 0, (*Service).controlDisableExtension},
 	{[]string{"fault", "no-driver"}, "", 0, 0, (*Service).controlNoDriver},
+	{[]string{"fault", "no-vmms"}, "", 0, 0, (*Service).controlNoVMMS},
 	{[]string{"fault", "delay-vnic"}, "SECONDS", 1, 1, (*Service).controlDelay},
 	{[]string{"fault", "restart"}, "[SECONDS]", 0, 1, (*Service).controlRestart},
 	{[]string{"fault", "dhcp-fail"}, "", 0, 0, (*Service).controlDHCPFail},
@@ -148,7 +149,8 @@ type State struct {
 // NetworkState is a network with its switch.
 type NetworkState struct {
 	*Network
-	Adapter    string `json:",omitempty"`
+	Adapter    string         `json:",omitempty"`
+	VNIC       ManagementVNIC `json:",omitzero"`
 	Extensions []Extension
 	HostConfig HostConfig
 }
@@ -168,7 +170,7 @@ func (s *Service) controlState([]string) (string, error) {
 		LoadBalancers: s.objects.LoadBalancers, Devices: s.config.DataPlane.Devices(), Calls: maps.Clone(s.calls),
 		Faults: s.faults.view(), Stopped: time.Now().Before(s.stopped)}
 	for _, n := range s.objects.Networks {
-		state.Networks = append(state.Networks, NetworkState{n, n.Adapter, n.Extensions, n.Host})
+		state.Networks = append(state.Networks, NetworkState{n, n.Adapter, n.VNIC, n.Extensions, n.Host})
 	}
 	_, vnics := s.wanted()
 	for _, e := range s.objects.Endpoints {
@@ -206,10 +208,10 @@ func count(args []string) (int, error) {
 }
 
 func checkCall(name string) error {
-	if _, _, known := parseFunction(name); known || name == "HNSCall" || hostFunctions[name] {
+	if _, _, known := parseFunction(name); known || name == "HNSCall" || name == powerShellFunction || hostFunctions[name] {
 		return nil
 	}
-	return fmt.Errorf("no call %q: one of HCN such as HcnDeleteEndpoint, of iphlpapi such as CreateUnicastIpAddressEntry, or HNSCall", name)
+	return fmt.Errorf("no call %q: one of HCN such as HcnDeleteEndpoint, of iphlpapi such as CreateUnicastIpAddressEntry, HNSCall or PowerShell", name)
 }
 
 func (s *Service) controlHang(args []string) (string, error) {
@@ -285,6 +287,12 @@ func (s *Service) controlNoDriver([]string) (string, error) {
 		n.Extensions = slices.DeleteFunc(n.Extensions, func(e Extension) bool { return sameID(e.ID, OVSExtension) })
 	}
 	s.keep()
+	return "", nil
+}
+
+// controlNoVMMS: Hyper-V's management is not installed, or does not run.
+func (s *Service) controlNoVMMS([]string) (string, error) {
+	s.faults.set(func(f *faults) { f.noVMMS = true })
 	return "", nil
 }
 

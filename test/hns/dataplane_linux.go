@@ -33,9 +33,10 @@ type Linux struct {
 
 type hostSwitch struct {
 	Switch
-	adapter int  // index of the adapter whose frames are kept from the host
-	vnic    int  // index of the management vNIC
-	wasDown bool // the management vNIC has been down since its configuration was given to it
+	adapter int    // index of the adapter whose frames are kept from the host
+	vnic    int    // index of the management vNIC
+	device  string // its name
+	wasDown bool   // the management vNIC has been down since its configuration was given to it
 	// host is what the management vNIC was last seen with: it is made again with that.
 	host HostConfig
 }
@@ -59,12 +60,6 @@ func NewLinux(log *slog.Logger) (*Linux, error) {
 }
 
 const maxDeviceName = unix.IFNAMSIZ - 1
-
-// ManagementDevice is the management vNIC of an adapter's switch; on Windows "vEthernet (ADAPTER)".
-func ManagementDevice(adapter string) string {
-	name := "vEth-" + adapter
-	return name[:min(len(name), maxDeviceName)]
-}
 
 // endDevice is the host's end of the veth pair of an endpoint.
 func endDevice(endpoint string) string {
@@ -234,7 +229,7 @@ func (l *Linux) Devices() any {
 		devices = append(devices, device{name, what, err == nil && link.Attrs().Flags&net.FlagUp != 0, err != nil})
 	}
 	for _, adapter := range slices.Sorted(maps.Keys(l.switches)) {
-		add(ManagementDevice(adapter), "management vNIC of "+adapter)
+		add(l.switches[adapter].device, "management vNIC of "+adapter)
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.vnics)) {
 		add(l.vnics[id].Name, "vNIC of endpoint "+id)

@@ -29,7 +29,7 @@ const (
 	hostV4    = "172.30.0.5/16"
 	hostV6    = "fd30::5/64"
 	gatewayV4 = "172.30.0.1"
-	bridge    = "vEth-Ethernet"
+	bridge    = "weft-uplink"
 
 	hostNamespace = "" // that of the test itself
 )
@@ -133,11 +133,18 @@ func enter(path string, f func() error) error {
 }
 
 // network makes the Transparent network on Ethernet, with Open vSwitch's extension enabled.
+// network makes one as the agent does: its vNIC has its name before the extension is enabled.
 func (m *machine) network() string {
 	m.t.Helper()
-	id := must(m.t, m.service, "HcnCreateNetwork", "", 0, transparent("weft", "Ethernet"))
+	id := m.unnamedNetwork()
+	m.name()
 	m.enableExtension(id)
 	return id
+}
+
+func (m *machine) unnamedNetwork() string {
+	m.t.Helper()
+	return must(m.t, m.service, "HcnCreateNetwork", "", 0, transparent("weft", "Ethernet"))
 }
 
 func (m *machine) enableExtension(network string) {
@@ -309,6 +316,18 @@ func TestAddressesDoNotComeToTheManagementVNIC(t *testing.T) {
 	m.check(m.has("Ethernet"))
 	m.check(m.has(bridge))
 	must(t, m.service, "HcnDeleteNetwork", id, 0, "")
+	m.check(m.has("Ethernet", hostV4, hostV6))
+}
+
+// What Open vSwitch opens by its alias alone, it takes from the host: docs/windows.md, "What HNS does".
+func TestOpenVSwitchTakesAnAdapterForAnother(t *testing.T) {
+	m := newMachine(t)
+	ovn := nodetest.StartOVN(t)
+	m.unnamedNetwork()
+	m.check(m.has(unnamed, hostV4, hostV6))
+	ovn.VS("add-br", unnamed, "--", "set", "bridge", unnamed, "datapath_type=netdev", "--", "add-port", unnamed, "Ethernet")
+	m.eventually(func() error { return m.has(unnamed) })
+	control(t, m.service, "fault", "lose-network")
 	m.check(m.has("Ethernet", hostV4, hostV6))
 }
 

@@ -14,6 +14,7 @@ type faults struct {
 	delay    time.Duration
 	dhcp     bool
 	noDriver bool
+	noVMMS   bool
 }
 
 // hang holds calls for a time: the next ones, or all where count is negative.
@@ -77,7 +78,9 @@ func (f *faults) set(change func(*faults)) {
 }
 
 func (f *faults) clear() {
-	f.set(func(f *faults) { f.hangs, f.fails, f.delay, f.dhcp, f.noDriver = nil, nil, 0, false, false })
+	f.set(func(f *faults) {
+		f.hangs, f.fails, f.delay, f.dhcp, f.noDriver, f.noVMMS = nil, nil, 0, false, false, false
+	})
 }
 
 func (f *faults) vnicDelay() time.Duration {
@@ -96,6 +99,12 @@ func (f *faults) driverMissing() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.noDriver
+}
+
+func (f *faults) vmmsMissing() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.noVMMS
 }
 
 // view is the faults as the state shows them.
@@ -117,6 +126,9 @@ func (f *faults) view() map[string]any {
 	}
 	if f.noDriver {
 		view["no-driver"] = true
+	}
+	if f.noVMMS {
+		view["no-vmms"] = true
 	}
 	return view
 }

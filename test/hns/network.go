@@ -75,6 +75,7 @@ func (s *Service) takeAdapter(n *Network) Error {
 		return ErrAdapterNotFound
 	}
 	n.Adapter, n.Host = adapter, has
+	n.VNIC = ManagementVNIC{Name: adapter, Device: ManagementDevice(adapter)}
 	return 0
 }
 

@@ -82,6 +82,10 @@ type Network struct {
 	Extensions []Extension `json:"-"`
 	// Host is what the adapter had when the network was made.
 	Host HostConfig `json:"-"`
+	// VNIC is the host's own adapter on the switch.
+	VNIC ManagementVNIC `json:"-"`
+	// RSC: the switch coalesces received segments.
+	RSC bool `json:"-"`
 }
 
 // HostConfig is the addresses and routes that move between an adapter and its management vNIC.
@@ -89,6 +93,12 @@ type HostConfig struct {
 	MAC       string
 	Addresses []netip.Prefix
 	Routes    []HostRoute
+}
+
+// ManagementVNIC is the host's own adapter on a switch.
+type ManagementVNIC struct {
+	Name   string // Hyper-V's, by which Open vSwitch finds it
+	Device string // its alias
 }
 
 // HostRoute is a route of the host through an interface.
@@ -192,9 +202,19 @@ func (n *Network) forwards() bool {
 	return e != nil && e.IsEnabled
 }
 
+// maxAlias is the longest name of a device of Linux'.
+const maxAlias = 15
+
+// ManagementDevice is the alias that Windows gives to a vNIC of the host's that Hyper-V calls by that name; on Windows
+// "vEthernet (NAME)".
+func ManagementDevice(name string) string {
+	name = "vEth-" + name
+	return name[:min(len(name), maxAlias)]
+}
+
 // device is the name of the endpoint's vNIC on the host: its own, where that is a name for a device.
 func (e *Endpoint) device() string {
-	if e.Name != "" && len(e.Name) <= 15 && !strings.ContainsAny(e.Name, "/: \t") {
+	if e.Name != "" && len(e.Name) <= maxAlias && !strings.ContainsAny(e.Name, "/: \t") {
 		return e.Name
 	}
 	return "vnic-" + strings.ToLower(strings.ReplaceAll(e.ID, "-", ""))[:10]

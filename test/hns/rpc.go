@@ -97,9 +97,12 @@ func serveCall(ctx context.Context, conn net.Conn, s *Service, host Host) {
 		return
 	}
 	var reply Reply
-	if hostFunctions[c.function] {
+	switch {
+	case c.function == powerShellFunction:
+		reply = s.powerShell(host, c.body)
+	case hostFunctions[c.function]:
 		reply = s.callHost(host, c)
-	} else {
+	default:
 		reply = s.Call(c.function, c.id, c.handle, c.body)
 	}
 	if err := writeReply(conn, reply); err != nil {

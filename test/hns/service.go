@@ -48,6 +48,8 @@ type DataPlane interface {
 type Switch struct {
 	Network string
 	Adapter string
+	// VNIC is the host's own adapter on it.
+	VNIC ManagementVNIC
 	// Host is what the adapter had; it moves to the management vNIC.
 	Host HostConfig
 	// KeepAddresses leaves them where nobody has them: the DHCP of the management vNIC has failed.

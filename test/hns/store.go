@@ -24,6 +24,8 @@ type keptNetwork struct {
 	KeptAdapter    string
 	KeptExtensions []Extension
 	KeptHost       HostConfig
+	KeptVNIC       ManagementVNIC
+	KeptRSC        bool
 }
 
 type keptEndpoint struct {
@@ -53,7 +55,10 @@ func (s *Service) load() error {
 		return fmt.Errorf("read the state of HNS in %s (remove the file to begin anew): %w", s.config.StateFile, err)
 	}
 	for _, n := range k.Networks {
-		n.Adapter, n.Extensions, n.Host = n.KeptAdapter, n.KeptExtensions, n.KeptHost
+		n.Adapter, n.Extensions, n.Host, n.VNIC, n.RSC = n.KeptAdapter, n.KeptExtensions, n.KeptHost, n.KeptVNIC, n.KeptRSC
+		if n.Adapter != "" && n.VNIC == (ManagementVNIC{}) { // a former version's
+			n.VNIC = ManagementVNIC{Name: n.Adapter, Device: ManagementDevice(n.Adapter)}
+		}
 		s.objects.Networks = append(s.objects.Networks, n.Network)
 	}
 	for _, e := range k.Endpoints {
@@ -75,7 +80,7 @@ func (s *Service) save() error {
 	}
 	k := kept{LoadBalancers: s.objects.LoadBalancers, Compartments: s.objects.Compartments}
 	for _, n := range s.objects.Networks {
-		k.Networks = append(k.Networks, keptNetwork{n, n.Adapter, n.Extensions, n.Host})
+		k.Networks = append(k.Networks, keptNetwork{n, n.Adapter, n.Extensions, n.Host, n.VNIC, n.RSC})
 	}
 	for _, e := range s.objects.Endpoints {
 		k.Endpoints = append(k.Endpoints, keptEndpoint{e, e.MTU})
@@ -110,7 +115,7 @@ func (s *Service) wanted() ([]Switch, []VNIC) {
 	var vnics []VNIC
 	for _, n := range s.objects.Networks {
 		if n.Adapter != "" {
-			switches = append(switches, Switch{Network: n.ID, Adapter: n.Adapter, Host: n.Host, KeepAddresses: s.faults.dhcpFails()})
+			switches = append(switches, Switch{Network: n.ID, Adapter: n.Adapter, VNIC: n.VNIC, Host: n.Host, KeepAddresses: s.faults.dhcpFails()})
 		}
 	}
 	for _, e := range s.objects.Endpoints {

@@ -29,9 +29,15 @@ func (s *hostSwitch) ensure(seen func() error) error {
 		}
 		s.adapter = adapter.Attrs().Index
 	}
-	vnic, isNew, err := ensureTap(ManagementDevice(s.Adapter))
+	if err := s.rename(); err != nil {
+		return err
+	}
+	vnic, isNew, err := ensureTap(s.device)
 	if err != nil {
 		return err
+	}
+	if s.VNIC.Name != s.device && vnic.Attrs().RawFlags&unix.IFF_LOWER_UP != 0 {
+		return takenForAnother(vnic)
 	}
 	has, err := hostConfig(adapter)
 	if err != nil {
@@ -80,9 +86,45 @@ func (s *hostSwitch) ensure(seen func() error) error {
 	return nil
 }
 
+// rename takes a management vNIC away that has another name now: it is made again, with what it had. Wine would
+// not see that a device has another name.
+func (s *hostSwitch) rename() error {
+	before := s.device
+	s.device = s.VNIC.Device
+	if before == "" || before == s.device {
+		return nil
+	}
+	vnic, err := netlink.LinkByName(before)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now, err := hostConfig(vnic)
+	if err != nil {
+		return err
+	}
+	if len(now.Addresses) > 0 {
+		s.host = now
+	}
+	return removeDevice(before)
+}
+
+// takenForAnother is for a vNIC that Open vSwitch has opened by its alias, while Hyper-V calls it something else.
+// ovs-vswitchd of Windows finds no vNIC of the port's name then and makes one; of the adapters whose alias has that
+// name in it, it disables and renames the first (create_wmi_port of lib/wmi.c), and that is the host's.
+func takenForAnother(vnic netlink.Link) error {
+	has, err := hostConfig(vnic)
+	if err != nil {
+		return err
+	}
+	return errors.Join(takeConfig(vnic, has), netlink.LinkSetDown(vnic))
+}
+
 // remove gives the adapter back what its vNIC has, or what it had before.
 func (s *hostSwitch) remove() error {
-	name := ManagementDevice(s.Adapter)
+	name := s.device
 	if vnic, err := netlink.LinkByName(name); err == nil && !s.wasDown {
 		if now, err := hostConfig(vnic); err == nil && len(now.Addresses) > 0 {
 			s.host = now

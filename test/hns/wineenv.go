@@ -6,6 +6,9 @@ const WineProgram = "/usr/lib/wine/wine64"
 // WineServer is the server of a prefix; "-k" ends it and all of the prefix's programs.
 const WineServer = "/usr/lib/wine/wineserver"
 
+// WineOverrides has Wine load what test/hns/dll has instead of its own.
+const WineOverrides = "mscoree,mshtml=;iphlpapi,powershell.exe=n,b"
+
 // WineEnv is the environment of a program under Wine: of a prefix (an overlay over the one that
 // test/lab/scripts/wine.sh makes, or a copy) that no other process namespace uses, a writable home
 // directory, and the HOST:PORT of the emulator. The prefix's wineserver stays for some seconds after
@@ -18,7 +21,7 @@ func WineEnv(prefix, home, rpcAddress string) []string {
 		"HNSEMU_ADDR=" + rpcAddress,
 		"WINEARCH=win64",
 		"WINEDEBUG=-all",
-		"WINEDLLOVERRIDES=mscoree,mshtml=;iphlpapi=n,b",
+		"WINEDLLOVERRIDES=" + WineOverrides,
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 	}
 }

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodetest/hyperv"
+	"github.com/weftnet/weft/test/hns"
 	"github.com/weftnet/weft/test/lab/machine"
 	"github.com/weftnet/weft/test/lab/ofctl"
 )
 
 // Of a Windows node. Its adapter has the node's underlay address as any host's has, until the agent
-// makes an HNS network on it: then the management vNIC has it, and the OVS bridge bears that one's
-// name.
+// makes an HNS network on it: then the management vNIC has it, which the agent gives a name, and the OVS bridge bears
+// that name.
 const (
 	adapter       = "Ethernet"
-	adapterBridge = "vEth-" + adapter
+	adapterBridge = "weft-uplink"
 	hnsAddress    = "127.0.0.1:19798"
 	hnsControl    = "/run/hns/control.sock"
 	ovsdbPort     = 16640
@@ -86,7 +87,7 @@ func script(path, command string) machine.File {
 // wineEnv is the environment of all that runs under Wine on a machine.
 func wineEnv() []string {
 	return []string{
-		"WINEPREFIX=" + winePrefix, "WINEARCH=win64", "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=;iphlpapi=n,b",
+		"WINEPREFIX=" + winePrefix, "WINEARCH=win64", "WINEDEBUG=-all", "WINEDLLOVERRIDES=" + hns.WineOverrides,
 		"HOME=/run/tmp", "HNSEMU_ADDR=" + hnsAddress,
 	}
 }

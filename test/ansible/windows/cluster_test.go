@@ -46,7 +46,7 @@ func (d database) run(words ...string) string {
 // makeBridges is what the agent makes.
 func (d database) makeBridges() {
 	d.Helper()
-	for _, name := range []string{"br-int", "vEth-Ethernet"} {
+	for _, name := range []string{"br-int", "weft-uplink"} {
 		d.run("add-br", name, "--", "set", "bridge", name, `external_ids:"`+ovsdb.OwnerMark+`"=Node/w1`)
 	}
 }

@@ -60,6 +60,9 @@ chmod u+w "$out/dll/wineiphlp.dll"
 [ "$(dd if="$out/dll/wineiphlp.dll" bs=1 skip=64 count=16 status=none)" = "Wine builtin DLL" ]
 dd if=/dev/zero of="$out/dll/wineiphlp.dll" bs=1 seek=64 count=16 conv=notrunc status=none
 
+$compiler -O2 -s -municode -Wall -Wextra -Werror -Wno-unused-parameter -o "$out/dll/powershell.exe" \
+    "$sources/powershell.c" "$sources/rpc.c" -lws2_32 >> "$log" 2>&1
+
 echo "starting Wine for the first time"
 $wine wineboot -i >> "$log" 2>&1
 version='HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion'
@@ -83,7 +86,7 @@ comm -12 <(cd "$system32" && find . -maxdepth 1 -type f | sort) <(cd "$builtin" 
     while read -r file; do
         fallocate --punch-hole --offset 4096 --length "$(stat -c %s "$system32/$file")" "$system32/$file" 2>> "$log" || break
     done
-cp --remove-destination "$out"/dll/*.dll "$system32/"
+cp --remove-destination "$out"/dll/*.dll "$out"/dll/*.exe "$system32/"
 # Folders of the user that were links into a home that is gone now, and no update at the first start of an overlay.
 find "$WINEPREFIX/drive_c/users" -type l -exec sh -c 'rm "$1"; mkdir "$1"' - {} \;
 echo disable > "$WINEPREFIX/.update-timestamp"

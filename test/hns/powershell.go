@@ -1,0 +1,197 @@
+package hns
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// PowerShell, as far as the agent uses it: powershell.exe (dll/powershell.c) sends its command here. What is not in
+// the table is an unknown command, and not one that succeeds.
+
+// powerShellFunction is how powershell.exe calls.
+const powerShellFunction = "PowerShell"
+
+// failFast begins each of the agent's commands: without it PowerShell goes on after an error.
+const failFast = "$ErrorActionPreference='Stop'; "
+
+// literal is a string in PowerShell's quotes.
+const literal = `'((?:[^']|'')*)'`
+
+const ofVMAdapter = `Get-VMNetworkAdapter -ManagementOS -SwitchName ` + literal + ` \| Where-Object MacAddress -eq ` + literal
+
+var cmdlets = []struct {
+	form *regexp.Regexp
+	run  func(s *Service, host Host, args []string) (string, error)
+}{
+	{form(`\(` + ofVMAdapter + `\)\.Name`), (*Service).vmAdapterName},
+	{form(ofVMAdapter + ` \| Rename-VMNetworkAdapter -NewName ` + literal), (*Service).renameVMAdapter},
+	{form(`Get-NetAdapter -InterfaceIndex (\d+) \| Rename-NetAdapter -NewName ` + literal), (*Service).renameAdapter},
+	{form(`Enable-NetAdapter -Name ` + literal + ` -Confirm:\$false`), (*Service).enableAdapter},
+	{form(`\(Get-VMSwitch -Name ` + literal + `\)\.SoftwareRscEnabled`), (*Service).softwareRSC},
+	{form(`Set-VMSwitch -Name ` + literal + ` -EnableSoftwareRsc \$true`), (*Service).enableSoftwareRSC},
+}
+
+func form(text string) *regexp.Regexp { return regexp.MustCompile(`^` + text + `$`) }
+
+// powerShell runs a command; the status is the program's exit code.
+func (s *Service) powerShell(host Host, command string) Reply {
+	s.mu.Lock()
+	s.calls[powerShellFunction]++
+	s.mu.Unlock()
+	hold, fault := s.faults.next(powerShellFunction)
+	time.Sleep(hold)
+	out, err := "", error(nil)
+	if fault != 0 {
+		err = fault
+	} else {
+		out, err = s.cmdlet(host, command)
+	}
+	s.log.Debug("PowerShell", "command", command, "out", out, "err", err)
+	if err != nil {
+		text := err.Error()
+		return Reply{Status: 1, Err: &text}
+	}
+	return Reply{Out: &out}
+}
+
+func (s *Service) cmdlet(host Host, command string) (string, error) {
+	command, stops := strings.CutPrefix(command, failFast)
+	for _, c := range cmdlets {
+		args := c.form.FindStringSubmatch(command)
+		if args == nil {
+			continue
+		}
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "''", "'")
+		}
+		out, err := c.run(s, host, args[1:])
+		if err != nil && !stops {
+			return err.Error(), nil
+		}
+		return out, err
+	}
+	word, _, _ := strings.Cut(strings.TrimLeft(command, "("), " ")
+	return "", fmt.Errorf("the term '%s' is not recognized as the name of a cmdlet, function, script file, or operable program", word)
+}
+
+// managed returns the network of that name, if Hyper-V's management can tell of it.
+func (s *Service) managed(virtualSwitch string) (*Network, error) {
+	if s.faults.vmmsMissing() {
+		return nil, fmt.Errorf("Hyper-V encountered an error trying to access an object on this computer: the Virtual Machine Management service is not running")
+	}
+	for _, n := range s.objects.Networks {
+		if n.Name == virtualSwitch && n.Adapter != "" {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("Hyper-V was unable to find a virtual switch with name %q", virtualSwitch)
+}
+
+// vmAdapter returns the network whose management vNIC has the MAC, nil where it has another.
+func (s *Service) vmAdapter(virtualSwitch, mac string) (*Network, error) {
+	n, err := s.managed(virtualSwitch)
+	if err != nil || !strings.EqualFold(strings.ReplaceAll(n.Host.MAC, ":", ""), mac) {
+		return nil, err
+	}
+	return n, nil
+}
+
+func (s *Service) vmAdapterName(_ Host, args []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.vmAdapter(args[0], args[1])
+	if n == nil {
+		return "", err
+	}
+	return n.VNIC.Name, nil
+}
+
+func (s *Service) renameVMAdapter(_ Host, args []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.vmAdapter(args[0], args[1])
+	if n == nil {
+		return "", err // nothing comes through the pipe
+	}
+	n.VNIC = ManagementVNIC{Name: args[2], Device: ManagementDevice(args[2])}
+	s.keep()
+	return "", nil
+}
+
+// renameAdapter renames a switch's management vNIC, and no other.
+func (s *Service) renameAdapter(host Host, args []string) (string, error) {
+	if host == nil {
+		return "", Win32NotSupported
+	}
+	index, err := strconv.Atoi(args[0])
+	if err != nil {
+		return "", err
+	}
+	list, err := host.Interfaces()
+	if err != nil {
+		return "", err
+	}
+	from := ""
+	for _, i := range list {
+		if i.Name == args[1] && i.Index != index {
+			return "", fmt.Errorf("{Object Exists} An attempt was made to create an object and the object name already existed")
+		}
+		if i.Index == index {
+			from = i.Name
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.objects.Networks {
+		if n.Adapter != "" && n.VNIC.Device == from && len(args[1]) <= maxAlias {
+			n.VNIC.Device = args[1]
+			s.keep()
+			return "", nil
+		}
+	}
+	return "", fmt.Errorf("no MSFT_NetAdapter objects found with property 'InterfaceIndex' equal to '%d'", index)
+}
+
+func (s *Service) enableAdapter(host Host, args []string) (string, error) {
+	if host == nil {
+		return "", Win32NotSupported
+	}
+	list, err := host.Interfaces()
+	if err != nil {
+		return "", err
+	}
+	for _, i := range list {
+		if i.Name == args[0] {
+			return "", host.SetUp(i.Index)
+		}
+	}
+	return "", fmt.Errorf("no MSFT_NetAdapter objects found with property 'Name' equal to '%s'", args[0])
+}
+
+func (s *Service) softwareRSC(_ Host, args []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.managed(args[0])
+	if err != nil {
+		return "", err
+	}
+	if n.RSC {
+		return "True", nil
+	}
+	return "False", nil
+}
+
+func (s *Service) enableSoftwareRSC(_ Host, args []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.managed(args[0])
+	if err != nil {
+		return "", err
+	}
+	n.RSC = true
+	s.keep()
+	return "", nil
+}
