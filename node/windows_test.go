@@ -98,10 +98,10 @@ func (b *winBench) networks() int {
 func TestUplinkIsMadeOnceAndKept(t *testing.T) {
 	b := newWinBench(t)
 	uplink := b.ensureUplink()
-	if uplink.Adapter != "Ethernet" || uplink.Host != hostAdapter || uplink.Switch == "" {
+	if uplink.Adapter != "Ethernet" || uplink.Host != hostnet.HostAdapter || uplink.Switch == "" {
 		t.Errorf("uplink %+v", uplink)
 	}
-	b.reachable(hostAdapter)
+	b.reachable(hostnet.HostAdapter)
 	b.Calls()
 	if again := b.ensureUplink(); again != uplink {
 		t.Errorf("uplink %+v, then %+v", uplink, again)
@@ -146,7 +146,7 @@ func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
 			if after := b.Dump(); after != before {
 				t.Errorf("changed from\n%sto\n%s", before, after)
 			}
-			b.reachable(hostAdapter)
+			b.reachable(hostnet.HostAdapter)
 		})
 	}
 }
@@ -235,7 +235,7 @@ func TestHostStaysReachable(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%v\n%s", err, b.Dump())
 					}
-					b.reachable(hostAdapter)
+					b.reachable(hostnet.HostAdapter)
 					return
 				}
 				if err == nil || !strings.Contains(err.Error(), test.want) || b.networks() != 0 {
@@ -251,7 +251,7 @@ func TestHostStaysReachable(t *testing.T) {
 				b.Fail("CreateNetwork", nil)
 				b.Fail("EnableExtension", nil)
 				b.ensureUplink()
-				b.reachable(hostAdapter)
+				b.reachable(hostnet.HostAdapter)
 			})
 		})
 	}

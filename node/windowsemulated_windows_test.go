@@ -153,6 +153,7 @@ func TestEmulatedBadDays(t *testing.T) {
 		"extension refused":  {"fault fail HNSCall 0x803b0015", "HNS"},
 		"network refused":    {"fault fail HcnCreateNetwork 0x80070057", "create HNS network weft on adapter Ethernet"},
 		"HNS has stopped":    {"fault restart 600", "list the HNS networks"},
+		"Hyper-V is missing": {"fault no-vmms", "cannot be named weft-uplink"},
 		"a network hangs":    {"fault hang HcnCreateNetwork 4 1", "was not answered within 3s"},
 		"a virtual adapter":  {"", `adapter: "weft-mp0" is virtual`},
 		"no such adapter":    {"", `adapter: this node has no adapter "Ethernet 9"`},

@@ -5,47 +5,30 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
-	"strings"
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
 )
 
-// hostAdapter is what the host's vNIC on the uplink's switch is called: by Hyper-V, as its alias, and as the bridge
-// that has it. Open vSwitch finds a vNIC by Hyper-V's name when it opens a port (lib/wmi.c, and GetNICAlias of the
-// driver's Vport.c), and by the alias when it sends a packet into a tunnel (OvsGetRoute of IpHelper.c).
-const hostAdapter = "weft-uplink"
-
-// internalPorts are the ports of type internal that Open vSwitch has on Windows beside those of pods.
-var internalPorts = []string{hostAdapter, integrationBridge, managementDevice}
-
-// checkNames refuses adapters that Open vSwitch would take for one of its own. Where it does not find a port's vNIC
-// it makes one, and then disables and renames the first adapter whose alias has the port's name anywhere
-// in it (create_wmi_port of lib/wmi.c: LIKE '%NAME%').
+// checkNames refuses adapters that Open vSwitch would take for one of its own.
 func checkNames(adapters []hostnet.Adapter) error {
-	for _, a := range adapters {
-		for _, name := range internalPorts {
-			own := a.Kind == hostnet.Virtual && slices.Contains([]string{name, hostnet.VirtualPrefix + " (" + name + ")"}, a.Alias)
-			if !own && strings.Contains(strings.ToLower(a.Alias), name) {
-				return fmt.Errorf("adapter: the name of adapter %q contains %q, by which Open vSwitch looks for an adapter of its own: it may disable and rename this one; give it another name (Rename-NetAdapter -Name '%s' -NewName NAME)",
-					a.Alias, name, a.Alias)
-			}
-		}
+	if a, name, ok := hostnet.Mistakable(adapters); ok {
+		return fmt.Errorf("adapter: the name of adapter %q contains %q, by which Open vSwitch looks for an adapter of its own: it may disable and rename this one; give it another name (Rename-NetAdapter -Name '%s' -NewName NAME)",
+			a.Alias, name, a.Alias)
 	}
 	return nil
 }
 
-// ensureName: the host's vNIC is called [hostAdapter], by Hyper-V and as its alias. A network that has been in
+// ensureName: the host's vNIC is called [hostnet.HostAdapter], by Hyper-V and as its alias. A network that has been in
 // order under another name, as former versions left it, gets over: the bridge follows the alias.
 func (w *Windows) ensureName(ctx context.Context, network hns.Network, host hostnet.Adapter, saved *hostSettings) (hostnet.Adapter, error) {
-	if host.Alias == hostAdapter && saved != nil && saved.Host == hostAdapter && hns.SameID(saved.Network, network.ID) {
+	if host.Alias == hostnet.HostAdapter && saved != nil && saved.Host == hostnet.HostAdapter && hns.SameID(saved.Network, network.ID) {
 		return host, nil
 	}
 	named, err := w.rename(ctx, network, host)
 	if err != nil {
 		return host, fmt.Errorf("the host's own adapter %q on HNS network %s cannot be named %s, by which Open vSwitch has to find it; see that Hyper-V's management is installed and runs (Install-WindowsFeature Hyper-V, Hyper-V-PowerShell; Get-Service vmms): %w",
-			host.Alias, network.Name, hostAdapter, err)
+			host.Alias, network.Name, hostnet.HostAdapter, err)
 	}
 	return named, nil
 }
@@ -62,25 +45,25 @@ func (w *Windows) rename(ctx context.Context, network hns.Network, host hostnet.
 	if err != nil {
 		return host, err
 	}
-	if name != hostAdapter {
-		slog.InfoContext(ctx, "the host's adapter on the virtual switch is renamed", "network", network.Name, "from", name, "to", hostAdapter)
-		if err := w.host.RenameVMAdapter(ctx, network.Name, host.MAC, hostAdapter); err != nil {
+	if name != hostnet.HostAdapter {
+		slog.InfoContext(ctx, "the host's adapter on the virtual switch is renamed", "network", network.Name, "from", name, "to", hostnet.HostAdapter)
+		if err := w.host.RenameVMAdapter(ctx, network.Name, host.MAC, hostnet.HostAdapter); err != nil {
 			return host, err
 		}
 		if name, err = w.host.VMAdapter(ctx, network.Name, host.MAC); err != nil {
 			return host, err
 		}
-		if name != hostAdapter {
+		if name != hostnet.HostAdapter {
 			return host, fmt.Errorf("Hyper-V took the name and calls it %q", name)
 		}
 	}
-	if host, err = w.hostVNIC(network, host.MAC); err != nil || host.Alias == hostAdapter {
+	if host, err = w.hostVNIC(network, host.MAC); err != nil || host.Alias == hostnet.HostAdapter {
 		return host, err
 	}
-	if err := w.host.Rename(host, hostAdapter); err != nil {
+	if err := w.host.Rename(host, hostnet.HostAdapter); err != nil {
 		return host, err
 	}
-	if host, err = w.hostVNIC(network, host.MAC); err == nil && host.Alias != hostAdapter {
+	if host, err = w.hostVNIC(network, host.MAC); err == nil && host.Alias != hostnet.HostAdapter {
 		err = fmt.Errorf("Windows took the alias and calls it %q", host.Alias)
 	}
 	return host, err

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,10 @@ import (
 // far as the former one goes.
 func TestNamesOfPortsAreNotAlike(t *testing.T) {
 	names := append([]string{cni.HostInterface(cni.Attachment{ContainerID: "a", IfName: "eth0"}),
-		cni.HostInterface(cni.Attachment{ContainerID: "b", IfName: "eth0"})}, internalPorts...)
+		cni.HostInterface(cni.Attachment{ContainerID: "b", IfName: "eth0"})}, hostnet.InternalPorts...)
+	if !slices.Contains(names, integrationBridge) || !slices.Contains(names, managementDevice) {
+		t.Errorf("the ports %v are not all", names)
+	}
 	for _, one := range names {
 		if strings.ContainsAny(one, `%_[]^'"\`) || one != strings.ToLower(one) || len(one) > 15 {
 			t.Errorf("%q has characters that mean something to WMI, or too many", one)
@@ -55,7 +59,7 @@ func TestAdaptersWhoseNamesOpenVSwitchWouldTake(t *testing.T) {
 func TestHostAdapterIsNamedBeforeTheExtensionIsEnabled(t *testing.T) {
 	b := newWinBench(t)
 	b.Fail("EnableExtension", func() error {
-		if adapters, _ := b.Adapters(); !b.Tunnels(hostAdapter) {
+		if adapters, _ := b.Adapters(); !b.Tunnels(hostnet.HostAdapter) {
 			t.Errorf("adapters %s", aliases(adapters))
 		}
 		return nil
@@ -85,7 +89,7 @@ func (s *firstStart) former() {
 	s.whole(s.start())
 	s.daemon.set(func(d *extensionDaemon) { d.dead = true })
 	adapters, err := s.Adapters()
-	host, ok := hostnet.Named(adapters, hostAdapter)
+	host, ok := hostnet.Named(adapters, hostnet.HostAdapter)
 	if err != nil || !ok {
 		s.Fatal(s.Dump())
 	}
@@ -107,10 +111,10 @@ func (s *firstStart) former() {
 	bridge := s.n.ovs.uplinkBridge(s.n.config.owner())
 	want := bridgeSettings{owner: ovsdb.Owner(bridge.ExternalIDs[ovsdb.OwnerMark]), name: "vEthernet (Ethernet)",
 		failMode: *bridge.FailMode, ids: map[string]string{switchKey: bridge.ExternalIDs[switchKey]}, device: "Ethernet"}
-	if err := s.n.ovs.apply(s.Context(), s.n.ovs.removing(hostAdapter)); err != nil {
+	if err := s.n.ovs.apply(s.Context(), s.n.ovs.removing(hostnet.HostAdapter)); err != nil {
 		s.Fatal(err)
 	}
-	s.n.until(func() bool { return s.n.ovs.bridge(hostAdapter) == nil && s.n.ovs.device("Ethernet") == nil })
+	s.n.until(func() bool { return s.n.ovs.bridge(hostnet.HostAdapter) == nil && s.n.ovs.device("Ethernet") == nil })
 	if err := s.n.ovs.apply(s.Context(), s.n.ovs.ensureBridge(root, want)); err != nil {
 		s.Fatal(err)
 	}
@@ -124,7 +128,7 @@ func TestANodeWithFormerNamesGetsOver(t *testing.T) {
 			s.former()
 			if !mends {
 				s.NoVMMS = true
-				if problem := s.start(); problem == nil || !strings.Contains(problem.Error(), hostAdapter) {
+				if problem := s.start(); problem == nil || !strings.Contains(problem.Error(), hostnet.HostAdapter) {
 					t.Errorf("the problem is %v", problem)
 				}
 				s.reachable("vEthernet (Ethernet)")
@@ -134,7 +138,7 @@ func TestANodeWithFormerNamesGetsOver(t *testing.T) {
 				s.NoVMMS = false
 			}
 			go func() { // ovs-vswitchd is started again when the names are right
-				s.n.until(func() bool { return s.Tunnels(hostAdapter) })
+				s.n.until(func() bool { return s.Tunnels(hostnet.HostAdapter) })
 				s.daemon.set(func(d *extensionDaemon) { d.dead = false })
 			}()
 			s.whole(s.start())

@@ -52,7 +52,7 @@ func crashAt(t *testing.T, moves bool, call string, after bool) {
 	b.Fail(call, nil)
 	b.restart()
 	b.ensureUplink()
-	b.reachable(hostAdapter)
+	b.reachable(hostnet.HostAdapter)
 	if b.networks() != 1 || !strings.Contains(b.Dump(), "extension true") {
 		t.Errorf("left:\n%s", b.Dump())
 	}
@@ -115,7 +115,7 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 		"extension":                          {lose: func(b *winBench) { b.DisableExtensions() }},
 		"addresses": {lose: func(b *winBench) {
 			adapters, _ := b.Adapters()
-			host, _ := hostnet.Named(adapters, hostAdapter)
+			host, _ := hostnet.Named(adapters, hostnet.HostAdapter)
 			for _, a := range host.Global() {
 				if err := b.DeleteAddress(host, a); err != nil {
 					b.Fatal(err)
@@ -149,7 +149,7 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 				if (after.Switch != before.Switch) != test.new || !strings.Contains(b.Dump(), "extension true") {
 					t.Errorf("switch %s, then %s\n%s", before.Switch, after.Switch, b.Dump())
 				}
-				b.reachable(hostAdapter)
+				b.reachable(hostnet.HostAdapter)
 				cancel()
 				if err := <-ended; err != nil {
 					t.Error(err)
@@ -172,7 +172,7 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 		close(held) // and now it is made after all
 		synctest.Wait()
 		b.ensureUplink()
-		b.reachable(hostAdapter)
+		b.reachable(hostnet.HostAdapter)
 		if b.networks() != 1 {
 			t.Errorf("left:\n%s", b.Dump())
 		}
@@ -204,7 +204,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		if after := b.ensureUplink(); after.Switch == before.Switch {
 			t.Errorf("kept:\n%s", b.Dump())
 		}
-		b.reachable(hostAdapter)
+		b.reachable(hostnet.HostAdapter)
 	})
 	// As when the Node was deleted and has come back: nobody starts the agent again.
 	t.Run("they change while the agent runs", func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestSavedHostFollowsTheHost(t *testing.T) {
 	b := newWinBench(t)
 	b.ensureUplink()
 	adapters, _ := b.Adapters()
-	host, _ := hostnet.Named(adapters, hostAdapter)
+	host, _ := hostnet.Named(adapters, hostnet.HostAdapter)
 	if err := errors.Join(b.DeleteAddress(host, netip.MustParsePrefix("fd30::3/64")), b.AddAddress(host, netip.MustParsePrefix("fd30::33/64"))); err != nil {
 		t.Fatal(err)
 	}

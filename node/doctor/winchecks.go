@@ -40,6 +40,7 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"ovs-driver", func(context.Context) []Finding { return checkDriver(host) }},
 		{"driver-signature", func(context.Context) []Finding { return checkDriverSignature(host, host) }},
 		{"adapter", func(ctx context.Context) []Finding { return checkAdapter(ctx, host, service, config) }},
+		{"adapter-names", func(context.Context) []Finding { return checkAdapterNames(host) }},
 		{"mtu", func(ctx context.Context) []Finding { return checkAdapterMTU(ctx, host, service, config) }},
 		{"dns-servers", func(context.Context) []Finding { return checkResolvers(host) }},
 		{"other-networks", func(ctx context.Context) []Finding { return checkForeignNetworks(ctx, host, service, config) }},

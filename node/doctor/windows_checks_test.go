@@ -331,6 +331,14 @@ func TestAdapter(t *testing.T) {
 	expect(t, checkAdapter(t.Context(), fakeWindows{adapters: []hostnet.Adapter{nic("Ethernet", hostnet.Physical)}}, fakeHNS{}, Config{}), "failed", "neither adapter nor encap-address")
 }
 
+func TestAdapterNames(t *testing.T) {
+	own := []hostnet.Adapter{nic("Ethernet", hostnet.Physical), nic("weft-uplink", hostnet.Virtual), nic("vEthernet (weft-mp0)", hostnet.Virtual), nic("br-int", hostnet.Virtual)}
+	expect(t, checkAdapterNames(fakeWindows{adapters: own}), "ok")
+	expect(t, checkAdapterNames(fakeWindows{adapters: append(own, nic("Weft-Uplink 2", hostnet.Physical))}), "failed", "Rename-NetAdapter -Name 'Weft-Uplink 2'")
+	expect(t, checkAdapterNames(fakeWindows{adapters: append(own, nic("br-int", hostnet.Physical))}), "failed", "contains br-int")
+	expect(t, checkAdapterNames(fakeWindows{broken: errBroken}), "unknown")
+}
+
 func TestMTU(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("192.0.2.11"), netip.MustParseAddr("fd00::11")
 	for _, c := range []struct {

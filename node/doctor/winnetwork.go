@@ -109,6 +109,19 @@ func checkAdapter(ctx context.Context, reader adapterReader, service hnsReader, 
 	return s.ok("%s is up, %v is on %s", name, config.EncapAddress, holder.Alias)
 }
 
+// checkAdapterNames looks for adapters that Open vSwitch would disable and rename, see [hostnet.Mistakable].
+func checkAdapterNames(reader adapterReader) []Finding {
+	const s = subject("adapter-names")
+	adapters, err := reader.Adapters()
+	if err != nil {
+		return s.unknown("run `Get-NetAdapter`", "%v", err)
+	}
+	if a, port, ok := hostnet.Mistakable(adapters); ok {
+		return s.failed("run `Rename-NetAdapter -Name '"+a.Alias+"' -NewName NAME`", "the name of adapter %s contains %s, by which Open vSwitch looks for an adapter of its own: it may disable this one", a.Alias, port)
+	}
+	return s.ok("no adapter can be taken for one of Open vSwitch's")
+}
+
 // GENEVE's overhead with OVN's option, in bytes, and the least that is left for an IPv6 packet.
 const (
 	overheadIPv4 = 58

@@ -181,6 +181,29 @@ func Endpoint(adapters []Adapter, name string, mac net.HardwareAddr) (Adapter, b
 	return find(adapters, func(a Adapter) bool { return len(mac) > 0 && bytes.Equal(a.MAC, mac) && a.Kind == Virtual })
 }
 
+// HostAdapter is what the host's own adapter on the uplink's virtual switch is called: by Hyper-V, as its alias, and as
+// the bridge that has it. Open vSwitch finds it by Hyper-V's name when it opens a port (lib/wmi.c, and GetNICAlias of the
+// driver's Vport.c), and by the alias when it sends a packet into a tunnel (OvsGetRoute of IpHelper.c).
+const HostAdapter = "weft-uplink"
+
+// InternalPorts are the ports of type internal that Open vSwitch has on Windows beside those of pods.
+var InternalPorts = []string{HostAdapter, "br-int", "weft-mp0"}
+
+// Mistakable returns an adapter that Open vSwitch may take for its own of that name. Where it does not find a port's
+// adapter it makes one, and then disables and renames the first whose alias has the port's name anywhere in it
+// (create_wmi_port of lib/wmi.c: LIKE '%NAME%').
+func Mistakable(adapters []Adapter) (a Adapter, port string, ok bool) {
+	for _, port := range InternalPorts {
+		own := []string{port, VirtualPrefix + " (" + port + ")"}
+		if a, ok := find(adapters, func(a Adapter) bool {
+			return strings.Contains(strings.ToLower(a.Alias), port) && !(a.Kind == Virtual && slices.Contains(own, a.Alias))
+		}); ok {
+			return a, port, true
+		}
+	}
+	return Adapter{}, "", false
+}
+
 // DefaultNextHops are those of an adapter's default routes, of each family those with the lowest metric,
 // IPv4 first. Routes of one metric share the load.
 func DefaultNextHops(routes []Route) []netip.Addr {
