@@ -30,13 +30,13 @@ import (
 
 // authority signs certificates.
 type authority struct {
-	*testing.T
+	testing.TB
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T) *authority {
-	a := &authority{T: t}
+func newAuthority(t testing.TB) *authority {
+	a := &authority{TB: t}
 	a.key = a.newKey()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
@@ -99,7 +99,7 @@ type gate struct {
 	log            lines
 }
 
-func newGate(t *testing.T) *gate {
+func newGate(t testing.TB) *gate {
 	g := &gate{southbound: newSouthbound(t), servers: newAuthority(t), nodes: newAuthority(t)}
 	dir := t.TempDir()
 	logger := slog.New(slog.NewTextHandler(&g.log, nil))
