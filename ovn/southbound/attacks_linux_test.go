@@ -146,35 +146,27 @@ func (a *attack) connection(address string, config *tls.Config) {
 		return
 	}
 	defer conn.Close()
-	m := &messages{from: conn}
+	h := &hearing{from: conn}
 	round := func(requests []string) bool {
 		go func() { _, _ = io.WriteString(conn, strings.Join(requests, "")) }()
 		for range requests {
-			for {
-				text, err := m.next()
-				if err != nil {
-					return false
-				}
-				if strings.Contains(string(text), `"id":0`) { // and no update
-					break
-				}
+			if h.answer() != nil {
+				return false
 			}
 		}
 		fmt.Print(".")
 		return true
 	}
 	if a.requests == nil && a.stays == nil {
-		if round([]string{call("echo", `[]`)}) {
-			fmt.Print(".")
-		}
+		round([]string{call("echo", `[]`)})
 		return
 	}
-	if !round(a.stays) {
+	if len(a.stays) > 0 && !round(a.stays) {
 		return
 	}
 	for n := 0; ; n++ {
 		if a.requests == nil {
-			_, _ = m.next()
+			_ = h.answer()
 			return
 		}
 		if !round(a.requests(n)) {
@@ -216,5 +208,30 @@ func (g *gate) steal(shape, certificate, key string) (stop func() int) {
 		stdin.Close()
 		defer func() { _ = command.Wait() }()
 		return <-rounds
+	}
+}
+
+// hearing reads what a server says, however much.
+type hearing struct {
+	from    io.Reader
+	buffer  [64 << 10]byte
+	pending []byte
+	frames  frames
+}
+
+// answer comes to the end of the next answer. What is said before of rows is left out.
+func (h *hearing) answer() error {
+	for {
+		for len(h.pending) > 0 {
+			n, ends := h.frames.next(h.pending)
+			h.pending = h.pending[n:]
+			if ends && h.frames.answer {
+				return nil
+			}
+		}
+		n, err := h.from.Read(h.buffer[:])
+		if h.pending = h.buffer[:n]; n == 0 && err != nil {
+			return err
+		}
 	}
 }

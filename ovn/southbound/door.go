@@ -17,6 +17,9 @@ const (
 	strangersAll  = 512 // then who comes gets the place of who has waited longest: a node needs it for milliseconds, others as long as they may
 	clientsEach   = 16  // of one node
 	clientsAll    = 8192
+	// Each handshake takes the guard's processor for half a millisecond: so many a second of one address, after so many at once.
+	handshakeRate  = 50
+	handshakeBurst = 1000
 )
 
 // door counts who comes in.
@@ -25,6 +28,7 @@ type door struct {
 	strangers []stranger // the oldest first
 	nodes     map[string]*peer
 	clients   int
+	knocks    rates
 }
 
 // stranger is who has not shown a certificate yet.
@@ -49,6 +53,9 @@ var errFull = errors.New("there is no room for its connection")
 // knock lets a stranger show its certificate. It is one until left, which says whether it had its place until then.
 func (d *door) knock(conn net.Conn) (leave func() bool, err error) {
 	who := origin(conn.RemoteAddr())
+	if !d.knocks.takes(who, handshakeRate, handshakeBurst) {
+		return nil, fmt.Errorf("%w: more than %d a second come from its address", errFull, handshakeRate)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	each := 0

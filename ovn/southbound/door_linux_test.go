@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -288,6 +289,52 @@ func TestStrangersTakeNoNodesPlace(t *testing.T) {
 	const said = "it has waited longest"
 	g.until("it is not logged: "+said, func() bool { return strings.Contains(g.log.String(), said) })
 }
+
+// TestHandshakesAreFew: each is work for the guard, so an address has so many a second, and others theirs.
+func TestHandshakesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d door
+		knocks := func(from string) (let int) {
+			for range 2 * handshakeBurst {
+				client, server := net.Pipe()
+				leave, err := d.knock(addressed{server, from})
+				if err == nil {
+					let++
+					leave()
+				}
+				client.Close()
+			}
+			return let
+		}
+		for _, from := range []string{"192.0.2.1", "192.0.2.2", "2001:db8::1"} {
+			if let := knocks(from); let != handshakeBurst {
+				t.Errorf("%s: %d handshakes at once", from, let)
+			}
+		}
+		if let := knocks("2001:db8::2"); let > 0 {
+			t.Errorf("the same network of another host: %d handshakes", let)
+		}
+		time.Sleep(time.Second)
+		if let := knocks("192.0.2.1"); let != handshakeRate {
+			t.Errorf("%d handshakes after a second", let)
+		}
+		for i := range 2 * clientsAll {
+			d.knocks.takes(fmt.Sprint(i), handshakeRate, handshakeBurst)
+			time.Sleep(time.Second)
+		}
+		if n := len(d.knocks.of); n > clientsAll {
+			t.Errorf("%d addresses are remembered", n)
+		}
+	})
+}
+
+// addressed is a connection from an address.
+type addressed struct {
+	net.Conn
+	from string
+}
+
+func (a addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.from), Port: 1} }
 
 // TestThereIsAlwaysRoom: neither strangers nor a node with many connections keep others out.
 func TestThereIsAlwaysRoom(t *testing.T) {

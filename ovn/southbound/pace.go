@@ -3,6 +3,8 @@ package southbound
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // A node that starts, or loses its connection, reads what the Southbound has: once, or a few times in a row. The server, which does
@@ -10,18 +12,20 @@ import (
 // reading was paceBurst times at once, and then once in paceTime. What the server works for before it says little counts by its time.
 const (
 	paceBurst = 4
-	paceTime  = 30 * time.Second
+	paceTime  = time.Minute
 	// paceLeast is what no node has to wait for.
 	paceLeast = 1 << 20
-	// paceWork is how long the server may work for as much as a reading, and paceSpeed how many bytes a second it says at least while it does.
-	paceWork  = time.Second
+	// paceWork is how long the server may work for as much as a reading, if the largest does not take it longer; and paceSpeed how many bytes a second
+	// it is taken to say at least.
+	paceWork  = 250 * time.Millisecond
 	paceSpeed = 16 << 20
 )
 
 // pace is what nodes have had the server do lately. It outlives their connections.
 type pace struct {
 	mu      sync.Mutex
-	largest int64 // reading of any node
+	largest int64   // reading of any node
+	speed   float64 // the highest in bytes a second at which the server has said about as much; nobody makes it work longer for more by a slow one
 	debts   map[string]debt
 	asked   int           // requests that the server has not answered
 	clock   time.Duration // goes as fast as the server works for each of them
@@ -84,11 +88,60 @@ func (p *pace) charge(node string, bytes int64, work time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	owed := p.owes(node)
+	if bytes > p.largest*9/10 && work > 0 {
+		p.speed = max(p.speed, float64(bytes)/work.Seconds())
+	}
 	p.largest = max(p.largest, bytes)
 	unit := float64(max(p.largest, paceLeast))
-	allowed := max(paceWork.Seconds(), unit/paceSpeed)
+	allowed := max(paceWork.Seconds(), unit/max(p.speed, paceSpeed))
 	if p.debts == nil {
 		p.debts = map[string]debt{}
 	}
 	p.debts[node] = debt{owed + max(float64(bytes)/unit, work.Seconds()/allowed), time.Now()}
+}
+
+// What a node has the guard itself work for goes by the length of its requests, be they passed on or refused: in bytes a second, and at once.
+const (
+	requestRate  = 512 << 10
+	requestBurst = 16 << 20
+	// requestCost is what the smallest costs.
+	requestCost = 4 << 10
+)
+
+// rates are how fast somebody may go on, by name.
+type rates struct {
+	mu sync.Mutex
+	of map[string]*rate.Limiter
+}
+
+// limiter is somebody's. Those of whom nothing is known any more are forgotten when there are many.
+func (r *rates) limiter(who string, each rate.Limit, burst int) *rate.Limiter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if limit := r.of[who]; limit != nil {
+		return limit
+	}
+	if r.of == nil {
+		r.of = map[string]*rate.Limiter{}
+	}
+	for name, limit := range r.of {
+		if len(r.of) < clientsAll {
+			break
+		}
+		if limit.Tokens() >= float64(burst) {
+			delete(r.of, name)
+		}
+	}
+	r.of[who] = rate.NewLimiter(each, burst)
+	return r.of[who]
+}
+
+// take is how long somebody waits who takes so much, at most burst.
+func (r *rates) take(who string, much int, each rate.Limit, burst int) time.Duration {
+	return r.limiter(who, each, burst).ReserveN(time.Now(), min(much, burst)).Delay()
+}
+
+// takes says whether somebody may take one now.
+func (r *rates) takes(who string, each rate.Limit, burst int) bool {
+	return r.limiter(who, each, burst).Allow()
 }

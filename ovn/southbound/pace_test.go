@@ -3,8 +3,10 @@ package southbound
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,6 +188,82 @@ func TestAClientThatReadsSlowly(t *testing.T) {
 			}
 			client.Close()
 			<-read
+		})
+	}
+}
+
+// TestReadingsOfAllConnectionsArePaced: who asks by many connections at once is told no more than by one.
+func TestReadingsOfAllConnectionsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Guard{metrics: newMetrics()}
+		rows := strings.Repeat("x", 2*paceLeast)
+		g.pace.charge("another", int64(len(rows)), 0)
+		var told atomic.Int64
+		var clients []net.Conn
+		for range clientsEach {
+			client, server, _ := pipes(t, g)
+			clients = append(clients, client)
+			go io.Copy(io.Discard, client)
+			go func() {
+				for m := (&messages{from: server}); ; {
+					if _, err := m.next(); err != nil {
+						return
+					}
+					told.Add(1)
+					fmt.Fprint(server, `{"id":1,"result":["`, rows, `"],"error":null}`)
+				}
+			}()
+		}
+		for _, client := range clients {
+			go fmt.Fprint(client, `{"id":1,"method":"get_schema","params":["OVN_Southbound"]}`)
+		}
+		time.Sleep(paceTime / 2)
+		synctest.Wait()
+		if n := told.Load(); n < paceBurst || n > paceBurst+1 {
+			t.Errorf("a node is told all %d times at once", n)
+		}
+	})
+}
+
+// TestTheGuardsTimeIsPaced: what a node asks for costs the guard, too, and the more so if it is refused.
+func TestTheGuardsTimeIsPaced(t *testing.T) {
+	for _, c := range []struct {
+		what, request string
+	}{
+		{"small requests", `{"id":1,"method":"steal","params":[]}`},
+		{"large requests", `{"id":1,"method":"monitor","params":["OVN_Southbound",1,{"Chassis":[{"where":["` + strings.Repeat("x", longestRequest/2) + `"]}]}]}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &Guard{metrics: newMetrics(), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+			var answers atomic.Int64
+			for range 2 {
+				client, _, _ := pipes(t, g)
+				go func() {
+					for {
+						if _, err := io.WriteString(client, c.request); err != nil {
+							return
+						}
+					}
+				}()
+				go func() {
+					for m := (&messages{from: client}); ; answers.Add(1) {
+						if _, err := m.next(); err != nil {
+							return
+						}
+					}
+				}()
+			}
+			time.Sleep(time.Minute)
+			most := (requestBurst+60*requestRate)/(requestCost+len(c.request)) + 1
+			if n := int(answers.Load()); n < most*9/10 || n > most {
+				t.Errorf("%s: %d are answered in a minute, want %d", c.what, n, most)
+			}
+			other, _, _ := pipesOf(t, g, "another")
+			go io.WriteString(other, c.request)
+			began := time.Now()
+			if _, err := (&messages{from: other}).next(); err != nil || time.Since(began) > 0 {
+				t.Errorf("%s: another node waits %s: %v", c.what, time.Since(began), err)
+			}
 		})
 	}
 }

@@ -122,11 +122,19 @@ func (s *session) requests(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.pause(ctx, text); err != nil {
+		if err := s.sleep(ctx, s.guard.requests.take(s.node, requestCost+len(text), requestRate, requestBurst)); err != nil {
 			return err
 		}
+		large := s.working // of which the node has but one in memory
 		s.begin()
-		if err := s.request(ctx, text); err != nil {
+		request := object{}
+		if err := json.Unmarshal(text, &request); err != nil {
+			return fmt.Errorf("read a request: %w", err)
+		}
+		if err := s.pause(ctx, request, large); err != nil {
+			return err
+		}
+		if err := s.request(ctx, request, len(text)); err != nil {
 			return err
 		}
 		s.end()
@@ -136,34 +144,42 @@ func (s *session) requests(ctx context.Context) error {
 	}
 }
 
-// pause has a request wait that would have the server say more than the node's share. The node's others pass meanwhile.
-func (s *session) pause(ctx context.Context, text []byte) error {
-	request := object{}
-	if json.Unmarshal(text, &request) != nil || !slices.Contains(reading, request.text("method")) {
-		return nil
-	}
-	for {
+// pause has a request wait that would have the server say more than the node's share. The node's others pass meanwhile, if it is not large. Whether
+// its time has come is asked when no other is worked on: else all that the node's connections ask for at once would pass.
+func (s *session) pause(ctx context.Context, request object, large bool) error {
+	for slices.Contains(reading, request.text("method")) {
 		wait := s.guard.pace.wait(s.node)
 		if wait == 0 {
 			return nil
 		}
-		s.end()
-		select {
-		case <-time.After(wait):
-		case <-s.over:
-			return io.EOF
-		case <-ctx.Done():
-			return ctx.Err()
+		if !large {
+			s.end()
 		}
+		if err := s.sleep(ctx, wait); err != nil {
+			return err
+		}
+		s.begin()
+	}
+	return nil
+}
+
+// sleep waits while there is a client.
+func (s *session) sleep(ctx context.Context, wait time.Duration) error {
+	if wait == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-s.over:
+		return io.EOF
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
-// request passes one on.
-func (s *session) request(ctx context.Context, text []byte) error {
-	request := object{}
-	if err := json.Unmarshal(text, &request); err != nil {
-		return fmt.Errorf("read a request: %w", err)
-	}
+// request passes one on, of so many bytes.
+func (s *session) request(ctx context.Context, request object, bytes int) error {
 	var params []json.RawMessage
 	if request["params"] != nil {
 		if err := json.Unmarshal(request["params"], &params); err != nil {
@@ -172,7 +188,7 @@ func (s *session) request(ctx context.Context, text []byte) error {
 	}
 	method := request.text("method")
 	if !slices.Contains(reading, method) {
-		if err := s.guard.ledger.enter(s.node, len(text)); err != nil {
+		if err := s.guard.ledger.enter(s.node, bytes); err != nil {
 			return err
 		}
 	}
@@ -184,13 +200,11 @@ func (s *session) request(ctx context.Context, text []byte) error {
 		return s.refuse(request, len(params)-1, why)
 	}
 	// What was read is what is sent: nobody else may read it otherwise.
-	var err error
 	if params != nil {
-		if request["params"], err = json.Marshal(params); err != nil {
-			return err
-		}
+		request["params"], _ = json.Marshal(params)
 	}
-	if text, err = json.Marshal(request); err != nil {
+	text, err := json.Marshal(request)
+	if err != nil {
 		return err
 	}
 	before := s.begins()

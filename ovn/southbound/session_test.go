@@ -35,11 +35,15 @@ func (l *lines) String() string {
 
 // pipes are connections of one node, with the ends that are the server's.
 func pipes(t *testing.T, g *Guard) (client, server net.Conn, ended chan error) {
+	return pipesOf(t, g, "l1")
+}
+
+func pipesOf(t *testing.T, g *Guard, node string) (client, server net.Conn, ended chan error) {
 	client, outer := net.Pipe()
 	inner, server := net.Pipe()
 	g.dial = func(context.Context) (net.Conn, error) { return inner, nil }
 	ended = make(chan error, 1)
-	go func() { ended <- g.carry(t.Context(), outer, "l1") }()
+	go func() { ended <- g.carry(t.Context(), outer, node) }()
 	synctest.Wait()
 	t.Cleanup(func() { client.Close(); server.Close() })
 	return client, server, ended
