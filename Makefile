@@ -98,6 +98,7 @@ e2e: lab-official bin/steady bin/ask ## the official Kubernetes network tests on
 bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovsdb/...
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./ovn
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovn/southbound
 	go test -run '^$$' -bench . -benchtime 50x -timeout 30m ./node
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./node/chassis
 	go test -run '^$$' -bench . -benchtime 1x -timeout 90m ./test/bench

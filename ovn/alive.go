@@ -37,7 +37,7 @@ func (c *cluster) aliveChange() ovsdb.Change {
 		return r.Change
 	}
 	ring := ringOf(all)
-	id := r.add(nb.LogicalRouterTable, "router", &nb.LogicalRouter{Name: "alive"})
+	id := r.logicalRouter("router", "alive", nil)
 	for i, n := range ring {
 		group := r.add(nb.HAChassisGroupTable, n.name, &nb.HAChassisGroup{Name: "alive-" + n.name})
 		member := func(m *nodeState, priority int) {

@@ -55,7 +55,7 @@ func (r *rows) egressRouter(s *settings, e *egressState) {
 		r.member(nb.HAChassisGroupTable, group, "ha_chassis", r.add(nb.HAChassisTable, e.plan.names[i], &nb.HAChassis{
 			ChassisName: m.chassis, Priority: max(maxPriority-i, 0)}))
 	}
-	id := r.add(nb.LogicalRouterTable, "gateway", &nb.LogicalRouter{Name: name, Options: map[string]string{"always_learn_from_arp_request": "false"}})
+	id := r.logicalRouter("gateway", name, nil)
 	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, s.joinAddresses(e.number)), "jtor-"+name, nil)
 	outside := r.external("-"+name, g.Network, g.Network)
 	port := &nb.LogicalRouterPort{Name: "rtoe-" + name, MAC: g.MAC, Networks: texts(g.Addresses), HaChassisGroup: &group}

@@ -42,8 +42,7 @@ func gatewayChange(s *settings, members []*placement) ovsdb.Change {
 		r.member(nb.HAChassisGroupTable, group, "ha_chassis", r.add(nb.HAChassisTable, n.name, &nb.HAChassis{
 			ChassisName: n.chassis(), Priority: max(maxPriority-i, 0)}))
 	}
-	id := r.gatewayRouter(s, s.shared, s.shared.Network, sharedSuffix, s.joinAddresses(s.sharedNumber()), nb.LogicalRouterPort{HaChassisGroup: &group},
-		map[string]string{"always_learn_from_arp_request": "false"})
+	id := r.gatewayRouter(s, s.shared, s.shared.Network, sharedSuffix, s.joinAddresses(s.sharedNumber()), nb.LogicalRouterPort{HaChassisGroup: &group}, nil)
 	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.shared)}
 	for _, pods := range s.pods {
 		if address := family(s.shared.Addresses, pods.Addr()); address != nil {

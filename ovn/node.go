@@ -173,10 +173,9 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		"chassis": n.chassis(),
 		// Endpoints on other nodes must answer this router, and no other.
 		"lb_force_snat_ip": "router_ip",
-		// Gateway routers hardly talk to each other: without these two OVN would keep flows
-		// and neighbours for every pair of them.
-		"dynamic_neigh_routers":         "true",
-		"always_learn_from_arp_request": "false",
+		// Gateway routers hardly talk to each other: without this, and with what they would learn of
+		// each other's questions, OVN would keep flows and neighbours for every pair of them.
+		"dynamic_neigh_routers": "true",
 	}
 	if !g.HostAddresses {
 		// The host shares the uplink, and conntrack zone 0 is its own: both must know each
@@ -335,7 +334,7 @@ func (r *rows) hostToItself(n *placement, hosts []netip.Addr, subnet netip.Prefi
 // chassis are granted.
 func (r *rows) gatewayRouter(s *settings, g *contract.Gateway, granted, suffix string, joins []netip.Prefix, port nb.LogicalRouterPort, options map[string]string) (id string) {
 	name := "gw" + suffix
-	id = r.add(nb.LogicalRouterTable, "gateway", &nb.LogicalRouter{Name: name, Options: options})
+	id = r.logicalRouter("gateway", name, options)
 	r.link("join", id, joinSwitchID, routerPort("rtoj-"+name, joins), "jtor-"+name, nil)
 	outside := r.external(suffix, g.Network, granted)
 	port.Name, port.MAC, port.Networks = "rtoe"+suffix, g.MAC, texts(g.Addresses)

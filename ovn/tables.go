@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 
@@ -66,6 +67,17 @@ func (r *rows) logicalSwitch(key, name string, groups ...string) (uuid string) {
 // switchPort puts a port on a switch.
 func (r *rows) switchPort(switchID, key string, port *nb.LogicalSwitchPort) {
 	r.member(nb.LogicalSwitchTable, switchID, "ports", r.add(nb.LogicalSwitchPortTable, key, port))
+}
+
+// neighbourAge is for how many seconds a router remembers a neighbour. Since OVN 23.09 that is after it last heard of it; before, it asks again after that time.
+const neighbourAge = "300"
+
+// logicalRouter makes a router. Many gateway routers on the join switch ask for each other's neighbours: what is not for a router it need not
+// remember. All routers forget in time, or what a stolen node has made of neighbours would stay; and of several releases of OVN no router forgets if one does not.
+func (r *rows) logicalRouter(key, name string, options map[string]string) (uuid string) {
+	all := map[string]string{"always_learn_from_arp_request": "false", "mac_binding_age_threshold": neighbourAge}
+	maps.Copy(all, options)
+	return r.add(nb.LogicalRouterTable, key, &nb.LogicalRouter{Name: name, Options: all})
 }
 
 // link joins a router with a switch: a port on each, which know of each other by name.

@@ -53,10 +53,7 @@ const (
 // router, and for both one more by what the node's datapath can do.
 func topologyChange(s *settings, zones map[string][]string) ovsdb.Change {
 	r := newRows(clusterOwner)
-	// Many gateway routers on the join switch ask for each other's neighbours; what is not for
-	// this router need not be remembered.
-	r.add(nb.LogicalRouterTable, "cluster", &nb.LogicalRouter{Name: "cluster",
-		Options: map[string]string{"always_learn_from_arp_request": "false"}})
+	r.logicalRouter("cluster", "cluster", nil)
 	r.logicalSwitch("join", "join")
 	for _, key := range []string{"cluster", "linux", "windows", "gateways", "linux-gateways", "windows-gateways"} {
 		r.add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})

@@ -20,6 +20,10 @@ const (
 	maxMonitors = 6
 	// maxMonitorName is how many bytes the name of one may have.
 	maxMonitorName = 300
+	// maxLearned is how many neighbours a router's port may have, and addresses a switch.
+	maxLearned = 1 << 16
+	// guards is by how many of them a node may write: the Southbound has three members as a rule, and no row says by which guard it came.
+	guards = 3
 	// maxWritten is how many bytes of transactions a node may send in a minute. The server keeps them all until it next
 	// compacts its file, which is in ten minutes.
 	maxWritten = 8 << 20
@@ -31,7 +35,7 @@ type bound struct {
 	bytes, rows int
 	// maker is whom a new row counts for.
 	maker func(node string, row object) string
-	// share is how many of a maker's rows one node may make, where several do; 0 where none do. No node, and no few, can take
+	// share is how many of a maker's rows one node may make by one guard, where several do; 0 where none do. No node, and no few, can take
 	// all. key is the column that tells a maker's rows apart.
 	share int
 	key   string
@@ -43,8 +47,8 @@ var bounds = map[string]bound{
 	"Port_Binding":    {bytes: 64 << 10},
 	"Encap":           {bytes: 4 << 10, rows: 16, maker: theNode},
 	"IGMP_Group":      {bytes: 64 << 10, rows: 10_000, maker: theNode},
-	"MAC_Binding":     {bytes: 1 << 10, rows: 1 << 16, share: 1 << 13, key: "ip", maker: func(_ string, row object) string { return row.text("logical_port") }},
-	"FDB":             {bytes: 1 << 10, rows: 1 << 16, share: 1 << 13, key: "mac", maker: func(_ string, row object) string { n, _ := row.number("dp_key"); return fmt.Sprint(n) }},
+	"MAC_Binding":     {bytes: 1 << 10, rows: maxLearned, share: maxLearned / 8 / guards, key: "ip", maker: func(_ string, row object) string { return row.text("logical_port") }},
+	"FDB":             {bytes: 1 << 10, rows: maxLearned, share: maxLearned / 8 / guards, key: "mac", maker: func(_ string, row object) string { n, _ := row.number("dp_key"); return fmt.Sprint(n) }},
 	"BFD":             {bytes: 1 << 10},
 	"Service_Monitor": {bytes: 1 << 10},
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"time"
 )
 
 // object is a JSON object whose keys mean what they say: a struct's would mean their other spellings, too.
@@ -102,6 +104,22 @@ func newOperation(o object) (*operation, error) {
 
 // MarshalJSON writes what has been read, and nothing else.
 func (o *operation) MarshalJSON() ([]byte, error) { return json.Marshal(o.members) }
+
+// skew is by how much a node's clock may differ from the guard's.
+const skew = time.Minute
+
+// date has a row age by the clock of central hosts. A node whose clock is behind would lose its neighbours at once; one that says a time to come would
+// keep them for ever.
+func (o *operation) date(now time.Time) error {
+	said, ok := o.row.number("timestamp")
+	if !ok || time.UnixMilli(int64(said)).Sub(now).Abs() <= skew {
+		return nil
+	}
+	o.row["timestamp"] = json.RawMessage(strconv.FormatInt(now.UnixMilli(), 10))
+	row, err := json.Marshal(o.row)
+	o.members["row"] = row
+	return err
+}
 
 // result is the row that an insert has made once a later update of its transaction is done. Elements of sets and maps that a
 // mutation changes are judged one by one.

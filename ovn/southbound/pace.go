@@ -9,23 +9,24 @@ import (
 
 // A node that starts, or loses its connection, reads what the Southbound has: once, or a few times in a row. The server, which does
 // one thing at a time, is busy with it for as long as that takes, and everybody waits. So each node has it say as much as the largest
-// reading was paceBurst times at once, and then once in paceTime. What the server works for before it says little counts by its time.
+// reading was paceBurst times at once, and then once in paceTime. What the server works beside counts by its time.
 const (
 	paceBurst = 4
 	paceTime  = time.Minute
 	// paceLeast is what no node has to wait for.
 	paceLeast = 1 << 20
-	// paceWork is how long the server may work for as much as a reading, if the largest does not take it longer; and paceSpeed how many bytes a second
-	// it is taken to say at least.
-	paceWork  = 250 * time.Millisecond
+	// paceWork is for how long a work, beside that for what is said, the server counts as much as for a reading, if the largest does not take it longer.
+	paceWork = 250 * time.Millisecond
+	// paceSpeed is how many bytes a second the server says at least, and paceSlack how many times as long it may take when others have the processors.
 	paceSpeed = 16 << 20
+	paceSlack = 3
 )
 
 // pace is what nodes have had the server do lately. It outlives their connections.
 type pace struct {
 	mu      sync.Mutex
 	largest int64   // reading of any node
-	speed   float64 // the highest in bytes a second at which the server has said about as much; nobody makes it work longer for more by a slow one
+	speed   float64 // the highest at which the server has said about as much, in bytes a second: nobody makes it less
 	debts   map[string]debt
 	asked   int           // requests that the server has not answered
 	clock   time.Duration // goes as fast as the server works for each of them
@@ -92,12 +93,12 @@ func (p *pace) charge(node string, bytes int64, work time.Duration) {
 		p.speed = max(p.speed, float64(bytes)/work.Seconds())
 	}
 	p.largest = max(p.largest, bytes)
-	unit := float64(max(p.largest, paceLeast))
-	allowed := max(paceWork.Seconds(), unit/max(p.speed, paceSpeed))
+	unit, speed := float64(max(p.largest, paceLeast)), max(p.speed, paceSpeed)
+	more := work.Seconds() - paceSlack*float64(bytes)/speed
 	if p.debts == nil {
 		p.debts = map[string]debt{}
 	}
-	p.debts[node] = debt{owed + max(float64(bytes)/unit, work.Seconds()/allowed), time.Now()}
+	p.debts[node] = debt{owed + float64(bytes)/unit + max(0, more)/max(paceWork.Seconds(), unit/speed), time.Now()}
 }
 
 // What a node has the guard itself work for goes by the length of its requests, be they passed on or refused: in bytes a second, and at once.

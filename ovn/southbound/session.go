@@ -299,6 +299,9 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 		if err := t.bounded(s.guard.replica, s.node, o, len(params[i])); err != nil {
 			return err
 		}
+		if err := o.date(time.Now()); err != nil {
+			return err
+		}
 		if params[i], err = json.Marshal(o); err != nil {
 			return err
 		}
