@@ -15,11 +15,11 @@ const (
 	paceTime  = time.Minute
 	// paceLeast is what no node has to wait for.
 	paceLeast = 1 << 20
-	// paceWork is for how long a work, beside that for what is said, the server counts as much as for a reading, if the largest does not take it longer.
+	// paceWork is the work of the server, beside that for what it says, that counts as much as a reading.
 	paceWork = 250 * time.Millisecond
 	// paceSpeed is how many bytes a second the server says at least, and paceSlack how many times as long it may take when others have the processors.
 	paceSpeed = 16 << 20
-	paceSlack = 3
+	paceSlack = 4
 )
 
 // pace is what nodes have had the server do lately. It outlives their connections.
@@ -98,7 +98,7 @@ func (p *pace) charge(node string, bytes int64, work time.Duration) {
 	if p.debts == nil {
 		p.debts = map[string]debt{}
 	}
-	p.debts[node] = debt{owed + float64(bytes)/unit + max(0, more)/max(paceWork.Seconds(), unit/speed), time.Now()}
+	p.debts[node] = debt{owed + float64(bytes)/unit + max(0, more)/paceWork.Seconds(), time.Now()}
 }
 
 // What a node has the guard itself work for goes by the length of its requests, be they passed on or refused: in bytes a second, and at once.
