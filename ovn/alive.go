@@ -89,7 +89,9 @@ func (c *cluster) updateAlive(node string, get lookup) {
 	if c.balancers.hosting[node] == chassis {
 		return
 	}
-	c.balancers.changed = true
+	if n := c.nodes[node]; n != nil {
+		c.balancers.turned = append(c.balancers.turned, n)
+	}
 	c.balancers.hosting[node] = chassis
 	if chassis == "" {
 		delete(c.balancers.hosting, node)

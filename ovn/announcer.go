@@ -86,6 +86,37 @@ func (c *cluster) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
 	return c.preferred(addr, p, way.network, c.serving(s, addr.Is4()))
 }
 
+// moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where the
+// addresses come in stays as it is.
+func (c *cluster) moveAnnouncers(nodes []*nodeState) {
+	if len(nodes) == 0 {
+		return
+	}
+	for name, h := range c.balancers.of {
+		s := c.services[name]
+		for _, addr := range h.addresses {
+			if slices.ContainsFunc(nodes, func(n *nodeState) bool { return c.moves(addr, s, n) }) {
+				delete(c.outside.ways, addr)
+				c.balancers.touched[name] = struct{}{}
+			}
+		}
+	}
+}
+
+// moves says whether a node that may announce now, or may no more, makes a difference to an address of a Service's.
+func (c *cluster) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
+	way := c.outside.ways[addr]
+	switch {
+	case n.name == way.node || n.name == c.balancers.announced[addr]:
+		return true
+	case n.object == nil || n.outside != way.network || !c.mayAnnounce(n, addr):
+		return false
+	case s != nil && s.object != nil && s.object.balancer.local:
+		return slices.Contains(c.serving(s, addr.Is4()), n)
+	}
+	return way.node == "" || rendezvous(addr.String(), n.name) > rendezvous(addr.String(), way.node)
+}
+
 // wayInOf decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says a
 // node itself, and on a network of another name that counts for nothing.
 func (c *cluster) wayInOf(addr netip.Addr, p *poolState) wayIn {

@@ -204,7 +204,7 @@ func (c *cluster) settleDomains() {
 			c.resolve(name)
 		}
 	}
-	clear(book.stale)
+	empty(&book.stale)
 	if book.next > 0 && !book.waiting {
 		book.waiting = true
 		c.expected = append(c.expected, objectKey{kind: instantKind})

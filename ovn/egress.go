@@ -29,7 +29,9 @@ type egressBook struct {
 	// candidates are those of order that select a namespace, as far as somebody asked.
 	candidates map[string][]*egressState
 	nodes      map[string]nodeTraits
-	replan     bool
+	ready      map[string]bool // the nodes that are
+	replan     bool            // for all EgressIPs and AddressPools
+	turned     []*nodeState    // came to be ready, or not to be: another choice among the same nodes
 	dirty      map[string]struct{}
 	untold     map[string]struct{} // their statuses may be to say something else
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
@@ -37,7 +39,7 @@ type egressBook struct {
 
 func newEgressBook() egressBook {
 	return egressBook{all: map[string]*egressState{}, namespaces: map[string]labelSet{}, candidates: map[string][]*egressState{},
-		nodes: map[string]nodeTraits{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
+		nodes: map[string]nodeTraits{}, ready: map[string]bool{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
 }
 
 // egressState is an EgressIP and what was decided for it.
@@ -45,6 +47,8 @@ type egressState struct {
 	object *egressIP
 	number int // its router's on the join switch, 0 without one
 	plan   egressPlan
+	// standing are the nodes among which the plan chooses.
+	standing []*nodeState
 	// pods is how many leave with its addresses; carrier is the chassis that has them now.
 	pods     int
 	counting bool // the status shall have the number later
@@ -61,12 +65,11 @@ type egressPlan struct {
 	message string
 }
 
-// nodeTraits is all of a node that EgressIPs and AddressPools depend on.
+// nodeTraits is all of a node that EgressIPs and AddressPools depend on, beside whether it is ready.
 type nodeTraits struct {
 	uid    types.UID
 	labels labelSet
 	placed bool
-	ready  bool
 	os     string
 	facts  string
 	// addresses are those of its status.
@@ -239,9 +242,12 @@ func (c *cluster) updateNamespaces(names []string, get lookup) {
 // noteTraits takes in what nodes are to EgressIPs and AddressPools.
 func (c *cluster) noteTraits(touched []*nodeState) {
 	for _, n := range touched {
-		now := nodeTraits{}
+		now, ready := nodeTraits{}, false
 		if n.object != nil {
-			now = nodeTraits{n.object.UID, n.object.labels, n.placed, n.object.ready, n.os, contract.Format(n.facts), fmt.Sprint(n.object.addresses)}
+			now, ready = nodeTraits{n.object.UID, n.object.labels, n.placed, n.os, contract.Format(n.facts), fmt.Sprint(n.object.addresses)}, n.object.ready
+		}
+		if c.egress.ready[n.name] != ready {
+			c.noteReady(n, ready)
 		}
 		if c.egress.nodes[n.name] == now {
 			continue
@@ -257,6 +263,16 @@ func (c *cluster) noteTraits(touched []*nodeState) {
 			delete(c.egress.nodes, n.name)
 		}
 	}
+}
+
+// noteReady takes in that a node is ready now, or is no more. Who may have addresses stays as it is.
+func (c *cluster) noteReady(n *nodeState, ready bool) {
+	if c.egress.ready[n.name] = ready; !ready {
+		delete(c.egress.ready, n.name)
+	}
+	c.egress.turned = append(c.egress.turned, n)
+	c.balancers.turned = append(c.balancers.turned, n)
+	c.balancers.dirtyAlive = c.balancers.dirtyAlive || len(c.balancers.all) > 0
 }
 
 // selecting are the EgressIPs that select a namespace, the oldest first.
@@ -322,7 +338,7 @@ func (c *cluster) countLater(e *egressState) {
 
 // egressMembers puts a pod's addresses into the sets that its EgressIPs' policies ask.
 func egressMembers(p *podState, change *ovsdb.Change) {
-	r := rows{*change}
+	r := rows{Change: *change}
 	for _, address := range p.addresses {
 		if e := p.egress[family2(address.Addr().Is4())]; e != nil {
 			r.member(nb.AddressSetTable, egressSetID(e.object.Name, address.Addr().Is4()), "addresses", address.Addr().String())
@@ -341,15 +357,17 @@ func (c *cluster) settleEgress() {
 	}
 	book := &c.egress
 	if book.replan {
-		book.replan = false
 		c.planAll()
+	} else if len(book.turned) > 0 {
+		c.chooseAgain(book.turned)
 	}
+	book.replan, book.turned = false, nil
 	for _, name := range slices.Sorted(maps.Keys(book.untold)) {
 		if e := book.all[name]; e != nil {
 			c.noteEgress(e)
 		}
 	}
-	clear(book.untold)
+	empty(&book.untold)
 }
 
 // planAll decides for all EgressIPs anew. What a Service has of an AddressPool stays the Service's: its clients
@@ -372,12 +390,26 @@ func (c *cluster) planAll() {
 				taken[addr] = "EgressIP " + e.object.Name
 			}
 		}
-		if !plan.equal(e.plan) {
-			e.plan = plan
-			book.dirty[e.object.Name] = struct{}{}
-		}
-		book.untold[e.object.Name] = struct{}{}
+		c.follows(e, plan)
 	}
+}
+
+// chooseAgain decides anew for the EgressIPs that choose among some nodes.
+func (c *cluster) chooseAgain(nodes []*nodeState) {
+	for _, e := range c.egress.order {
+		if slices.ContainsFunc(nodes, func(n *nodeState) bool { return slices.Contains(e.standing, n) }) {
+			c.follows(e, c.choose(e))
+		}
+	}
+}
+
+// follows has an EgressIP's rows and status follow a plan.
+func (c *cluster) follows(e *egressState, plan egressPlan) {
+	if !plan.equal(e.plan) {
+		e.plan = plan
+		c.egress.dirty[e.object.Name] = struct{}{}
+	}
+	c.egress.untold[e.object.Name] = struct{}{}
 }
 
 func (p egressPlan) equal(o egressPlan) bool {

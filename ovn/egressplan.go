@@ -18,6 +18,7 @@ func (c *cluster) planEgress(e *egressState, taken map[netip.Addr]string) egress
 		return egressPlan{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
 	o := e.object
+	e.standing = nil
 	if o.wrong != "" {
 		return refuse("BadSpec", "%s; it selects no pod until then", o.wrong)
 	}
@@ -36,12 +37,35 @@ func (c *cluster) planEgress(e *egressState, taken map[netip.Addr]string) egress
 	if len(nodes) == 0 {
 		return refuse("NoNode", "%s", why)
 	}
-	plan, why := c.onNetwork(o, nodes)
-	if why != "" {
+	nodes, why = c.onNetwork(o, nodes)
+	if len(nodes) == 0 {
 		return refuse("AddressNotInNetwork", "%s", why)
 	}
 	if !c.numberEgress(e) {
 		return refuse("NoNumber", "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", c.ids.size, join(c.settings.joins))
+	}
+	e.standing = nodes
+	return c.choose(e)
+}
+
+// choose is the plan with the nodes that are preferred of those which stand for an EgressIP, of which there is one at
+// least. Subnets and next hops are those of the first.
+func (c *cluster) choose(e *egressState) (plan egressPlan) {
+	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxCarriers)
+	first := nodes[0].facts.Gateway
+	plan.gateway = contract.Gateway{Network: nodes[0].outside, MAC: contract.MAC(e.object.addresses...).String()}
+	for _, addr := range e.object.addresses {
+		on := family(first.Addresses, addr)
+		plan.gateway.Addresses = append(plan.gateway.Addresses, netip.PrefixFrom(addr, on.Bits()))
+		for _, next := range first.NextHops {
+			if next.Is4() == addr.Is4() && (on.Contains(next) || next.IsLinkLocalUnicast()) {
+				plan.gateway.NextHops = append(plan.gateway.NextHops, next)
+			}
+		}
+	}
+	for _, n := range nodes {
+		plan.members = append(plan.members, member{n.chassis(), n.object.UID})
+		plan.names = append(plan.names, n.name)
 	}
 	plan.reason, plan.message = "Carried", fmt.Sprintf("%d nodes stand by on network %s", len(plan.members), plan.gateway.Network)
 	for _, address := range plan.gateway.Addresses {
@@ -86,9 +110,8 @@ func (c *cluster) carriers(o *egressIP) (nodes []*nodeState, why string) {
 	return nil, fmt.Sprintf("spec.nodeSelector: none of the %d nodes that match can carry the addresses: %s; select Linux nodes with a gateway", selected, excuse)
 }
 
-// onNetwork keeps the nodes whose network has the addresses, and takes the subnets and next hops from
-// there.
-func (c *cluster) onNetwork(o *egressIP, nodes []*nodeState) (plan egressPlan, why string) {
+// onNetwork keeps the nodes of the one network that has the addresses, or says why there are none.
+func (c *cluster) onNetwork(o *egressIP, nodes []*nodeState) (on []*nodeState, why string) {
 	subnets := map[string]struct{}{}
 	lacking := netip.Addr{}
 	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool {
@@ -108,27 +131,10 @@ func (c *cluster) onNetwork(o *egressIP, nodes []*nodeState) (plan egressPlan, w
 		if len(subnets) > 0 {
 			known = strings.Join(slices.Sorted(maps.Keys(subnets)), ", ")
 		}
-		return plan, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, quoted(known))
+		return nil, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, quoted(known))
 	}
 	network := c.networkOf(o.network, nodes)
-	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.outside != network })
-	nodes = prefer(o.Name, nodes, maxCarriers)
-	first := nodes[0].facts.Gateway
-	plan.gateway = contract.Gateway{Network: network, MAC: contract.MAC(o.addresses...).String()}
-	for _, addr := range o.addresses {
-		on := family(first.Addresses, addr)
-		plan.gateway.Addresses = append(plan.gateway.Addresses, netip.PrefixFrom(addr, on.Bits()))
-		for _, next := range first.NextHops {
-			if next.Is4() == addr.Is4() && (on.Contains(next) || next.IsLinkLocalUnicast()) {
-				plan.gateway.NextHops = append(plan.gateway.NextHops, next)
-			}
-		}
-	}
-	for _, n := range nodes {
-		plan.members = append(plan.members, member{n.chassis(), n.object.UID})
-		plan.names = append(plan.names, n.name)
-	}
-	return plan, ""
+	return slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.outside != network }), ""
 }
 
 // prefer orders nodes by how much each is preferred for something, so that many things spread, and keeps

@@ -90,14 +90,18 @@ func (c *cluster) list(of extent) []ovsdb.Change {
 // clean forgets what was touched.
 func (c *cluster) clean() {
 	c.dirtyTopology, c.dirtyGateway, c.egress.dirtyNodes, c.balancers.dirtyAlive = false, false, false, false
-	clear(c.egress.dirty)
-	clear(c.domains.dirty)
+	empty(&c.egress.dirty)
+	empty(&c.domains.dirty)
 	c.policies.clean()
-	clear(c.dirtyNodes)
-	clear(c.dirtyPods)
-	clear(c.dirtyServices)
-	clear(c.flushes.dirty)
+	empty(&c.dirtyNodes)
+	empty(&c.dirtyPods)
+	empty(&c.dirtyServices)
+	empty(&c.flushes.dirty)
 }
+
+// empty makes a set anew of what is to be done. To go over a map costs what it has ever held, also after clear: once
+// everything was to be done, each later event would pay for it.
+func empty[K comparable, V any](set *map[K]V) { *set = map[K]V{} }
 
 // keysOf are a map's, in no order.
 func keysOf[K comparable, V any](m map[K]V) []K { return slices.Collect(maps.Keys(m)) }

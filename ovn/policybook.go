@@ -445,10 +445,10 @@ func (c *cluster) unknown(namespace string) bool {
 }
 
 func (b *policyBook) clean() {
-	clear(b.dirty)
-	clear(b.dirtyNumbers)
-	clear(b.dirtySelections)
-	clear(b.dirtyNodeSets)
+	empty(&b.dirty)
+	empty(&b.dirtyNumbers)
+	empty(&b.dirtySelections)
+	empty(&b.dirtyNodeSets)
 	b.dirtyCommon = false
 }
 

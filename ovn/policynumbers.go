@@ -80,7 +80,7 @@ func (c *cluster) lingerNumbers() {
 			}
 		}
 	}
-	clear(c.policies.emptied)
+	empty(&c.policies.emptied)
 }
 
 // settleNumbers takes a step with the numbers that no pod has any more.

@@ -171,7 +171,7 @@ func (c *cluster) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
 
 // nodeMembers puts a node's addresses into the sets that select it.
 func (c *cluster) nodeMembers(n *nodeState, change *ovsdb.Change) {
-	r := rows{*change}
+	r := rows{Change: *change}
 	for nodes, s := range c.policies.nodeSets {
 		if !s.selector.Matches(n.object.labels) {
 			continue
@@ -262,7 +262,7 @@ func (r *rows) defaults(noTiers bool) {
 // comes in by the router, with the address that it has among the pods. What others send through the host
 // does not have an address of its own.
 func admitHost(n *nodeState, change *ovsdb.Change) {
-	r := rows{*change}
+	r := rows{Change: *change}
 	var among, beside []string
 	for _, subnet := range n.subnets {
 		own := contract.ManagementAddress(subnet)

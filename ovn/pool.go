@@ -64,6 +64,7 @@ type poolBook struct {
 	all     map[string]*poolState
 	order   []*poolState // by name: so are they used up
 	changed bool         // everything is to be looked at again
+	turned  []*nodeState // may announce now, or may no more: another choice among the same nodes
 	freed   bool         // an address, for which a Service may wait
 	// held are the addresses that Services have, and of those who has which.
 	held     map[netip.Addr]string
@@ -160,6 +161,8 @@ func (c *cluster) lookAtServicesOf(namespace string) {
 // Services have had, then what is new.
 func (c *cluster) settleBalancers() {
 	book := &c.balancers
+	turned := book.turned
+	book.turned = nil
 	book.changed = book.changed || c.egress.replan // what EgressIPs follow from, addresses of pools do
 	for name := range c.dirtyServices {
 		if s := c.services[name]; s != nil && c.allocates(s.object) || book.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
@@ -170,6 +173,9 @@ func (c *cluster) settleBalancers() {
 		return
 	}
 	changed := book.changed
+	if !changed {
+		c.moveAnnouncers(turned)
+	}
 	if book.changed = false; changed {
 		c.checkPools()
 		for name := range book.of {
@@ -194,7 +200,7 @@ func (c *cluster) settleBalancers() {
 			}
 		}
 	}
-	clear(book.touched)
+	empty(&book.touched)
 	for _, name := range names {
 		s := c.services[name].object
 		problems := append(lost[name], c.allocate(name, s)...)
@@ -207,7 +213,7 @@ func (c *cluster) settleBalancers() {
 			c.notePool(p)
 		}
 	}
-	clear(book.recount)
+	empty(&book.recount)
 }
 
 // byAge are Services, the oldest first.

@@ -39,9 +39,15 @@ var Tables = []ovsdb.Table{
 const routerPortPrefix = "rto"
 
 // rows collects what an owner shall have.
-type rows struct{ ovsdb.Change }
+type rows struct {
+	ovsdb.Change
+	columns map[memberOf]int // of Memberships, once there is one to be found
+}
 
-func newRows(owner ovsdb.Owner) *rows { return &rows{ovsdb.Change{Owner: owner}} }
+// memberOf is a set column of a row.
+type memberOf struct{ uuid, column string }
+
+func newRows(owner ovsdb.Owner) *rows { return &rows{Change: ovsdb.Change{Owner: owner}} }
 
 // add puts a row and returns its UUID.
 func (r *rows) add(table, key string, m libovsdb.Model) (uuid string) {
@@ -51,12 +57,18 @@ func (r *rows) add(table, key string, m libovsdb.Model) (uuid string) {
 
 // member puts values into a set column of a row, be it the owner's own or another's.
 func (r *rows) member(table, uuid, column string, values ...string) {
-	for i := range r.Memberships {
-		if m := &r.Memberships[i]; m.UUID == uuid && m.Column == column {
-			m.Values = append(m.Values, values...)
-			return
+	if r.columns == nil {
+		r.columns = make(map[memberOf]int, len(r.Memberships))
+		for i, m := range r.Memberships {
+			r.columns[memberOf{m.UUID, m.Column}] = i
 		}
 	}
+	of := memberOf{uuid, column}
+	if i, ok := r.columns[of]; ok {
+		r.Memberships[i].Values = append(r.Memberships[i].Values, values...)
+		return
+	}
+	r.columns[of] = len(r.Memberships)
 	r.Memberships = append(r.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column, Values: values})
 }
 
