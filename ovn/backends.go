@@ -17,23 +17,54 @@ type backend struct {
 	zones, nodes                hints
 }
 
-// backends are the endpoints of a Service's port. The number of a named target port is the slice's:
-// endpoints that differ in it are in different slices. An endpoint that moves from one slice to
-// another is in both for a while.
-func backends(port servicePort, ipv6 bool, from []*slice) []backend {
-	var list []backend
+// behind is what slices say of a Service's endpoints, put in order once for all of its ports.
+type behind struct {
+	endpoints [2][]sliced // IPv4 and IPv6, by address
+	numbers   map[slicePort]uint16
+}
+
+// sliced is an endpoint of a slice, slicePort a port of one.
+type sliced struct {
+	of *slice
+	*endpoint
+}
+
+type slicePort struct {
+	of       *slice
+	name     string
+	protocol protocol
+}
+
+func behindService(from []*slice) *behind {
+	all := &behind{numbers: map[slicePort]uint16{}}
 	for _, s := range from {
-		if s.ignored || s.ipv6 != ipv6 {
+		if s.ignored {
 			continue
 		}
 		for _, p := range s.ports {
-			if p.name != port.name || p.protocol != port.protocol {
-				continue
-			}
-			list = slices.Grow(list, len(s.endpoints))
-			for _, e := range s.endpoints {
-				list = append(list, backend{netip.AddrPortFrom(e.addr, p.port), e.node, e.ready, e.serving, e.terminating, e.zones, e.nodes})
-			}
+			all.numbers[slicePort{s, p.name, p.protocol}] = p.port
+		}
+		list := &all.endpoints[family2(!s.ipv6)]
+		*list = slices.Grow(*list, len(s.endpoints))
+		for i := range s.endpoints {
+			*list = append(*list, sliced{s, &s.endpoints[i]})
+		}
+	}
+	for _, list := range all.endpoints {
+		slices.SortStableFunc(list, func(a, b sliced) int { return a.addr.Compare(b.addr) })
+	}
+	return all
+}
+
+// backends are the endpoints of a Service's port. The number of a named target port is the slice's:
+// endpoints that differ in it are in different slices. An endpoint that moves from one slice to
+// another is in both for a while.
+func (all *behind) backends(port servicePort, ipv6 bool) []backend {
+	from := all.endpoints[family2(!ipv6)]
+	list := make([]backend, 0, len(from))
+	for _, e := range from {
+		if number, ok := all.numbers[slicePort{e.of, port.name, port.protocol}]; ok {
+			list = append(list, backend{netip.AddrPortFrom(e.addr, number), e.node, e.ready, e.serving, e.terminating, e.zones, e.nodes})
 		}
 	}
 	return endpointslice.Once(list, (*backend).look)
@@ -42,7 +73,7 @@ func backends(port servicePort, ipv6 bool, from []*slice) []backend {
 // serviceEndpoints finds what is behind a Service's ports: once for each, however many addresses have it. What
 // it gives is not to be changed.
 type serviceEndpoints struct {
-	from    []*slice
+	*behind
 	without func(backend) bool // endpoints that are left out; nil: none
 	most    int                // endpoints of a port
 	known   map[endpointsKey][]backend
@@ -95,9 +126,10 @@ func sizeProblems(s *service, from []*slice) []problem {
 	if all <= most {
 		return found
 	}
+	behind := behindService(from)
 	for _, port := range s.ports {
 		for _, ipv6 := range []bool{false, true} {
-			if n := len(backends(port, ipv6, from)); n > most {
+			if n := len(behind.backends(port, ipv6)); n > most {
 				note("TooManyEndpoints", "spec.ports: %s %d has %d endpoints, of which %d are served: the addresses and ports of a Service have at most %d together; make several Services of it",
 					port.protocol, port.port, n, most, outside.MostBackends)
 			}
@@ -115,7 +147,7 @@ func (e *serviceEndpoints) of(port servicePort, ipv6 bool) []backend {
 	key := endpointsKey{port, ipv6}
 	list, known := e.known[key]
 	if !known {
-		list = backends(port, ipv6, e.from)
+		list = e.backends(port, ipv6)
 		if e.without != nil {
 			list = slices.DeleteFunc(list, e.without)
 		}

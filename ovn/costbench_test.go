@@ -69,6 +69,36 @@ func BenchmarkBalancerEvent(b *testing.B) {
 	})
 }
 
+// BenchmarkServiceOfManyPorts is a change of a Service with thousands of endpoints and with so many ports, which all lead
+// to them. The ratio is that of a port's cost.
+func BenchmarkServiceOfManyPorts(b *testing.B) {
+	const few, many = 10, 1000
+	cost := map[int]time.Duration{}
+	for b.Loop() {
+		for _, ports := range []int{few, many} {
+			w := newWorld()
+			object, from := costly(ports, 5000)
+			object.Spec.LoadBalancerSourceRanges = nil
+			n1 := w.node("n1", "10.244.0.0/16")
+			n1.facts = facts(1, true)
+			w.put(w.namespace("shop"), n1, trimService(object))
+			for _, s := range from {
+				w.put(trimSlice(s))
+			}
+			c := playing(b, w)
+			start := time.Now()
+			c.update([]objectKey{{serviceKind, "shop/big"}}, w.get)
+			c.changes()
+			cost[ports] += time.Since(start)
+		}
+	}
+	count := float64(b.N)
+	b.ReportMetric(cost[few].Seconds()*1000/few/count, fmt.Sprintf("ms/port-of-%d", few))
+	b.ReportMetric(cost[many].Seconds()*1000/many/count, fmt.Sprintf("ms/port-of-%d", many))
+	b.ReportMetric(cost[many].Seconds()/cost[few].Seconds()*few/many, "ratio")
+	b.ReportMetric(0, "ns/op")
+}
+
 // gatewayNumber is one of many nodes whose gateways are on one network outside.
 func (w *world) gatewayNumber(i int) *node {
 	n := w.node(fmt.Sprint("n", i))

@@ -80,7 +80,7 @@ func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet) []front
 	if !s.uses(kind) {
 		return nil
 	}
-	behind := &serviceEndpoints{from: from, most: s.mostEndpoints(), known: map[endpointsKey][]backend{}}
+	behind := &serviceEndpoints{behind: behindService(from), most: s.mostEndpoints(), known: map[endpointsKey][]backend{}}
 	switch kind {
 	case "sctp":
 		behind.without = func(b backend) bool { return nodes.isWindows(b.node) }
