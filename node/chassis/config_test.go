@@ -4,6 +4,7 @@ package chassis
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,25 @@ func TestNamesAreBounded(t *testing.T) {
 	for _, name := range []string{"..", "a/b", "", "../../etc"} {
 		if folder, err := (&runDir{path: t.TempDir()}).make(name); err == nil {
 			t.Errorf("a node of name %q gets %s", name, folder)
+		}
+	}
+}
+
+// TestWhereAHostConnects: a node has no chassis host connect to others.
+func TestWhereAHostConnects(t *testing.T) {
+	defer func(before func(string, []string, []netip.Addr) (netip.AddrPort, error)) { agentEnd = before }(agentEnd)
+	agentEnd = contract.AgentEnd
+	for said, want := range map[string]bool{"192.0.2.1:16642": true, "198.51.100.1:16642": true, "192.0.2.2:16642": false, "127.0.0.1:16642": false, "192.0.2.1:6443": false, "metadata:16642": false} {
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{
+			Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.1")}, Hosted: &contract.Hosted{Address: said}})}}}
+		object.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
+		kept, err := keepFacts(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, ok, err := hostedNode(kept.(*corev1.Node))
+		if ok != want || (err == nil) != want || want && n.address != said {
+			t.Errorf("%s: %+v %v", said, n, err)
 		}
 	}
 }

@@ -5,10 +5,8 @@ package chassis
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,15 +29,19 @@ func hostedNode(object *corev1.Node) (n node, ok bool, err error) {
 	if err != nil || !present || facts.Hosted == nil {
 		return node{}, false, err
 	}
-	host, port, err := net.SplitHostPort(facts.Hosted.Address)
+	var status []string
+	for _, address := range object.Status.Addresses {
+		status = append(status, address.Address)
+	}
+	end, err := agentEnd(facts.Hosted.Address, status, facts.Addresses)
 	if err != nil {
-		return node{}, false, fmt.Errorf("annotation %s: hosted address %q is not HOST:PORT; set tunnel-address of the node's agent", contract.NodeFactsAnnotation, facts.Hosted.Address)
+		return node{}, false, fmt.Errorf("annotation %s: hosted address: %w", contract.NodeFactsAnnotation, err)
 	}
-	if number, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || number == 0 {
-		return node{}, false, fmt.Errorf("annotation %s: hosted address %q is none that can be dialled; set tunnel-address of the node's agent", contract.NodeFactsAnnotation, facts.Hosted.Address)
-	}
-	return node{name: object.Name, uid: object.UID, address: facts.Hosted.Address}, true, nil
+	return node{name: object.Name, uid: object.UID, address: end.String()}, true, nil
 }
+
+// agentEnd says where an agent may be met; agents of tests are on loopback.
+var agentEnd = contract.AgentEnd
 
 // reading is what was found in a Node.
 type reading struct {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovsdb/certificates"
 )
 
@@ -29,7 +30,7 @@ const ObserverName = "observe.weft.net"
 func AgentName(node string) string { return node + ".node.weft.net" }
 
 // Port is where an agent takes streams unless it is told otherwise.
-const Port = 16642
+const Port = contract.AgentPort
 
 // Credentials are asked anew for each connection, so that what they return may change at any time.
 // Open streams go on with what they began with.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,7 @@ type door struct {
 	nodes   cache.SharedIndexInformer
 	hits    *snapshots
 	metrics *metrics
+	refused sync.Map // why a node's agent is not asked, by name
 	serving atomic.Bool
 	began   time.Time
 }
@@ -79,7 +81,7 @@ func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, erro
 	}
 	d.hits = &snapshots{now: time.Now, read: func(ctx context.Context) (hits.Counts, error) {
 		counts, err := hits.Read(ctx, hits.Config{Northbound: ovsdb.Config{Endpoints: c.Northbound}, Southbound: ovsdb.Config{Endpoints: c.Southbound}, Dial: dial},
-			nodesOf(d.nodes.GetStore().List()))
+			d.nodesOf(d.nodes.GetStore().List()))
 		d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
 		return counts, err
 	}}
@@ -197,26 +199,51 @@ func keepFacts(object any) (any, error) {
 	if facts, ok := full.Annotations[contract.NodeFactsAnnotation]; ok {
 		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
 	}
+	kept.Status.Addresses = full.Status.Addresses // see contract.AgentEnd
 	return kept, nil
 }
 
-// nodesOf are those on which Weft runs.
-func nodesOf(objects []any) []hits.Node {
+// nodesOf are those on which Weft runs. An agent that nobody should connect to gives no answer; that is logged once.
+func (d *door) nodesOf(objects []any) []hits.Node {
 	var nodes []hits.Node
 	for _, object := range objects {
 		node, ok := object.(*corev1.Node)
 		if !ok {
 			continue
 		}
-		facts, present, err := contract.Parse[contract.NodeFacts](node.Annotations, contract.NodeFactsAnnotation)
-		switch {
-		case err != nil:
-			nodes = append(nodes, hits.Node{Name: node.Name})
-		case present:
-			nodes = append(nodes, hits.Node{Name: node.Name, Address: facts.Counters})
+		n, present, err := nodeOf(node)
+		if present {
+			nodes = append(nodes, n)
+		}
+		if err == nil {
+			d.refused.Delete(node.Name)
+		} else if before, _ := d.refused.Swap(node.Name, err.Error()); before != err.Error() {
+			slog.Warn("an agent is not asked", "node", node.Name, "error", err)
 		}
 	}
 	return nodes
+}
+
+// nodeOf reads a Node: where its agent is met, if it can be asked. present is false of one on which Weft does not run.
+func nodeOf(object *corev1.Node) (n hits.Node, present bool, err error) {
+	n.Name = object.Name
+	facts, present, err := contract.Parse[contract.NodeFacts](object.Annotations, contract.NodeFactsAnnotation)
+	if err != nil {
+		return n, true, err
+	}
+	if facts.Counters == "" {
+		return n, present, nil
+	}
+	var status []string
+	for _, address := range object.Status.Addresses {
+		status = append(status, address.Address)
+	}
+	end, err := contract.AgentEnd(facts.Counters, status, facts.Addresses)
+	if err != nil {
+		return n, present, fmt.Errorf("annotation %s: counters: %w", contract.NodeFactsAnnotation, err)
+	}
+	n.Address = end.String()
+	return n, present, nil
 }
 
 // serveMetrics ends when ctx is done.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,7 +126,8 @@ func startWindowsNode(t testing.TB, address string) {
 		}
 	})
 
-	facts := contract.NodeFacts{Chassis: windowsNode, MTU: 1400, OS: contract.Windows, Hosted: &contract.Hosted{Address: net.JoinHostPort(address, fmt.Sprint(tunnel.Port))}}
+	facts := contract.NodeFacts{Chassis: windowsNode, MTU: 1400, OS: contract.Windows, Addresses: []netip.Addr{netip.MustParseAddr(address)},
+		Hosted: &contract.Hosted{Address: net.JoinHostPort(address, fmt.Sprint(tunnel.Port))}}
 	object, err := json.Marshal(corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: windowsNode, Labels: map[string]string{corev1.LabelOSStable: "windows"},
