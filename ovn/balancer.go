@@ -43,7 +43,7 @@ func (s *service) classes(kind protocol, nodes *nodeSet) []class {
 	// A datagram socket never ends: without a flush its conntrack entry would send to an endpoint
 	// that is gone for as long as the client keeps on trying. A connection, on the other hand, may
 	// end in peace on an endpoint that gets no new ones. On Windows the flush costs the client its
-	// connections, see capability.Limits: not every Service is worth it.
+	// connections, see capability.Limits: only a Service that asks for it is worth it.
 	list := []class{{groups: [2]string{onSwitches: linuxGroupID, onRouters: linuxGatewaysGroupID}, flush: kind == "udp",
 		has: func(node string) bool { return !nodes.isWindows(node) }}}
 	if kind == "udp" && len(nodes.windows) > 0 {

@@ -57,24 +57,19 @@ func TestServicesBesideWindows(t *testing.T) {
 		want    []string
 	}{
 		{"TCP", of(corev1.ProtocolTCP), []string{"tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
-		{"UDP is flushed on Windows", of(corev1.ProtocolUDP), []string{"udp [cluster] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
-		{"DNS is not flushed on Windows", of(corev1.ProtocolUDP, port(53)), []string{
-			"udp [linux] flush 10.96.0.10:53=10.244.0.3:8080,10.244.1.3:8080",
-			"udp@*windows [windows] 10.96.0.10:53=10.244.0.3:8080,10.244.1.3:8080"}},
-		{"DNS is flushed on Windows if asked for", of(corev1.ProtocolUDP, port(53), flush("true")), []string{
-			"udp [cluster] flush 10.96.0.10:53=10.244.0.3:8080,10.244.1.3:8080"}},
-		{"UDP is not flushed on Windows if asked for", of(corev1.ProtocolUDP, flush("false")), []string{
+		{"UDP is not flushed on Windows", of(corev1.ProtocolUDP), []string{
 			"udp [linux] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080",
 			"udp@*windows [windows] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
+		{"UDP is flushed on Windows if asked for", of(corev1.ProtocolUDP, flush("true")), []string{"udp [cluster] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
 		{"SCTP has no Windows node", of(corev1.ProtocolSCTP), []string{"sctp [linux] 10.96.0.10:80=10.244.0.3:8080"}},
 		{"local UDP", of(corev1.ProtocolUDP, local), []string{
 			"udp@* [n3] 10.96.0.10:80=",
 			"udp@n1 [n1] flush 10.96.0.10:80=10.244.0.3:8080",
+			"udp@n2 [n2] 10.96.0.10:80=10.244.1.3:8080"}},
+		{"local UDP is flushed on Windows if asked for", of(corev1.ProtocolUDP, local, flush("true")), []string{
+			"udp@* [n3] 10.96.0.10:80=",
+			"udp@n1 [n1] flush 10.96.0.10:80=10.244.0.3:8080",
 			"udp@n2 [n2] flush 10.96.0.10:80=10.244.1.3:8080"}},
-		{"local DNS", of(corev1.ProtocolUDP, local, port(53)), []string{
-			"udp@* [n3] 10.96.0.10:53=",
-			"udp@n1 [n1] flush 10.96.0.10:53=10.244.0.3:8080",
-			"udp@n2 [n2] 10.96.0.10:53=10.244.1.3:8080"}},
 		{"local SCTP", of(corev1.ProtocolSCTP, local), []string{
 			"sctp@* [n3] 10.96.0.10:80=",
 			"sctp@n1 [n1] 10.96.0.10:80=10.244.0.3:8080"}},

@@ -216,16 +216,14 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external@gw=host [gw-host] 198.51.100.1:80=169.254.169.2:8080,203.0.113.77:8080`},
 
 		{name: "UDP", objects: objects{web(external, of(corev1.ProtocolUDP)), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
-			want: `udp [all] flush 10.96.0.10:80=10.244.1.3:8080
-			udp/external [all gateways] flush 198.51.100.1:80=10.244.1.3:8080`},
-
-		{name: "UDP that is not flushed on Windows", objects: objects{web(external, of(corev1.ProtocolUDP), func(s *corev1.Service) {
-			s.Annotations = map[string]string{flushAnnotation: "false"}
-		}), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
 			want: `udp [linux] flush 10.96.0.10:80=10.244.1.3:8080
 			udp/external [linux linux-gateways] flush 198.51.100.1:80=10.244.1.3:8080
 			udp/external@*windows [windows windows-gateways] 198.51.100.1:80=10.244.1.3:8080
 			udp@*windows [windows] 10.96.0.10:80=10.244.1.3:8080`},
+
+		{name: "UDP that is flushed on Windows", objects: objects{web(external, of(corev1.ProtocolUDP), flush("true")), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
+			want: `udp [all] flush 10.96.0.10:80=10.244.1.3:8080
+			udp/external [all gateways] flush 198.51.100.1:80=10.244.1.3:8080`},
 
 		{name: "SCTP has no Windows node", objects: objects{web(nodePort, of(corev1.ProtocolSCTP)), sliceOf(corev1.ProtocolSCTP, at("10.244.1.3", "own"), at("10.244.3.3", "win"))},
 			want: `sctp [linux] 10.96.0.10:80=10.244.1.3:8080

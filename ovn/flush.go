@@ -14,10 +14,8 @@ import (
 )
 
 // flushAnnotation on a Service says, as "true" or "false", whether clients on Windows nodes leave its UDP
-// endpoints that go, at the price that capability.Limits tells of. Without it all do but DNS' clients.
+// endpoints that go, at the price that capability.Limits tells of. Without it they do not.
 const flushAnnotation = "weft.net/flush-on-windows"
-
-const dnsPort = 53
 
 // flushPauses are how long what was sent to an endpoint that has gone is hidden before the nodes are shown it
 // again, and how long that lasts, the first time and the second: long enough for Open vSwitch to have dropped its
@@ -25,12 +23,9 @@ const dnsPort = 53
 var flushPauses = [2]time.Duration{time.Second, 5 * time.Second}
 
 // trimFlush decides whether a Service's UDP load balancers are flushed on Windows nodes. A datagram socket
-// that never rests would never leave an endpoint that is gone. DNS clients ask from a new port each time,
-// and are almost all pods: each of them would lose its connections for nothing.
+// that never rests does not leave an endpoint that is gone where they are not. But the driver's flush costs other
+// connections, and reads its lists' links outside of their locks: it is for those who have asked for it.
 func (s *service) trimFlush(o *corev1.Service) {
-	for _, p := range s.ports {
-		s.flushWindows = s.flushWindows || p.protocol == "udp" && p.port != dnsPort
-	}
 	switch text, ok := o.Annotations[flushAnnotation]; {
 	case !s.uses("udp"):
 	case text == "true", text == "false":
@@ -45,7 +40,7 @@ func flushProblems(s *service) []problem {
 		return nil
 	}
 	return []problem{problemf("Service", &s.ObjectMeta, "BadAnnotation",
-		"annotation %s: %q is neither \"true\" nor \"false\"; until it is, only Services with a UDP port other than %d are flushed on Windows nodes", flushAnnotation, s.badFlush, dnsPort)}
+		"annotation %s: %q is neither \"true\" nor \"false\"; until it is, the Service is not flushed on Windows nodes", flushAnnotation, s.badFlush)}
 }
 
 // ovn-controller has Open vSwitch forget the connections to an endpoint as soon as its flows are gone. Open

@@ -37,15 +37,15 @@ func TestWhatIsFlushedOnWindowsNodes(t *testing.T) {
 		want    bool
 		problem string
 	}{
-		{"UDP", web(udp), true, ""},
+		{"UDP", web(udp), false, ""},
 		{"DNS", web(udp, port(53)), false, ""},
-		{"DNS over TCP, too", web(udp, port(53), also(corev1.ProtocolTCP, 53)), false, ""},
-		{"DNS and another TCP port", web(udp, port(53), also(corev1.ProtocolTCP, 9153)), false, ""},
-		{"DNS and another UDP port", web(udp, port(53), also(corev1.ProtocolUDP, 514)), true, ""},
-		{"DNS, but asked for", web(udp, port(53), flush("true")), true, ""},
-		{"UDP, but asked not to", web(udp, flush("false")), false, ""},
-		{"asked for nonsense", web(udp, flush("yes")), true, `annotation weft.net/flush-on-windows: "yes" is neither`},
-		{"DNS, asked for nonsense", web(udp, port(53), flush("")), false, ""},
+		{"UDP and TCP", web(udp, also(corev1.ProtocolTCP, 9153)), false, ""},
+		{"UDP, asked for", web(udp, flush("true")), true, ""},
+		{"UDP of another port, asked for", web(udp, port(53), also(corev1.ProtocolUDP, 514), flush("true")), true, ""},
+		{"UDP, asked not to", web(udp, flush("false")), false, ""},
+		{"TCP, asked for", web(flush("true")), false, ""},
+		{"asked for nonsense", web(udp, flush("yes")), false, `annotation weft.net/flush-on-windows: "yes" is neither`},
+		{"asked for nothing", web(udp, flush("")), false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := must(trim(c.service)).(*service)
@@ -165,13 +165,22 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		at(s)
 		step(s, "nothing", "")
 	})
-	t.Run("DNS, with a Windows node", func(t *testing.T) {
-		s := newLog(t, log(udp, port(53)))
+	t.Run("with a Windows node", func(t *testing.T) {
+		s := newLog(t, log(udp))
 		windows := s.node("w1", "10.244.2.0/24")
 		windows.os = contract.Windows
 		s.do(windows)
 		at(s, a)
 		at(s)
 		step(s, "nothing", "")
+	})
+	t.Run("with a Windows node, asked for", func(t *testing.T) {
+		s := newLog(t, log(udp, flush("true")))
+		windows := s.node("w1", "10.244.2.0/24")
+		windows.os = contract.Windows
+		s.do(windows)
+		at(s, a, b)
+		at(s, b)
+		step(s, "what has gone", vip+" "+a+":8080")
 	})
 }

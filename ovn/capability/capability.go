@@ -64,9 +64,9 @@ var Limits = []Limit{
 	TrackedProtocols,
 	{
 		Feature: "flush of a single connection",
-		Effect:  "when a UDP endpoint goes, a client that has sent to it within the last minute loses the way back of all its translated IPv4 connections, as those to ClusterIPs; so do, on the node's gateway router, all clients outside; over IPv6 nothing is flushed",
-		Answer:  "UDP is flushed on the nodes, too (ct_flush): a datagram socket that never rests would not leave an endpoint that is gone, while lost connections are made anew. Services of UDP port 53 alone have copies without ct_flush for the nodes: DNS clients ask from a new port each time, and are almost all pods. The annotation weft.net/flush-on-windows of a Service (true or false) says otherwise",
-		Source:  "Conntrack.c: OvsCtFlush ends with OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch 3.1 there is no such flush (NXT_CT_FLUSH)",
+		Effect:  "if it is asked for when a UDP endpoint goes, a client that has sent to it within the last minute loses the way back of all its translated IPv4 connections, as those to ClusterIPs; so do, on the node's gateway router, all clients outside; over IPv6 nothing is flushed",
+		Answer:  "UDP Services have copies without ct_flush for the nodes: a client there whose socket never rests goes on sending to the endpoint that is gone until it has been silent for a minute. The annotation weft.net/flush-on-windows of a Service (true) has it flushed there, too",
+		Source:  "Conntrack.c: OvsCtFlush reads the links of connections outside of their lists' locks, and ends with OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch 3.1 there is no such flush (NXT_CT_FLUSH)",
 	},
 	ClonedPackets,
 	{

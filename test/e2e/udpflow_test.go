@@ -15,6 +15,7 @@ import (
 func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 	t.Parallel()
 	cluster.Apply(t, service("moving", "type: NodePort")+slicesOf(t, "moving", "l2"))
+	cluster.Kubectl(t, "annotate", "service", "moving", "weft.net/flush-on-windows=true")
 	port := nodePorts(t, "moving")["udp"]
 	var inside, outside []string
 	for i, a := range clusterAddresses(t, "moving") {
