@@ -58,6 +58,8 @@ type agent struct {
 	portlessTime time.Duration
 	// takeUpTime is how long ovs-vswitchd may take for what is written to its database.
 	takeUpTime time.Duration
+	// reopenPeriod is how often ovs-vswitchd is told to open what it could not open before.
+	reopenPeriod time.Duration
 
 	mu      sync.Mutex
 	subnets []netip.Prefix
@@ -81,7 +83,7 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 	a := &agent{
 		flows:  newBridgeFlows(config),
 		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
-		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime,
+		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime, reopenPeriod: resync,
 		rounds: newRounds(), apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
 	}
 	var more []condition
@@ -190,6 +192,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 		part("devices of DNS servers", a.followServers)
 	}
 	part("arrivals", a.finishArrivals)
+	part("refused ports", a.keepPortsOpen)
 	part("node", a.keep)
 	part("sweep", a.sweepAgainAndAgain)
 	<-ctx.Done()

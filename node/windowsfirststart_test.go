@@ -72,10 +72,11 @@ func (d *extensionDaemon) once(ctx context.Context) {
 		case d.broken != nil && d.broken(device.Name):
 			port = -1
 		case device.Type == typeInternal:
-			now[device.Name] = true
-			if d.machine.CreateWMIPort(device.Name) != nil {
+			if !d.vNICs[device.Name] && d.machine.CreateWMIPort(device.Name) != nil {
 				port = -1
+				break
 			}
+			now[device.Name] = true
 		}
 		if device.Ofport == nil || *device.Ofport != port {
 			_, _ = d.n.ovs.Transact(ctx, updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))

@@ -5,6 +5,7 @@ import (
 	"debug/pe"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -192,6 +193,19 @@ func (nativeHost) Library(name string) error {
 		return fmt.Errorf("%w: %w", errAbsent, err)
 	}
 	return nil
+}
+
+// Module looks for it where Windows installs its own.
+func (nativeHost) Module(name string) error {
+	root, err := windows.GetSystemDirectory()
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(root, `WindowsPowerShell\v1.0\Modules`, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return errAbsent
+	}
+	return err
 }
 
 var procWaitNamedPipe = windows.NewLazySystemDLL("kernel32.dll").NewProc("WaitNamedPipeW")

@@ -13,6 +13,7 @@ type windowsHost interface {
 	versionReader
 	serviceReader
 	libraryReader
+	moduleReader
 	pipeReader
 	driverReader
 	bootReader
@@ -31,7 +32,7 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 	checks := append(before, []check{
 		{"windows-version", func(context.Context) []Finding { return checkWindowsVersion(host) }},
 		{"containers-feature", func(context.Context) []Finding { return checkContainers(host, host) }},
-		{"hyper-v", func(context.Context) []Finding { return checkHyperV(host) }},
+		{"hyper-v", func(context.Context) []Finding { return checkHyperV(host, host) }},
 		{"containerd", func(ctx context.Context) []Finding {
 			return checkPipe(ctx, host, "containerd", `\\.\pipe\containerd-containerd`, "containerd", false)
 		}},

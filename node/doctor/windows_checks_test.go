@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ type fakeWindows struct {
 	services  map[string]service
 	broken    error // of the service manager
 	libraries map[string]bool
+	modules   []string // of PowerShell
 	driver    *driver
 	integrity codeIntegrity
 	secure    *bool // nil: no UEFI
@@ -37,6 +39,13 @@ func (f fakeWindows) Service(name string) (service, error) {
 		return service{}, errAbsent
 	}
 	return s, f.broken
+}
+
+func (f fakeWindows) Module(name string) error {
+	if !slices.Contains(f.modules, name) {
+		return errAbsent
+	}
+	return nil
 }
 
 func (f fakeWindows) Library(name string) error {
@@ -110,9 +119,16 @@ func TestContainersFeature(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, checkContainers(c.host, c.host), c.states, c.words) })
 	}
-	expect(t, checkHyperV(fakeWindows{services: map[string]service{"vmms": {}}}), "ok")
-	expect(t, checkHyperV(fakeWindows{}), "unknown", "not installed")
-	expect(t, checkHyperV(fakeWindows{broken: errBroken}), "unknown", "broken")
+	vmms := func(s service, modules ...string) fakeWindows {
+		return fakeWindows{services: map[string]service{"vmms": s}, modules: modules}
+	}
+	hyperV := func(f fakeWindows) []Finding { return checkHyperV(f, f) }
+	expect(t, hyperV(vmms(service{State: "running", Start: "automatic"}, "Hyper-V")), "ok")
+	expect(t, hyperV(vmms(service{State: "running", Start: "automatic"})), "failed", "Install-WindowsFeature Hyper-V-PowerShell")
+	expect(t, hyperV(vmms(service{State: "stopped", Start: "automatic"}, "Hyper-V")), "failed", "Start-Service vmms")
+	expect(t, hyperV(vmms(service{State: "stopped", Start: "disabled"}, "Hyper-V")), "failed", "Set-Service vmms")
+	expect(t, hyperV(fakeWindows{}), "failed", "not installed", "Microsoft-Hyper-V-Online")
+	expect(t, hyperV(fakeWindows{broken: errBroken}), "unknown", "broken")
 }
 
 func TestServices(t *testing.T) {

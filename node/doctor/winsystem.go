@@ -101,19 +101,39 @@ func checkContainers(services serviceReader, libraries libraryReader) []Finding 
 	return s.ok("%s", strings.Join(text, ", "))
 }
 
-// checkHyperV: pods of process isolation need no hypervisor, but the driver is a filter of Hyper-V's
-// virtual switch, and Antrea's users have been told to install the role for its sake (docs/windows.md of
-// Antrea, "Known issues" 2, has a way without virtualization in the processor).
-func checkHyperV(services serviceReader) []Finding {
+// moduleReader says whether PowerShell has a module; errAbsent if not.
+type moduleReader interface {
+	Module(name string) error
+}
+
+// Ways to the role Hyper-V; the second is for a processor that has no virtualization, or lends none (docs/windows.md of
+// Antrea, "Known issues" 2).
+const installHyperV = "run `Install-WindowsFeature Hyper-V, Hyper-V-PowerShell -Restart`; where the processor has no virtualization: `Install-WindowsFeature Hyper-V-PowerShell`, " +
+	"`dism /online /enable-feature /featurename:Microsoft-Hyper-V /all /NoRestart`, `dism /online /disable-feature /featurename:Microsoft-Hyper-V-Online /NoRestart`, and restart"
+
+// checkHyperV: pods of process isolation need no hypervisor. But Open vSwitch finds and makes the vNIC of each of its
+// internal ports by Hyper-V's WMI provider, which is the service vmms (lib/wmi.c), and the agent names the host's by
+// Hyper-V's PowerShell module.
+func checkHyperV(services serviceReader, modules moduleReader) []Finding {
 	const s = subject("hyper-v")
-	_, err := services.Service("vmms")
+	found, err := services.Service("vmms")
 	switch {
 	case errors.Is(err, errAbsent):
-		return s.unknown("if the extension cannot be enabled, run `Install-WindowsFeature Hyper-V, Hyper-V-PowerShell -Restart`", "the role is not installed; HNS brings its own virtual switch, but Open vSwitch's extension has not been tried on one without the role")
+		return s.failed(installHyperV, "the role Hyper-V is not installed: without its management service vmms Open vSwitch opens no port of pods, nor the host's")
 	case err != nil:
 		return s.unknown("run `Get-Service vmms`", "service vmms: %v", err)
+	case found.Start == "disabled":
+		return s.failed("run `Set-Service vmms -StartupType Automatic` and `Start-Service vmms`", "the service vmms is disabled: without it Open vSwitch opens no port")
+	case !found.running():
+		return s.failed("run `Start-Service vmms`; the agent has Open vSwitch open its ports again within half a minute", "the service vmms is %s: until it runs Open vSwitch opens no new port", found.State)
 	}
-	return s.ok("the role is installed")
+	switch err := modules.Module("Hyper-V"); {
+	case errors.Is(err, errAbsent):
+		return s.failed("run `Install-WindowsFeature Hyper-V-PowerShell`", "vmms runs, but PowerShell has no module Hyper-V, by which the agent names the host's adapter on its switch")
+	case err != nil:
+		return s.unknown("run `Get-Module -ListAvailable Hyper-V`", "PowerShell's module Hyper-V: %v", err)
+	}
+	return s.ok("vmms runs, and PowerShell has its module")
 }
 
 // checkDaemon looks at one of Open vSwitch's services. Whoever runs the daemons in another way knows it:

@@ -124,6 +124,11 @@ func setService(m *machine, args map[string]any, check bool) reply {
 	}
 	switch state {
 	case "started":
+		for _, needed := range want.Dependencies {
+			if m.services[needed] == nil && !check && needed != "hns" {
+				return reply{"failed": true, "msg": "Failed to start service '" + name + "': the dependency service " + needed + " does not exist"}
+			}
+		}
 		want.Running = true
 	case "stopped":
 		want.Running = false

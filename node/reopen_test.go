@@ -1,0 +1,70 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// manage switches Hyper-V's management without a word to Open vSwitch.
+func (s *firstStart) manage(runs bool) {
+	s.daemon.mu.Lock()
+	defer s.daemon.mu.Unlock()
+	s.NoVMMS = !runs
+}
+
+// ofport is the OpenFlow port of a device, 0 while there is none.
+func (s *firstStart) ofport(name string) int {
+	if device := s.n.ovs.device(name); device != nil && device.Ofport != nil {
+		return *device.Ofport
+	}
+	return 0
+}
+
+// What Open vSwitch could not open while Hyper-V's management was away is opened once it is back, although nothing in
+// Open vSwitch's database changes with that.
+func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
+	s := newFirstStart(t)
+	a := s.agent()
+	a.keepUplinkOnce(t.Context())
+	s.whole(a.health.problems()[conditionUplink])
+	s.manage(false)
+	if err := s.n.ovs.apply(t.Context(), must(s.n.ovs.managementPort(a.config, Management{Device: managementDevice, MTU: 1400}))); err != nil {
+		t.Fatal(err)
+	}
+	s.n.until(func() bool { return s.ofport(managementDevice) == -1 })
+	if ports := s.n.ovs.refused(typeInternal); !slices.Equal(ports, []string{managementDevice}) {
+		t.Errorf("the ports in error are %v", ports)
+	}
+	a.reopenPorts(t.Context()) // too early
+	s.manage(true)
+	if port := s.ofport(managementDevice); port != -1 {
+		t.Fatalf("it is opened without a word: port %d", port)
+	}
+	a.reopenPeriod = 50 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	var kept sync.WaitGroup
+	kept.Go(func() { _ = a.keepPortsOpen(ctx) })
+	s.n.until(func() bool { return s.ofport(managementDevice) > 0 })
+	if s.ofport(managementDevice) <= 0 {
+		t.Error("the port is still in error")
+	}
+	cancel()
+	kept.Wait()
+	root, err := s.n.ovs.root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.reopenPorts(t.Context())
+	if now := must(s.n.ovs.root()); now.NextCfg != root.NextCfg {
+		t.Error("ovs-vswitchd is bothered though nothing is in error")
+	}
+	if devices := ovsdb.List(s.n.ovs.Client, func(d *vswitch.Interface) bool { return d.Ofport != nil && *d.Ofport < 0 }); len(devices) > 0 {
+		t.Errorf("in error: %v", devices)
+	}
+}
