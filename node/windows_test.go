@@ -81,7 +81,9 @@ func (b *winBench) reachable(alias string) {
 	a, ok := hostnet.Named(adapters, alias)
 	want := []netip.Prefix{netip.MustParsePrefix("172.30.0.3/24"), netip.MustParsePrefix("fd30::3/64")}
 	routes, err := b.Routes(a)
-	if !ok || err != nil || !slices.Equal(a.Global(), want) || !slices.Equal(routes, winRoutes) || !slices.Equal(a.DNS.Servers, winDNS.Servers) {
+	has := a.Global() // what was set again comes last
+	slices.SortFunc(has, func(a, b netip.Prefix) int { return a.Addr().BitLen() - b.Addr().BitLen() })
+	if !ok || err != nil || !slices.Equal(has, want) || !slices.Equal(routes, winRoutes) || !slices.Equal(a.DNS.Servers, winDNS.Servers) {
 		b.Fatalf("adapter %s: there %v, addresses %v, routes %v, resolvers %v, error %v\n%s", alias, ok, a.Global(), routes, a.DNS.Servers, err, b.Dump())
 	}
 }
@@ -257,13 +259,13 @@ func TestHostStaysReachable(t *testing.T) {
 	}
 }
 
-// failAdaptersOnceMade has one look at the adapters fail after the network was made.
+// failAdaptersOnceMade has all looks at the adapters fail while there is a network.
 func (b *winBench) failAdaptersOnceMade() {
 	made := false
 	b.Fail("CreateNetwork", func() error { made = true; return nil })
+	b.Fail("DeleteNetwork", func() error { made = false; return nil })
 	b.Fail("Adapters", func() error {
 		if made {
-			made = false
 			return errors.New("no adapters today")
 		}
 		return nil

@@ -329,3 +329,16 @@ func TestEmulatedManagement(t *testing.T) {
 		t.Errorf("a device that is not there: %v", err)
 	}
 }
+
+// HNS does not delete the network: Hyper-V's switch is removed all the same.
+func TestEmulatedReleaseWithoutHNS(t *testing.T) {
+	e := newEmulated(t)
+	e.ensureUplink()
+	e.control("fault fail HcnDeleteNetwork 0x8007001f")
+	if err := e.windows.ReleaseUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "not functioning") {
+		t.Errorf("error %v", err)
+	}
+	e.reachable("Ethernet")
+	e.control("fault clear")
+	e.ensureUplink()
+}

@@ -300,6 +300,73 @@ func TestFirstStartWithoutOpenVSwitch(t *testing.T) {
 	}
 }
 
+// tidying runs a first start that fails at the extension, and f says of each call after that whether it fails too.
+func (s *firstStart) tidying(f func(nth int, call string) error) {
+	s.Helper()
+	failed, after := false, 0
+	s.calls(func(_ int, call string) error {
+		if !failed {
+			if failed = call == "EnableExtension"; failed {
+				return errors.New("access is denied")
+			}
+			return nil
+		}
+		after++
+		return f(after, call)
+	})
+	if problem := s.start(); problem == nil {
+		s.Error("it succeeds")
+	}
+	s.FailAny(nil)
+}
+
+// A second failure, of any call by which the host gets its adapter back, is outlived, too.
+func TestFirstStartWhoseTidyingFailsAtAnyCall(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		s := newFirstStart(t)
+		s.Moves = moves
+		var names []string
+		s.tidying(func(_ int, call string) error { names = append(names, call); return nil })
+		s.alone()
+		for i, name := range names {
+			t.Run(fmt.Sprintf("moves %v, call %d %s", moves, i+1, name), func(t *testing.T) {
+				t.Parallel()
+				s := newFirstStart(t)
+				s.Moves = moves
+				s.tidying(func(nth int, call string) error {
+					if nth == i+1 {
+						return fmt.Errorf("%s fails, too", call)
+					}
+					return nil
+				})
+				s.alone()
+				s.whole(s.start())
+			})
+		}
+	}
+}
+
+// Where HNS leaves the switch behind, or does not delete the network at all, Hyper-V removes the switch.
+func TestFirstStartWhoseSwitchIsLeft(t *testing.T) {
+	for name, fail := range map[string]func(s *firstStart){
+		"with the adapter": func(s *firstStart) { s.LeavesSwitch = true },
+		"by HNS":           func(s *firstStart) { s.Fail("DeleteNetwork", func() error { return errors.New("RPC is gone") }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFirstStart(t)
+			fail(s)
+			s.tidying(func(int, string) error { return nil })
+			s.reachable("Ethernet")
+			s.LeavesSwitch = false
+			s.Fail("DeleteNetwork", nil)
+			if problem := s.start(); problem != nil { // the network without the host's vNIC goes
+				s.alone()
+				s.whole(s.start())
+			}
+		})
+	}
+}
+
 // Whatever cannot be removed after a failure is removed by the next start.
 func TestFirstStartWhoseTidyingFails(t *testing.T) {
 	s := newFirstStart(t)

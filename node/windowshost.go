@@ -100,21 +100,21 @@ func (s hostSettings) holds(address netip.Addr) bool {
 // hostPoll is how often it is looked whether Windows has moved the host's addresses yet.
 const hostPoll = 100 * time.Millisecond
 
-// await looks until found is content or the time is over; it returns what it saw last.
+// await looks until found is content or the time is over; it returns what it saw last, also an error.
 func (w *Windows) await(ctx context.Context, patience time.Duration, found func([]hostnet.Adapter) bool) ([]hostnet.Adapter, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		adapters, err := w.host.Adapters()
-		if err != nil {
-			return nil, false, fmt.Errorf("list the host's adapters: %w", err)
-		}
-		if found(adapters) {
+		if err == nil && found(adapters) {
 			return adapters, true, nil
 		}
 		select {
 		case <-time.After(hostPoll):
 		case <-ctx.Done():
+			if err != nil {
+				return nil, false, fmt.Errorf("list the host's adapters: %w", err)
+			}
 			return adapters, false, nil
 		}
 	}
@@ -147,7 +147,7 @@ func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *ho
 		return hostnet.Adapter{}, fmt.Errorf("encap-address: HNS network %s has adapter %q, and the host's own adapter on its switch does not hold %v, nor was it saved that it once did; correct encap-address, or give the host the address", network.Name, network.Adapter, w.config.EncapAddress)
 	}
 	slog.WarnContext(ctx, "Windows has not moved the host's addresses to the virtual switch: they are set as they were", "network", network.Name, "addresses", saved.Addresses, "dhcp", saved.DHCP)
-	if err := w.restoreHost(ctx, *saved, false); err != nil {
+	if err := w.restoreHost(ctx, *saved); err != nil {
 		return hostnet.Adapter{}, err
 	}
 	if adapters, err = w.host.Adapters(); err != nil {
@@ -171,43 +171,6 @@ func uplinkMAC(adapters []hostnet.Adapter, network hns.Network, saved *hostSetti
 		return mac
 	}
 	return nil
-}
-
-// restoreHost: the host has the saved addresses, routes and resolvers. They go to its adapter on the
-// switch, or to the physical one where there is no switch. wait: Windows is moving them by itself.
-func (w *Windows) restoreHost(ctx context.Context, saved hostSettings, wait bool) error {
-	holder := func(adapters []hostnet.Adapter) (hostnet.Adapter, bool) {
-		mac, _ := net.ParseMAC(saved.MAC)
-		if host, ok := hostnet.Management(adapters, saved.Adapter, mac); ok {
-			return host, true
-		}
-		return hostnet.Named(adapters, saved.Adapter)
-	}
-	complete := func(adapters []hostnet.Adapter) bool {
-		a, ok := holder(adapters)
-		return ok && !slices.ContainsFunc(saved.Addresses, func(p netip.Prefix) bool { return !a.Has(p.Addr()) })
-	}
-	patience := time.Duration(0)
-	if wait {
-		patience = w.config.AddressTime
-	}
-	adapters, _, err := w.await(ctx, patience, complete)
-	if err != nil {
-		return err
-	}
-	a, ok := holder(adapters)
-	if !ok {
-		return fmt.Errorf("restore the host's addresses %v: adapter %q is not there", saved.Addresses, saved.Adapter)
-	}
-	if err := w.setSettings(a, saved); err != nil {
-		return fmt.Errorf("restore the host's addresses %v: %w", saved.Addresses, err)
-	}
-	adapters, ok, err = w.await(ctx, w.config.AddressTime, complete)
-	if err != nil || ok {
-		return err
-	}
-	a, _ = holder(adapters)
-	return fmt.Errorf("restore the host's addresses %v: Windows took them, and adapter %q has %v", saved.Addresses, a.Alias, a.Addresses)
 }
 
 // setSettings gives the adapter what it lacks of the settings.

@@ -17,7 +17,7 @@ import (
 // of them. unreachable is why ovs is nil, where it is.
 func releaseWindows(ctx context.Context, config Config, platform *Windows, ovs *openVSwitch, unreachable error) (string, error) {
 	_, saved, err := platform.releasable(ctx)
-	if err != nil {
+	if err != nil && (saved == nil || errors.Is(err, errForeignNetwork)) {
 		return "", err
 	}
 	removed, left := false, fmt.Errorf("start it and repeat this: %w", unreachable)

@@ -2,12 +2,15 @@ package node
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -89,5 +92,34 @@ func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 	}
 	if machine.networks() != 1 || n.ovs.bridge(integrationBridge) == nil {
 		t.Error("something was removed")
+	}
+}
+
+// The host gets its adapter back while HNS does not answer, or has left the switch; whoever asked is told what is left.
+func TestWindowsHostGetsItsAdapterBackWithoutHNS(t *testing.T) {
+	for name, test := range map[string]struct {
+		fail func(*winBench)
+		want string // of the error; empty: none
+	}{
+		"HNS does not answer":     {func(b *winBench) { b.Fail("Networks", func() error { return errors.New("the RPC server is unavailable") }) }, "RPC server"},
+		"HNS deletes nothing":     {func(b *winBench) { b.Fail("DeleteNetwork", func() error { return errors.New("access is denied") }) }, "access is denied"},
+		"HNS leaves the switch":   {func(b *winBench) { b.LeavesSwitch = true }, ""},
+		"HNS has lost the switch": {func(b *winBench) { b.LeavesSwitch = true; b.LoseNetworks() }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newUplinkNode(t, &vswitchd{})
+			machine := newWinBench(t, func(c *WindowsConfig) { c.AddressTime = 500 * time.Millisecond })
+			machine.ensureUplink()
+			test.fail(machine)
+			said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("said %q, error %v", said, err)
+			}
+			machine.reachable("Ethernet")
+			adapters, _ := machine.Adapters()
+			if host, left := hostnet.Named(adapters, hostnet.HostAdapter); left {
+				t.Errorf("the switch is left with %+v", host)
+			}
+		})
 	}
 }

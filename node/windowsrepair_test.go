@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -103,6 +104,23 @@ func (c *crashing) AddRoute(a hostnet.Adapter, r hostnet.Route) error {
 
 func (c *crashing) SetDNS(a hostnet.Adapter, d hostnet.DNS) error {
 	return c.change(func() error { return c.Machine.SetDNS(a, d) })
+}
+
+func (c *crashing) VMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr) (name string, err error) {
+	err = c.change(func() error { name, err = c.Machine.VMAdapter(ctx, virtualSwitch, mac); return err })
+	return name, err
+}
+
+func (c *crashing) RenameVMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr, name string) error {
+	return c.change(func() error { return c.Machine.RenameVMAdapter(ctx, virtualSwitch, mac, name) })
+}
+
+func (c *crashing) Rename(a hostnet.Adapter, alias string) error {
+	return c.change(func() error { return c.Machine.Rename(a, alias) })
+}
+
+func (c *crashing) Reclaim(ctx context.Context, virtualSwitch, adapter string, dhcp bool) error {
+	return c.change(func() error { return c.Machine.Reclaim(ctx, virtualSwitch, adapter, dhcp) })
 }
 
 func TestLostUplinkIsRepaired(t *testing.T) {

@@ -236,7 +236,7 @@ func (w *Windows) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 	created, err := w.hns.CreateNetwork(ctx, network)
 	if err != nil {
 		// A creation that failed may have moved the addresses already; one that hangs may still do so.
-		return hns.Network{}, w.failed(errors.Join(err, w.restoreHost(ctx, saved, false)))
+		return hns.Network{}, w.failed(errors.Join(err, w.restoreHost(ctx, saved)))
 	}
 	created.Adapter = adapter.Alias
 	saved.Network = created.ID
@@ -256,7 +256,7 @@ func (w *Windows) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 		return adapters, err
 	}
 	slog.WarnContext(ctx, "no adapter has the host's addresses: they are set again as they were before the HNS network", "adapter", saved.Adapter)
-	if err := w.restoreHost(ctx, *saved, false); err != nil {
+	if err := w.restoreHost(ctx, *saved); err != nil {
 		return nil, err
 	}
 	return w.host.Adapters()
@@ -322,49 +322,6 @@ func (w *Windows) failed(err error) error {
 	w.retry.failures++
 	w.retry.err = err
 	return err
-}
-
-// removeNetwork: the network is gone, and the host has its addresses again on the adapter.
-func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved hostSettings) error {
-	slog.WarnContext(ctx, "the HNS network is removed again, so that the host stays reachable", "network", network.Name)
-	err := w.hns.DeleteNetwork(ctx, network)
-	return errors.Join(err, w.restoreHost(ctx, saved, err == nil))
-}
-
-// ReleaseUplink removes the network, if it is weft's own: the host gets its adapter back.
-func (w *Windows) ReleaseUplink(ctx context.Context) error {
-	select {
-	case w.busy <- struct{}{}:
-		defer func() { <-w.busy }()
-	case <-ctx.Done():
-		return fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
-	}
-	w.forgetUplink()
-	network, saved, err := w.releasable(ctx)
-	switch {
-	case err != nil || saved == nil:
-		return err
-	case network.ID == "":
-		return w.restoreHost(ctx, *saved, false)
-	}
-	return w.removeNetwork(context.WithoutCancel(ctx), network, *saved)
-}
-
-// releasable is the network, zero where there is none, and what the host had before it, nil where weft has
-// made none. A network of the name that is not weft's is an error.
-func (w *Windows) releasable(ctx context.Context) (hns.Network, *hostSettings, error) {
-	saved, err := w.saved.read()
-	if err != nil {
-		return hns.Network{}, nil, err
-	}
-	network, err := w.hns.Network(ctx, w.config.Network)
-	if errors.Is(err, hns.ErrNotFound) {
-		return hns.Network{}, saved, nil
-	}
-	if err == nil && (saved == nil || !hns.SameID(saved.Network, network.ID)) {
-		err = fmt.Errorf("HNS network %s was not made by weft, which leaves it alone", network.Name)
-	}
-	return network, saved, err
 }
 
 // SwitchExists says whether there is an HNS network of weft's name. It costs no call of HNS while the network

@@ -42,6 +42,8 @@ type Host interface {
 	// with it.
 	VMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr) (string, error)
 	RenameVMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr, name string) error
+	// Reclaim: no virtual switch of that name has the adapter, whatever HNS knows; with dhcp its leases are renewed.
+	Reclaim(ctx context.Context, virtualSwitch, adapter string, dhcp bool) error
 	// SoftwareRSC says whether the virtual switch coalesces received segments; EnableSoftwareRSC
 	// makes it.
 	SoftwareRSC(ctx context.Context, virtualSwitch string) (bool, error)

@@ -2,6 +2,7 @@ package hostnet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -89,4 +90,22 @@ func (Native) VMAdapter(ctx context.Context, virtualSwitch string, mac net.Hardw
 func (Native) RenameVMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr, name string) error {
 	_, err := powershell(ctx, vmAdapter(virtualSwitch, mac)+" | Rename-VMNetworkAdapter -NewName "+quote(name))
 	return err
+}
+
+// Reclaim does what Antrea has its users do where HNS has left a switch (Clean-AntreaNetwork.ps1): the adapter is bound to
+// the switch's protocol no more, the switch goes, and DHCP is asked again.
+func (Native) Reclaim(ctx context.Context, virtualSwitch, adapter string, dhcp bool) error {
+	commands := []string{
+		"Set-NetAdapterBinding -Name " + quote(adapter) + " -ComponentID vms_pp -Enabled $false",
+		"Get-VMSwitch | Where-Object Name -eq " + quote(virtualSwitch) + " | Remove-VMSwitch -Force",
+	}
+	if dhcp {
+		commands = append(commands, "ipconfig /renew")
+	}
+	var errs []error
+	for _, command := range commands { // each may be enough
+		_, err := powershell(ctx, command)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

@@ -30,6 +30,9 @@ var cmdlets = []struct {
 	{form(ofVMAdapter + ` \| Rename-VMNetworkAdapter -NewName ` + literal), (*Service).renameVMAdapter},
 	{form(`Get-NetAdapter -InterfaceIndex (\d+) \| Rename-NetAdapter -NewName ` + literal), (*Service).renameAdapter},
 	{form(`Enable-NetAdapter -Name ` + literal + ` -Confirm:\$false`), (*Service).enableAdapter},
+	{form(`Set-NetAdapterBinding -Name ` + literal + ` -ComponentID vms_pp -Enabled \$false`), (*Service).unbind},
+	{form(`Get-VMSwitch \| Where-Object Name -eq ` + literal + ` \| Remove-VMSwitch -Force`), (*Service).removeSwitch},
+	{form(`ipconfig /renew`), func(*Service, Host, []string) (string, error) { return "", nil }}, // no DHCP here
 	{form(`\(Get-VMSwitch -Name ` + literal + `\)\.SoftwareRscEnabled`), (*Service).softwareRSC},
 	{form(`Set-VMSwitch -Name ` + literal + ` -EnableSoftwareRsc \$true`), (*Service).enableSoftwareRSC},
 }
@@ -169,6 +172,31 @@ func (s *Service) enableAdapter(host Host, args []string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no MSFT_NetAdapter objects found with property 'Name' equal to '%s'", args[0])
+}
+
+// unbind: a switch keeps its adapter whatever the adapter is bound to, as far as the emulator goes.
+func (s *Service) unbind(_ Host, args []string) (string, error) {
+	if _, _, err := s.config.DataPlane.Adapter(args[0]); err != nil {
+		return "", fmt.Errorf("no MSFT_NetAdapterBindingSettingData objects found with property 'Name' equal to '%s'", args[0])
+	}
+	return "", nil
+}
+
+// removeSwitch: the adapter is the host's again, and HNS keeps a network that has no switch.
+func (s *Service) removeSwitch(_ Host, args []string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults.vmmsMissing() {
+		_, err := s.managed(args[0])
+		return "", err
+	}
+	for _, n := range s.objects.Networks {
+		if n.Name == args[0] {
+			n.Adapter, n.VNIC = "", ManagementVNIC{}
+		}
+	}
+	s.keep()
+	return "", nil
 }
 
 func (s *Service) softwareRSC(_ Host, args []string) (string, error) {

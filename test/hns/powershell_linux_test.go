@@ -58,6 +58,23 @@ func TestPowerShellRenamesTheHostsAdapter(t *testing.T) {
 	}
 }
 
+func TestPowerShellRemovesTheSwitch(t *testing.T) {
+	m := newMachine(t)
+	m.network()
+	m.mustPowershell("Set-NetAdapterBinding -Name 'Ethernet' -ComponentID vms_pp -Enabled $false", "")
+	m.mustPowershell("Get-VMSwitch | Where-Object Name -eq 'other' | Remove-VMSwitch -Force", "")
+	m.check(m.has(bridge, hostV4, hostV6))
+	m.mustPowershell("Get-VMSwitch | Where-Object Name -eq 'weft' | Remove-VMSwitch -Force", "")
+	m.mustPowershell("ipconfig /renew", "")
+	m.check(m.has("Ethernet", hostV4, hostV6))
+	if m.exists(bridge) {
+		t.Error("the switch's vNIC is still there")
+	}
+	if out, err := m.powershell("Set-NetAdapterBinding -Name 'Ethernet 9' -ComponentID vms_pp -Enabled $false"); err == nil {
+		t.Errorf("an adapter that is not there: %q", out)
+	}
+}
+
 func TestWhatPowerShellRefuses(t *testing.T) {
 	m := newMachine(t)
 	m.unnamedNetwork()

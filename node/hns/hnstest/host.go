@@ -71,7 +71,8 @@ func (m *Machine) byLUID(a hostnet.Adapter) *adapter {
 
 // taken says whether a switch has the adapter: Windows' own stack is not bound to it then.
 func (m *Machine) taken(a *adapter) bool {
-	return a.Kind == hostnet.Physical && slices.ContainsFunc(m.networks, func(n *network) bool { return n.Adapter == a.Alias })
+	holds := func(n *network) bool { return n.Adapter == a.Alias && !n.switchless }
+	return a.Kind == hostnet.Physical && (slices.ContainsFunc(m.networks, holds) || slices.ContainsFunc(m.left, holds))
 }
 
 func (m *Machine) AddAddress(a hostnet.Adapter, p netip.Prefix) error {

@@ -28,6 +28,7 @@ type Machine struct {
 	lastID     int
 	lastLUID   uint64
 	changed    []chan struct{}
+	left       []*network // whose switches have outlived them
 	faults     map[string]func() error
 	calls      []string
 	every      func(call string) error
@@ -40,13 +41,16 @@ type Machine struct {
 	Disobeys bool
 	// RSC is whether the virtual switch coalesces segments; the command to switch it on does nothing.
 	RSC bool
+	// LeavesSwitch: HNS deletes a network, and its virtual switch keeps the adapter.
+	LeavesSwitch bool
 	// NoVMMS: Hyper-V's management is not installed, or does not run.
 	NoVMMS bool
 }
 
 type network struct {
 	hns.Network
-	extension bool
+	extension  bool
+	switchless bool // Hyper-V has removed its switch, and HNS does not know
 }
 
 type namespace struct {
@@ -281,7 +285,7 @@ func (m *Machine) CreateNetwork(n hns.Network) (hns.Network, error) {
 		return hns.Network{}, err
 	}
 	uplink := m.adapter(n.Adapter)
-	if uplink == nil || uplink.Kind != hostnet.Physical {
+	if uplink == nil || uplink.Kind != hostnet.Physical || slices.ContainsFunc(m.left, func(l *network) bool { return l.Adapter == n.Adapter }) {
 		return hns.Network{}, fmt.Errorf("adapter %q: %w", n.Adapter, hns.ErrNotFound)
 	}
 	if slices.ContainsFunc(m.networks, func(o *network) bool { return o.Name == n.Name }) {
@@ -323,16 +327,25 @@ func (m *Machine) removeNetwork(n *network) {
 			m.removeEndpoint(e)
 		}
 	}
+	if m.LeavesSwitch {
+		m.left = append(m.left, n)
+	} else {
+		m.removeSwitch(n)
+	}
+	m.networks = slices.DeleteFunc(m.networks, func(o *network) bool { return o == n })
+	m.tell()
+}
+
+// removeSwitch gives the adapter back what the host's vNIC has.
+func (m *Machine) removeSwitch(n *network) {
 	if uplink := m.adapter(n.Adapter); uplink != nil {
 		for _, host := range m.adapters {
-			if host.owner == n.ID && m.Moves {
+			if host.owner == n.ID && m.Moves && len(host.Addresses) > 0 {
 				uplink.Addresses, uplink.routes, uplink.DNS = host.Addresses, host.routes, host.DNS
 			}
 		}
 	}
 	m.adapters = slices.DeleteFunc(m.adapters, func(a *adapter) bool { return a.owner == n.ID })
-	m.networks = slices.DeleteFunc(m.networks, func(o *network) bool { return o == n })
-	m.tell()
 }
 
 func (m *Machine) Switch(id string) (hns.Switch, error) {

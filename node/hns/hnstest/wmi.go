@@ -129,3 +129,26 @@ func (m *Machine) Rename(a hostnet.Adapter, alias string) error {
 	}
 	return m.change("Rename", a, func(own *adapter) { own.Alias = alias })
 }
+
+func (m *Machine) Reclaim(_ context.Context, virtualSwitch, adapter string, _ bool) error {
+	m.mu.Lock()
+	m.calls = append(m.calls, "Reclaim")
+	m.mu.Unlock()
+	if err := m.suffer("Reclaim"); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.NoVMMS {
+		return errNoVMMS
+	}
+	for _, n := range slices.Concat(m.left, m.networks) {
+		if n.Name == virtualSwitch && n.Adapter == adapter && !n.switchless {
+			m.removeSwitch(n)
+			n.switchless, n.extension = true, false
+		}
+	}
+	m.left = nil
+	m.tell()
+	return nil
+}
