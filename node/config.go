@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -81,6 +82,8 @@ type Config struct {
 	Adapter string
 	// hns-network (Windows): the name of the HNS network on it. Empty on systems without HNS.
 	HNSNetwork string
+	// ovs-driver (Windows): the kind of Open vSwitch's driver, one of ovsdriver.Kinds. Empty: the one that is installed.
+	OVSDriver string
 	// datapath-type: "system" (kernel) or "netdev" (userspace).
 	DatapathType string
 	// encap-type: the tunnel protocol; OVN clusters with Windows nodes speak "geneve" only.
@@ -259,6 +262,9 @@ func (c Config) validateChassis(bad func(key, format string, args ...any)) {
 func (c Config) validateUplink(bad func(key, format string, args ...any)) {
 	if c.HNSNetwork != "" && !hnsName.MatchString(c.HNSNetwork) {
 		bad("hns-network", "%q is not a name of up to 64 letters, digits, spaces, '.', '_' and '-'", c.HNSNetwork)
+	}
+	if err := ovsdriver.Validate(c.OVSDriver); err != nil {
+		bad("ovs-driver", "%v", err)
 	}
 	if strings.ContainsFunc(c.Adapter, func(r rune) bool { return unicode.IsControl(r) || r == '/' }) {
 		bad("adapter", "%q is no name of a network adapter; `Get-NetAdapter` lists them", c.Adapter)

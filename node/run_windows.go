@@ -34,7 +34,7 @@ func newPlatform(c Config, _ *openVSwitch, podSubnets func() []netip.Prefix, met
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}
 	platform, err := NewWindows(WindowsConfig{
-		Adapter: c.Adapter, Network: c.HNSNetwork, EncapAddress: c.EncapAddress,
+		Adapter: c.Adapter, Network: c.HNSNetwork, Driver: c.OVSDriver, EncapAddress: c.EncapAddress,
 		StateFile:  filepath.Join(c.StateDir, "host.json"),
 		PodSubnets: podSubnets, Metrics: metrics,
 	})

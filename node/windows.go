@@ -23,6 +23,8 @@ type WindowsConfig struct {
 	Adapter string
 	// Network is the name of the HNS network, the user's key hns-network.
 	Network string
+	// Driver is the kind of Open vSwitch's driver, the user's key ovs-driver; empty: the one that the switch has.
+	Driver string
 	// EncapAddress is the node's tunnel end point, which the uplink holds.
 	EncapAddress netip.Addr
 	// StateFile keeps what the host's networking was like before the HNS network was made.
@@ -41,10 +43,6 @@ type WindowsConfig struct {
 	// Metrics takes the platform's.
 	Metrics prometheus.Registerer
 }
-
-// ovsExtension is the ID of Open vSwitch's extension of a virtual switch, OVS_EXTENSION_GUID in its
-// datapath-windows/ovsext/Switch.c.
-const ovsExtension = "583CC151-73EC-4A6A-8B47-578297AD7623"
 
 // sandboxTime bounds calls of HNS by methods that are given no context.
 const sandboxTime = 30 * time.Second

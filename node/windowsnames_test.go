@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -81,6 +82,43 @@ func TestWithoutHyperVsManagement(t *testing.T) {
 	s.alone()
 	s.NoVMMS = false
 	s.whole(s.start())
+}
+
+// The extension is that of the driver that is installed, or that the user names.
+func TestUplinkTakesTheDriverThatIsThere(t *testing.T) {
+	dbosoft := ovsdriver.Kinds[len(ovsdriver.Kinds)-1]
+	for name, test := range map[string]struct {
+		key      string
+		upstream bool
+		want     string // the kind
+		problem  string
+	}{
+		"the only one":                {"", false, "dbosoft", ""},
+		"two":                         {"", true, "", "ovs-driver"},
+		"two, of which one is named":  {"dbosoft", true, "dbosoft", ""},
+		"two, and the other is named": {"upstream", true, "upstream", ""},
+		"one that is not there":       {"antrea", false, "", "not installed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newWinBench(t, func(c *WindowsConfig) { c.Driver = test.key })
+			b.Driver, b.Other = test.upstream, dbosoft.Extension
+			uplink, err := b.windows.EnsureUplink(t.Context())
+			if test.problem != "" {
+				if err == nil || !strings.Contains(err.Error(), test.problem) {
+					t.Errorf("uplink %+v, error %v", uplink, err)
+				}
+				b.reachable("Ethernet")
+				return
+			}
+			if err != nil || b.windows.lastSeen().driver.Name != test.want || !b.windows.uplinkHolds(t.Context()) {
+				t.Errorf("driver %+v, error %v\n%s", b.windows.lastSeen().driver, err, b.Dump())
+			}
+			b.DisableExtensions()
+			if b.windows.uplinkHolds(t.Context()) {
+				t.Error("an extension that is off is not seen")
+			}
+		})
+	}
 }
 
 // former leaves the node as a version did that took the names as Windows gives them.

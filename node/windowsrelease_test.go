@@ -101,7 +101,9 @@ func TestWindowsHostGetsItsAdapterBackWithoutHNS(t *testing.T) {
 		fail func(*winBench)
 		want string // of the error; empty: none
 	}{
-		"HNS does not answer":     {func(b *winBench) { b.Fail("Networks", func() error { return errors.New("the RPC server is unavailable") }) }, "RPC server"},
+		"HNS does not answer": {func(b *winBench) {
+			b.Fail("Networks", func() error { return errors.New("the RPC server is unavailable") })
+		}, "RPC server"},
 		"HNS deletes nothing":     {func(b *winBench) { b.Fail("DeleteNetwork", func() error { return errors.New("access is denied") }) }, "access is denied"},
 		"HNS leaves the switch":   {func(b *winBench) { b.LeavesSwitch = true }, ""},
 		"HNS has lost the switch": {func(b *winBench) { b.LeavesSwitch = true; b.LoseNetworks() }, ""},

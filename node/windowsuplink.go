@@ -12,12 +12,14 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // uplinkSeen is the uplink as it was last found in order, until something may have changed.
 type uplinkSeen struct {
 	uplink   Uplink
 	network  hns.Network
+	driver   ovsdriver.Kind
 	lookedAt time.Time
 }
 
@@ -63,11 +65,11 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 	if err != nil {
 		return Uplink{}, err
 	}
-	uplink, err := w.keepNetwork(context.WithoutCancel(ctx), network)
+	uplink, driver, err := w.keepNetwork(context.WithoutCancel(ctx), network)
 	if err != nil {
 		return Uplink{}, err
 	}
-	w.see(uplinkSeen{uplink, network, time.Now()})
+	w.see(uplinkSeen{uplink, network, driver, time.Now()})
 	w.retry.failures, w.retry.err = 0, nil
 	w.coalesce(ctx)
 	return uplink, nil
@@ -126,7 +128,7 @@ func (w *Windows) uplinkHolds(ctx context.Context) bool {
 	if err != nil && !errors.Is(err, hns.ErrNotFound) {
 		return true // not known: a hang is no change
 	}
-	if found, _ := s.Extension(ovsExtension); err != nil || !found.Enabled {
+	if found, _ := s.Extension(seen.driver.Extension); err != nil || !found.Enabled {
 		w.forgetUplink()
 		return false
 	}
@@ -264,20 +266,20 @@ func (w *Windows) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 
 // keepNetwork: the host has its addresses on the network's switch, and the extension is enabled. A network
 // that has never come so far is removed again, and so is one that has lost the host's vNIC.
-func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink, error) {
+func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink, ovsdriver.Kind, error) {
 	saved, err := w.saved.read()
 	if err != nil {
-		return Uplink{}, err
+		return Uplink{}, ovsdriver.Kind{}, err
 	}
 	fresh := saved != nil && !saved.Ready && hns.SameID(saved.Network, network.ID)
-	giveUp := func(err error) (Uplink, error) {
+	giveUp := func(err error) (Uplink, ovsdriver.Kind, error) {
 		if own := saved != nil && hns.SameID(saved.Network, network.ID); !fresh && !(own && errors.Is(err, errNoHostAdapter)) {
-			return Uplink{}, err
+			return Uplink{}, ovsdriver.Kind{}, err
 		}
 		if failed := w.removeNetwork(ctx, network, *saved); failed != nil {
-			return Uplink{}, w.failed(errors.Join(err, failed))
+			return Uplink{}, ovsdriver.Kind{}, w.failed(errors.Join(err, failed))
 		}
-		return Uplink{}, w.failed(fmt.Errorf("%w: %w", ErrNoUplink, err))
+		return Uplink{}, ovsdriver.Kind{}, w.failed(fmt.Errorf("%w: %w", ErrNoUplink, err))
 	}
 	host, err := w.ensureHost(ctx, network, saved)
 	if err != nil {
@@ -286,20 +288,35 @@ func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink,
 	if host, err = w.ensureName(ctx, network, host, saved); err != nil {
 		return giveUp(err)
 	}
-	enabled, err := w.hns.EnsureExtension(ctx, network, ovsExtension)
-	if errors.Is(err, hns.ErrNoExtension) {
-		err = fmt.Errorf("the virtual switch extension of Open vSwitch is not installed on this node: install Open vSwitch with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed: %w", err)
-	}
+	driver, err := w.enableDriver(ctx, network)
 	if err != nil {
 		return giveUp(err)
-	}
-	if enabled {
-		slog.InfoContext(ctx, "the extension of Open vSwitch was enabled", "network", network.Name)
 	}
 	if err := w.remember(network, host, saved); err != nil {
 		return giveUp(err) // without an uplink nobody makes the bridge that the host's packets need
 	}
-	return Uplink{Switch: network.ID, Adapter: network.Adapter, Host: host.Alias}, nil
+	return Uplink{Switch: network.ID, Adapter: network.Adapter, Host: host.Alias}, driver, nil
+}
+
+// enableDriver: the extension of Open vSwitch's driver that the switch has is enabled.
+func (w *Windows) enableDriver(ctx context.Context, network hns.Network) (ovsdriver.Kind, error) {
+	s, err := w.hns.Switch(ctx, network)
+	if err != nil {
+		return ovsdriver.Kind{}, err
+	}
+	driver, installed, err := ovsdriver.Installed(w.config.Driver, func(k ovsdriver.Kind) bool { _, ok := s.Extension(k.Extension); return ok })
+	if err != nil {
+		return driver, err
+	}
+	if !installed {
+		return driver, fmt.Errorf("the virtual switch extension %q is not installed on this node: install Open vSwitch with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed; for another driver than %s set the key ovs-driver (%s): %w",
+			driver.Title, driver.Name, ovsdriver.Names(), hns.ErrNoExtension)
+	}
+	enabled, err := w.hns.EnsureExtension(ctx, network, driver.Extension)
+	if err == nil && enabled {
+		slog.InfoContext(ctx, "the extension of Open vSwitch was enabled", "network", network.Name, "driver", driver.Name)
+	}
+	return driver, err
 }
 
 // remember keeps the file at what the host has now, so that a later loss is repaired from that.

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // systemFlags are the keys of a Windows node alone.
@@ -12,6 +13,7 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	f.String("log-file", "", "write the log to this file too; a service's default is weft-node.log in state-dir")
 	f.String("adapter", "", "network adapter that pods share with the host; empty is the one that holds encap-address")
 	f.String("hns-network", defaults.HNSNetwork, "name of the HNS network on that adapter")
+	f.String("ovs-driver", "", "Open vSwitch's driver: "+ovsdriver.Names()+"; empty is the one that is installed")
 	f.String("ovs-openflow", "", "OpenFlow management connection of br-int; found beside the OVS database's socket if empty")
 	f.String("chassis", defaults.Chassis, "hosted (ovn-controller runs on a chassis host) or local (on this node)")
 	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")
@@ -24,6 +26,7 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 func systemConfig(s *settings, config *node.Config) {
 	config.Adapter = s.text("adapter")
 	config.HNSNetwork = s.text("hns-network")
+	config.OVSDriver = s.text("ovs-driver")
 	config.OVSOpenFlow = s.text("ovs-openflow")
 	config.Chassis = s.text("chassis")
 	config.StateDir = s.text("state-dir")

@@ -45,6 +45,8 @@ type Config struct {
 	Adapter    string
 	HNSNetwork string
 	Service    string
+	// OVSDriver is the kind of Open vSwitch's driver; the one that is installed if empty. Windows only.
+	OVSDriver string
 }
 
 // check is one question. Its findings are in the order in which they are to be read.

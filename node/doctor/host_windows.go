@@ -22,6 +22,7 @@ import (
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/node/unixctl"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -228,13 +229,13 @@ func (nativeHost) Pipe(_ context.Context, name string) error {
 	return err
 }
 
-// Driver looks for the service that ovsext.inf makes.
-func (h nativeHost) Driver() (driver, error) {
-	s, err := h.Service(driverName)
+// Driver looks for the service that the driver's inf makes.
+func (h nativeHost) Driver(kind ovsdriver.Kind) (driver, error) {
+	s, err := h.Service(kind.Service)
 	if err != nil {
 		return driver{}, err
 	}
-	d := driver{Path: driverPath(s.Path), Loaded: s.running()}
+	d := driver{Kind: kind, Path: driverPath(s.Path, kind), Loaded: s.running()}
 	d.Signer, d.Refused, d.SignatureUnknown = signatureOf(d.Path)
 	if image, err := pe.Open(d.Path); err == nil { // the signature's check tells of a file that cannot be read
 		defer image.Close()
@@ -247,7 +248,7 @@ func (h nativeHost) Driver() (driver, error) {
 }
 
 // driverPath is what the kernel calls \SystemRoot\System32\drivers\OVSExt.sys, or system32\… alone.
-func driverPath(image string) string {
+func driverPath(image string, kind ovsdriver.Kind) string {
 	root, err := windows.GetSystemWindowsDirectory()
 	if err != nil {
 		root = `C:\Windows`
@@ -258,7 +259,7 @@ func driverPath(image string) string {
 	}
 	switch {
 	case image == "":
-		return filepath.Join(root, `System32\drivers\OVSExt.sys`)
+		return filepath.Join(root, `System32\drivers`, kind.SYS)
 	case filepath.IsAbs(image):
 		return image
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // fakeWindows answers what its fields say.
@@ -23,6 +24,7 @@ type fakeWindows struct {
 	libraries map[string]bool
 	modules   []string // of PowerShell
 	driver    *driver
+	dbosoft   *driver // one more, of that kind
 	integrity codeIntegrity
 	secure    *bool // nil: no UEFI
 	firewall  firewall
@@ -55,11 +57,15 @@ func (f fakeWindows) Library(name string) error {
 	return nil
 }
 
-func (f fakeWindows) Driver() (driver, error) {
-	if f.driver == nil {
+func (f fakeWindows) Driver(kind ovsdriver.Kind) (driver, error) {
+	installed := f.driver
+	if kind.Service == "DBO_OVSE" {
+		installed = f.dbosoft
+	}
+	if installed == nil {
 		return driver{}, errAbsent
 	}
-	return *f.driver, f.broken
+	return *installed, f.broken
 }
 
 func (f fakeWindows) CodeIntegrity() (codeIntegrity, error) { return f.integrity, f.broken }
@@ -205,8 +211,8 @@ func TestDriver(t *testing.T) {
 		{"unreadable", fakeWindows{driver: &unreadable, integrity: enforced}, "ok", "unknown", "ok", "Get-AuthenticodeSignature"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			expect(t, checkDriver(c.host), c.driver)
-			expect(t, checkDriverSignature(c.host, c.host), c.signature, c.words)
+			expect(t, checkDriver(c.host, ""), c.driver)
+			expect(t, checkDriverSignature(c.host, c.host, ""), c.signature, c.words)
 			expect(t, checkBoot(c.host), c.boot)
 		})
 	}
@@ -231,7 +237,7 @@ func TestDebugDriver(t *testing.T) {
 		}
 	}
 	built := driver{Path: "p", Loaded: true, Debug: true}
-	expect(t, checkDriver(fakeWindows{driver: &built}), "warning", "debug build")
+	expect(t, checkDriver(fakeWindows{driver: &built}, ""), "warning", "debug build")
 }
 
 // fakeHNS is an HNS with networks of one switch.
@@ -271,7 +277,8 @@ func TestHNSNetwork(t *testing.T) {
 	config := Config{HNSNetwork: "weft"}
 	weft := []hns.Network{{Name: "weft", Type: hns.Transparent, Adapter: "Ethernet"}}
 	enabled := []hns.Extension{{ID: "{583cc151-73ec-4a6a-8b47-578297ad7623}", Enabled: true}}
-	disabled := []hns.Extension{{ID: ovsExtension}}
+	disabled := []hns.Extension{{ID: ovsdriver.Kinds[0].Extension}}
+	dbosoft := []hns.Extension{{ID: "63e968d9-754e-4704-a5ce-6e3bf7ddf59b", Enabled: true}}
 	for _, c := range []struct {
 		name    string
 		service fakeHNS
@@ -283,6 +290,8 @@ func TestHNSNetwork(t *testing.T) {
 		{"lost", fakeHNS{}, true, "failed", "no HNS network weft"},
 		{"another's", fakeHNS{networks: []hns.Network{{Name: "weft", Type: "L2Bridge"}}}, false, "failed", "L2Bridge"},
 		{"well", fakeHNS{networks: weft, extensions: enabled}, true, "ok ok", "enabled"},
+		{"another driver", fakeHNS{networks: weft, extensions: dbosoft}, true, "ok ok", "dbosoft Open vSwitch Extension is enabled"},
+		{"two drivers", fakeHNS{networks: weft, extensions: append(dbosoft, enabled...)}, true, "ok failed", "ovs-driver"},
 		{"no driver", fakeHNS{networks: weft}, true, "ok failed", "netcfg"},
 		{"disabled", fakeHNS{networks: weft, extensions: disabled}, true, "ok failed", "no network"},
 		{"after a reboot", fakeHNS{networks: weft, extensions: disabled}, false, "ok warning", "reboot"},
@@ -435,4 +444,17 @@ func TestEveryCheckRunsOnAnEmptyWindows(t *testing.T) {
 			t.Errorf("%s is ok although nothing can be read: %s", f.Check, f.Detail)
 		}
 	}
+}
+
+// The driver is found by its kind, or as the only one that is there.
+func TestDriverKinds(t *testing.T) {
+	own := driver{Path: `C:\Windows\System32\drivers\OVSExt.sys`, Loaded: true}
+	other := driver{Path: `C:\Windows\System32\drivers\DBO_OVSE.sys`, Loaded: true}
+	expect(t, checkDriver(fakeWindows{}, ""), "failed", "netcfg -l ovsext.inf -c s -i OVSExt", "ovs-driver")
+	expect(t, checkDriver(fakeWindows{}, "dbosoft"), "failed", "netcfg -l dbo_ovse.inf -c s -i DBO_OVSE")
+	expect(t, checkDriver(fakeWindows{dbosoft: &other}, ""), "ok", "DBO_OVSE.sys (dbosoft)")
+	expect(t, checkDriver(fakeWindows{driver: &own, dbosoft: &other}, ""), "failed", "ovs-driver")
+	expect(t, checkDriver(fakeWindows{driver: &own, dbosoft: &other}, "dbosoft"), "ok", "DBO_OVSE.sys (dbosoft)")
+	expect(t, checkDriver(fakeWindows{driver: &own}, "dbosoft"), "failed", "DBO_OVSE is not installed")
+	expect(t, checkDriver(fakeWindows{driver: &own, broken: errBroken}, ""), "unknown", "broken")
 }

@@ -5,10 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
+
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // driver is Open vSwitch's kernel driver as Windows has it installed.
 type driver struct {
+	Kind   ovsdriver.Kind
 	Path   string
 	Loaded bool
 	// Signer is the name in the certificate that signed the driver or the catalog that lists it; empty
@@ -44,7 +47,32 @@ func debugBuild(resources []byte) bool {
 
 // driverReader returns errAbsent where no such driver is installed.
 type driverReader interface {
-	Driver() (driver, error)
+	Driver(ovsdriver.Kind) (driver, error)
+}
+
+// findDriver is the driver of the configured kind, or the only one that is installed; errAbsent, also with a kind that may
+// be installed.
+func findDriver(reader driverReader, kind string) (driver, error) {
+	found := map[string]driver{}
+	var broken error
+	chosen, installed, err := ovsdriver.Installed(kind, func(k ovsdriver.Kind) bool {
+		d, err := reader.Driver(k)
+		if err != nil && !errors.Is(err, errAbsent) {
+			broken = err
+		}
+		d.Kind = k
+		found[k.Name] = d
+		return err == nil
+	})
+	switch {
+	case broken != nil:
+		return driver{Kind: chosen}, broken
+	case err == nil && !installed:
+		err = errAbsent
+	}
+	d := found[chosen.Name]
+	d.Kind = chosen
+	return d, err
 }
 
 // codeIntegrity is what the kernel demands of drivers.
@@ -59,29 +87,34 @@ type bootReader interface {
 	SecureBoot() (bool, error)
 }
 
+// installOVS is how a driver is installed.
+func installOVS(kind ovsdriver.Kind) string {
+	return "install Open vSwitch for Windows, whose driver is " + kind.SYS + ": `netcfg -l " + kind.INF + " -c s -i " + kind.Component + "`"
+}
+
 const (
-	driverName   = "OVSExt"
-	installOVS   = "install Open vSwitch for Windows, whose driver is OVSExt.sys: `netcfg -l ovsext.inf -c s -i OVSExt`"
 	needsTesting = "get a driver that Microsoft has signed; for a trial only: switch Secure Boot off, run `bcdedit /set testsigning on` and restart"
 )
 
 // checkDriver: without the extension's driver HNS knows no such extension.
-func checkDriver(reader driverReader) []Finding {
+func checkDriver(reader driverReader, kind string) []Finding {
 	const s = subject("ovs-driver")
-	d, err := reader.Driver()
+	d, err := findDriver(reader, kind)
 	switch {
 	case errors.Is(err, errAbsent):
-		return s.failed(installOVS, "the driver %s is not installed", driverName)
+		return s.failed(installOVS(d.Kind)+"; for another driver set the key ovs-driver ("+ovsdriver.Names()+")", "the driver %s is not installed", d.Kind.Service)
+	case err != nil && d.Path != "": // there are several
+		return s.failed("set the key ovs-driver, or remove a driver", "%v", err)
 	case err != nil:
-		return s.unknown("run `netcfg -q ovsext`", "%v", err)
+		return s.unknown("run `netcfg -q "+d.Kind.Component+"`", "%v", err)
 	case !d.Loaded:
-		return s.failed("see the check driver-signature and the event log System; `sc.exe start "+driverName+"` says why it does not start", "the driver %s is installed (%s), but Windows has not loaded it", driverName, d.Path)
+		return s.failed("see the check driver-signature and the event log System; `sc.exe start "+d.Kind.Service+"` says why it does not start", "the driver %s is installed (%s), but Windows has not loaded it", d.Kind.Service, d.Path)
 	}
 	if d.Debug {
 		return s.warning("install a driver that was built for release (--with-vstudiotarget=Release)",
 			"%s is a debug build: it stops the machine (bug check) as soon as there are two internal ports, and Weft has more", d.Path)
 	}
-	return s.ok("%s is loaded", d.Path)
+	return s.ok("%s (%s) is loaded", d.Path, d.Kind.Name)
 }
 
 // Whom the kernel trusts without test signing: since Windows 10 1607 and Server 2016 new drivers are
@@ -96,9 +129,9 @@ var kernelSigners = []string{
 
 // checkDriverSignature tells a driver for production from one for tests, which needs a machine that
 // takes everybody's.
-func checkDriverSignature(drivers driverReader, boot bootReader) []Finding {
+func checkDriverSignature(drivers driverReader, boot bootReader, kind string) []Finding {
 	const s = subject("driver-signature")
-	d, err := drivers.Driver()
+	d, err := findDriver(drivers, kind)
 	if err != nil {
 		return s.unknown("", "there is no driver to look at")
 	}

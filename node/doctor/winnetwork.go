@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // adapterReader lists the adapters of Windows, see [hostnet.Host].
@@ -191,9 +192,6 @@ func checkHNS(ctx context.Context, service hnsReader) []Finding {
 	return s.ok("%s, with dual stack", text)
 }
 
-// ovsExtension is the ID of Open vSwitch's extension: NetCfgInstanceId in its ovsext.inf.
-const ovsExtension = "583CC151-73EC-4A6A-8B47-578297AD7623"
-
 // checkHNSNetwork: the agent makes network and switch, and keeps the extension enabled. Before it runs
 // only what would be in its way counts.
 func checkHNSNetwork(ctx context.Context, service hnsReader, config Config, running bool) []Finding {
@@ -215,26 +213,29 @@ func checkHNSNetwork(ctx context.Context, service hnsReader, config Config, runn
 	case networks[i].Type != hns.Transparent:
 		return s.failed("remove it (`Get-HnsNetwork | ? Name -eq "+config.HNSNetwork+" | Remove-HnsNetwork`), or set hns-network to another name", "the HNS network %s is of type %s and not %s", config.HNSNetwork, networks[i].Type, hns.Transparent)
 	}
-	return judgeExtension(ctx, service, networks[i], running)
+	return judgeExtension(ctx, service, networks[i], config.OVSDriver, running)
 }
 
-func judgeExtension(ctx context.Context, service hnsReader, network hns.Network, running bool) []Finding {
+func judgeExtension(ctx context.Context, service hnsReader, network hns.Network, driver string, running bool) []Finding {
 	const s = subject("ovs-extension")
 	found := subject("hns-network").ok("%s, type %s, on adapter %s", network.Name, network.Type, network.Adapter)
 	state, err := service.Switch(ctx, network)
 	if err != nil {
 		return append(found, s.unknown("run `Get-VMSwitchExtension`", "%v", err)...)
 	}
-	extension, known := state.Extension(ovsExtension)
+	kind, known, err := ovsdriver.Installed(driver, func(k ovsdriver.Kind) bool { _, ok := state.Extension(k.Extension); return ok })
+	extension, _ := state.Extension(kind.Extension)
 	switch {
+	case err != nil:
+		return append(found, s.failed("set the key ovs-driver, or remove a driver", "%v", err)...)
 	case !known:
-		return append(found, s.failed(installOVS, "the switch of HNS network %s knows no extension of Open vSwitch", network.Name)...)
+		return append(found, s.failed(installOVS(kind), "the switch of HNS network %s knows no extension of Open vSwitch", network.Name)...)
 	case !extension.Enabled && running:
 		return append(found, s.failed("the agent enables it within a moment; if it stays so, see its log", "the extension is disabled: pods on this node have no network")...)
 	case !extension.Enabled:
 		return append(found, s.warning("start the agent, which enables it", "the extension is disabled, as it is after a reboot")...)
 	}
-	return append(found, s.ok("enabled")...)
+	return append(found, s.ok("%s is enabled", kind.Title)...)
 }
 
 // checkForeignNetworks: an adapter has one virtual switch, so the networks of a former CNI plugin on it

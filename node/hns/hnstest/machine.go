@@ -35,6 +35,8 @@ type Machine struct {
 
 	// Driver: Open vSwitch's extension is installed.
 	Driver bool
+	// Other is the ID of another driver's extension that is installed, too.
+	Other string
 	// Moves: Windows moves the host's addresses to and from a virtual switch by itself.
 	Moves bool
 	// Disobeys: HNS says that it has enabled an extension and has not.
@@ -50,7 +52,8 @@ type Machine struct {
 type network struct {
 	hns.Network
 	extension  bool
-	switchless bool // Hyper-V has removed its switch, and HNS does not know
+	driver     string // ID of the extension that is enabled
+	switchless bool   // Hyper-V has removed its switch, and HNS does not know
 }
 
 type namespace struct {
@@ -360,7 +363,10 @@ func (m *Machine) Switch(id string) (hns.Switch, error) {
 	}
 	s := hns.Switch{Adapter: n.Adapter, Extensions: []hns.Extension{{ID: "E7C3B2F0-F3C5-48DF-AF2B-10FED6D72E7A", Name: "Microsoft Windows Filtering Platform"}}}
 	if m.Driver {
-		s.Extensions = append(s.Extensions, hns.Extension{ID: strings.ToLower(OVSExtension), Name: "Open vSwitch Extension", Enabled: n.extension})
+		s.Extensions = append(s.Extensions, hns.Extension{ID: strings.ToLower(OVSExtension), Name: "Open vSwitch Extension", Enabled: n.extension && !hns.SameID(n.driver, m.Other)})
+	}
+	if m.Other != "" {
+		s.Extensions = append(s.Extensions, hns.Extension{ID: m.Other, Name: "Another Open vSwitch", Enabled: n.extension && hns.SameID(n.driver, m.Other)})
 	}
 	return s, nil
 }
@@ -375,10 +381,10 @@ func (m *Machine) EnableExtension(id, extension string) error {
 	switch {
 	case n == nil:
 		return hns.ErrNotFound
-	case !m.Driver || !hns.SameID(extension, OVSExtension):
+	case !(m.Driver && hns.SameID(extension, OVSExtension) || m.Other != "" && hns.SameID(extension, m.Other)):
 		return hns.ErrNoExtension
 	}
-	n.extension = !m.Disobeys
+	n.extension, n.driver = !m.Disobeys, extension
 	m.tell()
 	return nil
 }

@@ -41,6 +41,7 @@ type machine struct {
 	pending      bool // Windows waits for a restart
 	needsRestart bool // the driver makes it so
 	products     []string
+	component    string            // the driver's
 	signers      map[string]string // of the driver's files, see signature
 	boots        int
 	lost         int              // how many calls the connection is lost for
@@ -77,6 +78,7 @@ const managementService = "vmms"
 
 func newMachine(name, root string) *machine {
 	m := &machine{
+		component: "OVSExt",
 		name: name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe", Start: "auto", Running: true}}, rules: map[string]map[string]any{}, stores: map[string][]string{}, access: map[string][]string{},
 		jobs: map[string]reply{}, unfit: map[string]string{}, boots: 1, cuts: 3,
 		signers: map[string]string{"ovsext.sys": "Microsoft Windows Hardware Compatibility Publisher", "ovsext.cat": "Microsoft Windows Hardware Compatibility Publisher"},

@@ -48,7 +48,7 @@ func registry(m *machine, args map[string]any, _ bool) reply {
 		return reply{"changed": false, "exists": true, "properties": map[string]any{
 			"CurrentBuildNumber": value(m.build), "ProductName": value("Windows Server"), "InstallationType": value("Server Core"), "EditionID": value("ServerDatacenter"),
 		}}
-	case `HKLM:\SYSTEM\CurrentControlSet\Services\OVSExt`:
+	case `HKLM:\SYSTEM\CurrentControlSet\Services\` + m.component:
 		return reply{"changed": false, "exists": m.driver}
 	case `HKLM:\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending`:
 		return reply{"changed": false, "exists": m.pending}
@@ -202,7 +202,7 @@ func script(m *machine, args map[string]any, check bool) reply {
 	name, _, _ := strings.Cut(strings.TrimPrefix(text(args["script"]), "# "), ":")
 	switch name {
 	case "signature.ps1":
-		return reply{"changed": false, "result": m.signatures(text(parameters["Folder"]))}
+		return reply{"changed": false, "result": m.signatures(text(parameters["Folder"]), text(parameters["Driver"]))}
 	case "defender.ps1":
 		want := texts(parameters["Program"])
 		present := text(parameters["State"]) == "present"
@@ -235,14 +235,14 @@ func script(m *machine, args map[string]any, check bool) reply {
 }
 
 // signatures are those of the driver's files in a folder.
-func (m *machine) signatures(folder string) []map[string]any {
+func (m *machine) signatures(folder, driver string) []map[string]any {
 	found := []map[string]any{}
 	entries, err := os.ReadDir(m.local(folder))
 	must(m, err)
 	for _, entry := range entries {
 		name := entry.Name()
 		signer, asked := m.signers[name]
-		if !asked {
+		if !asked || !slices.Contains([]string{driver + ".sys", driver + ".cat"}, strings.ToLower(name)) {
 			continue
 		}
 		status := "Valid"

@@ -37,8 +37,9 @@ func newBench(t *testing.T) *bench {
 	}
 	makeAuthority(t, filepath.Join(b.folder, "pki/tunnel"))
 	for _, version := range []string{"3.7.1", "3.7.2"} {
-		b.file("openvswitch-"+version+".zip", openVSwitchZip(t, version))
+		b.file("openvswitch-"+version+".zip", openVSwitchZip(t, version, "ovsext"))
 	}
+	b.file("dbosoft.zip", openVSwitchZip(t, "3.7.1", "DBO_OVSE"))
 	return b
 }
 
@@ -52,12 +53,12 @@ func (b *bench) file(name, content string) string {
 }
 
 // openVSwitchZip is a zip as Antrea's: one folder with the folders of a build.
-func openVSwitchZip(t *testing.T, version string) string {
+func openVSwitchZip(t *testing.T, version, driver string) string {
 	t.Helper()
 	var content bytes.Buffer
 	archive := zip.NewWriter(&content)
 	for _, file := range []string{"usr/sbin/ovs-vswitchd.exe", "usr/sbin/ovsdb-server.exe", "usr/bin/ovs-vsctl.exe", "usr/bin/ovsdb-tool.exe", "usr/bin/ovs-ofctl.exe",
-		"usr/share/openvswitch/vswitch.ovsschema", "driver/ovsext.sys", "driver/ovsext.cat", "driver/ovsext.inf", "driver/package.cer"} {
+		"usr/share/openvswitch/vswitch.ovsschema", "driver/" + driver + ".sys", "driver/" + driver + ".cat", "driver/" + strings.ToLower(driver) + ".inf", "driver/package.cer"} {
 		w, err := archive.Create("openvswitch/" + file)
 		check(t, err)
 		_, err = w.Write([]byte(version + " " + file))
@@ -146,6 +147,13 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 	b.host("wrongdownload", map[string]any{"weft_windows_ovs_package": "https://packages.example/openvswitch.zip", "weft_windows_ovs_checksum": wrong}).files =
 		map[string]string{"https://packages.example/openvswitch.zip": zip}
 	b.host("nosum", map[string]any{"weft_windows_ovs_checksum": ""})
+	dbosoft := map[string]any{"weft_windows_ovs_package": filepath.Join(b.folder, "dbosoft.zip"), "weft_windows_ovs_checksum": b.packages["dbosoft.zip"]}
+	signed := map[string]string{"DBO_OVSE.sys": "Microsoft Windows Hardware Compatibility Publisher", "DBO_OVSE.cat": "Microsoft Windows Hardware Compatibility Publisher"}
+	untold := b.host("untold", dbosoft)
+	untold.signers = signed
+	told := b.host("dbosoft", map[string]any{"weft_windows_ovs_driver": "dbosoft"})
+	maps.Copy(b.hosts["dbosoft"], dbosoft)
+	told.signers, told.component = signed, "DBO_OVSE"
 	delete(b.host("norole", nil).services, managementService)
 	b.host("nopackage", map[string]any{"weft_windows_ovs_package": ""})
 	b.host("unfit", nil).unfit["containerd"] = "start containerd"
@@ -196,6 +204,14 @@ C:\openvswitch: S-1-5-32-544 is allowed FullControl
 C:\openvswitch: what the folder above allows is absent`
 	const staged = "folder C:\\Program Files\\weft-ovs-package\\unpacked"
 	const unpacked = staged + "\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.zip\nC:\\Program Files\\weft-ovs-package\\openvswitch.zip is unpacked"
+	b.refused(result, "untold", "set weft_windows_ovs_driver to whose driver it is", unpacked)
+	b.succeeded(result, "dbosoft")
+	if story := told.changes(); !strings.Contains(story, `netcfg -l C:\openvswitch\driver\dbo_ovse.inf -c s -i DBO_OVSE`) {
+		t.Errorf("dbosoft's driver:\n%s", story)
+	}
+	if config, _ := os.ReadFile(told.local(`C:\ProgramData\weft\weft.yaml`)); !strings.Contains(string(config), `"ovs-driver": "dbosoft"`) {
+		t.Errorf("the agent is told %s", config)
+	}
 	b.refused(result, "testsigned", "ovsext.cat is signed by WDKTestCert", unpacked)
 	b.refused(result, "unsigned", "ovsext.sys is signed by nobody (NotSigned)", unpacked)
 	b.refused(result, "wrongdownload", "did not match", staged)

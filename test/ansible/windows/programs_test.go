@@ -38,7 +38,7 @@ func command(m *machine, args map[string]any, check bool) reply {
 			}
 		}
 		return done("INFO: No tasks are running which match the specified criteria.")
-	case program == "netcfg.exe" && strings.HasPrefix(line, "-l ") && strings.HasSuffix(line, " -c s -i OVSExt"):
+	case program == "netcfg.exe" && strings.HasPrefix(line, "-l ") && strings.HasSuffix(line, " -c s -i "+m.component):
 		if !m.has(argv[2]) {
 			return reply{"failed": true, "rc": 1, "msg": "no " + argv[2]}
 		}
@@ -48,7 +48,7 @@ func command(m *machine, args map[string]any, check bool) reply {
 		m.tell("netcfg %s", line)
 		m.driver, m.pending = true, m.needsRestart
 		return done("")
-	case program == "netcfg.exe" && line == "-u OVSExt":
+	case program == "netcfg.exe" && line == "-u "+m.component:
 		m.tell("netcfg %s", line)
 		m.driver = false
 		return done("")

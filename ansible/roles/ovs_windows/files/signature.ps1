@@ -1,8 +1,11 @@
 # signature.ps1: who signed the files of a driver, and what Windows says of each signature.
 [CmdletBinding(SupportsShouldProcess)]
-param([Parameter(Mandatory)][string]$Folder)
+param(
+    [Parameter(Mandatory)][string]$Folder,
+    [Parameter(Mandatory)][string]$Driver
+)
 $ErrorActionPreference = 'Stop'
-$files = @(Get-ChildItem -LiteralPath $Folder -File | Where-Object Name -In 'ovsext.sys', 'ovsext.cat')
+$files = @(Get-ChildItem -LiteralPath $Folder -File | Where-Object Name -In "$Driver.sys", "$Driver.cat")
 $Ansible.Result = @($files | ForEach-Object {
         $signature = Get-AuthenticodeSignature -LiteralPath $_.FullName
         $signer = $thumbprint = ''
