@@ -79,7 +79,7 @@ const managementService = "vmms"
 func newMachine(name, root string) *machine {
 	m := &machine{
 		component: "OVSExt",
-		name: name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe", Start: "auto", Running: true}}, rules: map[string]map[string]any{}, stores: map[string][]string{}, access: map[string][]string{},
+		name:      name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe", Start: "auto", Running: true}}, rules: map[string]map[string]any{}, stores: map[string][]string{}, access: map[string][]string{},
 		jobs: map[string]reply{}, unfit: map[string]string{}, boots: 1, cuts: 3,
 		signers: map[string]string{"ovsext.sys": "Microsoft Windows Hardware Compatibility Publisher", "ovsext.cat": "Microsoft Windows Hardware Compatibility Publisher"},
 	}
