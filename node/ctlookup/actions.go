@@ -9,8 +9,11 @@ import (
 // Zone is the one in which nothing is ever committed. ovn-controller takes the lowest that are free.
 const Zone = 64009
 
-// Action is the lookup, as ovs-ofctl writes it.
-const Action = "ct(zone=64009)"
+// The tables that look a packet up in [Zone] where that is needed. ovn-controller's begin at 0; OVN 25.03 has 88.
+const (
+	beforeCommit = 250
+	beforeUndo   = 251
+)
 
 // Actions as they are on the wire: OpenFlow 1.5, 7.2.6, and Nicira's extensions (struct nx_action_conntrack and struct
 // ext_action_header of Open vSwitch's lib/ofp-actions.c).
@@ -19,16 +22,27 @@ const (
 	actionGroup        = 22
 	actionExperimenter = 0xffff
 	nicira             = 0x2320
+	subtypeResubmit    = 14
 	subtypeCT          = 35
 	subtypeClone       = 42
+	resubmitLength     = 16
 	ctLength           = 24 // without nested actions
 	ctFlags            = 10
+	ctZone             = 12 // the field that has the zone
 	ctCommit           = 1
 	cloneHeader        = 16
+	register11         = 0x00011604 // NXM_NX_REG11, by which OVN knows a router's zone for translated destinations
 )
 
-// lookup is [Action] on the wire: flags, the zone's source and the well-known port are zero, no table follows.
+// lookup is ct(zone=64009) on the wire: flags, the zone's source and the well-known port are zero, no table follows.
 var lookup = [ctLength]byte{0xff, 0xff, 0, ctLength, 0, 0, 0x23, 0x20, 0, subtypeCT, 0, 0, 0, 0, 0, 0, Zone >> 8, Zone & 0xff, 0xff}
+
+// resubmit is resubmit(,table) on the wire: the port is the packet's own.
+func resubmit(table byte) [resubmitLength]byte {
+	return [resubmitLength]byte{0xff, 0xff, 0, resubmitLength, 0, 0, 0x23, 0x20, 0, subtypeResubmit, 0xff, 0xf8, table}
+}
+
+var toBeforeCommit, toBeforeUndo = resubmit(beforeCommit), resubmit(beforeUndo)
 
 // kind is what an action is as far as it matters here.
 type kind int
@@ -36,6 +50,7 @@ type kind int
 const (
 	other kind = iota
 	commits
+	undoes
 	group
 	clone
 )
@@ -67,8 +82,12 @@ func niciraKind(action []byte) kind {
 	case subtypeClone:
 		return clone
 	case subtypeCT:
-		if len(action) >= ctLength && binary.BigEndian.Uint16(action[ctFlags:])&ctCommit != 0 {
+		switch {
+		case len(action) < ctLength:
+		case binary.BigEndian.Uint16(action[ctFlags:])&ctCommit != 0:
 			return commits
+		case binary.BigEndian.Uint32(action[ctZone:]) == register11:
+			return undoes
 		}
 	}
 	return other
@@ -77,7 +96,8 @@ func niciraKind(action []byte) kind {
 // deepest bounds clones within clones: each level may cost a copy of all that is in it.
 const deepest = 32
 
-// rewrite appends actions to out with a lookup before each that commits, and before each group of which committing says so.
+// rewrite appends actions to out with the way to a lookup before each that commits or undoes a router's translation, and
+// before each group of which committing says so.
 func rewrite(out, actions []byte, committing func(group uint32) bool, depth int) ([]byte, error) {
 	if depth > deepest {
 		return nil, fmt.Errorf("more than %d clones within each other", deepest)
@@ -90,7 +110,9 @@ func rewrite(out, actions []byte, committing func(group uint32) bool, depth int)
 		actions = actions[len(one):]
 		switch {
 		case what == commits, what == group && committing(binary.BigEndian.Uint32(one[4:])):
-			out = append(out, lookup[:]...)
+			out = append(out, toBeforeCommit[:]...)
+		case what == undoes:
+			out = append(out, toBeforeUndo[:]...)
 		case what == clone:
 			start := len(out)
 			if out, err = rewrite(append(out, one[:cloneHeader]...), one[cloneHeader:], committing, depth+1); err != nil {

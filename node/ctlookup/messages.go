@@ -3,6 +3,7 @@ package ctlookup
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // Messages of OpenFlow 1.5: its sections 7.3.4.2 and 7.3.4.3, 7.3.9 for bundles.
@@ -12,7 +13,12 @@ const (
 	typeFlowMod      = 14
 	typeGroupMod     = 15
 	typeBundleAdd    = 34
+	flowTable        = 24
+	flowCommand      = 25
+	flowDelete       = 3
+	allTables        = 0xff
 	flowMatch        = 48 // where a flow mod's match begins
+	matchEverything  = 4  // the length of a match without fields
 	applyActions     = 4  // the instruction
 	instruction      = 8  // its header
 	groupBuckets     = 24 // where a group mod's buckets begin
@@ -30,8 +36,43 @@ type flows struct {
 	committing map[uint32]struct{} // groups
 }
 
-// message returns a message as the switch shall get it. After an error it is the one that came.
-func (f *flows) message(m []byte) ([]byte, error) { return f.nested(m, 0) }
+// message returns a message as the switch shall get it, and what it takes besides. After an error it is the one that came.
+func (f *flows) message(m []byte) ([]byte, error) {
+	anew, err := f.nested(m, 0)
+	if err != nil {
+		return anew, err
+	}
+	switch {
+	case empties(m):
+		for _, flow := range tables() {
+			anew = append(anew, flow...)
+		}
+	case bundles(m) && empties(m[bundled:]):
+		for _, flow := range tables() {
+			anew = append(anew, inBundleOf(m, flow)...)
+		}
+	}
+	return anew, nil
+}
+
+// empties says that a message deletes all flows, those of the tables of ours among them. ovn-controller sends it first on
+// each connection.
+func empties(m []byte) bool {
+	return len(m) >= flowMatch+matchEverything && m[0] == version && m[1] == typeFlowMod && m[flowTable] == allTables &&
+		m[flowCommand] == flowDelete && binary.BigEndian.Uint16(m[flowMatch+2:]) == matchEverything
+}
+
+func bundles(m []byte) bool {
+	return len(m) >= bundled+messageHeader && m[0] == version && m[1] == typeBundleAdd
+}
+
+// inBundleOf puts a message into the bundle of another one, which has its number (xid).
+func inBundleOf(other, m []byte) []byte {
+	anew := append(slices.Clone(other[:bundled]), m...)
+	copy(anew[bundled+4:], other[4:messageHeader])
+	binary.BigEndian.PutUint16(anew[2:], uint16(len(anew)))
+	return anew
+}
 
 func (f *flows) nested(m []byte, depth int) ([]byte, error) {
 	if m[0] != version {
@@ -70,7 +111,7 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 	if match < 8 || flowMatch+match > len(m) {
 		return nil, fmt.Errorf("a match of %d bytes in a flow mod of %d", match, len(m))
 	}
-	anew := append(make([]byte, 0, len(m)+4*ctLength), m[:flowMatch+match]...)
+	anew := append(make([]byte, 0, len(m)+4*resubmitLength), m[:flowMatch+match]...)
 	for rest := m[flowMatch+match:]; len(rest) > 0; {
 		if len(rest) < instruction {
 			return nil, fmt.Errorf("%d bytes are no instruction", len(rest))
@@ -145,7 +186,7 @@ func (f *flows) groupMod(m []byte) error {
 
 // bundleAdd rewrites the message within. What is after it, padding and properties, stays.
 func (f *flows) bundleAdd(m []byte, depth int) ([]byte, error) {
-	if len(m) < bundled+messageHeader {
+	if !bundles(m) {
 		return nil, fmt.Errorf("a bundle's message of %d bytes", len(m))
 	}
 	length := int(binary.BigEndian.Uint16(m[bundled+2:]))
