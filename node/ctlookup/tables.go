@@ -1,0 +1,67 @@
+package ctlookup
+
+import "encoding/binary"
+
+// The flags of ct_state (struct ofp_ct_state's in Open vSwitch's lib/packets.h).
+const (
+	isReply   = 0x08
+	isTracked = 0x20
+	srcNAT    = 0x40
+	dstNAT    = 0x80
+)
+
+// Headers of a match's fields.
+const (
+	ctState = 0x0001d308 // NXM_NX_CT_STATE, with a mask
+	etherIs = 0x80000a02 // OXM_OF_ETH_TYPE
+	ipv4    = 0x0800
+)
+
+// priority of flows that match a state; the others have zero.
+const priority = 1
+
+// tables are the messages that fill the tables of ours. In words of ovs-ofctl:
+//
+//	table=250,priority=1,ip,ct_state=+trk-rpl+dnat actions=drop
+//	table=250,priority=1,ip,ct_state=+trk-rpl+snat actions=drop
+//	table=250,priority=0,ip actions=ct(zone=64009)
+//	table=251,priority=1,ip,ct_state=+trk+rpl-dnat actions=ct(zone=64009)
+//
+// A resubmit to a flow without actions does nothing, as one to a table without a flow that matches.
+func tables() [][]byte {
+	return [][]byte{
+		flowOf(beforeCommit, priority, stateMatch(isTracked|dstNAT, isTracked|dstNAT|isReply)),
+		flowOf(beforeCommit, priority, stateMatch(isTracked|srcNAT, isTracked|srcNAT|isReply)),
+		flowOf(beforeCommit, 0, nil, lookup[:]...),
+		flowOf(beforeUndo, priority, stateMatch(isTracked|isReply, isTracked|isReply|dstNAT), lookup[:]...),
+	}
+}
+
+// stateMatch is a field of a match.
+func stateMatch(value, mask uint32) []byte {
+	field := binary.BigEndian.AppendUint32(nil, ctState)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(field, value), mask)
+}
+
+// flowOf is the message that adds a flow of IPv4 with a further field.
+func flowOf(table byte, priority uint16, further []byte, actions ...byte) []byte {
+	m := make([]byte, flowMatch, 128)
+	m[0], m[1], m[flowTable] = version, typeFlowMod, table
+	binary.BigEndian.PutUint16(m[30:], priority)
+	for _, at := range []int{32, 36, 40} { // no buffer, no port, no group
+		binary.BigEndian.PutUint32(m[at:], 0xffffffff)
+	}
+	const ether = 6                         // bytes of its field
+	m = binary.BigEndian.AppendUint16(m, 1) // the match is OXM's
+	m = binary.BigEndian.AppendUint16(m, uint16(matchEverything+ether+len(further)))
+	m = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(m, etherIs), ipv4)
+	m = append(m, further...)
+	m = append(m, make([]byte, (8-len(m)%8)%8)...)
+	if len(actions) > 0 {
+		m = binary.BigEndian.AppendUint16(m, applyActions)
+		m = binary.BigEndian.AppendUint16(m, uint16(instruction+len(actions)))
+		m = append(append(m, 0, 0, 0, 0), actions...)
+	}
+	binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+	return m
+}
