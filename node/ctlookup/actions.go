@@ -23,6 +23,8 @@ const (
 	actionExperimenter = 0xffff
 	nicira             = 0x2320
 	subtypeResubmit    = 14
+	subtypeLearn       = 16
+	subtypeLearn2      = 45
 	subtypeCT          = 35
 	subtypeClone       = 42
 	resubmitLength     = 16
@@ -51,6 +53,7 @@ const (
 	other kind = iota
 	commits
 	undoes
+	learns
 	group
 	clone
 )
@@ -81,6 +84,8 @@ func niciraKind(action []byte) kind {
 	switch binary.BigEndian.Uint16(action[8:]) {
 	case subtypeClone:
 		return clone
+	case subtypeLearn, subtypeLearn2:
+		return learns
 	case subtypeCT:
 		switch {
 		case len(action) < ctLength:
@@ -96,9 +101,15 @@ func niciraKind(action []byte) kind {
 // deepest bounds clones within clones: each level may cost a copy of all that is in it.
 const deepest = 32
 
-// rewrite appends actions to out with the way to a lookup before each that commits or undoes a router's translation, and
-// before each group of which committing says so.
-func rewrite(out, actions []byte, committing func(group uint32) bool, depth int) ([]byte, error) {
+// rewriting is of a flow's actions.
+type rewriting struct {
+	table      byte // the flow's
+	committing func(group uint32) bool
+}
+
+// append appends actions to out with the way to a lookup before each that commits or undoes a router's translation, and
+// before each group of which committing says so. A flow that learns and does no more sends the packet on.
+func (r rewriting) append(out, actions []byte, depth int) ([]byte, error) {
 	if depth > deepest {
 		return nil, fmt.Errorf("more than %d clones within each other", deepest)
 	}
@@ -109,13 +120,17 @@ func rewrite(out, actions []byte, committing func(group uint32) bool, depth int)
 		}
 		actions = actions[len(one):]
 		switch {
-		case what == commits, what == group && committing(binary.BigEndian.Uint32(one[4:])):
+		case what == commits, what == group && r.committing(binary.BigEndian.Uint32(one[4:])):
 			out = append(out, toBeforeCommit[:]...)
 		case what == undoes:
 			out = append(out, toBeforeUndo[:]...)
+		case what == learns && len(actions) == 0 && depth == 0:
+			further := resubmit(r.table + 1)
+			out = append(append(out, one...), further[:]...)
+			continue
 		case what == clone:
 			start := len(out)
-			if out, err = rewrite(append(out, one[:cloneHeader]...), one[cloneHeader:], committing, depth+1); err != nil {
+			if out, err = r.append(append(out, one[:cloneHeader]...), one[cloneHeader:], depth+1); err != nil {
 				return nil, err
 			}
 			if err := setLength(out[start+2:], len(out)-start); err != nil {

@@ -74,6 +74,8 @@ func inBundle(m []byte, rest ...byte) []byte {
 var (
 	look    = toBeforeCommit[:]
 	undo    = toBeforeUndo[:]
+	learn   = experimenter(subtypeLearn, 32)
+	further = experimenter(subtypeResubmit, resubmitLength)
 	output  = []byte{0, 0, 0, 16, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0}
 	nat     = experimenter(36, 16)
 	commitB = ct(ctCommit, 2, nat)
@@ -93,6 +95,11 @@ func TestLookupIsOnTheWireWhatOpenVSwitchHas(t *testing.T) {
 	if !bytes.Equal(lookup[:], ct(0, Zone)) {
 		t.Errorf("got % x", lookup)
 	}
+}
+
+func init() { // to the table after that of flowMod's
+	binary.BigEndian.PutUint16(further[10:], 0xfff8)
+	further[12] = 1
 }
 
 // inRegister is a lookup in the zone that a register has.
@@ -121,6 +128,8 @@ func TestMessages(t *testing.T) {
 		{"a barrier", message(20), nil},
 		{"a flow that commits nothing", flowMod(ct(0, 2, nat), output), nil},
 		{"a lookup in a router's zone", flowMod(inRegister(11)), flowMod(undo, inRegister(11))},
+		{"one that learns", flowMod(output, learn), flowMod(output, learn, further)},
+		{"and goes on", flowMod(learn, output), nil},
 		{"one in a port's", flowMod(inRegister(13)), nil},
 		{"all flows go", emptied(), slices.Concat(emptied(), slices.Concat(tables()...))},
 		{"all flows go in a bundle", inBundle(emptied()), slices.Concat(inBundle(emptied()), tablesInBundle())},
@@ -229,7 +238,7 @@ func FuzzMessage(f *testing.F) {
 		if int(binary.BigEndian.Uint16(got[2:])) != len(got) {
 			t.Fatalf("%d bytes say %d", len(got), binary.BigEndian.Uint16(got[2:]))
 		}
-		if ways := bytes.Count(got, look) + bytes.Count(got, undo); len(got)-len(m) != ways*resubmitLength {
+		if ways := len(got) - len(m); ways%resubmitLength != 0 || ways < resubmitLength*(bytes.Count(got, look)+bytes.Count(got, undo)) {
 			t.Fatalf("% x became % x", m, got)
 		}
 		if again, err := s.message(bytes.Clone(got)); err != nil {

@@ -112,6 +112,7 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 		return nil, fmt.Errorf("a match of %d bytes in a flow mod of %d", match, len(m))
 	}
 	anew := append(make([]byte, 0, len(m)+4*resubmitLength), m[:flowMatch+match]...)
+	rewriting := rewriting{table: m[flowTable], committing: f.commits}
 	for rest := m[flowMatch+match:]; len(rest) > 0; {
 		if len(rest) < instruction {
 			return nil, fmt.Errorf("%d bytes are no instruction", len(rest))
@@ -128,7 +129,7 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 		}
 		start := len(anew)
 		var err error
-		if anew, err = rewrite(append(anew, one[:instruction]...), one[instruction:], f.commits, 0); err != nil {
+		if anew, err = rewriting.append(append(anew, one[:instruction]...), one[instruction:], 0); err != nil {
 			return nil, err
 		}
 		if err := setLength(anew[start+2:], len(anew)-start); err != nil {

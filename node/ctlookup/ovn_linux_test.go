@@ -130,8 +130,9 @@ func testOVN(t *testing.T, with bool) {
 		o.VS("add-port", "br-int", "v-"+name, "--", "set", "interface", "v-"+name, "external_ids:iface-id="+name)
 		serve(t, name, sandbox)
 	}
-	const vip = "10.96.0.1"
-	o.NB("lb-add", "web", vip+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer", "web", "options:hairpin_snat_ip=169.254.169.5", "--", "ls-lb-add", "s", "web")
+	const vip, sticky = "10.96.0.1", "10.96.0.2"
+	o.NB("lb-add", "web", vip+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer", "web", "options:hairpin_snat_ip=169.254.169.5", "--", "ls-lb-add", "s", "web",
+		"--", "lb-add", "sticky", sticky+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer", "sticky", "options:affinity_timeout=600", "--", "ls-lb-add", "s", "sticky")
 	o.NB("--wait=hv", "--timeout=30", "sync")
 
 	reaches := func(from, to string, port int, want ...string) {
@@ -150,6 +151,13 @@ func testOVN(t *testing.T, with bool) {
 			}
 			return nil
 		})
+	}
+	first, err := connect("c", sticky, 80)
+	if (err == nil) != with { // its packet goes no further with OVN's own flows, and comes again after a second
+		t.Errorf("a client's first connection by a load balancer that remembers it: %v, %q", err, first)
+	}
+	if err == nil {
+		reaches("c", sticky, 80, first)
 	}
 	refused := func(what string, try func() (string, error)) {
 		t.Helper()
