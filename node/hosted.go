@@ -189,12 +189,12 @@ func (h *agentTunnel) dialSwitch(ctx context.Context) (net.Conn, error) {
 // dialBridge is for an ovn-controller.
 func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
 	conn, err := h.dialSwitch(ctx)
-	if err != nil || !h.config.ConntrackLookup {
-		return conn, err
+	if err != nil {
+		return nil, err
 	}
-	return ctlookup.Over(conn, func(err error) {
+	return ctlookup.Over(conn, h.config.ConntrackLookup, func(err error) {
 		h.unread.Inc()
-		slog.ErrorContext(ctx, "a flow of ovn-controller's goes to br-int without a lookup before it commits: some connections may fail; report it", "error", err)
+		slog.ErrorContext(ctx, "a flow of ovn-controller's goes to br-int as it is, and not as the datapath needs it: some connections may fail; report it", "error", err)
 	}), nil
 }
 

@@ -103,6 +103,7 @@ const deepest = 32
 
 // rewriting is of a flow's actions.
 type rewriting struct {
+	lookups    bool
 	table      byte // the flow's
 	committing func(group uint32) bool
 }
@@ -120,9 +121,9 @@ func (r rewriting) append(out, actions []byte, depth int) ([]byte, error) {
 		}
 		actions = actions[len(one):]
 		switch {
-		case what == commits, what == group && r.committing(binary.BigEndian.Uint32(one[4:])):
+		case r.lookups && (what == commits || what == group && r.committing(binary.BigEndian.Uint32(one[4:]))):
 			out = append(out, toBeforeCommit[:]...)
-		case what == undoes:
+		case r.lookups && what == undoes:
 			out = append(out, toBeforeUndo[:]...)
 		case what == learns && len(actions) == 0 && depth == 0:
 			further := resubmit(r.table + 1)

@@ -1,14 +1,16 @@
 package ctlookup
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 )
 
 // Conn is a switch's connection, which gets a lookup before each commit in what is written to it. What comes from the
-// switch passes as it is: numbers of messages (xid) do not change, so errors and answers to barriers belong to what
-// was sent, and ovn-controller asks for the statistics of flows by their matches and looks at no action.
+// switch passes as it is, except for the number of its meters. Numbers of messages (xid) do not change, so errors and answers
+// to barriers belong to what was sent, and ovn-controller asks for the statistics of flows by their matches and looks at no action.
 //
 // A message that cannot be read, or does not fit with the lookups, passes as it came and is told to refused: the switch
 // refuses the one, and of the other some connections fail, which is better than none at all.
@@ -17,11 +19,13 @@ type Conn struct {
 	flows   flows
 	partial []byte
 	refused func(error)
+	from    *bufio.Reader
+	message []byte // what is left of the one that is read
 }
 
-// Over is the connection over one to a switch.
-func Over(conn net.Conn, refused func(error)) *Conn {
-	return &Conn{Conn: conn, flows: flows{committing: map[uint32]struct{}{}}, refused: refused}
+// Over is the connection over one to a switch, with lookups or with the rest alone.
+func Over(conn net.Conn, lookups bool, refused func(error)) *Conn {
+	return &Conn{Conn: conn, flows: newFlows(lookups), refused: refused, from: bufio.NewReader(conn)}
 }
 
 // Write takes any part of messages; at most one message waits for its rest.
@@ -51,6 +55,29 @@ func (c *Conn) Write(p []byte) (int, error) {
 		}
 	}
 	return len(p), nil
+}
+
+// Read returns what comes from the switch, by whole messages.
+func (c *Conn) Read(p []byte) (int, error) {
+	if len(c.message) == 0 {
+		header, err := c.from.Peek(messageHeader)
+		if err != nil {
+			return 0, err
+		}
+		length := int(binary.BigEndian.Uint16(header[2:]))
+		if length < messageHeader {
+			return 0, fmt.Errorf("a message of %d bytes is not OpenFlow's", length)
+		}
+		c.message = make([]byte, length)
+		if _, err := io.ReadFull(c.from, c.message); err != nil {
+			c.message = nil
+			return 0, err
+		}
+		boundMeters(c.message)
+	}
+	n := copy(p, c.message)
+	c.message = c.message[n:]
+	return n, nil
 }
 
 // CloseWrite passes on that the controller sends no more.

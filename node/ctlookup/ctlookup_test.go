@@ -156,7 +156,7 @@ func TestMessages(t *testing.T) {
 			c.want = c.sent
 		}
 		if c.name == "hello" {
-			stream = flows{committing: map[uint32]struct{}{}}
+			stream = newFlows(true)
 		}
 		got, err := stream.message(c.sent)
 		if err != nil || !bytes.Equal(got, c.want) {
@@ -166,6 +166,17 @@ func TestMessages(t *testing.T) {
 }
 
 var stream flows
+
+// TestWithoutLookups: the rest is done without.
+func TestWithoutLookups(t *testing.T) {
+	f := newFlows(false)
+	flow := flowMod(commitB, toGroup(5), inRegister(11))
+	for _, c := range []struct{ sent, want []byte }{{groupMod(0, 5, commitB), groupMod(0, 5, commitB)}, {flow, flow}, {emptied(), emptied()}, {flowMod(commitB, learn), flowMod(commitB, learn, further)}} {
+		if got, err := f.message(c.sent); err != nil || !bytes.Equal(got, c.want) {
+			t.Errorf("%v, got\n% x, want\n% x", err, got, c.want)
+		}
+	}
+}
 
 // TestWhatCannotBeReadPasses: as it came, and is told.
 func TestWhatCannotBeReadPasses(t *testing.T) {
@@ -182,7 +193,7 @@ func TestWhatCannotBeReadPasses(t *testing.T) {
 		"a bundle of a bundle": inBundle(inBundle(flowMod(commitB))), "no message": inBundle([]byte{6, 14, 0, 4, 0, 0, 0, 0}),
 	} {
 		binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
-		f := flows{committing: map[uint32]struct{}{}}
+		f := newFlows(true)
 		if got, err := f.message(m); err == nil || !bytes.Equal(got, m) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -195,7 +206,7 @@ func TestStream(t *testing.T) {
 	want := slices.Concat(message(0), flowMod(look, commitB), inBundle(flowMod(output)), flowMod(look, commitB, look, commitB))
 	for _, size := range []int{1, 7, 24, len(sent)} {
 		ours, switchs := net.Pipe()
-		c := Over(ours, func(err error) { t.Error(err) })
+		c := Over(ours, true, func(err error) { t.Error(err) })
 		go func() {
 			for piece := range slices.Chunk(sent, size) {
 				if n, err := c.Write(piece); err != nil || n != len(piece) {
@@ -209,8 +220,39 @@ func TestStream(t *testing.T) {
 		}
 	}
 	ours, _ := net.Pipe()
-	if _, err := Over(ours, nil).Write([]byte{6, 0, 0, 7, 0, 0, 0, 0}); err == nil {
+	if _, err := Over(ours, true, nil).Write([]byte{6, 0, 0, 7, 0, 0, 0, 0}); err == nil {
 		t.Error("a message shorter than its header")
+	}
+}
+
+// TestMeters: what comes from a switch passes in any pieces, and it has no more meters than ovn-controller can count.
+func TestMeters(t *testing.T) {
+	features := func(most uint32) []byte {
+		return message(typeMultipartReply, []byte{0, meterFeatures, 0, 0, 0, 0, 0, 0}, binary.BigEndian.AppendUint32(nil, most), make([]byte, 12))
+	}
+	other := message(typeMultipartReply, []byte{0, 1, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
+	sent := slices.Concat(message(0), features(1<<32-1), other, features(7), message(typeMultipartReply))
+	want := slices.Concat(message(0), features(maxMeters), other, features(7), message(typeMultipartReply))
+	for _, size := range []int{1, 7, len(sent)} {
+		ours, switchs := net.Pipe()
+		go func() {
+			for piece := range slices.Chunk(sent, size) {
+				if _, err := switchs.Write(piece); err != nil {
+					t.Error(err)
+				}
+			}
+			switchs.Close()
+		}()
+		if got, err := io.ReadAll(Over(ours, true, nil)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("in pieces of %d: %v, got\n% x, want\n% x", size, err, got, want)
+		}
+	}
+	for _, wrong := range [][]byte{{6, 0, 0, 7, 0, 0, 0, 0}, {6, 0, 0, 16, 0, 0, 0, 0}} {
+		ours, switchs := net.Pipe()
+		go func() { _, _ = switchs.Write(wrong); switchs.Close() }()
+		if got, err := io.ReadAll(Over(ours, true, nil)); err == nil || len(got) > 0 {
+			t.Errorf("% x: got % x", wrong, got)
+		}
 	}
 }
 
@@ -227,7 +269,7 @@ func FuzzMessage(f *testing.F) {
 		if bytes.Contains(m, look) || bytes.Contains(m, undo) || empties(m) || bundles(m) && empties(m[bundled:]) {
 			return
 		}
-		s := flows{committing: map[uint32]struct{}{5: {}}}
+		s := flows{lookups: true, committing: map[uint32]struct{}{5: {}}}
 		got, err := s.message(bytes.Clone(m))
 		if err != nil {
 			if !bytes.Equal(got, m) {

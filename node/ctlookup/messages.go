@@ -33,13 +33,16 @@ const (
 
 // flows is what one connection of a controller's has said.
 type flows struct {
+	lookups    bool
 	committing map[uint32]struct{} // groups
 }
+
+func newFlows(lookups bool) flows { return flows{lookups, map[uint32]struct{}{}} }
 
 // message returns a message as the switch shall get it, and what it takes besides. After an error it is the one that came.
 func (f *flows) message(m []byte) ([]byte, error) {
 	anew, err := f.nested(m, 0)
-	if err != nil {
+	if err != nil || !f.lookups {
 		return anew, err
 	}
 	switch {
@@ -112,7 +115,7 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 		return nil, fmt.Errorf("a match of %d bytes in a flow mod of %d", match, len(m))
 	}
 	anew := append(make([]byte, 0, len(m)+4*resubmitLength), m[:flowMatch+match]...)
-	rewriting := rewriting{table: m[flowTable], committing: f.commits}
+	rewriting := rewriting{lookups: f.lookups, table: m[flowTable], committing: f.commits}
 	for rest := m[flowMatch+match:]; len(rest) > 0; {
 		if len(rest) < instruction {
 			return nil, fmt.Errorf("%d bytes are no instruction", len(rest))
