@@ -1,7 +1,9 @@
-// Package ctlookup has a packet looked up in a connection tracking zone of no meaning before a connection is
-// committed, in all flows that a controller sends to a switch.
+// Package ctlookup changes what the controller of a Windows node and its switch tell each other, where Open vSwitch's extension
+// of the Hyper-V switch does something else than ovn-controller expects.
 //
-// The extension of the Hyper-V switch looks an IPv4 packet up by the original tuple that it bears from an earlier lookup, if
+// # Lookups
+//
+// The extension looks an IPv4 packet up by the original tuple that it bears from an earlier lookup, if
 // that was in the same zone (OvsPickupCtTupleAsLookupKey of datapath-windows/ovsext/Conntrack.c, since Open vSwitch 3.0). A
 // lookup that finds nothing sets the packet's zone and leaves the tuple of the zone before (OvsCtExecute_). So the commit that
 // follows,
@@ -13,12 +15,29 @@
 //
 //	ct(zone=A,nat) ... ct(zone=B) ... ct(zone=64009),ct(commit,zone=B)
 //
-// It is for that driver alone. Linux' datapaths, the kernel's and the userspace one, know a connection that they have just
-// translated by the packet's last lookup. With another one in between they take what is committed twice in a zone, as OVN does with a load
-// balancer's packets where there are policies, for two connections. The driver finds the first of them by its table of translations.
+// It is left out where the packet is translated in its connection's direction. Then its last lookup has found a connection, whose tuple
+// it bears, and by its own addresses it would be another connection:
 //
-// Where a group's bucket commits, the lookup is before the group: a bucket is an action set, which has one ct at most. ovs-vswitchd
-// takes ct_state and its like from a packet after either action, so no flow sees a difference.
+//	ct(zone=B,nat) ... ct(commit,zone=B)
+//
+// So the lookup is in a table of its own, to which each commit is preceded by a resubmit. Linux' datapaths pass it, too.
+//
+// A reply has another tuple than its connection. A router looks it up twice in the zone of translated destinations if its receiver's
+// address is a load balancer's, and the second time it would be taken for a packet in the other direction. So
+// lookups in that zone have a table before them, too, which has the lookup in zone 64009 for replies.
+//
+// Where a group's bucket commits, the resubmit is before the group: a bucket is an action set, which has one ct at most.
+// ovs-vswitchd takes ct_state and its like from a packet after either action, so no flow sees a difference.
+//
+// # First packets
+//
+// OVN remembers the endpoint of a load balancer's client (affinity_timeout) by a flow that learns and does no more: the packet is
+// lost. When the client sends it again, the packet is translated already, and is committed a second time. Over IPv6 the extension,
+// which has no tuple to look it up by, makes another connection of it, and nothing comes back. So such a flow sends its packet on.
+//
+// # Meters
+//
+// The extension has 2^32-1 meters, which is more than ovn-controller can count, see boundMeters.
 //
 // Messages are OpenFlow 1.5's, which ovn-controller speaks. Those of which nothing is known pass as they are. Whole libraries of OpenFlow
 // were left aside: they would have to know every match and action of every OVN there is, to write anew what they have read.

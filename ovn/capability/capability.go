@@ -161,7 +161,7 @@ var Limits = []Limit{
 	{
 		Feature: "tracking in two zones",
 		Effect:  "an IPv4 packet that bears the tuple of another zone is committed by that, not by its own: with any policy, pings between pods of one node and connections by a ClusterIP to an endpoint on the client's node are invalid from then on",
-		Answer:  "packets are looked up in a zone of no meaning before a connection is committed, in the agent's flows and in ovn-controller's (conntrack-lookup)",
+		Answer:  "packets are looked up in a zone of no meaning before a connection is committed, and replies before a router's second lookup in one zone, in the agent's flows and in ovn-controller's (conntrack-lookup)",
 		Source:  "Conntrack.c: OvsPickupCtTupleAsLookupKey, OvsCtExecute_, since 3.0",
 	},
 	{
@@ -222,7 +222,7 @@ var Limits = []Limit{
 	{
 		Feature: "meters",
 		Effect:  "as many as there is memory for, of one band each, although Meter.h names 32. One that is changed is added before its former self, which is never freed",
-		Answer:  "weft has one, of one band, which bounds the log lines of policies: beside Windows nodes all rules share it (fair=false), or each rule that is logged would want its own",
+		Answer:  "weft has one, of one band, which bounds the log lines of policies: beside Windows nodes all rules share it (fair=false), or each rule that is logged would want its own. ovn-controller is told of 65,536: of 2^32-1 it can count none",
 		Source:  "Meter.h: OVS_MAX_METERS, which nothing uses, OVS_MAX_BANDS; Meter.c: OvsNewMeterCmdHandler",
 	},
 	{
