@@ -83,6 +83,9 @@ func (a *authority) issue(name string, until time.Time) (ca, certificate, key st
 	return write("ca.crt", "CERTIFICATE", a.certificate.Raw), write("tls.crt", "CERTIFICATE", der), write("tls.key", "PRIVATE KEY", secret)
 }
 
+// hello is by what a switch begins: OpenFlow 1.5's message.
+const hello = "\x06\x00\x00\x08\x00\x00\x00\x01"
+
 // daemon answers each connection with its name: it stands for ovsdb-server or ovs-vswitchd.
 func daemon(t *testing.T, name string) (connection string) {
 	t.Helper()
@@ -139,7 +142,7 @@ func TestChassisHostReachesOpenVSwitch(t *testing.T) {
 	ca := newAuthority(t)
 	c := hostedConfig()
 	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = ca.issue(tunnel.AgentName(c.NodeName), time.Now().Add(time.Hour))
-	c.OVSDatabase, c.OVSOpenFlow, c.TunnelAddress = daemon(t, "database"), daemon(t, "bridge"), freeAddress(t)
+	c.OVSDatabase, c.OVSOpenFlow, c.TunnelAddress = daemon(t, "database"), daemon(t, hello), freeAddress(t)
 	h := newAgentTunnel(c)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(h.collectors()...)
@@ -168,7 +171,7 @@ func TestChassisHostReachesOpenVSwitch(t *testing.T) {
 	}
 	database := open(tunnel.OVSDB, "database")
 	h.holds(t, "none to br-int")
-	bridge := open(tunnel.OpenFlow, "bridge")
+	bridge := open(tunnel.OpenFlow, hello)
 	h.holds(t, "")
 	database.Close()
 	h.holds(t, "none to the database")
