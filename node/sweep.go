@@ -237,13 +237,17 @@ func (a *agent) plugAgain(ctx context.Context, one record) error {
 	return a.ovs.plug(ctx, e, ids)
 }
 
-// collectRecord removes the record of a device that is gone.
+// collectRecord removes the record of a device that is gone. It looks again, since an ADD may have ended meanwhile: without its
+// record the pod's device is not plugged in again when the database is lost.
 func (a *agent) collectRecord(ctx context.Context, one record) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
 	if unlock == nil {
 		return err
 	}
 	defer unlock()
+	if a.ovs.port(one.device()) != nil {
+		return nil
+	}
 	return a.records.remove(one.device())
 }
 

@@ -297,6 +297,26 @@ func TestSweepForgetsRecordsWithoutDevice(t *testing.T) {
 	n.has()
 }
 
+// TestSweepLooksAgain: between the sweep's look and its turn an ADD may have plugged the device in.
+func TestSweepLooksAgain(t *testing.T) {
+	for name, collect := range map[string]func(n *bareNode, call *cni.Call) error{
+		"a record": func(n *bareNode, call *cni.Call) error { return n.collectRecord(t.Context(), recordOf(call)) },
+		"a device": func(n *bareNode, call *cni.Call) error {
+			return n.collectDevice(t.Context(), cni.HostInterface(call.Attachment))
+		},
+	} {
+		n := newBareNode(t)
+		n.installFlows()
+		call := n.attached("web", "u1", "weft")
+		if err := collect(n, call); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.records.read(cni.HostInterface(call.Attachment)); err != nil {
+			t.Errorf("%s: the pod has no record: %v", name, err)
+		}
+	}
+}
+
 // A node that loses its power leaves files without content; on Windows they would stay for ever.
 func TestSweepRemovesWhatIsNoRecord(t *testing.T) {
 	n := newBareNode(t)
