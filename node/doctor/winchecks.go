@@ -38,6 +38,7 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		}},
 		{"hns-version", func(ctx context.Context) []Finding { return checkHNS(ctx, service) }},
 		{"test-signing", func(context.Context) []Finding { return checkBoot(host) }},
+		{"vc-runtime", func(context.Context) []Finding { return checkRuntime(host) }},
 		{"ovs-driver", func(context.Context) []Finding { return checkDriver(host, config.OVSDriver) }},
 		{"driver-signature", func(context.Context) []Finding { return checkDriverSignature(host, host, config.OVSDriver) }},
 		{"adapter", func(ctx context.Context) []Finding { return checkAdapter(ctx, host, service, config) }},

@@ -356,6 +356,11 @@ func TestAdapter(t *testing.T) {
 	expect(t, checkAdapter(t.Context(), fakeWindows{adapters: []hostnet.Adapter{nic("Ethernet", hostnet.Physical)}}, fakeHNS{}, Config{}), "failed", "neither adapter nor encap-address")
 }
 
+func TestRuntime(t *testing.T) {
+	expect(t, checkRuntime(fakeWindows{libraries: map[string]bool{"vcruntime140.dll": true}}), "ok")
+	expect(t, checkRuntime(fakeWindows{}), "warning", "Visual C++ Redistributable")
+}
+
 func TestAdapterNames(t *testing.T) {
 	own := []hostnet.Adapter{nic("Ethernet", hostnet.Physical), nic("weft-uplink", hostnet.Virtual), nic("vEthernet (weft-mp0)", hostnet.Virtual), nic("br-int", hostnet.Virtual)}
 	expect(t, checkAdapterNames(fakeWindows{adapters: own}), "ok")

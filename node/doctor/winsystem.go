@@ -101,6 +101,17 @@ func checkContainers(services serviceReader, libraries libraryReader) []Finding 
 	return s.ok("%s", strings.Join(text, ", "))
 }
 
+// checkRuntime: Open vSwitch's programs are built by Visual Studio's compiler, and need its libraries. Without them a
+// service ends at once, with an error that names none.
+func checkRuntime(libraries libraryReader) []Finding {
+	const s = subject("vc-runtime")
+	if err := libraries.Library("vcruntime140.dll"); err != nil {
+		return s.warning("install the Visual C++ Redistributable for x64, unless your build of Open vSwitch brings its own vcruntime140.dll beside its programs",
+			"Windows has no vcruntime140.dll, without which Open vSwitch's programs do not start: %v", err)
+	}
+	return s.ok("the Visual C++ runtime is installed")
+}
+
 // moduleReader says whether PowerShell has a module; errAbsent if not.
 type moduleReader interface {
 	Module(name string) error

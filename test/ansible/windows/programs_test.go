@@ -185,7 +185,7 @@ type examination struct {
 
 // notHere are checks whose answer is Wine's, or that of a test without a cluster, and says nothing of a node.
 var notHere = []string{
-	"api-server", "clock", "node-object", "dns", "disk", "containers-feature", "hyper-v", "containerd", "hns-version", "test-signing", "ovs-driver",
+	"api-server", "clock", "node-object", "dns", "disk", "containers-feature", "hyper-v", "containerd", "hns-version", "test-signing", "vc-runtime", "ovs-driver",
 	"driver-signature", "hns-network", "rsc", "firewall", "ovsdb-server-service", "ovs-vswitchd-service", "ovs-database", "ovs-version",
 	"ovs-vswitchd", "chassis-settings", "bridges", "ovn-southbound", "chassis-host", "agent", "hns-calls", "cni-pipe", "agent-service",
 	"cni-configuration", "windows-version", "geneve-port", "mtu", "dns-servers", "other-networks",
