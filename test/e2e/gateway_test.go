@@ -83,7 +83,7 @@ func TestHostAndPodUseTheSamePort(t *testing.T) {
 }
 
 // TestPodsLearnOfNarrowPaths: the central's way to an address has a smaller MTU than the pods', and it says
-// so to the node's address, where nobody but the pod can make use of it.
+// so to the node's address, where nobody but the pod can make use of it. Windows' driver keeps it from pods there.
 func TestPodsLearnOfNarrowPaths(t *testing.T) {
 	t.Parallel()
 	far := parseAddrs("198.51.100.65", "2001:db8:51:2::1")
@@ -92,6 +92,9 @@ func TestPodsLearnOfNarrowPaths(t *testing.T) {
 		central.must(t, "ip", "route", "replace", addr.String(), "via", outsideAddresses(t)[i].String(), "mtu", "1300")
 		t.Cleanup(func() { central.must(t, "ip", "route", "del", addr.String()) })
 		for _, node := range nodes {
+			if isWindows(node) && emulated() {
+				continue
+			}
 			// Each request is many segments that fill the pod's MTU.
 			h := inWeb(t, node).ask("-timeout", "5s", "-n", "2", "-pad", "20000", httpURL(addr, weftlab.OutsideHTTPPort, "echo?msg="))
 			if err := h.are("20000 bytes"); err != nil {

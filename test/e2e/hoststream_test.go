@@ -103,7 +103,7 @@ func restarts(component string) func(*testing.T, string) {
 
 // killsController kills a node's own ovn-controller, or the chassis host that runs it.
 func killsController(t *testing.T, node string) {
-	if strings.HasPrefix(node, "w") {
+	if isWindows(node) {
 		killHost(t, node)
 	} else {
 		cluster.Must(t, "kill", node, "ovn-controller")
@@ -153,7 +153,7 @@ func leavesWithItsOwn(t *testing.T, node string) {
 		subnet := netip.PrefixFrom(addr, []int{24, 64}[i]).Masked()
 		via := nodeAddresses(t, node)[i]
 		route(t, central, via, subnet)
-		if strings.HasPrefix(node, "w") { // they are behind the central
+		if isWindows(node) { // they are behind the central
 			via = ofFamily(parseAddrs("172.31.0.254", "fd00:31::254"), via)
 		}
 		route(t, outsideHost, via, subnet)

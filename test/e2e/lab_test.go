@@ -27,8 +27,6 @@ var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is u
 
 var gateway = flag.String("gateway", "host", "where gateway routers have their addresses from: host or own, as weftlab up has it")
 
-var windowsDatapath = flag.String("windows-datapath", "linux", "of the Windows nodes: linux or hyperv, as weftlab up has it")
-
 // uplinkMTU is that of ordinary Ethernet, unlike the lab's own: what a network in between does not take is
 // told, and pods send fragments.
 const uplinkMTU = 1500
@@ -58,13 +56,12 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := m.Run()
-	if *windowsDatapath != "hyperv" {
-		return code
+	if err := switchFaults(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	executed, err := cluster.Try("executed")
-	fmt.Println("datapath actions of Windows nodes:\n" + executed)
-	if err != nil {
+	code := m.Run()
+	if err := executed(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
