@@ -102,16 +102,62 @@ func TestTheLeastKubernetes(t *testing.T) {
 		{"v1.9.11", "the API server is Kubernetes 1.9.11: Weft needs"},
 	} {
 		t.Run(test.version, func(t *testing.T) {
-			dir := t.TempDir()
-			kubectl := "#!/bin/sh\ncase \"$*\" in *version*) echo '{\"serverVersion\": {\"gitVersion\": \"" + test.version + "\"}}' ;; *can-i*) echo yes ;; *) echo l1 ;; esac\n"
-			for name, text := range map[string]string{"kubectl": kubectl, "config": ""} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
-					t.Fatal(err)
-				}
-			}
-			judged := judge(t, "[weft_central]\nl1 ansible_host=192.0.2.1\n[weft_linux_nodes]\nl1\n[all:vars]\nansible_connection=local\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n"+
-				"weft_kubectl="+dir+"/kubectl\nweft_kubeconfig="+dir+"/config\n")
+			judged := judge(t, clusterSays(t, "*version*) echo '{\"serverVersion\": {\"gitVersion\": \""+test.version+"\"}}' ;;"))
 			if test.want == "" && strings.Contains(judged, "the API server is") || !strings.Contains(judged, test.want) {
+				t.Errorf("want %q: %s", test.want, judged)
+			}
+		})
+	}
+}
+
+// clusterSays is an inventory whose kubectl is an administrator's, knows the node l1, and answers further questions by
+// the branches of a shell's case.
+func clusterSays(t *testing.T, branches string) string {
+	t.Helper()
+	dir := t.TempDir()
+	kubectl := "#!/bin/sh\ncase \"$*\" in " + branches +
+		" *version*) echo '{\"serverVersion\": {\"gitVersion\": \"v1.35.4\"}}' ;; *can-i*) echo yes ;; *) echo l1 ;; esac\n"
+	for name, text := range map[string]string{"kubectl": kubectl, "config": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "[weft_central]\nl1 ansible_host=192.0.2.1\n[weft_linux_nodes]\nl1\n[all:vars]\nansible_connection=local\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n" +
+		"weft_kubectl=" + dir + "/kubectl\nweft_kubeconfig=" + dir + "/config\n"
+}
+
+// TestAClusterWithoutFrontProxy is told before anything is touched, unless there shall be no door.
+func TestAClusterWithoutFrontProxy(t *testing.T) {
+	const refusal = "the API server has no front proxy"
+	for _, test := range []struct {
+		name, proxy, more string
+		refused           bool
+	}{
+		{"none", "", "", true},
+		{"one", "a certificate", "", false},
+		{"none, and no door", "", "weft_observe=False\n", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			judged := judge(t, clusterSays(t, "*extension-apiserver-authentication*) printf '"+test.proxy+"' ;;")+test.more)
+			if strings.Contains(judged, refusal) != test.refused {
+				t.Errorf("refused %t, want %t: %s", !test.refused, test.refused, judged)
+			}
+		})
+	}
+}
+
+// TestWordsAreNoSwitches: Ansible takes the word "false" for true, so that weft_plaintext=false in an INI file would be plain TCP.
+func TestWordsAreNoSwitches(t *testing.T) {
+	for _, test := range []struct{ set, want string }{
+		{"weft_plaintext=false", `weft_plaintext is the word false, which would count as true`},
+		{"weft_firewall=no", `weft_firewall is the word no, which would count as true`},
+		{"weft_windows_allow_reboot=off", `weft_windows_allow_reboot is the word off,`},
+		{"weft_plaintext=False", ""},
+		{"weft_plaintext=true", ""},
+	} {
+		t.Run(test.set, func(t *testing.T) {
+			judged := judge(t, clusterSays(t, "*extension-apiserver-authentication*) echo certificate ;;")+test.set+"\n")
+			if strings.Contains(judged, "is the word") != (test.want != "") || !strings.Contains(judged, test.want) {
 				t.Errorf("want %q: %s", test.want, judged)
 			}
 		})
