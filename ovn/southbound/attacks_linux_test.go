@@ -88,6 +88,9 @@ func attacks() []attack {
 		{name: "monitor", connections: clientsEach, requests: reads("monitor", "")},
 		{name: "monitor_cond", connections: clientsEach, requests: reads("monitor_cond", "")},
 		{name: "monitor_cond_since", connections: clientsEach, requests: reads("monitor_cond_since", `,"00000000-0000-0000-0000-000000000000"`)},
+		{name: "monitor, after what nobody waits for", connections: clientsEach, requests: func(n int) []string {
+			return append([]string{call("", `[]`)}, reads("monitor", "")(n)...)
+		}},
 		{name: "costly conditions", connections: maxMonitors, requests: func(n int) []string {
 			return []string{call("monitor_cond", fmt.Sprintf(`["OVN_Southbound",%d,%s]`, n, costly(n))), call("monitor_cancel", fmt.Sprintf(`[%d]`, n))}
 		}},

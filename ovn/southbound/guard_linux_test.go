@@ -20,7 +20,6 @@ type southbound struct {
 	testing.TB
 	server *ovsdbtest.Process
 	guard  *Guard
-	conns  []net.Conn
 	names  *strings.Replacer // l1 and so on in braces are those chassis' UUIDs, and names of ports theirs
 }
 

@@ -186,13 +186,19 @@ func (s *session) request(ctx context.Context, request object, bytes int) error 
 			return fmt.Errorf("read a request's params: %w", err)
 		}
 	}
-	method := request.text("method")
+	method, asks, err := request.kind()
+	if err != nil {
+		return err
+	}
 	if !slices.Contains(reading, method) {
 		if err := s.guard.ledger.enter(s.node, bytes); err != nil {
 			return err
 		}
 	}
-	why := s.permit(ctx, method, params)
+	var why error
+	if asks || method != "" {
+		why = s.permit(ctx, method, params)
+	}
 	switch {
 	case errors.Is(why, errFull): // ovn-controller comes again if its connection ends, and not if a monitor is refused
 		return why
@@ -207,14 +213,14 @@ func (s *session) request(ctx context.Context, request object, bytes int) error 
 	if err != nil {
 		return err
 	}
+	if !asks {
+		_, err = s.server.Write(text)
+		return err
+	}
 	before := s.begins()
 	if _, err = s.server.Write(text); err != nil {
 		s.guard.pace.end(before.clock)
 		return err
-	}
-	if id := request["id"]; method == "" || id == nil || string(id) == "null" { // to which nobody answers
-		s.guard.pace.end(before.clock)
-		return nil
 	}
 	if err := s.await(method, before); err != nil || !s.made {
 		return err
@@ -226,6 +232,27 @@ func (s *session) request(ctx context.Context, request object, bytes int) error 
 	return nil
 }
 
+// kind is what a message of a client is: a request with its method, which the server answers (asks), a notification, or, without a
+// method, an answer to what the server has asked. Anything else the server might take for another one of these than the guard.
+func (o object) kind() (method string, asks bool, err error) {
+	text, named := o["method"]
+	id := o["id"]
+	identified := id != nil && string(id) != "null"
+	if !named {
+		if o["result"] == nil && o["error"] == nil || !identified {
+			return "", false, errors.New("a message is neither a request nor an answer")
+		}
+		return "", false, nil
+	}
+	if err := json.Unmarshal(text, &method); err != nil || method == "" {
+		return "", false, fmt.Errorf("%.60s is no method", text)
+	}
+	if !identified && method != "cancel" {
+		return "", false, fmt.Errorf("method %.60q is no notification", method)
+	}
+	return method, identified, nil
+}
+
 // moment is one of a session: what the server had said, how long the client had let the guard wait, and the times.
 type moment struct {
 	received, blocked int64
@@ -233,8 +260,12 @@ type moment struct {
 	at                time.Time
 }
 
-// begins is when the server gets a request, which await ends.
+// begins is when the server gets a request, which await ends. What it has answered until then is no answer to that.
 func (s *session) begins() moment {
+	select {
+	case <-s.answered:
+	default:
+	}
 	return moment{s.received.Load(), s.blocked.Load(), s.guard.pace.begin(), time.Now()}
 }
 
@@ -261,7 +292,7 @@ var reading = []string{"get_schema", "get_server_id", "list_dbs", "monitor", "mo
 
 // permitted methods beside transact change nothing but what the client itself hears. Not among them are those for
 // locks, since northd has one.
-var permitted = []string{"", "cancel", "echo", "get_schema", "get_server_id", "list_dbs", "monitor", "monitor_cancel", "monitor_cond",
+var permitted = []string{"cancel", "echo", "get_schema", "get_server_id", "list_dbs", "monitor", "monitor_cancel", "monitor_cond",
 	"monitor_cond_change", "monitor_cond_since", "set_db_change_aware"}
 
 // permit says why a node may not make a request. It leaves of params what it has understood.

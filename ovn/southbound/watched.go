@@ -12,9 +12,10 @@ type watched map[string]struct{}
 func (w *watched) ask(p *peer, method string, params []json.RawMessage) error {
 	switch method {
 	case "monitor_cancel":
-		if len(params) > 0 {
-			w.forget(p, string(params[0]))
+		if len(params) != 1 { // which the server would refuse, and have the monitor still
+			return fmt.Errorf("method %q has one parameter, and not %d", method, len(params))
 		}
+		w.forget(p, string(params[0]))
 		return nil
 	case "monitor", "monitor_cond", "monitor_cond_since", "monitor_cond_change":
 	default:
