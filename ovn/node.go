@@ -410,6 +410,19 @@ func checkNextHop(g *contract.Gateway, next netip.Addr) error {
 	return nil
 }
 
+// maxNodeAddresses bounds what a node says of itself, since it is in the flows of all nodes.
+const maxNodeAddresses = 256
+
+// tooMany cuts a list that is longer, and says so.
+func tooMany[T any](field string, list *[]T) error {
+	n := len(*list)
+	if n <= maxNodeAddresses {
+		return nil
+	}
+	*list = (*list)[:maxNodeAddresses]
+	return fmt.Errorf("%s holds %d", field, n)
+}
+
 // checkNodePorts says when a node has more addresses than its NodePorts get.
 func checkNodePorts(facts contract.NodeFacts) error {
 	count := [2]int{}

@@ -256,6 +256,12 @@ func (n *nodeState) takeFacts(s *settings) (errs []error) {
 	if check(checkHosted(facts.Hosted), "no chassis host can connect its ovn-controller to the node") {
 		facts.Hosted = nil
 	}
+	first := fmt.Sprintf("the first %d count", maxNodeAddresses)
+	check(tooMany("addresses", &facts.Addresses), first)
+	if g := facts.Gateway; g != nil {
+		check(tooMany("gateway.addresses", &g.Addresses), first)
+		check(tooMany("gateway.nextHops", &g.NextHops), first)
+	}
 	if check(checkGateway(facts.Gateway, s), "the node has no gateway") {
 		facts.Gateway = nil
 	}

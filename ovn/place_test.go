@@ -190,6 +190,35 @@ func TestNodeFacts(t *testing.T) {
 	s.wantReasons()
 }
 
+// TestLongFactsAreCut: what one node says of itself costs all nodes no more than so much.
+func TestLongFactsAreCut(t *testing.T) {
+	s := newScene(t, nil)
+	l1 := s.node("l1", "10.244.1.0/24")
+	l1.facts = editFacts(1, false, func(f *contract.NodeFacts) {
+		for i := range 1000 {
+			addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
+			f.Addresses = append(f.Addresses, addr)
+			f.Gateway.Addresses = append(f.Gateway.Addresses, netip.PrefixFrom(addr, 15))
+			f.Gateway.NextHops = append(f.Gateway.NextHops, addr.Next())
+		}
+	})
+	s.do(l1)
+	told := fmt.Sprint(s.problems)
+	for _, field := range []string{"addresses", "gateway.addresses", "gateway.nextHops"} {
+		if !strings.Contains(told, " "+field+" holds 10") {
+			t.Errorf("nobody is told of %s: %.2000s", field, told)
+		}
+	}
+	facts := &s.c.nodes["l1"].facts
+	lengths := []int{len(facts.Addresses)}
+	if facts.Gateway != nil {
+		lengths = append(lengths, len(facts.Gateway.Addresses), len(facts.Gateway.NextHops))
+	}
+	if slices.Max(lengths) > maxNodeAddresses {
+		t.Errorf("the node has lists of %d", lengths)
+	}
+}
+
 // TestBadFacts: each is told with the annotation's name and what becomes of the node; the rest of the
 // facts is used, and other nodes notice nothing.
 func TestBadFacts(t *testing.T) {
