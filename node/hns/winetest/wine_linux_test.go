@@ -68,7 +68,7 @@ func dependOn(t *testing.T, folders ...string) {
 
 // run runs a package's tests in Windows' form.
 func run(t *testing.T, env []string, program string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // for what hangs; a busy machine takes more than two
 	defer cancel()
 	command := exec.CommandContext(ctx, hns.WineProgram, program, "-test.v", "-test.run", cmp.Or(os.Getenv("WEFT_TEST_RUN"), "^TestEmulated"))
 	command.Env, command.Dir = env, t.TempDir()
