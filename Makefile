@@ -86,6 +86,17 @@ cluster-test: lab bin/steady bin/ask ## a cluster of Linux and Windows nodes: po
 bin/steady bin/ask: bin/%: test/e2e/%/main.go
 	@go build -o $@ ./test/e2e/$*
 
+# The tests of OVN's rows that send packets, on the datapath of Linux itself. TestAffinity is not among them yet: see docs/lab.md.
+KERNEL := $(LAB)/kernel/linux-6.12
+KERNEL_TESTS := Packets|BalancersAreRenamed|ChangesLeave|ConnectionsAreSpread|ReachesTunnels|OneMeter|RoutersForget|Sockets|ConnectionsEnd|LocalAddresses|TooLarge
+
+.PHONY: test-kernel
+test-kernel: export WEFT_TEST_DATAPATH := system
+test-kernel: export WEFT_TEST_KERNEL := $(abspath $(KERNEL))
+test-kernel: ovn $(KERNEL) ## the tests with packets, on the datapath of Linux 6.12 (some 15 minutes)
+	$(UNIT_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
+	$(UNIT_TEST) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn
+
 .PHONY: test-ansible
 test-ansible: lab-official lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off
 	go test -tags ansible -count 1 -p 1 -timeout 90m -v ./test/ansible/...

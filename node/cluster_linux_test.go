@@ -74,7 +74,7 @@ func newCluster(tb testing.TB) *cluster {
 	c := &cluster{tb: tb, ovn: nodetest.StartOVN(tb), config: DefaultConfig()}
 	c.config.NodeName = testNode
 	c.config.OVSDatabase, c.config.OVNSouthbound = c.ovn.OVSDatabase(), c.ovn.Southbound()
-	c.config.DatapathType = DatapathNetdev
+	c.config.DatapathType = nodetest.Datapath()
 	c.config.EncapAddress = netip.MustParseAddr("172.30.0.1")
 	c.config.CNISocket = filepath.Join(dir, "weft", "cni.sock")
 	c.config.CNIConfDir, c.config.DataDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "data")

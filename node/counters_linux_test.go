@@ -22,7 +22,7 @@ import (
 // TestCountersOfARealSwitch: the observer is told what flows of a cookie have counted in all tables, and nobody else is.
 func TestCountersOfARealSwitch(t *testing.T) {
 	o := nodetest.StartOVN(t)
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev", "fail_mode=secure")
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")
 	bridge := "unix:" + filepath.Join(filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:")), "br-int.mgmt")
 	for _, flow := range []string{
 		"cookie=0x80000001,table=5,priority=2001,ip,actions=resubmit(,6)", "cookie=0x80000001,table=6,priority=7,udp,actions=drop",

@@ -36,7 +36,7 @@ func newUplinkHost(t *testing.T) *uplinkHost {
 	h := &uplinkHost{t: t, ovn: nodetest.StartOVN(t), config: DefaultConfig()}
 	h.ovn.Kill(nodetest.OVNController)
 	h.config.NodeName, h.config.OVSDatabase = testNode, h.ovn.OVSDatabase()
-	h.config.DatapathType, h.config.GatewayInterface = DatapathNetdev, testDevice
+	h.config.DatapathType, h.config.GatewayInterface = nodetest.Datapath(), testDevice
 	h.config.StateDir = t.TempDir()
 	h.outside = nodetest.Sandbox(t, "outside")
 	t.Cleanup(h.removeDevices)

@@ -157,7 +157,7 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 	open := h.sessions()
 	share := func() error {
 		linux, err := NewLinux(LinuxConfig{
-			Datapath: DatapathNetdev, Uplink: testDevice, Bridge: testBridge, StateFile: h.config.uplinkFile(),
+			Datapath: nodetest.Datapath(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.uplinkFile(),
 			OpenVSwitch: uplinkBridge{h.ovs, h.config, time.Second},
 		})
 		if err != nil {
@@ -184,7 +184,7 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 
 func TestDevicesThatCannotBeShared(t *testing.T) {
 	h := newUplinkHost(t)
-	h.ovn.VS("add-br", "br-other", "--", "set", "bridge", "br-other", "datapath_type=netdev", "--", "add-port", "br-other", "other1")
+	h.ovn.VS("add-br", "br-other", "--", "set", "bridge", "br-other", "datapath_type="+nodetest.Datapath(), "--", "add-port", "br-other", "other1")
 	h.shell("ip link add kbr type bridge")
 	h.shell("ip link add member type veth peer name routed")
 	t.Cleanup(func() { h.shell("ip link del kbr"); h.shell("ip link del member") })
@@ -285,7 +285,7 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	h := newUplinkHost(t)
 	h.config.CNISocket, h.config.OVSOfctl = t.TempDir()+"/cni.sock", filepath.Join(nodetest.Programs(t), "ovs-ofctl")
 	patch := patchName(testNode)
-	h.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type=netdev", "--", "add-port", testBridge, patch, "--", "set", "interface", patch, "type=internal")
+	h.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type="+nodetest.Datapath(), "--", "add-port", testBridge, patch, "--", "set", "interface", patch, "type=internal")
 	h.mustShare(h.start())
 	mac, err := net.ParseMAC("02:00:00:00:00:02")
 	if err != nil {

@@ -56,10 +56,10 @@ func newDatapath(t *testing.T, s *settings) *datapath {
 	}
 	o := nodetest.StartOVN(t)
 	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=chassis-1", "external_ids:hostname=n1", "external_ids:ovn-remote="+o.Southbound(),
-		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type=netdev",
+		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(),
 		"external_ids:ovn-bridge-mappings=external:br-ex")
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev", "fail_mode=secure",
-		"--", "add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type=netdev")
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure",
+		"--", "add-br", "br-ex", "--", "set", "Bridge", "br-ex", "datapath_type="+nodetest.Datapath())
 	northbound := ovsdbtest.Northbound(t)
 	d := &datapath{world: newWorld(), t: t, ovn: o, c: newCluster(s), engine: ovsdb.NewEngine(ovsdbtest.Connect(t, northbound, o.Northbound(), Tables...))}
 	d.patience = 4 * time.Second

@@ -49,8 +49,8 @@ func newMixed(tb testing.TB) *mixed {
 	m.dir = filepath.Dir(strings.TrimPrefix(m.ovn.OVSDatabase(), "unix:"))
 	m.ovn.VS("set", "open_vswitch", ".", "external_ids:system-id="+windows, "external_ids:hostname="+windows,
 		"external_ids:ovn-remote="+m.ovn.Southbound(), "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=192.0.2.3",
-		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=netdev", "external_ids:ovn-monitor-all=true",
-		"--", "--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev", "fail_mode=secure", "other_config:disable-in-band=true")
+		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(), "external_ids:ovn-monitor-all=true",
+		"--", "--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure", "other_config:disable-in-band=true")
 	m.ovn.NB("ls-add", windows)
 	m.startAgent()
 	api := newAPI(tb, hostedOn(windows, m.address))

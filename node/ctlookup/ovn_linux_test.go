@@ -104,12 +104,12 @@ func testOVN(t *testing.T, with bool) {
 	between(t, dir+"/between.sock", dir+"/br-int.mgmt", func(conn net.Conn) net.Conn {
 		return Over(conn, with, func(err error) { t.Error(err) })
 	})
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev", "fail_mode=secure")
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")
 	for _, feature := range hyperv.Features {
 		o.Run("ovs-appctl", "--target="+dir+"/"+nodetest.Vswitchd+".ctl", "dpif/set-dp-features", "br-int", feature.Name, feature.Value)
 	}
 	o.VS("set", "open_vswitch", ".", "external_ids:system-id=n1", "external_ids:ovn-remote="+o.Southbound(), "external_ids:ovn-encap-type=geneve",
-		"external_ids:ovn-encap-ip=192.0.2.3", "external_ids:ovn-bridge-datapath-type=netdev", "external_ids:ovn-bridge-remote=unix:"+dir+"/between.sock")
+		"external_ids:ovn-encap-ip=192.0.2.3", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(), "external_ids:ovn-bridge-remote=unix:"+dir+"/between.sock")
 	o.NB("ls-add", "s", "--", "pg-add", "guarded", "--", "lr-add", "r", "--", "lrp-add", "r", "rtos", "0a:58:0a:f4:01:01", "10.244.1.1/24",
 		"--", "lsp-add", "s", "stor", "--", "lsp-set-type", "stor", "router", "--", "lsp-set-addresses", "stor", "router", "--", "lsp-set-options", "stor", "router-port=rtos")
 	address := map[string]string{}

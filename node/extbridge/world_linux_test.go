@@ -83,8 +83,8 @@ func newWorld(tb testing.TB, own bool) *world {
 	}
 	rundir := filepath.Dir(strings.TrimPrefix(w.ovn.OVSDatabase(), "unix:"))
 	w.installer, w.target = &Installer{Program: filepath.Join(nodetest.Programs(tb), "ovs-ofctl")}, "unix:"+rundir+"/br-ex.mgmt"
-	w.ovn.VS("add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type=netdev", `other-config:hwaddr="`+hostMAC.String()+`"`,
-		"--", "add-br", "br-gw", "--", "set", "bridge", "br-gw", "datapath_type=netdev",
+	w.ovn.VS("add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type="+nodetest.Datapath(), `other-config:hwaddr="`+hostMAC.String()+`"`,
+		"--", "add-br", "br-gw", "--", "set", "bridge", "br-gw", "datapath_type="+nodetest.Datapath(),
 		"--", "add-port", "br-gw", "patch-gw", "--", "set", "interface", "patch-gw", "type=patch", "options:peer=patch-ex")
 	w.connect("up0", "br-ex", w.outside, "eth0")
 	w.connect("gw0", "br-gw", w.gateway, "ext0")
@@ -158,10 +158,11 @@ func (w *world) connect(port, bridge string, ns namespace, device string) {
 	w.tb.Helper()
 	w.run("", "ip", "link", "add", port, "type", "veth", "peer", "name", device, "netns", filepath.Base(string(ns)))
 	w.tb.Cleanup(func() { w.run("", "ip", "link", "del", port) })
-	// A packet socket copies frames: the host's own stack must not see them.
 	w.run("", "sysctl", "-qw", "net.ipv6.conf."+port+".disable_ipv6=1")
-	w.run("", "nft", "add table netdev test; add chain netdev test "+port+
-		" { type filter hook ingress device "+port+" priority 0; policy drop; }")
+	if nodetest.Userspace() { // a packet socket copies frames: the host's own stack must not see them
+		w.run("", "nft", "add table netdev test; add chain netdev test "+port+
+			" { type filter hook ingress device "+port+" priority 0; policy drop; }")
+	}
 	w.run("", "ip", "link", "set", port, "up")
 	w.run(ns, "ethtool", "-K", device, "tx", "off")
 	w.run(ns, "ip", "link", "set", device, "up")

@@ -228,9 +228,23 @@ func (o *OVN) stop() {
 			}
 		}
 	}
-	removeTaps(o.tb) // a vswitchd that is killed leaves the devices of its internal ports
+	// What a vswitchd leaves that is killed: the devices of its internal ports, or all of the kernel's datapath.
+	removeTaps(o.tb)
+	if !Userspace() {
+		o.removeDatapaths()
+	}
 	if err := os.RemoveAll(o.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		o.tb.Error(err)
+	}
+}
+
+// removeDatapaths of the kernel, in this network namespace, with the connections that they have tracked.
+func (o *OVN) removeDatapaths() {
+	for i, datapath := range strings.Fields(o.Run("ovs-dpctl", "dump-dps")) {
+		if i == 0 { // which it can do while there is one
+			o.Run("ovs-dpctl", "flush-conntrack")
+		}
+		o.Run("ovs-dpctl", "del-dp", datapath)
 	}
 }
 

@@ -64,8 +64,8 @@ func (f forbidden) WithAttrs(attrs []slog.Attr) slog.Handler {
 func TestHitsOfARealOVN(t *testing.T) {
 	o := nodetest.StartOVN(t)
 	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=chassis-1", "external_ids:hostname=n1", "external_ids:ovn-remote="+o.Southbound(),
-		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type=netdev")
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev", "fail_mode=secure")
+		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath())
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")
 	set, err := manifest.Read(strings.NewReader(objects), "prod", "-")
 	if err != nil {
 		t.Fatal(err)

@@ -50,6 +50,10 @@ $(LAB)/hosts/.complete: $(LAB_SCRIPTS)/hosts.sh | lab-deps
 	@rm -rf $(@D)
 	@$(PROGRESS) "making the hosts' root file systems" $(LAB_SCRIPTS)/hosts.sh $(@D)
 
+# Linux as a program. What the kernel needs to be compiled, its script installs.
+$(LAB)/kernel/linux-%: $(LAB_SCRIPTS)/kernel.sh $(LAB_SCRIPTS)/debian.sh test/lab/kernel/config | lab-deps
+	@$(PROGRESS) "compiling Linux $*" $(LAB_SCRIPTS)/kernel.sh $* $@
+
 # OVN as an operator may unpack it on hosts, below /opt/ovn-25.03.
 $(LAB)/ovn-25.03.tar.gz: $(LAB)/ovn/.complete
 	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && cp -r $(LAB)/ovn/bin "$$work" && sed -i 's|$(abspath $(LAB)/ovn)|/opt/ovn-25.03|g' "$$work"/bin/* && \
