@@ -29,9 +29,8 @@ type egressBook struct {
 	// candidates are those of order that select a namespace, as far as somebody asked.
 	candidates map[string][]*egressState
 	nodes      map[string]nodeTraits
-	ready      map[string]bool // the nodes that are
-	replan     bool            // for all EgressIPs and AddressPools
-	turned     []*nodeState    // came to be ready, or not to be: another choice among the same nodes
+	replan     bool         // for all EgressIPs and AddressPools
+	turned     []*nodeState // came to be ready, or not to be: another choice among the same nodes
 	dirty      map[string]struct{}
 	untold     map[string]struct{} // their statuses may be to say something else
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
@@ -39,7 +38,7 @@ type egressBook struct {
 
 func newEgressBook() egressBook {
 	return egressBook{all: map[string]*egressState{}, namespaces: map[string]labelSet{}, candidates: map[string][]*egressState{},
-		nodes: map[string]nodeTraits{}, ready: map[string]bool{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
+		nodes: map[string]nodeTraits{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
 }
 
 // egressState is an EgressIP and what was decided for it.
@@ -65,11 +64,12 @@ type egressPlan struct {
 	message string
 }
 
-// nodeTraits is all of a node that EgressIPs and AddressPools depend on, beside whether it is ready.
+// nodeTraits is all of a node that EgressIPs and AddressPools depend on.
 type nodeTraits struct {
 	uid    types.UID
 	labels labelSet
 	placed bool
+	ready  bool
 	os     string
 	facts  string
 	// addresses are those of its status.
@@ -242,14 +242,17 @@ func (c *cluster) updateNamespaces(names []string, get lookup) {
 // noteTraits takes in what nodes are to EgressIPs and AddressPools.
 func (c *cluster) noteTraits(touched []*nodeState) {
 	for _, n := range touched {
-		now, ready := nodeTraits{}, false
+		before, now := c.egress.nodes[n.name], nodeTraits{}
 		if n.object != nil {
-			now, ready = nodeTraits{n.object.UID, n.object.labels, n.placed, n.os, contract.Format(n.facts), fmt.Sprint(n.object.addresses)}, n.object.ready
+			now = nodeTraits{n.object.UID, n.object.labels, n.placed, n.object.ready, n.os, contract.Format(n.facts), fmt.Sprint(n.object.addresses)}
 		}
-		if c.egress.ready[n.name] != ready {
-			c.noteReady(n, ready)
+		if c.egress.nodes[n.name] = now; n.object == nil {
+			delete(c.egress.nodes, n.name)
 		}
-		if c.egress.nodes[n.name] == now {
+		if before.ready != now.ready {
+			c.turn(n)
+		}
+		if before.ready = now.ready; before == now {
 			continue
 		}
 		c.egress.replan = true
@@ -258,18 +261,11 @@ func (c *cluster) noteTraits(touched []*nodeState) {
 		}
 		c.egress.dirtyNodes = c.egress.dirtyNodes || len(c.egress.all) > 0
 		c.balancers.dirtyAlive = c.balancers.dirtyAlive || len(c.balancers.all) > 0
-		c.egress.nodes[n.name] = now
-		if n.object == nil {
-			delete(c.egress.nodes, n.name)
-		}
 	}
 }
 
-// noteReady takes in that a node is ready now, or is no more. Who may have addresses stays as it is.
-func (c *cluster) noteReady(n *nodeState, ready bool) {
-	if c.egress.ready[n.name] = ready; !ready {
-		delete(c.egress.ready, n.name)
-	}
+// turn takes in that a node has come to be ready, or is no more. Who may have addresses stays as it is.
+func (c *cluster) turn(n *nodeState) {
 	c.egress.turned = append(c.egress.turned, n)
 	c.balancers.turned = append(c.balancers.turned, n)
 	c.balancers.dirtyAlive = c.balancers.dirtyAlive || len(c.balancers.all) > 0

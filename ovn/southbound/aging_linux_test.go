@@ -35,11 +35,14 @@ func TestRowsAge(t *testing.T) {
 	rows := func() int {
 		return len(ovsdb.List(s.guard.replica.Client, func(r *sb.MACBinding) bool { return r.LogicalPort == "out" }))
 	}
-	for round, timestamp := range []int64{0, time.Now().Add(-time.Hour).UnixMilli(), time.Now().UnixMilli(), 1 << 53} {
+	for round, timestamp := range []string{
+		"0", fmt.Sprint(time.Now().Add(-time.Hour).UnixMilli()), fmt.Sprint(time.Now().UnixMilli()), fmt.Sprint(1 << 53),
+		"9e15", `["set",[9000000000000000]]`, // other ways to write a time
+	} {
 		made := 0
 		for i := range 2 * share {
-			answer, err := ask(conn, "transact", fmt.Sprintf(`["OVN_Southbound",{"op":"insert","table":"MAC_Binding","row":{"logical_port":"out","datapath":["uuid",%q],"ip":"192.0.2.%d","mac":"0a:00:00:00:00:02","timestamp":%d}}]`,
-				datapath, 10*round+i, timestamp))
+			answer, err := ask(conn, "transact", fmt.Sprintf(`["OVN_Southbound",{"op":"insert","table":"MAC_Binding","row":{"logical_port":"out","datapath":["uuid",%q],"ip":%s,"mac":"0a:00:00:00:00:02","timestamp":%s}}]`,
+				datapath, fmt.Sprintf([]string{`"192.0.2.%d"`, `["set",["192.0.2.%d"]]`}[round%2], 10*round+i), timestamp))
 			if err != nil || strings.Contains(answer, `"error":"`) && !strings.Contains(answer, "share") {
 				t.Fatal(answer, err)
 			}
@@ -48,9 +51,9 @@ func TestRowsAge(t *testing.T) {
 			}
 		}
 		if made != share {
-			t.Errorf("with time %d the node makes %d rows, and its share is %d", timestamp, made, share)
+			t.Errorf("with time %s the node makes %d rows, and its share is %d", timestamp, made, share)
 		}
-		s.until(fmt.Sprintf("rows of time %d are not deleted", timestamp), func() bool { return rows() == 0 })
+		s.until(fmt.Sprintf("rows of time %s are not deleted", timestamp), func() bool { return rows() == 0 })
 		s.passes(2 * unseen)
 	}
 }

@@ -93,6 +93,9 @@ func newOperation(o object) (*operation, error) {
 		}
 	}
 	if p.row != nil { // one key, one meaning
+		for column, value := range p.row {
+			p.row[column] = atom(value)
+		}
 		row, err := json.Marshal(p.row)
 		if err != nil {
 			return nil, err
@@ -102,17 +105,32 @@ func newOperation(o object) (*operation, error) {
 	return p, nil
 }
 
+// atom is a set's only element, or the value itself. OVSDB takes the one for the other (RFC 7047, 5.1), and whoever counts or compares
+// values has to see one spelling.
+func atom(value json.RawMessage) json.RawMessage {
+	var set []json.RawMessage
+	var elements []json.RawMessage
+	if json.Unmarshal(value, &set) != nil || len(set) != 2 || string(set[0]) != `"set"` ||
+		json.Unmarshal(set[1], &elements) != nil || len(elements) != 1 {
+		return value
+	}
+	return elements[0]
+}
+
 // MarshalJSON writes what has been read, and nothing else.
 func (o *operation) MarshalJSON() ([]byte, error) { return json.Marshal(o.members) }
 
 // skew is by how much a node's clock may differ from the guard's.
 const skew = time.Minute
 
-// date has a row age by the clock of central hosts. A node whose clock is behind would lose its neighbours at once; one that says a time to come would
-// keep them for ever.
+// date has a row age by the clock of central hosts. A node whose clock is behind would lose its neighbours at once; one that
+// says a time to come, in whatever spelling, would keep them for ever.
 func (o *operation) date(now time.Time) error {
+	if o.row["timestamp"] == nil {
+		return nil
+	}
 	said, ok := o.row.number("timestamp")
-	if !ok || time.UnixMilli(int64(said)).Sub(now).Abs() <= skew {
+	if ok && time.UnixMilli(int64(said)).Sub(now).Abs() <= skew {
 		return nil
 	}
 	o.row["timestamp"] = json.RawMessage(strconv.FormatInt(now.UnixMilli(), 10))

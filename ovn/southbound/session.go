@@ -196,7 +196,7 @@ func (s *session) request(ctx context.Context, request object, bytes int) error 
 		}
 	}
 	var why error
-	if asks || method != "" {
+	if method != "" {
 		why = s.permit(ctx, method, params)
 	}
 	switch {
@@ -233,7 +233,7 @@ func (s *session) request(ctx context.Context, request object, bytes int) error 
 }
 
 // kind is what a message of a client is: a request with its method, which the server answers (asks), a notification, or, without a
-// method, an answer to what the server has asked. Anything else the server might take for another one of these than the guard.
+// method, an answer to what the server has asked. Of anything else the server might think otherwise than the guard.
 func (o object) kind() (method string, asks bool, err error) {
 	text, named := o["method"]
 	id := o["id"]

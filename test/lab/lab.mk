@@ -46,7 +46,7 @@ ovn: $(LAB)/ovn/.complete ## OVN 25.03 and Open vSwitch 3.5 in bin/lab/ovn, inst
 lab-hosts: lab-deps $(LAB)/hosts/.complete $(LAB)/ovn-25.03.tar.gz ## what `weftlab up --hosts` needs beyond the lab: Ansible here, servers' root file systems and packages in bin/lab/hosts
 	@$(LAB_SCRIPTS)/hosts-deps.sh
 
-$(LAB)/hosts/.complete: $(LAB_SCRIPTS)/hosts.sh | lab-deps
+$(LAB)/hosts/.complete: $(LAB_SCRIPTS)/hosts.sh $(LAB_SCRIPTS)/debian.sh | lab-deps
 	@rm -rf $(@D)
 	@$(PROGRESS) "making the hosts' root file systems" $(LAB_SCRIPTS)/hosts.sh $(@D)
 
@@ -59,7 +59,7 @@ $(LAB)/ovn-25.03.tar.gz: $(LAB)/ovn/.complete
 	@work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && cp -r $(LAB)/ovn/bin "$$work" && sed -i 's|$(abspath $(LAB)/ovn)|/opt/ovn-25.03|g' "$$work"/bin/* && \
 		tar --numeric-owner --owner=0 --group=0 -czf $@ -C $(abspath $(LAB)/ovn) root share -C "$$work" bin
 
-$(LAB)/ovn/.complete: $(LAB_SCRIPTS)/ovn-prefix.sh | lab-deps
+$(LAB)/ovn/.complete: $(LAB_SCRIPTS)/ovn-prefix.sh $(LAB_SCRIPTS)/debian.sh | lab-deps
 	@rm -f $@
 	@$(PROGRESS) "unpacking OVN and Open vSwitch" $(LAB_SCRIPTS)/ovn-prefix.sh $(LAB)/ovn
 

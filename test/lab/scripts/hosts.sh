@@ -4,9 +4,8 @@
 #   apt/RELEASE    a repository of the packages that a server is given later, with all their dependencies
 #   nspawn         systemd-nspawn of Debian 12, runnable on any Debian or Ubuntu without installing it
 # What is complete is not made again.
-#
-# The mirror is $DEBIAN_MIRROR, or the one this machine's apt already uses for Debian, or debootstrap's.
 set -euo pipefail
+. "$(dirname "$0")/debian.sh"
 
 [ $# = 1 ] || { echo "usage: $0 DIR" >&2; exit 2; }
 mkdir -p "$1"
@@ -16,12 +15,7 @@ server="systemd-sysv,dbus,libpam-systemd,udev,openssh-server,sudo,python3,python
     nftables,iptables,ethtool,conntrack,socat,curl,openssl,ca-certificates,containerd,runc"
 packages="openvswitch-switch openvswitch-common ovn-central ovn-common ovn-host python3-cryptography stunnel4 tcpdump"
 
-mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' 'Origin: Debian' |
-    grep -v security | head -1)}
-mirror=${mirror:-$(sed -n 's/^DEF_MIRROR="\(.*\)"$/\1/p' "$(command -v debootstrap)")}
-[ -n "$mirror" ] || { echo "$0: neither apt nor debootstrap knows a mirror of Debian; name one with DEBIAN_MIRROR=URL" >&2; exit 1; }
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -e $keyring ] || { echo "$0: install debian-archive-keyring, which signs the packages" >&2; exit 1; }
+mirror=$(debian_mirror)
 
 work=$(mktemp -d -p "$dir" .making.XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -35,20 +29,8 @@ quietly() {
     "$@" > "$log" 2>&1 || { tail -20 "$log" >&2; echo "${0##*/}: $1 failed (Debian from $mirror)" >&2; exit 1; }
 }
 
-# An apt of our own for a release: it takes for installed what the base has.
-apt_of() {
-    local release=$1 root=$work/apt-$1
-    shift
-    if [ ! -e "$root/sources.list" ]; then
-        mkdir -p "$root"/{lists/partial,cache/archives/partial}
-        echo "deb [signed-by=$keyring] $mirror $release main" > "$root/sources.list"
-        apt_of "$release" update
-    fi
-    apt-get -qq -o Dir::Etc::SourceList="$root/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null \
-        -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State="$root" -o Dir::State::Lists="$root/lists" \
-        -o Dir::State::status="$dir/base/$release/var/lib/dpkg/status" -o Dir::Cache="$root/cache" -o APT::Sandbox::User=root \
-        -o APT::Install-Recommends=false "$@"
-}
+# apt_of RELEASE ARGUMENT...: it takes for installed what the base has.
+apt_of() { debian_apt "$mirror" "$1" "$work/apt-$1" "$dir/base/$1/var/lib/dpkg/status" "${@:2}"; }
 
 # make_base RELEASE. debootstrap mounts /proc inside; in a mount namespace of its own no mount outlives it.
 make_base() {

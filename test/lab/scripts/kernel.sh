@@ -36,5 +36,5 @@ make -s ARCH=um olddefconfig
 while read -r option; do
     grep -qx "$option" .config || { echo "$0: Linux $version does not take $option of $config" >&2; exit 1; }
 done < <(grep -E '^CONFIG_[A-Z0-9_]+=' "$config" | grep -v '=n$')
-make -s ARCH=um -j"$(nproc)" vmlinux
+make ARCH=um -j"$(nproc)" vmlinux # which says what it compiles
 strip -o "$out" vmlinux
