@@ -126,21 +126,21 @@ func TestRefusedConnectionsEnd(t *testing.T) {
 			conns = append(conns, conn)
 		}
 	})
-	answers := func() (n int) {
-		for range 6 {
-			for _, conn := range conns {
-				buffer := make([]byte, 100)
-				_, err1 := conn.Write([]byte("x"))
-				err2 := conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
-				if err := errors.Join(err1, err2); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := conn.Read(buffer); err == nil {
-					n++
-				}
-			}
+	buffer := make([]byte, 100)
+	asked := func(conn net.Conn, patience time.Duration) bool {
+		_, err1 := conn.Write([]byte("x"))
+		err2 := conn.SetReadDeadline(time.Now().Add(patience))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
 		}
-		return n
+		_, err := conn.Read(buffer)
+		return err == nil
+	}
+	// forget takes the answers that came too late for their questions.
+	forget := func(conn net.Conn) {
+		for err := conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err == nil; {
+			_, err = conn.Read(buffer)
+		}
 	}
 	for _, text := range []string{
 		`{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {}, policyTypes: [Ingress]}}`,
@@ -148,13 +148,23 @@ func TestRefusedConnectionsEnd(t *testing.T) {
 		`{kind: ClusterNetworkPolicy, metadata: {name: last}, spec: {tier: Baseline, priority: 3, subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}]}]}}`,
 		`{kind: ClusterNetworkPolicy, metadata: {name: first}, spec: {tier: Admin, priority: 3, subject: {namespaces: {}}, egress: [{action: Deny, to: [{namespaces: {}}]}]}}`,
 	} {
-		if n := answers(); n < 10 { // the first ones may be too early
-			t.Errorf("without a policy %d of 12 are answered", n)
+		for _, conn := range conns {
+			nodetest.Eventually(t, 20*time.Second, func() error {
+				if !asked(conn, time.Second) {
+					return fmt.Errorf("without a policy %s does not answer", conn.RemoteAddr())
+				}
+				return nil
+			})
 		}
 		policies := d.policies(t, text)
 		d.do(policies...)
-		if n := answers(); n > 0 {
-			t.Errorf("%d of 12 are answered under %s", n, text)
+		for _, conn := range conns {
+			forget(conn)
+			for range 6 {
+				if asked(conn, 200*time.Millisecond) {
+					t.Errorf("%s answers under %s", conn.RemoteAddr(), text)
+				}
+			}
 		}
 		d.undo(policies...)
 	}

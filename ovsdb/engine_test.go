@@ -73,7 +73,7 @@ func (s *stage) restart() {
 }
 
 func (s *stage) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	s.Cleanup(cancel)
 	return ctx
 }
@@ -192,7 +192,6 @@ func TestThousandsInFewTransactions(t *testing.T) {
 // TestTogether: changes that belong together are one transaction, more of them than others get, up to a bound.
 func TestTogether(t *testing.T) {
 	s := realStage(t)
-	s.config.Probe = time.Minute // whatever else the machine does, no transaction is done twice
 	s.start()
 	s.replace(node("l1"))
 	add := func(from, to int) int {
