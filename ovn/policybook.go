@@ -60,9 +60,9 @@ type policyState struct {
 	key    objectKey
 	object *policyObject
 	uses   []use
-	// acls and logged are of its rows when they were last made.
-	acls int
-	note string // status that was asked for last
+	// acls and refused are of its rows when they were last made: how many there are, and how many are beyond its named ports' bound.
+	acls, refused int
+	note          string // status that was asked for last
 }
 
 // use is what a policy needs of a set: the port group or the address sets of a selection, or those of the

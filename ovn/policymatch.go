@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,8 +17,39 @@ type ruleMatch struct {
 	parts  []string
 }
 
+// maxNamedTerms bounds what all ACLs of a NetworkPolicy's named ports say of peers, in terms: the selectors and prefixes that
+// each ACL names. There is one for each number behind a name, and tenants choose names, numbers and peers alike.
+const maxNamedTerms = 20_000
+
+// namedTerms are those that a policy has left, and the ACLs that it had no terms for.
+type namedTerms struct {
+	left, refused int
+}
+
+// newNamedTerms are those of a new policy. An administrator's has no bound: leaving out what it refuses would be a way in.
+func newNamedTerms(tier policy.Tier) *namedTerms {
+	if tier != policy.Tenant {
+		return &namedTerms{left: math.MaxInt}
+	}
+	return &namedTerms{left: maxNamedTerms}
+}
+
+// take says whether there are terms for one more ACL of a rule.
+func (t *namedTerms) take(rule *policy.Rule) bool {
+	n := 1
+	for _, peer := range rule.Peers {
+		n += max(1, len(peer.Blocks))
+	}
+	if n > t.left {
+		t.refused++
+		return false
+	}
+	t.left -= n
+	return true
+}
+
 // matches are the rule's, but for its subject. A rule that no connection can match has none.
-func (c *cluster) matches(o *policy.Policy, rule *policy.Rule) []ruleMatch {
+func (c *cluster) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms) []ruleMatch {
 	if rule.Nothing() {
 		return nil
 	}
@@ -41,7 +73,7 @@ func (c *cluster) matches(o *policy.Policy, rule *policy.Rule) []ruleMatch {
 	}
 	for _, name := range portNames(rule.Ports) {
 		for _, number := range c.numbersBehind(o, rule, name, (*numberState).named) {
-			if !asked(rule.Ports, name, number.protocol) {
+			if !asked(rule.Ports, name, number.protocol) || !terms.take(rule) {
 				continue
 			}
 			l4 := fmt.Sprintf("%s.dst == %d", number.protocol, number.number)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -112,6 +113,64 @@ func TestCostlyPolicies(t *testing.T) {
 	}
 	if told = append(told, s.reasons()...); !slices.Contains(told, "Pod prod/many TooManyPorts") || len(told) > 100 {
 		t.Errorf("told %d: %q", len(told), told[:min(len(told), 10)])
+	}
+}
+
+// TestNamedPortsHaveABound: a NetworkPolicy's named ports times the numbers behind them times the peers beside them, which a
+// tenant chooses all, are not more text than everybody's ovn-controller can bear.
+func TestNamedPortsHaveABound(t *testing.T) {
+	except, selectors, named := "", "", ""
+	for i := range 300 {
+		except += fmt.Sprintf("10.%d.%d.7/32, ", i%200, i%250)
+		selectors += fmt.Sprintf("{podSelector: {matchLabels: {k: v%d}}}, ", i)
+		named += fmt.Sprintf("{port: p%d}, ", i)
+	}
+	from := map[string]string{"blocks": "{ipBlock: {cidr: 0.0.0.0/0, except: [" + except + "]}}", "selectors": selectors}
+	for _, c := range []struct {
+		name, text string
+		partly     bool
+	}{
+		{"ingress from blocks", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["blocks"] + "], ports: [" + named + "]}]}", true},
+		{"ingress from pods", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [" + from["selectors"] + "], ports: [" + named + "]}]}", true},
+		{"egress to blocks", "{policyTypes: [Egress], podSelector: {}, egress: [{to: [" + from["blocks"] + "], ports: [" + named + "]}]}", true},
+		{"many rules", "{policyTypes: [Ingress], podSelector: {}, ingress: [" + strings.Repeat("{ports: ["+named+"]}, ", 3) + "]}", true},
+		{"few", "{policyTypes: [Ingress], podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: 0.0.0.0/0}}], ports: [{port: p1}, {port: p2}]}]}", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t, nil)
+			n := s.node("n1", "10.244.0.0/16")
+			n.facts = facts(1, false)
+			s.do(s.namespace("prod"), n)
+			for pod := range 30 {
+				p := s.pod("prod", fmt.Sprint("many", pod), "n1")
+				for i := range 300 {
+					p.ports = append(p.ports, containerPort{fmt.Sprint("p", i), policy.TCP, uint16(1000 + 1000*pod + i)})
+				}
+				s.do(p)
+			}
+			keys := s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: "+c.text+"}")...)
+			s.c.update(keys, s.get)
+			changes := s.c.changes()
+			s.c.written(changes, nil)
+			length := 0
+			for _, change := range changes {
+				for _, row := range change.Rows {
+					if acl, ok := row.Model.(*nb.ACL); ok {
+						length += len(acl.Match)
+					}
+				}
+			}
+			status := ""
+			for _, a := range s.c.takeNotes() {
+				status += a.value
+			}
+			if length > 4<<20 {
+				t.Errorf("its ACLs match by %d MiB of text", length>>20)
+			}
+			if partly := strings.Contains(status, "PartlyInForce") && strings.Contains(status, "beyond the 20000 terms"); partly != c.partly {
+				t.Errorf("partly in force: %v; %s", partly, status)
+			}
+		})
 	}
 }
 

@@ -289,9 +289,10 @@ func (c *cluster) policyChange(k objectKey) ovsdb.Change {
 		c.tell(r.Owner)
 		return r.Change
 	}
+	p.refused = 0
 	if o := p.object.policy; o != nil {
 		if slot, room := c.slot(p); room {
-			r.policyACLs(c, o, slot)
+			p.refused = r.policyACLs(c, o, slot)
 			r.isolation(c, o)
 		}
 	}
@@ -333,18 +334,21 @@ func (p *policyState) size() int {
 	return max(rules[0], rules[1])
 }
 
-// policyACLs are those of a policy's rules. A rule with named ports has one a number that is behind a name.
-func (r *rows) policyACLs(c *cluster, o *policy.Policy, slot int) {
+// policyACLs are those of a policy's rules. A rule with named ports has one for each number that is behind a name, up to a
+// bound; refused are those beyond it.
+func (r *rows) policyACLs(c *cluster, o *policy.Policy, slot int) (refused int) {
+	terms := newNamedTerms(o.Tier)
 	for i := range o.Rules {
 		rule := &o.Rules[i]
 		priority := slot
 		if o.Tier != policy.Tenant {
 			priority = slot - rule.Index
 		}
-		for _, m := range c.matches(o, rule) {
+		for _, m := range c.matches(o, rule, terms) {
 			r.policyACL(c, o, rule, m, priority)
 		}
 	}
+	return terms.refused
 }
 
 func (r *rows) policyACL(c *cluster, o *policy.Policy, rule *policy.Rule, m ruleMatch, priority int) {

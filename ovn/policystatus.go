@@ -28,7 +28,17 @@ func (c *cluster) policyProblems(p *policyState) []problem {
 	if p.object.policy == nil {
 		return found
 	}
-	return slices.Concat(found, c.rankProblems(p), loggingProblems(p.key.kind, meta, p.object.logging), c.windowsProblems(p))
+	return slices.Concat(found, p.namedProblems(), c.rankProblems(p), loggingProblems(p.key.kind, meta, p.object.logging), c.windowsProblems(p))
+}
+
+// namedProblems are about ACLs of named ports that are too many.
+func (p *policyState) namedProblems() []problem {
+	if p.refused == 0 {
+		return nil
+	}
+	return []problem{problemf(p.key.kind.String(), &p.object.ObjectMeta, "BadPolicy",
+		"spec: %d numbers behind its named ports are beyond the %d terms, numbers times selectors and prefixes beside them, that a policy may have, and match nothing; write numbers, or make several policies of it",
+		p.refused, maxNamedTerms)}
 }
 
 // windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
@@ -116,6 +126,9 @@ func (c *cluster) policyWord(p *policyState) (ok bool, reason, message string) {
 	}
 	for _, wrong := range o.problems {
 		texts = append(texts, wrong.String())
+	}
+	for _, wrong := range p.namedProblems() {
+		texts = append(texts, wrong.message)
 	}
 	switch {
 	case o.policy == nil:

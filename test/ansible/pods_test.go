@@ -17,8 +17,9 @@ import (
 
 const (
 	weftImage = "registry.example/weft:lab"
-	// asPods makes the nodes hosts of the controllers, too: pods run where kubelets do.
-	asPods = "[weft_controllers]\nl1\nl2\n[all:vars]\nweft_image=" + weftImage + "\n"
+	// onNodes makes the nodes hosts of the controllers, too, and asPods has them be pods there.
+	onNodes = "[weft_controllers]\nl1\nl2\n"
+	asPods  = onNodes + "[all:vars]\nweft_image=" + weftImage + "\n"
 )
 
 // weftRunsAsPods: those who want pods instead of units have the roles put them in their place, node by node, and can go back.
@@ -30,12 +31,7 @@ func weftRunsAsPods(t *testing.T) {
 			t.Fatal(out, err)
 		}
 	}
-	inventory := filepath.Join(t.TempDir(), "pods.ini")
-	if err := os.WriteFile(inventory, []byte(asPods), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	hostsOfLab := servers.Must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY")
-	with := []string{"--inventory", hostsOfLab, "--inventory", inventory}
+	with, without := inventoryAnd(t, asPods), inventoryAnd(t, onNodes)
 	play(t, "site.yml", with...)
 	for _, node := range []string{"l1", "l2"} {
 		if left := servers.On(t, node, "sh", "-c", "ls /etc/systemd/system/weft-node.service /etc/systemd/system/weft-controller.service 2> /dev/null || true"); left != "" {
@@ -59,17 +55,14 @@ func weftRunsAsPods(t *testing.T) {
 	changesNothing(t, "site.yml", with...)
 	play(t, "verify.yml", with...)
 
-	podsAreRestored(t, with)
+	podsAreRestored(t, without)
 
 	manifests := t.TempDir()
 	play(t, "manifests.yml", append(with, "--extra-vars", "weft_manifests_dir="+manifests)...)
 	servers.Kubectl(t, "apply", "--dry-run=server", "--recursive", "--filename="+manifests)
 
-	if err := os.WriteFile(inventory, []byte(strings.Replace(asPods, "weft_image="+weftImage, "", 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	play(t, "controllers.yml", with...)
-	play(t, "nodes.yml", with...)
+	play(t, "controllers.yml", without...)
+	play(t, "nodes.yml", without...)
 	for what, labelled := range map[string]string{"pods": "app.kubernetes.io/part-of=weft", "nodes": "weft.net/weft-node"} {
 		if left := servers.Kubectl(t, "get", what, "--namespace=kube-system", "--selector="+labelled, "--output=name", "--ignore-not-found"); left != "" {
 			t.Errorf("back at units there are %s labelled %s: %s", what, labelled, left)
@@ -86,7 +79,18 @@ func weftRunsAsPods(t *testing.T) {
 	awaitConnections(t)
 }
 
-// podsAreRestored: restore.yml ends the controllers' pods and brings them back, also where nobody says again that there are pods.
+// inventoryAnd are the arguments for the lab's inventory and more of it.
+func inventoryAnd(t *testing.T, more string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "more.ini")
+	if err := os.WriteFile(file, []byte(more), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--inventory", servers.Must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY"), "--inventory", file}
+}
+
+// podsAreRestored: restore.yml ends the controllers' pods and brings them back, also where nobody says again that there are pods. An
+// inventory that has other controllers is refused before any of them has ended: they could not reach the Northbound after it.
 func podsAreRestored(t *testing.T, with []string) {
 	t.Helper()
 	out, _ := play(t, "backup.yml", with...)
@@ -94,12 +98,17 @@ func podsAreRestored(t *testing.T, with []string) {
 	if backup == nil {
 		t.Fatalf("backup.yml names no backup:\n%s", out)
 	}
+	from := []string{"-e", "weft_restore_from=" + backup[1]}
 	const controllers = "--selector=app.kubernetes.io/name=weft-controller"
 	pods := func() string {
 		return servers.Kubectl(t, "get", "pods", "--namespace=kube-system", controllers, "--output=jsonpath={.items[*].metadata.uid}")
 	}
 	before := pods()
-	play(t, "restore.yml", "-e", "weft_restore_from="+backup[1])
+	refused(t, "restore.yml", from, "weft_controllers of the inventory lacks the controllers' nodes l1, l2")
+	if now := pods(); now != before {
+		t.Errorf("a refused restore.yml has ended pods: before %s, now %s", before, now)
+	}
+	play(t, "restore.yml", append(with, from...)...)
 	for uid := range strings.FieldsSeq(before) {
 		if now := pods(); strings.Contains(now, uid) {
 			t.Errorf("the controllers' pods went on while the databases were restored: before %s, now %s", before, now)
