@@ -119,12 +119,15 @@ func (c *cluster) updatePolicy(k objectKey, object *policyObject) {
 			c.touchCommon()
 		}
 	}
-	book.dirty[k] = struct{}{}
-	if object != nil && p.object != nil && object.UID == p.object.UID && object.Generation == p.object.Generation {
-		p.note = "" // somebody has changed the status, or it was written
-		p.object = object
+	if p.object != nil && object != nil && object.UID == p.object.UID && object.Generation == p.object.Generation {
+		again := p.object.logging == object.logging && c.noteAgain(p, object)
+		if p.object = object; !again {
+			p.note = "" // somebody has changed the status, or it was written
+			book.dirty[k] = struct{}{}
+		}
 		return
 	}
+	book.dirty[k] = struct{}{}
 	c.unrankPolicy(p)
 	p.object = object
 	uses := usesOf(object)

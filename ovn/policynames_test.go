@@ -174,6 +174,48 @@ func TestNamedPortsHaveABound(t *testing.T) {
 	}
 }
 
+// TestANoteIsPutBack, and its policy's rows are not made anew for it: whoever owns the policy may write its status as often as he likes.
+func TestANoteIsPutBack(t *testing.T) {
+	s := newScene(t, nil)
+	n := s.node("n1", "10.244.0.0/24")
+	n.facts = facts(1, false)
+	s.do(s.namespace("prod"), n)
+	const text = "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: {podSelector: {}, policyTypes: [Ingress]}}"
+	policyOf := func(noted string) *policyObject {
+		o := s.policies(t, text)[0].(*policyObject)
+		o.noted, o.Generation = noted, 7
+		return o
+	}
+	// say has the policy's note be a text, and gives what Weft says then, and how many owners have their rows made.
+	say := func(noted string) (string, int) {
+		s.c.update(s.put(policyOf(noted)), s.get)
+		changes := s.c.changes()
+		s.c.written(changes, nil)
+		notes, made := s.c.takeNotes(), len(changes)
+		s.absorb(s.c)
+		if len(notes) > 1 {
+			t.Fatalf("notes: %v", notes)
+		}
+		for _, note := range notes {
+			return note.value, made
+		}
+		return "", made
+	}
+	ours, _ := say("")
+	if !strings.Contains(ours, `"inForce":true`) {
+		t.Fatal(ours)
+	}
+	if again, made := say(ours); again != "" || made != 0 {
+		t.Errorf("its own note comes back: %q, and %d owners' rows are made anew", again, made)
+	}
+	for _, noted := range []string{`{"inForce":false}`, "", "{", ours + " "} {
+		if again, made := say(noted); again != ours || made != 0 {
+			t.Errorf("after %q the note is %q, and %d owners' rows are made anew", noted, again, made)
+		}
+		say(ours)
+	}
+}
+
 // TestStatusOfRefusedSets: no policy says that it is in force while the Northbound refuses one of its sets, or a
 // pod in one. It does once that is over.
 func TestStatusOfRefusedSets(t *testing.T) {

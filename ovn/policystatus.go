@@ -181,11 +181,38 @@ func (c *cluster) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 		now.Since = before.Since
 	}
 	text := contract.Format(now)
-	if p.note == text || o.noted == text {
+	if p.note == text {
 		return
 	}
-	p.note = text
-	c.later(p, annotation{p.key.kind, o.Namespace, o.Name, o.UID, contract.PolicyStatusAnnotation, text})
+	if p.note = text; o.noted != text {
+		c.later(p, p.notice())
+	}
+}
+
+// forgetNote has the note of a policy, which may be gone, worked out anew with its rows.
+func (p *policyState) forgetNote() {
+	if p != nil {
+		p.note = ""
+	}
+}
+
+// notice is the note that a NetworkPolicy shall have.
+func (p *policyState) notice() annotation {
+	return annotation{p.key.kind, p.object.Namespace, p.object.Name, p.object.UID, contract.PolicyStatusAnnotation, p.note}
+}
+
+// noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy may write the
+// note, as often as he likes. It says whether that is all that there is to do.
+func (c *cluster) noteAgain(p *policyState, now *policyObject) bool {
+	if p.key.kind != networkPolicyKind || p.note == "" {
+		return false
+	}
+	_, waits := c.policies.unwritten[policyOwner(p.key)]
+	_, dirty := c.policies.dirty[p.key]
+	if now.noted != p.note && !waits && !dirty {
+		c.notes = append(c.notes, p.notice())
+	}
+	return true
 }
 
 // later keeps a note until the rows that it speaks of are written.
@@ -207,7 +234,9 @@ func (c *cluster) written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
 		case refused == nil:
 			c.notes = append(c.notes, a)
 		case refused.Owners[owner] != nil: // it will come again
+			c.policies.all[k].forgetNote()
 		case c.lacks(c.policies.all[k], refused):
+			c.policies.all[k].forgetNote()
 			c.expected = append(c.expected, k)
 		default:
 			c.notes = append(c.notes, a)

@@ -76,6 +76,11 @@ func (s *settings) prefixes(key string) []netip.Prefix {
 	return parseList(s, key, netip.ParsePrefix, "an address range such as 10.244.0.0/16 or fd00:10:244::/48")
 }
 
+// within are addresses, each with its subnet's length.
+func (s *settings) within(key string) []netip.Prefix {
+	return parseList(s, key, netip.ParsePrefix, "an address with its subnet's length such as 192.0.2.11/24 or 2001:db8::11/64")
+}
+
 func (s *settings) addresses(key string) []netip.Addr {
 	return parseList(s, key, netip.ParseAddr, "an IP address such as 192.0.2.1 or 2001:db8::1")
 }

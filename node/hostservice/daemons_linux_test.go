@@ -68,8 +68,8 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	for _, want := range []string{
 		"Pod shop/cache HostPortUnavailable: Node n1: hostPort: on this node tcp port 22224 is not served at the host's addresses [127.0.0.1 172.31.0.1]: another program there has the port, or had it",
 		"Service shop/web HostPortUnavailable: Node n1: status.loadBalancer.ingress: on this node tcp port 22225",
-		"Service shop/web HostPortUnavailable: Node n1: spec.ports[web].nodePort: on this node tcp port 30080 is not served at the host's addresses [127.0.0.1 172.31.0.1]",
-		"Service shop/web HostPortUnavailable: Node n1: spec.ports[dns].nodePort: on this node udp port 30080 is not served at the host's addresses [172.31.0.1]",
+		fmt.Sprintf("Service shop/web HostPortUnavailable: Node n1: spec.ports[port=%d].nodePort: on this node tcp port 30080 is not served at the host's addresses [127.0.0.1 172.31.0.1]", balanced),
+		"Service shop/web HostPortUnavailable: Node n1: spec.ports[port=53].nodePort: on this node udp port 30080 is not served at the host's addresses [172.31.0.1]",
 		"Service shop/web HealthCheckPortUnavailable: Node n1: spec.healthCheckNodePort: 22226",
 	} {
 		eventually(t, "an Event says "+want, func() bool { return strings.Contains(strings.Join(w.events.all(), "\n"), want) })

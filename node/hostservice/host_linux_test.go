@@ -201,7 +201,7 @@ func TestOneEventForAllAddresses(t *testing.T) {
 		return said(tcp, netip.AddrPortFrom(netip.IPv6Loopback(), testPort)) == "6" && said(udp, netip.AddrPortFrom(loopback, testPort)) == "4"
 	})
 	eventually(t, "one Event", func() bool { return len(w.events.all()) == 1 })
-	if event := w.events.all()[0]; !strings.Contains(event, "spec.ports[web].nodePort") || !strings.Contains(event, "[127.0.0.1 172.31.0.1]") {
+	if event := w.events.all()[0]; !strings.Contains(event, "spec.ports[port=80].nodePort") || !strings.Contains(event, "[127.0.0.1 172.31.0.1]") {
 		t.Errorf("event %q", event)
 	}
 }

@@ -392,7 +392,7 @@ func (b *builder) nodePort(s *service, port servicePort) {
 		if family(addr.Is4()) {
 			b.open(port.protocol, netip.AddrPortFrom(addr, port.nodePort), target{
 				to:    netip.AddrPortFrom(contract.OfFamily(contract.HostVIPs, addr), port.nodePort),
-				local: local[addr.Is4()], returns: b.returns, owner: s.object(), field: fmt.Sprintf("spec.ports[%s].nodePort", cmp.Or(port.name, fmt.Sprint(port.port))),
+				local: local[addr.Is4()], returns: b.returns, owner: s.object(), field: fmt.Sprintf("spec.ports[port=%d].nodePort", port.port),
 			})
 		}
 	}

@@ -108,21 +108,21 @@ func TestPlan(t *testing.T) {
 		"nothing": {want: "route 169.254.169.4\nroute fd69::4"},
 		"a NodePort of both families": {services: []*corev1.Service{nodePortOf("web", 1, "46", http)}, want: `
 ovn tcp * 30080
-listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
-listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
-listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
-listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[port=80].nodePort
 route 169.254.169.4
 route fd69::4`},
 		"a NodePort of IPv6": {services: []*corev1.Service{nodePortOf("web", 1, "6", http)}, want: `
 ovn tcp 2001:db8::1 30080
-listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
-listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[port=80].nodePort
 route 169.254.169.4
 route fd69::4`},
 		"a NodePort of a node without a router": {services: []*corev1.Service{nodePortOf("web", 1, "4", http)}, host: func(h *Host) { h.Router = false }, want: `
-listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
-listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
 route 169.254.169.4
 route fd69::4`},
 		"before the management port works nobody listens": {services: []*corev1.Service{nodePortOf("web", 1, "46", http)}, host: func(h *Host) { h.Management = false }, want: `
@@ -132,8 +132,8 @@ route fd69::4`},
 		"no family of pods, no listener": {services: []*corev1.Service{nodePortOf("web", 1, "46", http)},
 			host: func(h *Host) { h.Network.PodCIDRs = prefixes("fd00:1::/64") }, want: `
 ovn tcp * 30080
-listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
-listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[http].nodePort
+listen tcp [2001:db8::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp [::1]:30080 -> [fd69::4]:30080 Service shop/web spec.ports[port=80].nodePort
 route fd69::4`},
 		"SCTP passes by OVN only": {services: []*corev1.Service{nodePortOf("web", 1, "46", corev1.ServicePort{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolSCTP})}, want: `
 ovn sctp * 30080
@@ -144,10 +144,10 @@ route fd69::4`},
 		"one number, two protocols": {services: []*corev1.Service{nodePortOf("web", 1, "4", http, corev1.ServicePort{Port: 443, NodePort: 30080, Protocol: corev1.ProtocolUDP})}, want: `
 ovn tcp 172.31.0.1 30080
 ovn udp 172.31.0.1 30080
-listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
-listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
-listen udp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[443].nodePort
-listen udp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[443].nodePort
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
+listen udp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=443].nodePort
+listen udp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=443].nodePort
 route 169.254.169.4
 route fd69::4`},
 		"an external address": {services: []*corev1.Service{externalOf("web", 1, "192.0.2.50", 80)}, nodes: none, want: `
@@ -217,8 +217,8 @@ route fd69::4`},
 		"a NodePort goes before an external address": {services: []*corev1.Service{
 			externalOf("early", 1, "172.31.0.1", 30080), nodePortOf("web", 2, "4", http)}, nodes: none, want: `
 ovn tcp 172.31.0.1 30080
-listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
-listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
 route 169.254.169.4
 route fd69::4`},
 		"a load balancer's address with source ranges": {services: []*corev1.Service{balanced(func(s *corev1.Service) {
@@ -260,22 +260,22 @@ tell Pod shop/cache NoHostAddress: hostPort 8080/tcp: hostIP 172.31.0.9 is no ad
 		"a host port that is a NodePort": {services: []*corev1.Service{nodePortOf("web", 1, "4", http)},
 			pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("172.31.0.1"), HostPort: 30080, Port: 80, Protocol: tcp})}, want: `
 ovn tcp 172.31.0.1 30080
-listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
-listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
 route 169.254.169.4
 route fd69::4
-tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[http].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
+tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[port=80].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
 		"a host port that is a NodePort of IPv4 is the pod's in IPv6": {services: []*corev1.Service{nodePortOf("web", 1, "4", http)},
 			pods: []Pod{podWith(PodPort{HostPort: 30080, Port: 80, Protocol: tcp})}, want: `
 ovn tcp 172.31.0.1 30080
 ovn tcp 2001:db8::1 30080
-listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
-listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[http].nodePort
+listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
+listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
 listen tcp [2001:db8::1]:30080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
 listen tcp [::1]:30080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
 route 169.254.169.4
 route fd69::4
-tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[http].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
+tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[port=80].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
 		"ports that are always the host's": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 10250), externalOf("other", 2, "192.0.2.50", 10250),
 			externalOf("tunnel", 4, "172.31.0.1", 16642),
 			nodePortOf("low", 3, "46", corev1.ServicePort{Port: 22, NodePort: 22})}, nodes: none,
@@ -290,7 +290,7 @@ tell Pod shop/cache HostPortTaken: hostPort 6443/tcp: on this node the port is o
 ovn sctp 172.31.0.1 30080
 route 169.254.169.4
 route fd69::4
-tell Pod shop/cache HostPortTaken: hostPort 30080/sctp: on this node the port is spec.ports[80].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
+tell Pod shop/cache HostPortTaken: hostPort 30080/sctp: on this node the port is spec.ports[port=80].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
 		"a load balancer's address goes before an older externalIP": {services: []*corev1.Service{externalOf("early", 1, "172.31.0.1", 80),
 			balanced(func(s *corev1.Service) {
 				s.CreationTimestamp, s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges, s.Spec.Ports = metav1.Unix(9, 0), nil, nil, []corev1.ServicePort{{Port: 80}}

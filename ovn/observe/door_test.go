@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"context"
 	"errors"
 	"net/http"
@@ -159,3 +160,21 @@ func TestConfigurationOfADoor(t *testing.T) {
 }
 
 const first1 = "192.0.2.1:6645"
+
+// TestServiceAccountsOfANamespaceAreOneUser: a namespace's owner makes as many as he likes, and has no more places for it.
+func TestServiceAccountsOfANamespaceAreOneUser(t *testing.T) {
+	l, places := &limits{}, 0
+	for i := range 2 * maxOfUser {
+		if _, err := l.enter(fmt.Sprintf("system:serviceaccount:evil:sa-%d", i)); err == nil {
+			places++
+		}
+	}
+	if places != maxOfUser {
+		t.Errorf("service accounts of one namespace have %d places, and %d are for one user", places, maxOfUser)
+	}
+	for _, other := range []string{"system:serviceaccount:prod:sa-1", "system:serviceaccount:evil-not:sa-1", "evil"} {
+		if _, err := l.enter(other); err != nil {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -9,8 +10,18 @@ import (
 // Bounds of requests under way.
 const (
 	maxRequests = 64 // of all users
-	maxOfUser   = 4
+	maxOfUser   = 4  // and of all service accounts of a namespace
 )
+
+// who is a user, or all service accounts of a namespace: whoever owns that makes as many as he likes.
+func who(user string) string {
+	const prefix = "system:serviceaccount:"
+	if account, ok := strings.CutPrefix(user, prefix); ok {
+		namespace, _, _ := strings.Cut(account, ":")
+		return prefix + namespace
+	}
+	return user
+}
 
 // limits bound the requests that are under way. What they make the databases and nodes do is bounded by [snapshots].
 type limits struct {
@@ -21,6 +32,7 @@ type limits struct {
 
 // enter takes a place until release is called.
 func (l *limits) enter(user string) (release func(), err error) {
+	user = who(user)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all >= maxRequests || l.users[user] >= maxOfUser {

@@ -53,6 +53,7 @@ ask() {
 
 up() {
     lab up --linux 2 --windows 1
+    trap '[ $? = 0 ] || echo "demo: ended early. The cluster is up: make demo shows it again, make demo-down ends it" >&2' EXIT
     title "A sample application: a front end on Linux, a back end on Windows"
     lab kubectl -- apply -f test/demo/sample.yaml
     for name in shop stock; do lab kubectl -- rollout status "deployment/$name" --timeout=120s; done
@@ -92,11 +93,12 @@ up() {
     done
 
     title "The cluster stays up"
-    cat <<'T'
+    cat <<T
   bin/weftlab --name demo kubectl -- get pods -A -o wide
   bin/weftlab --name demo nbctl -- show
   bin/weftlab --name demo exec w1 -- ovs-vsctl show
   bin/weftlab --name demo hns w1 -- state
+  bin/weftlab --name demo policy explain $(one shop) svc/default/stock:80
   make demo-down
 T
 }

@@ -185,6 +185,11 @@ func (l *Lab) KubectlCommand(args ...string) ([]string, error) {
 	return l.EnterNetwork(Central, append([]string{l.lab("kubectl")}, args...)...)
 }
 
+// PolicyCommand is the command for weft policy with args as the cluster's administrator.
+func (l *Lab) PolicyCommand(args ...string) ([]string, error) {
+	return l.EnterNetwork(Central, append([]string{filepath.Join(l.bin, "weft"), "policy"}, args...)...)
+}
+
 // HNSCommand is the command that hands args to the control of a Windows node's emulated HNS.
 func (l *Lab) HNSCommand(name string, args ...string) ([]string, error) {
 	if err := l.checkWindows(name); err != nil {

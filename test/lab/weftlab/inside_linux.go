@@ -58,6 +58,16 @@ func kubectlCommand(o *options) *cobra.Command {
 	})
 }
 
+func policyCommand(o *options) *cobra.Command {
+	return passing("policy [--] ARGS...", "Run weft policy as the cluster's administrator: explain, hits, check", cobra.ArbitraryArgs, func(args []string) ([]string, error) {
+		l, err := o.open()
+		if err != nil {
+			return nil, err
+		}
+		return l.PolicyCommand(args...)
+	})
+}
+
 // databaseCommand is nbctl or sbctl.
 func databaseCommand(o *options, name, database string) *cobra.Command {
 	return passing(name+" [--] ARGS...", "Run ovn-"+name+" on the OVN "+database, cobra.ArbitraryArgs, func(args []string) ([]string, error) {

@@ -119,7 +119,7 @@ All of it lives in namespaces of its own and ends with their first process, howe
 	root.PersistentFlags().StringVar(&o.name, "name", defaultName, "name of the lab; labs of different names run side by side")
 	root.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "where the lab keeps its state (default $XDG_STATE_HOME/weftlab/NAME or /var/tmp/weftlab/NAME)")
 	root.AddCommand(upCommand(o), downCommand(o), statusCommand(o), imagesCommand(),
-		kubectlCommand(o), databaseCommand(o, "nbctl", "Northbound"), databaseCommand(o, "sbctl", "Southbound"), execCommand(o), controlCommand(o), logsCommand(o),
+		kubectlCommand(o), policyCommand(o), databaseCommand(o, "nbctl", "Northbound"), databaseCommand(o, "sbctl", "Southbound"), execCommand(o), controlCommand(o), logsCommand(o),
 		restartCommand(o), killCommand(o), hnsCommand(o), hypervCommand(o), executedCommand(o), clockCommand(o), e2eCommand(o), conformanceCommand(o))
 	root.AddCommand(powerCommands(o)...)
 	root.AddCommand(roles()...)
