@@ -4,6 +4,7 @@ package hyperv
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 )
 
@@ -25,10 +26,14 @@ const (
 
 // What a packet's actions end with, when they fail.
 var (
-	errDropped      = errors.New("dropped")
 	errNotSupported = errors.New("not supported")
 	errPending      = errors.New("a fragment waits for the others")
 )
+
+// dropped is why a packet has gone no further.
+type dropped string
+
+func (d dropped) Error() string { return "dropped: " + string(d) }
 
 // forwarding is a packet in the midst of its actions: Actions.h, OvsForwardingContext. Outputs are
 // collected, and done when the packet is about to change or at the end.
@@ -132,7 +137,7 @@ func (f *forwarding) do(a attribute, last bool, k *key) (done, said bool, err er
 // addOutput: Actions.c, OvsAddPorts and OvsDetectTunnelPkt. A port that is gone is passed over.
 func (f *forwarding) addOutput(a attribute, k *key) error {
 	if len(a.data) != 4 {
-		return errDropped
+		return dropped("an output without a port")
 	}
 	v := f.e.vports[native.Uint32(a.data)]
 	if v == nil {
@@ -205,7 +210,7 @@ func (e *Extension) send(v *vport, frame []byte) {
 	}
 	if err := v.device.write(frame); err != nil {
 		v.txDropped++
-		e.log.Debug("a frame is lost", "port", v.name, "bytes", len(frame), "err", err)
+		e.lose(fmt.Errorf("%s takes no frame: %w", v.name, err))
 	}
 }
 
@@ -223,7 +228,7 @@ func (f *forwarding) popVLAN(k *key) error {
 		p.tag = 0
 	} else {
 		if len(p.data) < 18 || order.Uint16(p.data[12:]) != etherVLAN {
-			return errDropped
+			return dropped("no tag to take off")
 		}
 		p.data = append(p.data[:12:12], p.data[16:]...)
 		f.layers.l3 -= 4
@@ -235,7 +240,7 @@ func (f *forwarding) popVLAN(k *key) error {
 }
 
 // mpls: OVN has no labels of its own; the emulator does not know them.
-func (f *forwarding) mpls(attribute) error { return errDropped }
+func (f *forwarding) mpls(attribute) error { return dropped("MPLS") }
 
 // recirc: Actions.c, OvsExecuteRecirc. With the queue full the packet is lost without an error.
 func (f *forwarding) recirc(a attribute, last bool, k *key) {
@@ -261,7 +266,7 @@ const (
 func (f *forwarding) userspace(a attribute, k *key) error {
 	attrs, err := attributesOf(a.data)
 	if err != nil {
-		return errDropped
+		return dropped("a malformed userspace action")
 	}
 	var egress *tunnelKey
 	if _, ok := attrs[userspaceEgressPort]; ok {
@@ -269,7 +274,7 @@ func (f *forwarding) userspace(a attribute, k *key) error {
 		egress = &t
 	}
 	if !f.e.upcall(packetAction, f.e.vports[f.from], f.packet, k, attrs[userspaceUserdata], egress) {
-		return errDropped
+		return dropped("an upcall that fails")
 	}
 	return nil
 }
@@ -283,7 +288,7 @@ const (
 func (f *forwarding) sample(a attribute, k *key) error {
 	attrs, err := attributesOf(a.data)
 	if err != nil {
-		return errDropped
+		return dropped("a malformed sample")
 	}
 	if data, ok := attrs[sampleProbability]; ok && len(data) == 4 {
 		if probability := native.Uint32(data); probability == 0 || rand.Uint32() > probability {
@@ -292,7 +297,7 @@ func (f *forwarding) sample(a attribute, k *key) error {
 	}
 	actions, err := parseAttributes(attrs[sampleActions])
 	if err != nil {
-		return errDropped
+		return dropped("a malformed sample")
 	}
 	switch {
 	case len(actions) == 0:

@@ -76,6 +76,7 @@ type connection struct {
 	mark       uint32
 	labels     [16]byte
 	nat        natAction
+	shifted    bool                               // the client has another port: see shift
 	counts     [2]struct{ packets, bytes uint64 } // by direction
 	other      int                                // packets seen of UDP and ICMP: see update
 	peers      [2]tcpPeer

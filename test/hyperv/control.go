@@ -105,6 +105,8 @@ type Status struct {
 	Ports              []string
 	Flows, Connections int
 	Hits, Misses, Lost uint64
+	// Losses counts packets by why they have gone no further, beside those that flows drop.
+	Losses map[string]uint64
 }
 
 // Status tells how the extension is.
@@ -112,7 +114,7 @@ func (e *Extension) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := Status{Enabled: e.Enabled(), VMMS: e.vmms.Load(), Flows: len(e.flows), Connections: e.ct.total,
-		Hits: e.stats.hits, Misses: e.stats.misses, Lost: e.stats.lost}
+		Hits: e.stats.hits, Misses: e.stats.misses, Lost: e.stats.lost, Losses: maps.Clone(e.stats.losses)}
 	for _, v := range e.vports {
 		s.Ports = append(s.Ports, v.name)
 	}

@@ -133,6 +133,39 @@ func TestNATPort(t *testing.T) {
 	}
 }
 
+// A client that asks two addresses of one server from one port: the second connection goes to another port of the server's.
+// Without the fault it is the client's port that is another, and answers come back to the one that the client has.
+func TestDNATPort(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		faults Faults
+		other  bool
+	}{{"fault", KnownFaults(), true}, {"no fault", without(DNATPort), false}} {
+		t.Run(c.name, func(t *testing.T) {
+			e, h := bare(t, c.faults)
+			from := netip.MustParseAddr("10.0.0.1")
+			var frame []byte
+			for _, to := range []string{"10.96.0.1", "10.96.0.2"} {
+				o := send(t, e, h, udp(from, netip.MustParseAddr(to), 1000, 53, "q"), ct(t, 1, true, nat(natAttrDst, server, 5353)), act(actionOutput, 4))
+				frame = o.out["pod4"][0]
+				sound(t, frame)
+			}
+			port, client := order.Uint16(frame[36:]), order.Uint16(frame[34:])
+			if (port != 5353) != c.other || (client != 1000) == c.other {
+				t.Fatalf("it goes from port %d to port %d", client, port)
+			}
+			o := sendFrom(t, e, h, 4, udp(server, from, port, client, "a"), ct(t, 1, false, nat(0, netip.Addr{}, 0)), act(actionOutput, 3))
+			for _, frames := range o.out {
+				frame = frames[0]
+			}
+			sound(t, frame)
+			if order.Uint16(frame[34:]) != 53 || order.Uint16(frame[36:]) != 1000 {
+				t.Errorf("the answer is from port %d to port %d", order.Uint16(frame[34:]), order.Uint16(frame[36:]))
+			}
+		})
+	}
+}
+
 // The identifier of an ICMPv6 message stays, whichever port the translation has remembered for it.
 func TestNATOfICMPv6(t *testing.T) {
 	gateway := netip.MustParseAddr("fd00:1::1")

@@ -3,6 +3,8 @@
 package hyperv
 
 import (
+	"errors"
+
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +17,7 @@ func (e *Extension) ingress(v *vport, frame []byte) {
 	var k key
 	l, err := e.faults.extract(p, v.number, tunnelKey{}, &k)
 	if err != nil {
+		e.lose(err)
 		return
 	}
 	f := e.lookup(&k)
@@ -23,7 +26,16 @@ func (e *Extension) ingress(v *vport, frame []byte) {
 		return
 	}
 	e.hit(f, p, l)
-	_ = e.execute(p, v.number, &k, l, f.actions) // a packet that fails is dropped
+	if err := e.execute(p, v.number, &k, l, f.actions); err != nil {
+		e.lose(err)
+	}
+}
+
+// lose counts a packet that goes no further though no flow has said so, by why.
+func (e *Extension) lose(why error) {
+	if !errors.Is(why, errPending) {
+		e.stats.losses[why.Error()]++
+	}
 }
 
 // executePacket: User.c, OvsNlExecuteCmdHandler and OvsExecuteDpIoctl.
@@ -60,7 +72,8 @@ func executePacket(e *Extension, r request) ([][]byte, error) {
 	inPort := attrs.u32(keyInPort)
 	l, err := e.faults.extract(p, inPort, tunnel, &k)
 	if err != nil {
-		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil })) // dropped, and nobody is told
+		e.lose(err)
+		return one(r.answer(func(*netlink.AttributeEncoder) error { return nil })) // nobody is told
 	}
 	from := uint32(noPort)
 	if v := e.vports[inPort]; v != nil {
@@ -68,6 +81,9 @@ func executePacket(e *Extension, r request) ([][]byte, error) {
 	}
 	_, e.probing = r.attrs[packetAttrProbe]
 	err = e.execute(p, from, &k, l, actions)
+	if err != nil && !e.probing {
+		e.lose(err)
+	}
 	e.probing = false
 	if err != nil {
 		if err == errNotSupported {

@@ -52,7 +52,11 @@ type Extension struct {
 	now      func() time.Time
 }
 
-type datapathStats struct{ hits, misses, lost uint64 }
+type datapathStats struct {
+	hits, misses, lost uint64
+	// losses counts packets by why they have gone no further.
+	losses map[string]uint64
+}
 
 // datapathNumber and datapathName: Datapath.c, there is one.
 const (
@@ -66,7 +70,7 @@ func New(config Config) *Extension { return newExtension(config, linuxHost{}) }
 func newExtension(config Config, h host) *Extension {
 	e := &Extension{config: config, log: config.Log, host: h, sockets: map[uint32]*socket{}, vports: map[uint32]*vport{},
 		flows: map[key]*flow{}, meters: map[uint32]*meter{}, peers: map[peerKey]*peer{}, frags: map[fragmentKey]*fragments{},
-		executed: map[string]uint64{}, faults: maps.Clone(config.Faults), now: time.Now}
+		executed: map[string]uint64{}, stats: datapathStats{losses: map[string]uint64{}}, faults: maps.Clone(config.Faults), now: time.Now}
 	if e.faults == nil {
 		e.faults = Faults{}
 	}

@@ -28,6 +28,8 @@ const (
 	FlushNAT Fault = "flush-nat"
 	// NATPort: a translation to an address alone that finds the port taken chooses another, which the key does not learn.
 	NATPort Fault = "nat-port"
+	// DNATPort: a translation to a destination whose answers are another connection's goes to another port of it.
+	DNATPort Fault = "dnat-port"
 	// Protocols: protocols other than TCP, UDP and ICMP cannot be tracked.
 	Protocols Fault = "protocols"
 	// FirstPacket: the first packet to a tunnel's peer is lost.
@@ -35,7 +37,7 @@ const (
 )
 
 // AllFaults are the driver's as it is.
-var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, Protocols, FirstPacket}
+var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, DNATPort, Protocols, FirstPacket}
 
 // Faults are those that are switched on.
 type Faults map[Fault]bool

@@ -42,7 +42,7 @@ func (f *forwarding) reassemble(k *key, now time.Time) error {
 	e, p, l := f.e, f.packet, f.layers
 	at, piece, more, header := f.fragmentOf(k)
 	if len(piece.data) == 0 {
-		return errDropped
+		return dropped("an empty fragment")
 	}
 	for other, frags := range e.frags {
 		if now.After(frags.until) {
@@ -55,7 +55,7 @@ func (f *forwarding) reassemble(k *key, now time.Time) error {
 		e.frags[at] = frags
 	}
 	if len(frags.parts) == maxFragments || !frags.insert(piece) {
-		return errDropped
+		return dropped("too many or overlapping fragments")
 	}
 	frags.mru = max(frags.mru, len(p.data))
 	if !more {
@@ -70,7 +70,7 @@ func (f *forwarding) reassemble(k *key, now time.Time) error {
 		whole = append(whole, part.data...)
 	}
 	if len(whole) > maxFrame {
-		return errDropped
+		return dropped("too large a datagram of fragments")
 	}
 	finishHeader(whole, l, k.ether)
 	f.packet = &packet{data: whole, tag: p.tag, mru: frags.mru, source: p.source}

@@ -46,10 +46,10 @@ func (e *Extension) arriving(k *key) *vport {
 func (e *Extension) decapsulate(tunnel *vport, p *packet, l layers) error {
 	b := p.data
 	if !l.udp || len(b) <= l.l4+8+geneveHeader {
-		return errDropped
+		return dropped("a short tunnelled packet")
 	}
 	if l.ipv4 && fold(checksum(0, b[l.l3:l.l4])) != 0 {
-		return errDropped
+		return dropped("a tunnelled packet's checksum")
 	}
 	t := tunnelKey{flags: flagKey}
 	if l.ipv4 {
@@ -60,12 +60,12 @@ func (e *Extension) decapsulate(tunnel *vport, p *packet, l layers) error {
 		t.ttl = b[l.l3+7]
 	}
 	if !validChecksum(b, l, t) {
-		return errDropped
+		return dropped("a tunnelled packet's checksum")
 	}
 	g := b[l.l4+8:]
 	options := int(g[0]&0x3f) * 4
 	if order.Uint16(g[2:]) != etherBridging || len(g) < geneveHeader+options {
-		return errDropped
+		return dropped("another tunnel than GENEVE with Ethernet")
 	}
 	if g[1]&0x80 != 0 {
 		t.flags |= flagOAM
@@ -102,7 +102,7 @@ func (e *Extension) again(from *vport, p *packet, t tunnelKey) error {
 	var k key
 	l, err := e.faults.extract(p, from.number, t, &k)
 	if err != nil {
-		return errDropped
+		return dropped("headers that make no sense")
 	}
 	f := e.lookup(&k)
 	if f == nil {
@@ -118,17 +118,24 @@ func (e *Extension) again(from *vport, p *packet, t tunnelKey) error {
 // interface.
 func (e *Extension) encapsulate(tunnel *vport, p *packet, l layers, t tunnelKey) error {
 	if !e.hasBothEnds() {
-		return errDropped
+		return dropped("a tunnel without an internal port or adapter")
 	}
 	way := e.way(t)
 	if way == nil {
-		if !e.faults[FirstPacket] {
-			e.wait(peerKey{t.src, t.dst}, func() { _ = e.encapsulate(tunnel, p, l, t) })
+		if e.faults[FirstPacket] {
+			e.lose(dropped("a tunnel's peer is not resolved yet"))
+			return nil
 		}
+		e.wait(peerKey{t.src, t.dst}, func() {
+			if err := e.encapsulate(tunnel, p, l, t); err != nil {
+				e.lose(err)
+			}
+		})
 		return nil
 	}
 	from := e.vportByName(way.device)
 	if from == nil || from.kind != vportInternal || t.src.IsValid() && !t.src.IsUnspecified() && t.src != way.src {
+		e.lose(dropped("a tunnel whose route has no internal port or another source"))
 		return nil
 	}
 	frames := [][]byte{p.frame()}

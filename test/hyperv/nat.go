@@ -36,7 +36,7 @@ func parseNAT(data []byte) (natAction, error) {
 	var n natAction
 	list, err := parseAttributes(data)
 	if err != nil {
-		return n, errDropped
+		return n, dropped("a malformed NAT")
 	}
 	has := map[uint16]bool{}
 	for _, a := range list {
@@ -107,8 +107,9 @@ const (
 const maxAddresses = 1024
 
 // allocate finds a translated address and port that no connection has, and writes them into the
-// connection's answers: Conntrack-nat.c, OvsNatTranslateCtEntry. It says whether there was one.
-func (c *conntrack) allocate(conn *connection) bool {
+// connection's answers: Conntrack-nat.c, OvsNatTranslateCtEntry. It says whether there was one. Without the fault a destination whose
+// answers are another connection's stays, and the client's port is another, as Linux has it.
+func (c *conntrack) allocate(conn *connection, dnatPort bool) bool {
 	low, high := conn.nat.minPort, conn.nat.maxPort
 	switch {
 	case conn.nat.flags&natSrc != 0 && conn.nat.flags&natSrcPort == 0:
@@ -120,6 +121,9 @@ func (c *conntrack) allocate(conn *connection) bool {
 		return false
 	}
 	start := hashRange(conn)
+	if !dnatPort && conn.nat.flags&natDst != 0 {
+		return c.allocateIn(conn, start, [2]uint16{low, high}) || c.shift(conn)
+	}
 	for _, ports := range [][2]uint16{{low, high}, {minEphemeral, maxEphemeral}} {
 		if c.allocateIn(conn, start, ports) {
 			return true
@@ -145,6 +149,22 @@ func (c *conntrack) allocateIn(conn *connection, start uint32, ports [2]uint16) 
 			if conn.key.proto == protoICMP {
 				break // it has no port to try
 			}
+		}
+	}
+	return false
+}
+
+// shift finds another port of the client's for a translated destination.
+func (c *conntrack) shift(conn *connection) bool {
+	if conn.key.proto != protoTCP && conn.key.proto != protoUDP {
+		return false
+	}
+	for port := uint16(minEphemeral); port != 0; port++ {
+		conn.rev.dst.port = port
+		if first(c.unnat[conn.rev.nat()]) == nil {
+			conn.shifted = true
+			c.remember(conn)
+			return true
 		}
 	}
 	return false
@@ -237,6 +257,14 @@ func (f *forwarding) translate(conn *connection, k *key, reply bool) {
 	}
 	f.rewrite(k.ether, src, to)
 	*address = to.addr
+	if conn.shifted {
+		other, client := &n.portSrc, of.dst
+		if src {
+			other, client = &n.portDst, of.src
+		}
+		f.rewrite(k.ether, !src, client)
+		*other = client.port
+	}
 	named := flags&(natSrcPort|natDstPort) != 0
 	if (named || !f.e.faults[NATPort] && (f.layers.tcp || f.layers.udp)) && *port != 0 {
 		*port = to.port

@@ -60,7 +60,7 @@ func (e *Extension) recirculate(p *packet, from uint32, k *key, l layers) error 
 		return nil
 	}
 	if e.level > deferredLevel {
-		return errDropped
+		return dropped("too many recirculations within each other")
 	}
 	e.hit(f, p, l)
 	e.level++

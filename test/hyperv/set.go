@@ -7,25 +7,25 @@ package hyperv
 func (f *forwarding) set(a attribute, k *key) error {
 	list, err := parseAttributes(a.data)
 	if err != nil || len(list) == 0 {
-		return errDropped
+		return dropped("a malformed set")
 	}
 	field := list[0]
 	switch {
 	case field.kind == keyTunnel:
 		t, err := parseTunnel(field.data, true)
 		if err != nil {
-			return errDropped
+			return dropped("a malformed tunnel")
 		}
 		f.tunnel, k.tunnel = t, t
 		return nil
 	case keySizes[field.kind] != len(field.data):
-		return errDropped
+		return dropped("a malformed set")
 	}
 	b := f.packet.data
 	switch field.kind {
 	case keyEthernet:
 		if len(b) < 14 {
-			return errDropped
+			return dropped("too short a packet to set")
 		}
 		copy(b, field.data[6:])
 		copy(b[6:], field.data[:6])
@@ -72,7 +72,7 @@ func (f *forwarding) write(at int, value []byte, sums ...[]byte) {
 func (f *forwarding) setIPv4(want []byte, k *key) error {
 	b, l3 := f.packet.data, f.layers.l3
 	if !f.layers.ipv4 || len(b) < l3+20 {
-		return errDropped
+		return dropped("a set of IPv4 in another packet")
 	}
 	header, transport := b[l3+10:l3+12], f.checksumPlace()
 	f.write(l3+12, want[:4], header, transport)
@@ -90,7 +90,7 @@ func (f *forwarding) setIPv4(want []byte, k *key) error {
 func (f *forwarding) setIPv6(want []byte, k *key) error {
 	b, l3 := f.packet.data, f.layers.l3
 	if !f.layers.ipv6 || len(b) < l3+40 {
-		return errDropped
+		return dropped("a set of IPv6 in another packet")
 	}
 	transport := f.checksumPlace()
 	f.write(l3+8, want[:16], transport)
@@ -110,7 +110,7 @@ func (f *forwarding) setIPv6(want []byte, k *key) error {
 func (f *forwarding) setPorts(a attribute, k *key) error {
 	l := f.layers
 	if (a.kind == keyTCP) != l.tcp || (a.kind == keyUDP) != l.udp {
-		return errDropped
+		return dropped("a set of ports in another packet")
 	}
 	f.write(l.l4, a.data, f.checksumPlace())
 	k.network.portSrc, k.network.portDst = order.Uint16(a.data), order.Uint16(a.data[2:])

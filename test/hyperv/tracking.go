@@ -2,7 +2,10 @@
 
 package hyperv
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // ctAction is what a ct action asks for.
 type ctAction struct {
@@ -28,7 +31,7 @@ func parseCtAction(data []byte) (ctAction, error) {
 	var c ctAction
 	list, err := parseAttributes(data)
 	if err != nil {
-		return c, errDropped
+		return c, dropped("a malformed ct")
 	}
 	for _, a := range list {
 		switch {
@@ -88,7 +91,7 @@ func (f *forwarding) track(a attribute, k *key) error {
 		conn = t.process(conn)
 	} else {
 		if action.commit && (e.ct.total >= maxConnections || e.ct.zones[at.zone] >= int(e.ct.zoneLimit(at.zone))) {
-			return errDropped
+			return dropped("too many connections")
 		}
 		conn = t.create()
 	}
@@ -204,6 +207,7 @@ func (t *tracking) process(conn *connection) *connection {
 		}
 	case updateInvalid:
 		state = stateInvalid
+		t.e.lose(dropped(fmt.Sprintf("invalid of protocol %d: not its connection's", t.key.network.proto)))
 	case updateNew:
 		t.e.ct.remove(conn)
 		if conn = t.create(); conn == nil {
@@ -263,13 +267,15 @@ func (t *tracking) create() *connection {
 	switch {
 	case !valid:
 		state, conn = stateInvalid, nil
+		t.e.lose(dropped(fmt.Sprintf("invalid of protocol %d: begins no connection", t.key.network.proto)))
 	case !t.action.commit:
 		conn = nil
 	default:
 		conn.key, conn.rev, conn.started = t.at, t.at.reversed(), t.now
 		conn.nat = t.action.nat
-		if conn.nat.forward() && !t.e.ct.allocate(conn) {
+		if conn.nat.forward() && !t.e.ct.allocate(conn, t.e.faults[DNATPort]) {
 			state, conn = stateInvalid, nil
+			t.e.lose(dropped("no port left to translate to"))
 			break
 		}
 		t.e.ct.add(conn)

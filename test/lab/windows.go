@@ -49,6 +49,7 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: c.MTU},
 		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: c.MTU, MAC: c.underlayMAC(number)},
 	}
+	spec.Sysctls = append(spec.Sysctls, "net.ipv4.ip_local_port_range=49152 65535") // as Windows gives them
 	dir := machine.Dir(f.dir, name)
 	spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/hns", Target: "/var/lib/hns", Create: true},
 		machine.Bind{Source: dir + "/hyperv", Target: path.Dir(hypervRecord), Create: true})

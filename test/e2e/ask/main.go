@@ -11,6 +11,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -57,7 +58,7 @@ type settings struct {
 	slots   chan struct{} // who asks now
 }
 
-// client is where requests come from; its zero value leaves that to the system.
+// client is where requests come from; its zero value leaves the address to the system.
 type client struct {
 	addr netip.Addr
 	port uint16
@@ -192,12 +193,23 @@ func (s settings) once(c client, target *url.URL, repeated *int) (string, error)
 	return "", fmt.Errorf("%s: ask speaks http and udp", target)
 }
 
-func (s settings) overHTTP(c client, target *url.URL) (string, error) {
-	dialer := net.Dialer{Timeout: s.timeout}
+// from connects from the client's port.
+func (c client) from(connect func(port int) error) error {
 	if c != (client{}) {
-		dialer.LocalAddr = &net.TCPAddr{IP: c.addr.AsSlice(), Port: int(c.port)}
+		return connect(int(c.port))
 	}
-	transport := &http.Transport{DialContext: dialer.DialContext}
+	return withFreshPort(connect)
+}
+
+func (s settings) overHTTP(c client, target *url.URL) (string, error) {
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+		connect := func(port int) error {
+			dialer := net.Dialer{Timeout: s.timeout, LocalAddr: &net.TCPAddr{IP: c.addr.AsSlice(), Port: port}}
+			conn, err = dialer.DialContext(ctx, network, addr)
+			return err
+		}
+		return conn, c.from(connect)
+	}}
 	defer transport.CloseIdleConnections()
 	padded := *target
 	padded.RawQuery += strings.Repeat("x", s.pad)
@@ -222,12 +234,12 @@ func (s settings) overUDP(c client, target *url.URL, repeated *int) (string, err
 	if err != nil {
 		return "", err
 	}
-	var local *net.UDPAddr
-	if c != (client{}) {
-		local = &net.UDPAddr{IP: c.addr.AsSlice(), Port: int(c.port)}
+	var conn *net.UDPConn
+	connect := func(port int) error {
+		conn, err = net.DialUDP("udp", &net.UDPAddr{IP: c.addr.AsSlice(), Port: port}, net.UDPAddrFromAddrPort(server))
+		return err
 	}
-	conn, err := net.DialUDP("udp", local, net.UDPAddrFromAddrPort(server))
-	if err != nil {
+	if err := c.from(connect); err != nil {
 		return "", err
 	}
 	defer conn.Close()
