@@ -106,7 +106,7 @@ func (c *cluster) updatePod(name string, object *pod) {
 		p.node.pods[name] = p
 		c.pods[name] = p
 	}
-	c.indexHostPorts(name, p.object, object)
+	c.indexHostPorts(p.node, name, p.object, object)
 	if p.object != nil {
 		c.touchRivals(p)
 	}
@@ -125,7 +125,7 @@ func (c *cluster) removePod(name string, p *podState) {
 	c.forgetPod(name, p)
 	delete(n.pods, name)
 	delete(n.waiting, name)
-	c.indexHostPorts(name, p.object, nil)
+	c.indexHostPorts(n, name, p.object, nil)
 	delete(c.pods, name)
 	if len(p.addresses) > 0 {
 		for other := range n.waiting {

@@ -69,6 +69,29 @@ func BenchmarkBalancerEvent(b *testing.B) {
 	})
 }
 
+// BenchmarkPodWithHostPorts is a change of a pod with a host port among many on its node that have others.
+func BenchmarkPodWithHostPorts(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := newWorld()
+		n := w.node("n1", "10.244.0.0/16")
+		n.facts = facts(1, false)
+		w.put(w.namespace("default"), n)
+		for i := range size {
+			p := w.pod("default", fmt.Sprint("p", i), "n1")
+			p.hostPorts = []hostPort{{protocol: "tcp", port: uint16(1024 + i), into: 80}}
+			w.put(p)
+		}
+		c := playing(b, w)
+		k := objectKey{podKind, "default/p0"}
+		return func(i int) {
+			after := *w.objects[k].(*pod)
+			after.labels = newLabelSet(map[string]string{"round": fmt.Sprint(i)})
+			c.update(w.put(&after), w.get)
+			c.changes()
+		}
+	})
+}
+
 // BenchmarkServiceOfManyPorts is a change of a Service with thousands of endpoints and with so many ports, which all lead
 // to them. The ratio is that of a port's cost.
 func BenchmarkServiceOfManyPorts(b *testing.B) {

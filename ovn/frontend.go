@@ -65,6 +65,8 @@ type frontend struct {
 	// owner is the node whose gateway router alone has it, and answers for its addresses; "" is every node's.
 	owner string
 	own   *own // see ownOf
+	// ofNodes are those of vips that a node has of a frontend that is written out, see ofNode.
+	ofNodes map[string][]int
 }
 
 // vip is an address and port with all that the Service's slices know to stand behind it.
@@ -261,6 +263,9 @@ func (f *frontend) differs() bool {
 // nearer than another.
 func (f *frontend) view(s *service, at place, node string, to []reach, nodes *nodeSet) view {
 	var v view
+	if f.written {
+		f, to = f.ofNode(node, to)
+	}
 	switch {
 	case f.local[at]:
 		v = f.localView(s, node)
@@ -278,7 +283,7 @@ func (f *frontend) view(s *service, at place, node string, to []reach, nodes *no
 		}
 	}
 	if f.written {
-		v.keepOwn(f, node)
+		v.scope = node
 	}
 	if at == onRouters {
 		v.alias(node, nodes)
@@ -294,15 +299,31 @@ func anywhere(of vip, chosen []backend) vip {
 	return vip{at: of.at, backends: chosen, refused: len(chosen) == 0}
 }
 
-// keepOwn leaves the addresses that are written out to the nodes whose they are.
-func (v *view) keepOwn(f *frontend, node string) {
-	var own []vip
-	for i, one := range v.vips {
-		if whose := f.vips[i].node; whose == "" || whose == node {
-			own = append(own, one)
+// ofNode is what a node has of a frontend that is written out, and of what is near to whom: every address is on its own node
+// alone, and nobody chooses endpoints for those of all others.
+func (f *frontend) ofNode(node string, to []reach) (*frontend, []reach) {
+	if f.ofNodes == nil {
+		f.ofNodes = map[string][]int{}
+		for i, v := range f.vips {
+			f.ofNodes[v.node] = append(f.ofNodes[v.node], i)
 		}
 	}
-	v.vips, v.scope = own, node
+	list := f.ofNodes[""]
+	if node != "" {
+		list = slices.Concat(list, f.ofNodes[node])
+		slices.Sort(list)
+	}
+	part, near := *f, []reach(nil)
+	part.vips, part.own, part.ofNodes = make([]vip, len(list)), nil, nil
+	if to != nil {
+		near = make([]reach, len(list))
+	}
+	for i, at := range list {
+		if part.vips[i] = f.vips[at]; to != nil {
+			near[i] = to[at]
+		}
+	}
+	return &part, near
 }
 
 // alias puts the alias in place of a node's host.

@@ -76,16 +76,18 @@ type numberedPort struct {
 	protocol protocol
 }
 
-// indexHostPorts notes which of a pod's host ports have come and gone; either may be nil.
-func (c *cluster) indexHostPorts(name string, before, now *pod) {
+// indexHostPorts notes which of a pod's host ports have come to its node and gone; either may be nil.
+func (c *cluster) indexHostPorts(n *nodeState, name string, before, now *pod) {
 	if before != nil {
 		for _, p := range before.hostPorts {
 			leave(c.hostPorted, numberedPort{p.port, p.protocol}, name)
+			leave(n.hostPorted, numberedPort{p.port, p.protocol}, name)
 		}
 	}
 	if now != nil {
 		for _, p := range now.hostPorts {
 			enter(c.hostPorted, numberedPort{p.port, p.protocol}, name)
+			enter(n.hostPorted, numberedPort{p.port, p.protocol}, name)
 		}
 	}
 	if before != nil && len(before.hostPorts) > 0 || now != nil && len(now.hostPorts) > 0 {
@@ -95,11 +97,11 @@ func (c *cluster) indexHostPorts(name string, before, now *pod) {
 
 // touchRivals has the other pods of a pod's node looked at again that want host ports of its.
 func (c *cluster) touchRivals(p *podState) {
-	for name, other := range p.node.pods {
-		if other != p && slices.ContainsFunc(p.object.hostPorts, func(a hostPort) bool {
-			return slices.ContainsFunc(other.object.hostPorts, func(b hostPort) bool { return a.port == b.port && a.protocol == b.protocol })
-		}) {
-			c.dirtyPods[name] = struct{}{}
+	for _, has := range p.object.hostPorts {
+		for name := range p.node.hostPorted[numberedPort{has.port, has.protocol}] {
+			if c.pods[name] != p {
+				c.dirtyPods[name] = struct{}{}
+			}
 		}
 	}
 }
@@ -107,10 +109,8 @@ func (c *cluster) touchRivals(p *podState) {
 // olderHas says whether an older pod of a pod's node has a port there. The node's agent has the same rule, and tells
 // the younger one.
 func (c *cluster) olderHas(p *podState, wanted claim) bool {
-	if len(p.object.hostPorts) == 0 {
-		return false
-	}
-	for _, other := range p.node.pods {
+	for name := range p.node.hostPorted[numberedPort{wanted.port, wanted.protocol}] {
+		other := p.node.pods[name]
 		if other != p && len(other.addresses) > 0 && !c.unknown(other.object.Namespace) && comesBefore(other.object, p.object) && slices.ContainsFunc(other.object.hostPorts, func(has hostPort) bool {
 			return has.port == wanted.port && has.protocol == wanted.protocol && (!has.ip.IsValid() || has.ip == wanted.addr)
 		}) {

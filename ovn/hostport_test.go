@@ -72,8 +72,8 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) { sameLines(t, s.entries(s.c.podChange("default/web")), step.want) })
 	}
 	s.do(s.pod("default", "web", "own")) // without host ports
-	if len(s.c.hostPorted) != 1 {
-		t.Errorf("host ports of %v are kept", s.c.hostPorted)
+	if len(s.c.hostPorted) != 1 || len(s.c.nodes["own"].hostPorted) != 1 {
+		t.Errorf("host ports of %v are kept, and on the node of %v", s.c.hostPorted, s.c.nodes["own"].hostPorted)
 	}
 }
 

@@ -1,9 +1,8 @@
-//go:build linux
-
 package main
 
 import (
 	"errors"
+	"hash/crc32"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -47,13 +46,9 @@ func nextPort() int {
 
 // namespace is a number of this network namespace's, for clients behind one address not to begin at one port.
 func namespace() int {
-	info, err := os.Stat("/proc/self/ns/net")
+	name, err := os.Readlink("/proc/self/ns/net") // net:[4026531840]
 	if err != nil {
 		return 0
 	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0
-	}
-	return int(stat.Ino*7919) & (1<<30 - 1)
+	return int(crc32.ChecksumIEEE([]byte(name)) % ports)
 }

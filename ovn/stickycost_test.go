@@ -1,0 +1,45 @@
+package ovn
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestStickyNodePortsCostByNodes: addresses of nodes are written out for a sticky Service, and what that costs grows as the nodes do,
+// not as their square: a tenant asks for it by one field.
+func TestStickyNodePortsCostByNodes(t *testing.T) {
+	work := func(nodes int) float64 {
+		s := newScene(t, dual)
+		var keys []objectKey
+		for i := range nodes {
+			n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%x::/64", i))
+			n.facts = strings.NewReplacer(`"192.0.2.1"`, fmt.Sprintf(`"192.0.2.%d"`, 1+i), `"203.0.113.1/24"`, fmt.Sprintf(`"203.0.113.%d/16"`, 1+i),
+				"chassis-1", fmt.Sprint("chassis-", i), "2001:db8:1::1", fmt.Sprintf("2001:db8:1::%x", i+1), "2001:db8::1/", fmt.Sprintf("2001:db8::%x/", i+1)).Replace(facts(1, true))
+			keys = append(keys, s.put(n)...)
+		}
+		s.touch(append(keys, s.put(s.namespace("default"))...))
+		o := s.service("sticky", "10.96.0.10", "fd00:10:96::a")
+		o.clientIP, o.stickySeconds, o.ports = true, 100, nil
+		var ports []servicePort
+		for i := range 10 {
+			p := servicePort{fmt.Sprint("p", i), "tcp", uint16(1 + i)}
+			o.ports, o.nodePorts = append(o.ports, p), append(o.nodePorts, nodePort{p, uint16(30000 + i)})
+			ports = append(ports, servicePort{fmt.Sprint("p", i), "tcp", 8080})
+		}
+		var list []endpoint
+		for i := range 10 {
+			list = append(list, ready(fmt.Sprintf("10.244.0.%d", 5+i), "n0"))
+		}
+		s.do(o, s.slice("sticky-1", "sticky", ports, list...))
+		key := objectKey{serviceKind, o.Namespace + "/" + o.Name}
+		return testing.AllocsPerRun(1, func() {
+			s.c.update([]objectKey{key}, s.get)
+			s.c.changes()
+		})
+	}
+	small, large := work(20), work(80)
+	if ratio := large / small; ratio > 6 {
+		t.Errorf("with four times the nodes it costs %.1f times as much", ratio)
+	}
+}
