@@ -72,7 +72,7 @@ func nodeConfig(s *settings) (node.Config, error) {
 	config.UplinkMTU = s.integer("uplink-mtu")
 	config.Gateway = s.text("gateway")
 	config.GatewayNetwork = s.text("gateway-network")
-	config.GatewayAddresses = s.within("gateway-addresses")
+	config.GatewayAddresses = s.prefixes("gateway-addresses")
 	config.GatewayNextHops = s.addresses("gateway-next-hops")
 	config.BridgeMappings = parseList(s, "bridge-mappings", node.ParseBridgeMapping, "NETWORK:BRIDGE, such as storage:br-storage")
 	config.CNISocket = s.text("cni-socket")

@@ -72,12 +72,8 @@ func (s *settings) list(key string) []string {
 	return items
 }
 
+// prefixes are addresses, each with its subnet's length.
 func (s *settings) prefixes(key string) []netip.Prefix {
-	return parseList(s, key, netip.ParsePrefix, "an address range such as 10.244.0.0/16 or fd00:10:244::/48")
-}
-
-// within are addresses, each with its subnet's length.
-func (s *settings) within(key string) []netip.Prefix {
 	return parseList(s, key, netip.ParsePrefix, "an address with its subnet's length such as 192.0.2.11/24 or 2001:db8::11/64")
 }
 
