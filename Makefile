@@ -59,9 +59,9 @@ lint:
 	staticcheck=$$(go tool -n staticcheck) && for module in test/lab/sctp test/oracle test/oracle/services; do (cd $$module && $$staticcheck ./...) || exit; done
 
 # The tests run anew each time: go's cache of results knows nothing of the programs in bin/lab. `check` has vetted them.
-# They wait for most of their time, so several packages run at once, and beside the cluster's tests, which go first where
-# both want a processor.
-UNIT_TEST := nice go test -count 1 -vet off -p 3
+# They wait for most of their time, so two packages run at once, and beside the cluster's tests, which go first where
+# both want a processor. With more of them, what waits for an answer waits for a processor.
+UNIT_TEST := nice -n 5 go test -count 1 -vet off -p 2
 
 unit: ovn $(LAB)/wine/.complete $(LAB)/hyperkube ## unit tests, and those against a real ovsdb-server, OVN, API server and Wine, with the race detector
 	@CGO_ENABLED=1 $(GO_BUILD) "compiling what the unit tests test, for the race detector" go build -race ./...

@@ -148,7 +148,7 @@ func (p pod) ping(to string, requests int) int {
 // pingSized is ping with so many bytes in a request.
 func (p pod) pingSized(to string, requests, size int) int {
 	p.n.t.Helper()
-	command := exec.CommandContext(p.n.t.Context(), "ip", "netns", "exec", p.name, "ping", "-n", "-q", "-i", "0.05", "-W", "1", "-c", fmt.Sprint(requests),
+	command := exec.CommandContext(p.n.t.Context(), "ip", "netns", "exec", p.name, "ping", "-n", "-q", "-i", "0.05", "-W", "5", "-c", fmt.Sprint(requests),
 		"-s", fmt.Sprint(size), to)
 	output, _ := command.CombinedOutput() // no answer is an error of ping's
 	var sent, received int
