@@ -33,9 +33,9 @@ func TestAPodAsksTheHost(t *testing.T) {
 					t.Errorf("%s %v answers a pod, %v", protocol, at, pod)
 				}
 			}
-			if refused := measured(t, w.metrics.failures.WithLabelValues(protocol, failedPod)); refused == 0 {
-				t.Errorf("%s %v: no refusal is counted", protocol, at)
-			}
+			eventually(t, "a refusal of "+protocol+" at "+at.String()+" is counted", func() bool {
+				return measured(t, w.metrics.failures.WithLabelValues(protocol, failedPod)) > 0
+			})
 		}
 	}
 }
