@@ -127,12 +127,13 @@ func annotateThroughFake(client kubernetes.Interface, own dynamic.Interface) wri
 // eventually waits until condition holds.
 func (d *deployment) eventually(what string, condition func() bool) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	const patience = time.Minute
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for !condition() {
 		select {
 		case <-ctx.Done():
-			d.t.Fatalf("waited 20 s until %s; the Northbound:\n%s", what, ovsdb.Dump(d.view))
+			d.t.Fatalf("waited %s until %s; the Northbound:\n%s", patience, what, ovsdb.Dump(d.view))
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

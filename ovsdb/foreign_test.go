@@ -267,10 +267,13 @@ func (s *stage) watched() func(want ...ovsdb.Owner) {
 
 func (s *stage) eventually(what string, condition func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+	const patience = 2 * time.Minute
+	pause := time.Millisecond // more and more of it: to look at a database takes the processor that others are waited for with
+	for deadline := time.Now().Add(patience); !condition(); pause = min(2*pause, 100*time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.Fatalf("waited 20 s until %s; the database holds\n%s", what, ovsdb.Dump(s.engine.Client()))
+			s.Fatalf("waited %s until %s; the database holds\n%s", patience, what, ovsdb.Dump(s.engine.Client()))
 		}
+		time.Sleep(pause)
 	}
 }
 

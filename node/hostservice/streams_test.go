@@ -18,9 +18,10 @@ const patience = 10 * time.Second
 
 func eventually(t testing.TB, what string, true func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !true(); time.Sleep(5 * time.Millisecond) {
+	const limit = 6 * patience
+	for deadline := time.Now().Add(limit); !true(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", limit, what)
 		}
 	}
 }
