@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apitypes "k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/domains"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 var domainPolicies = schema.GroupVersionResource{Group: "policy.networking.k8s.io", Version: "v1alpha2", Resource: "clusternetworkpolicies"}
@@ -31,6 +33,7 @@ func TestAgentWatchesItsDNSServers(t *testing.T) {
 	c.own = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		v1alpha1.ResolvedNamesResource: "ResolvedNamesList", domainPolicies: "ClusterNetworkPolicyList",
 		{Group: "policy.networking.k8s.io", Version: "v1alpha1", Resource: "adminnetworkpolicies"}: "AdminNetworkPolicyList"})
+	api := nodetest.Watched(c.client.(*fake.Clientset))
 	c.decide()
 	c.startAgent()
 	c.awaitReady()
@@ -49,6 +52,7 @@ func TestAgentWatchesItsDNSServers(t *testing.T) {
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Port: &port}},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{server.address.String()}, NodeName: &node,
 			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: server.Namespace, Name: server.Name, UID: apitypes.UID(server.UID)}}}}
+	api.Await(t, "endpointslices")
 	if _, err := c.client.DiscoveryV1().EndpointSlices("kube-system").Create(t.Context(), slice, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -443,7 +443,7 @@ func (l *addressLife) serviceEvent(name string) (what string, keys []objectKey) 
 	s := l.w.service(name, "10.96.0."+fmt.Sprint(10+name[1]-'0'))
 	s.CreationTimestamp = l.now()
 	s.ports[0].protocol, s.ports[0].port = []protocol{"tcp", "udp"}[n(2)], []uint16{80, 8000}[n(2)]
-	s.flushWindows, s.clientIP = s.uses("udp") && n(2) == 0, n(4) == 0
+	s.clientIP = n(4) == 0
 	s.internalLocal, s.externalLocal = n(4) == 0, n(3) == 0
 	if n(2) == 0 {
 		s.nodePorts = []nodePort{{s.ports[0], uint16(30000 + n(2))}}

@@ -61,15 +61,14 @@ func (r *rows) confirm(s *service, kind protocol, list []frontend, nodes *nodeSe
 	all := r.self(s, kind, endpoints, "", nodes)
 	slices.Sort(places)
 	for _, at := range slices.Compact(places) {
-		for _, c := range s.classes(kind, nodes) {
-			if at != onRouters || !aliased {
-				r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", all)
-				continue
-			}
-			for _, node := range nodes.at(at) {
-				if c.has(node) {
-					r.member(attachment(at), attachmentID(at, node), "load_balancer", r.self(s, kind, endpoints, node, nodes))
-				}
+		c := classOf(kind)
+		if at != onRouters || !aliased {
+			r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", all)
+			continue
+		}
+		for _, node := range nodes.at(at) {
+			if c.has(nodes.system(node)) {
+				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.self(s, kind, endpoints, node, nodes))
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -109,33 +110,36 @@ func first(list []backend, most int) []backend {
 
 // sizeProblems are what is left out of a Service that would cost all nodes too much.
 func sizeProblems(s *service, from []*slice) []problem {
-	var found []problem
-	note := func(reason, format string, args ...any) {
-		found = append(found, problemf("Service", &s.ObjectMeta, reason, format, args...))
-	}
+	found := newComplaints("Service", &s.ObjectMeta)
 	if s.portsLeft > 0 {
-		note("TooManyServicePorts", "spec.ports: %d are not served, since a Service has at most %d; make several Services of it", s.portsLeft, outside.Most)
+		found.add("TooManyServicePorts", func() string {
+			return fmt.Sprintf("spec.ports: %d are not served, since a Service has at most %d; make several Services of it", s.portsLeft, outside.Most)
+		})
 	}
 	if s.rangesLeft > 0 {
-		note("TooManySourceRanges", "spec.loadBalancerSourceRanges: %d admit nobody, since a Service has at most %d; give wider ranges", s.rangesLeft, outside.Most)
+		found.add("TooManySourceRanges", func() string {
+			return fmt.Sprintf("spec.loadBalancerSourceRanges: %d admit nobody, since a Service has at most %d; give wider ranges", s.rangesLeft, outside.Most)
+		})
 	}
 	all, most := 0, s.mostEndpoints()
 	for _, sl := range from {
 		all += len(sl.endpoints)
 	}
 	if all <= most {
-		return found
+		return found.problems()
 	}
 	behind := behindService(from)
 	for _, port := range s.ports {
 		for _, ipv6 := range []bool{false, true} {
 			if n := len(behind.backends(port, ipv6)); n > most {
-				note("TooManyEndpoints", "spec.ports: %s %d has %d endpoints, of which %d are served: the addresses and ports of a Service have at most %d together; make several Services of it",
-					port.protocol, port.port, n, most, outside.MostBackends)
+				found.add("TooManyEndpoints", func() string {
+					return fmt.Sprintf("spec.ports: %s %d has %d endpoints, of which %d are served: the addresses and ports of a Service have at most %d together; make several Services of it",
+						port.protocol, port.port, n, most, outside.MostBackends)
+				})
 			}
 		}
 	}
-	return found
+	return found.problems()
 }
 
 type endpointsKey struct {

@@ -26,56 +26,59 @@ var byConnection = []nb.LoadBalancerSelectionFields{
 	nb.LoadBalancerSelectionFieldsTpSrc, nb.LoadBalancerSelectionFieldsTpDst,
 }
 
-// class are nodes by what their datapaths can do with a protocol. Every class has load balancers of
-// its own.
+// class are the nodes whose datapaths track a protocol.
 type class struct {
-	name   string    // part of its load balancers' names
-	groups [2]string // by place: that of all the class's nodes
-	has    func(node string) bool
-	flush  bool // connections to an endpoint that is gone end
+	groups  [2]string // by place: that of all these nodes
+	systems []string  // the nodes' operating systems
 }
 
-// classes are those of a protocol.
-func (s *service) classes(kind protocol, nodes *nodeSet) []class {
-	if kind == "tcp" || kind == "udp" && s.flushWindows {
-		return []class{{groups: [2]string{onSwitches: clusterGroupID, onRouters: gatewaysGroupID}, flush: kind == "udp", has: func(string) bool { return true }}}
+var (
+	everyNode  = class{[2]string{onSwitches: clusterGroupID, onRouters: gatewaysGroupID}, []string{contract.Linux, contract.Windows}}
+	linuxNodes = class{[2]string{onSwitches: linuxGroupID, onRouters: linuxGatewaysGroupID}, []string{contract.Linux}}
+)
+
+func classOf(kind protocol) class {
+	if kind == "sctp" { // see capability.TrackedProtocols
+		return linuxNodes
 	}
-	// A datagram socket never ends: without a flush its conntrack entry would send to an endpoint
-	// that is gone for as long as the client keeps on trying. A connection, on the other hand, may
-	// end in peace on an endpoint that gets no new ones. On Windows the flush costs the client its
-	// connections, see capability.Limits: only a Service that asks for it is worth it.
-	list := []class{{groups: [2]string{onSwitches: linuxGroupID, onRouters: linuxGatewaysGroupID}, flush: kind == "udp",
-		has: func(node string) bool { return !nodes.isWindows(node) }}}
-	if kind == "udp" && len(nodes.windows) > 0 {
-		list = append(list, class{name: contract.Windows, groups: [2]string{onSwitches: windowsGroupID, onRouters: windowsGatewaysGroupID}, has: nodes.isWindows})
+	return everyNode
+}
+
+func (c class) has(system string) bool { return slices.Contains(c.systems, system) }
+
+// balancerGroups are those of a place on the node.
+func (n *placement) balancerGroups(at place) []string {
+	var groups []string
+	for _, c := range []class{everyNode, linuxNodes} {
+		if c.has(n.system()) {
+			groups = append(groups, c.groups[at])
+		}
 	}
-	return list
+	return append(groups, zoneGroupID(n.zone, n.system(), at))
 }
 
 // serve puts a frontend's load balancers where its clients come by.
 func (r *rows) serve(s *service, f *frontend, nodes *nodeSet) {
 	for _, at := range f.places {
-		for _, c := range s.classes(f.protocol, nodes) {
-			r.attach(s, f, at, c, nodes)
-		}
+		r.attach(s, f, at, nodes)
 	}
 }
 
-// attach puts a frontend's load balancers of a class in a place: one in the group of all nodes if
-// nothing depends on the node, otherwise each node's own to the node. Two that know the same VIP must not
-// meet.
-func (r *rows) attach(s *service, f *frontend, at place, c class, nodes *nodeSet) {
+// attach puts a frontend's load balancers in a place: one in the group of all nodes if nothing depends on the node, otherwise each
+// node's own to the node. Two that know the same VIP must not meet.
+func (r *rows) attach(s *service, f *frontend, at place, nodes *nodeSet) {
+	c := classOf(f.protocol)
 	switch to := f.reaches(s); {
 	case f.varies(at):
 		for _, node := range nodes.at(at) {
-			if c.has(node) && (f.owner == "" || f.owner == node) {
-				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.balancers(s, f, c, f.view(s, at, node, to, nodes))...)
+			if c.has(nodes.system(node)) && (f.owner == "" || f.owner == node) {
+				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.balancers(s, f, f.view(s, at, node, to, nodes))...)
 			}
 		}
 	case to != nil:
-		r.attachNear(s, f, at, c, nodes, to)
+		r.attachNear(s, f, at, nodes, to)
 	default:
-		r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", r.balancers(s, f, c, f.view(s, at, "", nil, nodes))...)
+		r.member(nb.LoadBalancerGroupTable, c.groups[at], "load_balancer", r.balancers(s, f, f.view(s, at, "", nil, nodes))...)
 	}
 }
 
@@ -95,9 +98,9 @@ func attachmentID(at place, node string) string {
 }
 
 // balancers are the rows of a view.
-func (r *rows) balancers(s *service, f *frontend, c class, v view) (uuids []string) {
+func (r *rows) balancers(s *service, f *frontend, v view) (uuids []string) {
 	for _, part := range f.parts(v) {
-		uuids = append(uuids, r.balancer(s, f, c, part))
+		uuids = append(uuids, r.balancer(s, f, part))
 	}
 	return uuids
 }
@@ -118,17 +121,14 @@ func balancerName(namespace, name, where string, kind protocol) string {
 }
 
 // balancer is the row of a view's part; it is there once, however often it is asked for.
-func (r *rows) balancer(s *service, f *frontend, c class, v view) (uuid string) {
+func (r *rows) balancer(s *service, f *frontend, v view) (uuid string) {
 	key, where := string(f.protocol), "cluster"
 	if f.sort != "" {
 		key, where = key+"/"+f.sort, f.sort
 	}
 	scope := ""
-	switch {
-	case v.scope != "":
+	if v.scope != "" {
 		scope = "@" + v.scope
-	case c.name != "":
-		scope = "@" + elsewhere + c.name
 	}
 	key, where = key+v.part+scope, where+v.part+scope
 	id := ovsdb.ID(nb.LoadBalancerTable, r.Owner, key)
@@ -137,7 +137,7 @@ func (r *rows) balancer(s *service, f *frontend, c class, v view) (uuid string) 
 	}
 	row := &nb.LoadBalancer{
 		Name:    balancerName(s.Namespace, s.Name, where, f.protocol),
-		Options: f.options(c, v),
+		Options: f.options(v),
 		Vips:    make(map[string]string, len(v.vips)),
 	}
 	row.Protocol = (*string)(&f.protocol)
@@ -153,7 +153,7 @@ func (r *rows) balancer(s *service, f *frontend, c class, v view) (uuid string) 
 	return r.add(nb.LoadBalancerTable, key, row)
 }
 
-func (f *frontend) options(c class, v view) map[string]string {
+func (f *frontend) options(v view) map[string]string {
 	options := map[string]string{
 		"reject":             "true", // no endpoint: the client is told, and does not wait
 		"hairpin_snat_ip":    strings.Join(hairpinAddresses[:], " "),
@@ -172,7 +172,9 @@ func (f *frontend) options(c class, v view) map[string]string {
 	if f.template != "" {
 		options["template"], options["address-family"] = "true", f.template
 	}
-	if c.flush && !strings.HasSuffix(v.scope, elsewhere) { // no endpoint goes from there
+	// A datagram socket never ends: without a flush its connection tracking entry would send to an endpoint that is gone for as
+	// long as the client goes on. A connection may end in peace on an endpoint that gets no new ones.
+	if f.protocol == "udp" && !strings.HasSuffix(v.scope, elsewhere) { // no endpoint goes from there
 		options["ct_flush"] = "true"
 	}
 	return options

@@ -19,18 +19,10 @@ func (c *cluster) updateDatapath(n *nodeState) {
 	} else {
 		delete(c.windows, n.name)
 	}
-	for name := range c.byDatapath["sctp"] {
+	for name := range c.sctp {
 		c.dirtyServices[name] = struct{}{}
 	}
-	edge := len(c.windows) == 0 || now && len(c.windows) == 1 // the first, or the last
-	for name := range c.byDatapath["udp"] {
-		_, perNode := c.perNode[name]
-		_, hinted := c.hinted[name]
-		if _, outward := c.outward[name]; perNode || hinted || outward || edge {
-			c.dirtyServices[name] = struct{}{}
-		}
-	}
-	if edge {
+	if len(c.windows) == 0 || now && len(c.windows) == 1 { // the first, or the last
 		c.policies.dirtyCommon = true // its meter
 		for k, p := range c.policies.all {
 			if p.asksSCTP() {

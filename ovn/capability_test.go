@@ -57,16 +57,9 @@ func TestServicesBesideWindows(t *testing.T) {
 		want    []string
 	}{
 		{"TCP", of(corev1.ProtocolTCP), []string{"tcp [cluster] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
-		{"UDP is not flushed on Windows", of(corev1.ProtocolUDP), []string{
-			"udp [linux] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080",
-			"udp@*windows [windows] 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
-		{"UDP is flushed on Windows if asked for", of(corev1.ProtocolUDP, flush("true")), []string{"udp [cluster] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
+		{"UDP", of(corev1.ProtocolUDP), []string{"udp [cluster] flush 10.96.0.10:80=10.244.0.3:8080,10.244.1.3:8080"}},
 		{"SCTP has no Windows node", of(corev1.ProtocolSCTP), []string{"sctp [linux] 10.96.0.10:80=10.244.0.3:8080"}},
 		{"local UDP", of(corev1.ProtocolUDP, local), []string{
-			"udp@* [n3] 10.96.0.10:80=",
-			"udp@n1 [n1] flush 10.96.0.10:80=10.244.0.3:8080",
-			"udp@n2 [n2] 10.96.0.10:80=10.244.1.3:8080"}},
-		{"local UDP is flushed on Windows if asked for", of(corev1.ProtocolUDP, local, flush("true")), []string{
 			"udp@* [n3] 10.96.0.10:80=",
 			"udp@n1 [n1] flush 10.96.0.10:80=10.244.0.3:8080",
 			"udp@n2 [n2] flush 10.96.0.10:80=10.244.1.3:8080"}},
@@ -101,12 +94,12 @@ func TestNodeTurnsWindows(t *testing.T) {
 		s.absorb(s.c)
 		return owners
 	}
-	all := []string{"Node/n1", "Policies/common", "Service/default/near-udp", "Service/default/sctp", "Service/default/udp"}
+	all := []string{"Node/n1", "Policies/common", "Service/default/sctp"}
 	if got := turn("n1", contract.Windows); !slices.Equal(got, all) {
 		t.Errorf("the first Windows node touches %s", got)
 	}
 	s.wantReasons("Node n1 WindowsDatapath", "Service default/sctp NoSCTPOnWindows")
-	if got := turn("n2", contract.Windows); !slices.Equal(got, []string{"Node/n2", "Service/default/near-udp", "Service/default/sctp"}) {
+	if got := turn("n2", contract.Windows); !slices.Equal(got, []string{"Node/n2", "Service/default/sctp"}) {
 		t.Errorf("another one touches %s", got)
 	}
 	s.wantReasons("Node n2 WindowsDatapath")
@@ -170,12 +163,7 @@ var spared = map[string]sparing{
 		}
 		return ""
 	}},
-	"flush of a single connection": {balancer: func(c *cluster, b carriedBalancer) string {
-		if s, of := strings.CutPrefix(string(b.owner), "Service/"); b.Options["ct_flush"] != "" && !(of && c.services[s].object.flushWindows) {
-			return "is flushed"
-		}
-		return ""
-	}},
+	"flush of a single connection":     {why: "the agent lets no such message pass, whichever row ovn-controller sends it for: TestNoSingleConnectionIsForgotten in node/ctlookup"},
 	capability.ClonedPackets.Feature:   {row: sparesClones},
 	capability.InjectedPackets.Feature: {row: sparesLearning},
 	"sample nesting beyond 3":          {why: probed}, "explicit drop": {why: probed}, "dp_hash algorithm 1": {why: probed},
@@ -313,10 +301,9 @@ func TestChecksOfLimitsFind(t *testing.T) {
 	mixedWorld(w)
 	c := newCluster(testSettings(t, func(c *Config) { dual(c); withShared(c) }))
 	c.begin(records{}, w.keys(), w.get)
-	sctp, udp, port, yes := "sctp", "udp", "l", true
+	sctp, port, yes := "sctp", "l", true
 	for feature, rows := range map[string][]any{
 		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"}, carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
-		"flush of a single connection":      {carriedBalancer{&nb.LoadBalancer{Protocol: &udp, Options: map[string]string{"ct_flush": "true"}}, "Pod/default/a"}},
 		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
 			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},

@@ -238,52 +238,61 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 		return s, nil
 	}
 	d := &denial{claims: map[claim]struct{}{}, addresses: map[netip.Addr]struct{}{}, doubled: map[claim]struct{}{}}
-	var found []problem
-	complain := func(reason, format string, args ...any) {
-		found = append(found, problemf("Service", &s.ObjectMeta, reason, format, args...))
-	}
+	found := newComplaints("Service", &s.ObjectMeta)
 	if s.leftOut > 0 {
-		complain("TooManyExternalAddresses", "spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.leftOut, outside.Most)
+		found.add("TooManyExternalAddresses", func() string {
+			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.leftOut, outside.Most)
+		})
 	}
 	for _, addr := range s.outside() {
 		if why := c.unfit(addr); why != "" {
 			d.addresses[addr] = struct{}{}
-			complain("BadExternalAddress", "%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
+			found.add("BadExternalAddress", func() string {
+				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
+			})
 		} else if whose := c.hostTaken(s, addr); whose != "" {
 			d.addresses[addr] = struct{}{}
-			complain("AddressTaken", "spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, whose)
+			found.add("AddressTaken", func() string {
+				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, whose)
+			})
 		}
 	}
 	for _, wanted := range c.claims.of[name] {
 		if _, ok := d.addresses[wanted.addr]; !ok {
-			c.judgeClaim(name, s, wanted, d, complain)
+			c.judgeClaim(name, s, wanted, d, found)
 		}
 	}
 	for _, p := range s.nodePorts {
 		if !c.settings.nodePorts.contains(p.number) {
-			complain("NodePortOutOfRange", "spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
-				p.number, c.settings.nodePorts)
+			found.add("NodePortOutOfRange", func() string {
+				return fmt.Sprintf("spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
+					p.number, c.settings.nodePorts)
+			})
 		}
 	}
 	if len(d.claims)+len(d.addresses)+len(d.doubled) == 0 {
-		return s, found
+		return s, found.problems()
 	}
 	served := *s
 	served.denied = d
-	return &served, found
+	return &served, found.problems()
 }
 
 // judgeClaim decides whether a Service gets an address and port that it wants and that is fit for one.
-func (c *cluster) judgeClaim(name string, s *service, wanted claim, d *denial, complain func(reason, format string, args ...any)) {
+func (c *cluster) judgeClaim(name string, s *service, wanted claim, d *denial, found *complaints) {
 	if whose := c.essential(wanted); whose != "" {
 		d.claims[wanted] = struct{}{}
-		complain("AddressTaken", "%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, whose)
+		found.add("AddressTaken", func() string {
+			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, whose)
+		})
 		return
 	}
 	if holder, _ := c.holder(wanted); holder != name {
 		d.claims[wanted] = struct{}{}
-		complain("AddressConflict", "%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
-			s.fieldOf(wanted), wanted, holder, c.right(wanted, holder, s))
+		found.add("AddressConflict", func() string {
+			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
+				s.fieldOf(wanted), wanted, holder, c.right(wanted, holder, s))
+		})
 		return
 	}
 	holder, ok := c.nodePortAt(wanted)
@@ -292,13 +301,17 @@ func (c *cluster) judgeClaim(name string, s *service, wanted claim, d *denial, c
 	case holder == name:
 		d.doubled[wanted] = struct{}{}
 		if field := s.otherAt(wanted); field != "" {
-			complain("AddressConflict", "%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by that; choose another address or port",
-				s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], field)
+			found.add("AddressConflict", func() string {
+				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by that; choose another address or port",
+					s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], field)
+			})
 		}
 	default:
 		d.claims[wanted] = struct{}{}
-		complain("AddressConflict", "%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
-			s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], holder, c.services[holder].object.fieldOf(wanted.everywhere()))
+		found.add("AddressConflict", func() string {
+			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
+				s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], holder, c.services[holder].object.fieldOf(wanted.everywhere()))
+		})
 	}
 }
 

@@ -57,8 +57,8 @@ type cluster struct {
 	onlyOne      onlyOne
 	outside      outsideBook
 	entranceOf   map[string]entrance // by node that has a switch
-	// byDatapath are Services by protocol whose rows depend on what nodes' datapaths can do with it.
-	byDatapath map[protocol]map[string]struct{}
+	// sctp are Services with that protocol: their rows depend on which nodes' datapaths track it.
+	sctp map[string]struct{}
 
 	egress    egressBook
 	balancers poolBook
@@ -100,7 +100,7 @@ func newCluster(s *settings) *cluster {
 		members: map[string]member{}, sharers: map[string]struct{}{},
 		sliceOf: map[string]string{}, perNode: map[string]struct{}{},
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
-		byDatapath: map[protocol]map[string]struct{}{"udp": {}, "sctp": {}},
+		sctp:       map[string]struct{}{},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
 		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(), policies: newPolicyBook(),
 	}
@@ -116,6 +116,7 @@ func newCluster(s *settings) *cluster {
 func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 	c.records, c.beginning = r, true
 	c.claimEgress()
+	c.claimTunnels(keys, get)
 	c.update(keys, get)
 	c.forgetEgress()
 	c.beginning = false
@@ -202,11 +203,9 @@ func (c *cluster) updateService(name string, object *service) {
 	if object != nil && (object.internalLocal || object.externalLocal || object.clientIP && len(object.nodePorts) > 0) {
 		c.perNode[name] = struct{}{}
 	}
-	for kind, services := range c.byDatapath {
-		delete(services, name)
-		if object != nil && !object.ignored && object.uses(kind) && (kind != "udp" || !object.flushWindows) {
-			services[name] = struct{}{}
-		}
+	delete(c.sctp, name)
+	if object != nil && !object.ignored && object.uses("sctp") {
+		c.sctp[name] = struct{}{}
 	}
 	c.dirtyServices[name] = struct{}{}
 	c.updateClaims(name, object)
@@ -304,14 +303,10 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
 	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices), sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
-		datapathProblems(object, on), affinityProblems(object), flushProblems(object), sourceProblems(object),
+		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
 		unservedProblems("Service", &object.ObjectMeta, object.asked))...)
 	change := serviceChange(object, s.slices, on)
-	if object.flushWindows || len(on.windows) == 0 {
-		c.followPaths(name, flushedPaths(change.Rows))
-	} else {
-		c.followPaths(name, nil)
-	}
+	c.followPaths(name, flushedPaths(change.Rows))
 	return change
 }
 

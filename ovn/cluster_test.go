@@ -130,7 +130,7 @@ func TestNothingRemains(t *testing.T) {
 		"services": len(c.services), "slices": len(c.sliceOf), "perNode": len(c.perNode), "told": len(c.told),
 		"Windows nodes": len(c.windows), "gateway nodes": len(c.members), "nodes that share": len(c.sharers),
 		"claims": len(c.claims.by) + len(c.claims.of) + len(c.claims.at), "host ports": len(c.hostPorted), "API servers": len(c.apiServers), "Services with hints": len(c.hinted), "ServiceCIDRs": len(c.serviceCIDRs) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
-		"Services by datapath": len(c.byDatapath["udp"]) + len(c.byDatapath["sctp"]),
+		"Services by datapath": len(c.sctp),
 		"dirty":                len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
 		"records":              len(c.records.pods) + len(c.records.nodes) + len(c.records.egress),
 		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.egress.nodes) + len(c.egress.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
@@ -261,7 +261,7 @@ func (l *life) event() []objectKey {
 		s := w.service(serviceName, fmt.Sprintf("10.96.0.%d", 10+n(5)))
 		s.internalLocal = n(2) == 0
 		s.ports[0].protocol = []protocol{"tcp", "udp", "sctp"}[n(3)]
-		s.flushWindows, s.clientIP = n(2) == 0, n(4) == 0
+		s.clientIP = n(4) == 0
 		s.CreationTimestamp = metav1.NewTime(time.Unix(int64(n(3)), 0))
 		s.externalLocal = n(2) == 0
 		if n(2) == 0 {

@@ -92,6 +92,28 @@ func BenchmarkPodWithHostPorts(b *testing.B) {
 	})
 }
 
+// BenchmarkPodAmongRivals is a change of a pod with a host port among ten older ones that have it at another address, and many
+// other ports there.
+func BenchmarkPodAmongRivals(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := newWorld()
+		n := w.node("n1", "10.244.0.0/16")
+		n.facts = facts(1, false)
+		last := w.pod("default", "z", "n1")
+		last.hostPorts = []hostPort{{protocol: "tcp", port: 1024, into: 80}}
+		w.put(w.namespace("default"), n, last)
+		for i := range 10 {
+			p := w.pod("default", fmt.Sprint("p", i), "n1")
+			for j := range size {
+				p.hostPorts = append(p.hostPorts, hostPort{"tcp", netip.MustParseAddr("127.0.0.1"), uint16(1024 + j), 80})
+			}
+			w.put(p)
+		}
+		c := playing(b, w)
+		return func(int) { c.podChange("default/z") }
+	})
+}
+
 // BenchmarkServiceOfManyPorts is a change of a Service with thousands of endpoints and with so many ports, which all lead
 // to them. The ratio is that of a port's cost.
 func BenchmarkServiceOfManyPorts(b *testing.B) {

@@ -37,8 +37,7 @@ func entranceSceneOf(t *testing.T, edit func(*Config)) *scene {
 
 // entries are a change's load balancers as "key [where] options vip=endpoints".
 func (s *scene) entries(change ovsdb.Change) []string {
-	places := map[string]string{clusterGroupID: "all", linuxGroupID: "linux", windowsGroupID: "windows",
-		gatewaysGroupID: "gateways", linuxGatewaysGroupID: "linux-gateways", windowsGatewaysGroupID: "windows-gateways"}
+	places := map[string]string{clusterGroupID: "all", linuxGroupID: "linux", gatewaysGroupID: "gateways", linuxGatewaysGroupID: "linux-gateways"}
 	for _, name := range s.c.nodeNames {
 		places[switchID(name)], places[gatewayID(name)] = name, "gw-"+name
 	}
@@ -216,12 +215,6 @@ func TestServicesFromOutside(t *testing.T) {
 			tcp/external@gw=host [gw-host] 198.51.100.1:80=169.254.169.2:8080,203.0.113.77:8080`},
 
 		{name: "UDP", objects: objects{web(external, of(corev1.ProtocolUDP)), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
-			want: `udp [linux] flush 10.96.0.10:80=10.244.1.3:8080
-			udp/external [linux linux-gateways] flush 198.51.100.1:80=10.244.1.3:8080
-			udp/external@*windows [windows windows-gateways] 198.51.100.1:80=10.244.1.3:8080
-			udp@*windows [windows] 10.96.0.10:80=10.244.1.3:8080`},
-
-		{name: "UDP that is flushed on Windows", objects: objects{web(external, of(corev1.ProtocolUDP), flush("true")), sliceOf(corev1.ProtocolUDP, at("10.244.1.3", "own"))},
 			want: `udp [all] flush 10.96.0.10:80=10.244.1.3:8080
 			udp/external [all gateways] flush 198.51.100.1:80=10.244.1.3:8080`},
 

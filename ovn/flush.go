@@ -7,41 +7,14 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// flushAnnotation on a Service says, as "true" or "false", whether clients on Windows nodes leave its UDP
-// endpoints that go, at the price that capability.Limits tells of. Without it they do not.
-const flushAnnotation = "weft.net/flush-on-windows"
 
 // flushPauses are how long what was sent to an endpoint that has gone is hidden before the nodes are shown it
 // again, and how long that lasts, the first time and the second: long enough for Open vSwitch to have dropped its
 // cached flows, and for ovn-northd and ovn-controller to have seen both, the second time also where they are slow.
 var flushPauses = [2]time.Duration{time.Second, 5 * time.Second}
-
-// trimFlush decides whether a Service's UDP load balancers are flushed on Windows nodes. A datagram socket
-// that never rests does not leave an endpoint that is gone where they are not. But the driver's flush costs other
-// connections, and reads its lists' links outside of their locks: it is for those who have asked for it.
-func (s *service) trimFlush(o *corev1.Service) {
-	switch text, ok := o.Annotations[flushAnnotation]; {
-	case !s.uses("udp"):
-	case text == "true", text == "false":
-		s.flushWindows = text == "true"
-	case ok:
-		s.badFlush = quoted(text)
-	}
-}
-
-func flushProblems(s *service) []problem {
-	if s.badFlush == "" {
-		return nil
-	}
-	return []problem{problemf("Service", &s.ObjectMeta, "BadAnnotation",
-		"annotation %s: %q is neither \"true\" nor \"false\"; until it is, the Service is not flushed on Windows nodes", flushAnnotation, s.badFlush)}
-}
 
 // ovn-controller has Open vSwitch forget the connections to an endpoint as soon as its flows are gone. Open
 // vSwitch drops its cached copies of these flows a moment later, and a datagram that comes in between makes the

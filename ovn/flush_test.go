@@ -11,53 +11,9 @@ import (
 	"github.com/weftnet/weft/models/nb"
 )
 
-// of, port and flush edit a Service.
+// of edits a Service.
 func of(protocol corev1.Protocol) func(*corev1.Service) {
 	return func(s *corev1.Service) { s.Spec.Ports[0].Protocol = protocol }
-}
-
-func port(number int32) func(*corev1.Service) {
-	return func(s *corev1.Service) { s.Spec.Ports[0].Port = number }
-}
-
-func flush(text string) func(*corev1.Service) {
-	return func(s *corev1.Service) { s.Annotations = map[string]string{flushAnnotation: text} }
-}
-
-func TestWhatIsFlushedOnWindowsNodes(t *testing.T) {
-	also := func(protocol corev1.Protocol, number int32) func(*corev1.Service) {
-		return func(s *corev1.Service) {
-			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "also", Protocol: protocol, Port: number})
-		}
-	}
-	udp := of(corev1.ProtocolUDP)
-	for _, c := range []struct {
-		name    string
-		service *corev1.Service
-		want    bool
-		problem string
-	}{
-		{"UDP", web(udp), false, ""},
-		{"DNS", web(udp, port(53)), false, ""},
-		{"UDP and TCP", web(udp, also(corev1.ProtocolTCP, 9153)), false, ""},
-		{"UDP, asked for", web(udp, flush("true")), true, ""},
-		{"UDP of another port, asked for", web(udp, port(53), also(corev1.ProtocolUDP, 514), flush("true")), true, ""},
-		{"UDP, asked not to", web(udp, flush("false")), false, ""},
-		{"TCP, asked for", web(flush("true")), false, ""},
-		{"asked for nonsense", web(udp, flush("yes")), false, `annotation weft.net/flush-on-windows: "yes" is neither`},
-		{"asked for nothing", web(udp, flush("")), false, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := must(trim(c.service)).(*service)
-			if s.flushWindows != c.want {
-				t.Errorf("flushed: %v", s.flushWindows)
-			}
-			switch found := flushProblems(s); {
-			case c.problem == "" && len(found) > 0, c.problem != "" && (len(found) != 1 || !strings.Contains(found[0].message, c.problem)):
-				t.Errorf("problems %v, want %q", found, c.problem)
-			}
-		})
-	}
 }
 
 // TestWhatIsGoneIsFlushedAgain: a second time a while after, and a third time a longer while after.
@@ -165,17 +121,8 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		at(s)
 		step(s, "nothing", "")
 	})
-	t.Run("with a Windows node", func(t *testing.T) {
+	t.Run("with a Windows node, whose agent lets no flush through", func(t *testing.T) {
 		s := newLog(t, log(udp))
-		windows := s.node("w1", "10.244.2.0/24")
-		windows.os = contract.Windows
-		s.do(windows)
-		at(s, a)
-		at(s)
-		step(s, "nothing", "")
-	})
-	t.Run("with a Windows node, asked for", func(t *testing.T) {
-		s := newLog(t, log(udp, flush("true")))
 		windows := s.node("w1", "10.244.2.0/24")
 		windows.os = contract.Windows
 		s.do(windows)

@@ -145,21 +145,16 @@ func (f *frontend) nearView(s *service, to []reach, node, zone string) view {
 
 // attachNear puts a frontend's load balancers with what is near to the clients: one in the group of each
 // zone, but for zones with nodes that see something of their own. There each node has its own.
-func (r *rows) attachNear(s *service, f *frontend, at place, c class, nodes *nodeSet, to []reach) {
-	seen := func(node, zone string) (ids []string) {
-		v := f.nearView(s, to, node, zone)
-		if v.scope != "" && v.scope != node && c.name != "" {
-			v.scope += "," + c.name
-		}
-		return r.balancers(s, f, c, v)
-	}
+func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to []reach) {
+	c := classOf(f.protocol)
+	seen := func(node, zone string) (ids []string) { return r.balancers(s, f, f.nearView(s, to, node, zone)) }
 	for _, zone := range slices.Sorted(maps.Keys(nodes.zones)) {
 		here := nodes.within(zone, at, c)
 		if !slices.ContainsFunc(here, func(node string) bool {
 			return slices.ContainsFunc(to, func(one reach) bool { _, ok := one.nodes[node]; return ok })
 		}) {
 			ids := seen("", zone)
-			for _, os := range c.systems() {
+			for _, os := range c.systems {
 				r.member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", ids...)
 			}
 			continue
@@ -170,22 +165,11 @@ func (r *rows) attachNear(s *service, f *frontend, at place, c class, nodes *nod
 	}
 }
 
-// systems are the operating systems of a class's nodes.
-func (c *class) systems() []string {
-	switch c.groups[onSwitches] {
-	case linuxGroupID:
-		return []string{contract.Linux}
-	case windowsGroupID:
-		return []string{contract.Windows}
-	}
-	return []string{contract.Linux, contract.Windows}
-}
-
 // within are a zone's nodes of a class that have a place.
 func (n *nodeSet) within(zone string, at place, c class) []string {
 	var list []string
 	for _, node := range n.zones[zone] {
-		if _, has := slices.BinarySearch(n.at(at), node); has && c.has(node) {
+		if _, has := slices.BinarySearch(n.at(at), node); has && c.has(n.system(node)) {
 			list = append(list, node)
 		}
 	}
@@ -208,14 +192,6 @@ func zoneGroup(zone, os string, at place) string {
 
 func zoneGroupID(zone, os string, at place) string {
 	return ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, zoneGroup(zone, os, at))
-}
-
-// zoneGroup is the UUID of the node's own.
-func (n *placement) zoneGroup(at place) string {
-	if n.windows() {
-		return zoneGroupID(n.zone, contract.Windows, at)
-	}
-	return zoneGroupID(n.zone, contract.Linux, at)
 }
 
 // zoneGroups are those of all zones.

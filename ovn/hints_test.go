@@ -74,25 +74,15 @@ func TestHints(t *testing.T) {
 			}
 		})
 	}
-	t.Run("UDP has load balancers of Windows' own", func(t *testing.T) {
-		udp := web(of(corev1.ProtocolUDP), flush("false"))
-		slice := webSlice("a", forZones(a, "z1"), forZones(b, "z2"))
-		slice.Ports[0].Protocol = ptr(corev1.ProtocolUDP)
-		seen := map[string]int{}
-		for _, line := range balancers(t, []runtime.Object{udp, slice}, "n2") {
-			_, where, _ := strings.Cut(line, "[")
-			where, _, _ = strings.Cut(where, "]")
-			for group := range strings.FieldsSeq(where) {
-				seen[group]++
-			}
-			if strings.Contains(where, "windows") && strings.Contains(line, "flush") {
-				t.Errorf("%s is on Windows nodes", line)
-			}
-		}
-		for _, group := range []string{"zone-z1-linux", "zone-z1-windows", "zone-z2-linux", "zone-z2-windows", "zoneless-linux", "zoneless-windows"} {
-			if seen[group] != 1 {
-				t.Errorf("group %s has %d load balancers", group, seen[group])
-			}
+	t.Run("SCTP has none on Windows", func(t *testing.T) {
+		slice := webSlice("a", forZones(a, "z1"), forZones(c, "z2"))
+		slice.Ports[0].Protocol = ptr(corev1.ProtocolSCTP)
+		want := []string{
+			"sctp [zoneless-linux]" + vip("10.244.0.3", "10.244.2.3"),
+			"sctp@zone=z1 [zone-z1-linux]" + vip("10.244.0.3"),
+			"sctp@zone=z2 [zone-z2-linux]" + vip("10.244.2.3")}
+		if got := balancers(t, []runtime.Object{web(of(corev1.ProtocolSCTP)), slice}, "n2"); !slices.Equal(got, want) {
+			t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -49,25 +50,31 @@ func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken f
 
 // hostPortProblems are the host ports that a pod cannot have on its node.
 func hostPortProblems(p *pod, n *placement) []problem {
-	var found []problem
-	if p.hostPortsLeft > 0 {
-		found = append(found, problemf("Pod", &p.ObjectMeta, "TooManyHostPorts",
-			"spec.containers[].ports[].hostPort: %d are left out, since a pod has at most %d; use fewer, or several pods", p.hostPortsLeft, outside.Most))
+	if len(p.hostPorts)+p.hostPortsLeft == 0 {
+		return nil
 	}
+	found := newComplaints("Pod", &p.ObjectMeta)
+	if p.hostPortsLeft > 0 {
+		found.add("TooManyHostPorts", func() string {
+			return fmt.Sprintf("spec.containers[].ports[].hostPort: %d are left out, since a pod has at most %d; use fewer, or several pods", p.hostPortsLeft, outside.Most)
+		})
+	}
+	has := slices.Concat(n.nodePortAddresses(true), n.nodePortAddresses(false))
 	for _, port := range p.hostPorts {
-		has := slices.Concat(n.nodePortAddresses(true), n.nodePortAddresses(false))
 		switch {
 		case port.protocol == "sctp" && n.windows():
-			found = append(found, limitf("Pod", &p.ObjectMeta, "NoSCTPOnWindows",
-				"hostPort %d: SCTP is not served on Windows nodes: Open vSwitch there lacks %s; run the pod on a Linux node (nodeSelector kubernetes.io/os: linux)",
-				port.port, capability.TrackedProtocols.Feature))
+			found.limit("NoSCTPOnWindows", func() string {
+				return fmt.Sprintf("hostPort %d: SCTP is not served on Windows nodes: Open vSwitch there lacks %s; run the pod on a Linux node (nodeSelector kubernetes.io/os: linux)",
+					port.port, capability.TrackedProtocols.Feature)
+			})
 		case port.ip.IsValid() && len(n.facts.Addresses) > 0 && !slices.Contains(has, port.ip):
-			found = append(found, problemf("Pod", &p.ObjectMeta, "UnknownHostIP",
-				"hostPort %d: hostIP %s is no address of Node %s, and nobody can reach the port; leave hostIP out, or give one of %s",
-				port.port, port.ip, n.name, quoted(strings.Join(texts(has), ", "))))
+			found.add("UnknownHostIP", func() string {
+				return fmt.Sprintf("hostPort %d: hostIP %s is no address of Node %s, and nobody can reach the port; leave hostIP out, or give one of %s",
+					port.port, port.ip, n.name, quoted(strings.Join(texts(has), ", ")))
+			})
 		}
 	}
-	return found
+	return found.problems()
 }
 
 // numberedPort is a port of whatever address.
@@ -76,18 +83,21 @@ type numberedPort struct {
 	protocol protocol
 }
 
+// claim is what a pod wants by a host port; one of all addresses wants it everywhere on its node.
+func (h hostPort) claim() claim { return claim{h.ip, h.port, h.protocol} }
+
 // indexHostPorts notes which of a pod's host ports have come to its node and gone; either may be nil.
 func (c *cluster) indexHostPorts(n *nodeState, name string, before, now *pod) {
 	if before != nil {
 		for _, p := range before.hostPorts {
 			leave(c.hostPorted, numberedPort{p.port, p.protocol}, name)
-			leave(n.hostPorted, numberedPort{p.port, p.protocol}, name)
+			leave(n.hostPorted, p.claim(), name)
 		}
 	}
 	if now != nil {
 		for _, p := range now.hostPorts {
 			enter(c.hostPorted, numberedPort{p.port, p.protocol}, name)
-			enter(n.hostPorted, numberedPort{p.port, p.protocol}, name)
+			enter(n.hostPorted, p.claim(), name)
 		}
 	}
 	if before != nil && len(before.hostPorts) > 0 || now != nil && len(now.hostPorts) > 0 {
@@ -95,13 +105,28 @@ func (c *cluster) indexHostPorts(n *nodeState, name string, before, now *pod) {
 	}
 }
 
-// touchRivals has the other pods of a pod's node looked at again that want host ports of its.
+// touchRivals has the other pods of a pod's node looked at again that want host ports of its, at an address that both can have.
 func (c *cluster) touchRivals(p *podState) {
-	for _, has := range p.object.hostPorts {
-		for name := range p.node.hostPorted[numberedPort{has.port, has.protocol}] {
-			if c.pods[name] != p {
+	if len(p.object.hostPorts) == 0 {
+		return
+	}
+	touch := func(at claim) {
+		for name := range p.node.hostPorted[at] {
+			if p.node.pods[name] != p {
 				c.dirtyPods[name] = struct{}{}
 			}
+		}
+	}
+	all := slices.Concat(p.node.nodePortAddresses(true), p.node.nodePortAddresses(false))
+	for _, has := range p.object.hostPorts {
+		wanted := has.claim()
+		touch(wanted.everywhere())
+		if has.ip.IsValid() {
+			touch(wanted)
+			continue
+		}
+		for _, wanted.addr = range all { // what pods want at other addresses none of them gets
+			touch(wanted)
 		}
 	}
 }
@@ -109,12 +134,12 @@ func (c *cluster) touchRivals(p *podState) {
 // olderHas says whether an older pod of a pod's node has a port there. The node's agent has the same rule, and tells
 // the younger one.
 func (c *cluster) olderHas(p *podState, wanted claim) bool {
-	for name := range p.node.hostPorted[numberedPort{wanted.port, wanted.protocol}] {
-		other := p.node.pods[name]
-		if other != p && len(other.addresses) > 0 && !c.unknown(other.object.Namespace) && comesBefore(other.object, p.object) && slices.ContainsFunc(other.object.hostPorts, func(has hostPort) bool {
-			return has.port == wanted.port && has.protocol == wanted.protocol && (!has.ip.IsValid() || has.ip == wanted.addr)
-		}) {
-			return true
+	for _, at := range []claim{wanted, wanted.everywhere()} {
+		for name := range p.node.hostPorted[at] {
+			other := p.node.pods[name]
+			if other != p && len(other.addresses) > 0 && !c.unknown(other.object.Namespace) && comesBefore(other.object, p.object) {
+				return true
+			}
 		}
 	}
 	return false

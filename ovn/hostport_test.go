@@ -197,3 +197,32 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	delete(s.objects, objectKey{serviceKind, "default/rival"})
 	s.want("when both have gone", ports([]objectKey{{serviceKind, "default/rival"}}), both)
 }
+
+// TestHostPortsOfOtherAddresses make nobody look again: of two pods with one number at different addresses each has its own.
+// A pod of all addresses is the rival of both.
+func TestHostPortsOfOtherAddresses(t *testing.T) {
+	s := entranceScene(t)
+	with := func(name string, at netip.Addr) *pod {
+		p := s.pod("default", name, "own")
+		p.hostPorts = []hostPort{{"tcp", at, 8443, 443}}
+		return p
+	}
+	first, second := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.1")
+	s.do(s.namespace("default"), with("first", first), with("second", second), with("nowhere", netip.MustParseAddr("127.0.0.1")))
+	looked := func(objects ...any) string {
+		s.c.update(s.put(objects...), s.get)
+		var pods []string
+		for name := range s.c.dirtyPods {
+			pods = append(pods, strings.TrimPrefix(name, "default/"))
+		}
+		slices.Sort(pods)
+		s.c.changes()
+		s.absorb(s.c)
+		return strings.Join(pods, " ")
+	}
+	changed := with("first", first)
+	changed.labels = newLabelSet(map[string]string{"a": "b"})
+	s.want("a label of one", looked(changed), "first")
+	s.want("one of all addresses", looked(with("all", netip.Addr{})), "all first second")
+	s.want("the first without, its rival and the rivals of that", looked(s.pod("default", "first", "own")), "all first second")
+}

@@ -29,6 +29,14 @@ type placement struct {
 // windows says whether the node's chassis has the Hyper-V datapath: see capability.Limits.
 func (n *placement) windows() bool { return n.os == contract.Windows }
 
+// system is the node's operating system; where nobody has said it, Linux.
+func (n *placement) system() string {
+	if n.windows() {
+		return contract.Windows
+	}
+	return contract.Linux
+}
+
 // chassis is where the node's ports may be bound. Before the node's agent has said its chassis' name
 // the node's own stands in: OVN also compares it with the chassis' host name.
 func (n *placement) chassis() string {
@@ -42,11 +50,7 @@ func (n *placement) chassis() string {
 // meets the outside, its gateway router, or its way to the one that nodes share, if there is one.
 func nodeChange(s *settings, n *placement, hasShared bool) ovsdb.Change {
 	r := newRows(nodeOwner(n.name))
-	group := linuxGroupID
-	if n.windows() {
-		group = windowsGroupID
-	}
-	id := r.logicalSwitch("switch", n.name, clusterGroupID, group, n.zoneGroup(onSwitches))
+	id := r.logicalSwitch("switch", n.name, n.balancerGroups(onSwitches)...)
 	var own, management []netip.Prefix
 	for _, subnet := range n.subnets {
 		own = append(own, netip.PrefixFrom(contract.GatewayAddress(subnet), subnet.Bits()))
@@ -255,12 +259,7 @@ func (r *rows) sentAgain(s *settings, routerID, node string, subnet netip.Prefix
 
 // gatewayBalancers puts the node's gateway router into the groups of its kind.
 func (r *rows) gatewayBalancers(n *placement) {
-	group := linuxGatewaysGroupID
-	if n.windows() {
-		group = windowsGatewaysGroupID
-	}
-	router := model[nb.LogicalRouter](r, "gateway")
-	router.LoadBalancerGroup = []string{gatewaysGroupID, group, n.zoneGroup(onRouters)}
+	model[nb.LogicalRouter](r, "gateway").LoadBalancerGroup = n.balancerGroups(onRouters)
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On

@@ -92,8 +92,6 @@ type service struct {
 	sourceRanges    []string
 	denied          *denial // not the API server's: what of it others have, see judge
 	balancer        balancer
-	flushWindows    bool   // see flushAnnotation
-	badFlush        string // what that annotation has, if it is not known
 	asked           wishes // of what weft does not serve
 }
 
@@ -291,7 +289,6 @@ func trimService(o *corev1.Service) *service {
 		}
 	}
 	s.trimExternal(o)
-	s.trimFlush(o)
 	return s
 }
 
@@ -397,7 +394,7 @@ func (p *pod) equal(o *pod) bool {
 }
 
 func (s *service) equal(o *service) bool {
-	return s.UID == o.UID && s.ignored == o.ignored && s.asked == o.asked && s.balancer == o.balancer && s.flushWindows == o.flushWindows && s.badFlush == o.badFlush && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal &&
+	return s.UID == o.UID && s.ignored == o.ignored && s.asked == o.asked && s.balancer == o.balancer && s.publishNotReady == o.publishNotReady && s.internalLocal == o.internalLocal &&
 		s.leftOut == o.leftOut && s.portsLeft == o.portsLeft && s.rangesLeft == o.rangesLeft && slices.Equal(s.unreadable, o.unreadable) &&
 		s.externalLocal == o.externalLocal && s.healthPort == o.healthPort && slices.Equal(s.nodePorts, o.nodePorts) && slices.Equal(s.externalIPs, o.externalIPs) && slices.Equal(s.ingress, o.ingress) &&
 		s.clientIP == o.clientIP && s.stickySeconds == o.stickySeconds && slices.Equal(s.sourceRanges, o.sourceRanges) &&

@@ -69,10 +69,6 @@ func TestUnreadChangesMakeNoWork(t *testing.T) {
 		}), false},
 		{"service: affinity", web(), web(func(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }), true},
 		{"service: how long affinity lasts", sticky(60), sticky(61), true},
-		{"service: flush on Windows nodes", web(), web(flush("true")), false},
-		{"service: flush of UDP on Windows nodes", web(of(corev1.ProtocolUDP)), web(of(corev1.ProtocolUDP), flush("true")), true},
-		{"service: what is so anyway of UDP on Windows nodes", web(of(corev1.ProtocolUDP)), web(of(corev1.ProtocolUDP), flush("false")), false},
-		{"service: a flush that is neither", web(of(corev1.ProtocolUDP), flush("maybe")), web(of(corev1.ProtocolUDP), flush("perhaps")), true},
 		{"service: source ranges", web(), web(func(s *corev1.Service) { s.Spec.LoadBalancerSourceRanges = []string{"192.0.2.0/24"} }), true},
 		{"slice: hints", webSlice("a", at("10.244.0.3", "l1")), webSlice("a", forZones(at("10.244.0.3", "l1"), "z1")), true},
 		{"slice: the order of hints", webSlice("a", forZones(at("10.244.0.3", "l1"), "z1", "z2")), webSlice("a", forZones(at("10.244.0.3", "l1"), "z2", "z1")), false},
@@ -109,7 +105,7 @@ func checked(port int32, policy corev1.ServiceExternalTrafficPolicy) func(*corev
 // TestTrimmedObjectsAreCompared field by field: one that is added must be in equal, too.
 func TestTrimmedObjectsAreCompared(t *testing.T) {
 	for kind, fields := range map[reflect.Type]int{
-		reflect.TypeFor[node](): 10, reflect.TypeFor[pod](): 12, reflect.TypeFor[service](): 23, reflect.TypeFor[slice](): 8,
+		reflect.TypeFor[node](): 10, reflect.TypeFor[pod](): 12, reflect.TypeFor[service](): 21, reflect.TypeFor[slice](): 8,
 	} {
 		if n := kind.NumField(); n != fields {
 			t.Errorf("%s has %d fields, equal knows %d", kind, n, fields)

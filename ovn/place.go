@@ -26,8 +26,8 @@ type nodeState struct {
 	// found no free address.
 	pods    map[string]*podState
 	waiting map[string]struct{}
-	// hostPorted are those of pods that want a port of the host, by key.
-	hostPorted map[numberedPort]map[string]struct{}
+	// hostPorted are those of pods that want a port of the host, by key; of all its addresses where the claim has none.
+	hostPorted map[claim]map[string]struct{}
 	wanted     []netip.Addr // tunnels may end at those that no other node has
 }
 
@@ -42,7 +42,7 @@ const (
 func (c *cluster) node(name string) *nodeState {
 	n := c.nodes[name]
 	if n == nil {
-		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{}, hostPorted: map[numberedPort]map[string]struct{}{}}
+		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{}, hostPorted: map[claim]map[string]struct{}{}}
 		c.nodes[name] = n
 	}
 	return n

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -129,15 +130,16 @@ func (p *pod) numbers(name string) []portNumber {
 
 // numberProblems are about a pod with more numbers behind a name than count.
 func numberProblems(o *pod) []problem {
-	var found []problem
+	found := newComplaints("Pod", &o.ObjectMeta)
 	count := map[string]int{}
 	for _, port := range o.ports {
 		if count[port.name]++; count[port.name] == maxNumbers+1 {
-			found = append(found, problemf("Pod", &o.ObjectMeta, "TooManyPorts",
-				"more than %d numbers are behind the port name %q; policies that name it are about the first %d of them alone; give the other ports names of their own", maxNumbers, port.name, maxNumbers))
+			found.add("TooManyPorts", func() string {
+				return fmt.Sprintf("more than %d numbers are behind the port name %q; policies that name it are about the first %d of them alone; give the other ports names of their own", maxNumbers, port.name, maxNumbers)
+			})
 		}
 	}
-	return found
+	return found.problems()
 }
 
 // namedAmong are the selections whose pods' port names an egress rule's ports may be.

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,8 @@ type problem struct {
 	// lasting: it is so for as long as the object is, and no mistake. Its Event is not repeated when a
 	// controller starts.
 	lasting bool
+	// untold are as many more of the object's parts with the same reason, see complaints.
+	untold int
 }
 
 func problemf(kind string, meta *metav1.ObjectMeta, reason, format string, args ...any) problem {
@@ -31,26 +34,76 @@ const maxTold = 8
 
 // few are the problems, of each object and reason not more than somebody reads.
 func few(found []problem) []problem {
-	if len(found) <= maxTold {
+	if len(found) <= maxTold && !slices.ContainsFunc(found, func(p problem) bool { return p.untold > 0 }) {
 		return found
 	}
 	type subject struct{ kind, namespace, name, reason string }
 	of := func(p problem) subject { return subject{p.kind, p.meta.Namespace, p.meta.Name, p.reason} }
-	count := map[subject]int{}
+	told, untold := map[subject]int{}, map[subject]int{}
 	var list []problem
 	for _, p := range found {
-		if count[of(p)]++; count[of(p)] <= maxTold {
+		untold[of(p)] += p.untold
+		if told[of(p)]++; told[of(p)] <= maxTold {
 			list = append(list, p)
+		} else {
+			untold[of(p)]++
 		}
 	}
 	for _, p := range list {
-		if more := count[of(p)] - maxTold; more > 0 {
-			delete(count, of(p))
+		if more := untold[of(p)]; more > 0 {
+			delete(untold, of(p))
 			p.message = fmt.Sprintf("the same holds for %d more of its parts", more)
 			list = append(list, p)
 		}
 	}
 	return list
+}
+
+// complaints collect what is wrong with the parts of one object, of which users write a thousand. The first of a reason are
+// put into words, the others are counted: see few.
+type complaints struct {
+	kind  string
+	meta  *metav1.ObjectMeta
+	list  []problem
+	count map[string]int // by reason
+}
+
+func newComplaints(kind string, meta *metav1.ObjectMeta) *complaints {
+	return &complaints{kind: kind, meta: meta}
+}
+
+// add takes in a problem of a part; words are its message.
+func (c *complaints) add(reason string, words func() string) {
+	if c.counts(reason) {
+		c.list = append(c.list, problemf(c.kind, c.meta, reason, "%s", words()))
+	}
+}
+
+// limit is add of what limitf is.
+func (c *complaints) limit(reason string, words func() string) {
+	if c.counts(reason) {
+		c.list = append(c.list, limitf(c.kind, c.meta, reason, "%s", words()))
+	}
+}
+
+// counts counts one more, and says whether it is told.
+func (c *complaints) counts(reason string) bool {
+	if c.count == nil { // of most objects nothing is wrong
+		c.count = map[string]int{}
+	}
+	c.count[reason]++
+	return c.count[reason] <= maxTold
+}
+
+// problems are those that are told, the last of each reason with the number of the others. It is called once.
+func (c *complaints) problems() []problem {
+	for i, p := range slices.Backward(c.list) {
+		if more := c.count[p.reason] - maxTold; more > 0 {
+			delete(c.count, p.reason)
+			c.list[i].untold = more
+		}
+	}
+	return c.list
 }
 
 // limitf is a problem that is not the user's: something was left out that a datapath cannot do.

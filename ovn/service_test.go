@@ -114,7 +114,7 @@ func TestServices(t *testing.T) {
 					{Name: ptr("s"), Port: ptr(int32(1055)), Protocol: ptr(corev1.ProtocolSCTP)}}
 			}),
 		}, `tcp [cluster] 10.96.0.10:53=10.244.0.3:1053
-			udp [linux] flush 10.96.0.10:53=10.244.0.3:1054
+			udp [cluster] flush 10.96.0.10:53=10.244.0.3:1054
 			sctp [linux] 10.96.0.10:53=10.244.0.3:1055`},
 
 		{"a slice's port of the same name and another protocol is another port", services{
@@ -277,7 +277,7 @@ func attached(change ovsdb.Change, id string, nodes []string) string {
 		if !slices.Contains(m.Values, id) {
 			continue
 		}
-		if group := map[string]string{clusterGroupID: "cluster", linuxGroupID: "linux", windowsGroupID: "windows"}[m.UUID]; group != "" {
+		if group := map[string]string{clusterGroupID: "cluster", linuxGroupID: "linux"}[m.UUID]; group != "" {
 			where = append(where, group)
 		}
 		for _, zone := range []string{"", "z1", "z2", "z3"} {

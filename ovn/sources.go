@@ -137,18 +137,20 @@ func sourceProblems(s *service) []problem {
 	if len(s.sourceRanges) == 0 {
 		return nil
 	}
-	var found []problem
+	found := newComplaints("Service", &s.ObjectMeta)
 	for _, text := range s.sourceRanges {
 		if p, err := netip.ParsePrefix(text); err != nil || p.Addr().Is4In6() {
-			found = append(found, problemf("Service", &s.ObjectMeta, "BadSourceRange",
-				"spec.loadBalancerSourceRanges: %q is not a CIDR, like 192.0.2.0/24 or 2001:db8::/32; it admits nobody until it is corrected or removed", quoted(text)))
+			found.add("BadSourceRange", func() string {
+				return fmt.Sprintf("spec.loadBalancerSourceRanges: %q is not a CIDR, like 192.0.2.0/24 or 2001:db8::/32; it admits nobody until it is corrected or removed", quoted(text))
+			})
 		}
 	}
 	for _, ipv4 := range []bool{true, false} {
-		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0", false: "::/0"}[ipv4]; s.guarded(ipv4) != "" && len(s.ranges(ipv4)) == 0 && len(found) == 0 {
-			found = append(found, problemf("Service", &s.ObjectMeta, "NoSourceRange",
-				"spec.loadBalancerSourceRanges: has no %s range, so that no client reaches the %s load balancer address; add %s to admit all", word, word, all))
+		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0", false: "::/0"}[ipv4]; s.guarded(ipv4) != "" && len(s.ranges(ipv4)) == 0 && len(found.list) == 0 {
+			found.add("NoSourceRange", func() string {
+				return fmt.Sprintf("spec.loadBalancerSourceRanges: has no %s range, so that no client reaches the %s load balancer address; add %s to admit all", word, word, all)
+			})
 		}
 	}
-	return found
+	return found.problems()
 }

@@ -31,11 +31,9 @@ var (
 	joinSwitchID    = ovsdb.ID(nb.LogicalSwitchTable, clusterOwner, "join")
 	clusterGroupID  = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "cluster")
 	linuxGroupID    = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "linux")
-	windowsGroupID  = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "windows")
 
-	gatewaysGroupID        = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "gateways")
-	linuxGatewaysGroupID   = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "linux-gateways")
-	windowsGatewaysGroupID = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "windows-gateways")
+	gatewaysGroupID      = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "gateways")
+	linuxGatewaysGroupID = ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, "linux-gateways")
 )
 
 // clientPorts is the first port that systems give to a client that asks for none.
@@ -50,12 +48,12 @@ const (
 
 // topologyChange is what exists once: the cluster's router, the switch that joins it with the gateway
 // routers, and the groups of load balancers: that of every node's switch, that of every node's gateway
-// router, and for both one more by what the node's datapath can do.
+// router, and for both one of Linux nodes.
 func topologyChange(s *settings, zones map[string][]string) ovsdb.Change {
 	r := newRows(clusterOwner)
 	r.logicalRouter("cluster", "cluster", nil)
 	r.logicalSwitch("join", "join")
-	for _, key := range []string{"cluster", "linux", "windows", "gateways", "linux-gateways", "windows-gateways"} {
+	for _, key := range []string{"cluster", "linux", "gateways", "linux-gateways"} {
 		r.add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
 	}
 	r.zoneGroups(zones)

@@ -40,6 +40,21 @@ func (c *cluster) takeTunnels(n *nodeState) {
 	c.holdTunnels(n)
 }
 
+// claimTunnels puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
+// claim.
+func (c *cluster) claimTunnels(keys []objectKey, get lookup) {
+	for _, k := range keys {
+		if object, _ := get(k).(*node); k.kind != nodeKind || object == nil {
+			continue
+		}
+		n := c.node(k.name)
+		n.wanted = c.records.nodes[k.name].tunnels
+		for _, addr := range n.wanted {
+			c.tunnels[addr] = append(c.tunnels[addr], n.name)
+		}
+	}
+}
+
 // leaveTunnel gives a node's address to who is next.
 func (c *cluster) leaveTunnel(n *nodeState, addr netip.Addr) {
 	line := c.tunnels[addr]

@@ -3,6 +3,7 @@ package ovn
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
@@ -46,6 +47,34 @@ func TestTunnelAddresses(t *testing.T) {
 	}
 	if len(c.tunnels) != 0 {
 		t.Errorf("%v are held for nodes that are gone", c.tunnels)
+	}
+}
+
+// TestTunnelAddressesOutliveTheirController: the node that had an address first has it after a restart, too, whatever its name.
+func TestTunnelAddressesOutliveTheirController(t *testing.T) {
+	shared := netip.MustParseAddr("198.51.100.7")
+	w := newWorld()
+	for _, name := range []string{"n1", "n2"} {
+		n := w.node(name, "10.244."+name[1:]+".0/24")
+		n.addresses = []netip.Addr{shared}
+		w.put(n)
+	}
+	had := func(names ...string) map[string]nodeRecord {
+		nodes := map[string]nodeRecord{}
+		for _, name := range names {
+			nodes[name] = nodeRecord{tunnels: []netip.Addr{shared}}
+		}
+		return nodes
+	}
+	for _, c := range []struct {
+		records map[string]nodeRecord
+		want    string
+	}{{nil, "n1"}, {had("n1"), "n1"}, {had("n2"), "n2"}, {had("gone"), "n1"}} {
+		again := newCluster(testSettings(t, nil))
+		again.begin(records{nodes: c.records}, w.keys(), w.get)
+		if got := again.tunnels[shared]; len(got) != 2 || got[0] != c.want || !slices.Equal(again.nodes[c.want].tunnels, []netip.Addr{shared}) {
+			t.Errorf("with the records %v the address is that of %v, want %s first", c.records, got, c.want)
+		}
 	}
 }
 

@@ -225,6 +225,35 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestNoSingleConnectionIsForgotten, while whole zones are.
+func TestNoSingleConnectionIsForgotten(t *testing.T) {
+	flush := func(protocol byte, properties ...[]byte) []byte {
+		return message(typeExperimenter, []byte{0, 0, 0x23, 0x20, 0, 0, 0, subtypeCTFlush, protocol, 0, 0, 0, 0, 0, 0, 0}, slices.Concat(properties...))
+	}
+	zone, tuple := []byte{0, ctFlushZone, 0, 6, 0, 5, 0, 0}, []byte{0, 0, 0, 4, 0, 0, 0, 0}
+	ofZone := message(typeExperimenter, []byte{0, 0, 0x23, 0x20, 0, 0, 0, 29, 0, 0, 0, 0, 0, 0, 0, 5})
+	for _, c := range []struct {
+		name   string
+		m      []byte
+		passes bool
+	}{
+		{"all", flush(0), true}, {"a zone", flush(0, zone), true}, {"a zone, as older ones ask", ofZone, true}, {"another message", message(typeExperimenter, make([]byte, 16)), true},
+		{"a protocol", flush(17), false}, {"a tuple", flush(0, tuple), false}, {"a zone's tuple", flush(0, zone, tuple), false},
+		{"what no switch reads", flush(0, []byte{0, ctFlushZone, 0, 0, 0, 0, 0, 0}), false},
+	} {
+		want := c.m
+		if !c.passes {
+			want = nil
+		}
+		for _, lookups := range []bool{false, true} {
+			f := newFlows(lookups)
+			if got, err := f.message(c.m); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: % x, %v", c.name, got, err)
+			}
+		}
+	}
+}
+
 // TestMeters: what comes from a switch passes in any pieces, and it has no more meters than ovn-controller can count.
 func TestMeters(t *testing.T) {
 	features := func(most uint32) []byte {
@@ -266,7 +295,7 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
-		if bytes.Contains(m, look) || bytes.Contains(m, undo) || empties(m) || bundles(m) && empties(m[bundled:]) {
+		if forgets(m) || bytes.Contains(m, look) || bytes.Contains(m, undo) || empties(m) || bundles(m) && empties(m[bundled:]) {
 			return
 		}
 		s := flows{lookups: true, committing: map[uint32]struct{}{5: {}}}

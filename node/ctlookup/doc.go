@@ -35,6 +35,10 @@
 // lost. When the client sends it again, the packet is translated already, and is committed a second time. Over IPv6 the extension,
 // which has no tuple to look it up by, makes another connection of it, and nothing comes back. So such a flow sends its packet on.
 //
+// # Forgotten connections
+//
+// The extension forgets more than it is asked to when a single connection is to be forgotten, so it is not asked: see forgets.
+//
 // # Meters
 //
 // The extension has 2^32-1 meters, which is more than ovn-controller can count, see boundMeters.

@@ -39,8 +39,12 @@ type flows struct {
 
 func newFlows(lookups bool) flows { return flows{lookups, map[uint32]struct{}{}} }
 
-// message returns a message as the switch shall get it, and what it takes besides. After an error it is the one that came.
+// message returns a message as the switch shall get it, and what it takes besides: nothing of one that it shall not get. After an
+// error it is the one that came.
 func (f *flows) message(m []byte) ([]byte, error) {
+	if forgets(m) {
+		return nil, nil
+	}
 	anew, err := f.nested(m, 0)
 	if err != nil || !f.lookups {
 		return anew, err

@@ -184,7 +184,38 @@ func testOVN(t *testing.T, with bool) {
 	refused("a policy lets c to b", func() (string, error) { return connect("c", address["b"], 8080) })
 	refused("a policy lets a ping b", func() (string, error) { return ping("a", address["b"]) })
 	refused("a policy lets a to another port of b", func() (string, error) { return connect("a", address["b"], 8081) })
+	keepsConnections(t, o, dir+"/"+nodetest.Vswitchd+".ctl", address["a"])
 	checkFlows(t, o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-flows", "unix:"+dir+"/br-int.mgmt"), o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-groups", "unix:"+dir+"/br-int.mgmt"), with)
+}
+
+// keepsConnections: a load balancer with ct_flush goes, that of the client's switch and that of a switch that has no port here,
+// beside one without ct_flush on the client's.
+func keepsConnections(t *testing.T, o *nodetest.OVN, control, endpoint string) {
+	const vip = "10.96.0.3"
+	tracked := func() bool {
+		return strings.Contains(o.Run("ovs-appctl", "--target="+control, "dpctl/dump-conntrack"), "dst="+vip+",")
+	}
+	o.NB("ls-add", "another", "--", "lrp-add", "r", "rtoa", "0a:58:0a:f4:02:01", "10.244.2.1/24", "--", "lsp-add", "another", "ator",
+		"--", "lsp-set-type", "ator", "router", "--", "lsp-set-addresses", "ator", "router", "--", "lsp-set-options", "ator", "router-port=rtoa")
+	for _, at := range []string{"s", "another"} {
+		o.NB("lb-add", "dns", vip+":53", endpoint+":8081", "udp", "--", "set", "load_balancer", "dns", "options:ct_flush=true", "--", "ls-lb-add", at, "dns")
+		if at != "s" {
+			o.NB("lb-add", "plain", vip+":53", endpoint+":8081", "udp", "--", "ls-lb-add", "s", "plain")
+		}
+		o.NB("--wait=hv", "--timeout=30", "sync")
+		nodetest.Eventually(t, 10*time.Second, func() error {
+			output, err := exec.Command("ip", "netns", "exec", "c", "bash", "-c", "echo > /dev/udp/"+vip+"/53").CombinedOutput()
+			if err == nil && !tracked() {
+				err = errors.New("no connection")
+			}
+			return errors.Join(err, errIf(err, string(output)))
+		})
+		o.NB("--wait=hv", "--timeout=30", "lb-del", "dns")
+		if !tracked() {
+			t.Errorf("with a load balancer of switch %s the switch has forgotten its connection", at)
+		}
+		o.Run("ovs-appctl", "--target="+control, "dpctl/flush-conntrack")
+	}
 }
 
 func errIf(err error, output string) error {

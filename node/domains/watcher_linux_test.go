@@ -139,6 +139,7 @@ type scene struct {
 	*testing.T
 	client  *fake.Clientset
 	own     *dynamicfake.FakeDynamicClient
+	watched [2]*nodetest.FakeAPI // of client and of own
 	config  Config
 	watcher *Watcher
 	stop    func()
@@ -177,12 +178,16 @@ func newScene(t *testing.T, names ...string) *scene {
 			return capture, err
 		},
 	}
+	s.watched = [2]*nodetest.FakeAPI{nodetest.Watched(s.client), nodetest.Watched(s.own)}
 	s.policy("allow", names...)
 	s.start()
 	return s
 }
 
 func (s *scene) start() {
+	for _, api := range s.watched {
+		api.Forget()
+	}
 	var err error
 	if s.watcher, err = New(s.config); err != nil {
 		s.Fatal(err)
@@ -197,6 +202,7 @@ func (s *scene) start() {
 		}
 	})
 	s.Cleanup(s.stop)
+	s.watched[0].Await(s, "endpointslices")
 }
 
 func (s *scene) policy(name string, domains ...string) {
@@ -254,7 +260,7 @@ func (s *scene) eventually(what string, try func() error) {
 	}
 }
 
-// captures waits for a number of captures to have been opened.
+// captures waits for a number of captures to have been opened. Policies are watched where there is one.
 func (s *scene) captures(number int) {
 	s.Helper()
 	s.eventually("captures", func() error {
@@ -265,6 +271,7 @@ func (s *scene) captures(number int) {
 		}
 		return nil
 	})
+	s.watched[1].Await(s, policyResources[0].Resource, policyResources[1].Resource)
 }
 
 // reported are the names and addresses in the node's object.
@@ -467,6 +474,7 @@ func TestWatcherFollows(t *testing.T) {
 			return send(at(server.addr, 53), at(server.host, 4000), reply(t, name, nil, name+" A "+addr+" 60"))
 		})
 	}
+	s.watched[1].Await(s, policyResources[0].Resource)
 	s.policy("later", "www.example.com", "other.example.com")
 	s.captures(1)
 	say("www.example.com", "203.0.113.1")

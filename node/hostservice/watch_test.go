@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // told are the Events that a watcher has written.
@@ -60,6 +61,7 @@ func watch(tb testing.TB, host Host) *watched {
 func watchAs(tb testing.TB, host Host, change func(*Watcher)) (w *watched, stop func()) {
 	tb.Helper()
 	events, client := &told{}, fake.NewClientset()
+	api := nodetest.Watched(client)
 	var mu sync.Mutex
 	sound := true
 	watcher, err := New(Config{Client: client, Node: "n1", Tell: events.tell, Sound: func() bool {
@@ -83,7 +85,7 @@ func watchAs(tb testing.TB, host Host, change func(*Watcher)) (w *watched, stop 
 		}
 	})
 	tb.Cleanup(stop)
-	// The fake's watches begin when their list is long done: what comes between is lost.
+	api.Await(tb, "services") // the others come with the first Service
 	eventually(tb, "the plan is made", func() bool { _, known := watcher.Entries(); return known })
 	return &watched{watcher, tb, client, events, func(is bool) { mu.Lock(); defer mu.Unlock(); sound = is }}, stop
 }

@@ -123,7 +123,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beStolen attacks until its standard input ends. It writes a dot for each round that was answered.
+// beStolen attacks until its standard input ends. It writes a mark when it begins, since the guard may answer no round, and a dot
+// for each round that was answered.
 func beStolen(shape, address, certificate, key string) {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
@@ -132,6 +133,7 @@ func beStolen(shape, address, certificate, key string) {
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 	list := attacks()
 	a := list[slices.IndexFunc(list, func(a attack) bool { return a.name == shape })]
+	fmt.Print("!")
 	for range a.connections {
 		go func() {
 			for {
@@ -205,7 +207,7 @@ func (g *gate) steal(shape, certificate, key string) (stop func() int) {
 	rounds := make(chan int)
 	go func() {
 		n, _ := io.Copy(io.Discard, stdout)
-		rounds <- int(n) + 1
+		rounds <- int(n)
 	}()
 	return func() int {
 		stdin.Close()

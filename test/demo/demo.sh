@@ -86,6 +86,9 @@ up() {
     title "The Windows node's Open vSwitch: pods' vNICs, host and tunnels share one adapter"
     show exec w1 -- ovs-vsctl show
 
+    title "What its packets have met; an action that Windows does not know would be an error"
+    show executed
+
     title "No kube-proxy runs, and no rule stands in for it"
     for node in l1 w1; do
         show exec "$node" -- sh -c 'ps -e -o args= | grep -c "[k]ube-proxy" || true'
@@ -99,6 +102,7 @@ up() {
   bin/weftlab --name demo exec w1 -- ovs-vsctl show
   bin/weftlab --name demo hns w1 -- state
   bin/weftlab --name demo policy explain $(one shop) svc/default/stock:80
+  bin/weftlab --name demo hyperv w1 -- status
   make demo-down
 T
 }

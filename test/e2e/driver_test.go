@@ -11,7 +11,7 @@ import (
 	weftlab "github.com/weftnet/weft/test/lab"
 )
 
-var windowsDatapath = flag.String("windows-datapath", weftlab.DatapathLinux, "of the Windows nodes: linux or hyperv, as weftlab up has it")
+var windowsDatapath = flag.String("windows-datapath", weftlab.DatapathHyperV, "of the Windows nodes: linux or hyperv, as weftlab up has it")
 
 var windowsFaults = flag.String("windows-faults", "all", "of the emulated extension: those that are on, as docs/hyperv.md names them")
 

@@ -1,22 +1,33 @@
 #!/usr/bin/env bash
 # official.sh: Kubernetes' own Service and network tests, on a cluster of two Linux nodes and a Windows
-# one, those of two address families on another, and those of SCTP on Linux nodes alone: Windows has
-# none. policies.sh has the rest of NetworkPolicy's. What is left out, docs/conformance.md explains.
+# one, those of two address families on another. Those of SCTP and of UDP connections that are forgotten
+# are on Linux nodes alone: Windows has neither. policies.sh has the rest of NetworkPolicy's. What is left
+# out, docs/conformance.md explains.
+# WINDOWS_FAULTS are those of the Windows nodes' emulated driver (docs/hyperv.md); all of them if it is not set.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 lab() { bin/weftlab --name e2e "$@"; }
 trap 'lab down' EXIT
+mixed() { # a cluster with a Windows node
+    lab up --linux 2 --windows 1 "$@"
+    lab hyperv w1 faults "${WINDOWS_FAULTS:-all}"
+}
 
-lab up --linux 2 --windows 1
+forgotten='Conntrack should be able to (preserve UDP traffic|cleanup conntrack entries)'
+
+mixed
 lab e2e --procs 3 \
     --focus '\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|LoadBalancers|Conntrack)' \
-    --skip '\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls' "$@"
+    --skip '\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls|'"$forgotten" "$@"
+lab executed
 lab down
 
-lab up --linux 2 --windows 1 --dual
+mixed --dual
 lab e2e --procs 3 --focus '\[sig-network\] \[Feature:IPv6DualStack\]' --skip 'Feature:SCTPConnectivity' "$@"
+lab executed
 lab down
 
 lab up --linux 2 --dual
 lab e2e --procs 3 --focus '\[sig-network\].*\[Feature:SCTPConnectivity\]' --skip 'node-(pod communication|Service): sctp' "$@"
+lab e2e --procs 3 --focus '\[sig-network\] '"$forgotten" "$@"

@@ -97,7 +97,7 @@ func (p place) hold(t testing.TB, targets ...string) *companion.Program {
 type reply struct {
 	URL, From       string
 	Answers, Errors map[string]int
-	Unanswered      []string // the own addresses of datagrams
+	Unanswered      []string // the own addresses of questions met by silence
 	SlowestMs       int64
 }
 

@@ -2,14 +2,19 @@
 # policies.sh: Kubernetes' own tests of NetworkPolicy, on clusters of two Linux nodes and a Windows one with
 # IPv4 and with both address families (official.sh has those of SCTP), and the Network Policy API's
 # conformance tests of ClusterNetworkPolicy, every feature. These write a report to the file that is named,
-# or to bin/conformance.yaml; docs/conformance.md has the last one.
+# or to bin/conformance.yaml; docs/conformance.md has the last one. WINDOWS_FAULTS are those of the Windows nodes'
+# emulated driver (docs/hyperv.md); all of them if it is not set.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 report=${1:-bin/conformance.yaml}
 lab() { bin/weftlab --name policies "$@"; }
 trap 'lab down' EXIT
-netpol() { lab e2e --procs 2 --timeout 2h --focus '\[sig-network\] Netpol' --skip 'Feature:SCTPConnectivity'; }
+netpol() {
+    lab hyperv w1 faults "${WINDOWS_FAULTS:-all}"
+    lab e2e --procs 2 --timeout 2h --focus '\[sig-network\] Netpol' --skip 'Feature:SCTPConnectivity'
+    lab executed
+}
 
 lab up --linux 2 --windows 1 --dual
 netpol
@@ -17,6 +22,10 @@ lab down
 
 lab up --linux 2 --windows 1
 netpol
+lab down
+
+# ClusterNetworkPolicy's tests use SCTP on all nodes, which the driver does not track.
+lab up --linux 2 --windows 1 --windows-datapath linux
 
 # The tests' policies on node peers select Linux nodes: the pods that stand for nodes have to be there.
 lab kubectl -- apply --server-side -f - <<'POLICY'

@@ -81,7 +81,7 @@ spec: {cidrs: [10.97.0.0/24, "fd00:10:97::/112"]}
 	}
 	cluster.Kubectl(t, "delete", "service", "in-new-range")
 	removed = true
-	cluster.Kubectl(t, "delete", "servicecidr", "more", "--timeout=60s")
+	cluster.Kubectl(t, "delete", "servicecidr", "more", "--timeout=180s")
 	for _, node := range nodes {
 		eventually(t, inForce, node+" has no route to ranges that are no more", func() error {
 			if left := routes(node); left != "" {

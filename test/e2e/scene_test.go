@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weftnet/weft/test/hyperv"
 )
 
 // outsideHost is on the Linux nodes' network and no part of the cluster. The Windows nodes' network is
@@ -155,15 +153,8 @@ func served(t testing.TB, from place, want []string, urls ...string) {
 	ask := func() heard { return from.ask(append([]string{"-n", times}, urls...)...) }
 	h := ask()
 	// Of some ten thousand connections in a run of all tests one may have no answer (docs/lab.md): one, and not
-	// twice in a row. With the driver's faults some more have none (docs/hyperv.md).
-	most, rounds := 1, 1
-	if hasFault(hyperv.NATPort) || hasFault(hyperv.DNATPort) {
-		most, rounds = 2, 3
-	}
-	for range rounds {
-		if n := h.lost(); n == 0 || n > most {
-			break
-		}
+	// twice in a row.
+	if h.lost() == 1 {
 		t.Logf("%s: %v", from, h.failed())
 		h = ask()
 	}

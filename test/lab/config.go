@@ -43,7 +43,7 @@ type Config struct {
 	Linux int `json:"linux"`
 	// Windows is the number of Windows nodes, w1, w2 and so on; see [Config.windowsNode].
 	Windows int `json:"windows,omitempty"`
-	// WindowsDatapath is [DatapathLinux], also when it is empty, or [DatapathHyperV].
+	// WindowsDatapath is [DatapathHyperV], also when it is empty, or [DatapathLinux].
 	WindowsDatapath string `json:"windowsDatapath,omitempty"`
 	// Hosts are servers with a systemd of their own, "c1,c2:trixie,l1" and so on, instead of nodes: see
 	// [host]. OVN and weft are left out then: they are to be installed there.

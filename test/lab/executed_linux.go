@@ -19,6 +19,9 @@ func (l *Lab) Executed(name string) ([]string, error) {
 	if err := l.checkWindows(name); err != nil {
 		return nil, err
 	}
+	if !l.emulated() {
+		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without --windows-datapath linux", l.Name)
+	}
 	text, err := os.ReadFile(filepath.Join(machine.Dir(l.dir, name), "hyperv", filepath.Base(hypervRecord)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -203,8 +203,8 @@ func (l *Lab) HyperVCommand(name string, args ...string) ([]string, error) {
 	if err := l.checkWindows(name); err != nil {
 		return nil, err
 	}
-	if l.WindowsDatapath != DatapathHyperV {
-		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one with --windows-datapath hyperv", l.Name)
+	if !l.emulated() {
+		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without --windows-datapath linux", l.Name)
 	}
 	return l.Enter(name, append([]string{l.lab("hypervemu"), "ctl", "--control", hypervControl}, args...)...)
 }

@@ -101,7 +101,7 @@ func windowsPath(path string) string { return `Z:` + strings.ReplaceAll(path, "/
 func (c Config) hyperV(f files, number int) []machine.Component {
 	openFlow := fmt.Sprintf("127.0.0.1:%d", openFlowPort)
 	components := []machine.Component{c.ovsDatabase(f, fmt.Sprintf("--remote=ptcp:%d:127.0.0.1", ovsdbPort))}
-	if c.WindowsDatapath == DatapathHyperV {
+	if c.emulated() {
 		components = append(components, emulatedDatapath(f)...)
 	} else {
 		components = append(components, c.linuxDatapath(number))
@@ -225,7 +225,7 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--tunnel-certificate=" + windowsPath(f.pki(agentPair(name)+".crt")),
 			"--tunnel-private-key=" + windowsPath(f.pki(agentPair(name)+".key")),
 			// The Linux datapath does not need it, and does not bear it.
-			fmt.Sprintf("--conntrack-lookup=%t", c.WindowsDatapath == DatapathHyperV),
+			fmt.Sprintf("--conntrack-lookup=%t", c.emulated()),
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},
@@ -234,9 +234,12 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 	}
 }
 
+// emulated says whether Windows nodes have the emulated extension.
+func (c Config) emulated() bool { return c.WindowsDatapath != DatapathLinux }
+
 // windowsDatapathType is what Open vSwitch calls it.
 func (c Config) windowsDatapathType() string {
-	if c.WindowsDatapath == DatapathHyperV {
+	if c.emulated() {
 		return "system"
 	}
 	return "netdev"

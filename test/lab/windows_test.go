@@ -181,7 +181,7 @@ func TestTheDatapathOfWindowsNodes(t *testing.T) {
 	for datapath, want := range map[string]struct {
 		kind     string
 		emulated bool
-	}{"": {"netdev", false}, DatapathLinux: {"netdev", false}, DatapathHyperV: {"system", true}} {
+	}{"": {"system", true}, DatapathLinux: {"netdev", false}, DatapathHyperV: {"system", true}} {
 		c := config(IPv4)
 		c.WindowsDatapath = datapath
 		if err := c.Validate(); err != nil {

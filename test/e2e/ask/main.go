@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command ask is many clients at once: it asks servers and tells what they answered, how often, and
 // how long the slowest answer took.
 //
@@ -37,7 +39,7 @@ type Report struct {
 	// Answers and Errors count each text. "refused" and "silent" are errors.
 	Answers map[string]int `json:"answers,omitempty"`
 	Errors  map[string]int `json:"errors,omitempty"`
-	// Unanswered are datagrams' own addresses, for whoever looks for what has become of them.
+	// Unanswered are the own addresses of questions met by silence, for whoever looks for what has become of them.
 	Unanswered []string `json:"unanswered,omitempty"`
 	// Again is how many datagrams had no answer within a second and were sent again.
 	Again int `json:"again,omitempty"`
@@ -163,8 +165,9 @@ func (s settings) ask(c client, target *url.URL, r *Report, first func(), end <-
 		took := time.Since(begin).Milliseconds()
 		<-s.slots
 		if err != nil {
-			r.Errors[explain(err)]++
-			if lost := (*lostError)(nil); errors.As(err, &lost) {
+			why := explain(err)
+			r.Errors[why]++
+			if lost := (*lostError)(nil); why == silent && errors.As(err, &lost) {
 				r.Unanswered = append(r.Unanswered, lost.from.String())
 			}
 		} else {
@@ -202,9 +205,11 @@ func (c client) from(connect func(port int) error) error {
 }
 
 func (s settings) overHTTP(c client, target *url.URL) (string, error) {
+	var own *net.TCPAddr
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 		connect := func(port int) error {
-			dialer := net.Dialer{Timeout: s.timeout, LocalAddr: &net.TCPAddr{IP: c.addr.AsSlice(), Port: port}}
+			own = &net.TCPAddr{IP: c.addr.AsSlice(), Port: port}
+			dialer := net.Dialer{Timeout: s.timeout, LocalAddr: own}
 			conn, err = dialer.DialContext(ctx, network, addr)
 			return err
 		}
@@ -215,7 +220,7 @@ func (s settings) overHTTP(c client, target *url.URL) (string, error) {
 	padded.RawQuery += strings.Repeat("x", s.pad)
 	response, err := (&http.Client{Transport: transport, Timeout: s.timeout}).Get(padded.String())
 	if err != nil {
-		return "", err
+		return "", &lostError{err, own}
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
@@ -263,7 +268,7 @@ func (s settings) overUDP(c client, target *url.URL, repeated *int) (string, err
 	}
 }
 
-// lostError is about a datagram that had no answer.
+// lostError is about a question that had no answer.
 type lostError struct {
 	error
 	from net.Addr
@@ -289,6 +294,8 @@ func shorten(text string) string {
 	return text
 }
 
+const silent = "silent"
+
 // explain makes the same of errors that are the same to a client.
 func explain(err error) string {
 	var timeout interface{ Timeout() bool }
@@ -296,7 +303,7 @@ func explain(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return "silent"
+		return silent
 	}
 	return err.Error()
 }

@@ -20,9 +20,6 @@ func executedCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if l.WindowsDatapath != lab.DatapathHyperV {
-				return fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one with --windows-datapath hyperv", l.Name)
-			}
 			var errs []error
 			for _, node := range l.WindowsNodes() {
 				names, err := l.Executed(node)
