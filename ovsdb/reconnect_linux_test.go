@@ -114,7 +114,7 @@ func TestADatabaseThatWasLostIsFilledAgain(t *testing.T) {
 
 func TestASilentServerIsLeft(t *testing.T) {
 	s := realStage(t)
-	s.config.Probe = 50 * time.Millisecond
+	s.config.Probe = time.Second
 	s.start()
 	s.server.Pause()
 	resumed := false

@@ -96,7 +96,7 @@ func TestAStoppedLeaderIsLeft(t *testing.T) {
 	members := ovsdbtest.Cluster(t, s.db, 3)
 	s.server = members[0]
 	s.endpoint = members[0].Endpoint + "," + members[1].Endpoint + "," + members[2].Endpoint
-	s.config.Probe = 200 * time.Millisecond
+	s.config.Probe = time.Second
 	s.restart()
 	pods := manyPods(3000)
 	s.again(func() error { return s.engine.Replace(s.context(), pods[:2]) })

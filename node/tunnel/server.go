@@ -263,17 +263,17 @@ func (s *server) deny(conn *tls.Conn, refused error) error {
 	return refused
 }
 
-// refuse logs and counts a refusal. A peer repeats what is refused, and a stranger may do anything.
+// refuse logs and then counts a refusal: who sees the count finds the line. A peer repeats what is refused, and a stranger may do anything.
 func (s *server) refuse(ctx context.Context, conn net.Conn, refused error) {
 	if ctx.Err() != nil {
 		return
 	}
 	reason := reasonOf(refused)
-	if s.config.Observe.Refused != nil {
-		s.config.Observe.Refused(reason)
-	}
 	if s.complaints.due(host(conn.RemoteAddr()), reason, time.Now()) {
 		s.log.WarnContext(ctx, "no stream for a peer; the same is not logged again within a minute", "peer", conn.RemoteAddr(), "reason", reason, "error", refused)
+	}
+	if s.config.Observe.Refused != nil {
+		s.config.Observe.Refused(reason)
 	}
 }
 
