@@ -67,7 +67,7 @@ func (r *rows) confirm(s *service, kind protocol, list []frontend, nodes *nodeSe
 			continue
 		}
 		for _, node := range nodes.at(at) {
-			if c.has(nodes.system(node)) {
+			if c.has(nodes.isWindows(node)) {
 				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.self(s, kind, endpoints, node, nodes))
 			}
 		}

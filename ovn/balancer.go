@@ -29,12 +29,12 @@ var byConnection = []nb.LoadBalancerSelectionFields{
 // class are the nodes whose datapaths track a protocol.
 type class struct {
 	groups  [2]string // by place: that of all these nodes
-	systems []string  // the nodes' operating systems
+	windows bool      // Windows nodes are among them
 }
 
 var (
-	everyNode  = class{[2]string{onSwitches: clusterGroupID, onRouters: gatewaysGroupID}, []string{contract.Linux, contract.Windows}}
-	linuxNodes = class{[2]string{onSwitches: linuxGroupID, onRouters: linuxGatewaysGroupID}, []string{contract.Linux}}
+	everyNode  = class{[2]string{onSwitches: clusterGroupID, onRouters: gatewaysGroupID}, true}
+	linuxNodes = class{[2]string{onSwitches: linuxGroupID, onRouters: linuxGatewaysGroupID}, false}
 )
 
 func classOf(kind protocol) class {
@@ -44,17 +44,26 @@ func classOf(kind protocol) class {
 	return everyNode
 }
 
-func (c class) has(system string) bool { return slices.Contains(c.systems, system) }
+// has says whether nodes with the Windows datapath, or those without, are of the class.
+func (c class) has(windows bool) bool { return c.windows || !windows }
+
+// systems are the nodes' operating systems.
+func (c class) systems() []string {
+	if c.windows {
+		return []string{contract.Linux, contract.Windows}
+	}
+	return []string{contract.Linux}
+}
 
 // balancerGroups are those of a place on the node.
 func (n *placement) balancerGroups(at place) []string {
 	var groups []string
 	for _, c := range []class{everyNode, linuxNodes} {
-		if c.has(n.system()) {
+		if c.has(n.windows()) {
 			groups = append(groups, c.groups[at])
 		}
 	}
-	return append(groups, zoneGroupID(n.zone, n.system(), at))
+	return append(groups, n.zoneGroup(at))
 }
 
 // serve puts a frontend's load balancers where its clients come by.
@@ -71,7 +80,7 @@ func (r *rows) attach(s *service, f *frontend, at place, nodes *nodeSet) {
 	switch to := f.reaches(s); {
 	case f.varies(at):
 		for _, node := range nodes.at(at) {
-			if c.has(nodes.system(node)) && (f.owner == "" || f.owner == node) {
+			if c.has(nodes.isWindows(node)) && (f.owner == "" || f.owner == node) {
 				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.balancers(s, f, f.view(s, at, node, to, nodes))...)
 			}
 		}

@@ -109,7 +109,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 func (f *frontend) viewAt(s *service, door Door, on *nodeSet) view {
 	where := door.place()
 	if !slices.Contains(f.places, where) || door.Outside && !slices.Contains(on.gateways, door.Node) || f.owner != "" && f.owner != door.Node ||
-		!classOf(f.protocol).has(on.system(door.Node)) {
+		!classOf(f.protocol).has(on.isWindows(door.Node)) {
 		return view{}
 	}
 	return f.view(s, where, door.Node, f.reaches(s), on)

@@ -42,13 +42,6 @@ func (n *nodeSet) isWindows(name string) bool {
 	return ok
 }
 
-func (n *nodeSet) system(name string) string {
-	if n.isWindows(name) {
-		return contract.Windows
-	}
-	return contract.Linux
-}
-
 // at are the nodes that have a place.
 func (n *nodeSet) at(p place) []string {
 	if p == onRouters {

@@ -154,7 +154,7 @@ func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to 
 			return slices.ContainsFunc(to, func(one reach) bool { _, ok := one.nodes[node]; return ok })
 		}) {
 			ids := seen("", zone)
-			for _, os := range c.systems {
+			for _, os := range c.systems() {
 				r.member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", ids...)
 			}
 			continue
@@ -169,7 +169,7 @@ func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to 
 func (n *nodeSet) within(zone string, at place, c class) []string {
 	var list []string
 	for _, node := range n.zones[zone] {
-		if _, has := slices.BinarySearch(n.at(at), node); has && c.has(n.system(node)) {
+		if _, has := slices.BinarySearch(n.at(at), node); has && c.has(n.isWindows(node)) {
 			list = append(list, node)
 		}
 	}
@@ -192,6 +192,14 @@ func zoneGroup(zone, os string, at place) string {
 
 func zoneGroupID(zone, os string, at place) string {
 	return ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, zoneGroup(zone, os, at))
+}
+
+// zoneGroup is the UUID of the node's own.
+func (n *placement) zoneGroup(at place) string {
+	if n.windows() {
+		return zoneGroupID(n.zone, contract.Windows, at)
+	}
+	return zoneGroupID(n.zone, contract.Linux, at)
 }
 
 // zoneGroups are those of all zones.

@@ -36,7 +36,7 @@ func (r *rows) hostPorts(p *pod, addresses []netip.Prefix, n *placement, taken f
 			continue
 		}
 		options := map[string]string{"hairpin_snat_ip": strings.Join(hairpinAddresses[:], " "), "neighbor_responder": "none", "skip_snat": "true"}
-		if kind == "udp" && !n.windows() { // see classes
+		if kind == "udp" && !n.windows() { // a Windows node forgets none, see docs/services.md
 			options["ct_flush"] = "true"
 		}
 		id := r.add(nb.LoadBalancerTable, "hostport/"+string(kind), &nb.LoadBalancer{

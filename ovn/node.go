@@ -29,14 +29,6 @@ type placement struct {
 // windows says whether the node's chassis has the Hyper-V datapath: see capability.Limits.
 func (n *placement) windows() bool { return n.os == contract.Windows }
 
-// system is the node's operating system; where nobody has said it, Linux.
-func (n *placement) system() string {
-	if n.windows() {
-		return contract.Windows
-	}
-	return contract.Linux
-}
-
 // chassis is where the node's ports may be bound. Before the node's agent has said its chassis' name
 // the node's own stands in: OVN also compares it with the chassis' host name.
 func (n *placement) chassis() string {

@@ -48,7 +48,7 @@ func recordsOf(s *settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.Log
 		case k.kind == nodeKind && key == "management":
 			n := r.nodes[k.name]
 			n.chassis = port.Options["requested-chassis"]
-			n.tunnels = addressesIn(port.ExternalIDs[contract.TunnelAddressesKey])
+			n.tunnels = addrsOf(port.ExternalIDs[contract.TunnelAddressesKey])
 			r.nodes[k.name] = n
 		}
 	}
@@ -88,17 +88,6 @@ func networks(port *nb.LogicalRouterPort) []netip.Prefix {
 	for _, text := range port.Networks {
 		if p, err := netip.ParsePrefix(text); err == nil {
 			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// addressesIn are those of a list with commas.
-func addressesIn(text string) []netip.Addr {
-	var list []netip.Addr
-	for word := range strings.SplitSeq(text, ",") {
-		if addr, err := netip.ParseAddr(word); err == nil && addr.Zone() == "" {
-			list = append(list, addr)
 		}
 	}
 	return list

@@ -44,7 +44,10 @@ func (c *cluster) takeTunnels(n *nodeState) {
 // claim.
 func (c *cluster) claimTunnels(keys []objectKey, get lookup) {
 	for _, k := range keys {
-		if object, _ := get(k).(*node); k.kind != nodeKind || object == nil {
+		if k.kind != nodeKind {
+			continue
+		}
+		if object, _ := get(k).(*node); object == nil {
 			continue
 		}
 		n := c.node(k.name)

@@ -239,19 +239,12 @@ func (s *scene) serve(name string, addr netip.Addr, device string) {
 
 func (s *scene) eventually(what string, try func() error) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), 20*time.Second)
-	defer cancel()
-	for {
-		err := try()
-		if err == nil {
-			return
+	nodetest.Eventually(s, 20*time.Second, func() error {
+		if err := try(); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
-		select {
-		case <-ctx.Done():
-			s.Fatalf("%s: %v", what, err)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+		return nil
+	})
 }
 
 // captures waits for a number of captures to have been opened. Policies are watched where there is one.

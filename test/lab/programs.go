@@ -24,6 +24,9 @@ func (c Config) requirements(f files) []requirements {
 		tools = append(tools, wine, wineserver, faketime)
 		made = append(made, f.bin+"/weftlab", f.bin+"/weft.exe", f.bin+"/weft-cni.exe", f.lab("hnsemu"), f.lab("ovs-ofctl.exe"), f.lab("wine/.complete"))
 	}
+	if c.Windows > 0 && c.emulated() {
+		made = append(made, f.lab("hypervemu"), f.lab("hyperv-netlink.so"))
+	}
 	ovn := requirements{
 		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl",
 			c.schema(f, "ovn/ovn-nb.ovsschema"), c.schema(f, "ovn/ovn-sb.ovsschema"), c.schema(f, "openvswitch/vswitch.ovsschema")},

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,6 +200,12 @@ func TestTheDatapathOfWindowsNodes(t *testing.T) {
 		redirected := slices.Contains(spec.Components[i].Env, "HYPERV_SOCKET="+hypervSocket)
 		if emulator != want.emulated || redirected != want.emulated {
 			t.Errorf("%q: there is an emulator: %v; ovs-vswitchd speaks to it: %v", datapath, emulator, redirected)
+		}
+		for _, needed := range []string{"hypervemu", "hyperv-netlink.so"} {
+			err := c.checkPrograms(someFiles, func(path string) bool { return filepath.Base(path) != needed })
+			if (err != nil) != want.emulated {
+				t.Errorf("%q: without %s: %v", datapath, needed, err)
+			}
 		}
 	}
 	c := config(IPv4)
