@@ -3,9 +3,14 @@
 package e2e
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weftnet/weft/test/hyperv"
 	weftlab "github.com/weftnet/weft/test/lab"
@@ -46,6 +51,46 @@ func switchFaults() error {
 		}
 	}
 	return nil
+}
+
+// collided says whether something had no answer since then, and each time because a Windows node's driver
+// found the port of its translation taken: nat-port and dnat-port of docs/hyperv.md.
+func (h heard) collided(since time.Time) (bool, error) {
+	var silent []string
+	for _, r := range h.replies {
+		for why, times := range r.Errors {
+			if why != "silent" || times != len(r.Unanswered) {
+				return false, nil
+			}
+		}
+		silent = append(silent, r.Unanswered...)
+	}
+	if len(silent) == 0 || !emulated() {
+		return false, nil
+	}
+	ports := map[string]bool{}
+	for _, node := range slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return !isWindows(node) }) {
+		out, err := cluster.Try("hyperv", node, "collisions")
+		if err != nil {
+			return false, err
+		}
+		var collisions []hyperv.Collision
+		if err := json.Unmarshal([]byte(out), &collisions); err != nil {
+			return false, fmt.Errorf("collisions of %s: %q: %w", node, out, err)
+		}
+		for _, c := range collisions {
+			if c.Time.After(since) {
+				ports[strconv.Itoa(int(c.Client.Port()))] = true
+			}
+		}
+	}
+	for _, from := range silent {
+		if !ports[from[strings.LastIndex(from, ":")+1:]] {
+			return false, nil
+		}
+	}
+	fmt.Fprintf(os.Stderr, "the driver's faults with ports have met %v: %v\n", silent, h.failed())
+	return true, nil
 }
 
 // executed tells what packets of Windows nodes have met. It is an error if Windows does something else there.

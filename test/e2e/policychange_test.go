@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/test/companion"
 )
@@ -159,10 +160,11 @@ func (n tenancy) cutConnections(t *testing.T) {
 	}
 }
 
-// unacknowledged waits until the client has sent again so often what an address does not acknowledge.
+// unacknowledged waits until the client has sent again so often what an address does not acknowledge. Where
+// answers were slow before, it sends again after seconds.
 func (n tenancy) unacknowledged(t testing.TB, to netip.Addr, times int) {
 	t.Helper()
-	eventually(t, inForce, fmt.Sprintf("connections to %s are cut", to), func() error {
+	eventually(t, 2*time.Minute, fmt.Sprintf("connections to %s are cut", to), func() error {
 		out, err := n.inside["client"].try("ss", "-Htno", "state", "established", "dst", netip.AddrPortFrom(to, 7000).String())
 		if err != nil {
 			return err

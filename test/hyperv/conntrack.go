@@ -92,6 +92,7 @@ type conntrack struct {
 	nat         map[natKey][]*translation
 	unnat       map[natKey][]*translation
 	cleaned     time.Time
+	collisions  []Collision // the last ones, see collide
 }
 
 func (c *conntrack) init() {

@@ -18,13 +18,14 @@ type verb struct {
 }
 
 var verbs = map[string]verb{
-	"extension": {"on|off", "enable or disable the extension on the switch; off, ovs-vswitchd aborts", onOff((*Extension).SetEnabled)},
-	"vmms":      {"on|off", "start or stop Hyper-V's management service; off, no port of type internal comes", onOff((*Extension).SetVMMS)},
-	"upcalls":   {"on|off", "off, what is sent up to ovs-vswitchd is lost", onOff(func(e *Extension, on bool) { e.SetLoseUpcalls(!on) })},
-	"slow":      {"DURATION", "each command takes that long; 0s: none does", slow},
-	"faults":    {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them", switchFaults},
-	"executed":  {"", "tell as JSON how often packets have met each action, and each field that is set", executed},
-	"status":    {"", "tell as JSON how the extension is", status},
+	"collisions": {"", "tell as JSON which connections have lately found a translation's port taken", collisions},
+	"extension":  {"on|off", "enable or disable the extension on the switch; off, ovs-vswitchd aborts", onOff((*Extension).SetEnabled)},
+	"vmms":       {"on|off", "start or stop Hyper-V's management service; off, no port of type internal comes", onOff((*Extension).SetVMMS)},
+	"upcalls":    {"on|off", "off, what is sent up to ovs-vswitchd is lost", onOff(func(e *Extension, on bool) { e.SetLoseUpcalls(!on) })},
+	"slow":       {"DURATION", "each command takes that long; 0s: none does", slow},
+	"faults":     {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them", switchFaults},
+	"executed":   {"", "tell as JSON how often packets have met each action, and each field that is set", executed},
+	"status":     {"", "tell as JSON how the extension is", status},
 }
 
 // Usage lists the verbs.
@@ -91,6 +92,11 @@ func switchFaults(e *Extension, arg string) (string, error) {
 
 func executed(e *Extension, _ string) (string, error) {
 	text, err := json.Marshal(e.Executed())
+	return string(text), err
+}
+
+func collisions(e *Extension, _ string) (string, error) {
+	text, err := json.Marshal(e.Collisions())
 	return string(text), err
 }
 

@@ -4,6 +4,7 @@ package hyperv
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/mdlayher/netlink"
@@ -124,6 +125,17 @@ func TestNATPort(t *testing.T) {
 				syn := tcp(netip.MustParseAddr(from), server, 1000, 80, tcpSYN, 1, 0)
 				o := send(t, e, h, syn, ct(t, 1, true, nat(natAttrSrc, gateway, 0)), ct(t, 3, false), ct(t, 2, true), act(actionOutput, 4))
 				translated = o.out["pod4"][0]
+			}
+			var want []netip.AddrPort
+			if c.faults[NATPort] {
+				want = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.3:1000")}
+			}
+			var got []netip.AddrPort
+			for _, collision := range e.Collisions() {
+				got = append(got, collision.Client)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("collisions of %v, want of %v", got, want)
 			}
 			answer := tcp(server, gateway, 80, order.Uint16(translated[34:]), tcpSYN|tcpACK, 1, 2)
 			if got := sendFrom(t, e, h, 4, answer, ct(t, 2, false)).key.ct.state &^ stateTracked; got != c.want {

@@ -109,27 +109,35 @@ const maxAddresses = 1024
 // allocate finds a translated address and port that no connection has, and writes them into the
 // connection's answers: Conntrack-nat.c, OvsNatTranslateCtEntry. It says whether there was one. Without the fault a destination whose
 // answers are another connection's stays, and the client's port is another, as Linux has it.
-func (c *conntrack) allocate(conn *connection, dnatPort bool) bool {
+func (c *conntrack) allocate(conn *connection, faults Faults) bool {
 	low, high := conn.nat.minPort, conn.nat.maxPort
+	source := conn.nat.flags&natSrc != 0
 	switch {
-	case conn.nat.flags&natSrc != 0 && conn.nat.flags&natSrcPort == 0:
+	case source && conn.nat.flags&natSrcPort == 0:
 		low, high = conn.key.src.port, conn.key.src.port
-	case conn.nat.flags&natDst != 0 && conn.nat.flags&natSrc == 0 && conn.nat.flags&natDstPort == 0:
+	case conn.nat.flags&natDst != 0 && !source && conn.nat.flags&natDstPort == 0:
 		low, high = conn.key.dst.port, conn.key.dst.port
 	}
 	if high < low {
 		return false
 	}
 	start := hashRange(conn)
-	if !dnatPort && conn.nat.flags&natDst != 0 {
-		return c.allocateIn(conn, start, [2]uint16{low, high}) || c.shift(conn)
+	if c.allocateIn(conn, start, [2]uint16{low, high}) {
+		return true
 	}
-	for _, ports := range [][2]uint16{{low, high}, {minEphemeral, maxEphemeral}} {
-		if c.allocateIn(conn, start, ports) {
-			return true
-		}
+	if !source && !faults[DNATPort] {
+		return c.shift(conn)
 	}
-	return false
+	if !c.allocateIn(conn, start, [2]uint16{minEphemeral, maxEphemeral}) {
+		return false
+	}
+	switch {
+	case !source:
+		c.collide(conn, DNATPort)
+	case conn.nat.flags&natSrcPort == 0 && faults[NATPort]:
+		c.collide(conn, NATPort)
+	}
+	return true
 }
 
 func (c *conntrack) allocateIn(conn *connection, start uint32, ports [2]uint16) bool {

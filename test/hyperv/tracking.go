@@ -273,7 +273,7 @@ func (t *tracking) create() *connection {
 	default:
 		conn.key, conn.rev, conn.started = t.at, t.at.reversed(), t.now
 		conn.nat = t.action.nat
-		if conn.nat.forward() && !t.e.ct.allocate(conn, t.e.faults[DNATPort]) {
+		if conn.nat.forward() && !t.e.ct.allocate(conn, t.e.faults) {
 			state, conn = stateInvalid, nil
 			t.e.lose(dropped("no port left to translate to"))
 			break

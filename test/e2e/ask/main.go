@@ -57,6 +57,7 @@ type settings struct {
 	forever bool
 	pad     int
 	clients []client
+	ports   *ports
 	slots   chan struct{} // who asks now
 }
 
@@ -67,13 +68,14 @@ type client struct {
 }
 
 func main() {
-	var s settings
+	s := settings{ports: &ports{}}
 	flag.IntVar(&s.times, "n", 1, "how often each client asks each URL")
 	flag.DurationVar(&s.timeout, "timeout", 5*time.Second, "patience with one answer")
 	flag.DurationVar(&s.every, "every", 0, "rest after an answer")
 	flag.BoolVar(&s.forever, "until-eof", false, `ask until standard input ends; "asking" is printed after the first round`)
 	flag.IntVar(&s.pad, "pad", 0, "bytes to add to a datagram, or to a request's query")
 	from := flag.String("from", "", "clients, separated by commas: ADDRESS, ADDRESS:PORT or :PORT")
+	flag.Var(s.ports, "ports", "FIRST:COUNT: the ports that clients who are given none take, one after the other; without it the system chooses")
 	atOnce := flag.Int("at-once", 8, "how many ask at the same time")
 	flag.Parse()
 	s.slots = make(chan struct{}, *atOnce)
@@ -196,12 +198,12 @@ func (s settings) once(c client, target *url.URL, repeated *int) (string, error)
 	return "", fmt.Errorf("%s: ask speaks http and udp", target)
 }
 
-// from connects from the client's port.
-func (c client) from(connect func(port int) error) error {
-	if c != (client{}) {
+// from connects from the client's port, or from the next one.
+func (s settings) from(c client, connect func(port int) error) error {
+	if c.port != 0 {
 		return connect(int(c.port))
 	}
-	return withFreshPort(connect)
+	return s.ports.with(connect)
 }
 
 func (s settings) overHTTP(c client, target *url.URL) (string, error) {
@@ -213,7 +215,7 @@ func (s settings) overHTTP(c client, target *url.URL) (string, error) {
 			conn, err = dialer.DialContext(ctx, network, addr)
 			return err
 		}
-		return conn, c.from(connect)
+		return conn, s.from(c, connect)
 	}}
 	defer transport.CloseIdleConnections()
 	padded := *target
@@ -244,7 +246,7 @@ func (s settings) overUDP(c client, target *url.URL, repeated *int) (string, err
 		conn, err = net.DialUDP("udp", &net.UDPAddr{IP: c.addr.AsSlice(), Port: port}, net.UDPAddrFromAddrPort(server))
 		return err
 	}
-	if err := c.from(connect); err != nil {
+	if err := s.from(c, connect); err != nil {
 		return "", err
 	}
 	defer conn.Close()
