@@ -147,7 +147,7 @@ func (p place) askOnce(args ...string) heard {
 const (
 	firstPort = 49152
 	allPorts  = 1<<16 - firstPort
-	restless  = 256 // for who asks on and on
+	restless  = 1024 // for who asks on and on
 )
 
 var ports struct {

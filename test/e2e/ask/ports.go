@@ -31,16 +31,13 @@ func (p *ports) Set(text string) error {
 
 func (p *ports) String() string { return fmt.Sprintf("%d:%d", p.first, p.count) }
 
-// with connects from the next port that nobody has.
+// with connects from the next port that nobody has, or where all are in use from one of the system's choice.
 func (p *ports) with(connect func(port int) error) error {
-	if p.count == 0 {
-		return connect(0)
-	}
 	for range p.count {
 		port := p.first + (p.taken.Add(1)-1)%p.count
 		if err := connect(int(port)); !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
 	}
-	return syscall.EADDRINUSE
+	return connect(0)
 }
