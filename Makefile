@@ -83,7 +83,9 @@ windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, u
 cluster-test: lab bin/steady bin/ask ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
 	go test -tags cluster -count 1 -parallel 8 -timeout 25m -v ./test/e2e
 
-bin/steady bin/ask: bin/%: test/e2e/%/main.go
+bin/steady: $(wildcard test/e2e/steady/*.go)
+bin/ask: $(wildcard test/e2e/ask/*.go)
+bin/steady bin/ask: bin/%:
 	@go build -o $@ ./test/e2e/$*
 
 # The tests of OVN's rows that send packets, on the datapath of Linux itself. TestAffinity is not among them yet: see docs/lab.md.

@@ -12,13 +12,6 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-// The system sends a first packet again after one second, and again after two more (RFC 6298). Who has lost one alone has an
-// answer before the second time, also on a machine that is slow.
-const (
-	firstRetry  = 900 * time.Millisecond
-	secondRetry = 2900 * time.Millisecond
-)
-
 // remembered is the number of clients that Open vSwitch remembers for some seconds.
 func (d *datapath) remembered(seconds int) int {
 	d.t.Helper()
@@ -104,9 +97,10 @@ func TestAffinity(t *testing.T) {
 			ask := func() []reply { return d.everyone(c.from, c.clients, c.network, c.vip) }
 			serve("a", "b", "c")
 			first := ask()
-			t.Logf("the first replies came after %v", median(first))
+			t.Logf("the slowest first reply came after %v", slowest(first))
 			for i, a := range first {
-				if c.network == "tcp" && a.after > secondRetry || a.tries > 3 {
+				// The system sends a first packet again after one second, and again after two more.
+				if c.network == "tcp" && a.after > 1900*time.Millisecond || a.tries > 3 {
 					t.Errorf("client %s: first reply after %v, %d datagrams", c.clients[i], a.after, a.tries)
 				}
 			}
@@ -122,8 +116,8 @@ func TestAffinity(t *testing.T) {
 				if got := servers(again); !slices.Equal(got, is) {
 					t.Fatalf("clients moved:\n%s\n%s", is, got)
 				}
-				if after := median(again); after > firstRetry {
-					t.Errorf("clients that are known waited %v", after)
+				if after := slowest(again); after > 900*time.Millisecond {
+					t.Errorf("a client that is known waited %v", after)
 				}
 			}
 			serve("a", "b")
@@ -148,21 +142,17 @@ func TestAffinity(t *testing.T) {
 			for _, name := range names {
 				all.Go(func() {
 					first := d.ask(name, "", "tcp", vip)
-					if second := d.ask(name, "", "tcp", vip); first.err != nil || second.err != nil || second.server != first.server || first.after > secondRetry {
+					if second := d.ask(name, "", "tcp", vip); first.err != nil || second.err != nil || second.server != first.server || first.after > 2500*time.Millisecond {
 						t.Errorf("pod %s at %s: %+v, then %+v", name, vip, first, second)
 					}
 				})
 			}
 		}
 		all.Wait()
-		// Nobody is remembered, nothing waits.
-		b := endpoints("4", false, "b").endpoints[0].addr.String() + ":8080"
-		var direct []reply
-		for range 5 {
-			direct = append(direct, d.ask("a", "", "tcp", b))
-		}
-		if got := slices.Compact(servers(direct)); !slices.Equal(got, []string{"b"}) || median(direct) > firstRetry {
-			t.Errorf("pod to pod: %+v", direct)
+		for _, p := range endpoints("4", false, "b").endpoints { // nobody is remembered, nothing waits
+			if a := d.ask("a", "", "tcp", p.addr.String()+":8080"); a.server != "b" || a.after > 900*time.Millisecond {
+				t.Errorf("pod to pod: %+v", a)
+			}
 		}
 	})
 
@@ -175,7 +165,7 @@ func TestAffinity(t *testing.T) {
 		for _, vip := range []string{"198.51.100.1:80", "203.0.113.1:30080"} {
 			first := d.everyone("outside", outside, "tcp", vip)
 			for i, again := range d.everyone("outside", outside, "tcp", vip) {
-				if a := first[i]; a.client.Addr().Unmap().String() != outside[i] || again.client.Addr().Unmap().String() != outside[i] || again.server != a.server || a.after > secondRetry {
+				if a := first[i]; a.client.Addr().Unmap().String() != outside[i] || again.client.Addr().Unmap().String() != outside[i] || again.server != a.server || a.after > 1900*time.Millisecond {
 					t.Errorf("client %s at %s: %+v, then %+v", outside[i], vip, a, again)
 				}
 			}

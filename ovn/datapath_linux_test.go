@@ -322,8 +322,7 @@ func servers(answers []reply) []string {
 	return names
 }
 
-// median is when half of the replies were there.
-func median(answers []reply) time.Duration {
-	all := slices.SortedFunc(slices.Values(answers), func(a, b reply) int { return int(a.after - b.after) })
-	return all[len(all)/2].after
+// slowest is the longest that a client of many waited.
+func slowest(answers []reply) time.Duration {
+	return slices.MaxFunc(answers, func(a, b reply) int { return int(a.after - b.after) }).after
 }

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,8 +67,11 @@ func (h heard) collided(since time.Time) (bool, error) {
 	if len(silent) == 0 || !emulated() {
 		return false, nil
 	}
-	ports := map[string]bool{}
-	for _, node := range slices.DeleteFunc(slices.Clone(nodes), func(node string) bool { return !isWindows(node) }) {
+	harmed := map[string]bool{} // by the client's port
+	for _, node := range nodes {
+		if !isWindows(node) {
+			continue
+		}
 		out, err := cluster.Try("hyperv", node, "collisions")
 		if err != nil {
 			return false, err
@@ -80,12 +82,12 @@ func (h heard) collided(since time.Time) (bool, error) {
 		}
 		for _, c := range collisions {
 			if c.Time.After(since) {
-				ports[strconv.Itoa(int(c.Client.Port()))] = true
+				harmed[strconv.Itoa(int(c.Client.Port()))] = true
 			}
 		}
 	}
 	for _, from := range silent {
-		if !ports[from[strings.LastIndex(from, ":")+1:]] {
+		if !harmed[from[strings.LastIndex(from, ":")+1:]] {
 			return false, nil
 		}
 	}

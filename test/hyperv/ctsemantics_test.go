@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/mdlayher/netlink"
 )
@@ -109,6 +110,22 @@ func TestSNATPorts(t *testing.T) {
 	}
 }
 
+// collided checks that one connection is remembered as harmed by a fault, where the fault is on, and none where it is off.
+func collided(t *testing.T, e *Extension, fault Fault, client, server string) {
+	t.Helper()
+	var want []Collision
+	if e.Faults()[fault] {
+		want = []Collision{{Fault: fault, Client: netip.MustParseAddrPort(client), Server: netip.MustParseAddrPort(server)}}
+	}
+	got := e.Collisions()
+	for i := range got {
+		got[i].Time = time.Time{}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("collisions %v, want %v", got, want)
+	}
+}
+
 // The second of two connections that want one port gets another, of which the key, and so the next zone, knows nothing: the answer
 // is no connection's there.
 func TestNATPort(t *testing.T) {
@@ -126,17 +143,7 @@ func TestNATPort(t *testing.T) {
 				o := send(t, e, h, syn, ct(t, 1, true, nat(natAttrSrc, gateway, 0)), ct(t, 3, false), ct(t, 2, true), act(actionOutput, 4))
 				translated = o.out["pod4"][0]
 			}
-			var want []netip.AddrPort
-			if c.faults[NATPort] {
-				want = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.3:1000")}
-			}
-			var got []netip.AddrPort
-			for _, collision := range e.Collisions() {
-				got = append(got, collision.Client)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("collisions of %v, want of %v", got, want)
-			}
+			collided(t, e, NATPort, "10.0.0.3:1000", "10.0.0.2:80")
 			answer := tcp(server, gateway, 80, order.Uint16(translated[34:]), tcpSYN|tcpACK, 1, 2)
 			if got := sendFrom(t, e, h, 4, answer, ct(t, 2, false)).key.ct.state &^ stateTracked; got != c.want {
 				t.Errorf("state %#x of the answer, want %#x", got, c.want)
@@ -162,6 +169,7 @@ func TestDNATPort(t *testing.T) {
 				frame = o.out["pod4"][0]
 				sound(t, frame)
 			}
+			collided(t, e, DNATPort, "10.0.0.1:1000", "10.96.0.2:53")
 			port, client := order.Uint16(frame[36:]), order.Uint16(frame[34:])
 			if (port != 5353) != c.other || (client != 1000) == c.other {
 				t.Fatalf("it goes from port %d to port %d", client, port)
