@@ -293,6 +293,9 @@ func (s *Service) controlNoDriver([]string) (string, error) {
 // controlNoVMMS: Hyper-V's management is not installed, or does not run.
 func (s *Service) controlNoVMMS([]string) (string, error) {
 	s.faults.set(func(f *faults) { f.noVMMS = true })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tellDriver()
 	return "", nil
 }
 

@@ -21,8 +21,13 @@ import (
 // A vSwitch's management vNIC is a persistent tap that Open vSwitch opens as the local port of the
 // bridge of that name. An endpoint's vNIC is a tap in the host's namespace, which Open vSwitch opens
 // as a port of type internal, wired to a veth pair whose other end is eth0 of the compartment: so
-// eth0 stays whatever Open vSwitch does with the tap. Both are made again when something removes them.
+// eth0 stays whatever Open vSwitch does with the tap.
 type Linux struct {
+	// WMI: a vNIC whose tap somebody removes is gone, with the configuration that it had, until HNS makes another
+	// one: ovs-vswitchd of Windows deletes the vNIC of a port of type internal with the port (delete_wmi_port of
+	// lib/wmi.c). Otherwise the tap is made again, since one of Linux takes it along whenever it closes it.
+	WMI bool
+
 	log *slog.Logger
 
 	mu       sync.Mutex
@@ -36,6 +41,7 @@ type hostSwitch struct {
 	adapter int    // index of the adapter whose frames are kept from the host
 	vnic    int    // index of the management vNIC
 	device  string // its name
+	deleted bool   // by Hyper-V's WMI provider, see [Linux.WMI]
 	wasDown bool   // the management vNIC has been down since its configuration was given to it
 	// host is what the management vNIC was last seen with: it is made again with that.
 	host HostConfig
@@ -48,6 +54,7 @@ type hostVNIC struct {
 	configured int // index of the end whose compartment is configured
 	device     string
 	mtu        int
+	deleted    bool // by Hyper-V's WMI provider, see [Linux.WMI]
 }
 
 // NewLinux returns a data plane that has made nothing yet. It is to be closed.
@@ -151,14 +158,29 @@ func (l *Linux) Apply(switches []Switch, vnics []VNIC) error {
 func (l *Linux) reconcile() error {
 	var errs []error
 	for _, adapter := range slices.Sorted(maps.Keys(l.switches)) {
-		errs = append(errs, l.switches[adapter].ensure(l.seen))
+		s := l.switches[adapter]
+		if s.deleted = s.deleted || l.WMI && s.vnic != 0 && gone(s.device, s.vnic); s.deleted {
+			continue
+		}
+		errs = append(errs, s.ensure(l.seen))
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.vnics)) {
-		if err := l.vnics[id].ensure(); err != nil {
+		v := l.vnics[id]
+		if v.deleted = v.deleted || l.WMI && v.tap != 0 && gone(v.Name, v.tap); v.deleted {
+			errs = append(errs, v.remove())
+			continue
+		}
+		if err := v.ensure(); err != nil {
 			errs = append(errs, fmt.Errorf("vNIC %s of endpoint %s: %w", l.vnics[id].Name, id, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// gone says whether the device is no longer the one of that index.
+func gone(name string, index int) bool {
+	link, err := netlink.LinkByName(name)
+	return errors.As(err, &netlink.LinkNotFoundError{}) || err == nil && link.Attrs().Index != index
 }
 
 // seen marks the management vNICs that have been down.

@@ -28,6 +28,8 @@ type Config struct {
 	DataPlane DataPlane
 	// NoDriver: Open vSwitch's extension is not installed.
 	NoDriver bool
+	// Driver is told how the switch is; nil: nobody is.
+	Driver Driver
 	// Booted: the machine has booted since the state was written.
 	Booted bool
 	Log    *slog.Logger

@@ -107,6 +107,19 @@ func (s *Service) keep() {
 	if err := s.config.DataPlane.Apply(s.wanted()); err != nil {
 		s.log.Error("data plane", "err", err)
 	}
+	s.tellDriver()
+}
+
+// tellDriver tells the driver how the switch is. A switch comes before its extension, and its extension goes
+// after it: that the driver is told last is the order of the first, and nobody sees the other's.
+func (s *Service) tellDriver() {
+	if s.config.Driver == nil {
+		return
+	}
+	state := SwitchState{Extension: slices.ContainsFunc(s.objects.Networks, (*Network).forwards), VMMS: !s.faults.vmmsMissing()}
+	if err := s.config.Driver.Apply(state); err != nil {
+		s.log.Error("tell the driver how the switch is", "err", err)
+	}
 }
 
 // wanted is the state as the data plane shall have it.

@@ -94,6 +94,7 @@ func (s *hostSwitch) rename() error {
 	if before == "" || before == s.device {
 		return nil
 	}
+	s.vnic = 0
 	vnic, err := netlink.LinkByName(before)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		return nil

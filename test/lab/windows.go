@@ -31,6 +31,7 @@ const (
 	hypervSocket  = "/run/hyperv/netlink.sock"
 	hypervControl = "/run/hyperv/control.sock"
 	hypervRecord  = "/var/lib/hyperv/executed"
+	hypervSwitch  = "/var/lib/hyperv/switch.json" // how HNS has the switch
 	hypervBridge  = "br-hyperv"
 	chassisUser   = "weft-chassis" // of its credentials' file
 	chassisPort   = 9472
@@ -134,13 +135,14 @@ func (c Config) linuxDatapath(number int) machine.Component {
 func emulatedDatapath(f files) []machine.Component {
 	vswitchd := vswitchd()
 	vswitchd.Env = []string{"LD_PRELOAD=" + f.lab("hyperv-netlink.so"), "HYPERV_SOCKET=" + hypervSocket}
-	vswitchd.WaitFor = append(vswitchd.WaitFor, machine.Probe{Unix: hypervControl})
+	// The vNICs of HNS are there when Windows has booted.
+	vswitchd.WaitFor = append(vswitchd.WaitFor, machine.Probe{Unix: hypervControl}, machine.Probe{Unix: hnsControl})
 	vswitchd.Finish = [][]string{withoutZeroSNAT}
 	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{withoutZeroSNAT}, 2*time.Second
 	return []machine.Component{{
 		Name: "hyperv",
 		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter", adapter,
-			"--record", hypervRecord},
+			"--record", hypervRecord, "--switch", hypervSwitch},
 		Ready: machine.Probe{Unix: hypervControl},
 	}, vswitchd}
 }
@@ -192,11 +194,14 @@ func (c Config) wineserver(f files, name string) machine.Component {
 }
 
 func (c Config) hns(f files) machine.Component {
+	command := []string{f.lab("hnsemu"), "serve", "--rpc", hnsAddress, "--control", hnsControl, "--state", "/var/lib/hns/state.json", "--data-plane"}
+	if c.emulated() {
+		command = append(command, "--driver", hypervControl, "--driver-file", hypervSwitch)
+	}
 	return machine.Component{
-		Name: "hns",
-		Command: []string{f.lab("hnsemu"), "serve", "--rpc", hnsAddress, "--control", hnsControl,
-			"--state", "/var/lib/hns/state.json", "--data-plane"},
-		Ready: machine.Probe{Unix: hnsControl},
+		Name:    "hns",
+		Command: command,
+		Ready:   machine.Probe{Unix: hnsControl},
 		// What it remembers of pods is of the time before the machine started.
 		Finish: [][]string{{"sh", "-ec", `[ -e "$1.booted" ] || { "$0" ctl --control "$1" reboot; touch "$1.booted"; }`, f.lab("hnsemu"), hnsControl}},
 	}

@@ -36,6 +36,7 @@ type serveOptions struct {
 	rpc, control, state string
 	dataPlane           bool
 	booted, noDriver    bool
+	driver, driverFile  string
 	verbose             bool
 }
 
@@ -52,6 +53,8 @@ func serveCommand() *cobra.Command {
 	flags.BoolVar(&o.dataPlane, "data-plane", false, "make networks and endpoints real in this network namespace")
 	flags.BoolVar(&o.booted, "booted", false, "the machine has booted since the state was written: networks stay, endpoints and namespaces are gone")
 	flags.BoolVar(&o.noDriver, "no-driver", false, "Open vSwitch's extension is not installed")
+	flags.StringVar(&o.driver, "driver", "", "control socket of the emulated Hyper-V extension, which is told how the switch is; vNICs whose device it removes are gone then")
+	flags.StringVar(&o.driverFile, "driver-file", "", "file from which the emulated Hyper-V extension learns how the switch is when it starts; with --driver")
 	flags.BoolVar(&o.verbose, "verbose", false, "log every call")
 	return command
 }
@@ -63,6 +66,12 @@ func serve(ctx context.Context, o serveOptions) error {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	config := hns.Config{StateFile: o.state, NoDriver: o.noDriver, Booted: o.booted, Log: log}
+	if (o.driver == "") != (o.driverFile == "") {
+		return errors.New("--driver and --driver-file go together")
+	}
+	if o.driver != "" {
+		config.Driver = hns.ExtensionEmulator{Control: o.driver, File: o.driverFile}
+	}
 	var host hns.Host
 	var plane *hns.Linux
 	if o.dataPlane {
@@ -70,6 +79,7 @@ func serve(ctx context.Context, o serveOptions) error {
 		if plane, err = hns.NewLinux(log); err != nil {
 			return err
 		}
+		plane.WMI = o.driver != ""
 		config.DataPlane, host = plane, plane
 	}
 	service, err := hns.New(config)

@@ -37,8 +37,8 @@ func main() {
 }
 
 type serveOptions struct {
-	socket, control, adapter, faults, record string
-	verbose                                  bool
+	socket, control, adapter, faults, record, state string
+	verbose                                         bool
 }
 
 func serveCommand() *cobra.Command {
@@ -53,6 +53,7 @@ func serveCommand() *cobra.Command {
 	flags.StringVar(&o.adapter, "adapter", "Ethernet", "network device that is the switch's external port")
 	flags.StringVar(&o.faults, "faults", "all", "known faults of the driver that it has, with commas: all, none, or names; -NAME takes one out")
 	flags.StringVar(&o.record, "record", "", "file to which the names of the actions that packets meet are added, when one comes first; none if empty")
+	flags.StringVar(&o.state, "switch", "", "file in which HNS's emulator says how the switch is when the driver starts; without it the extension is enabled")
 	flags.BoolVar(&o.verbose, "verbose", false, "log every lost frame")
 	return command
 }
@@ -88,6 +89,14 @@ func serve(ctx context.Context, o serveOptions) error {
 	}
 	extension := hyperv.New(config)
 	defer extension.Close()
+	if o.state != "" { // read once the control socket is there: what HNS says from now on waits in it
+		state, err := hns.ReadSwitchState(o.state)
+		if err != nil {
+			return err
+		}
+		extension.SetVMMS(state.VMMS)
+		extension.SetEnabled(state.Extension)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make(chan error, 2)
