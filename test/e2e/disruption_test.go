@@ -92,6 +92,14 @@ func leader(t *testing.T) string {
 // aPodComesUp creates a pod on the node, reaches it from another node, and deletes it.
 func aPodComesUp(t *testing.T, node string) {
 	t.Helper()
+	name := startProbe(t, node)
+	serves(t, name)
+	deletePod(t, name)
+}
+
+// startProbe makes a pod on a node and waits until its containers run.
+func startProbe(t *testing.T, node string) string {
+	t.Helper()
 	name := "probe-" + strings.ToLower(fmt.Sprintf("%x", time.Now().UnixNano()))
 	manifest := fmt.Sprintf(podTemplate, node, image, steady())
 	manifest = strings.NewReplacer(web(node), name, "app: web", "app: probe").Replace(manifest)
@@ -103,12 +111,22 @@ func aPodComesUp(t *testing.T, node string) {
 		_, err := cluster.Try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=10s", "pod/"+name)
 		return err
 	})
+	return name
+}
+
+// serves waits until a pod answers at all of its addresses.
+func serves(t *testing.T, name string) {
+	t.Helper()
 	for _, addr := range podAddresses(t, name) {
 		eventually(t, 60*time.Second, fmt.Sprintf("%s answers at %s", name, addr), func() error {
 			_, err := get(web("l2"), addr, 8080, "hostname")
 			return err
 		})
 	}
+}
+
+func deletePod(t *testing.T, name string) {
+	t.Helper()
 	eventually(t, 60*time.Second, "the pod is deleted", func() error {
 		_, err := cluster.Try("kubectl", "--", "delete", "pod", name, "--ignore-not-found", "--timeout=30s")
 		return err
