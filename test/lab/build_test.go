@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,41 @@ func TestTargetsBuildWhatTheyUse(t *testing.T) {
 				t.Errorf("make %s builds %s: %t, wanted %t", target, program, built, wanted)
 			}
 		}
+	}
+}
+
+// TestSlowStepsSayHowFarTheyAre: nobody waits for a silent `make demo`. What a step runs that is no part of a system goes by progress.sh.
+func TestSlowStepsSayHowFarTheyAre(t *testing.T) {
+	command := exec.Command("make", "--no-print-directory", "-Bn", "demo")
+	command.Dir = "../.."
+	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MAKE") })
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("make -Bn demo: %v\n%s", err, out)
+	}
+	recipes := strings.Split(strings.ReplaceAll(string(out), "\\\n", " "), "\n")
+	slow := regexp.MustCompile(`\bgo (build|test|mod)\b|\bscripts/[a-z-]+\.sh\b|\bbin/weftlab\b`)
+	// These say so by themselves.
+	bySelf := regexp.MustCompile(`^(test/lab/scripts/deps\.sh|test/demo/demo\.sh up|echo .*)$`)
+	steps := 0
+	for _, recipe := range recipes {
+		if recipe = strings.TrimSpace(recipe); !slow.MatchString(recipe) || bySelf.MatchString(recipe) {
+			continue
+		}
+		steps++
+		if !strings.Contains(recipe, "progress.sh ") {
+			t.Errorf("silent: %s", recipe)
+		}
+	}
+	if steps < 10 {
+		t.Errorf("%d slow steps in\n%s", steps, out)
+	}
+	deps, err := os.ReadFile("scripts/deps.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(deps), "progress.sh") {
+		t.Error("scripts/deps.sh installs packages in silence")
 	}
 }
 

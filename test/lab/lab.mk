@@ -112,7 +112,7 @@ $(LAB)/ginkgo: $(KUBE_MODULE) test/lab/kube/tools.go | $(LAB)
 
 # ClusterNetworkPolicy in its experimental form, which has all fields.
 $(LAB)/clusternetworkpolicies.yaml: $(POLICIES_MODULE) | $(LAB)
-	@cd test/lab/policies && go mod download sigs.k8s.io/network-policy-api && install -m 644 \
+	@cd test/lab/policies && $(PROGRESS) "fetching ClusterNetworkPolicy" go mod download sigs.k8s.io/network-policy-api && install -m 644 \
 		"$$(go list -m -f '{{.Dir}}' sigs.k8s.io/network-policy-api)"/config/crd/experimental/policy.networking.k8s.io_clusternetworkpolicies.yaml $(abspath $@)
 
 $(LAB)/policy-conformance: $(POLICIES_MODULE) test/lab/policies/tools.go | $(LAB)
@@ -133,4 +133,4 @@ $(LAB)/images/rootfs.tar: $(LAB_SCRIPTS)/rootfs.sh | lab-deps
 # weftlab itself knows which images are there and made of what; this only tells it to look.
 .PHONY: $(LAB)/.images
 $(LAB)/.images: bin/weftlab $(addprefix $(LAB)/,pause agnhost regression-issue-74839 coredns localhost.crt localhost.key images/rootfs.tar)
-	@bin/weftlab images
+	@$(PROGRESS) "making the container images" bin/weftlab images

@@ -85,7 +85,7 @@ ended() {
 }
 trap ended EXIT
 say "$what"
-if [ "$1" = go ]; then
+if [ "$1" = go ] && [ "$2" != mod ]; then
     count
     compile "$@"
 else

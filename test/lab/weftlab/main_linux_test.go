@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -131,4 +132,22 @@ func TestTheManualNamesEveryVerbAndFlag(t *testing.T) {
 			t.Errorf("the manual lacks --%s", f.Name)
 		}
 	})
+}
+
+// Where there is no terminal, whoever waits hears every ten seconds what for.
+func TestProgressSpeaksWithoutATerminal(t *testing.T) {
+	var out strings.Builder
+	now := time.Now()
+	p := &progress{out: &out, now: func() time.Time { return now }, spoke: now}
+	for range 25 {
+		now = now.Add(time.Second)
+		p.Waiting("nodes", "w1 is not\nready")
+	}
+	p.Reached("nodes", 25*time.Second)
+	now = now.Add(9 * time.Second)
+	p.Waiting("DNS", "no answer")
+	const want = "  … nodes: w1 is not ready\n  … nodes: w1 is not ready\n   25.0 s  nodes\n"
+	if out.String() != want {
+		t.Errorf("it says %q, wanted %q", out.String(), want)
+	}
 }

@@ -128,42 +128,52 @@ func (o *options) giveUp(ctx context.Context, err error, keep bool) error {
 // interrupted tells a signal, as Ctrl-C sends it, from a time-out.
 func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-// progress prints a line a stage. On a terminal the last one is live.
+// progress prints a line for each stage. What it waits for it says in a live line on a terminal, and elsewhere
+// in a line every ten seconds.
 type progress struct {
 	out      io.Writer
 	terminal bool
 	live     bool
+	now      func() time.Time
+	spoke    time.Time // last
 }
 
 func newProgress(out *os.File) *progress {
 	_, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS)
-	return &progress{out: out, terminal: err == nil}
+	return &progress{out: out, terminal: err == nil, now: time.Now, spoke: time.Now()}
 }
 
-const liveWidth = 100
+const (
+	liveWidth = 100
+	silence   = 10 * time.Second
+)
 
 // Waiting implements [lab.Progress].
 func (p *progress) Waiting(stage, detail string) {
-	if !p.terminal {
-		return
-	}
 	line := strings.ReplaceAll(fmt.Sprintf("  … %s: %s", stage, detail), "\n", " ")
 	if runes := []rune(line); len(runes) > liveWidth {
 		line = string(runes[:liveWidth])
 	}
-	fmt.Fprintf(p.out, "\r\x1b[K%s", line)
-	p.live = true
+	switch {
+	case p.terminal:
+		fmt.Fprintf(p.out, "\r\x1b[K%s", line)
+		p.live = true
+	case p.now().Sub(p.spoke) >= silence:
+		p.print(line)
+	}
 }
 
 // Reached implements [lab.Progress].
 func (p *progress) Reached(stage string, after time.Duration) {
-	p.finish()
-	fmt.Fprintf(p.out, "  %5.1f s  %s\n", after.Seconds(), stage)
+	p.print(fmt.Sprintf("  %5.1f s  %s", after.Seconds(), stage))
 }
 
-func (p *progress) say(what string) {
+func (p *progress) say(what string) { p.print("  " + what) }
+
+func (p *progress) print(line string) {
 	p.finish()
-	fmt.Fprintf(p.out, "  %s\n", what)
+	fmt.Fprintln(p.out, line)
+	p.spoke = p.now()
 }
 
 // finish removes the live line.
