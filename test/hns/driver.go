@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Driver is Open vSwitch's driver, as far as Hyper-V has to do with it.
@@ -51,7 +50,7 @@ func (d ExtensionEmulator) Apply(state SwitchState) error {
 	defer cancel()
 	for _, words := range [][]string{{"vmms", onOff(state.VMMS)}, {"extension", onOff(state.Extension)}} {
 		_, err := Tell(ctx, d.Control, words)
-		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 			return nil
 		}
 		if err != nil {
