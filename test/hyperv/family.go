@@ -128,7 +128,13 @@ func (e *Extension) handle(s *socket, datagram []byte) error {
 			continue
 		}
 		if !e.Enabled() {
-			return s.answer(answerLost)
+			if !asksForNamespace(m) {
+				return s.answer(answerLost)
+			}
+			if err := s.reply(m, false, nil, unix.ENODEV); err != nil {
+				return err
+			}
+			continue
 		}
 		e.delay()
 		bodies, err := e.dispatch(m)
@@ -146,6 +152,13 @@ func (e *Extension) handle(s *socket, datagram []byte) error {
 		return nil
 	}
 	return done()
+}
+
+// asksForNamespace: the ovs-vswitchd of Linux asks of each device that has a route in which network namespace it is, by
+// looking for a port of its name, whether it has a bridge or not (netdev_linux_netnsid_update__ of lib/netdev-linux.c).
+// The one of Windows does not.
+func asksForNamespace(m message) bool {
+	return m.kind == familyVport && len(m.body) > 0 && m.body[0] == cmdGet && m.flags&unix.NLM_F_DUMP != unix.NLM_F_DUMP
 }
 
 // reply sends the answers to one request.

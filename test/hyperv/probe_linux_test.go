@@ -56,7 +56,12 @@ func TestAbortWithoutExtension(t *testing.T) {
 		t.Errorf("with its bridge ovs-vswitchd goes on: %s", output)
 	}
 	n.VS("--no-wait", "del-br", "br-int")
+	run(t, "ip", "link", "add", "routed", "type", "veth", "peer", "name", "other")
+	t.Cleanup(func() { run(t, "ip", "link", "del", "routed") })
+	run(t, "ip", "addr", "add", "192.0.2.1/24", "dev", "routed")
+	run(t, "ip", "link", "set", "routed", "up")
 	n.Start(nodetest.Vswitchd)
+	n.ctl("version")
 	n.VS("--no-wait", "add-br", "br-int")
 	n.expectAbort()
 	n.extension.SetEnabled(true)
