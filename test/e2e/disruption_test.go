@@ -92,23 +92,23 @@ func leader(t *testing.T) string {
 // aPodComesUp creates a pod on the node, reaches it from another node, and deletes it.
 func aPodComesUp(t *testing.T, node string) {
 	t.Helper()
-	name := startProbe(t, node)
+	name := makeProbe(t, node)
+	eventually(t, 120*time.Second, "a new pod is ready", func() error {
+		_, err := cluster.Try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=10s", "pod/"+name)
+		return err
+	})
 	serves(t, name)
 	deletePod(t, name)
 }
 
-// startProbe makes a pod on a node and waits until its containers run.
-func startProbe(t *testing.T, node string) string {
+// makeProbe has a pod on a node, which need not be ready yet.
+func makeProbe(t *testing.T, node string) string {
 	t.Helper()
 	name := "probe-" + strings.ToLower(fmt.Sprintf("%x", time.Now().UnixNano()))
 	manifest := fmt.Sprintf(podTemplate, node, image, steady())
 	manifest = strings.NewReplacer(web(node), name, "app: web", "app: probe").Replace(manifest)
 	eventually(t, 60*time.Second, "the API server takes a pod", func() error {
 		_, err := cluster.TryWith(manifest, "kubectl", "--", "apply", "-f", "-")
-		return err
-	})
-	eventually(t, 120*time.Second, "a new pod is ready", func() error {
-		_, err := cluster.Try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=10s", "pod/"+name)
 		return err
 	})
 	return name

@@ -24,8 +24,14 @@ type hostStreams struct {
 
 func openHostStreams(t testing.TB, node string) hostStreams {
 	t.Helper()
+	return openStreamsTo(t, node, nodeAddresses(t, node))
+}
+
+// openStreamsTo are those to a node at some of its addresses.
+func openStreamsTo(t testing.TB, node string, addresses []netip.Addr) hostStreams {
+	t.Helper()
 	var targets []string
-	for _, a := range nodeAddresses(t, node) {
+	for _, a := range addresses {
 		targets = append(targets, fmt.Sprintf("%s/%s=%s", node, a, netip.AddrPortFrom(a, hostsOwnPort)))
 	}
 	// Input and output of this one are the connection between the API server and the kubelet.
