@@ -295,7 +295,7 @@ func (s *Service) controlNoVMMS([]string) (string, error) {
 	s.faults.set(func(f *faults) { f.noVMMS = true })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tellDriver()
+	s.keep()
 	return "", nil
 }
 

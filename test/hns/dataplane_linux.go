@@ -23,9 +23,11 @@ import (
 // as a port of type internal, wired to a veth pair whose other end is eth0 of the compartment: so
 // eth0 stays whatever Open vSwitch does with the tap.
 type Linux struct {
-	// WMI: a vNIC whose tap somebody removes is gone, with the configuration that it had, until HNS makes another
-	// one: ovs-vswitchd of Windows deletes the vNIC of a port of type internal with the port (delete_wmi_port of
-	// lib/wmi.c). Otherwise the tap is made again, since one of Linux takes it along whenever it closes it.
+	// WMI: devices are the emulated driver's. A vNIC whose tap somebody removes is gone, with the configuration that it
+	// had, until HNS makes another one: ovs-vswitchd of Windows deletes the vNIC of a port of type internal with the
+	// port (delete_wmi_port of lib/wmi.c). And the switch forwards by itself where the extension is disabled.
+	// Otherwise the tap is made again, since an Open vSwitch of Linux takes it along whenever it closes it, and it has the
+	// tap open whether the extension is enabled or not.
 	WMI bool
 
 	log *slog.Logger
@@ -42,7 +44,8 @@ type hostSwitch struct {
 	vnic    int    // index of the management vNIC
 	device  string // its name
 	deleted bool   // by Hyper-V's WMI provider, see [Linux.WMI]
-	wasDown bool   // the management vNIC has been down since its configuration was given to it
+	native  *nativeSwitch
+	wasDown bool // the management vNIC has been down since its configuration was given to it
 	// host is what the management vNIC was last seen with: it is made again with that.
 	host HostConfig
 }
@@ -160,9 +163,13 @@ func (l *Linux) reconcile() error {
 	for _, adapter := range slices.Sorted(maps.Keys(l.switches)) {
 		s := l.switches[adapter]
 		if s.deleted = s.deleted || l.WMI && s.vnic != 0 && gone(s.device, s.vnic); s.deleted {
+			s.stopNative()
 			continue
 		}
 		errs = append(errs, s.ensure(l.seen))
+		if l.WMI {
+			errs = append(errs, s.keepNative())
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.vnics)) {
 		v := l.vnics[id]

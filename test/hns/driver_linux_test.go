@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weftnet/weft/test/netdev"
 )
 
 // driverControl is the control socket of a driver that keeps what it is told.
@@ -134,4 +136,33 @@ func TestADeletedVNICStaysAway(t *testing.T) {
 	m.check(m.has("Ethernet", hostV4, hostV6))
 	m.network()
 	m.check(m.has(bridge, hostV4, hostV6))
+}
+
+// A switch without a forwarding extension forwards by itself: the host stays reachable. With it nobody else does, and the
+// driver gets the host's vNIC.
+func TestASwitchForwardsUntilItsExtensionDoes(t *testing.T) {
+	m := newMachine(t)
+	m.plane.mu.Lock()
+	m.plane.WMI = true
+	m.plane.mu.Unlock()
+	reachable := func() error { return transfer(m.gateway, hostNamespace, "172.30.0.5") }
+	id := m.unnamedNetwork()
+	m.eventually(reachable)
+	m.name()
+	m.eventually(reachable)
+	m.enableExtension(id)
+	if err := reachable(); err == nil {
+		t.Error("somebody forwards beside the extension")
+	}
+	m.eventually(func() error {
+		vnic, err := netdev.OpenTap(bridge)
+		if err != nil {
+			return err
+		}
+		return vnic.Close()
+	})
+	control(t, m.service, "fault", "disable-extension")
+	m.eventually(reachable)
+	must(t, m.service, "HcnDeleteNetwork", id, 0, "")
+	m.eventually(reachable)
 }

@@ -54,6 +54,8 @@ type Switch struct {
 	VNIC ManagementVNIC
 	// Host is what the adapter had; it moves to the management vNIC.
 	Host HostConfig
+	// Native: no extension forwards, so the switch does it by itself.
+	Native bool
 	// KeepAddresses leaves them where nobody has them: the DHCP of the management vNIC has failed.
 	KeepAddresses bool
 }

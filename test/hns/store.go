@@ -104,20 +104,24 @@ func (s *Service) keep() {
 	if err := s.save(); err != nil {
 		s.log.Error("keep the state", "err", err)
 	}
+	extension := slices.ContainsFunc(s.objects.Networks, (*Network).forwards)
+	if !extension { // it leaves the vNICs to the switch
+		s.tellDriver(extension)
+	}
 	if err := s.config.DataPlane.Apply(s.wanted()); err != nil {
 		s.log.Error("data plane", "err", err)
 	}
-	s.tellDriver()
+	if extension { // the switch leaves them to it
+		s.tellDriver(extension)
+	}
 }
 
-// tellDriver tells the driver how the switch is. A switch comes before its extension, and its extension goes
-// after it: that the driver is told last is the order of the first, and nobody sees the other's.
-func (s *Service) tellDriver() {
+// tellDriver tells the driver how the switch is.
+func (s *Service) tellDriver(extension bool) {
 	if s.config.Driver == nil {
 		return
 	}
-	state := SwitchState{Extension: slices.ContainsFunc(s.objects.Networks, (*Network).forwards), VMMS: !s.faults.vmmsMissing()}
-	if err := s.config.Driver.Apply(state); err != nil {
+	if err := s.config.Driver.Apply(SwitchState{Extension: extension, VMMS: !s.faults.vmmsMissing()}); err != nil {
 		s.log.Error("tell the driver how the switch is", "err", err)
 	}
 }
@@ -128,7 +132,7 @@ func (s *Service) wanted() ([]Switch, []VNIC) {
 	var vnics []VNIC
 	for _, n := range s.objects.Networks {
 		if n.Adapter != "" {
-			switches = append(switches, Switch{Network: n.ID, Adapter: n.Adapter, VNIC: n.VNIC, Host: n.Host, KeepAddresses: s.faults.dhcpFails()})
+			switches = append(switches, Switch{Network: n.ID, Adapter: n.Adapter, VNIC: n.VNIC, Host: n.Host, Native: !n.forwards(), KeepAddresses: s.faults.dhcpFails()})
 		}
 	}
 	for _, e := range s.objects.Endpoints {

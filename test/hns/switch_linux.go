@@ -36,7 +36,7 @@ func (s *hostSwitch) ensure(seen func() error) error {
 	if err != nil {
 		return err
 	}
-	if s.VNIC.Name != s.device && vnic.Attrs().RawFlags&unix.IFF_LOWER_UP != 0 {
+	if s.native == nil && s.VNIC.Name != s.device && vnic.Attrs().RawFlags&unix.IFF_LOWER_UP != 0 {
 		return takenForAnother(vnic)
 	}
 	has, err := hostConfig(adapter)
@@ -94,6 +94,7 @@ func (s *hostSwitch) rename() error {
 	if before == "" || before == s.device {
 		return nil
 	}
+	s.stopNative()
 	s.vnic = 0
 	vnic, err := netlink.LinkByName(before)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -125,6 +126,7 @@ func takenForAnother(vnic netlink.Link) error {
 
 // remove gives the adapter back what its vNIC has, or what it had before.
 func (s *hostSwitch) remove() error {
+	s.stopNative()
 	name := s.device
 	if vnic, err := netlink.LinkByName(name); err == nil && !s.wasDown {
 		if now, err := hostConfig(vnic); err == nil && len(now.Addresses) > 0 {

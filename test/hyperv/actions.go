@@ -208,7 +208,7 @@ func (e *Extension) send(v *vport, frame []byte) {
 	if v.device == nil {
 		return
 	}
-	if err := v.device.write(frame); err != nil {
+	if _, err := v.device.Write(frame); err != nil {
 		v.txDropped++
 		e.lose(fmt.Errorf("%s takes no frame: %w", v.name, err))
 	}

@@ -5,6 +5,8 @@ package hyperv
 import (
 	"slices"
 	"time"
+
+	"github.com/weftnet/weft/test/netdev"
 )
 
 // IpFragment.h and Ip6Fragment.h.
@@ -69,7 +71,7 @@ func (f *forwarding) reassemble(k *key, now time.Time) error {
 	for _, part := range frags.parts {
 		whole = append(whole, part.data...)
 	}
-	if len(whole) > maxFrame {
+	if len(whole) > netdev.MaxFrame {
 		return dropped("too large a datagram of fragments")
 	}
 	finishHeader(whole, l, k.ether)

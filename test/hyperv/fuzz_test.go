@@ -11,6 +11,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/test/netdev"
 )
 
 // noHost has no devices: frames that are sent are kept.
@@ -18,24 +20,24 @@ type noHost struct{ sent map[string]chan []byte }
 
 type noDevice struct{ sent chan []byte }
 
-func (d noDevice) read([]byte) (int, error) { return 0, unix.ENODEV }
-func (d noDevice) close()                   {}
-func (d noDevice) write(frame []byte) error {
+func (d noDevice) Read([]byte) (int, error) { return 0, unix.ENODEV }
+func (d noDevice) Close() error             { return nil }
+func (d noDevice) Write(frame []byte) (int, error) {
 	select {
 	case d.sent <- append([]byte(nil), frame...):
 	default:
 	}
-	return nil
+	return len(frame), nil
 }
 
-func (h noHost) openVNIC(name string) (device, error) {
+func (h noHost) openVNIC(name string) (netdev.Device, error) {
 	if h.sent[name] == nil {
 		h.sent[name] = make(chan []byte, 64)
 	}
 	return noDevice{h.sent[name]}, nil
 }
-func (h noHost) openDevice(name string) (device, error) { return h.openVNIC(name) }
-func (noHost) removeVNIC(string) error                  { return nil }
+func (h noHost) openDevice(name string) (netdev.Device, error) { return h.openVNIC(name) }
+func (noHost) removeVNIC(string) error                         { return nil }
 func (noHost) route(netip.Addr) (route, error) {
 	return route{device: "vEth-Ethernet", src: netip.MustParseAddr("192.168.0.1"), dstMAC: []byte{2, 0, 0, 0, 0, 2}}, nil
 }

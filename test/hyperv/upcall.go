@@ -4,6 +4,8 @@ package hyperv
 
 import (
 	"github.com/mdlayher/netlink"
+
+	"github.com/weftnet/weft/test/netdev"
 )
 
 const (
@@ -24,7 +26,7 @@ func (e *Extension) upcall(kind uint8, port *vport, p *packet, k *key, userdata 
 		return false
 	}
 	frame := p.frame()
-	if len(frame) > maxFrame-8 {
+	if len(frame) > netdev.MaxFrame-8 {
 		return false
 	}
 	body, err := genericBody(kind, datapathNumber, func(a *netlink.AttributeEncoder) error {

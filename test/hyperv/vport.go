@@ -9,6 +9,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/test/netdev"
 )
 
 // Kinds of ports (OVS_VPORT_TYPE_*) that the driver has; GRE and VXLAN it has, too, and this
@@ -37,17 +39,17 @@ type vport struct {
 	number   uint32
 	kind     uint32
 	name     string
-	external bool   // the adapter
-	upcall   uint32 // netlink port id; 0: none
-	udpPort  uint16 // of a tunnel
-	device   device // none: a tunnel
+	external bool          // the adapter
+	upcall   uint32        // netlink port id; 0: none
+	udpPort  uint16        // of a tunnel
+	device   netdev.Device // none: a tunnel
 
 	rxPackets, rxBytes, txPackets, txBytes, txDropped uint64
 }
 
 func (v *vport) close() {
 	if v.device != nil {
-		v.device.close()
+		v.device.Close()
 	}
 }
 
@@ -237,9 +239,9 @@ func (v *vport) encode(command uint8) ([]byte, error) {
 
 // receive takes what a port's device gets, until the device is closed.
 func (e *Extension) receive(v *vport) {
-	buffer := make([]byte, maxFrame)
+	buffer := make([]byte, netdev.MaxFrame)
 	for {
-		n, err := v.device.read(buffer)
+		n, err := v.device.Read(buffer)
 		if err != nil {
 			e.log.Debug("a port's device ends", "port", v.name, "err", err)
 			return
