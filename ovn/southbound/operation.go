@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -66,8 +67,33 @@ func (m *mutation) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// plain is a value in the one spelling that encoding/json has for it, so that bytes are equal where values are: "\u0073et" is "set".
+func plain(value json.RawMessage) (json.RawMessage, error) {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	var read any
+	if err := decoder.Decode(&read); err != nil {
+		return nil, err
+	}
+	var written bytes.Buffer
+	encoder := json.NewEncoder(&written)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(read); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(written.Bytes()), nil
+}
+
 // newOperation reads what is in o.
 func newOperation(o object) (*operation, error) {
+	o = maps.Clone(o)
+	for key, value := range o {
+		spelled, err := plain(value)
+		if err != nil {
+			return nil, fmt.Errorf("member %.60q of an operation: %w", key, err)
+		}
+		o[key] = spelled
+	}
 	p := &operation{op: o.text("op"), timeout: o["timeout"], members: object{}}
 	used, known := members[p.op]
 	if !known {
@@ -108,13 +134,10 @@ func newOperation(o object) (*operation, error) {
 // atom is a set's only element, or the value itself. OVSDB takes the one for the other (RFC 7047, 5.1), and whoever counts or compares
 // values has to see one spelling.
 func atom(value json.RawMessage) json.RawMessage {
-	var set []json.RawMessage
-	var elements []json.RawMessage
-	if json.Unmarshal(value, &set) != nil || len(set) != 2 || string(set[0]) != `"set"` ||
-		json.Unmarshal(set[1], &elements) != nil || len(elements) != 1 {
-		return value
+	if list := elements(value); len(list) == 1 {
+		return list[0]
 	}
-	return elements[0]
+	return value
 }
 
 // MarshalJSON writes what has been read, and nothing else.
