@@ -177,18 +177,9 @@ func (h *agentTunnel) shut() (open func()) {
 	}
 }
 
-// dialSwitch connects to br-int itself.
-func (h *agentTunnel) dialSwitch(ctx context.Context) (net.Conn, error) {
-	endpoint, err := h.config.openFlow()
-	if err != nil {
-		return nil, fmt.Errorf("ovs-openflow: %w", err)
-	}
-	return dialLocal(ctx, endpoint)
-}
-
 // dialBridge is for an ovn-controller.
 func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
-	conn, err := h.dialSwitch(ctx)
+	conn, err := h.config.dialSwitch(ctx)
 	if err != nil {
 		return nil, err
 	}
