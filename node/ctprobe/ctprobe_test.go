@@ -78,11 +78,14 @@ func TestAnswers(t *testing.T) {
 		answers int
 		want    string
 	}{
-		"done":                  {[][]byte{say(openflow.Hello, 0), say(openflow.BarrierReply, barrier)}, 0, ""},
-		"an answer":             {[][]byte{say(openflow.MultipartReply, asked, 1), say(openflow.BarrierReply, barrier)}, 1, ""},
-		"another's answer":      {[][]byte{say(openflow.MultipartReply, 9), say(openflow.BarrierReply, barrier)}, 0, ""},
-		"another's barrier":     {[][]byte{say(openflow.BarrierReply, asked), say(openflow.EchoRequest, barrier), say(openflow.BarrierReply, barrier)}, 0, ""},
-		"refused":               {[][]byte{say(openflow.Error, asked, 0, 2, 0, 9), say(openflow.BarrierReply, barrier)}, 0, "message 1 of 1: the switch answers with the error 00 02 00 09"},
+		"done":             {[][]byte{say(openflow.Hello, 0), say(openflow.BarrierReply, barrier)}, 0, ""},
+		"an answer":        {[][]byte{say(openflow.MultipartReply, asked, 1), say(openflow.BarrierReply, barrier)}, 1, ""},
+		"another's answer": {[][]byte{say(openflow.MultipartReply, 9), say(openflow.BarrierReply, barrier)}, 0, ""},
+		"another's barrier": {[][]byte{
+			say(openflow.BarrierReply, asked), say(openflow.EchoRequest, barrier), say(openflow.MultipartReply, asked), say(openflow.BarrierReply, barrier),
+		}, 1, ""},
+		"refused": {[][]byte{say(openflow.Error, asked, 0, 2, 0, 9), say(openflow.BarrierReply, barrier)}, 0,
+			"message 1 of 1: the switch answers with the error 00 02 00 09"},
 		"a version not spoken":  {[][]byte{say(openflow.Error, 77, 0, 0, 0, 0)}, 0, "the switch answers with the error 00 00 00 00"},
 		"the end":               {[][]byte{say(openflow.Hello, 0)}, 0, "closed by the switch"},
 		"the end in a message":  {[][]byte{say(openflow.Hello, 0)[:5]}, 0, io.ErrUnexpectedEOF.Error()},

@@ -32,8 +32,8 @@ func probesFlows(o *nodetest.OVN) []string {
 	return flows
 }
 
-// The probe tells the driver with the fault from the one without it, again and again, and from the datapath of Linux, and
-// leaves none of its flows.
+// The probe tells the driver with the fault from the one without it, again and again, and from the datapath of Linux,
+// and leaves none of its flows.
 func TestTheProbeKnowsTheDatapath(t *testing.T) {
 	for name, c := range map[string]struct {
 		start func(*testing.T) *nodetest.OVN
@@ -66,8 +66,8 @@ func TestTheProbeKnowsTheDatapath(t *testing.T) {
 // Flows of a probe that was killed are swept before the next one's packets come by, and nobody else's are.
 func TestTheProbeSweepsTheOneBefore(t *testing.T) {
 	n := startNode(t, KnownFaults())
-	n.flows("cookie=0x7767000000000101,table=240,priority=100,actions=drop", "cookie=0x7766000000000101,table=240,priority=0,arp,actions=drop",
-		"cookie=0x1,table=7,actions=drop")
+	n.flows("cookie=0x7767000000000101,table=240,priority=100,actions=drop",
+		"cookie=0x7766000000000101,table=240,priority=0,arp,actions=drop", "cookie=0x1,table=7,actions=drop")
 	if answer, err := ctprobe.Run(t.Context(), bridgeOf(n.OVN)); answer != ctprobe.Needed || err != nil {
 		t.Errorf("%v, %v", answer, err)
 	}
@@ -79,8 +79,8 @@ func TestTheProbeSweepsTheOneBefore(t *testing.T) {
 	}
 }
 
-// Where no packet comes back nothing is known, and the reason is told; nothing is left when the packets are lost, when the
-// context ends meanwhile, and when somebody deletes all flows.
+// Where no packet comes back nothing is known, and the reason is told. Nothing is left when the packets are lost, when
+// the context ends meanwhile, and when somebody deletes all flows.
 func TestTheProbeWithoutPackets(t *testing.T) {
 	n := startNode(t, KnownFaults())
 	n.extension.SetLoseUpcalls(true)
@@ -104,8 +104,12 @@ func TestTheProbeWithoutPackets(t *testing.T) {
 				ended <- err
 			}()
 			nodetest.Eventually(t, 5*time.Second, func() error {
-				if len(probesFlows(n.OVN)) == 0 {
-					return errors.New("the probe's flows have not come")
+				flows := strings.Join(probesFlows(n.OVN), "\n")
+				if !strings.Contains(flows, "n_packets=1") {
+					return errors.New("the first packet has not come")
+				}
+				if all := strings.Count(flows, "cookie="); strings.Count(flows, "hard_timeout=60,") != all {
+					t.Errorf("one that is killed now leaves some of %d flows for ever:\n%s", all, flows)
 				}
 				return nil
 			})
@@ -127,7 +131,8 @@ func TestTheProbeWithoutManagement(t *testing.T) {
 	n.extension.SetVMMS(false)
 	n.VS("--no-wait", "add-br", "br-int", "--", "set", "bridge", "br-int", "fail_mode=secure")
 	nodetest.Eventually(t, 10*time.Second, func() error {
-		if answer, err := ctprobe.Run(t.Context(), bridgeOf(n.OVN)); answer != ctprobe.Unknown || !strings.Contains(err.Error(), "lost it") {
+		answer, err := ctprobe.Run(t.Context(), bridgeOf(n.OVN))
+		if answer != ctprobe.Unknown || !strings.Contains(err.Error(), "lost it") {
 			return fmt.Errorf("%v, %v", answer, err)
 		}
 		return nil
