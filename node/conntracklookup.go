@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -129,8 +131,8 @@ func (l *commitLookup) decide(needed ctprobe.Answer) {
 	}
 }
 
-// examineDatapath finds out, once, whether the datapath needs a lookup before connections are committed. br-int has to
-// be open for it: then the extension is enabled, and Hyper-V's management has made the bridge's own port.
+// examineDatapath finds out, once, whether the datapath needs a lookup before connections are committed. There has to be
+// an uplink: then the extension is enabled, and the bridge has its port.
 func (a *agent) examineDatapath(ctx context.Context) {
 	if !a.lookup.due() {
 		return
@@ -159,15 +161,16 @@ var errLookupOff = errors.New("conntrack-lookup is false, and Open vSwitch's dri
 
 // probeDatapath tries again until there is an answer or ctx ends, with the last reason before that.
 func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
-	if _, err := a.config.openFlow(); err != nil {
-		return ctprobe.Unknown, fmt.Errorf("ovs-openflow: %w", err)
+	bridge, dial, err := a.probedBridge()
+	if err != nil {
+		return ctprobe.Unknown, err
 	}
-	if err := a.ovs.awaitPorts(ctx, a.probeLimit, integrationBridge); err != nil {
+	if err := a.ovs.awaitPorts(ctx, a.probeLimit, bridge); err != nil {
 		return ctprobe.Unknown, err
 	}
 	var reason error
 	for {
-		answer, err := a.probe(ctx, a.config.dialSwitch)
+		answer, err := a.probe(ctx, dial)
 		if answer != ctprobe.Unknown {
 			return answer, nil
 		}
@@ -179,4 +182,19 @@ func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 			return ctprobe.Unknown, reason
 		}
 	}
+}
+
+// probedBridge is the uplink's bridge, whose own port is the host's interface. Only where the bridges' sockets are not
+// known it is br-int: the vNIC of its port is disabled, as Open vSwitch leaves it (create_wmi_port of lib/wmi.c), and the
+// extension drops a packet of a port that is not connected where it would ask ovs-vswitchd for a flow (OvsDoRecirc of
+// Actions.c). So on Windows nothing would be known then.
+func (a *agent) probedBridge() (name string, dial ctprobe.Dial, err error) {
+	uplink := a.uplink.get().Host
+	if socket, isUnix := strings.CutPrefix(a.config.bridgeTarget(uplink), "unix:"); isUnix {
+		return uplink, func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, socket) }, nil
+	}
+	if _, err := a.config.openFlow(); err != nil {
+		return "", nil, fmt.Errorf("ovs-openflow: %w", err)
+	}
+	return integrationBridge, a.config.dialSwitch, nil
 }

@@ -195,7 +195,7 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
 			datapath := &answers{list: c.answers}
 			n.lookup, n.probe, n.probeLimit = newCommitLookup(c.setting), datapath.probe, c.limit
-			n.config.ConntrackLookup, n.config.OVSOpenFlow = c.setting, "tcp:127.0.0.1:1"
+			n.config.ConntrackLookup = c.setting
 			if err := n.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) != (c.setting == LookupAuto) {
 				t.Errorf("before the examination: flows %v", err)
 			}
@@ -222,18 +222,31 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 	}
 }
 
-// Without br-int's port, which Hyper-V's management makes, no packet is sent, and the lookups are there.
-func TestADatapathWithoutAPortIsNotKnown(t *testing.T) {
-	n := newUplinkNode(t, &vswitchd{refuses: integrationBridge})
-	n.lookup, n.probeLimit = newCommitLookup(LookupAuto), 100*time.Millisecond
-	n.config.OVSOpenFlow = "tcp:127.0.0.1:1"
-	n.probe = func(context.Context, ctprobe.Dial) (ctprobe.Answer, error) {
-		t.Error("packets are sent")
-		return ctprobe.Unneeded, nil
-	}
-	n.keepUplinkOnce(t.Context())
-	if on, known := n.lookup.state(); !on || !known {
-		t.Errorf("lookups %v, known %v", on, known)
+// Where only br-int is reached it is asked, and where it has no port, as without Hyper-V's management, no packet is sent.
+func TestADatapathThatIsReachedByBrInt(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuses, openFlow string
+		asked             bool
+	}{
+		"well": {"", "tcp:127.0.0.1:1", true}, "without a port": {integrationBridge, "tcp:127.0.0.1:1", false}, "without a way": {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newUplinkNode(t, &vswitchd{refuses: c.refuses})
+			n.lookup, n.probeLimit = newCommitLookup(LookupAuto), time.Second
+			n.config.OVSDatabase, n.config.OVSOpenFlow = "tcp:127.0.0.1:1", c.openFlow
+			asked := false
+			n.probe = func(ctx context.Context, dial ctprobe.Dial) (ctprobe.Answer, error) {
+				asked = true
+				if _, err := dial(ctx); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+					t.Errorf("it is dialled elsewhere: %v", err)
+				}
+				return ctprobe.Unneeded, nil
+			}
+			n.keepUplinkOnce(t.Context())
+			if on, known := n.lookup.state(); on == c.asked || !known || asked != c.asked {
+				t.Errorf("lookups %v, known %v, asked %v", on, known, asked)
+			}
+		})
 	}
 }
 
@@ -241,7 +254,6 @@ func TestADatapathWithoutAPortIsNotKnown(t *testing.T) {
 func TestAnExaminationThatIsBrokenOff(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.lookup = newCommitLookup(LookupAuto)
-	n.config.OVSOpenFlow = "tcp:127.0.0.1:1"
 	ctx, cancel := context.WithCancel(t.Context())
 	n.probe = func(ctx context.Context, _ ctprobe.Dial) (ctprobe.Answer, error) {
 		cancel()

@@ -19,9 +19,10 @@
 //	packet-out, in_port=LOCAL -> table 244 -> ct zone 64011 -> 245
 //
 // Tables 243 and 245 count, and drop. No flow of the probe sends a packet to a port, and no packet of anybody else's
-// comes by its tables. The zones are the probe's own. A packet has the bridge's own port as its input: the extension
-// gives a packet without one to nobody where it wants another look of ovs-vswitchd's (OvsDoRecirc of Actions.c), and
-// before 3.6.0 it follows a null reference.
+// comes by its tables. The zones are the probe's own. A packet has the bridge's own port as its input. The extension
+// drops one without a port, or of a port that is not connected, where it would ask ovs-vswitchd for a flow (OvsDoRecirc
+// of Actions.c); before 3.6.0 it follows a null reference there. So the bridge is best one whose port is an interface
+// that is up.
 //
 // # Why there is no bridge of its own
 //
