@@ -60,7 +60,7 @@ func newCommitLookup(setting string) *commitLookup {
 	l := &commitLookup{setting: setting, decided: make(chan struct{})}
 	l.found = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup_found",
-		Help: "1 for what the datapath was found to be: needed (a lookup before connections are committed), unneeded or unknown.",
+		Help: "1 for what was found of a lookup before connections are committed: needed, unneeded or unknown.",
 	}, []string{"answer"})
 	l.used = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_conntrack_lookup",
@@ -131,8 +131,8 @@ func (l *commitLookup) decide(needed ctprobe.Answer) {
 	}
 }
 
-// examineDatapath finds out, once, whether the datapath needs a lookup before connections are committed. There has to be
-// an uplink: then the extension is enabled, and the bridge has its port.
+// examineDatapath finds out, once, whether the datapath needs a lookup before connections are committed. There has to
+// be an uplink: then the extension is enabled, and the bridge has its port.
 func (a *agent) examineDatapath(ctx context.Context) {
 	if !a.lookup.due() {
 		return
@@ -156,8 +156,9 @@ func (a *agent) examineDatapath(ctx context.Context) {
 	}
 }
 
-var errLookupOff = errors.New("conntrack-lookup is false, and Open vSwitch's driver takes packets of one connection tracking zone " +
-	"for others in the next: connections between pods of this node fail; set conntrack-lookup to auto, and restart the agent")
+var errLookupOff = errors.New("conntrack-lookup is false, and Open vSwitch's driver takes packets of one connection " +
+	"tracking zone for others in the next: connections between pods of this node fail; set conntrack-lookup to auto, " +
+	"and restart the agent")
 
 // probeDatapath tries again until there is an answer or ctx ends, with the last reason before that.
 func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
@@ -185,9 +186,9 @@ func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 }
 
 // probedBridge is the uplink's bridge, whose own port is the host's interface. Only where the bridges' sockets are not
-// known it is br-int: the vNIC of its port is disabled, as Open vSwitch leaves it (create_wmi_port of lib/wmi.c), and the
-// extension drops a packet of a port that is not connected where it would ask ovs-vswitchd for a flow (OvsDoRecirc of
-// Actions.c). So on Windows nothing would be known then.
+// known it is br-int: the vNIC of its port is disabled, as Open vSwitch leaves it (create_wmi_port of lib/wmi.c), and
+// the extension drops a packet of a port that is not connected where it would ask ovs-vswitchd for a flow (OvsDoRecirc
+// of Actions.c). So on Windows nothing would be known then.
 func (a *agent) probedBridge() (name string, dial ctprobe.Dial, err error) {
 	uplink := a.uplink.get().Host
 	if socket, isUnix := strings.CutPrefix(a.config.bridgeTarget(uplink), "unix:"); isUnix {

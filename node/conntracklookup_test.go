@@ -29,7 +29,8 @@ func TestParseConntrackLookup(t *testing.T) {
 	}
 }
 
-// TestLookupFollowsTheDatapath: what is set counts, and with auto what was found. What is not known is as if it were needed.
+// TestLookupFollowsTheDatapath: what is set counts, and with auto what was found. What is not known is as if it were
+// needed.
 func TestLookupFollowsTheDatapath(t *testing.T) {
 	for _, c := range []struct {
 		setting string
@@ -42,7 +43,7 @@ func TestLookupFollowsTheDatapath(t *testing.T) {
 		{LookupAuto, []ctprobe.Answer{ctprobe.Needed}, true, true, "weft_conntrack_lookup 1 needed"},
 		{LookupAuto, []ctprobe.Answer{ctprobe.Unneeded}, false, true, "weft_conntrack_lookup 0 unneeded"},
 		{LookupAuto, []ctprobe.Answer{ctprobe.Unknown}, true, true, "weft_conntrack_lookup 1 unknown"},
-		{LookupAuto, []ctprobe.Answer{ctprobe.Needed, ctprobe.Unneeded}, true, true, "weft_conntrack_lookup 1 needed"}, // the first one
+		{LookupAuto, []ctprobe.Answer{ctprobe.Needed, ctprobe.Unneeded}, true, true, "weft_conntrack_lookup 1 needed"},
 		{LookupOn, nil, true, true, "weft_conntrack_lookup 1"},
 		{LookupOff, nil, false, true, "weft_conntrack_lookup 0"},
 		{LookupOff, []ctprobe.Answer{ctprobe.Needed}, false, true, "weft_conntrack_lookup 0 needed"},
@@ -118,7 +119,9 @@ func emptyingFlows() []byte {
 
 // An ovn-controller's flows get the lookups as the datapath needs them.
 func TestFlowsOfAStreamFollowTheDatapath(t *testing.T) {
-	for answer, more := range map[ctprobe.Answer]bool{ctprobe.Needed: true, ctprobe.Unneeded: false, ctprobe.Unknown: true} {
+	for answer, more := range map[ctprobe.Answer]bool{
+		ctprobe.Needed: true, ctprobe.Unneeded: false, ctprobe.Unknown: true,
+	} {
 		t.Run(answer.String(), func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -170,8 +173,8 @@ func (a *answers) probe(context.Context, ctprobe.Dial) (ctprobe.Answer, error) {
 	return ctprobe.Unknown, err
 }
 
-// TestTheDatapathIsExaminedOnce: when there is the uplink, before flows are written, again where it gave no answer, and not
-// where nothing depends on it.
+// TestTheDatapathIsExaminedOnce: when there is the uplink, before flows are written, again where it gave no answer, and
+// not where nothing depends on it.
 func TestTheDatapathIsExaminedOnce(t *testing.T) {
 	broken := errors.New("the request of a ping: lost")
 	for name, c := range map[string]struct {
@@ -222,13 +225,16 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 	}
 }
 
-// Where only br-int is reached it is asked, and where it has no port, as without Hyper-V's management, no packet is sent.
+// Where only br-int is reached it is asked, and where it has no port, as without Hyper-V's management, no packet is
+// sent.
 func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses, openFlow string
 		asked             bool
 	}{
-		"well": {"", "tcp:127.0.0.1:1", true}, "without a port": {integrationBridge, "tcp:127.0.0.1:1", false}, "without a way": {"", "", false},
+		"well":           {"", "tcp:127.0.0.1:1", true},
+		"without a port": {integrationBridge, "tcp:127.0.0.1:1", false},
+		"without a way":  {"", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{refuses: c.refuses})

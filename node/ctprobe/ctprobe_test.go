@@ -82,7 +82,8 @@ func TestAnswers(t *testing.T) {
 		"an answer":        {[][]byte{say(openflow.MultipartReply, asked, 1), say(openflow.BarrierReply, barrier)}, 1, ""},
 		"another's answer": {[][]byte{say(openflow.MultipartReply, 9), say(openflow.BarrierReply, barrier)}, 0, ""},
 		"another's barrier": {[][]byte{
-			say(openflow.BarrierReply, asked), say(openflow.EchoRequest, barrier), say(openflow.MultipartReply, asked), say(openflow.BarrierReply, barrier),
+			say(openflow.BarrierReply, asked), say(openflow.EchoRequest, barrier),
+			say(openflow.MultipartReply, asked), say(openflow.BarrierReply, barrier),
 		}, 1, ""},
 		"refused": {[][]byte{say(openflow.Error, asked, 0, 2, 0, 9), say(openflow.BarrierReply, barrier)}, 0,
 			"message 1 of 1: the switch answers with the error 00 02 00 09"},
@@ -98,7 +99,8 @@ func TestAnswers(t *testing.T) {
 			}
 			defer s.close()
 			answers, err := s.do(removal())
-			if len(answers) != c.answers || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			if len(answers) != c.answers || (err == nil) != (c.want == "") ||
+				err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%d answers, %v; want %d, %q", len(answers), err, c.answers, c.want)
 			}
 		})

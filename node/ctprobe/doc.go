@@ -1,5 +1,5 @@
 // Package ctprobe finds out whether a bridge's datapath needs a lookup before each commit, as package ctlookup gives it
-// one: whether it takes a packet that was tracked in one zone of connection tracking for another packet in a second one.
+// one: whether it takes a packet that was tracked in one zone of connection tracking for another one in a second zone.
 //
 // It is a self-test with packets. Of each of two kinds of exchange it sends a request and its reply:
 //

@@ -50,7 +50,8 @@ func judgeLookup(s subject, config Config, found samples, used bool) []Finding {
 	needed, unneeded := slices.Contains(answers, "needed"), slices.Contains(answers, "unneeded")
 	switch {
 	case needed && !used:
-		return s.warning(lookupRemedy, lookupFault+", and conntrack-lookup is false: connections between pods of this node fail")
+		return s.warning(lookupRemedy, lookupFault+
+			", and conntrack-lookup is false: connections between pods of this node fail")
 	case (needed || used && !unneeded) && !config.Hosted:
 		return s.warning("set chassis to hosted: only then the flows of br-int come by the agent",
 			"the agent's own flows look packets up before connections are committed, and those of br-int do not: "+
@@ -69,5 +70,6 @@ func judgeLookup(s subject, config Config, found samples, used bool) []Finding {
 		return s.ok("flows have the lookup before connections are committed, whether the driver needs it or not " +
 			"(conntrack-lookup is true)")
 	}
-	return s.unknown("look again when the agent has its switch, see the check hns-network", "the agent has not examined the driver yet")
+	return s.unknown("look again when the agent has its switch, see the check hns-network",
+		"the agent has not examined the driver yet")
 }

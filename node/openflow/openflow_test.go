@@ -53,7 +53,8 @@ func TestParseAggregate(t *testing.T) {
 		"an answer to flows": func(m []byte) []byte { m[9] = 1; return m },
 		"another message":    func(m []byte) []byte { m[1] = BarrierReply; return m },
 	} {
-		if got, err := ParseAggregate(spoil(bytes.Clone(good))); err == nil || !strings.Contains(err.Error(), "was not asked") {
+		got, err := ParseAggregate(spoil(bytes.Clone(good)))
+		if err == nil || !strings.Contains(err.Error(), "was not asked") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
