@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/ovsdb"
@@ -42,6 +43,7 @@ type agent struct {
 	events    *events
 	uplink    *sharedUplink
 	flows     *bridgeFlows
+	lookup    *commitLookup
 	arrivals  *arrivals
 	tunnel    *agentTunnel // nil where nobody has a stream to the node
 	services  *hostservice.Watcher
@@ -58,6 +60,9 @@ type agent struct {
 	portlessTime time.Duration
 	// takeUpTime is how long ovs-vswitchd may take for what is written to its database.
 	takeUpTime time.Duration
+	// probe examines a bridge's datapath, and probeLimit is how long that may take, with what it waits for.
+	probe      func(context.Context, ctprobe.Dial) (ctprobe.Answer, error)
+	probeLimit time.Duration
 	// reopenPeriod is how often ovs-vswitchd is told to open what it could not open before.
 	reopenPeriod time.Duration
 
@@ -82,6 +87,7 @@ const (
 func newAgent(config Config, platform Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
 		flows:  newBridgeFlows(config),
+		lookup: newCommitLookup(config.ConntrackLookup), probe: ctprobe.Run, probeLimit: probeLimit,
 		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
 		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime, reopenPeriod: resync,
 		rounds: newRounds(), apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
@@ -112,12 +118,13 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 		})
 	a.metrics.registry.MustRegister(ovs.Metrics()...)
 	a.metrics.registry.MustRegister(a.flows.collectors()...)
+	a.metrics.registry.MustRegister(a.lookup.collectors()...)
 	a.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
 	}, func() float64 { return float64(a.arrivals.pending()) }))
 	if config.servesTunnel() {
 		a.tunnel = newAgentTunnel(config)
-		a.tunnel.admit = a.admitChassisHost
+		a.tunnel.admit, a.tunnel.lookup = a.admitChassisHost, a.lookup
 		a.metrics.registry.MustRegister(a.tunnel.collectors()...)
 	}
 	var err error

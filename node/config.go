@@ -130,8 +130,8 @@ type Config struct {
 	// Event says so. The agent goes on trying.
 	VNICTimeout time.Duration
 	// conntrack-lookup (Windows): flows look a packet up in a zone of no meaning before they commit a connection, which
-	// Open vSwitch's driver needs since 3.0, see package ctlookup. Always false elsewhere.
-	ConntrackLookup bool
+	// Open vSwitch's driver needs since 3.0, see package ctlookup: [LookupAuto], [LookupOn] or [LookupOff]. Empty elsewhere.
+	ConntrackLookup string
 	// dns-services (Linux): the cluster's DNS Services, each NAMESPACE/NAME. What their pods on the node
 	// answer is watched for the domain names in policies.
 	DNSServices []string
@@ -265,6 +265,9 @@ func (c Config) validateUplink(bad func(key, format string, args ...any)) {
 	}
 	if err := ovsdriver.Validate(c.OVSDriver); err != nil {
 		bad("ovs-driver", "%v", err)
+	}
+	if !slices.Contains([]string{"", LookupAuto, LookupOn, LookupOff}, c.ConntrackLookup) {
+		bad("conntrack-lookup", "%q is neither %q, %q nor %q", c.ConntrackLookup, LookupAuto, LookupOn, LookupOff)
 	}
 	if strings.ContainsFunc(c.Adapter, func(r rune) bool { return unicode.IsControl(r) || r == '/' }) {
 		bad("adapter", "%q is no name of a network adapter; `Get-NetAdapter` lists them", c.Adapter)

@@ -18,7 +18,7 @@ import (
 // validConfig is what works on each system, without what some have alone.
 func validConfig() Config {
 	c := DefaultConfig()
-	c.Chassis, c.HNSNetwork, c.Gateway, c.GatewayBridge = ChassisLocal, "", "", "br-ex"
+	c.Chassis, c.HNSNetwork, c.Gateway, c.GatewayBridge, c.ConntrackLookup = ChassisLocal, "", "", "br-ex", ""
 	c.NodeName, c.OVNSouthbound, c.EncapAddress = "n1", "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642", netip.MustParseAddr("192.0.2.10")
 	return c
 }
@@ -186,6 +186,7 @@ func TestValidateOfHostedNodesNamesTheKey(t *testing.T) {
 		"state-dir":    func(c *Config) { c.StateDir = "weft" },
 		"data-dir":     func(c *Config) { c.DataDir = "weft" },
 		"vnic-timeout": func(c *Config) { c.VNICTimeout = 0 },
+		"conntrack-lookup: \"sometimes\" is neither \"auto\"": func(c *Config) { c.ConntrackLookup = "sometimes" },
 	} {
 		c := hostedConfig()
 		spoil(&c)

@@ -33,7 +33,7 @@ func DefaultConfig() Config {
 		CNIConfName:     "10-weft.conflist",
 		CNITimeout:      50 * time.Second,
 		VNICTimeout:     time.Minute,
-		ConntrackLookup: true,
+		ConntrackLookup: LookupAuto,
 		MetricsAddress:  "127.0.0.1:9471",
 	}
 }

@@ -16,6 +16,9 @@ func TestDefaultsOfWindows(t *testing.T) {
 	if c.StateDir != `C:\ProgramData\weft` || c.CNIConfDir != `C:\Program Files\containerd\cni\conf` {
 		t.Errorf("folders %q and %q", c.StateDir, c.CNIConfDir)
 	}
+	if c.ConntrackLookup != LookupAuto {
+		t.Errorf("conntrack-lookup is %q", c.ConntrackLookup)
+	}
 	endpoint, err := c.openFlow()
 	if err != nil || endpoint.String() != `unix:C:\openvswitch\var\run\openvswitch\br-int.mgmt` {
 		t.Errorf("br-int is reached at %v, %v", endpoint, err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/node/openflow"
 )
 
 // A switch that answers what is not an answer is told of, and nobody waits for it.
@@ -27,7 +29,7 @@ func TestCountersOfABadSwitch(t *testing.T) {
 				t.Fatal(err)
 			}
 			go func() {
-				_, _ = io.CopyN(io.Discard, theirs, 8+openFlowAggregateAsk)
+				_, _ = io.CopyN(io.Discard, theirs, 8+int64(len(openflow.AggregateRequest(0, 7))))
 				_, _ = theirs.Write(c.says)
 				theirs.Close()
 			}()

@@ -224,6 +224,9 @@ func (a *agent) restoreFlows(ctx context.Context) error {
 }
 
 func (a *agent) applyFlows(ctx context.Context, external External) error {
+	if _, known := a.lookup.state(); !known {
+		return errNotExamined
+	}
 	f := a.flows
 	entries, known := a.services.Entries()
 	bridge := a.describeBridge(external)
@@ -280,6 +283,8 @@ func (a *agent) installFlows(ctx context.Context, target string, want []*ovs.Flo
 	return changed, nil
 }
 
+var errNotExamined = errors.New("the flows wait until the datapath has been examined (conntrack-lookup is auto)")
+
 // removeFlows clears the bridges that have flows of the agent's and shall have none, but for one that is
 // still the gateway router's: that has to lose the host's addresses first.
 func (a *agent) removeFlows(ctx context.Context, keep string) error {
@@ -320,8 +325,8 @@ func (a *agent) describeBridge(external External) extbridge.Bridge {
 	bridge := extbridge.Bridge{
 		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC, Host: contract.Addrs(external.Host.Addresses),
 		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses, HyperV: runtime.GOOS == contract.Windows,
-		LookupFirst: a.config.ConntrackLookup,
 	}
+	bridge.LookupFirst, _ = a.lookup.state()
 	bridge.GatewayMAC, _ = net.ParseMAC(external.Gateway.MAC) // the agent's own
 	if network, err := a.node.network(); err == nil {
 		bridge.Cluster, bridge.PodSubnets = slices.Concat(network.ClusterCIDRs, network.JoinCIDRs), network.PodCIDRs

@@ -32,6 +32,7 @@ const (
 const (
 	noteNextHops condition = "next-hops"         // the gateway router reaches what is beyond its neighbours
 	noteFlows    condition = "refused-flows"     // the bridge to the outside takes all flows that are meant for it
+	noteLookup   condition = "conntrack-lookup"  // flows have the lookup that the datapath needs
 	noteMappings condition = "external-networks" // further external networks have their bridges
 )
 

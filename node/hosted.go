@@ -27,6 +27,8 @@ type agentTunnel struct {
 	// admit returns why a chassis host gets no way to the database, where it gets none: its ovn-controller
 	// makes br-int, and ovs-vswitchd ends over a bridge without a switch.
 	admit func() error
+	// lookup is how an ovn-controller's flows go to br-int.
+	lookup *commitLookup
 
 	mu      sync.Mutex
 	open    map[tunnel.Target]int
@@ -45,6 +47,7 @@ func newAgentTunnel(c Config) *agentTunnel {
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
 		admit:   func() error { return nil },
+		lookup:  newCommitLookup(c.ConntrackLookup),
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_conntrack_lookup_failures_total", Help: "OpenFlow messages of ovn-controller's that could not be given a lookup before they commit.",
@@ -177,22 +180,15 @@ func (h *agentTunnel) shut() (open func()) {
 	}
 }
 
-// dialSwitch connects to br-int itself.
-func (h *agentTunnel) dialSwitch(ctx context.Context) (net.Conn, error) {
-	endpoint, err := h.config.openFlow()
-	if err != nil {
-		return nil, fmt.Errorf("ovs-openflow: %w", err)
-	}
-	return dialLocal(ctx, endpoint)
-}
-
-// dialBridge is for an ovn-controller.
+// dialBridge is for an ovn-controller. It waits until it is known what the datapath needs of its flows; a connection that
+// is there before keeps its lookups.
 func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
-	conn, err := h.dialSwitch(ctx)
+	lookups := h.lookup.await(ctx, lookupWait)
+	conn, err := h.config.dialSwitch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ctlookup.Over(conn, h.config.ConntrackLookup, func(err error) {
+	return ctlookup.Over(conn, lookups, func(err error) {
 		h.unread.Inc()
 		slog.ErrorContext(ctx, "a flow of ovn-controller's goes to br-int as it is, and not as the datapath needs it: some connections may fail; report it", "error", err)
 	}), nil

@@ -2,26 +2,16 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"time"
+
+	"github.com/weftnet/weft/node/openflow"
 )
 
-// OpenFlow 1.0, as far as one needs it to hold a connection: see section 5.1 of its specification. Every
-// version's messages begin alike.
-const (
-	openFlowVersion   = 1
-	openFlowHeader    = 8
-	openFlowHello     = 0
-	openFlowEchoAsk   = 2
-	openFlowEchoReply = 3
-	// openFlowSilence is how long ovs-vswitchd may say nothing: it asks for an echo after a minute.
-	openFlowSilence = 3 * time.Minute
-)
+// openFlowSilence is how long ovs-vswitchd may say nothing: it asks for an echo after a minute.
+const openFlowSilence = 3 * time.Minute
 
 // watchSwitch holds an OpenFlow connection to br-int, whose end is the first that is seen of an
 // ovs-vswitchd that ends: its database, which it writes little of at a restart, does not tell. What has
@@ -52,13 +42,22 @@ func (a *agent) watchSwitch(ctx context.Context) error {
 	return nil
 }
 
+// dialSwitch connects to br-int itself.
+func (c Config) dialSwitch(ctx context.Context) (net.Conn, error) {
+	endpoint, err := c.openFlow()
+	if err != nil {
+		return nil, fmt.Errorf("ovs-openflow: %w", err)
+	}
+	return dialLocal(ctx, endpoint)
+}
+
 // holdOpenFlow answers what a switch asks of whoever is connected, until the connection or ctx ends. It calls
 // met at the switch's first word.
 func holdOpenFlow(ctx context.Context, conn net.Conn, met func()) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	hello := [openFlowHeader]byte{openFlowVersion, openFlowHello, 0, openFlowHeader}
+	hello := [openflow.HeaderSize]byte{openflow.Version10, openflow.Hello, 0, openflow.HeaderSize}
 	if _, err := conn.Write(hello[:]); err != nil {
 		return err
 	}
@@ -66,7 +65,7 @@ func holdOpenFlow(ctx context.Context, conn net.Conn, met func()) error {
 		if err := conn.SetReadDeadline(time.Now().Add(openFlowSilence)); err != nil {
 			return err
 		}
-		message, err := readOpenFlow(conn)
+		message, err := openflow.Read(conn)
 		if err != nil {
 			return err
 		}
@@ -74,31 +73,12 @@ func holdOpenFlow(ctx context.Context, conn net.Conn, met func()) error {
 			met()
 			met = nil
 		}
-		if message[1] != openFlowEchoAsk {
+		if message[1] != openflow.EchoRequest {
 			continue
 		}
-		message[1] = openFlowEchoReply
+		message[1] = openflow.EchoReply
 		if _, err := conn.Write(message); err != nil {
 			return err
 		}
 	}
-}
-
-// readOpenFlow reads a message, whose header says how long it is.
-func readOpenFlow(conn io.Reader) ([]byte, error) {
-	var header [openFlowHeader]byte
-	if _, err := io.ReadFull(conn, header[:]); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("closed by the switch")
-		}
-		return nil, err
-	}
-	length := int(binary.BigEndian.Uint16(header[2:]))
-	if length < openFlowHeader {
-		return nil, fmt.Errorf("a message of %d bytes is not OpenFlow's", length)
-	}
-	message := make([]byte, length)
-	copy(message, header[:])
-	_, err := io.ReadFull(conn, message[openFlowHeader:])
-	return message, err
 }

@@ -28,7 +28,7 @@ func TestPassesOfAWindowsNode(t *testing.T) {
 		t.Fatalf("%d passes leave the driver none", mostPasses)
 	}
 	g := newGatewayCluster(t)
-	g.config.ConntrackLookup = false // the datapath here is Linux', and does not bear it: see docs/windows.md
+	g.config.ConntrackLookup = LookupOff // the datapath here is Linux', and does not bear it: see docs/windows.md
 	g.echo("", 22)
 	g.echo("", 23)
 	g.echo(g.outside, 80)

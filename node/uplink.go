@@ -106,6 +106,9 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	}
 	a.health.set(conditionUplink, err)
 	a.look()
+	if err == nil {
+		a.examineDatapath(ctx)
+	}
 	a.flows.look()
 	switch {
 	case errors.Is(err, errReleased):

@@ -53,6 +53,7 @@ func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNod
 	config.NodeName, config.OVNSouthbound, config.EncapAddress = "n1", "tcp:192.0.2.1:6642", netip.MustParseAddr("172.30.0.1")
 	config.CNIConfDir, config.CNITimeout = testFolder(t), 5*time.Second
 	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", ChassisLocal // those of any system
+	config.ConntrackLookup = ""
 	config.StateDir, config.DataDir = testFolder(t), testFolder(t)
 	n := &bareNode{t: t, platform: newFakePlatform()}
 	if change != nil {

@@ -2,8 +2,14 @@ package main
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/node"
 )
 
 const goodNode = "--node-name=w1 --ovn-southbound=ssl:192.0.2.1:6642 --encap-address=192.0.2.10 --tunnel-ca=a --tunnel-certificate=b --tunnel-private-key=c"
@@ -20,6 +26,8 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 		{"node " + goodNode + " --gateway=none --cni-socket=C:\\weft.sock", "cni-socket pipe"},
 		{"node " + goodNode + " --gateway=none --ovs-database=tcp:127.0.0.1:16640", "ovs-openflow"},
 		{"node " + goodNode + " --gateway=none --state-dir=weft", "state-dir"},
+		{"node " + goodNode + " --gateway=none --conntrack-lookup=sometimes", "conntrack-lookup sometimes auto true false"},
+		{"node " + goodNode + " --gateway=none --conntrack-lookup=", "conntrack-lookup auto"},
 		{"node " + goodNode + " --gateway-bridge=br-ex", "gateway-bridge"},
 		{"node " + goodNode + " --gateway=none --service", "service start"},
 		{"node release now", "unknown command now"},
@@ -44,6 +52,43 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 				if !strings.Contains(err.Error(), word) {
 					t.Errorf("no word of %s in:\n%v", word, err)
 				}
+			}
+		})
+	}
+}
+
+// The key conntrack-lookup was a boolean once, and takes what it took then.
+func TestConntrackLookupIsReadInAllWays(t *testing.T) {
+	for text, want := range map[string]string{
+		"": node.LookupAuto, "--conntrack-lookup": node.LookupOn, "--conntrack-lookup=true": node.LookupOn, "--conntrack-lookup=1": node.LookupOn,
+		"--conntrack-lookup=false": node.LookupOff, "--conntrack-lookup=auto": node.LookupAuto,
+		"conntrack-lookup: auto": node.LookupAuto, "conntrack-lookup: true": node.LookupOn, "conntrack-lookup: false": node.LookupOff,
+		"conntrack-lookup: 'false'": node.LookupOff,
+	} {
+		t.Run(text, func(t *testing.T) {
+			var args []string
+			if strings.HasPrefix(text, "--") {
+				args = append(args, text)
+			} else {
+				file := filepath.Join(folder(t), "weft.yaml")
+				if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, "--config", file)
+			}
+			cmd := &cobra.Command{Use: "try"}
+			cmd.Flags().String("config", "", "")
+			systemFlags(cmd.Flags(), node.DefaultConfig())
+			if err := cmd.ParseFlags(args); err != nil {
+				t.Fatal(err)
+			}
+			s, err := loadSettings(cmd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var config node.Config
+			if systemConfig(s, &config); s.err() != nil || config.ConntrackLookup != want {
+				t.Errorf("%q, %v; want %q", config.ConntrackLookup, s.err(), want)
 			}
 		})
 	}

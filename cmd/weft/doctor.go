@@ -104,7 +104,7 @@ func doctorConfig(c node.Config, problem error) doctor.Config {
 		MetricsAddress: c.MetricsAddress, StateDir: c.StateDir,
 		Hosted: c.Chassis == node.ChassisHosted, TunnelAddress: c.TunnelAddress, TunnelName: tunnel.AgentName(c.NodeName),
 		TunnelCA: c.TunnelCA, TunnelCertificate: c.TunnelCertificate, TunnelPrivateKey: c.TunnelPrivateKey,
-		Adapter: c.Adapter, HNSNetwork: c.HNSNetwork, OVSDriver: c.OVSDriver, Service: "weft-node", // as `weft.exe service install` makes it
+		Adapter: c.Adapter, HNSNetwork: c.HNSNetwork, OVSDriver: c.OVSDriver, ConntrackLookup: c.ConntrackLookup, Service: "weft-node", // as `weft.exe service install` makes it
 	}
 	if config.StateDir == "" {
 		config.StateDir = filepath.Dir(c.CNISocket)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/spf13/cast"
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
@@ -19,7 +20,8 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	f.String("state-dir", defaults.StateDir, "folder of the agent's own files")
 	f.Bool("cni-socket-prime", false, "connect to cni-socket once at the start, which Wine needs and Windows does not")
 	_ = f.MarkHidden("cni-socket-prime") // the flag is there
-	f.Bool("conntrack-lookup", defaults.ConntrackLookup, "look packets up in connection tracking once more before a connection is committed, which Open vSwitch's driver needs since 3.0")
+	f.String("conntrack-lookup", defaults.ConntrackLookup, "look packets up in connection tracking once more before a connection is committed, which Open vSwitch's driver needs since 3.0: true, false, or auto (the agent finds out whether the driver needs it)")
+	f.Lookup("conntrack-lookup").NoOptDefVal = node.LookupOn
 	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or flows before an Event says so")
 }
 
@@ -31,8 +33,17 @@ func systemConfig(s *settings, config *node.Config) {
 	config.Chassis = s.text("chassis")
 	config.StateDir = s.text("state-dir")
 	config.PrimeSocket = s.boolean("cni-socket-prime")
-	config.ConntrackLookup = s.boolean("conntrack-lookup")
+	config.ConntrackLookup = scalar(s, "conntrack-lookup", parseLookup, "auto, true or false")
 	config.VNICTimeout = s.duration("vnic-timeout")
+}
+
+// parseLookup takes a boolean, too, in each way in which one may be written: the key was one.
+func parseLookup(value any) (string, error) {
+	text, err := cast.ToStringE(value)
+	if err != nil {
+		return "", err
+	}
+	return node.ParseConntrackLookup(text)
 }
 
 const releaseHelp = `Give the host its adapter back, and take Weft's bridges from Open vSwitch.

@@ -21,6 +21,7 @@
 //	ct(zone=B,nat) ... ct(commit,zone=B)
 //
 // So the lookup is in a table of its own, to which each commit is preceded by a resubmit. Linux' datapaths pass it, too.
+// Package ctprobe finds out whether a datapath needs it.
 //
 // A reply has another tuple than its connection. A router looks it up twice in the zone of translated destinations if its receiver's
 // address is a load balancer's, and the second time it would be taken for a packet in the other direction. So

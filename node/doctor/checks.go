@@ -84,7 +84,7 @@ func commonChecks(config Config, r readers) (before, after []check) {
 			return checkVswitchd(ctx, runtime.GOOS == "windows" && !installed(ctx, config, agent), ovs, r.openFlow)
 		}},
 		{"chassis-settings", func(ctx context.Context) []Finding { return checkEncapsulation(ctx, config, ovs) }},
-		{"bridges", func(ctx context.Context) []Finding { return checkBridges(ctx, config, ovs) }},
+		{"bridges", func(ctx context.Context) []Finding { return checkBridges(ctx, runtime.GOOS, config, ovs) }},
 		{"ovn-southbound", func(ctx context.Context) []Finding { return checkSouthbound(ctx, config, r.files, ovs, r.daemons) }},
 		{"tunnel-port", func(ctx context.Context) []Finding {
 			return checkTunnelPort(ctx, config, installed(ctx, config, agent), r.listen)

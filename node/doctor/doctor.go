@@ -45,8 +45,10 @@ type Config struct {
 	Adapter    string
 	HNSNetwork string
 	Service    string
-	// OVSDriver is the kind of Open vSwitch's driver; the one that is installed if empty. Windows only.
-	OVSDriver string
+	// OVSDriver is the kind of Open vSwitch's driver; the one that is installed if empty. Windows only, as is
+	// ConntrackLookup: "auto", "true" or "false".
+	OVSDriver       string
+	ConntrackLookup string
 }
 
 // check is one question. Its findings are in the order in which they are to be read.

@@ -186,7 +186,22 @@ func describeService(opened *mgr.Service) (service, error) {
 		}
 	}
 	s.RecoversFromErrors, _ = opened.RecoveryActionsOnNonCrashFailures()
-	return s, nil
+	s.DependsOn, err = dependencies(opened.Name)
+	return s, err
+}
+
+// dependencies reads them where the service manager keeps them: Wine's tells nobody.
+func dependencies(name string) ([]string, error) {
+	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Services\`+name, registry.QUERY_VALUE)
+	if err != nil {
+		return nil, fmt.Errorf("dependencies of service %s: %w", name, err)
+	}
+	defer key.Close()
+	names, _, err := key.GetStringsValue("DependOnService")
+	if err != nil && !errors.Is(err, registry.ErrNotExist) {
+		return nil, fmt.Errorf("dependencies of service %s: %w", name, err)
+	}
+	return names, nil
 }
 
 func (nativeHost) Library(name string) error {

@@ -205,8 +205,12 @@ func checkEncapsulation(ctx context.Context, config Config, reader vswitchReader
 	return s.ok("chassis %s, tunnels end at %s", ids["system-id"], ids["ovn-encap-ip"])
 }
 
+// internalPortRemedy: Hyper-V's management makes the vNIC of each port of type internal (lib/wmi.c).
+const internalPortRemedy = "run `Start-Service vmms`, which makes the vNICs of ports of type internal; the agent has Open vSwitch try again within half a minute. " +
+	"If vmms runs: see the log of ovs-vswitchd"
+
 // checkBridges: what Open vSwitch could not open is in the interfaces' rows.
-func checkBridges(ctx context.Context, config Config, reader vswitchReader) []Finding {
+func checkBridges(ctx context.Context, os string, config Config, reader vswitchReader) []Finding {
 	const s = subject("bridges")
 	o, err := reader.OpenVSwitch(ctx)
 	if err != nil || o.Root == nil {
@@ -224,15 +228,18 @@ func checkBridges(ctx context.Context, config Config, reader vswitchReader) []Fi
 		findings = append(findings, s.warning("start the agent, which sets it", "br-int's datapath_type is %q and not %q", bridge.DatapathType, config.DatapathType)...)
 	}
 	var broken []string
+	remedy := "a pod's device that is gone is swept by the agent; any other needs its device, or `ovs-vsctl del-port`"
 	for _, device := range o.Interfaces {
 		if device.Error != nil && *device.Error != "" {
 			broken = append(broken, fmt.Sprintf("%s (%s)", device.Name, *device.Error))
+			if os == "windows" && device.Type == "internal" {
+				remedy = internalPortRemedy
+			}
 		}
 	}
 	if len(broken) > 0 {
 		slices.Sort(broken)
-		findings = append(findings, s.warning("a pod's device that is gone is swept by the agent; any other needs its device, or `ovs-vsctl del-port`",
-			"Open vSwitch cannot open %d of %d interfaces: %s", len(broken), len(o.Interfaces), shorten(broken, 5))...)
+		findings = append(findings, s.warning(remedy, "Open vSwitch cannot open %d of %d interfaces: %s", len(broken), len(o.Interfaces), shorten(broken, 5))...)
 	}
 	if len(findings) == 0 {
 		return s.ok("br-int has %d ports, and Open vSwitch has opened all %d interfaces", len(bridge.Ports), len(o.Interfaces))

@@ -168,8 +168,22 @@ func TestBridges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.found.Root = &vswitch.OpenvSwitch{}
-			expect(t, checkBridges(t.Context(), Config{DatapathType: "system"}, fakeVswitch{found: &c.found}), c.states, c.words)
+			expect(t, checkBridges(t.Context(), "linux", Config{DatapathType: "system"}, fakeVswitch{found: &c.found}), c.states, c.words)
 		})
+	}
+}
+
+// Of ports of type internal Hyper-V's management makes the vNIC, on Windows alone.
+func TestPortsThatHyperVHasNotMade(t *testing.T) {
+	secure := pointer(vswitch.BridgeFailModeSecure)
+	for _, c := range []struct{ os, kind, remedy string }{
+		{"windows", "internal", "Start-Service vmms"}, {"windows", "", "del-port"}, {"linux", "internal", "del-port"},
+	} {
+		found := openVSwitch{
+			Root: &vswitch.OpenvSwitch{}, Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure}},
+			Interfaces: []*vswitch.Interface{{Name: "weft-mp0", Type: c.kind, Error: pointer("could not add")}, {Name: "p2", Error: pointer("gone")}},
+		}
+		expect(t, checkBridges(t.Context(), c.os, Config{}, fakeVswitch{found: &found}), "warning", "2 of 2 interfaces: p2 (gone), weft-mp0 (could not add)", c.remedy)
 	}
 }
 

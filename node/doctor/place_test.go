@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -88,6 +89,19 @@ func TestAgent(t *testing.T) {
 	expect(t, checkAgent(t.Context(), config, fakeAgent{err: fmt.Errorf("%w: x", errNotRunning)}), "warning")
 	expect(t, checkAgent(t.Context(), config, fakeAgent{err: errBroken}), "unknown")
 	expect(t, checkAgent(t.Context(), Config{}, fakeAgent{}), "unknown")
+}
+
+// A ready agent may know of flows that a bridge does not take.
+func TestNotesOfAReadyAgent(t *testing.T) {
+	const text = "ok, but\nconntrack-lookup: is false\nexternal-networks: no br-a\nno br-b\nnext-hops: none of IPv6\n" +
+		"refused-flows: bridge weft-uplink: flow 1\nOFPT_ERROR: flow 2"
+	findings := checkAgent(t.Context(), Config{MetricsAddress: "127.0.0.1:9471"}, fakeAgent{readiness{true, text}, nil})
+	expect(t, findings, "ok warning warning", "conntrack-lookup: is false", "bridge weft-uplink: flow 1 OFPT_ERROR: flow 2", "report it")
+	for _, f := range findings {
+		if strings.Contains(f.Detail, "no br-") || strings.Contains(f.Detail, "IPv6") {
+			t.Errorf("it tells of what no connection fails by: %s", f.Detail)
+		}
+	}
 }
 
 func TestTunnelPort(t *testing.T) {

@@ -187,11 +187,37 @@ func checkAgent(ctx context.Context, config Config, agent agentReader) []Finding
 		return s.unknown("", "the agent's answer broke off: %v", err)
 	}
 	if answer.Ready {
-		return s.ok("the agent runs, and can attach pods")
+		return append(s.ok("the agent runs, and can attach pods"), checkNotes(s, answer.Text)...)
 	}
 	var findings []Finding
 	for line := range strings.Lines(answer.Text) {
 		findings = append(findings, s.failed("see the agent's log, and the checks here that concern it", "%s", strings.TrimSpace(line))...)
+	}
+	return findings
+}
+
+// notes are what an agent tells though it is ready, with the remedies of those by which connections fail.
+var notes = map[string]string{
+	"next-hops": "", "external-networks": "",
+	"refused-flows": "report it, with the log of ovs-vswitchd and the versions of Open vSwitch and of its driver; " +
+		"what depends on these flows does not work until then",
+	"conntrack-lookup": "see the check conntrack-lookup",
+}
+
+// checkNotes tells the agent's notes that have a remedy. A note may go on for several lines.
+func checkNotes(s subject, text string) (findings []Finding) {
+	told := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		name, _, _ := strings.Cut(line, ":")
+		switch remedy, begins := notes[name]; {
+		case begins && remedy != "":
+			findings, told = append(findings, s.warning(remedy, "%s", line)...), true
+		case begins:
+			told = false
+		case told:
+			findings[len(findings)-1].Detail += " " + line
+		}
 	}
 	return findings
 }

@@ -53,8 +53,10 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"ovsdb-server-service", func(context.Context) []Finding { return checkDaemon(host, "ovsdb-server", false) }},
 		{"ovs-vswitchd-service", func(ctx context.Context) []Finding { return checkDaemon(host, "ovs-vswitchd", !running(ctx)) }},
 	}...)
+	checks = append(checks, check{"ovs-services-wait", func(context.Context) []Finding { return checkDependencies(host) }})
 	checks = append(checks, after...)
 	return append(checks, []check{
+		{"conntrack-lookup", func(ctx context.Context) []Finding { return checkLookup(ctx, config, r.metrics) }},
 		{"hns-calls", func(ctx context.Context) []Finding { return checkHNSCalls(ctx, r.metrics) }},
 		{"cni-pipe", func(ctx context.Context) []Finding {
 			return checkPipe(ctx, host, "cni-pipe", config.CNISocket, "the agent", running(ctx))

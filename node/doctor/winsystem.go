@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -58,6 +59,8 @@ type service struct {
 	State string // as `sc query` writes it in lower case: "running", "stopped", "start pending", …
 	Start string // "automatic", "manual", "disabled", "boot" or "system"
 	Path  string
+	// DependsOn are the services and drivers that Windows starts before it.
+	DependsOn []string
 	// Restarts is how many of its recovery actions restart it.
 	Restarts int
 	// RecoversFromErrors: recovery also follows an end with an error code, and not only a crash.
@@ -165,6 +168,35 @@ func checkDaemon(services serviceReader, name string, early bool) []Finding {
 		return s.warning("run `Set-Service "+name+" -StartupType Automatic`", "it runs, but its start is %s: it will not come back with the machine", found.Start)
 	}
 	return s.ok("running, starts with the machine")
+}
+
+// checkDependencies: ovs-vswitchd opens the ports that it has in its database when it starts, and Hyper-V's management
+// makes their vNICs. If that comes later they are in error until the agent has ovs-vswitchd try again.
+func checkDependencies(services serviceReader) []Finding {
+	const s = subject("ovs-services-wait")
+	const server, daemon, management = "ovsdb-server", "ovs-vswitchd", "vmms"
+	waits := func(one service, name string) bool {
+		return slices.ContainsFunc(one.DependsOn, func(other string) bool { return strings.EqualFold(other, name) })
+	}
+	vswitchd, err := services.Service(daemon)
+	switch {
+	case errors.Is(err, errAbsent):
+		return s.unknown("", "there is no service %s; it may run in another way, such as in a container", daemon)
+	case err != nil:
+		return s.unknown("run `sc.exe qc "+daemon+"`", "%v", err)
+	case waits(vswitchd, management):
+		return s.ok("%s waits for %s", daemon, management)
+	}
+	database, err := services.Service(server)
+	switch {
+	case err != nil && !errors.Is(err, errAbsent):
+		return s.unknown("run `sc.exe qc "+server+"`", "%v", err)
+	case err == nil && waits(vswitchd, server) && waits(database, management):
+		return s.ok("%s waits for %s, and that for %s", daemon, server, management)
+	}
+	also := append(slices.Clone(vswitchd.DependsOn), management)
+	return s.warning("run `sc.exe config "+daemon+" depend= "+strings.Join(also, "/")+"`",
+		"Windows may start %s before %s, which makes the vNICs of its ports: after a restart pods wait for theirs for up to half a minute longer", daemon, management)
 }
 
 // checkAgentService: the node's network must come back by itself after a reboot and after a crash.

@@ -39,7 +39,7 @@ func TestDoctorsTellTheSickFromTheWell(t *testing.T) {
 		t.Errorf("a healthy Linux node: %s %v", out, err)
 	}
 	well := doctor(t, "w1")
-	for _, check := range []string{"adapter", "hns-network", "ovs-extension", "chassis-host", "certificates", "agent", "hns-calls"} {
+	for _, check := range []string{"adapter", "hns-network", "ovs-extension", "chassis-host", "certificates", "agent", "conntrack-lookup", "hns-calls"} {
 		if f := well[check]; f.State != "ok" {
 			t.Errorf("a healthy Windows node: %s is %+v", check, f)
 		}

@@ -229,8 +229,7 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 			"--tunnel-ca=" + windowsPath(f.pki("ca.crt")),
 			"--tunnel-certificate=" + windowsPath(f.pki(agentPair(name)+".crt")),
 			"--tunnel-private-key=" + windowsPath(f.pki(agentPair(name)+".key")),
-			// The Linux datapath does not need it, and does not bear it.
-			fmt.Sprintf("--conntrack-lookup=%t", c.emulated()),
+			"--conntrack-lookup=" + c.windowsLookup(),
 			"--cni-conf-dir=" + windowsPath("/etc/cni/net.d"), "--cni-socket-prime",
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: wineReady}, {Unix: hnsControl}, {TCP: fmt.Sprintf("127.0.0.1:%d", ovsdbPort)},
@@ -241,6 +240,15 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 
 // emulated says whether Windows nodes have the emulated extension.
 func (c Config) emulated() bool { return c.WindowsDatapath != DatapathLinux }
+
+// windowsLookup is left to the agent, which has to find out what the emulated driver does. The Linux datapath needs no
+// lookup and does not bear it, so there it must not depend on a probe that fails.
+func (c Config) windowsLookup() string {
+	if c.emulated() {
+		return "auto"
+	}
+	return "false"
+}
 
 // windowsDatapathType is what Open vSwitch calls it.
 func (c Config) windowsDatapathType() string {

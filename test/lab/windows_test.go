@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -181,8 +180,9 @@ func TestLabsWithoutWindowsNeedNothingOfIt(t *testing.T) {
 func TestTheDatapathOfWindowsNodes(t *testing.T) {
 	for datapath, want := range map[string]struct {
 		kind     string
+		lookup   string
 		emulated bool
-	}{"": {"system", true}, DatapathLinux: {"netdev", false}, DatapathHyperV: {"system", true}} {
+	}{"": {"system", "auto", true}, DatapathLinux: {"netdev", "false", false}, DatapathHyperV: {"system", "auto", true}} {
 		c := config(IPv4)
 		c.WindowsDatapath = datapath
 		if err := c.Validate(); err != nil {
@@ -192,7 +192,7 @@ func TestTheDatapathOfWindowsNodes(t *testing.T) {
 		if got := flag(t, spec, "weft-node", "datapath-type"); got != want.kind {
 			t.Errorf("%q: the agent's datapath is of type %s", datapath, got)
 		}
-		if got := flag(t, spec, "weft-node", "conntrack-lookup"); got != strconv.FormatBool(want.emulated) {
+		if got := flag(t, spec, "weft-node", "conntrack-lookup"); got != want.lookup {
 			t.Errorf("%q: a lookup before each commit: %s", datapath, got)
 		}
 		emulator := slices.ContainsFunc(spec.Components, func(c machine.Component) bool { return c.Name == "hyperv" })

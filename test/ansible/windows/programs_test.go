@@ -189,6 +189,7 @@ var notHere = []string{
 	"driver-signature", "hns-network", "rsc", "firewall", "ovsdb-server-service", "ovs-vswitchd-service", "ovs-database", "ovs-version",
 	"ovs-vswitchd", "chassis-settings", "bridges", "ovn-southbound", "chassis-host", "agent", "hns-calls", "cni-pipe", "agent-service",
 	"cni-configuration", "windows-version", "geneve-port", "mtu", "dns-servers", "other-networks",
+	"conntrack-lookup", "ovs-services-wait",
 }
 
 // examine is the doctor's report: its own where weft.exe has run, and what the machine is said to lack.

@@ -1,0 +1,201 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/node/ctprobe"
+)
+
+// What conntrack-lookup may be. Empty is as [LookupOff], on systems that do not have the key.
+const (
+	LookupAuto = "auto" // as the datapath needs it, see package ctprobe
+	LookupOn   = "true"
+	LookupOff  = "false"
+)
+
+// ParseConntrackLookup reads auto, true or false.
+func ParseConntrackLookup(text string) (string, error) {
+	if text == LookupAuto {
+		return LookupAuto, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return "", fmt.Errorf("%q is neither %q, %q nor %q", text, LookupAuto, LookupOn, LookupOff)
+	}
+	return strconv.FormatBool(on), nil
+}
+
+const (
+	// probeLimit bounds the examination of the datapath, with what it waits for and its repetitions.
+	probeLimit = 15 * time.Second
+	probeRetry = time.Second
+	// lookupWait is how long a chassis host's stream to br-int waits for it: less than the tunnel gives it.
+	lookupWait = 3 * time.Second
+)
+
+// commitLookup is whether flows look a packet up before they commit its connection.
+type commitLookup struct {
+	setting string
+	decided chan struct{} // closed when it is known
+
+	mu       sync.Mutex
+	examined bool
+	needed   ctprobe.Answer
+
+	found *prometheus.GaugeVec
+	used  prometheus.GaugeFunc
+}
+
+func newCommitLookup(setting string) *commitLookup {
+	l := &commitLookup{setting: setting, decided: make(chan struct{})}
+	l.found = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weft_conntrack_lookup_found",
+		Help: "1 for what was found of a lookup before connections are committed: needed, unneeded or unknown.",
+	}, []string{"answer"})
+	l.used = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weft_conntrack_lookup",
+		Help: "Whether flows have a lookup before connections are committed (conntrack-lookup).",
+	}, func() float64 {
+		if on, _ := l.state(); on {
+			return 1
+		}
+		return 0
+	})
+	if setting != LookupAuto {
+		close(l.decided)
+	}
+	return l
+}
+
+func (l *commitLookup) collectors() []prometheus.Collector {
+	if l.setting == "" {
+		return nil
+	}
+	return []prometheus.Collector{l.found, l.used}
+}
+
+// state says whether there are lookups. As long as it is not known whether the datapath needs them there are: one that
+// does would lose connections, and one that does not only has more to do.
+func (l *commitLookup) state() (on, known bool) {
+	switch l.setting {
+	case LookupAuto:
+	case LookupOn:
+		return true, true
+	default:
+		return false, true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.needed != ctprobe.Unneeded, l.examined
+}
+
+// await is the state as soon as it is known, or when the limit has passed.
+func (l *commitLookup) await(ctx context.Context, limit time.Duration) (on bool) {
+	select {
+	case <-l.decided:
+	case <-time.After(limit):
+	case <-ctx.Done():
+	}
+	on, _ = l.state()
+	return on
+}
+
+// due says whether the datapath is to be examined: once, and not where there are lookups whatever it is.
+func (l *commitLookup) due() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.examined && (l.setting == LookupAuto || l.setting == LookupOff)
+}
+
+// decide takes what was found.
+func (l *commitLookup) decide(needed ctprobe.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.examined {
+		return
+	}
+	l.examined, l.needed = true, needed
+	l.found.WithLabelValues(needed.String()).Set(1)
+	if l.setting == LookupAuto {
+		close(l.decided)
+	}
+}
+
+// examineDatapath finds out, once, whether the datapath needs a lookup before connections are committed. There has to
+// be an uplink: then the extension is enabled, and the bridge has its port.
+func (a *agent) examineDatapath(ctx context.Context) {
+	if !a.lookup.due() {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, a.probeLimit)
+	defer cancel()
+	answer, err := a.probeDatapath(limited)
+	if ctx.Err() != nil { // the agent ends
+		return
+	}
+	a.lookup.decide(answer)
+	on, _ := a.lookup.state()
+	level := slog.LevelInfo
+	if answer == ctprobe.Unknown {
+		level = slog.LevelWarn
+	}
+	slog.Log(ctx, level, "whether the datapath needs a lookup before connections are committed (conntrack-lookup)",
+		"answer", answer, "lookup", on, "reason", err)
+	if answer == ctprobe.Needed && !on {
+		a.note(noteLookup, "ConntrackLookupOff", errLookupOff)
+	}
+}
+
+var errLookupOff = errors.New("conntrack-lookup is false, and Open vSwitch's driver takes packets of one connection " +
+	"tracking zone for others in the next: connections between pods of this node fail; set conntrack-lookup to auto, " +
+	"and restart the agent")
+
+// probeDatapath tries again until there is an answer or ctx ends, with the last reason before that.
+func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
+	bridge, dial, err := a.probedBridge()
+	if err != nil {
+		return ctprobe.Unknown, err
+	}
+	if err := a.ovs.awaitPorts(ctx, a.probeLimit, bridge); err != nil {
+		return ctprobe.Unknown, err
+	}
+	var reason error
+	for {
+		answer, err := a.probe(ctx, dial)
+		if answer != ctprobe.Unknown {
+			return answer, nil
+		}
+		if reason == nil || ctx.Err() == nil {
+			reason = err
+		}
+		pause(ctx, probeRetry)
+		if ctx.Err() != nil {
+			return ctprobe.Unknown, reason
+		}
+	}
+}
+
+// probedBridge is the uplink's bridge, whose own port is the host's interface. Only where the bridges' sockets are not
+// known it is br-int: the vNIC of its port is disabled, as Open vSwitch leaves it (create_wmi_port of lib/wmi.c), and
+// the extension drops a packet of a port that is not connected where it would ask ovs-vswitchd for a flow (OvsDoRecirc
+// of Actions.c). So on Windows nothing would be known then.
+func (a *agent) probedBridge() (name string, dial ctprobe.Dial, err error) {
+	uplink := a.uplink.get().Host
+	if socket, isUnix := strings.CutPrefix(a.config.bridgeTarget(uplink), "unix:"); isUnix {
+		return uplink, func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, socket) }, nil
+	}
+	if _, err := a.config.openFlow(); err != nil {
+		return "", nil, fmt.Errorf("ovs-openflow: %w", err)
+	}
+	return integrationBridge, a.config.dialSwitch, nil
+}

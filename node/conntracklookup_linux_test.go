@@ -1,0 +1,22 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/node/nodetest"
+)
+
+// A real ovs-vswitchd is asked by the uplink's bridge, and its datapath, which is Linux', needs no lookup.
+func TestARealDatapathIsExamined(t *testing.T) {
+	const uplink = "weft-uplink"
+	o := nodetest.StartOVS(t)
+	o.VS("add-br", uplink, "--", "set", "bridge", uplink, "datapath_type="+nodetest.Datapath(), "fail_mode=standalone")
+	n := newUplinkNode(t, &vswitchd{})
+	n.platform.uplink.Host = uplink
+	n.lookup = newCommitLookup(LookupAuto)
+	n.config.OVSDatabase = o.OVSDatabase() // beside which the bridge's socket is
+	n.keepUplinkOnce(t.Context())
+	if on, known := n.lookup.state(); on || !known {
+		t.Errorf("lookups %v, known %v", on, known)
+	}
+}

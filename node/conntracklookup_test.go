@@ -1,0 +1,272 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/node/ctprobe"
+)
+
+func TestParseConntrackLookup(t *testing.T) {
+	for text, want := range map[string]string{
+		"auto": LookupAuto, "true": LookupOn, "True": LookupOn, "1": LookupOn, "false": LookupOff, "0": LookupOff,
+		"": "", "Auto": "", "yes": "", "automatic": "",
+	} {
+		got, err := ParseConntrackLookup(text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// TestLookupFollowsTheDatapath: what is set counts, and with auto what was found. What is not known is as if it were
+// needed.
+func TestLookupFollowsTheDatapath(t *testing.T) {
+	for _, c := range []struct {
+		setting string
+		found   []ctprobe.Answer
+		on      bool
+		known   bool
+		metrics string
+	}{
+		{LookupAuto, nil, true, false, "weft_conntrack_lookup 1"},
+		{LookupAuto, []ctprobe.Answer{ctprobe.Needed}, true, true, "weft_conntrack_lookup 1 needed"},
+		{LookupAuto, []ctprobe.Answer{ctprobe.Unneeded}, false, true, "weft_conntrack_lookup 0 unneeded"},
+		{LookupAuto, []ctprobe.Answer{ctprobe.Unknown}, true, true, "weft_conntrack_lookup 1 unknown"},
+		{LookupAuto, []ctprobe.Answer{ctprobe.Needed, ctprobe.Unneeded}, true, true, "weft_conntrack_lookup 1 needed"},
+		{LookupOn, nil, true, true, "weft_conntrack_lookup 1"},
+		{LookupOff, nil, false, true, "weft_conntrack_lookup 0"},
+		{LookupOff, []ctprobe.Answer{ctprobe.Needed}, false, true, "weft_conntrack_lookup 0 needed"},
+		{"", nil, false, true, ""},
+	} {
+		l := newCommitLookup(c.setting)
+		for _, answer := range c.found {
+			l.decide(answer)
+		}
+		if on, known := l.state(); on != c.on || known != c.known {
+			t.Errorf("%q, found %v: lookups %v, known %v", c.setting, c.found, on, known)
+		}
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(l.collectors()...)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if labels := m.GetLabel(); len(labels) > 0 {
+					text += " " + labels[0].GetValue()
+				} else {
+					text += fmt.Sprint(f.GetName(), " ", m.GetGauge().GetValue())
+				}
+			}
+		}
+		if text != c.metrics {
+			t.Errorf("%q, found %v: metrics %q, want %q", c.setting, c.found, text, c.metrics)
+		}
+	}
+}
+
+// A stream waits for what the datapath is found to be, and no longer than its limit: then it has the lookups.
+func TestAStreamWaitsForTheDatapath(t *testing.T) {
+	for name, c := range map[string]struct {
+		setting string
+		found   time.Duration // when; 0: never
+		on      bool
+		waited  time.Duration
+	}{
+		"found":     {LookupAuto, time.Second, false, time.Second},
+		"not found": {LookupAuto, 0, true, lookupWait},
+		"too late":  {LookupAuto, lookupWait + time.Second, true, lookupWait},
+		"set":       {LookupOn, 0, true, 0},
+		"set off":   {LookupOff, 0, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newCommitLookup(c.setting)
+				if c.found != 0 {
+					time.AfterFunc(c.found, func() { l.decide(ctprobe.Unneeded) })
+				}
+				begun := time.Now()
+				if on := l.await(t.Context(), lookupWait); on != c.on || time.Since(begun) != c.waited {
+					t.Errorf("lookups %v after %v; want %v after %v", on, time.Since(begun), c.on, c.waited)
+				}
+			})
+		})
+	}
+}
+
+// emptyingFlows is the message by which ovn-controller begins, and after which the tables of lookups come.
+func emptyingFlows() []byte {
+	m := make([]byte, 56)
+	m[0], m[1], m[24], m[25] = 6, 14, 0xff, 3
+	binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
+	binary.BigEndian.PutUint16(m[48:], 1)
+	binary.BigEndian.PutUint16(m[50:], 4)
+	return m
+}
+
+// An ovn-controller's flows get the lookups as the datapath needs them.
+func TestFlowsOfAStreamFollowTheDatapath(t *testing.T) {
+	for answer, more := range map[ctprobe.Answer]bool{
+		ctprobe.Needed: true, ctprobe.Unneeded: false, ctprobe.Unknown: true,
+	} {
+		t.Run(answer.String(), func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			c := hostedConfig()
+			c.OVSOpenFlow, c.ConntrackLookup = "tcp:"+listener.Addr().String(), LookupAuto
+			h := newAgentTunnel(c)
+			h.lookup.decide(answer)
+			conn, err := h.dialBridge(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			bridge, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bridge.Close()
+			if _, err := conn.Write(emptyingFlows()); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			got, err := io.ReadAll(bridge)
+			if err != nil || len(got) > len(emptyingFlows()) != more {
+				t.Errorf("br-int gets %d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
+
+// answers are those of a datapath that is asked again and again, the last one for ever.
+type answers struct {
+	list  []error // nil: it needs the lookup
+	asked int
+}
+
+var errUnneeded = errors.New("unneeded")
+
+func (a *answers) probe(context.Context, ctprobe.Dial) (ctprobe.Answer, error) {
+	err := a.list[min(a.asked, len(a.list)-1)]
+	a.asked++
+	switch {
+	case err == nil:
+		return ctprobe.Needed, nil
+	case errors.Is(err, errUnneeded):
+		return ctprobe.Unneeded, nil
+	}
+	return ctprobe.Unknown, err
+}
+
+// TestTheDatapathIsExaminedOnce: when there is the uplink, before flows are written, again where it gave no answer, and
+// not where nothing depends on it.
+func TestTheDatapathIsExaminedOnce(t *testing.T) {
+	broken := errors.New("the request of a ping: lost")
+	for name, c := range map[string]struct {
+		setting string
+		answers []error
+		limit   time.Duration
+		on      bool
+		asked   int // at least
+		note    string
+	}{
+		"needed":         {LookupAuto, []error{nil}, time.Minute, true, 1, ""},
+		"unneeded":       {LookupAuto, []error{errUnneeded}, time.Minute, false, 1, ""},
+		"at last":        {LookupAuto, []error{broken, errUnneeded}, time.Minute, false, 2, ""},
+		"never":          {LookupAuto, []error{broken}, 10 * time.Millisecond, true, 1, ""},
+		"off and needed": {LookupOff, []error{nil}, time.Minute, false, 1, "conntrack-lookup is false"},
+		"off and sound":  {LookupOff, []error{errUnneeded}, time.Minute, false, 1, ""},
+		"on":             {LookupOn, nil, time.Minute, true, 0, ""},
+		"no such key":    {"", nil, time.Minute, false, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newUplinkNode(t, &vswitchd{})
+			datapath := &answers{list: c.answers}
+			n.lookup, n.probe, n.probeLimit = newCommitLookup(c.setting), datapath.probe, c.limit
+			n.config.ConntrackLookup = c.setting
+			if err := n.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) != (c.setting == LookupAuto) {
+				t.Errorf("before the examination: flows %v", err)
+			}
+			n.keepUplinkOnce(t.Context())
+			if problem := n.health.problems()[conditionUplink]; problem != nil {
+				t.Fatal(problem)
+			}
+			if on, known := n.lookup.state(); on != c.on || !known {
+				t.Errorf("lookups %v, known %v", on, known)
+			}
+			if err := n.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) {
+				t.Error(err)
+			}
+			asked := datapath.asked
+			n.keepUplinkOnce(t.Context())
+			if asked < c.asked || c.asked == 0 && asked > 0 || datapath.asked != asked {
+				t.Errorf("it was asked %d times, and then %d", asked, datapath.asked-asked)
+			}
+			note := n.health.noted()[noteLookup]
+			if (note == nil) != (c.note == "") || note != nil && !strings.Contains(note.Error(), c.note) {
+				t.Errorf("noted: %v; want %q", note, c.note)
+			}
+		})
+	}
+}
+
+// Where only br-int is reached it is asked, and where it has no port, as without Hyper-V's management, no packet is
+// sent.
+func TestADatapathThatIsReachedByBrInt(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuses, openFlow string
+		asked             bool
+	}{
+		"well":           {"", "tcp:127.0.0.1:1", true},
+		"without a port": {integrationBridge, "tcp:127.0.0.1:1", false},
+		"without a way":  {"", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newUplinkNode(t, &vswitchd{refuses: c.refuses})
+			n.lookup, n.probeLimit = newCommitLookup(LookupAuto), time.Second
+			n.config.OVSDatabase, n.config.OVSOpenFlow = "tcp:127.0.0.1:1", c.openFlow
+			asked := false
+			n.probe = func(ctx context.Context, dial ctprobe.Dial) (ctprobe.Answer, error) {
+				asked = true
+				if _, err := dial(ctx); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
+					t.Errorf("it is dialled elsewhere: %v", err)
+				}
+				return ctprobe.Unneeded, nil
+			}
+			n.keepUplinkOnce(t.Context())
+			if on, known := n.lookup.state(); on == c.asked || !known || asked != c.asked {
+				t.Errorf("lookups %v, known %v, asked %v", on, known, asked)
+			}
+		})
+	}
+}
+
+// An agent that ends has found nothing out.
+func TestAnExaminationThatIsBrokenOff(t *testing.T) {
+	n := newUplinkNode(t, &vswitchd{})
+	n.lookup = newCommitLookup(LookupAuto)
+	ctx, cancel := context.WithCancel(t.Context())
+	n.probe = func(ctx context.Context, _ ctprobe.Dial) (ctprobe.Answer, error) {
+		cancel()
+		return ctprobe.Unknown, ctx.Err()
+	}
+	n.keepUplinkOnce(ctx)
+	if on, known := n.lookup.state(); !on || known {
+		t.Errorf("lookups %v, known %v", on, known)
+	}
+}
