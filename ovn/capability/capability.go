@@ -174,7 +174,7 @@ var Limits = []Limit{
 	{
 		Feature: "IPv6 tracked flows",
 		Effect:  "packets of a tracked IPv6 connection never find the flow that was made for them: each goes through ovs-vswitchd",
-		Answer:  "nothing",
+		Answer:  "nothing that helps: [what it costs](measurements.md#tracked-ipv6-on-a-windows-node), and what was considered",
 		Source:  "Flow.c: OvsLookupFlow, FlowEqual: the key in the packet has a tuple, the flow's has none",
 	},
 	{
