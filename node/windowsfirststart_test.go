@@ -321,7 +321,10 @@ func losses() map[string]loss {
 		return func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.dead = dead }) }
 	}
 	return map[string]loss{
-		"vmms": {machine(func(m *hnstest.Machine) { m.NoVMMS = true }), machine(func(m *hnstest.Machine) { m.NoVMMS = false })},
+		"vmms": {
+			machine(func(m *hnstest.Machine) { m.NoVMMS = true }),
+			machine(func(m *hnstest.Machine) { m.NoVMMS = false }),
+		},
 		"the extension": {func(s *firstStart) {
 			s.DisableExtensions()
 			machine(func(m *hnstest.Machine) { m.Disobeys = true })(s)
@@ -333,8 +336,8 @@ func losses() map[string]loss {
 // soonGivenUp: addresses that Windows does not move are not waited for; there are fewer calls then.
 func soonGivenUp(s *firstStart) { s.config.AddressTime = 100 * time.Millisecond }
 
-// What works beside HNS may be lost at any call of a first start: the host is reachable when the start has ended, and the next one
-// succeeds as soon as it is mended.
+// What works beside HNS may be lost at any call of a first start: the host is reachable when the
+// start has ended, and the next one succeeds as soon as it is mended.
 func TestFirstStartThatLosesSomethingAtAnyCall(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		for i, name := range callsOfAFirstStart(t, moves, soonGivenUp) {

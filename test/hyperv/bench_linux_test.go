@@ -19,8 +19,9 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-// BenchmarkTrackedIPv6 measures what it costs that packets of tracked IPv6 connections hit no flow: datagrams go to and fro between two
-// pods of a node, tracked for both, beside IPv4, the driver without that fault, and fewer lookups. The stale tuple of IPv4 is off in all.
+// BenchmarkTrackedIPv6 measures what it costs that packets of tracked IPv6 connections hit no flow:
+// datagrams go to and fro between two pods of a node, tracked for both, beside IPv4, the driver
+// without that fault, and fewer lookups. The stale tuple of IPv4 is off in all.
 func BenchmarkTrackedIPv6(b *testing.B) {
 	v4 := func(p pod) string { return p.address }
 	v6 := func(p pod) string { return p.address6 }

@@ -3,6 +3,7 @@
 package hyperv
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -27,8 +28,8 @@ func mark(a *netlink.AttributeEncoder) {
 	a.Bytes(ctAttrMark, native.AppendUint32(native.AppendUint32(nil, marked), 0xffffffff))
 }
 
-// A connection of UDP or ICMP is remembered for a minute after its last packet, and for half of one after an answer. The second packet
-// of UDP is new still, that of ICMP is established.
+// A connection of UDP or ICMP is remembered for a minute after its last packet, and for half of one
+// after an answer. The second packet of UDP is new still, that of ICMP is established.
 func TestOtherTimeouts(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -45,7 +46,7 @@ func TestOtherTimeouts(t *testing.T) {
 				limit = 30 * time.Second
 			}
 			for _, silent := range []time.Duration{limit - time.Second, limit + time.Second} {
-				t.Run(c.name+" answered "+map[bool]string{true: "yes", false: "no"}[answered]+" after "+silent.String(), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, answered %v, after %v", c.name, answered, silent), func(t *testing.T) {
 					e, h, at := clocked(t)
 					send(t, e, h, c.frame, ct(t, 1, true, mark))
 					want := uint32(stateNew)
@@ -73,7 +74,8 @@ func TestOtherTimeouts(t *testing.T) {
 	}
 }
 
-// A connection that has expired keeps its translated port until the driver's next look at all of them, every two minutes.
+// A connection that has expired keeps its translated port until the driver's next look at all of
+// them, every two minutes.
 func TestExpiredKeepsItsTranslation(t *testing.T) {
 	gateway := netip.MustParseAddr("192.168.0.1")
 	for after, same := range map[time.Duration]bool{119 * time.Second: false, 121 * time.Second: true} {
@@ -95,18 +97,20 @@ func TestExpiredKeepsItsTranslation(t *testing.T) {
 	}
 }
 
-// A SYN over a connection that has ended begins it anew, and is neither new nor established: it is tracked.
+// A SYN over a connection that has ended begins it anew, and is neither new nor established: it is
+// tracked.
 func TestSYNOverAnEndedConnection(t *testing.T) {
 	e, h, _ := clocked(t)
 	send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, 1, true, mark))
 	sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpSYN|tcpACK, 9, 2), ct(t, 1, false))
 	sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpRST|tcpACK, 10, 2), ct(t, 1, false))
-	if got := send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 90, 0), ct(t, 1, true)).key.ct; got.state != stateTracked || got.mark != 0 {
+	got := send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 90, 0), ct(t, 1, true)).key.ct
+	if got.state != stateTracked || got.mark != 0 {
 		t.Errorf("state %#x, mark %d", got.state, got.mark)
 	}
-	got := sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpSYN|tcpACK, 9, 91), ct(t, 1, false)).key.ct.state
-	if got != stateTracked|stateEstablished|stateReply {
-		t.Errorf("state %#x of the answer", got)
+	got = sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpSYN|tcpACK, 9, 91), ct(t, 1, false)).key.ct
+	if got.state != stateTracked|stateEstablished|stateReply {
+		t.Errorf("state %#x of the answer", got.state)
 	}
 }
 
@@ -117,7 +121,8 @@ func TestTimeoutPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, h, at := clocked(t)
 			frame := udp(client, server, 1000, 53, "q")
-			if o := send(t, e, h, frame, ct(t, 1, true, more...), act(actionOutput, 4)); o.err != nil || len(o.out["pod4"]) != 1 {
+			o := send(t, e, h, frame, ct(t, 1, true, more...), act(actionOutput, 4))
+			if o.err != nil || len(o.out["pod4"]) != 1 {
 				t.Fatalf("%+v", o)
 			}
 			for _, c := range []struct {
@@ -133,10 +138,13 @@ func TestTimeoutPolicy(t *testing.T) {
 	}
 }
 
-// The table of translations does not tell protocols apart: a port that TCP has is taken for UDP, too.
+// The table of translations does not tell protocols apart: a port that TCP has is taken for UDP,
+// too.
 func TestTranslationsHaveNoProtocol(t *testing.T) {
 	gateway, other := netip.MustParseAddr("192.168.0.1"), netip.MustParseAddr("10.0.0.3")
-	for name, frame := range map[string][]byte{"TCP": tcp(other, server, 1000, 80, tcpSYN, 1, 0), "UDP": udp(other, server, 1000, 80, "q")} {
+	for name, frame := range map[string][]byte{
+		"TCP": tcp(other, server, 1000, 80, tcpSYN, 1, 0), "UDP": udp(other, server, 1000, 80, "q"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			e, h := bare(t, KnownFaults())
 			commit := ct(t, 1, true, nat(natAttrSrc, gateway, 0))

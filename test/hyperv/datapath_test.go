@@ -38,7 +38,8 @@ func TestOneDatapath(t *testing.T) {
 	}
 }
 
-// What ovs-vswitchd asks for is neither refused nor told back: it knows by that that there is no negotiation.
+// What ovs-vswitchd asks for is neither refused nor told back: it knows by that that there is no
+// negotiation.
 func TestNoNegotiation(t *testing.T) {
 	const userFeatures, perCPU = 5, 1 << 2
 	e, _ := bare(t, KnownFaults())
@@ -51,7 +52,8 @@ func TestNoNegotiation(t *testing.T) {
 	}
 }
 
-// A flow over one that is there takes its place, and what it has counted, unless it is asked to begin anew.
+// A flow over one that is there takes its place, and what it has counted, unless it is asked to
+// begin anew.
 func TestFlowOverFlow(t *testing.T) {
 	frame := udp(client, server, 1, 2, "x")
 	for _, c := range []struct {
@@ -95,7 +97,8 @@ func TestFlowOverFlow(t *testing.T) {
 			if len(h.sent["pod4"]) != 1 || len(h.sent["vEth-Ethernet"]) != 3 {
 				t.Errorf("%d frames by the new flow, %d by the old one", len(h.sent["pod4"]), len(h.sent["vEth-Ethernet"]))
 			}
-			if answer, err := put(cmdDelete, 0, false); err != nil || native.Uint64(answer[flowAttrStats]) != c.want+1 || len(e.flows) != 0 {
+			answer, err := put(cmdDelete, 0, false)
+			if err != nil || native.Uint64(answer[flowAttrStats]) != c.want+1 || len(e.flows) != 0 {
 				t.Errorf("deleted: %v, %v", answer, err)
 			}
 		})
@@ -118,7 +121,8 @@ func TestPutOffBeforeAnError(t *testing.T) {
 	}
 	next := udp(client, server, 1, 2, "x")
 	o = send(t, e, h, next, act(actionOutput, 2))
-	if o.err != nil || len(o.out["vEth-Ethernet"]) != 1 || len(o.out["pod4"]) != 1 || string(o.out["pod4"][0]) != string(lost) {
+	late := o.out["pod4"]
+	if o.err != nil || len(o.out["vEth-Ethernet"]) != 1 || len(late) != 1 || string(late[0]) != string(lost) {
 		t.Errorf("with the next packet: %+v", o)
 	}
 	if o = send(t, e, h, next, act(actionOutput, 2)); len(o.out["pod4"]) != 0 {

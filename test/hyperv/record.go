@@ -26,12 +26,14 @@ var keyNames = map[uint16]string{
 
 // ctNames are those of what a ct action asks for.
 var ctNames = map[uint16]string{
-	ctAttrCommit: "ct commit", ctAttrZone: "ct zone", ctAttrMark: "ct mark", ctAttrLabels: "ct labels", ctAttrHelper: "ct helper",
-	ctAttrNAT: "ct nat", ctAttrForceCommit: "ct force_commit", ctAttrEventMask: "ct eventmask", ctAttrTimeout: "ct timeout",
+	ctAttrCommit: "ct commit", ctAttrZone: "ct zone", ctAttrMark: "ct mark", ctAttrLabels: "ct labels",
+	ctAttrHelper: "ct helper", ctAttrNAT: "ct nat", ctAttrForceCommit: "ct force_commit",
+	ctAttrEventMask: "ct eventmask", ctAttrTimeout: "ct timeout",
 }
 
-// count records that a packet has met an action, by its name; that of a set has its field's. What a ct action asks for counts, too. What ovs-vswitchd tries in order to
-// find out whether it is there does not count.
+// count records that a packet has met an action, by its name; that of a set has its field's. What a
+// ct action asks for counts, too. What ovs-vswitchd tries in order to find out whether it is there
+// does not count.
 func (e *Extension) count(a attribute) {
 	if e.probing {
 		return

@@ -16,7 +16,8 @@ import (
 // tunnelPeer is the tunnel's other end.
 var tunnelPeer = netip.MustParseAddr("192.168.0.2")
 
-// tunnelled is an extension that has a flow for what it puts into a tunnel, and the action that does so.
+// tunnelled is an extension that has a flow for what it puts into a tunnel, and the action that
+// does so.
 func tunnelled(t *testing.T, faults Faults) (*Extension, noHost, []attribute) {
 	t.Helper()
 	e, h := bare(t, faults)
@@ -53,7 +54,8 @@ func resolved(t *testing.T, e *Extension) {
 	})
 }
 
-// The first packet to a tunnel's peer is lost; without the fault it goes as soon as the peer is known.
+// The first packet to a tunnel's peer is lost; without the fault it goes as soon as the peer is
+// known.
 func TestFirstPacket(t *testing.T) {
 	first, second := udp(client, server, 1000, 53, "first"), udp(client, server, 1000, 53, "second")
 	for name, c := range map[string]struct {
@@ -80,7 +82,9 @@ func TestFirstPacket(t *testing.T) {
 // Whatever is in it, a tunnel's packet comes from one port.
 func TestOuterSourcePort(t *testing.T) {
 	e, h, into := tunnelled(t, without(FirstPacket))
-	for i, inner := range [][]byte{udp(client, server, 1000, 53, "q"), udp(server, client, 53, 1000, "a"), tcp(client6, server6, 4711, 80, tcpSYN, 1, 0)} {
+	for i, inner := range [][]byte{
+		udp(client, server, 1000, 53, "q"), udp(server, client, 53, 1000, "a"), tcp(client6, server6, 4711, 80, tcpSYN, 1, 0),
+	} {
 		o := send(t, e, h, inner, into...)
 		if i == 0 {
 			resolved(t, e)

@@ -62,8 +62,11 @@ func upcallOf(t *testing.T, datagram []byte) told {
 	return told{messages[0].body[0], k, slices.Clone(attrs[packetAttrPacket])}
 }
 
-// try sends a command to the driver, and ask one that succeeds. It is the answer's attributes that come back.
-func try(t *testing.T, e *Extension, family uint16, command uint8, add func(*netlink.AttributeEncoder)) (attributes, error) {
+// try sends a command to the driver, and ask one that succeeds. It is the answer's attributes that
+// come back.
+func try(
+	t *testing.T, e *Extension, family uint16, command uint8, add func(*netlink.AttributeEncoder),
+) (attributes, error) {
 	t.Helper()
 	attrs := nested(t, 0, add).data
 	bodies, err := e.dispatch(message{kind: family, body: append([]byte{command, 1, 0, 0, 0, 0, 0, 0}, attrs...)})
@@ -87,7 +90,8 @@ func userspace(t *testing.T, socket uint32) attribute {
 	return nested(t, actionUserspace, func(a *netlink.AttributeEncoder) { a.Uint32(1, socket) })
 }
 
-// What goes to ovs-vswitchd goes to the socket of the port that the packet has come by, whichever one an action names.
+// What goes to ovs-vswitchd goes to the socket of the port that the packet has come by, whichever
+// one an action names.
 func TestUpcallsGoByPort(t *testing.T) {
 	frame := udp(client, server, 1, 2, "x")
 	for _, c := range []struct {
@@ -125,14 +129,17 @@ func TestUpcallsGoByPort(t *testing.T) {
 			if fails := errors.As(err, &drop); fails != c.fails || err != nil && !fails {
 				t.Errorf("error %v", err)
 			}
-			if got, others := third(), other(); len(got) != c.third || len(others) != c.other || len(got) > 0 && !slices.Equal(got[0].frame, frame) {
+			got, others := third(), other()
+			whole := len(got) == 0 || slices.Equal(got[0].frame, frame)
+			if len(got) != c.third || len(others) != c.other || !whole {
 				t.Errorf("port 3 has heard %v, port 4 %v", got, others)
 			}
 		})
 	}
 }
 
-// After a tunnel a recirculated packet without a flow goes up at the port of the outer packet, while its key has the tunnel's.
+// After a tunnel a recirculated packet without a flow goes up at the port of the outer packet,
+// while its key has the tunnel's.
 func TestMissAfterTunnel(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	_, adapter := listen(t, e, "Ethernet")

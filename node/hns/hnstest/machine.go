@@ -144,14 +144,6 @@ func (m *Machine) StartContainer(id string) {
 	}
 }
 
-// Set changes what the machine does wrong while an agent is at work on it.
-func (m *Machine) Set(change func(*Machine)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	change(m)
-	m.tell()
-}
-
 // Fail has the next calls of that name fail, or hang, as f says; nil ends it.
 func (m *Machine) Fail(call string, f func() error) {
 	m.mu.Lock()
