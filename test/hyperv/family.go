@@ -127,7 +127,7 @@ func (e *Extension) handle(s *socket, datagram []byte) error {
 			}
 			continue
 		}
-		if !e.Enabled() {
+		if !e.Enabled() && !ofLinux(m) {
 			return s.answer(answerLost)
 		}
 		e.delay()
@@ -146,6 +146,17 @@ func (e *Extension) handle(s *socket, datagram []byte) error {
 		return nil
 	}
 	return done()
+}
+
+// ofLinux: the ovs-vswitchd of Linux asks of each device that has a route whether it is a port, by its
+// name alone (lib/netdev-linux.c, netdev_linux_netnsid_update__). That of Windows has
+// lib/netdev-windows.c and lib/route-table-stub.c, and does not.
+func ofLinux(m message) bool {
+	if m.kind != familyVport || len(m.body) < ovsLength-headerLength || m.body[0] != cmdGet {
+		return false
+	}
+	list, err := parseAttributes(m.body[8:])
+	return err == nil && len(list) == 1 && list[0].kind == vportAttrName
 }
 
 // reply sends the answers to one request.

@@ -57,6 +57,7 @@ func TestAbortWithoutExtension(t *testing.T) {
 	}
 	n.VS("--no-wait", "del-br", "br-int")
 	n.Start(nodetest.Vswitchd)
+	n.VS("set", "open_vswitch", ".", "external_ids:seen=yes") // it has taken that up
 	n.VS("--no-wait", "add-br", "br-int")
 	n.expectAbort()
 	n.extension.SetEnabled(true)
