@@ -114,6 +114,7 @@ bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovn/southbound
 	go test -run '^$$' -bench . -benchtime 50x -timeout 30m ./node
 	go test -run '^$$' -bench . -benchtime 1x -timeout 15m ./node/chassis
+	go test -run '^$$' -bench . -benchtime 5x -timeout 15m ./test/hyperv
 	go test -run '^$$' -bench . -benchtime 1x -timeout 90m ./test/bench
 	go test -tags cluster -run '^$$' -bench . -benchtime 1x -timeout 25m ./test/e2e
 

@@ -12,6 +12,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -96,13 +97,15 @@ func (d *extensionDaemon) once(ctx context.Context) {
 // firstStart is a Windows node whose Open vSwitch and HNS know each other.
 type firstStart struct {
 	*winBench
-	n      *bareNode
-	daemon *extensionDaemon
+	n          *bareNode
+	daemon     *extensionDaemon
+	takeUpTime time.Duration // for ovs-vswitchd
 }
 
 func newFirstStart(t *testing.T) *firstStart {
 	t.Helper()
-	s := &firstStart{n: newUplinkNode(t, nil), winBench: newWinBench(t, func(c *WindowsConfig) { c.AddressTime = 500 * time.Millisecond })}
+	s := &firstStart{n: newUplinkNode(t, nil), takeUpTime: 2 * time.Second,
+		winBench: newWinBench(t, func(c *WindowsConfig) { c.AddressTime = 500 * time.Millisecond })}
 	s.daemon = &extensionDaemon{n: s.n, machine: s.winBench}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -129,7 +132,7 @@ func (s *firstStart) agent() *agent {
 	if err != nil {
 		s.Fatal(err)
 	}
-	a.takeUpTime = 2 * time.Second
+	a.takeUpTime = s.takeUpTime
 	return a
 }
 
@@ -192,10 +195,13 @@ func (s *firstStart) calls(f func(nth int, call string) error) {
 }
 
 // callsOfAFirstStart are those of the platform, in their order.
-func callsOfAFirstStart(t *testing.T, moves bool) []string {
+func callsOfAFirstStart(t *testing.T, moves bool, change ...func(*firstStart)) []string {
 	t.Helper()
 	s := newFirstStart(t)
 	s.Moves = moves
+	for _, c := range change {
+		c(s)
+	}
 	calls := []string{}
 	s.calls(func(_ int, call string) error { calls = append(calls, call); return nil })
 	problem := s.start()
@@ -297,6 +303,70 @@ func TestFirstStartWithoutOpenVSwitch(t *testing.T) {
 			test.mend(s)
 			s.whole(s.start())
 		})
+	}
+}
+
+// loss is what a first start loses beside calls, until it is mended.
+type loss struct{ lose, mend func(*firstStart) }
+
+// losses are those of Hyper-V's management, of the extension and of ovs-vswitchd.
+func losses() map[string]loss {
+	machine := func(change func(*hnstest.Machine)) func(*firstStart) {
+		return func(s *firstStart) {
+			s.Set(change)
+			s.daemon.set(func(*extensionDaemon) {}) // it sees that at once
+		}
+	}
+	daemon := func(dead bool) func(*firstStart) {
+		return func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.dead = dead }) }
+	}
+	return map[string]loss{
+		"vmms": {
+			machine(func(m *hnstest.Machine) { m.NoVMMS = true }),
+			machine(func(m *hnstest.Machine) { m.NoVMMS = false }),
+		},
+		"the extension": {func(s *firstStart) {
+			s.DisableExtensions()
+			machine(func(m *hnstest.Machine) { m.Disobeys = true })(s)
+		}, machine(func(m *hnstest.Machine) { m.Disobeys = false })},
+		"ovs-vswitchd": {daemon(true), daemon(false)},
+	}
+}
+
+// soonGivenUp: addresses that Windows does not move are not waited for; there are fewer calls then.
+func soonGivenUp(s *firstStart) { s.config.AddressTime = 100 * time.Millisecond }
+
+// What works beside HNS may be lost at any call of a first start: the host is reachable when the
+// start has ended, and the next one succeeds as soon as it is mended.
+func TestFirstStartThatLosesSomethingAtAnyCall(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		for i, name := range callsOfAFirstStart(t, moves, soonGivenUp) {
+			for what, loss := range losses() {
+				t.Run(fmt.Sprintf("moves %v, call %d %s, without %s", moves, i+1, name, what), func(t *testing.T) {
+					t.Parallel()
+					s := newFirstStart(t)
+					s.Moves = moves
+					soonGivenUp(s)
+					s.takeUpTime = 300 * time.Millisecond
+					s.calls(func(nth int, _ string) error {
+						if nth == i+1 {
+							loss.lose(s)
+						}
+						return nil
+					})
+					problem := s.start()
+					s.FailAny(nil)
+					if problem == nil {
+						s.whole(nil)
+					} else {
+						s.alone()
+					}
+					loss.mend(s)
+					s.takeUpTime = 2 * time.Second
+					s.whole(s.start())
+				})
+			}
+		}
 	}
 }
 

@@ -188,6 +188,9 @@ func (o *OVN) Start(name string) {
 	})
 }
 
+// PID is that of a program that runs.
+func (o *OVN) PID(name string) int { return o.processes[name].Process.Pid }
+
 // Kill ends a program at once, as a crash does.
 func (o *OVN) Kill(name string) {
 	o.tb.Helper()

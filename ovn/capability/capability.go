@@ -44,6 +44,7 @@ var (
 		Effect:  "ovs-vswitchd takes the datapath to have them, and they have no effect: how long a connection is remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes by the same port in between",
 		Answer:  "weft sets none",
 		Source:  "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Documentation/faq/releases.rst",
+		Forbids: []string{"ct timeout"},
 	}
 	InjectedPackets = Limit{
 		Feature: "learning from injected packets",
@@ -88,7 +89,7 @@ var Limits = []Limit{
 		Effect:  "skipped without a word; as the last of a packet's they end in an error",
 		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses, but for trunc",
 		Source:  "Actions.c: OvsDoExecuteActions",
-		Forbids: []string{"set_masked", "push_eth", "pop_eth", "push_nsh", "pop_nsh", "add_mpls", "dec_ttl", "psample", "action "},
+		Forbids: []string{"set_masked", "push_eth", "pop_eth", "push_nsh", "pop_nsh", "add_mpls", "dec_ttl", "psample", "action ", "ct part "},
 	},
 	{
 		Feature: "trunc",
@@ -173,7 +174,7 @@ var Limits = []Limit{
 	{
 		Feature: "IPv6 tracked flows",
 		Effect:  "packets of a tracked IPv6 connection never find the flow that was made for them: each goes through ovs-vswitchd",
-		Answer:  "nothing",
+		Answer:  "nothing that helps: [what it costs](measurements.md#tracked-ipv6-on-a-windows-node), and what was considered",
 		Source:  "Flow.c: OvsLookupFlow, FlowEqual: the key in the packet has a tuple, the flow's has none",
 	},
 	{

@@ -7,6 +7,7 @@ func TestForbidden(t *testing.T) {
 	for executed, want := range map[string]string{
 		"clone": "clone", "action 77": "unknown actions", "set arp": "set of other fields", "set field 77": "set of other fields", "key 32": "unknown keys",
 		"recirc lost": "recirculation", "output": "", "set ipv6": "", "set tunnel": "", "ct": "",
+		"ct timeout": "connection tracking timeout policies", "ct part 77": "unknown actions", "ct commit": "", "ct helper": "",
 	} {
 		if got := Forbidden(executed); got != want {
 			t.Errorf("%s is forbidden by %q, want %q", executed, got, want)

@@ -233,12 +233,14 @@ func TestWrongKeysLeaveARunningNodeAlone(t *testing.T) {
 
 // A node that has no switch yet refuses adapters that cannot carry one, and stays reachable.
 func TestBadAdaptersAreRefused(t *testing.T) {
+	cluster.Must(t, "exec", badDays, "--", "ip", "tuntap", "add", "dev", "virtual", "mode", "tap")
+	t.Cleanup(func() { cluster.Must(t, "exec", badDays, "--", "ip", "link", "del", "virtual") })
 	for _, c := range []struct {
 		name, config string
 		says         []string
 	}{
 		{"one that does not exist", "adapter: Ethernet 7\n", []string{`no adapter "Ethernet 7"`, "set the key adapter"}},
-		{"a virtual one", "adapter: br-int\n", []string{"br-int", "not a physical adapter"}},
+		{"a virtual one", "adapter: virtual\n", []string{"virtual", "not a physical adapter"}},
 		{"one without the node's address", "adapter: eth0\n", []string{"eth0", "encap-address"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

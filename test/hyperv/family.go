@@ -127,14 +127,8 @@ func (e *Extension) handle(s *socket, datagram []byte) error {
 			}
 			continue
 		}
-		if !e.Enabled() {
-			if !asksForNamespace(m) {
-				return s.answer(answerLost)
-			}
-			if err := s.reply(m, false, nil, unix.ENODEV); err != nil {
-				return err
-			}
-			continue
+		if !e.Enabled() && !ofLinux(m) {
+			return s.answer(answerLost)
 		}
 		e.delay()
 		bodies, err := e.dispatch(m)
@@ -154,11 +148,15 @@ func (e *Extension) handle(s *socket, datagram []byte) error {
 	return done()
 }
 
-// asksForNamespace: the ovs-vswitchd of Linux asks of each device that has a route in which network namespace it is, by
-// looking for a port of its name, whether it has a bridge or not (netdev_linux_netnsid_update__ of lib/netdev-linux.c).
-// The one of Windows does not.
-func asksForNamespace(m message) bool {
-	return m.kind == familyVport && len(m.body) > 0 && m.body[0] == cmdGet && m.flags&unix.NLM_F_DUMP != unix.NLM_F_DUMP
+// ofLinux: the ovs-vswitchd of Linux asks of each device that has a route whether it is a port, by its
+// name alone (lib/netdev-linux.c, netdev_linux_netnsid_update__). That of Windows has
+// lib/netdev-windows.c and lib/route-table-stub.c, and does not.
+func ofLinux(m message) bool {
+	if m.kind != familyVport || len(m.body) < ovsLength-headerLength || m.body[0] != cmdGet {
+		return false
+	}
+	list, err := parseAttributes(m.body[8:])
+	return err == nil && len(list) == 1 && list[0].kind == vportAttrName
 }
 
 // reply sends the answers to one request.

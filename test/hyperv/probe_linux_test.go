@@ -61,7 +61,7 @@ func TestAbortWithoutExtension(t *testing.T) {
 	run(t, "ip", "addr", "add", "192.0.2.1/24", "dev", "routed")
 	run(t, "ip", "link", "set", "routed", "up")
 	n.Start(nodetest.Vswitchd)
-	n.ctl("version")
+	n.VS("set", "open_vswitch", ".", "external_ids:seen=yes") // it has taken that up
 	n.VS("--no-wait", "add-br", "br-int")
 	n.expectAbort()
 	n.extension.SetEnabled(true)

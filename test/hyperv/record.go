@@ -24,8 +24,16 @@ var keyNames = map[uint16]string{
 	keyPriority: "priority", 31: "nd_ext",
 }
 
-// count records that a packet has met an action, by its name; that of a set has its field's. What ovs-vswitchd tries in order to
-// find out whether it is there does not count.
+// ctNames are those of what a ct action asks for.
+var ctNames = map[uint16]string{
+	ctAttrCommit: "ct commit", ctAttrZone: "ct zone", ctAttrMark: "ct mark", ctAttrLabels: "ct labels",
+	ctAttrHelper: "ct helper", ctAttrNAT: "ct nat", ctAttrForceCommit: "ct force_commit",
+	ctAttrEventMask: "ct eventmask", ctAttrTimeout: "ct timeout",
+}
+
+// count records that a packet has met an action, by its name; that of a set has its field's. What a
+// ct action asks for counts, too. What ovs-vswitchd tries in order to find out whether it is there
+// does not count.
 func (e *Extension) count(a attribute) {
 	if e.probing {
 		return
@@ -43,6 +51,23 @@ func (e *Extension) count(a attribute) {
 		}
 	}
 	e.record(name)
+	if a.kind == actionCT {
+		e.countTracking(a)
+	}
+}
+
+func (e *Extension) countTracking(a attribute) {
+	parts, err := parseAttributes(a.data)
+	if err != nil {
+		return // the action fails
+	}
+	for _, part := range parts {
+		name := ctNames[part.kind]
+		if name == "" {
+			name = fmt.Sprintf("ct part %d", part.kind)
+		}
+		e.record(name)
+	}
 }
 
 // record counts a name. The first time it is written down, too, where it outlives the emulator.

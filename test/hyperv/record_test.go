@@ -9,16 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mdlayher/netlink"
+
 	"github.com/weftnet/weft/ovn/capability"
 )
 
 // What the table of capabilities forbids has the names that the record has.
 func TestForbiddenNames(t *testing.T) {
-	names := slices.Collect(maps.Values(actionNames))
+	names := slices.AppendSeq(slices.Collect(maps.Values(actionNames)), maps.Values(ctNames))
 	for _, field := range keyNames {
 		names = append(names, "set "+field)
 	}
-	names = append(names, "action ", "set field ", "key ") // and a number
+	names = append(names, "action ", "ct part ", "set field ", "key ") // and a number
 	for _, limit := range capability.Limits {
 		for _, name := range limit.Forbids {
 			if !slices.Contains(names, name) {
@@ -28,7 +30,7 @@ func TestForbiddenNames(t *testing.T) {
 	}
 }
 
-// What a packet meets is written down once, with keys that the driver passes over.
+// What a packet meets is written down once, with the parts of ct and with keys that the driver passes over.
 func TestRecord(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	var record bytes.Buffer
@@ -37,8 +39,14 @@ func TestRecord(t *testing.T) {
 		send(t, e, h, udp(client, server, 1, 2, "x"), act(77, 0), act(actionOutput, 4))
 	}
 	e.recordKeys(attributes{keyIPv4: nil, keyTunnel: nil, 32: nil})
-	if got := strings.Fields(record.String()); !slices.Equal(got, []string{"action", "77", "output", "key", "32"}) {
-		t.Errorf("%q", record.String())
+	timeout := func(a *netlink.AttributeEncoder) {
+		a.String(ctAttrTimeout, "short")
+		a.Uint32(77, 0)
+	}
+	send(t, e, h, udp(client, server, 1, 2, "x"), ct(t, 1, true, timeout, nat(0, client, 0)))
+	want := []string{"action 77", "output", "key 32", "ct", "ct zone", "ct commit", "ct timeout", "ct part 77", "ct nat"}
+	if got := strings.Split(strings.TrimSpace(record.String()), "\n"); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 	if e.Executed()["output"] != 2 {
 		t.Error(e.Executed())

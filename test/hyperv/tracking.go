@@ -24,6 +24,8 @@ const (
 	ctAttrHelper      = 5
 	ctAttrNAT         = 6
 	ctAttrForceCommit = 7
+	ctAttrEventMask   = 8
+	ctAttrTimeout     = 9
 )
 
 // parseCtAction: Conntrack.c, OvsExecuteConntrackAction. A timeout policy is passed over.

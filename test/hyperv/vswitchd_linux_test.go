@@ -22,12 +22,12 @@ func TestMain(m *testing.M) { nodetest.Main(m) }
 // node is a stock ovs-vswitchd over the emulated extension, with a bridge br-int.
 type node struct {
 	*nodetest.OVN
-	t         *testing.T
+	t         testing.TB
 	extension *Extension
 }
 
 // shim builds the library that ovs-vswitchd loads.
-func shim(t *testing.T) string {
+func shim(t testing.TB) string {
 	t.Helper()
 	library := filepath.Join(t.TempDir(), "netlink.so")
 	run(t, "gcc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", library, "shim/netlink.c", "-ldl")
@@ -35,7 +35,7 @@ func shim(t *testing.T) string {
 }
 
 // serve has an extension on a socket until the test ends.
-func serve(t *testing.T, config Config) *Extension {
+func serve(t testing.TB, config Config) *Extension {
 	t.Helper()
 	config.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	socket := filepath.Join(t.TempDir(), "netlink.sock")
@@ -58,7 +58,7 @@ func serve(t *testing.T, config Config) *Extension {
 	return e
 }
 
-func startNode(t *testing.T, faults Faults) *node {
+func startNode(t testing.TB, faults Faults) *node {
 	t.Helper()
 	e := serve(t, Config{Adapter: "Ethernet", Faults: faults})
 	t.Setenv("LD_PRELOAD", shim(t))
@@ -161,7 +161,7 @@ func (p pod) pingSized(to string, requests, size int) int {
 	return 0
 }
 
-func run(t *testing.T, words ...string) string {
+func run(t testing.TB, words ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -23,6 +23,14 @@ var (
 // vNICAlias is the alias that Windows gives to a vNIC that Hyper-V calls by a name.
 func vNICAlias(friendly string) string { return hostnet.VirtualPrefix + " (" + friendly + ")" }
 
+// Set changes what the machine does wrong while an agent is at work on it.
+func (m *Machine) Set(change func(*Machine)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(m)
+	m.tell()
+}
+
 // CreateWMIPort does what ovs-vswitchd does for a port of type internal: create_wmi_port. A vNIC that Hyper-V calls
 // by the port's name is the port's. Where there is none one is made, and then the first adapter whose alias has the
 // name anywhere in it is disabled and renamed, whosever it is.

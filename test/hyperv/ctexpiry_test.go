@@ -1,0 +1,184 @@
+//go:build linux
+
+package hyperv
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/mdlayher/netlink"
+)
+
+// clocked is a bare extension whose time a test sets.
+func clocked(t *testing.T) (e *Extension, h noHost, at func(time.Duration)) {
+	t.Helper()
+	e, h = bare(t, KnownFaults())
+	start := time.Unix(1000, 0)
+	now := start
+	e.now = func() time.Time { return now }
+	return e, h, func(d time.Duration) { now = start.Add(d) }
+}
+
+// marked is what a connection is known by in a lookup, whichever state the packet has.
+const marked = 5
+
+func mark(a *netlink.AttributeEncoder) {
+	a.Bytes(ctAttrMark, native.AppendUint32(native.AppendUint32(nil, marked), 0xffffffff))
+}
+
+// A connection of UDP or ICMP is remembered for a minute after its last packet, and for half of one
+// after an answer. The second packet of UDP is new still, that of ICMP is established.
+func TestOtherTimeouts(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		frame, answer []byte
+		second        uint32
+	}{
+		{"UDP", udp(client, server, 1000, 53, "q"), udp(server, client, 53, 1000, "a"), stateNew},
+		{"ICMP", icmp(client, server, 8, 7), icmp(server, client, 0, 7), stateEstablished},
+		{"ICMPv6", icmp(client6, server6, 128, 7), icmp(server6, client6, 129, 7), stateEstablished},
+	} {
+		for _, answered := range []bool{false, true} {
+			limit := 60 * time.Second
+			if answered {
+				limit = 30 * time.Second
+			}
+			for _, silent := range []time.Duration{limit - time.Second, limit + time.Second} {
+				t.Run(fmt.Sprintf("%s, answered %v, after %v", c.name, answered, silent), func(t *testing.T) {
+					e, h, at := clocked(t)
+					send(t, e, h, c.frame, ct(t, 1, true, mark))
+					want := uint32(stateNew)
+					if answered {
+						state := sendFrom(t, e, h, 4, c.answer, ct(t, 1, false)).key.ct.state
+						if state != stateTracked|stateEstablished|stateReply {
+							t.Errorf("the answer's state is %#x", state)
+						}
+					}
+					known := silent < limit
+					switch {
+					case known && answered:
+						want = stateEstablished
+					case known:
+						want = c.second
+					}
+					at(silent)
+					got := send(t, e, h, c.frame, ct(t, 1, false)).key.ct
+					if got.state != stateTracked|want || (got.mark == marked) != known {
+						t.Errorf("state %#x, mark %d", got.state, got.mark)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A connection that has expired keeps its translated port until the driver's next look at all of
+// them, every two minutes.
+func TestExpiredKeepsItsTranslation(t *testing.T) {
+	gateway := netip.MustParseAddr("192.168.0.1")
+	for after, same := range map[time.Duration]bool{119 * time.Second: false, 121 * time.Second: true} {
+		t.Run(after.String(), func(t *testing.T) {
+			e, h, at := clocked(t)
+			port := func(from string) uint16 {
+				frame := udp(netip.MustParseAddr(from), server, 1000, 53, "q")
+				o := send(t, e, h, frame, ct(t, 1, true, nat(natAttrSrc, gateway, 0)), act(actionOutput, 4))
+				return order.Uint16(o.out["pod4"][0][34:])
+			}
+			if got := port("10.0.0.1"); got != 1000 {
+				t.Fatalf("port %d", got)
+			}
+			at(after)
+			if got := port("10.0.0.3"); (got == 1000) != same {
+				t.Errorf("another client's port is %d", got)
+			}
+		})
+	}
+}
+
+// A SYN over a connection that has ended begins it anew, and is neither new nor established: it is
+// tracked.
+func TestSYNOverAnEndedConnection(t *testing.T) {
+	e, h, _ := clocked(t)
+	send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, 1, true, mark))
+	sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpSYN|tcpACK, 9, 2), ct(t, 1, false))
+	sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpRST|tcpACK, 10, 2), ct(t, 1, false))
+	got := send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 90, 0), ct(t, 1, true)).key.ct
+	if got.state != stateTracked || got.mark != 0 {
+		t.Errorf("state %#x, mark %d", got.state, got.mark)
+	}
+	got = sendFrom(t, e, h, 4, tcp(server, client, 80, 1000, tcpSYN|tcpACK, 9, 91), ct(t, 1, false)).key.ct
+	if got.state != stateTracked|stateEstablished|stateReply {
+		t.Errorf("state %#x of the answer", got.state)
+	}
+}
+
+// A timeout policy changes nothing.
+func TestTimeoutPolicy(t *testing.T) {
+	policy := func(a *netlink.AttributeEncoder) { a.String(ctAttrTimeout, "short") }
+	for name, more := range map[string][]func(*netlink.AttributeEncoder){"with": {mark, policy}, "without": {mark}} {
+		t.Run(name, func(t *testing.T) {
+			e, h, at := clocked(t)
+			frame := udp(client, server, 1000, 53, "q")
+			o := send(t, e, h, frame, ct(t, 1, true, more...), act(actionOutput, 4))
+			if o.err != nil || len(o.out["pod4"]) != 1 {
+				t.Fatalf("%+v", o)
+			}
+			for _, c := range []struct {
+				at    time.Duration
+				known bool
+			}{{59 * time.Second, true}, {120 * time.Second, false}} {
+				at(c.at)
+				if got := send(t, e, h, frame, ct(t, 1, false)).key.ct.mark == marked; got != c.known {
+					t.Errorf("after %v it is known: %v", c.at, got)
+				}
+			}
+		})
+	}
+}
+
+// The table of translations does not tell protocols apart: a port that TCP has is taken for UDP,
+// too.
+func TestTranslationsHaveNoProtocol(t *testing.T) {
+	gateway, other := netip.MustParseAddr("192.168.0.1"), netip.MustParseAddr("10.0.0.3")
+	for name, frame := range map[string][]byte{
+		"TCP": tcp(other, server, 1000, 80, tcpSYN, 1, 0), "UDP": udp(other, server, 1000, 80, "q"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, h := bare(t, KnownFaults())
+			commit := ct(t, 1, true, nat(natAttrSrc, gateway, 0))
+			send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), commit)
+			o := send(t, e, h, frame, commit, act(actionOutput, 4))
+			if o.err != nil || len(o.out["pod4"]) != 1 || order.Uint16(o.out["pod4"][0][34:]) == 1000 {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// The flush of a connection of IPv6 is refused, and the connection stays.
+func TestFlushOfIPv6(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame    []byte
+		src, dst netip.Addr
+		left     int
+	}{
+		"IPv4": {udp(client, server, 1000, 53, "q"), client, server, 0},
+		"IPv6": {udp(client6, server6, 1000, 53, "q"), client6, server6, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, h := bare(t, KnownFaults())
+			send(t, e, h, c.frame, ct(t, 1, true))
+			k := e.ct.all()[0].key
+			attrs := nested(t, 0, func(a *netlink.AttributeEncoder) {
+				a.Nested(ctaTupleOrig, k.encode)
+				a.Bytes(ctaZone, []byte{0, 1})
+			}).data
+			_, err := e.dispatch(message{kind: ctDelete, body: append([]byte{2, 0, 0, 0}, attrs...)})
+			if refused := err != nil; refused != (c.left == 1) || len(e.ct.all()) != c.left {
+				t.Errorf("%v, %d connections are left", err, len(e.ct.all()))
+			}
+		})
+	}
+}

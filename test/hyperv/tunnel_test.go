@@ -1,0 +1,102 @@
+//go:build linux
+
+package hyperv
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/mdlayher/netlink"
+
+	"github.com/weftnet/weft/node/nodetest"
+)
+
+// tunnelPeer is the tunnel's other end.
+var tunnelPeer = netip.MustParseAddr("192.168.0.2")
+
+// tunnelled is an extension that has a flow for what it puts into a tunnel, and the action that
+// does so.
+func tunnelled(t *testing.T, faults Faults) (*Extension, noHost, []attribute) {
+	t.Helper()
+	e, h := bare(t, faults)
+	way, err := h.route(tunnelPeer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer := geneveFrame(nil, genevePort, tunnelKey{dst: tunnelPeer, id: 7}, &way)
+	var k key
+	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
+		t.Fatal(err)
+	}
+	e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 1)}}
+	into := nested(t, actionSet, func(a *netlink.AttributeEncoder) {
+		a.Nested(keyTunnel, func(a *netlink.AttributeEncoder) error {
+			a.Bytes(tunnelID, order.AppendUint64(nil, 7))
+			a.Bytes(tunnelIPv4Dst, tunnelPeer.AsSlice())
+			return nil
+		})
+	})
+	return e, h, []attribute{into, act(actionOutput, 5)}
+}
+
+// resolved waits until the way to the tunnel's peer is known.
+func resolved(t *testing.T, e *Extension) {
+	t.Helper()
+	nodetest.Eventually(t, 5*time.Second, func() error {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if p := e.peers[peerKey{dst: tunnelPeer}]; p == nil || len(p.route.dstMAC) == 0 {
+			return errPending
+		}
+		return nil
+	})
+}
+
+// The first packet to a tunnel's peer is lost; without the fault it goes as soon as the peer is
+// known.
+func TestFirstPacket(t *testing.T) {
+	first, second := udp(client, server, 1000, 53, "first"), udp(client, server, 1000, 53, "second")
+	for name, c := range map[string]struct {
+		faults Faults
+		late   int // frames that go once the peer is known
+	}{"fault": {KnownFaults(), 0}, "no fault": {without(FirstPacket), 1}} {
+		t.Run(name, func(t *testing.T) {
+			e, h, into := tunnelled(t, c.faults)
+			if o := send(t, e, h, first, into...); o.err != nil {
+				t.Fatal(o.err)
+			}
+			resolved(t, e)
+			if got := len(h.sent["Ethernet"]); got != c.late {
+				t.Errorf("%d frames go when the peer is known", got)
+			}
+			o := send(t, e, h, second, into...)
+			if len(o.out["Ethernet"]) != c.late+1 || !bytes.HasSuffix(o.out["Ethernet"][c.late], second) {
+				t.Errorf("with the second: %q", o.out["Ethernet"])
+			}
+		})
+	}
+}
+
+// Whatever is in it, a tunnel's packet comes from one port.
+func TestOuterSourcePort(t *testing.T) {
+	e, h, into := tunnelled(t, without(FirstPacket))
+	for i, inner := range [][]byte{
+		udp(client, server, 1000, 53, "q"), udp(server, client, 53, 1000, "a"), tcp(client6, server6, 4711, 80, tcpSYN, 1, 0),
+	} {
+		o := send(t, e, h, inner, into...)
+		if i == 0 {
+			resolved(t, e)
+			o = send(t, e, h, inner, into...)
+		}
+		for _, frame := range o.out["Ethernet"] {
+			if port := order.Uint16(frame[34:]); port != 32767 {
+				t.Errorf("packet %d is from port %d", i, port)
+			}
+		}
+		if len(o.out["Ethernet"]) == 0 {
+			t.Errorf("packet %d is lost", i)
+		}
+	}
+}
