@@ -278,9 +278,8 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.unknown(p.object.Namespace) {
-		change := podChange(p.object, p.addresses, &p.node.placement, func(wanted claim) bool {
-			return c.essential(wanted) != "" || c.serviceHas(wanted) || c.olderHas(p, wanted)
-		})
+		taken := func(wanted claim) bool { return c.keptFrom(p, wanted) }
+		change := podChange(p.object, p.addresses, &p.node.placement, taken)
 		egressMembers(p, &change)
 		policyMembers(p, &change)
 		p.there = true
