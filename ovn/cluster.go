@@ -301,10 +301,11 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 	}
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
-	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices), sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
+	change, to := sized(object, s.slices, on)
+	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
+		sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
 		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
 		unservedProblems("Service", &object.ObjectMeta, object.asked))...)
-	change := serviceChange(object, s.slices, on)
 	c.followPaths(name, flushedPaths(change.Rows))
 	return change
 }

@@ -23,6 +23,10 @@ const Most = 1000
 // every node.
 const MostBackends = 50_000
 
+// MostWritten bounds the endpoints in all rows of one Service, where nodes have rows of their own: the databases
+// hold them, and all nodes read them.
+const MostWritten = 500_000
+
 // Ports are the ports of a Service that are served, [Most] of them.
 func Ports(o *corev1.Service) []corev1.ServicePort {
 	return o.Spec.Ports[:min(len(o.Spec.Ports), Most)]
