@@ -155,6 +155,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 				n.expects = overdue
 				by[nodeKind] = append(by[nodeKind], k.name)
 			}
+		case addresslessKind:
+			c.missAddresses(k.name)
 		default:
 			by[k.kind] = append(by[k.kind], k.name)
 		}
@@ -209,6 +211,7 @@ func (c *cluster) updateService(name string, object *service) {
 	}
 	c.dirtyServices[name] = struct{}{}
 	c.updateClaims(name, object)
+	c.expectAddresses(name, object)
 	c.forgetService(name)
 }
 
