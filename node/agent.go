@@ -392,6 +392,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if facts.Addresses, err = a.platform.HostAddresses(managementDevice); err != nil {
 		return facts, err
 	}
+	facts.Listeners = a.listeners()
 	switch external, err := a.external(); {
 	case err == nil:
 		a.note(noteNextHops, "NextHopMissing", external.incomplete)

@@ -173,6 +173,19 @@ func (n *ownNode) network() (contract.NodeNetwork, error) {
 	return network, nil
 }
 
+// listeners are the host's daemons as they stand at the Node; none where nobody can read them.
+func (n *ownNode) listeners() contract.Listeners {
+	annotations, err := n.annotations()
+	if err != nil {
+		return nil
+	}
+	facts, _, err := contract.Parse[contract.NodeFacts](annotations, contract.NodeFactsAnnotation)
+	if err != nil {
+		return nil
+	}
+	return facts.Listeners
+}
+
 // publish writes the facts to the Node unless they stand there already.
 func (n *ownNode) publish(ctx context.Context, facts contract.NodeFacts) error {
 	annotations, err := n.annotations()

@@ -69,6 +69,15 @@ func (a *agent) tellServices(facts contract.NodeFacts, network contract.NodeNetw
 	a.services.SetHost(host)
 }
 
+// listeners are where daemons of the host listen. An agent that has just begun leaves what the Node says of them.
+func (a *agent) listeners() contract.Listeners {
+	list, known := a.services.Listeners()
+	if !known {
+		return a.node.listeners()
+	}
+	return list
+}
+
 // reserved are addresses that no Service may take from the node's own connections.
 func (a *agent) reserved(facts contract.NodeFacts) []netip.Addr {
 	reserved := []netip.Addr{a.config.EncapAddress}

@@ -8,8 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/hostservice"
 )
 
 func TestHostPortsOfAPod(t *testing.T) {
@@ -34,6 +37,32 @@ func TestHostPortsOfAPod(t *testing.T) {
 	}
 	if onlyHostPorts(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: port(0)}}}}) != nil {
 		t.Error("a pod without host ports has some")
+	}
+}
+
+// An agent that has just begun knows no daemons yet: those that the Node tells of stay, so that nobody takes their ports
+// meanwhile.
+func TestListenersStayWhileNobodyHasLooked(t *testing.T) {
+	client := fake.NewClientset()
+	a := &agent{}
+	var err error
+	if a.node, err = newOwnNode(client, "n1", func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if a.services, err = hostservice.New(hostservice.Config{Client: client, Node: "n1"}); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]contract.Listeners{
+		"": nil, `{"listeners":["tcp/9100",""]}`: nil, `{"chassis":"n1","listeners":["tcp/9100"]}`: {{Protocol: "tcp", Port: 9100}},
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+		node.Annotations = map[string]string{contract.NodeFactsAnnotation: text}
+		if err := a.node.informer.GetStore().Add(node); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.listeners(); !slices.Equal(got, want) {
+			t.Errorf("of %s: %v, want %v", text, got, want)
+		}
 	}
 }
 

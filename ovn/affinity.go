@@ -55,7 +55,7 @@ func (r *rows) confirm(s *service, kind protocol, list []frontend, nodes *nodeSe
 		aliased = aliased || list[i].aliased
 		places = append(places, list[i].places...)
 	}
-	if len(endpoints) == 0 {
+	if len(endpoints) == 0 || r.tooLarge() {
 		return
 	}
 	all := r.self(s, kind, endpoints, "", nodes)
@@ -98,6 +98,7 @@ func (r *rows) self(s *service, kind protocol, endpoints map[netip.AddrPort]stru
 	if slices.ContainsFunc(r.Rows, func(row ovsdb.Row) bool { return row.Key == key }) {
 		return ovsdb.ID(nb.LoadBalancerTable, r.Owner, key)
 	}
+	r.endpoints += len(row.Vips)
 	return r.add(nb.LoadBalancerTable, key, row)
 }
 

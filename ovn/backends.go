@@ -2,12 +2,10 @@ package ovn
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/endpointslice"
-	"github.com/weftnet/weft/models/outside"
 )
 
 // backend is an endpoint as a Service's port has it.
@@ -80,15 +78,6 @@ type serviceEndpoints struct {
 	known   map[endpointsKey][]backend
 }
 
-// mostEndpoints bounds the endpoints of each of a Service's ports: the more addresses and ports it has, the fewer.
-func (s *service) mostEndpoints() int {
-	addresses := len(s.clusterIPs) + len(s.externalIPs) + len(s.ingress)
-	if len(s.nodePorts) > 0 {
-		addresses += len(s.clusterIPs)
-	}
-	return max(1, outside.MostBackends/max(1, addresses*len(s.ports)))
-}
-
 // first takes so many of the endpoints, before all those that get traffic. The list stays in order.
 func first(list []backend, most int) []backend {
 	if len(list) <= most {
@@ -106,40 +95,6 @@ func first(list []backend, most int) []backend {
 	left := slices.SortedStableFunc(slices.Values(list), func(a, b backend) int { return cmp.Compare(rank(a), rank(b)) })[:most]
 	slices.SortFunc(left, func(a, b backend) int { return a.at.Compare(b.at) })
 	return left
-}
-
-// sizeProblems are what is left out of a Service that would cost all nodes too much.
-func sizeProblems(s *service, from []*slice) []problem {
-	found := newComplaints("Service", &s.ObjectMeta)
-	if s.portsLeft > 0 {
-		found.add("TooManyServicePorts", func() string {
-			return fmt.Sprintf("spec.ports: %d are not served, since a Service has at most %d; make several Services of it", s.portsLeft, outside.Most)
-		})
-	}
-	if s.rangesLeft > 0 {
-		found.add("TooManySourceRanges", func() string {
-			return fmt.Sprintf("spec.loadBalancerSourceRanges: %d admit nobody, since a Service has at most %d; give wider ranges", s.rangesLeft, outside.Most)
-		})
-	}
-	all, most := 0, s.mostEndpoints()
-	for _, sl := range from {
-		all += len(sl.endpoints)
-	}
-	if all <= most {
-		return found.problems()
-	}
-	behind := behindService(from)
-	for _, port := range s.ports {
-		for _, ipv6 := range []bool{false, true} {
-			if n := len(behind.backends(port, ipv6)); n > most {
-				found.add("TooManyEndpoints", func() string {
-					return fmt.Sprintf("spec.ports: %s %d has %d endpoints, of which %d are served: the addresses and ports of a Service have at most %d together; make several Services of it",
-						port.protocol, port.port, n, most, outside.MostBackends)
-				})
-			}
-		}
-	}
-	return found.problems()
 }
 
 type endpointsKey struct {

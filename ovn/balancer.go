@@ -80,6 +80,9 @@ func (r *rows) attach(s *service, f *frontend, at place, nodes *nodeSet) {
 	switch to := f.reaches(s); {
 	case f.varies(at):
 		for _, node := range nodes.at(at) {
+			if r.tooLarge() {
+				return
+			}
 			if c.has(nodes.isWindows(node)) && (f.owner == "" || f.owner == node) {
 				r.member(attachment(at), attachmentID(at, node), "load_balancer", r.balancers(s, f, f.view(s, at, node, to, nodes))...)
 			}
@@ -154,6 +157,9 @@ func (r *rows) balancer(s *service, f *frontend, v view) (uuid string) {
 		row.Options["affinity_timeout"] = s.affinityTimeout()
 	}
 	for _, vip := range v.vips {
+		if r.endpoints += max(1, len(vip.backends)); r.tooLarge() {
+			break
+		}
 		row.Vips[vip.at] = addresses(vip.backends)
 		if len(vip.backends) > evenBackends {
 			row.SelectionFields = byConnection

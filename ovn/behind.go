@@ -46,11 +46,19 @@ func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind,
 			continue
 		}
 		object, _ := c.judge(name, s.object)
-		for _, f := range frontends(object, protocol(kind), s.slices, on) {
-			if b, ok := f.behind(object, at, door, c.nodes[door.Node], on); ok {
-				b.Service = name
-				return b, true
+		ask := func(to size) (Behind, bool) {
+			object := object.first(to.ports)
+			for _, f := range frontends(object, protocol(kind), s.slices, on, to.endpoints) {
+				if b, ok := f.behind(object, at, door, c.nodes[door.Node], on); ok {
+					b.Service = name
+					return b, true
+				}
 			}
+			return b, false
+		}
+		if _, ok := ask(sizeOf(object, s.slices)); ok {
+			_, to := sized(object, s.slices, on)
+			return ask(to)
 		}
 	}
 	return b, false
@@ -83,7 +91,7 @@ func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 		}
 		object, _ := c.judge(name, s.object)
 		for _, kind := range []protocol{"tcp", "udp", "sctp"} {
-			for _, f := range frontends(object, kind, s.slices, on) {
+			for _, f := range frontends(object, kind, s.slices, on, sizeOf(object, s.slices).endpoints) {
 				for _, one := range f.viewAt(object, door, on).vips {
 					if at := expand(one.at, variables); at.IsValid() {
 						found[Port{string(kind), at}] = append(found[Port{string(kind), at}], Holder{Kind: "Service", Name: name})

@@ -355,14 +355,18 @@ func (c *cluster) right(wanted claim, holder string, s *service) string {
 	return "is older"
 }
 
-// essential says whose a port outside is that no Service and no pod may have; "" is nobody's.
+// essential says whose a port outside is that no Service may have; "" is nobody's.
 func (c *cluster) essential(wanted claim) string {
-	owner := c.hostRules().Keep(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
+	at := netip.AddrPortFrom(wanted.addr, wanted.port)
+	owner := c.hostRules().KeepExternal(string(wanted.protocol), at)
 	switch {
 	case owner == outside.Nobody:
 		return ""
 	case owner == outside.EveryHost:
 		return "the nodes' hosts' (host-ports)"
+	case owner == outside.Daemon:
+		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
+			"(end it there, and the port is free ten minutes later)", c.listener(string(wanted.protocol), at))
 	case c.settings.hostPorts.Has(string(wanted.protocol), wanted.port):
 		return c.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
 	}

@@ -155,6 +155,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 				n.expects = overdue
 				by[nodeKind] = append(by[nodeKind], k.name)
 			}
+		case addresslessKind:
+			c.missAddresses(k.name)
 		default:
 			by[k.kind] = append(by[k.kind], k.name)
 		}
@@ -209,6 +211,7 @@ func (c *cluster) updateService(name string, object *service) {
 	}
 	c.dirtyServices[name] = struct{}{}
 	c.updateClaims(name, object)
+	c.expectAddresses(name, object)
 	c.forgetService(name)
 }
 
@@ -278,9 +281,8 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.unknown(p.object.Namespace) {
-		change := podChange(p.object, p.addresses, &p.node.placement, func(wanted claim) bool {
-			return c.essential(wanted) != "" || c.serviceHas(wanted) || c.olderHas(p, wanted)
-		})
+		taken := func(wanted claim) bool { return c.keptFrom(p, wanted) }
+		change := podChange(p.object, p.addresses, &p.node.placement, taken)
 		egressMembers(p, &change)
 		policyMembers(p, &change)
 		p.there = true
@@ -302,10 +304,11 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 	}
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
-	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices), sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
+	change, to := sized(object, s.slices, on)
+	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
+		sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
 		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
 		unservedProblems("Service", &object.ObjectMeta, object.asked))...)
-	change := serviceChange(object, s.slices, on)
 	c.followPaths(name, flushedPaths(change.Rows))
 	return change
 }

@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/outside"
 )
@@ -98,6 +99,125 @@ func TestCostlyServices(t *testing.T) {
 		if count > maxTold+1 {
 			t.Errorf("%s is told %d times", reason, count)
 		}
+	}
+}
+
+// TestCostlyServicesOfManyNodes: where each node has rows of its own of a Service, all of these have a bound, too, and
+// the Service is told how to do without. What one node can bear is served whole in a small cluster.
+func TestCostlyServicesOfManyNodes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		edit func(s *service, all, first *slice) // first has the first port, all the others
+		cut  bool                                // with many nodes
+	}{
+		{"plain", func(*service, *slice, *slice) {}, false},
+		{"sticky", func(s *service, _, _ *slice) { s.clientIP, s.stickySeconds = true, 100 }, true},
+		{"hinted by node", func(_ *service, all, first *slice) { eachForItsNode(all, first) }, false},
+		{"a port hinted by node", func(_ *service, _, first *slice) { eachForItsNode(first) }, true},
+		{"aliased", func(_ *service, all, _ *slice) {
+			for i := range 100 {
+				all.endpoints[i].addr = netip.AddrFrom4([4]byte{203, 0, 113, byte(1 + i)})
+			}
+		}, true},
+	} {
+		for _, nodes := range []int{1, 100} {
+			t.Run(fmt.Sprintf("%s, %d nodes", c.name, nodes), func(t *testing.T) {
+				s := newScene(t, nil)
+				o, all, first := s.manyPorts(nodes)
+				c.edit(o, all, first)
+				s.do(o, all, first)
+				endpoints := 0
+				for _, row := range s.northbound[serviceOwner("default/big")].Rows {
+					if m, ok := row.Model.(*nb.LoadBalancer); ok {
+						for at, to := range m.Vips {
+							if to == "" {
+								t.Errorf("nobody serves %s of %s", at, m.Name)
+							}
+							endpoints += strings.Count(to, ":")
+						}
+					}
+				}
+				if endpoints == 0 || endpoints > outside.MostWritten {
+					t.Errorf("%d endpoints in all rows", endpoints)
+				}
+				told := fmt.Sprint(s.problems)
+				cut := c.cut && nodes > 1
+				if strings.Contains(told, "TooManyEndpoints") != cut || cut && (endpoints < outside.MostWritten/25 ||
+					!strings.Contains(told, "do without sessionAffinity ClientIP with NodePorts, hints for nodes")) {
+					t.Errorf("with %d endpoints in all rows told %.500s", endpoints, told)
+				}
+			})
+		}
+	}
+}
+
+// manyPorts are a Service with twenty ports and 400 endpoints of each, and so many nodes.
+func (s *scene) manyPorts(nodes int) (o *service, all, first *slice) {
+	s.t.Helper()
+	var keys []objectKey
+	for i := 1; i <= nodes; i++ {
+		n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i))
+		n.facts = editFacts(i, false, func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true })
+		keys = append(keys, s.put(n)...)
+	}
+	s.touch(append(keys, s.put(s.namespace("default"))...))
+	s.problems = nil
+	o = s.service("big", "10.96.0.10")
+	o.ports = nil
+	o.ingress = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2")}
+	var served []servicePort
+	for i := range 20 {
+		p := servicePort{fmt.Sprint("p", i), "tcp", uint16(1 + i)}
+		o.ports, o.nodePorts = append(o.ports, p), append(o.nodePorts, nodePort{p, uint16(30000 + i)})
+		served = append(served, servicePort{p.name, "tcp", 8080})
+	}
+	var list []endpoint
+	for i := range 400 {
+		list = append(list, ready(fmt.Sprintf("10.244.%d.%d", 1+i%100, 3+i/100), fmt.Sprint("n", 1+i%100)))
+	}
+	return o, s.slice("big-1", "big", served[1:], list...), s.slice("big-2", "big", served[:1], slices.Clone(list)...)
+}
+
+// eachForItsNode gives endpoints hints, as trafficDistribution PreferSameNode does.
+func eachForItsNode(list ...*slice) {
+	for _, s := range list {
+		for i := range s.endpoints {
+			s.endpoints[i].nodes = newHints([]string{s.endpoints[i].node})
+		}
+	}
+}
+
+// A Service of very many sticky ports has so many rows for all nodes that even one endpoint of each is too much: it has
+// fewer ports.
+func TestSoManyPortsOfSoManyNodes(t *testing.T) {
+	w := newWorld()
+	o := w.service("big", "10.96.0.10")
+	o.clientIP, o.stickySeconds, o.ports = true, 100, nil
+	var served []servicePort
+	for i := range outside.Most {
+		p := servicePort{fmt.Sprint("p", i), "tcp", uint16(1 + i)}
+		o.ports, o.nodePorts = append(o.ports, p), append(o.nodePorts, nodePort{p, uint16(30000 + i)})
+		served = append(served, servicePort{p.name, "tcp", 8080})
+	}
+	on := &nodeSet{balanced: func(claim) bool { return false },
+		announcer: func(netip.Addr) (string, bool) { return "", false }}
+	for i := range 500 {
+		on.names = append(on.names, fmt.Sprintf("n%03d", i))
+		addr := netip.AddrFrom4([4]byte{198, 18, byte(i / 256), byte(i % 256)})
+		on.own[0] = append(on.own[0], ownAddress{addr, on.names[i]})
+	}
+	from := []*slice{w.slice("big-1", "big", served, ready("10.244.1.3", "n001"), ready("10.244.1.4", "n001"))}
+	_, to := sized(o, from, on)
+	if to.endpoints != 1 || to.ports == 0 || to.ports > 500 || to.ports < 100 {
+		t.Errorf("%d ports of %d endpoints are served", to.ports, to.endpoints)
+	}
+	var told []string
+	for _, p := range sizeProblems(o, from, to) {
+		told = append(told, p.String())
+	}
+	left := fmt.Sprintf("the last %d are not served", outside.Most-to.ports)
+	if text := strings.Join(told, "\n"); !strings.Contains(text, left) || !strings.Contains(text, "sessionAffinity") {
+		t.Errorf("told %.1000s", text)
 	}
 }
 

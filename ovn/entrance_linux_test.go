@@ -174,6 +174,53 @@ func TestHostPortsWithPackets(t *testing.T) {
 	d.visits(visit{"host port of a pod that is over", "outside", testHost + ":8443", noAnswer})
 }
 
+// TestDaemonsPortsWithPackets: where a daemon of the node listens, pods that ask the node reach it, whatever a pod or a
+// Service wants there. The Service's other addresses and its NodePort go on.
+func TestDaemonsPortsWithPackets(t *testing.T) {
+	d := newDatapath(t, testSettings(t, dual))
+	d.pods("b")
+	d.host(testHost+"/32", testHost6+"/128 nodad")
+	d.serve("host")
+	p := d.pod("default", "a", "n1")
+	p.hostPorts = []hostPort{{protocol: "tcp", port: 8080, into: 8080}}
+	d.do(p)
+	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods["default/a"].addresses)
+	d.serve("a")
+	a4, a6 := d.c.pods["default/a"].addresses[0].Addr().String(), d.c.pods["default/a"].addresses[1].Addr().String()
+	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
+	s.nodePorts, s.ports[0].port = []nodePort{{s.ports[0], 30080}}, 8080
+	s.ingress = []netip.Addr{netip.MustParseAddr(testHost), netip.MustParseAddr(testHost6)}
+	http := []servicePort{{"http", "tcp", 8080}}
+	slices4, slices6 := d.slice("web-4", "web", http, ready(a4, "n1")), d.slice("web-6", "web", http, ready(a6, "n1"))
+	n1 := *d.objects[objectKey{nodeKind, "n1"}].(*node)
+	listen := func(ports ...uint16) *node {
+		now := n1
+		now.facts = editFacts(1, true, func(f *contract.NodeFacts) {
+			for _, port := range ports {
+				f.Listeners = append(f.Listeners, contract.Listener{Protocol: "tcp", Port: port})
+			}
+		})
+		return &now
+	}
+	answers := func(when, want string, at ...string) {
+		t.Helper()
+		for _, to := range at {
+			if got := d.ask("b", "", "tcp", to); got.server != want {
+				t.Errorf("%s: %q answers at %s, want %s (%v)", when, got.server, to, want, got.err)
+			}
+		}
+	}
+	host := []string{testHost + ":8080", "[" + testHost6 + "]:8080"}
+	answers("a hostPort", "a", host...)
+	d.do(listen(8080, 30080))
+	answers("a hostPort, and a daemon", "host", host...)
+	d.do(s, slices4, slices6)
+	answers("a load balancer's address, and a daemon", "host", host...)
+	answers("the same Service", "a", "10.96.0.10:8080", "[fd00:10:96::a]:8080", testHost+":30080")
+	d.do(listen())
+	answers("a load balancer's address", "a", host...)
+}
+
 // TestHostAliasWithPackets: a gateway router with its host's addresses comes to endpoints on the host by the
 // alias, and the host to itself. A namespace stands for what the external bridge makes of the alias.
 func TestHostAliasWithPackets(t *testing.T) {

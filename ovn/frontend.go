@@ -77,12 +77,12 @@ type vip struct {
 	refused  bool   // of a view: nobody serves it on any node, and its clients are told
 }
 
-// frontends are a Service's of one protocol.
-func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet) []frontend {
+// frontends are a Service's of one protocol, with so many endpoints of each port at most.
+func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet, most int) []frontend {
 	if !s.uses(kind) {
 		return nil
 	}
-	behind := &serviceEndpoints{behind: behindService(from), most: s.mostEndpoints(), known: map[endpointsKey][]backend{}}
+	behind := &serviceEndpoints{behind: behindService(from), most: most, known: map[endpointsKey][]backend{}}
 	switch kind {
 	case "sctp":
 		behind.without = func(b backend) bool { return nodes.isWindows(b.node) }

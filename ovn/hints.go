@@ -160,6 +160,9 @@ func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to 
 			continue
 		}
 		for _, node := range here {
+			if r.tooLarge() {
+				return
+			}
 			r.member(attachment(at), attachmentID(at, node), "load_balancer", seen(node, zone)...)
 		}
 	}

@@ -162,6 +162,14 @@ func (c *cluster) touchHostPorts(claims []claim) {
 	}
 }
 
+// keptFrom says whether a pod does not have a port of its node's that it wants: the host or a daemon of it keeps it,
+// or a Service or an older pod has it. What other nodes say of the address makes no difference.
+func (c *cluster) keptFrom(p *podState, wanted claim) bool {
+	kind, at := string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)
+	return c.hostRules().Keep(kind, at) != outside.Nobody || p.node.listens(kind, at) ||
+		c.serviceHas(wanted) || c.olderHas(p, wanted)
+}
+
 // serviceHas says whether a Service has a port of a node's address: as a NodePort, for its health check, or
 // because the address is one of the Service's own.
 func (c *cluster) serviceHas(wanted claim) bool {

@@ -15,16 +15,18 @@ import (
 
 // hostBook knows nodes by all addresses of their hosts and gateways.
 type hostBook struct {
-	at map[netip.Addr]map[string]struct{}
-	of map[string][]netip.Addr // sorted
+	at        map[netip.Addr]map[string]struct{}
+	of        map[string][]netip.Addr       // sorted
+	listeners map[string]contract.Listeners // as they were when Services were looked at last
 }
 
 func newHostBook() hostBook {
-	return hostBook{at: map[netip.Addr]map[string]struct{}{}, of: map[string][]netip.Addr{}}
+	return hostBook{at: map[netip.Addr]map[string]struct{}{}, of: map[string][]netip.Addr{},
+		listeners: map[string]contract.Listeners{}}
 }
 
-// updateHosts takes in a node's addresses, and has the Services looked at again that want those that have come or
-// gone.
+// updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
+// what has come or gone.
 func (c *cluster) updateHosts(n *nodeState) {
 	var now []netip.Addr
 	if n.object != nil {
@@ -36,8 +38,12 @@ func (c *cluster) updateHosts(n *nodeState) {
 		now = slices.Compact(now)
 	}
 	was := c.hosts.of[n.name]
-	if slices.Equal(was, now) {
+	heard := slices.Equal(c.hosts.listeners[n.name], n.facts.Listeners)
+	if heard && slices.Equal(was, now) {
 		return
+	}
+	if c.hosts.listeners[n.name] = n.facts.Listeners; len(n.facts.Listeners) == 0 {
+		delete(c.hosts.listeners, n.name)
 	}
 	for _, addr := range was {
 		leave(c.hosts.at, addr, n.name)
@@ -50,13 +56,35 @@ func (c *cluster) updateHosts(n *nodeState) {
 	}
 	for _, addr := range slices.Concat(was, now) {
 		c.touchClaims(addr)
+		if !heard { // what a Service has no more may be a pod's, on another node with this address
+			for name := range c.claims.at[addr] {
+				c.touchHostPorts(c.claims.of[name])
+			}
+		}
 	}
+}
+
+// listens says whether a daemon of a node listens at an address of its host. A gateway router with addresses of its own
+// is not the host.
+func (n *nodeState) listens(protocol string, at netip.AddrPort) bool {
+	return n.facts.Listeners.Have(protocol, at) && n.object != nil && slices.Contains(n.hostAddresses(), at.Addr())
+}
+
+// listener is the node, the first by name, that has an address and a daemon that listens there; "" is none.
+func (c *cluster) listener(protocol string, at netip.AddrPort) (node string) {
+	for name := range c.hosts.at[at.Addr()] {
+		if c.nodes[name].listens(protocol, at) && (node == "" || name < node) {
+			node = name
+		}
+	}
+	return node
 }
 
 // hostRules are what stays the hosts' own.
 func (c *cluster) hostRules() outside.Hosts {
 	return outside.Hosts{Ports: c.settings.hostPorts, Open: c.settings.hostExternals, Ranges: c.settings.hosts, APIServers: c.apiServers,
-		Nodes: func(addr netip.Addr) bool { return len(c.hosts.at[addr]) > 0 }}
+		Nodes:     func(addr netip.Addr) bool { return len(c.hosts.at[addr]) > 0 },
+		Listening: func(protocol string, at netip.AddrPort) bool { return c.listener(protocol, at) != "" }}
 }
 
 // ownerName says for people whose an address is; "" is nobody's.

@@ -1,12 +1,14 @@
 package ovn
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 )
 
@@ -159,4 +161,115 @@ func TestANodeClaimsForeignAddresses(t *testing.T) {
 	s.do(&foreign)
 	s.want("after", s.served(), "given 198.51.100.41:80, kept 198.51.100.70:80")
 	s.wantMessage("Service default/lost", "AddressTaken", "spec.externalIPs", "198.51.100.40", "Node n1", "host-external-ip-cidrs")
+}
+
+// listening are the facts of node n, at whose host daemons listen.
+func listening(n int, listeners ...string) string {
+	return editFacts(n, false, func(f *contract.NodeFacts) {
+		for _, text := range listeners {
+			var l contract.Listener
+			if err := l.UnmarshalText([]byte(text)); err != nil {
+				panic(err)
+			}
+			f.Listeners = append(f.Listeners, l)
+		}
+	})
+}
+
+// TestDaemonsKeepTheirPortsFromPods: neither a hostPort, nor a load balancer's address that is the node's, nor an
+// external one takes a port where a daemon of the node listens; a NodePort does. When the daemon goes they have it.
+func TestDaemonsKeepTheirPortsFromPods(t *testing.T) {
+	s := newScene(t, func(c *Config) { c.HostExternalIPCIDRs = []string{"192.0.2.0/24"} })
+	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
+	n1.facts, n2.facts = facts(1, false), facts(2, false)
+	p, q := s.pod("default", "p", "n1"), s.pod("default", "q", "n2")
+	p.hostPorts = []hostPort{{protocol: "tcp", port: 9100, into: 80}}
+	q.hostPorts = p.hostPorts
+	given, wanted := s.outward("given", 1, 0), s.outward("wanted", 2, 0, "192.0.2.1")
+	given.ingress = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.1")}
+	given.ports[0].port = 9101
+	wanted.ports[0].port = 9102
+	node := s.outward("node", 3, 30080)
+	s.do(s.namespace("default"), n1, n2, p, q, given, wanted, node)
+	s.problems = nil
+	hostPorts := func(pod string) string {
+		var list []string
+		for _, r := range s.northbound[podOwner("default/"+pod)].Rows {
+			if row, ok := r.Model.(*nb.LoadBalancer); ok {
+				list = slices.AppendSeq(list, maps.Keys(row.Vips))
+			}
+		}
+		slices.Sort(list)
+		return strings.Join(list, " ")
+	}
+	const (
+		givenAll, routersOwn = "given 192.0.2.1:9101, given 203.0.113.1:9101", "given 203.0.113.1:9101"
+		nodePorts            = "node ^NODEIP4_0:30080, node ^NODEIP4_1:30080"
+		wantedAll            = "wanted 192.0.2.1:9102"
+		all                  = givenAll + ", " + nodePorts + ", " + wantedAll
+		ports                = "192.0.2.1:9100 203.0.113.1:9100"
+	)
+	for _, step := range []struct {
+		name      string
+		listeners []string
+		pod       string // host ports of p
+		services  string
+		told      string // Services that are told, and of which port
+	}{
+		{"nobody listens", nil, ports, all, ""},
+		{"at the pod's port", []string{"tcp/9100"}, "203.0.113.1:9100", all, ""},
+		{"at all ports", []string{"tcp/9100", "tcp/0.0.0.0:9101", "tcp/192.0.2.1:9102", "tcp/30080"},
+			"203.0.113.1:9100", routersOwn + ", " + nodePorts, "given 192.0.2.1:9101/tcp, wanted 192.0.2.1:9102/tcp"},
+		{"at the pod's port alone again", []string{"tcp/9100"}, "203.0.113.1:9100", all, ""},
+		{"by another protocol", []string{"udp/9100", "udp/9101"}, ports, all, ""},
+		{"at another address", []string{"tcp/192.0.2.9:9100", "tcp/192.0.2.9:9101"}, ports, all, ""},
+		{"in the other family", []string{"tcp/[::]:9100", "tcp/[::]:9101"}, ports, all, ""},
+		{"nobody any more", nil, ports, all, ""},
+	} {
+		now := *n1
+		now.facts = listening(1, step.listeners...)
+		s.do(&now)
+		s.want(step.name+": host ports", hostPorts("p"), step.pod)
+		s.want(step.name+": on another node", hostPorts("q"), "192.0.2.2:9100 203.0.113.2:9100")
+		s.want(step.name+": Services", s.served(), step.services)
+		var told []string
+		for _, found := range s.problems {
+			_, rest, _ := strings.Cut(found.message, ": ")
+			at, _, _ := strings.Cut(rest, " ")
+			told = append(told, found.meta.Name+" "+at)
+			for _, word := range []string{"a daemon's of Node n1", "ten minutes", "choose another"} {
+				if found.reason != "AddressTaken" || !strings.Contains(found.message, word) {
+					t.Errorf("%s: %s lacks %q", step.name, found, word)
+				}
+			}
+		}
+		slices.Sort(told)
+		s.want(step.name+": told", strings.Join(told, ", "), step.told)
+		s.problems = nil
+	}
+}
+
+// TestListenersOfAnotherNode: a node that says of a foreign address that it has it and listens there ends Services at
+// that address, by Events that name it, and no hostPort of the other node's pods.
+func TestListenersOfAnotherNode(t *testing.T) {
+	s := newScene(t, nil)
+	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
+	n1.facts = facts(1, false)
+	n2.facts = listening(2, "tcp/80", "tcp/9100")
+	n2.facts = strings.Replace(n2.facts, `"addresses":["192.0.2.2"`, `"addresses":["192.0.2.1"`, 1)
+	p := s.pod("default", "p", "n1")
+	p.hostPorts = []hostPort{{protocol: "tcp", port: 9100, into: 80}}
+	given := s.outward("given", 1, 0)
+	given.ingress = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	s.do(s.namespace("default"), n1, p, given)
+	s.want("before", s.served(), "given 192.0.2.1:80")
+	s.problems = nil
+	s.do(n2)
+	s.want("after", s.served(), "")
+	s.wantMessage("Service default/given", "AddressTaken", "192.0.2.1:80/tcp", "Node n2")
+	if rows := fmt.Sprint(s.entries(s.c.podChange("default/p"))); !strings.Contains(rows, "192.0.2.1:9100=") {
+		t.Errorf("the pod has %s", rows)
+	}
+	s.remove(nodeKind, "n2")
+	s.want("when it has gone", s.served(), "given 192.0.2.1:80")
 }

@@ -31,6 +31,8 @@ const (
 	gatewayKind
 	// overdueKind is a node that has waited long enough for what somebody else should do.
 	overdueKind
+	// addresslessKind is a Service, with its UID, that has waited long enough for somebody to give it addresses.
+	addresslessKind
 	// egressNodesKind is no object: it stands for what EgressIPs share.
 	egressNodesKind
 	// carrierKind is an EgressIP whose addresses are on another chassis now, which is what there is to be got.
@@ -63,6 +65,7 @@ var flushKinds = [len(flushPauses)]kind{flushKind, lateFlushKind}
 func (k kind) String() string {
 	return [...]string{nodeKind: "Node", podKind: "Pod", serviceKind: "Service", sliceKind: "EndpointSlice",
 		namespaceKind: "Namespace", egressKind: "EgressIP", poolKind: "AddressPool", serviceCIDRKind: "ServiceCIDR", topologyKind: "Cluster", gatewayKind: "Gateway", overdueKind: "overdue Node",
+		addresslessKind: "Service without addresses",
 		egressNodesKind: "Egress", carrierKind: "carrier of EgressIP", aliveKind: "life of Node", aliveNodesKind: "Alive", countKind: "pods of EgressIP",
 		resolvedKind: "ResolvedNames", domainKind: "DomainName", instantKind: "instant",
 		networkPolicyKind: "NetworkPolicy", clusterPolicyKind: "ClusterNetworkPolicy", adminPolicyKind: "AdminNetworkPolicy", baselinePolicyKind: "BaselineAdminNetworkPolicy",

@@ -73,10 +73,17 @@ const (
 // patience is how long something that somebody else will do may take before it is a problem.
 const patience = 10 * time.Second
 
+// balancerPatience is how long a cloud may take to give a Service addresses, before the Service is told that nobody
+// does.
+const balancerPatience = time.Minute
+
 // wait is how long after the cluster expects an object of the kind it is looked at.
 func (k kind) wait() time.Duration {
 	if round := slices.Index(flushKinds[:], k); round >= 0 {
 		return flushPauses[round]
+	}
+	if k == addresslessKind {
+		return balancerPatience
 	}
 	return patience
 }

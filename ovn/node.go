@@ -401,16 +401,13 @@ func checkNextHop(g *contract.Gateway, next netip.Addr) error {
 	return nil
 }
 
-// maxNodeAddresses bounds what a node says of itself, since it is in the flows of all nodes.
-const maxNodeAddresses = 256
-
 // tooMany cuts a list that is longer, and says so.
-func tooMany[T any](field string, list *[]T) error {
+func tooMany[L ~[]T, T any](field string, list *L) error {
 	n := len(*list)
-	if n <= maxNodeAddresses {
+	if n <= contract.MostOfFacts {
 		return nil
 	}
-	*list = (*list)[:maxNodeAddresses]
+	*list = (*list)[:contract.MostOfFacts]
 	return fmt.Errorf("%s holds %d", field, n)
 }
 

@@ -258,8 +258,9 @@ func (n *nodeState) takeFacts(s *settings) (errs []error) {
 	if check(checkHosted(facts.Hosted), "no chassis host can connect its ovn-controller to the node") {
 		facts.Hosted = nil
 	}
-	first := fmt.Sprintf("the first %d count", maxNodeAddresses)
+	first := fmt.Sprintf("the first %d count", contract.MostOfFacts)
 	check(tooMany("addresses", &facts.Addresses), first)
+	check(tooMany("listeners", &facts.Listeners), first)
 	if g := facts.Gateway; g != nil {
 		check(tooMany("gateway.addresses", &g.Addresses), first)
 		check(tooMany("gateway.nextHops", &g.NextHops), first)

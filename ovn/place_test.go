@@ -200,21 +200,22 @@ func TestLongFactsAreCut(t *testing.T) {
 			f.Addresses = append(f.Addresses, addr)
 			f.Gateway.Addresses = append(f.Gateway.Addresses, netip.PrefixFrom(addr, 15))
 			f.Gateway.NextHops = append(f.Gateway.NextHops, addr.Next())
+			f.Listeners = append(f.Listeners, contract.Listener{Protocol: "tcp", Port: uint16(1 + i)})
 		}
 	})
 	s.do(l1)
 	told := fmt.Sprint(s.problems)
-	for _, field := range []string{"addresses", "gateway.addresses", "gateway.nextHops"} {
+	for _, field := range []string{"addresses", "listeners", "gateway.addresses", "gateway.nextHops"} {
 		if !strings.Contains(told, " "+field+" holds 10") {
 			t.Errorf("nobody is told of %s: %.2000s", field, told)
 		}
 	}
 	facts := &s.c.nodes["l1"].facts
-	lengths := []int{len(facts.Addresses)}
+	lengths := []int{len(facts.Addresses), len(facts.Listeners)}
 	if facts.Gateway != nil {
 		lengths = append(lengths, len(facts.Gateway.Addresses), len(facts.Gateway.NextHops))
 	}
-	if slices.Max(lengths) > maxNodeAddresses {
+	if slices.Max(lengths) > contract.MostOfFacts {
 		t.Errorf("the node has lists of %d", lengths)
 	}
 }

@@ -24,6 +24,7 @@ type balancer struct {
 	labels   labelSet
 	local    bool   // externalTrafficPolicy: Local
 	ingress  string // the addresses in its status of mode VIP, separated by commas: no pool gives others
+	answered bool   // somebody has written to its status where it is met, be it a name
 }
 
 func trimBalancer(o *corev1.Service) balancer {
@@ -38,7 +39,7 @@ func trimBalancer(o *corev1.Service) balancer {
 	if !b.balances {
 		return b
 	}
-	b.class = deref(o.Spec.LoadBalancerClass, "")
+	b.class, b.answered = deref(o.Spec.LoadBalancerClass, ""), len(o.Status.LoadBalancer.Ingress) > 0
 	asked := o.Annotations[v1alpha1.AddressesAnnotation]
 	b.wanted, b.byField = cut(cmp.Or(asked, o.Spec.LoadBalancerIP), maxQuoted), asked == ""
 	b.labels = newLabelSet(o.Labels)
@@ -74,6 +75,8 @@ type poolBook struct {
 	recount  map[*poolState]struct{} // pools whose numbers have changed
 	waiting  map[string]struct{}     // Services that lack an address
 	left     map[string]struct{}     // Services that are no load balancers any more and have a status
+	// addressless are Services that somebody else than weft is to give addresses, and has not.
+	addressless map[string]addressless
 	// announced says by which node's gateway router an address is answered, "" by none.
 	announced map[netip.Addr]string
 	byNode    map[string]map[netip.Addr]struct{}
@@ -84,7 +87,8 @@ type poolBook struct {
 
 func newPoolBook() poolBook {
 	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{}, touched: map[string]struct{}{}, recount: map[*poolState]struct{}{},
-		waiting: map[string]struct{}{}, left: map[string]struct{}{}, announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{}}
+		waiting: map[string]struct{}{}, left: map[string]struct{}{}, addressless: map[string]addressless{},
+		announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{}}
 }
 
 // poolState is an AddressPool.

@@ -99,13 +99,17 @@ func TestWhoAllocates(t *testing.T) {
 		of   func(*balancer)
 		want string
 		ours bool
+		told bool // after a while, that nobody gives it addresses
 	}{
-		{"off by default", nil, func(*balancer) {}, "", false},
-		{"asked for by its class", nil, func(b *balancer) { b.class = v1alpha1.PoolClass }, "203.0.113.64", true},
-		{"on", withBalancers, func(*balancer) {}, "203.0.113.64", true},
-		{"another class", withBalancers, func(b *balancer) { b.class = "example.com/cloud" }, "", false},
-		{"somebody else's status", nil, func(b *balancer) { b.ingress = "198.51.100.9" }, "198.51.100.9", false},
-		{"no load balancer", withBalancers, func(b *balancer) { b.balances = false }, "", false},
+		{"off by default", nil, func(*balancer) {}, "", false, true},
+		{"asked for by its class", nil, func(b *balancer) { b.class = v1alpha1.PoolClass }, "203.0.113.64", true, false},
+		{"on", withBalancers, func(*balancer) {}, "203.0.113.64", true, false},
+		{"another class", withBalancers, func(b *balancer) { b.class = "example.com/cloud" }, "", false, false},
+		{"another class, off", nil, func(b *balancer) { b.class = "example.com/cloud" }, "", false, false},
+		{"somebody else's status", nil, answered, "198.51.100.9", false, false},
+		{"somebody else's name", nil, func(b *balancer) { b.answered = true }, "", false, false},
+		{"no load balancer", withBalancers, func(b *balancer) { b.balances = false }, "", false, false},
+		{"no load balancer, off", nil, func(b *balancer) { b.balances = false }, "", false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t, c.edit)
@@ -119,7 +123,59 @@ func TestWhoAllocates(t *testing.T) {
 			if ours != c.ours || ours && node != "e1" {
 				t.Errorf("announced by %q: %v", node, ours)
 			}
+			s.touch(s.c.takeExpected())
+			if c.told {
+				s.wantMessage("Service default/web", "NobodyGivesAddresses", "1m0s", "allocate-load-balancer-addresses",
+					v1alpha1.PoolClass, "AddressPool")
+			} else {
+				s.wantReasons()
+			}
 		})
+	}
+}
+
+// answered is what a cloud's controller has done to a Service.
+func answered(b *balancer) { b.ingress, b.answered = "198.51.100.9", true }
+
+// TestSomebodyGivesAddressesInTime: a Service is not told that nobody gives it addresses where a cloud's controller
+// answers in time; where it goes on waiting it is told once.
+func TestSomebodyGivesAddressesInTime(t *testing.T) {
+	const told = "Service default/web NobodyGivesAddresses"
+	s := newScene(t, nil)
+	s.do(s.balanced("web"))
+	due := s.c.takeExpected()
+	s.want("expected", addresslessKind.wait().String(), "1m0s")
+	s.do(s.edited("web", answered))
+	s.touch(due)
+	s.wantReasons()
+
+	s.do(s.edited("web", func(b *balancer) { b.ingress, b.answered = "", false }))
+	due = s.c.takeExpected()
+	s.touch(due)
+	s.wantReasons(told)
+	s.do(s.edited("web", func(b *balancer) { b.local = true })) // whatever else changes
+	s.touch(append(due, s.c.takeExpected()...))
+	s.wantReasons()
+	s.do(s.edited("web", answered))
+	s.do(s.edited("web", func(b *balancer) { b.ingress, b.answered = "", false }))
+	s.touch(s.c.takeExpected())
+	s.wantReasons(told) // again, since it was right in between
+
+	s.remove(serviceKind, "default/web")
+	s.do(s.balanced("web"))
+	s.touch(due) // of the one that had the name before
+	s.wantReasons()
+	s.touch(s.c.takeExpected())
+	s.wantReasons(told)
+	s.restart(nil)
+	s.touch(s.c.takeExpected())
+	if len(s.problems) != 1 || !s.problems[0].lasting { // its Event has a name that says so
+		t.Errorf("the next controller tells %v", s.problems)
+	}
+	s.problems = nil
+	s.remove(serviceKind, "default/web")
+	if len(s.c.balancers.addressless) != 0 || s.c.told[addresslessOwner("default/web")] != nil {
+		t.Error("something is left of a Service that has gone")
 	}
 }
 

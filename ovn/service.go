@@ -10,12 +10,18 @@ import (
 // serviceChange is a Service's load balancers: of each protocol and sort of frontend one for all nodes
 // whose clients see the same endpoints behind it.
 func serviceChange(s *service, from []*slice, nodes *nodeSet) ovsdb.Change {
+	change, _ := sized(s, from, nodes)
+	return change
+}
+
+// serviceRows are those rows with so many endpoints of each port at most.
+func serviceRows(s *service, from []*slice, nodes *nodeSet, most int) *rows {
 	r := newRows(serviceOwner(key(s.Namespace, s.Name)))
 	if s.ignored {
-		return r.Change
+		return r
 	}
 	for _, kind := range []protocol{"tcp", "udp", "sctp"} {
-		list := frontends(s, kind, from, nodes)
+		list := frontends(s, kind, from, nodes, most)
 		for i := range list {
 			r.serve(s, &list[i], nodes)
 		}
@@ -24,7 +30,7 @@ func serviceChange(s *service, from []*slice, nodes *nodeSet) ovsdb.Change {
 		}
 	}
 	r.admit(s)
-	return r.Change
+	return r
 }
 
 // uses says whether a Service has a port of a protocol.

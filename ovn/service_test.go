@@ -479,7 +479,7 @@ func TestSCTPOfManyAddresses(t *testing.T) {
 	from := []*slice{w.slice("a", "web", []servicePort{{"http", "sctp", 80}}, ready("10.244.0.3", "win"), ready("10.244.1.3", "n1"), ready("10.244.0.4", "win"))}
 	on := &nodeSet{names: []string{"n1", "win"}, windows: map[string]struct{}{"win": {}}, widths: [2]int{3, 0}}
 	vips := 0
-	for _, f := range frontends(s, "sctp", from, on) {
+	for _, f := range frontends(s, "sctp", from, on, sizeOf(s, from).endpoints) {
 		for _, v := range f.vips {
 			if vips++; addresses(v.backends) != "10.244.1.3:80" {
 				t.Errorf("%s has %q", v.at, addresses(v.backends))

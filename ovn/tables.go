@@ -42,6 +42,9 @@ const routerPortPrefix = "rto"
 type rows struct {
 	ovsdb.Change
 	columns map[memberOf]int // of Memberships, once there is one to be found
+	// endpoints are those of a Service's load balancers, an address without any as one. Rows that are too large with
+	// them are not all made, see sized.
+	endpoints int
 }
 
 // memberOf is a set column of a row.

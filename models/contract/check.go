@@ -23,6 +23,11 @@ func (n NodeNetwork) check() error {
 
 func (f NodeFacts) check() error {
 	err := checkAddrs("addresses", f.Addresses)
+	for i, l := range f.Listeners {
+		if wrong := l.check(); wrong != nil { // JSON's null
+			err = errors.Join(err, fmt.Errorf("listeners[%d]: %w", i, wrong))
+		}
+	}
 	if f.Gateway == nil {
 		return err
 	}

@@ -67,6 +67,9 @@ type NodeFacts struct {
 	MTU int `json:"mtu"`
 	// Addresses are the host's own addresses that pods on it reach through the management port.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
+	// Listeners are where daemons of the host listen, or did a short time ago, beside the hosts' own ports: no
+	// Service and no pod has these ports of the host's addresses. At most [MostOfFacts].
+	Listeners Listeners `json:"listeners,omitempty"`
 	// Gateway is nil on a node without a gateway of its own.
 	Gateway *Gateway `json:"gateway,omitempty"`
 	// SharedGateway: the node has no gateway of its own, its pods leave by the gateway nodes.

@@ -23,6 +23,10 @@ const Most = 1000
 // every node.
 const MostBackends = 50_000
 
+// MostWritten bounds the endpoints in all rows of one Service, where nodes have rows of their own: the databases
+// hold them, and all nodes read them.
+const MostWritten = 500_000
+
 // Ports are the ports of a Service that are served, [Most] of them.
 func Ports(o *corev1.Service) []corev1.ServicePort {
 	return o.Spec.Ports[:min(len(o.Spec.Ports), Most)]
@@ -122,10 +126,12 @@ func Fit(addr netip.Addr) (unfit string) {
 // Hosts is what stays the hosts' own, whatever Services and pods ask for. Without it, whoever may write them would take the
 // cluster from those who run it.
 type Hosts struct {
-	Ports      contract.HostPorts      // of each of their addresses
-	Open       []netip.Prefix          // of their addresses, those that Services may have by spec.externalIPs
-	Ranges     []netip.Prefix          // of hosts that are no nodes
-	Nodes      func(netip.Addr) bool   // says whether a node's host or gateway has an address
+	Ports  contract.HostPorts    // of each of their addresses
+	Open   []netip.Prefix        // of their addresses, those that Services may have by spec.externalIPs
+	Ranges []netip.Prefix        // of hosts that are no nodes
+	Nodes  func(netip.Addr) bool // says whether a node's host or gateway has an address
+	// Listening says whether a daemon of a node listens at an address that the node's host has.
+	Listening  func(protocol string, at netip.AddrPort) bool
 	APIServers map[netip.AddrPort]bool // endpoints of the Service default/kubernetes, all of TCP
 }
 
@@ -139,6 +145,7 @@ const (
 	APIServer
 	Host // that is no node
 	EveryHost
+	Daemon // of a node's host
 )
 
 // At says whose an address is.
@@ -168,6 +175,16 @@ func (h Hosts) Keep(protocol string, at netip.AddrPort) Owner {
 		return EveryHost
 	}
 	return h.At(at.Addr())
+}
+
+// KeepExternal says who keeps a port of an address outside that a Service asks for: beside what [Hosts.Keep] says,
+// a daemon of the node that has the address. NodePorts are not held to it, since the API server gives them. A pod's
+// host ports are held to its own node's daemons alone: no other node takes them by claiming that one's address.
+func (h Hosts) KeepExternal(protocol string, at netip.AddrPort) Owner {
+	if owner := h.Keep(protocol, at); owner != Nobody || !h.Listening(protocol, at) {
+		return owner
+	}
+	return Daemon
 }
 
 // Deny says who keeps an address that a Service asks for. Whoever may write Services writes spec.externalIPs, while a load

@@ -1,6 +1,7 @@
 package hostservice
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/statefile"
 )
 
@@ -26,6 +28,9 @@ const (
 	steadyLooks = 2
 	// mostMissed looks in a row without a listener, ten minutes of the agent's own time, and it is forgotten.
 	mostMissed = int(10 * time.Minute / lookPeriod)
+	// tellLooks are between two changes of what the cluster is told, a minute: each is a write to the Node, which all
+	// nodes read.
+	tellLooks = int(time.Minute / lookPeriod)
 	// mostRemembered bounds the file: whoever may run programs on the host may have them listen at any number of ports.
 	mostRemembered = 4096
 )
@@ -57,6 +62,10 @@ type daemons struct {
 	known    map[socket]*daemon
 	unsaved  bool
 	problems map[string]string // the last one of each kind, which the log has
+
+	told   []socket // the steady ones, as the cluster is to be told of them, sorted; nil: nobody knows yet
+	looks  int      // of this run, up to steadyLooks
+	silent int      // looks since told has changed
 }
 
 // daemon is one listener.
@@ -120,8 +129,8 @@ func parseRemembered(content []byte) ([]socket, error) {
 	return list, nil
 }
 
-// look takes in who listens now. It says whether anything is, or is not any more, in the way of the agent. Where the system
-// does not say who listens, everything stays. What the agent has opened for Services and pods is no daemon's, whosever the
+// look takes in who listens now. It says whether anything is, or is not any more, in the way of the agent, or to be
+// told. Where the system does not say who listens, everything stays. What the agent has opened for Services and pods is no daemon's, whosever the
 // system says that it is: Wine gives other processes for sockets of TCP.
 func (d *daemons) look(own func(socket) bool) (changed bool) {
 	if d.listening == nil {
@@ -132,6 +141,7 @@ func (d *daemons) look(own func(socket) bool) (changed bool) {
 	if err == nil {
 		maps.DeleteFunc(now, func(at socket, _ struct{}) bool { return own(at) })
 		changed = d.take(now)
+		changed = d.tell() || changed
 	}
 	d.save()
 	return changed
@@ -166,15 +176,81 @@ func (d *daemons) take(now listeners) (changed bool) {
 			one.steady, d.unsaved = true, true
 		}
 	}
-	d.report("bound", "the host has more listeners than the agent remembers", bound(left))
+	d.report("bound", "the host has more listeners than the agent remembers", bound(left, mostRemembered))
 	return changed
 }
 
-func bound(left int) error {
+// tell takes the steady listeners over into what the cluster is told: from the second look of a run on, since the
+// first one does not know yet who was there before.
+func (d *daemons) tell() (changed bool) {
+	d.looks, d.silent = min(d.looks+1, steadyLooks), d.silent+1
+	if d.looks < steadyLooks || d.told != nil && d.silent < tellLooks {
+		return false
+	}
+	now := []socket{}
+	for at, one := range d.known {
+		if one.steady {
+			now = append(now, at)
+		}
+	}
+	slices.SortFunc(now, compareSockets)
+	if d.told != nil && slices.Equal(now, d.told) {
+		return false
+	}
+	if d.silent = 0; d.told == nil { // daemons that have begun with the agent follow at once
+		d.silent = tellLooks
+	}
+	d.told = now
+	return true
+}
+
+// compareSockets puts those first that clients know: of low ports.
+func compareSockets(a, b socket) int {
+	return cmp.Or(cmp.Compare(a.at.Port(), b.at.Port()), cmp.Compare(a.protocol, b.protocol),
+		a.at.Addr().Compare(b.at.Addr()))
+}
+
+// facts are what the cluster is told of them: those at the host's addresses, without the ports that are always hosts' own.
+func (d *daemons) facts(host Host) contract.Listeners {
+	var list contract.Listeners
+	own, left := host.Network.OwnPorts(), 0
+	every := func(at socket, addr netip.Addr) bool {
+		one := socket{at.protocol, netip.AddrPortFrom(addr, at.at.Port())}
+		_, found := slices.BinarySearchFunc(d.told, one, compareSockets)
+		return found
+	}
+	for _, at := range d.told {
+		one := contract.Listener{Protocol: at.protocol, Addr: at.at.Addr(), Port: at.at.Port()}
+		four, six := every(at, netip.IPv4Unspecified()), every(at, netip.IPv6Unspecified())
+		switch {
+		case own.Has(at.protocol, one.Port):
+			continue
+		case !one.Addr.IsUnspecified():
+			if one.Addr.Is4() && four || one.Addr.Is6() && six || !slices.Contains(host.Addresses, one.Addr) {
+				continue
+			}
+		case four && six:
+			if one.Addr.Is6() {
+				continue
+			}
+			one.Addr = netip.Addr{}
+		}
+		if len(list) < contract.MostOfFacts {
+			list = append(list, one)
+		} else {
+			left++
+		}
+	}
+	d.report("told", "the host has more listeners than the cluster is told of; pods and Services may have the ports of the others",
+		bound(left, contract.MostOfFacts))
+	return list
+}
+
+func bound(left, most int) error {
 	if left == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d are left out, beyond %d", left, mostRemembered)
+	return fmt.Errorf("%d are left out, beyond %d", left, most)
 }
 
 // inTheWay are the listeners of the last look, and those that are remembered.

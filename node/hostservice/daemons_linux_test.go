@@ -90,6 +90,38 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	})
 }
 
+// The cluster is told of a daemon that the host has, and of one that has gone until it is forgotten. What the agent has
+// opened is no daemon's.
+func TestTheClusterIsToldOfTheHostsDaemons(t *testing.T) {
+	own := netip.MustParseAddr("172.31.0.1")
+	address(t, "172.31.0.1/32")
+	host := dual()
+	host.Addresses = []netip.Addr{own}
+	end, err := startDaemon(t, "tcp4 172.31.0.1:22227")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _ := watchAs(t, host, func(w *Watcher) { w.daemons.period = 10 * time.Millisecond })
+	told := func(what string) bool {
+		list, known := w.Listeners()
+		return known && strings.Contains(fmt.Sprint(list), what)
+	}
+	changed := w.Changed()
+	eventually(t, "the cluster is told", func() bool { return told("tcp/172.31.0.1:22227") })
+	<-changed
+	w.SetPods([]Pod{podAt(greeter(t, "a"), 22228)})
+	eventually(t, "a pod has a port of the host's", func() bool {
+		return said(tcp, netip.AddrPortFrom(own, 22228)) == "a"
+	})
+	if end(); !told("tcp/172.31.0.1:22227") {
+		t.Error("a daemon that starts anew is forgotten at once")
+	}
+	eventually(t, "it is forgotten", func() bool { return !told("22227") })
+	if told("22228") {
+		t.Error("the agent takes itself for a daemon")
+	}
+}
+
 // The kernel's list of sockets, by what each is.
 func TestWhoListensOnLinux(t *testing.T) {
 	address(t, "2001:db8::1/128")

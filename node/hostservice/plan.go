@@ -149,6 +149,8 @@ type state struct {
 	host      Host
 	nodes     map[netip.Addr]struct{} // addresses of any node; nil: not known yet
 	nodeHosts map[netip.Addr]struct{} // those of them that nodes' hosts and gateways have
+	// listening are nodes' daemons, as their agents have told the cluster, by their hosts' addresses.
+	listening map[netip.Addr][]contract.Listeners
 	// apiServers are the API server's own addresses and ports; nil: not known yet.
 	apiServers map[netip.AddrPort]bool
 	node       string                  // this one's name
@@ -250,6 +252,9 @@ func (b *builder) hostRules() outside.Hosts {
 		Nodes: func(addr netip.Addr) bool {
 			_, known := b.nodeHosts[addr]
 			return known || slices.Contains(b.host.Addresses, addr)
+		},
+		Listening: func(protocol string, at netip.AddrPort) bool {
+			return slices.ContainsFunc(b.listening[at.Addr()], func(l contract.Listeners) bool { return l.Have(protocol, at) })
 		}}
 }
 
@@ -441,7 +446,7 @@ func (b *builder) external(s *service, vips []netip.Addr, field string, restrict
 
 // mayHave says whether a Service may have a port of an external address that is the host's, or of another one.
 func (b *builder) mayHave(protocol string, at netip.AddrPort) bool {
-	if b.rules.Keep(protocol, at) != outside.Nobody {
+	if b.rules.KeepExternal(protocol, at) != outside.Nobody {
 		return false
 	}
 	_, taken := b.hasEverywhere(protocol, at)

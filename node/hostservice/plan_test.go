@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -408,6 +409,48 @@ func TestHostsKeepTheirAddresses(t *testing.T) {
 	given.Spec.Ports[0].Port = 6643
 	if text := plan(closed, given); strings.Contains(text, ":6643") {
 		t.Errorf("at the databases' cluster's port:\n%s", text)
+	}
+}
+
+// Where daemons of nodes listen, no Service has a port of the node's address, this node's or another's; a NodePort it
+// has.
+func TestDaemonsOfNodesKeepTheirPorts(t *testing.T) {
+	object := func(name, addr string, listeners ...contract.Listener) *corev1.Node {
+		facts := contract.NodeFacts{Chassis: name, MTU: 1442, Addresses: addrs(addr), Listeners: listeners,
+			Gateway: &contract.Gateway{Addresses: prefixes("203.0.113.9/32")}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		node.Annotations = map[string]string{contract.NodeFactsAnnotation: contract.Format(facts)}
+		return node
+	}
+	web := nodePortOf("web", 1, "46", corev1.ServicePort{Port: 9100, NodePort: 30910})
+	web.Spec.Type = corev1.ServiceTypeLoadBalancer
+	for _, addr := range []string{"172.31.0.1", "172.31.0.2", "203.0.113.9"} { // the last one is a router's own
+		web.Status.LoadBalancer.Ingress = append(web.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: addr})
+	}
+	const (
+		nodePort, here, there, router = "{invalid IP tcp 30910}", "{172.31.0.1 tcp 9100}", "{172.31.0.2 tcp 9100}", "{203.0.113.9 tcp 9100}"
+		all                           = "[" + nodePort + " " + here + " " + there + " " + router + "]"
+	)
+	daemon := contract.Listener{Protocol: tcp, Port: 9100}
+	for name, c := range map[string]struct {
+		own, other []contract.Listener
+		want       string
+	}{
+		"nobody":            {nil, nil, all},
+		"here":              {[]contract.Listener{daemon}, nil, "[" + nodePort + " " + there + " " + router + "]"},
+		"there":             {nil, []contract.Listener{daemon}, "[" + nodePort + " " + here + " " + router + "]"},
+		"at the NodePort":   {[]contract.Listener{{Protocol: tcp, Port: 30910}}, nil, all},
+		"elsewhere":         {[]contract.Listener{{Protocol: tcp, Addr: addrs("172.31.0.3")[0], Port: 9100}}, nil, all},
+		"by another family": {nil, []contract.Listener{{Protocol: tcp, Addr: netip.IPv6Unspecified(), Port: 9100}}, all},
+		"beyond what counts": {nil, append(slices.Repeat([]contract.Listener{{Protocol: tcp, Port: 1}}, contract.MostOfFacts),
+			daemon), all},
+	} {
+		r := Rehearsal{Host: dual(), Objects: []runtime.Object{web,
+			object("n1", "172.31.0.1", c.own...), object("n2", "172.31.0.2", c.other...)}}
+		outcome, err := r.Run()
+		if got := fmt.Sprint(outcome.Entries); err != nil || got != c.want {
+			t.Errorf("%s: %s, want %s (%v)", name, got, c.want, err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/extbridge"
 )
 
@@ -28,6 +29,8 @@ type Rehearsal struct {
 	Host    Host
 	Pods    []Pod
 	Objects []runtime.Object // Services, Nodes, and EndpointSlices of the API server
+	// Listeners are the daemons of the host.
+	Listeners contract.Listeners
 }
 
 // Outcome is what an agent does with OVN's and its host's ports.
@@ -37,9 +40,10 @@ type Outcome struct {
 	Sockets []Socket          // sorted
 }
 
-// Run makes the plan. Nobody listens on the host already, and no Service has endpoints that the agent knows.
+// Run makes the plan. No Service has endpoints that the agent knows.
 func (r Rehearsal) Run() (Outcome, error) {
-	s := state{host: r.Host, nodes: map[netip.Addr]struct{}{}, nodeHosts: map[netip.Addr]struct{}{}, internal: map[string][]netip.Addr{}, apiServers: map[netip.AddrPort]bool{}}
+	s := state{host: r.Host, nodes: map[netip.Addr]struct{}{}, nodeHosts: map[netip.Addr]struct{}{}, internal: map[string][]netip.Addr{},
+		apiServers: map[netip.AddrPort]bool{}, listening: map[netip.Addr][]contract.Listeners{}, daemons: found(r.Listeners)}
 	for _, o := range r.Objects {
 		if err := s.take(o); err != nil {
 			return Outcome{}, err
@@ -50,12 +54,30 @@ func (r Rehearsal) Run() (Outcome, error) {
 	p := makePlan(s)
 	outcome := Outcome{Entries: p.entries, Routes: p.routes}
 	for at, to := range p.sockets {
+		if s.daemons.has(at) { // as sockets.apply has it
+			continue
+		}
 		outcome.Sockets = append(outcome.Sockets, Socket{at.protocol, at.at, to.owner, to.to})
 	}
 	slices.SortFunc(outcome.Sockets, func(a, b Socket) int {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), a.At.Compare(b.At))
 	})
 	return outcome, nil
+}
+
+// found are told listeners as an agent finds them.
+func found(told contract.Listeners) listeners {
+	all := listeners{}
+	for _, l := range told {
+		addrs := []netip.Addr{l.Addr}
+		if !l.Addr.IsValid() {
+			addrs = []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+		}
+		for _, addr := range addrs {
+			all[socket{l.Protocol, netip.AddrPortFrom(addr, l.Port)}] = struct{}{}
+		}
+	}
+	return all
 }
 
 func (s *state) take(o runtime.Object) error {

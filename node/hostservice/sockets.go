@@ -131,7 +131,7 @@ func listenProblems(wanted map[socket]target, failed map[socket]error) []problem
 			to := wanted[s]
 			one := refusal{to.owner, to.field, whyNot(err), port{s.protocol, s.at.Port()}, "clients elsewhere and other ports are not concerned"}
 			if keeps(s, to, err) {
-				one.elsewhere = "what comes there from outside is that program's, too; other ports are not concerned"
+				one.elsewhere = "what comes there from pods and from outside is that program's, too; other ports are not concerned"
 			}
 			at[one] = append(at[one], s.at.Addr())
 		}

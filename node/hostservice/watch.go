@@ -68,7 +68,9 @@ type Watcher struct {
 	host    Host
 	toldOf  struct{ pods, host bool } // once
 	plan    plan
-	changed chan struct{} // closed and renewed when what the watcher says has changed
+	facts   contract.Listeners // what the cluster is told of the host's daemons
+	looked  bool               // it is known who they are
+	changed chan struct{}      // closed and renewed when what the watcher says has changed
 }
 
 // New makes a Watcher. It does nothing until [Watcher.Run].
@@ -211,7 +213,15 @@ func (w *Watcher) Routes() (addrs []netip.Addr, all bool) {
 	return w.plan.routes, w.plan.known && !w.plan.partial
 }
 
-// Changed is closed when Entries or Routes have changed since the call.
+// Listeners are where daemons of the host listen, as the cluster is to be told of them: they change once a minute at
+// most. Known is false until the host has been looked at: what the cluster was told before then stays.
+func (w *Watcher) Listeners() (list contract.Listeners, known bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.facts, w.looked
+}
+
+// Changed is closed when Entries, Routes or Listeners have changed since the call.
 func (w *Watcher) Changed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -333,6 +343,7 @@ func (w *Watcher) makePlan() plan {
 	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: map[string][]*slice{}, busy: w.busy, daemons: w.daemons.inTheWay()}
 	if w.nodes.HasSynced() {
 		s.nodes, s.nodeHosts, s.internal = map[netip.Addr]struct{}{}, map[netip.Addr]struct{}{}, map[string][]netip.Addr{}
+		s.listening = map[netip.Addr][]contract.Listeners{}
 		for _, object := range w.nodes.GetStore().List() {
 			s.know(object.(*node))
 		}
@@ -360,9 +371,14 @@ func (w *Watcher) makePlan() plan {
 func (w *Watcher) publish(p plan) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.plan
+	before, heard := w.plan, w.facts
 	w.plan = p
-	if before.known != p.known || !slices.Equal(before.entries, p.entries) || !slices.Equal(before.routes, p.routes) || before.partial != p.partial {
+	news := !w.looked && p.known && w.daemons.told != nil
+	if w.looked = w.looked || news; w.looked {
+		w.facts = w.daemons.facts(w.host)
+	}
+	news = news || !slices.Equal(heard, w.facts)
+	if news || before.known != p.known || !slices.Equal(before.entries, p.entries) || !slices.Equal(before.routes, p.routes) || before.partial != p.partial {
 		close(w.changed)
 		w.changed = make(chan struct{})
 	}
@@ -389,6 +405,9 @@ func (s *state) know(n *node) {
 	for _, addr := range n.hosts {
 		s.nodeHosts[addr] = struct{}{}
 	}
+	for _, addr := range n.listening {
+		s.listening[addr] = append(s.listening[addr], n.listeners)
+	}
 }
 
 // tell writes each problem's Event once for as long as it lasts.
@@ -411,10 +430,14 @@ type node struct {
 	addrs    []netip.Addr
 	hosts    []netip.Addr // those of them that its host and its gateway have
 	internal []netip.Addr // its InternalIPs
+	// listeners are its host's daemons, listening the addresses that its host has, of a node that has listeners.
+	listeners contract.Listeners
+	listening []netip.Addr
 }
 
 func (n *node) same(o *node) bool {
-	return slices.Equal(n.addrs, o.addrs) && slices.Equal(n.hosts, o.hosts) && slices.Equal(n.internal, o.internal)
+	return slices.Equal(n.addrs, o.addrs) && slices.Equal(n.hosts, o.hosts) && slices.Equal(n.internal, o.internal) &&
+		slices.Equal(n.listeners, o.listeners) && slices.Equal(n.listening, o.listening)
 }
 
 func trimNode(object any) (any, error) {
@@ -436,6 +459,9 @@ func trimNode(object any) (any, error) {
 	// What the facts say is a help only: a node whose facts nobody can read has its other addresses.
 	if facts, ok, err := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); ok && err == nil {
 		n.hosts = append(n.hosts, facts.Addresses...)
+		if n.listeners = facts.Listeners[:min(len(facts.Listeners), contract.MostOfFacts)]; len(n.listeners) > 0 {
+			n.listening = slices.Clone(n.hosts) // a router's own addresses, which follow, are not the host's
+		}
 		if facts.Gateway != nil {
 			n.hosts = append(n.hosts, contract.Addrs(facts.Gateway.Addresses)...)
 			n.addrs = append(n.addrs, facts.Gateway.NextHops...)

@@ -224,7 +224,7 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 	})
 	w.SetPods([]Pod{podAt(greeter(t, "a"), number)})
 	eventually(t, "the pod's owner is told", func() bool { return len(w.events.all()) == 1 })
-	if event := w.events.all()[0]; !strings.Contains(event, "what comes there from outside is that program's, too") {
+	if event := w.events.all()[0]; !strings.Contains(event, "what comes there from pods and from outside is that program's, too") {
 		t.Errorf("event %q", event)
 	}
 	cancel()

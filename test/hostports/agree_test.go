@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/extbridge"
@@ -24,7 +25,7 @@ var (
 
 // TestControllerAndAgentAgree plays random lives of clusters. After each step the controller's rows and each node's agent
 // say who has each port of the node's host: what comes from outside is OVN's where somebody has it there, and the host's
-// where nobody has; the host listens for whom OVN serves there; and its routes lead to what OVN serves.
+// where nobody has, or a daemon; the host listens for whom OVN serves there; and its routes lead to what OVN serves.
 func TestControllerAndAgentAgree(t *testing.T) {
 	for number := range uint64(*lives) {
 		c, err := newCluster(*seed, number)
@@ -92,7 +93,8 @@ func (c *cluster) disagreements(t *testing.T) (found []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := decisions{host: agent.Host, gateway: facts.Gateway, agent: outcome, within: c.controller.Holders(ovn.Door{Node: nodeName(i)}),
+		d := decisions{host: agent.Host, gateway: facts.Gateway, daemons: facts.Listeners, agent: outcome,
+			nodePorts: c.nodePorts(), within: c.controller.Holders(ovn.Door{Node: nodeName(i)}),
 			outside: c.controller.Holders(ovn.Door{Node: nodeName(i), Outside: true})}
 		for _, kind := range []string{"tcp", "udp", "sctp"} {
 			for _, at := range asked(agent.Host) {
@@ -106,11 +108,32 @@ func (c *cluster) disagreements(t *testing.T) (found []string) {
 	return found
 }
 
+// port is a NodePort of a Service.
+type port struct {
+	service, protocol string
+	number            uint16
+}
+
+// nodePorts are those that Services want.
+func (c *cluster) nodePorts() map[port]bool {
+	all := map[port]bool{}
+	for _, o := range c.objects {
+		if s, ok := o.(*corev1.Service); ok {
+			for _, p := range s.Spec.Ports {
+				all[port{s.Namespace + "/" + s.Name, strings.ToLower(string(p.Protocol)), uint16(p.NodePort)}] = true
+			}
+		}
+	}
+	return all
+}
+
 // decisions are those about one node's ports.
 type decisions struct {
 	host            hostservice.Host
 	gateway         *contract.Gateway
+	daemons         contract.Listeners
 	agent           hostservice.Outcome
+	nodePorts       map[port]bool
 	within, outside map[ovn.Port][]ovn.Holder // the controller's, on the node's switch and on its gateway router
 }
 
@@ -140,6 +163,16 @@ func (d *decisions) compare(at ovn.Port) (found []string) {
 		}
 	}
 	switch {
+	case d.daemons.Have(at.Protocol, at.At):
+		// NodePorts alone go before daemons, and not for the host itself.
+		if listens != "" || d.gateway != nil && only(within) != only(d.outside[at]) {
+			found = append(found, fmt.Sprintf("a daemon listens, the host for %q, and OVN has it for %q", listens, only(within)))
+		}
+		for _, h := range within {
+			if !d.nodePorts[port{h.Name, at.Protocol, at.At.Port()}] {
+				found = append(found, fmt.Sprintf("a daemon listens, and OVN has it for %s by no NodePort", only(within)))
+			}
+		}
 	case listens != only(within):
 		found = append(found, fmt.Sprintf("the host listens for %q, and OVN has it for %q", listens, only(within)))
 	case len(within) == 1 && within[0].To.IsValid() && within[0].To != to:

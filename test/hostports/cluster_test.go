@@ -192,8 +192,20 @@ func (c *cluster) node(number int) *corev1.Node {
 	if c.random.IntN(3) == 0 { // a second network card
 		facts.Addresses = append(facts.Addresses, netip.MustParseAddr(fmt.Sprint("198.18.0.1", number)))
 	}
+	facts.Listeners = c.listeners(facts.Addresses)
 	o.Annotations = map[string]string{contract.NodeFactsAnnotation: contract.Format(facts)}
 	return o
+}
+
+var every = []netip.Addr{{}, {}, netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+
+// listeners are daemons of a host with some addresses: of all of these, of a family's, or of one.
+func (c *cluster) listeners(addrs []netip.Addr) (list contract.Listeners) {
+	for range c.random.IntN(4) {
+		list = append(list, contract.Listener{Protocol: one(c, "tcp", "tcp", "udp"), Port: uint16(one(c, numbers...)),
+			Addr: one(c, slices.Concat(addrs, every)...)})
+	}
+	return list
 }
 
 // Ports and addresses that more than one may want.
@@ -309,6 +321,7 @@ func (c *cluster) agent(number int) (r hostservice.Rehearsal, facts contract.Nod
 			if facts, _, err = contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); err != nil {
 				return r, facts, err
 			}
+			r.Listeners = facts.Listeners
 			r.Host = hostservice.Host{Addresses: facts.Addresses, Network: c.networks[o.Name], Management: true, Router: facts.Gateway != nil, SCTP: true}
 			if facts.Gateway != nil {
 				r.Host.Reserved = contract.Addrs(facts.Gateway.Addresses)

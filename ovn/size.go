@@ -1,0 +1,115 @@
+package ovn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// size is how much of a Service is served, so that it costs each node, and the databases, no more than so much.
+type size struct {
+	endpoints int // of each port
+	ports     int
+}
+
+// sizeOf is what a node can bear of a Service: the more addresses and ports it has, the fewer endpoints of each port.
+func sizeOf(s *service, from []*slice) size {
+	addresses := len(s.clusterIPs) + len(s.externalIPs) + len(s.ingress)
+	if len(s.nodePorts) > 0 {
+		addresses += len(s.clusterIPs)
+	}
+	all := 0
+	for _, sl := range from {
+		all += len(sl.endpoints)
+	}
+	most := max(1, outside.MostBackends/max(1, addresses*len(s.ports)))
+	return size{endpoints: min(most, max(1, all)), ports: len(s.ports)}
+}
+
+// sized are a Service's rows, and how much of it they serve: of one of which each node has rows of its own that may
+// be less than what a node can bear. It is tried out, since what a row has depends on hints and on where the
+// endpoints are. A try ends where it has too much.
+func sized(s *service, from []*slice, nodes *nodeSet) (ovsdb.Change, size) {
+	to := sizeOf(s, from)
+	for {
+		r := serviceRows(s.first(to.ports), from, nodes, to.endpoints)
+		switch {
+		case !r.tooLarge() || to == (size{1, 1}):
+			return r.Change, to
+		case to.endpoints > 1:
+			to.endpoints /= 2
+		default:
+			to.ports /= 2
+		}
+	}
+}
+
+// tooLarge says whether a Service's rows have more endpoints than the databases are given of one.
+func (r *rows) tooLarge() bool { return r.endpoints > outside.MostWritten }
+
+// first is a Service with so many of its ports.
+func (s *service) first(ports int) *service {
+	if ports >= len(s.ports) {
+		return s
+	}
+	part := *s
+	part.ports = s.ports[:ports]
+	part.nodePorts = slices.DeleteFunc(slices.Clone(s.nodePorts), func(p nodePort) bool {
+		return !slices.Contains(part.ports, p.servicePort)
+	})
+	return &part
+}
+
+// ownRows are the fields by which nodes have rows of their own of a Service.
+const ownRows = "sessionAffinity ClientIP with NodePorts, hints for nodes (trafficDistribution PreferSameNode), " +
+	"endpoints that are nodes' own addresses"
+
+// sizeProblems are what is left out of a Service that would cost all nodes too much.
+func sizeProblems(s *service, from []*slice, to size) []problem {
+	found := newComplaints("Service", &s.ObjectMeta)
+	if s.portsLeft > 0 {
+		found.add("TooManyServicePorts", func() string {
+			return fmt.Sprintf("spec.ports: %d are not served, since a Service has at most %d; make several Services of it",
+				s.portsLeft, outside.Most)
+		})
+	}
+	if s.rangesLeft > 0 {
+		found.add("TooManySourceRanges", func() string {
+			return fmt.Sprintf("spec.loadBalancerSourceRanges: %d admit nobody, since a Service has at most %d; "+
+				"give wider ranges", s.rangesLeft, outside.Most)
+		})
+	}
+	if left := len(s.ports) - to.ports; left > 0 {
+		found.add("TooManyServicePorts", func() string {
+			return fmt.Sprintf("spec.ports: the last %d are not served: each node has rows of its own, and all of these "+
+				"have at most %d endpoints; do without %s, or make several Services of it", left, outside.MostWritten, ownRows)
+		})
+	}
+	all := 0
+	for _, sl := range from {
+		all += len(sl.endpoints)
+	}
+	if all <= to.endpoints {
+		return found.problems()
+	}
+	why := fmt.Sprintf("the addresses and ports of a Service have at most %d together; make several Services of it",
+		outside.MostBackends)
+	if to.endpoints < sizeOf(s, from).endpoints {
+		why = fmt.Sprintf("nodes have rows of their own of the Service, and all of these have at most %d together; "+
+			"do without %s, or make several Services of it", outside.MostWritten, ownRows)
+	}
+	behind := behindService(from)
+	for _, port := range s.ports {
+		for _, ipv6 := range []bool{false, true} {
+			if n := len(behind.backends(port, ipv6)); n > to.endpoints {
+				found.add("TooManyEndpoints", func() string {
+					return fmt.Sprintf("spec.ports: %s %d has %d endpoints, of which %d are served: %s",
+						port.protocol, port.port, n, to.endpoints, why)
+				})
+			}
+		}
+	}
+	return found.problems()
+}
