@@ -148,6 +148,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 			c.settleNodeSet(policy.Nodes(k.name))
 		case countKind:
 			c.countNow(k.name)
+		case rowsKind:
+			c.makeAgain(ovsdb.Owner(k.name))
 		case carrierKind, aliveKind:
 			hosting = append(hosting, k)
 		case overdueKind:
@@ -194,6 +196,17 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.settleBalancers()
 	c.settleEgress()
 	c.settlePolicies()
+}
+
+// makeAgain has the rows of an owner made again.
+func (c *cluster) makeAgain(owner ovsdb.Owner) {
+	switch k, _ := ownerKey(owner); k.kind {
+	case egressKind:
+		c.egress.dirty[k.name] = struct{}{}
+	case networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+		c.policies.dirty[k] = struct{}{}
+		c.policies.all[k].forgetNote()
+	}
 }
 
 func (c *cluster) updateService(name string, object *service) {

@@ -122,23 +122,27 @@ func (c *cluster) updateEgress(names []string, get lookup) {
 	reselect := false
 	for _, name := range names {
 		object, _ := get(objectKey{egressKind, name}).(*egressIP)
-		book.dirty[name] = struct{}{}
-		book.replan = true
 		e := book.all[name]
+		// Its status alone is another: what Weft has written, or another hand.
+		if object != nil && e != nil && e.object.asks(&object.custom) {
+			if e.object.status != object.status {
+				e.noted = ""
+			}
+			e.object, book.untold[name] = object, struct{}{}
+			continue
+		}
+		book.dirty[name] = struct{}{}
+		book.replan, reselect = true, reselect || object != nil || e != nil
 		switch {
 		case object == nil:
 			if e != nil {
 				c.ids.release(e.number - 1)
 				delete(book.all, name)
-				reselect = true
 			}
 			continue
 		case e == nil:
 			e = &egressState{number: c.records.egress[name], carrier: carrierOf(name, get)}
 			book.all[name] = e
-			reselect = true
-		case e.object.UID != object.UID || e.object.Generation != object.Generation:
-			reselect = true
 		}
 		if e.object == nil || e.object.UID != object.UID || e.object.status != object.status {
 			e.noted = ""

@@ -69,6 +69,17 @@ func (o *onlyOne) take(n *nodeState) {
 	}
 }
 
+// nodeOf is the node that has a chassis, "" for none.
+func (c *cluster) nodeOf(chassis string) string {
+	if name, ok := c.onlyOne.chassis[chassis]; ok {
+		return name
+	}
+	if n := c.nodes[chassis]; n != nil && n.placed && n.chassis() == chassis { // its agent has said no other name yet
+		return chassis
+	}
+	return ""
+}
+
 // position is where the subnets begin that have no address before addr.
 func (o *onlyOne) position(addr netip.Addr) int {
 	at, _ := slices.BinarySearchFunc(o.subnets, addr, func(s nodeSubnet, addr netip.Addr) int { return s.Addr().Compare(addr) })

@@ -125,11 +125,19 @@ func (c *cluster) announces(node string) []netip.Addr {
 }
 
 func (c *cluster) updatePools(names []string, get lookup) {
-	book := &c.balancers
+	book, others := &c.balancers, false
 	for _, name := range names {
 		object, _ := get(objectKey{poolKind, name}).(*addressPool)
 		p := book.all[name]
-		book.changed, book.dirtyAlive = true, true
+		// Its status alone is another: what Weft has written, or another hand.
+		if object != nil && p != nil && p.object.asks(&object.custom) {
+			if p.object.status != object.status {
+				p.noted = ""
+			}
+			p.object, book.recount[p] = object, struct{}{}
+			continue
+		}
+		others, book.changed, book.dirtyAlive = true, true, true
 		if object == nil {
 			delete(book.all, name)
 			continue
@@ -143,7 +151,7 @@ func (c *cluster) updatePools(names []string, get lookup) {
 		}
 		p.object = object
 	}
-	if len(names) > 0 {
+	if others {
 		book.order = slices.SortedFunc(maps.Values(book.all), func(a, b *poolState) int { return cmp.Compare(a.object.Name, b.object.Name) })
 	}
 }
@@ -183,9 +191,20 @@ func (c *cluster) settleBalancers() {
 		}
 		maps.Copy(book.touched, book.left)
 	}
-	if len(book.touched) == 0 && !changed {
-		return
+	if len(book.touched) > 0 {
+		c.settleTouched()
 	}
+	for _, p := range book.order {
+		if _, changed := book.recount[p]; changed {
+			c.notePool(p)
+		}
+	}
+	empty(&book.recount)
+}
+
+// settleTouched gives the Services that were touched the addresses that they lack.
+func (c *cluster) settleTouched() {
+	book := &c.balancers
 	c.giveUp()
 	names, lost := c.byAge(book.touched), map[string][]problem{}
 	for _, name := range names {
@@ -208,12 +227,6 @@ func (c *cluster) settleBalancers() {
 		c.noteBalancer(name, s)
 		c.announce(name)
 	}
-	for _, p := range book.order {
-		if _, changed := book.recount[p]; changed {
-			c.notePool(p)
-		}
-	}
-	empty(&book.recount)
 }
 
 // byAge are Services, the oldest first.
