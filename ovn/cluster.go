@@ -34,6 +34,7 @@ type cluster struct {
 	cuts      []*subnetAllocator
 	nodeNames []string            // of the nodes that have a switch, sorted
 	unsettled map[string]struct{} // nodes that something is wrong with
+	vacated   bool                // a node has given up what one of those may have
 	windows   map[string]struct{} // nodes that run Windows
 	members   map[string]member   // nodes that carry the shared gateway
 	sharers   map[string]struct{} // nodes that use it
@@ -42,6 +43,8 @@ type cluster struct {
 
 	services     map[string]*serviceState
 	serviceCIDRs map[string]*serviceCIDR
+	occupants    occupants
+	reoccupied   bool // the ranges of ClusterIPs are to be settled again
 	claims       claimBook
 	hosts        hostBook
 	apiServers   map[netip.AddrPort]bool              // as the Service default/kubernetes has them
@@ -170,7 +173,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	}
 	c.updateServiceCIDRs(by[serviceCIDRKind], get)
 	c.updateNodes(by[nodeKind], get)
-	if len(c.serviceCIDRs) > 0 && len(by[nodeKind]) > 0 || len(by[serviceCIDRKind]) > 0 {
+	if c.reoccupied {
 		c.settleServices()
 	}
 	c.updateNamespaces(by[namespaceKind], get)

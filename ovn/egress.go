@@ -137,6 +137,7 @@ func (c *cluster) updateEgress(names []string, get lookup) {
 		case object == nil:
 			if e != nil {
 				c.ids.release(e.number - 1)
+				c.vacated = true
 				delete(book.all, name)
 			}
 			continue
@@ -182,6 +183,7 @@ func (c *cluster) forgetEgress() {
 	for name, number := range c.records.egress {
 		if e := c.egress.all[name]; e == nil || e.number != number {
 			c.ids.release(number - 1)
+			c.vacated = true
 		}
 	}
 	c.records.egress = nil
