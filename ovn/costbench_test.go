@@ -280,3 +280,41 @@ func BenchmarkNodeEventBesideRefused(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkNodeLabels is a change of a node's labels among many nodes, with pools and EgressIPs: of one that nobody
+// selects by, and of the one by which EgressIPs do.
+func BenchmarkNodeLabels(b *testing.B) {
+	for _, label := range []string{"feature.node.kubernetes.io/cpu-model.id", v1alpha1.EgressLabel} {
+		b.Run(label, func(b *testing.B) {
+			costs(b, func(size int) func(int) {
+				w := manyNodes(size)
+				c := playing(b, w)
+				k := objectKey{nodeKind, "n9"}
+				return func(i int) {
+					after := *w.objects[k].(*node)
+					after.labels = newLabelSet(map[string]string{label: []string{"true", "false"}[i%2]})
+					c.update(w.put(&after), w.get)
+					c.changes()
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkNodeJoinsPools is a node that joins many others, with pools and EgressIPs, and leaves them, in turn.
+func BenchmarkNodeJoinsPools(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := manyNodes(size)
+		c := playing(b, w)
+		k := objectKey{nodeKind, fmt.Sprint("n", size)}
+		return func(i int) {
+			if i%2 == 0 {
+				w.put(w.gatewayNumber(size))
+			} else {
+				delete(w.objects, k)
+			}
+			c.update([]objectKey{k}, w.get)
+			c.changes()
+		}
+	})
+}

@@ -65,7 +65,9 @@ type poolBook struct {
 	order   []*poolState // by name: so are they used up
 	changed bool         // everything is to be looked at again
 	turned  []*nodeState // may announce now, or may no more: another choice among the same nodes
-	freed   bool         // an address, for which a Service may wait
+	// reselected are pools that select other nodes than before.
+	reselected map[*poolState]struct{}
+	freed      bool // an address, for which a Service may wait
 	// held are the addresses that Services have, and of those who has which.
 	held     map[netip.Addr]string
 	of       map[string]*holding
@@ -83,7 +85,7 @@ type poolBook struct {
 }
 
 func newPoolBook() poolBook {
-	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{}, touched: map[string]struct{}{}, recount: map[*poolState]struct{}{},
+	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{}, touched: map[string]struct{}{}, reselected: map[*poolState]struct{}{}, recount: map[*poolState]struct{}{},
 		waiting: map[string]struct{}{}, left: map[string]struct{}{}, announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{}}
 }
 
@@ -183,7 +185,9 @@ func (c *cluster) settleBalancers() {
 	changed := book.changed
 	if !changed {
 		c.moveAnnouncers(turned)
+		c.reannounce()
 	}
+	empty(&book.reselected)
 	if book.changed = false; changed {
 		c.checkPools()
 		for name := range book.of {
