@@ -135,7 +135,7 @@ func TestNothingRemains(t *testing.T) {
 		"records":              len(c.records.pods) + len(c.records.nodes) + len(c.records.egress),
 		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.egress.nodes) + len(c.egress.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
 		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),
-		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
+		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting.of) + len(c.balancers.waiting.line) + len(c.balancers.waiting.asking) + len(c.balancers.freed) + len(c.balancers.reselected) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
 		"ids":                  c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
 	} {
 		if n != 0 {

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 )
 
@@ -50,6 +51,25 @@ func BenchmarkBalancerComesAndGoes(b *testing.B) {
 				delete(w.objects, k)
 			}
 			w.settles(c, []objectKey{k})
+		}
+	})
+}
+
+// BenchmarkAddressIsFreed is a Service that gives up its address, which one of many that wait gets, and then waits.
+func BenchmarkAddressIsFreed(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := manyBalancers(10, 0)
+		for i := range size {
+			w.put(w.balancerNumber(10 + i))
+		}
+		c := playing(b, w)
+		return func(i int) {
+			k := objectKey{serviceKind, c.balancers.held[netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)})]}
+			again := *w.objects[k].(*service)
+			delete(w.objects, k)
+			w.settles(c, []objectKey{k})
+			again.ObjectMeta, again.balancer.ingress, again.ingress = w.meta("default", again.Name), "", nil
+			w.settles(c, w.put(&again))
 		}
 	})
 }
