@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -295,7 +296,7 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.unknown(p.object.Namespace) {
 		change := podChange(p.object, p.addresses, &p.node.placement, func(wanted claim) bool {
-			return c.essential(wanted) != "" || c.serviceHas(wanted) || c.olderHas(p, wanted)
+			return c.essential(wanted) != outside.Nobody || c.serviceHas(wanted) || c.olderHas(p, wanted)
 		})
 		egressMembers(p, &change)
 		policyMembers(p, &change)
@@ -313,11 +314,13 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 			found = addressProblems(s.object) // it may be ignored for these
 		}
 		c.tell(serviceOwner(name), found...)
+		c.claims.tell(name, nil)
 		c.followPaths(name, nil)
 		return ovsdb.Change{Owner: serviceOwner(name)}
 	}
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
+	c.claims.tell(name, object.denied)
 	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices), sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
 		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
 		unservedProblems("Service", &object.ObjectMeta, object.asked))...)

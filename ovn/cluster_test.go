@@ -129,7 +129,7 @@ func TestNothingRemains(t *testing.T) {
 		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
 		"services": len(c.services), "slices": len(c.sliceOf), "perNode": len(c.perNode), "told": len(c.told),
 		"Windows nodes": len(c.windows), "gateway nodes": len(c.members), "nodes that share": len(c.sharers),
-		"claims": len(c.claims.by) + len(c.claims.of) + len(c.claims.at), "host ports": len(c.hostPorted), "API servers": len(c.apiServers), "Services with hints": len(c.hinted), "ServiceCIDRs": len(c.serviceCIDRs) + len(c.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
+		"claims": len(c.claims.by) + len(c.claims.of) + len(c.claims.at) + len(c.claims.as) + len(c.claims.told) + len(c.claims.telling), "host ports": len(c.hostPorted), "API servers": len(c.apiServers), "Services with hints": len(c.hinted), "ServiceCIDRs": len(c.serviceCIDRs) + len(c.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
 		"Services by datapath": len(c.sctp),
 		"dirty":                len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
 		"records":              len(c.records.pods) + len(c.records.nodes) + len(c.records.egress),

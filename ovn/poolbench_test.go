@@ -93,3 +93,29 @@ func BenchmarkEgressPodsCounted(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkRivals is a change of the last of many Services that want one address, and a hundred ports of it.
+func BenchmarkRivals(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := newWorld()
+		n := w.node("n1")
+		n.facts = facts(1, false)
+		w.put(w.namespace("default"), n)
+		for i := range size {
+			s := w.service(fmt.Sprintf("s%04d", i), fmt.Sprintf("10.96.%d.%d", i/250, 1+i%250))
+			s.ports, s.externalIPs = nil, addrsOf("198.51.100.1")
+			for p := range 100 {
+				s.ports = append(s.ports, servicePort{fmt.Sprint("p", p), "tcp", uint16(1024 + p)})
+			}
+			w.put(s)
+		}
+		c := playing(b, w)
+		k := objectKey{serviceKind, fmt.Sprintf("default/s%04d", size-1)}
+		return func(i int) {
+			after := *w.objects[k].(*service)
+			after.publishNotReady = i%2 == 0
+			c.update(w.put(&after), w.get)
+			c.changes()
+		}
+	})
+}
