@@ -103,6 +103,21 @@ func (c *cluster) moveAnnouncers(nodes []*nodeState) {
 	}
 }
 
+// reannounce has the Services looked at again whose addresses are of pools that select other nodes than before.
+func (c *cluster) reannounce() {
+	if len(c.balancers.reselected) == 0 {
+		return
+	}
+	for name, h := range c.balancers.of {
+		for _, addr := range h.addresses {
+			if _, other := c.balancers.reselected[c.inPool(addr)]; other {
+				delete(c.outside.ways, addr)
+				c.balancers.touched[name] = struct{}{}
+			}
+		}
+	}
+}
+
 // moves says whether a node that may announce now, or may no more, makes a difference to an address of a Service's.
 func (c *cluster) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
 	way := c.outside.ways[addr]

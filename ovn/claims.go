@@ -24,6 +24,10 @@ func (c claim) String() string {
 	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.addr, c.port), c.protocol)
 }
 
+func (c claim) compare(o claim) int {
+	return cmp.Or(c.addr.Compare(o.addr), cmp.Compare(c.port, o.port), cmp.Compare(c.protocol, o.protocol))
+}
+
 // everywhere is the claim to the same port of every node.
 func (c claim) everywhere() claim { return claim{port: c.port, protocol: c.protocol} }
 
@@ -39,61 +43,6 @@ func leave[K comparable](index map[K]map[string]struct{}, at K, name string) {
 	if delete(index[at], name); len(index[at]) == 0 {
 		delete(index, at)
 	}
-}
-
-// claimBook knows who wants what.
-type claimBook struct {
-	by map[claim][]string                 // Services by key, in the order of their right to it
-	of map[string][]claim                 // sorted, each once
-	at map[netip.Addr]map[string]struct{} // Services that want something of an address; of the zero one, node ports
-}
-
-func newClaimBook() claimBook {
-	return claimBook{by: map[claim][]string{}, of: map[string][]claim{}, at: map[netip.Addr]map[string]struct{}{}}
-}
-
-// update takes in what a Service wants now. It says for whom else it makes a difference: those that want
-// what has another first one now. before says who of two has the better right.
-func (b *claimBook) update(name string, now []claim, before func(c claim, a, b string) bool) (touched map[string]struct{}) {
-	was := b.of[name]
-	if len(was)+len(now) == 0 {
-		return nil
-	}
-	firsts := make(map[claim]string, len(now))
-	for _, c := range slices.Concat(was, now) {
-		if list := b.by[c]; len(list) > 0 {
-			firsts[c] = list[0]
-		}
-	}
-	for _, c := range was {
-		if b.by[c] = slices.DeleteFunc(b.by[c], func(other string) bool { return other == name }); len(b.by[c]) == 0 {
-			delete(b.by, c)
-		}
-		leave(b.at, c.addr, name)
-	}
-	delete(b.of, name)
-	for _, c := range now {
-		i, _ := slices.BinarySearchFunc(b.by[c], name, func(other, name string) int {
-			if before(c, other, name) {
-				return -1
-			}
-			return 1
-		})
-		b.by[c] = slices.Insert(b.by[c], i, name)
-		enter(b.at, c.addr, name)
-	}
-	if len(now) > 0 {
-		b.of[name] = now
-	}
-	touched = map[string]struct{}{}
-	for _, c := range slices.Concat(was, now) {
-		if list := b.by[c]; len(list) > 0 && list[0] != firsts[c] {
-			for _, rival := range list {
-				touched[rival] = struct{}{}
-			}
-		}
-	}
-	return touched
 }
 
 // claims are all that a Service wants, sorted.
@@ -113,9 +62,7 @@ func (s *service) claims() []claim {
 			list = append(list, claim{addr, p.port, p.protocol})
 		}
 	}
-	slices.SortFunc(list, func(a, b claim) int {
-		return cmp.Or(a.addr.Compare(b.addr), cmp.Compare(a.port, b.port), cmp.Compare(a.protocol, b.protocol))
-	})
+	slices.SortFunc(list, claim.compare)
 	return slices.Compact(list)
 }
 
@@ -155,7 +102,7 @@ func (c *cluster) holder(wanted claim) (name string, ok bool) {
 		return name, true
 	}
 	if list := c.claims.by[wanted]; len(list) > 0 {
-		return list[0], true
+		return list[0].name, true
 	}
 	return "", false
 }
@@ -168,20 +115,11 @@ func (c *cluster) heldBy(addr netip.Addr) (name string, ok bool) {
 	return name, ok && c.hostRules().At(addr) == outside.Nobody
 }
 
-// before says whether a Service has a better right to something than another.
-func (c *cluster) before(wanted claim, a, b string) bool {
-	right := func(name string) outside.Right {
-		s := c.services[name].object
-		return outside.Right{Balancer: slices.Contains(s.ingress, wanted.addr), Created: s.CreationTimestamp.Time, Namespace: s.Namespace, Name: s.Name}
-	}
-	return right(a).Compare(right(b)) < 0
-}
-
 // updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
 // a difference: other Services, pods with host ports, and sticky Services with such endpoints.
 func (c *cluster) updateClaims(name string, object *service) {
 	was, now := c.claims.of[name], object.claims()
-	for rival := range c.claims.update(name, now, c.before) {
+	for rival := range c.claims.update(name, now, rightsOf(name, object)) {
 		c.dirtyServices[rival] = struct{}{}
 	}
 	if len(was)+len(now) == 0 {
@@ -201,8 +139,8 @@ func (c *cluster) touchNodePorts(claims []claim) {
 			continue
 		}
 		for addr := range c.gateways.nodes {
-			for _, name := range c.claims.by[claim{addr, one.port, one.protocol}] {
-				c.dirtyServices[name] = struct{}{}
+			for _, rival := range c.claims.by[claim{addr, one.port, one.protocol}] {
+				c.dirtyServices[rival.name] = struct{}{}
 			}
 		}
 	}
@@ -221,6 +159,7 @@ type denial struct {
 	addresses map[netip.Addr]struct{}
 	// doubled are claims to addresses outside that the Service has anyway, by a NodePort of its.
 	doubled map[claim]struct{}
+	told    []claim // that another Service has, as the owner is told
 }
 
 func (d *denial) denies(c claim) bool {
@@ -250,10 +189,10 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 			found.add("BadExternalAddress", func() string {
 				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
 			})
-		} else if whose := c.hostTaken(s, addr); whose != "" {
+		} else if owner := c.hostTaken(s, addr); owner != outside.Nobody {
 			d.addresses[addr] = struct{}{}
 			found.add("AddressTaken", func() string {
-				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, whose)
+				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, c.ownerName(owner, addr))
 			})
 		}
 	}
@@ -280,16 +219,17 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 
 // judgeClaim decides whether a Service gets an address and port that it wants and that is fit for one.
 func (c *cluster) judgeClaim(name string, s *service, wanted claim, d *denial, found *complaints) {
-	if whose := c.essential(wanted); whose != "" {
+	if owner := c.essential(wanted); owner != outside.Nobody {
 		d.claims[wanted] = struct{}{}
 		found.add("AddressTaken", func() string {
-			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, whose)
+			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, c.essentialName(owner, wanted))
 		})
 		return
 	}
 	if holder, _ := c.holder(wanted); holder != name {
 		d.claims[wanted] = struct{}{}
 		found.add("AddressConflict", func() string {
+			d.told = append(d.told, wanted)
 			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
 				s.fieldOf(wanted), wanted, holder, c.right(wanted, holder, s))
 		})
@@ -355,18 +295,19 @@ func (c *cluster) right(wanted claim, holder string, s *service) string {
 	return "is older"
 }
 
-// essential says whose a port outside is that no Service may have; "" is nobody's.
-func (c *cluster) essential(wanted claim) string {
-	at := netip.AddrPortFrom(wanted.addr, wanted.port)
-	owner := c.hostRules().KeepExternal(string(wanted.protocol), at)
+// essential says whose a port outside is that no Service may have.
+func (c *cluster) essential(wanted claim) outside.Owner {
+	return c.hostRules().KeepExternal(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
+}
+
+// essentialName says for people whose such a port is.
+func (c *cluster) essentialName(owner outside.Owner, wanted claim) string {
 	switch {
-	case owner == outside.Nobody:
-		return ""
 	case owner == outside.EveryHost:
 		return "the nodes' hosts' (host-ports)"
 	case owner == outside.Daemon:
 		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
-			"(end it there, and the port is free ten minutes later)", c.listener(string(wanted.protocol), at))
+			"(end it there, and the port is free ten minutes later)", c.listener(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)))
 	case c.settings.hostPorts.Has(string(wanted.protocol), wanted.port):
 		return c.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
 	}

@@ -284,6 +284,57 @@ func TestClaims(t *testing.T) {
 	})
 }
 
+// TestWhoIsLookedAtAmongRivals: whoever was first for an address and port and whoever is now, and who was told of the former.
+func TestWhoIsLookedAtAmongRivals(t *testing.T) {
+	s := newScene(t, nil)
+	ports := make([]servicePort, 2*maxTold)
+	for i := range ports {
+		ports[i] = servicePort{fmt.Sprint("p", i), "tcp", uint16(1000 + i)}
+	}
+	of := func(name string, age int, ports []servicePort) *service {
+		o := s.outward(name, age, 0, "198.51.100.1")
+		o.ports = ports
+		return o
+	}
+	// touched are the Services that are looked at with an event of one.
+	touched := func(keys []objectKey) string {
+		t.Helper()
+		s.c.update(keys, s.get)
+		all := strings.Join(slices.Sorted(maps.Keys(s.c.dirtyServices)), " ")
+		s.write(s.c.changes())
+		s.touch(s.absorb(s.c))
+		return strings.ReplaceAll(all, "default/", "")
+	}
+	a, b, c := of("a", 3, ports), of("b", 2, ports), of("c", 1, ports)
+	s.do(a, b, c)
+	s.want("told", fmt.Sprint(len(s.problems)), fmt.Sprint(2*(maxTold+1)))
+	s.problems = nil
+	again := *c
+	again.publishNotReady = true
+	s.want("the last changes", touched(s.put(&again)), "c")
+	without := *a
+	without.ports = ports[:len(ports)-1]
+	s.want("the first gives up what the last was not told of", touched(s.put(&without)), "a b")
+	s.want("whose that is", fmt.Sprint(strings.Count(s.served(), "b 198")), "1")
+	s.problems = nil
+	without.ports = ports[1 : len(ports)-1]
+	s.want("the first gives up what it was told of", touched(s.put(&without)), "a b c")
+	if told := fmt.Sprint(s.problems); !strings.Contains(told, "Service default/c: AddressConflict: spec.externalIPs: 198.51.100.1:1000/tcp is already that of Service default/b") {
+		t.Errorf("told is %s", told)
+	}
+	s.do(a)
+	s.problems = nil
+	given := *c
+	given.ingress = given.externalIPs
+	s.want("the last has it by its load balancer", touched(s.put(&given)), "a b c")
+	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "c 198")), fmt.Sprint(len(ports)))
+	delete(s.objects, objectKey{serviceKind, "default/c"})
+	s.want("it goes", touched([]objectKey{{serviceKind, "default/c"}}), "a b c")
+	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "a 198")), fmt.Sprint(len(ports)))
+	s.remove(serviceKind, "default/a", "default/b")
+	s.want("what remains", fmt.Sprint(len(s.c.claims.by), len(s.c.claims.as), len(s.c.claims.told), len(s.c.claims.telling)), "0 0 0 0")
+}
+
 // TestStickyServicesTakeNothing: an endpoint that is somebody's address of a load balancer is not mapped to
 // itself, which would cut that off; whoever comes first.
 func TestStickyServicesTakeNothing(t *testing.T) {

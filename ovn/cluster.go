@@ -34,6 +34,7 @@ type cluster struct {
 	cuts      []*subnetAllocator
 	nodeNames []string            // of the nodes that have a switch, sorted
 	unsettled map[string]struct{} // nodes that something is wrong with
+	vacated   bool                // a node has given up what one of those may have
 	windows   map[string]struct{} // nodes that run Windows
 	members   map[string]member   // nodes that carry the shared gateway
 	sharers   map[string]struct{} // nodes that use it
@@ -42,6 +43,8 @@ type cluster struct {
 
 	services     map[string]*serviceState
 	serviceCIDRs map[string]*serviceCIDR
+	occupants    occupants
+	reoccupied   bool // the ranges of ClusterIPs are to be settled again
 	claims       claimBook
 	hosts        hostBook
 	apiServers   map[netip.AddrPort]bool              // as the Service default/kubernetes has them
@@ -148,6 +151,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 			c.settleNodeSet(policy.Nodes(k.name))
 		case countKind:
 			c.countNow(k.name)
+		case rowsKind:
+			c.makeAgain(ovsdb.Owner(k.name))
 		case carrierKind, aliveKind:
 			hosting = append(hosting, k)
 		case overdueKind:
@@ -170,7 +175,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	}
 	c.updateServiceCIDRs(by[serviceCIDRKind], get)
 	c.updateNodes(by[nodeKind], get)
-	if len(c.serviceCIDRs) > 0 && len(by[nodeKind]) > 0 || len(by[serviceCIDRKind]) > 0 {
+	if c.reoccupied {
 		c.settleServices()
 	}
 	c.updateNamespaces(by[namespaceKind], get)
@@ -196,6 +201,17 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.settleBalancers()
 	c.settleEgress()
 	c.settlePolicies()
+}
+
+// makeAgain has the rows of an owner made again.
+func (c *cluster) makeAgain(owner ovsdb.Owner) {
+	switch k, _ := ownerKey(owner); k.kind {
+	case egressKind:
+		c.egress.dirty[k.name] = struct{}{}
+	case networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+		c.policies.dirty[k] = struct{}{}
+		c.policies.all[k].forgetNote()
+	}
 }
 
 func (c *cluster) updateService(name string, object *service) {
@@ -299,11 +315,13 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 			found = addressProblems(s.object) // it may be ignored for these
 		}
 		c.tell(serviceOwner(name), found...)
+		c.claims.tell(name, nil)
 		c.followPaths(name, nil)
 		return ovsdb.Change{Owner: serviceOwner(name)}
 	}
 	on := c.nodeSet()
 	object, found := c.judge(name, s.object)
+	c.claims.tell(name, object.denied)
 	change, to := sized(object, s.slices, on)
 	c.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
 		sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),

@@ -129,13 +129,13 @@ func TestNothingRemains(t *testing.T) {
 		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
 		"services": len(c.services), "slices": len(c.sliceOf), "perNode": len(c.perNode), "told": len(c.told),
 		"Windows nodes": len(c.windows), "gateway nodes": len(c.members), "nodes that share": len(c.sharers),
-		"claims": len(c.claims.by) + len(c.claims.of) + len(c.claims.at), "host ports": len(c.hostPorted), "API servers": len(c.apiServers), "Services with hints": len(c.hinted), "ServiceCIDRs": len(c.serviceCIDRs) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
+		"claims": len(c.claims.by) + len(c.claims.of) + len(c.claims.at) + len(c.claims.as) + len(c.claims.told) + len(c.claims.telling), "host ports": len(c.hostPorted), "API servers": len(c.apiServers), "Services with hints": len(c.hinted), "ServiceCIDRs": len(c.serviceCIDRs) + len(c.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
 		"Services by datapath": len(c.sctp),
 		"dirty":                len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
 		"records":              len(c.records.pods) + len(c.records.nodes) + len(c.records.egress),
 		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.egress.nodes) + len(c.egress.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
 		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),
-		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
+		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting.of) + len(c.balancers.waiting.line) + len(c.balancers.waiting.asking) + len(c.balancers.freed) + len(c.balancers.reselected) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
 		"ids":                  c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
 	} {
 		if n != 0 {

@@ -159,7 +159,7 @@ func (w *world) gatewayNumber(i int) *node {
 // manyNodes are a cluster's, with some Services that have addresses of a pool and some EgressIPs.
 func manyNodes(size int) *world {
 	w := newWorld()
-	w.put(w.namespace("default", "team=a"), w.addressPool("p", "198.19.240.0/20"))
+	w.put(w.namespace("default", "team=a"), w.addressPool("p", "198.19.240.0/20"), w.serviceCIDR("kubernetes", "10.96.0.0/16"))
 	for i := range size {
 		n := w.gatewayNumber(i)
 		if i < 10 {
@@ -217,14 +217,20 @@ func BenchmarkTraitEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkNodeComesAndGoes is a node that joins many others, and one that leaves them, in turn. There is nothing else
-// in the cluster.
+// onlyNodes are a cluster's in which there is nothing else, but for the range of its ClusterIPs.
+func onlyNodes(size int) *world {
+	w := newWorld()
+	w.put(w.serviceCIDR("kubernetes", "10.96.0.0/16"))
+	for i := range size {
+		w.put(w.gatewayNumber(i))
+	}
+	return w
+}
+
+// BenchmarkNodeComesAndGoes is a node that joins many others, and one that leaves them, in turn.
 func BenchmarkNodeComesAndGoes(b *testing.B) {
 	costs(b, func(size int) func(int) {
-		w := newWorld()
-		for i := range size {
-			w.put(w.gatewayNumber(i))
-		}
+		w := onlyNodes(size)
 		c := playing(b, w)
 		k := objectKey{nodeKind, fmt.Sprint("n", size)}
 		return func(i int) {
@@ -243,9 +249,26 @@ func BenchmarkNodeComesAndGoes(b *testing.B) {
 // BenchmarkNodeEvent is a change of one node among many, which changes nothing of how the cluster is entered, as most.
 func BenchmarkNodeEvent(b *testing.B) {
 	costs(b, func(size int) func(int) {
-		w := newWorld()
+		w := onlyNodes(size)
+		c := playing(b, w)
+		k := objectKey{nodeKind, "n0"}
+		return func(i int) {
+			after := *w.objects[k].(*node)
+			after.ready = i%2 == 0
+			c.update(w.put(&after), w.get)
+			c.changes()
+		}
+	})
+}
+
+// BenchmarkNodeEventBesideRefused is a change of one node beside many that are copies of another one.
+func BenchmarkNodeEventBesideRefused(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := onlyNodes(2)
 		for i := range size {
-			w.put(w.gatewayNumber(i))
+			n := w.gatewayNumber(2 + i)
+			n.facts = w.objects[objectKey{nodeKind, "n1"}].(*node).facts
+			w.put(n)
 		}
 		c := playing(b, w)
 		k := objectKey{nodeKind, "n0"}
@@ -253,6 +276,44 @@ func BenchmarkNodeEvent(b *testing.B) {
 			after := *w.objects[k].(*node)
 			after.ready = i%2 == 0
 			c.update(w.put(&after), w.get)
+			c.changes()
+		}
+	})
+}
+
+// BenchmarkNodeLabels is a change of a node's labels among many nodes, with pools and EgressIPs: of one that nobody
+// selects by, and of the one by which EgressIPs do.
+func BenchmarkNodeLabels(b *testing.B) {
+	for _, label := range []string{"feature.node.kubernetes.io/cpu-model.id", v1alpha1.EgressLabel} {
+		b.Run(label, func(b *testing.B) {
+			costs(b, func(size int) func(int) {
+				w := manyNodes(size)
+				c := playing(b, w)
+				k := objectKey{nodeKind, "n9"}
+				return func(i int) {
+					after := *w.objects[k].(*node)
+					after.labels = newLabelSet(map[string]string{label: []string{"true", "false"}[i%2]})
+					c.update(w.put(&after), w.get)
+					c.changes()
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkNodeJoinsPools is a node that joins many others, with pools and EgressIPs, and leaves them, in turn.
+func BenchmarkNodeJoinsPools(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := manyNodes(size)
+		c := playing(b, w)
+		k := objectKey{nodeKind, fmt.Sprint("n", size)}
+		return func(i int) {
+			if i%2 == 0 {
+				w.put(w.gatewayNumber(size))
+			} else {
+				delete(w.objects, k)
+			}
+			c.update([]objectKey{k}, w.get)
 			c.changes()
 		}
 	})

@@ -76,9 +76,10 @@ type custom struct {
 	status            string // all of it, as JSON
 }
 
-func (o *custom) equal(b *custom) bool {
-	return o.UID == b.UID && o.Generation == b.Generation && o.status == b.status
-}
+func (o *custom) equal(b *custom) bool { return o.asks(b) && o.status == b.status }
+
+// asks says whether two states of an object ask for the same: of its metadata nothing else is read than what it is.
+func (o *custom) asks(b *custom) bool { return o.UID == b.UID && o.Generation == b.Generation }
 
 // egressIP is an EgressIP.
 type egressIP struct {

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
@@ -29,8 +26,9 @@ type egressBook struct {
 	// candidates are those of order that select a namespace, as far as somebody asked.
 	candidates map[string][]*egressState
 	nodes      map[string]nodeTraits
-	replan     bool         // for all EgressIPs and AddressPools
-	turned     []*nodeState // came to be ready, or not to be: another choice among the same nodes
+	replan     bool                      // for all EgressIPs and AddressPools
+	stale      map[*egressState]struct{} // to be planned anew, where all are not
+	turned     []*nodeState              // came to be ready, or not to be: another choice among the same nodes
 	dirty      map[string]struct{}
 	untold     map[string]struct{} // their statuses may be to say something else
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
@@ -38,7 +36,7 @@ type egressBook struct {
 
 func newEgressBook() egressBook {
 	return egressBook{all: map[string]*egressState{}, namespaces: map[string]labelSet{}, candidates: map[string][]*egressState{},
-		nodes: map[string]nodeTraits{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
+		nodes: map[string]nodeTraits{}, stale: map[*egressState]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
 }
 
 // egressState is an EgressIP and what was decided for it.
@@ -62,18 +60,6 @@ type egressPlan struct {
 	names   []string // of members' nodes
 	reason  string
 	message string
-}
-
-// nodeTraits is all of a node that EgressIPs and AddressPools depend on.
-type nodeTraits struct {
-	uid    types.UID
-	labels labelSet
-	placed bool
-	ready  bool
-	os     string
-	facts  string
-	// addresses are those of its status.
-	addresses string
 }
 
 func egressOwner(name string) ovsdb.Owner { return ovsdb.Owner("EgressIP/" + name) }
@@ -122,23 +108,28 @@ func (c *cluster) updateEgress(names []string, get lookup) {
 	reselect := false
 	for _, name := range names {
 		object, _ := get(objectKey{egressKind, name}).(*egressIP)
-		book.dirty[name] = struct{}{}
-		book.replan = true
 		e := book.all[name]
+		// Its status alone is another: what Weft has written, or another hand.
+		if object != nil && e != nil && e.object.asks(&object.custom) {
+			if e.object.status != object.status {
+				e.noted = ""
+			}
+			e.object, book.untold[name] = object, struct{}{}
+			continue
+		}
+		book.dirty[name] = struct{}{}
+		book.replan, reselect = true, reselect || object != nil || e != nil
 		switch {
 		case object == nil:
 			if e != nil {
 				c.ids.release(e.number - 1)
+				c.vacated = true
 				delete(book.all, name)
-				reselect = true
 			}
 			continue
 		case e == nil:
 			e = &egressState{number: c.records.egress[name], carrier: carrierOf(name, get)}
 			book.all[name] = e
-			reselect = true
-		case e.object.UID != object.UID || e.object.Generation != object.Generation:
-			reselect = true
 		}
 		if e.object == nil || e.object.UID != object.UID || e.object.status != object.status {
 			e.noted = ""
@@ -178,6 +169,7 @@ func (c *cluster) forgetEgress() {
 	for name, number := range c.records.egress {
 		if e := c.egress.all[name]; e == nil || e.number != number {
 			c.ids.release(number - 1)
+			c.vacated = true
 		}
 	}
 	c.records.egress = nil
@@ -237,38 +229,6 @@ func (c *cluster) updateNamespaces(names []string, get lookup) {
 			}
 		}
 	}
-}
-
-// noteTraits takes in what nodes are to EgressIPs and AddressPools.
-func (c *cluster) noteTraits(touched []*nodeState) {
-	for _, n := range touched {
-		before, now := c.egress.nodes[n.name], nodeTraits{}
-		if n.object != nil {
-			now = nodeTraits{n.object.UID, n.object.labels, n.placed, n.object.ready, n.os, contract.Format(n.facts), fmt.Sprint(n.object.addresses)}
-		}
-		if c.egress.nodes[n.name] = now; n.object == nil {
-			delete(c.egress.nodes, n.name)
-		}
-		if before.ready != now.ready {
-			c.turn(n)
-		}
-		if before.ready = now.ready; before == now {
-			continue
-		}
-		c.egress.replan = true
-		if len(c.policies.all) > 0 {
-			c.dirtyNodes[n.name] = struct{}{}
-		}
-		c.egress.dirtyNodes = c.egress.dirtyNodes || len(c.egress.all) > 0
-		c.balancers.dirtyAlive = c.balancers.dirtyAlive || len(c.balancers.all) > 0
-	}
-}
-
-// turn takes in that a node has come to be ready, or is no more. Who may have addresses stays as it is.
-func (c *cluster) turn(n *nodeState) {
-	c.egress.turned = append(c.egress.turned, n)
-	c.balancers.turned = append(c.balancers.turned, n)
-	c.balancers.dirtyAlive = c.balancers.dirtyAlive || len(c.balancers.all) > 0
 }
 
 // selecting are the EgressIPs that select a namespace, the oldest first.
@@ -352,12 +312,14 @@ func (c *cluster) settleEgress() {
 		}
 	}
 	book := &c.egress
-	if book.replan {
-		c.planAll()
-	} else if len(book.turned) > 0 {
+	if book.replan || len(book.stale) > 0 {
+		c.planAgain()
+	}
+	if !book.replan && len(book.turned) > 0 {
 		c.chooseAgain(book.turned)
 	}
 	book.replan, book.turned = false, nil
+	empty(&book.stale)
 	for _, name := range slices.Sorted(maps.Keys(book.untold)) {
 		if e := book.all[name]; e != nil {
 			c.noteEgress(e)
@@ -366,9 +328,9 @@ func (c *cluster) settleEgress() {
 	empty(&book.untold)
 }
 
-// planAll decides for all EgressIPs anew. What a Service has of an AddressPool stays the Service's: its clients
-// outside know it. Of two EgressIPs the older is right.
-func (c *cluster) planAll() {
+// planAgain decides anew for the EgressIPs that are stale, or for all. What a Service has of an AddressPool stays the
+// Service's: its clients outside know it. Of two EgressIPs the older is right.
+func (c *cluster) planAgain() {
 	book := &c.egress
 	if len(book.order) == 0 {
 		return
@@ -380,13 +342,14 @@ func (c *cluster) planAll() {
 				taken[addr] = "Service " + holder
 			}
 		}
-		plan := c.planEgress(e, taken)
+		if _, stale := book.stale[e]; stale || book.replan {
+			c.follows(e, c.planEgress(e, taken))
+		}
 		for _, addr := range e.object.addresses {
 			if _, other := taken[addr]; !other {
 				taken[addr] = "EgressIP " + e.object.Name
 			}
 		}
-		c.follows(e, plan)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/weftnet/weft/ovn/capability"
 )
 
+// noNumber is the reason of an EgressIP that waits until a node or another one goes.
+const noNumber = "NoNumber"
+
 // planEgress decides which nodes carry an EgressIP's addresses, or says why none does.
 func (c *cluster) planEgress(e *egressState, taken map[netip.Addr]string) egressPlan {
 	refuse := func(reason, format string, args ...any) egressPlan {
@@ -42,7 +45,7 @@ func (c *cluster) planEgress(e *egressState, taken map[netip.Addr]string) egress
 		return refuse("AddressNotInNetwork", "%s", why)
 	}
 	if !c.numberEgress(e) {
-		return refuse("NoNumber", "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", c.ids.size, join(c.settings.joins))
+		return refuse(noNumber, "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", c.ids.size, join(c.settings.joins))
 	}
 	e.standing = nodes
 	return c.choose(e)

@@ -175,7 +175,7 @@ func (c *cluster) keptFrom(p *podState, wanted claim) bool {
 func (c *cluster) serviceHas(wanted claim) bool {
 	for _, one := range []claim{wanted, wanted.everywhere()} {
 		name, ok := c.holder(one)
-		if ok && slices.Contains(c.claims.by[one], name) && c.essential(one) == "" && c.hostTaken(c.services[name].object, one.addr) == "" &&
+		if ok && c.claims.wants(name, one) && c.essential(one) == outside.Nobody && c.hostTaken(c.services[name].object, one.addr) == outside.Nobody &&
 			c.services[name].object.hasAt(one, wanted.addr) {
 			return true
 		}

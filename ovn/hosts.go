@@ -100,9 +100,9 @@ func (c *cluster) ownerName(owner outside.Owner, addr netip.Addr) string {
 	return ""
 }
 
-// hostTaken says whose an address is that a Service asks for and may not have; "" is nobody's.
-func (c *cluster) hostTaken(s *service, addr netip.Addr) string {
-	return c.ownerName(c.hostRules().Deny(addr, slices.Contains(s.ingress, addr)), addr)
+// hostTaken says whose an address is that a Service asks for and may not have.
+func (c *cluster) hostTaken(s *service, addr netip.Addr) outside.Owner {
+	return c.hostRules().Deny(addr, slices.Contains(s.ingress, addr))
 }
 
 // hostSettings reads the keys about hosts. Those of the Northbound are the cluster's central hosts.

@@ -57,6 +57,8 @@ const (
 	flushKind
 	// lateFlushKind is the same, a second time.
 	lateFlushKind
+	// rowsKind is an owner, by its name, whose rows are to be made again though nothing has changed.
+	rowsKind
 )
 
 // flushKinds are those of flushPauses.
@@ -69,13 +71,24 @@ func (k kind) String() string {
 		egressNodesKind: "Egress", carrierKind: "carrier of EgressIP", aliveKind: "life of Node", aliveNodesKind: "Alive", countKind: "pods of EgressIP",
 		resolvedKind: "ResolvedNames", domainKind: "DomainName", instantKind: "instant",
 		networkPolicyKind: "NetworkPolicy", clusterPolicyKind: "ClusterNetworkPolicy", adminPolicyKind: "AdminNetworkPolicy", baselinePolicyKind: "BaselineAdminNetworkPolicy",
-		selectionKind: "Pods", nodeSetKind: "Nodes", policiesKind: "Policies", flushKind: "flush of Service", lateFlushKind: "late flush of Service"}[k]
+		selectionKind: "Pods", nodeSetKind: "Nodes", policiesKind: "Policies", flushKind: "flush of Service", lateFlushKind: "late flush of Service",
+		rowsKind: "rows"}[k]
 }
 
 // objectKey names an object: namespace/name, or a node's name.
 type objectKey struct {
 	kind kind
 	name string
+}
+
+// again is the key by which an owner's rows are made again that were refused, or changed by another hand. An event of an
+// object whose status Weft writes may be of that status alone, and does not have them made again.
+func again(owner ovsdb.Owner, k objectKey) objectKey {
+	switch k.kind {
+	case egressKind, networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+		return objectKey{rowsKind, string(owner)}
+	}
+	return k
 }
 
 // ownerKey names the object that a row's owner stands for; ok is false for owners that this version of

@@ -248,7 +248,7 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", quoted(cause.Error())))
 		}
 		l.backoff[k] = pause
-		l.later(ctx, k, pause)
+		l.later(ctx, again(owner, k), pause)
 	}
 }
 
@@ -321,9 +321,9 @@ func (l *leader) suspect(ctx context.Context, owners []ovsdb.Owner) {
 			first = owner
 		}
 		if d.pause == 0 {
-			l.queue.add(k, false)
+			l.queue.add(again(owner, k), false)
 		} else {
-			l.later(ctx, k, d.pause)
+			l.later(ctx, again(owner, k), d.pause)
 		}
 		l.disputes[owner] = dispute{now.Add(d.pause), min(max(2*d.pause, firstPause), lastPause)}
 	}

@@ -39,14 +39,14 @@ func newOnlyOne() onlyOne {
 	return onlyOne{chassis: map[string]string{}, gateways: map[gatewayKey]string{}, of: map[string]nodeTokens{}}
 }
 
-// take has a node be found by what it has now, and by what it had no more.
-func (o *onlyOne) take(n *nodeState) {
+// take has a node be found by what it has now, and by what it had no more. vacated says that it has given something up.
+func (o *onlyOne) take(n *nodeState) (vacated bool) {
 	before, now := o.of[n.name], nodeTokens{}
 	if n.placed {
 		now = nodeTokens{n.facts.Chassis, gatewayKeys(n), n.subnets}
 	}
 	if before.chassis == now.chassis && slices.Equal(before.gateways, now.gateways) && slices.Equal(before.subnets, now.subnets) {
-		return
+		return false
 	}
 	delete(o.chassis, before.chassis)
 	for _, k := range before.gateways {
@@ -67,6 +67,20 @@ func (o *onlyOne) take(n *nodeState) {
 	if o.of[n.name] = now; !n.placed {
 		delete(o.of, n.name)
 	}
+	return before.chassis != "" && before.chassis != now.chassis ||
+		slices.ContainsFunc(before.gateways, func(k gatewayKey) bool { return !slices.Contains(now.gateways, k) }) ||
+		slices.ContainsFunc(before.subnets, func(p netip.Prefix) bool { return !slices.Contains(now.subnets, p) })
+}
+
+// nodeOf is the node that has a chassis, "" for none.
+func (c *cluster) nodeOf(chassis string) string {
+	if name, ok := c.onlyOne.chassis[chassis]; ok {
+		return name
+	}
+	if n := c.nodes[chassis]; n != nil && n.placed && n.chassis() == chassis { // its agent has said no other name yet
+		return chassis
+	}
+	return ""
 }
 
 // position is where the subnets begin that have no address before addr.

@@ -56,12 +56,10 @@ func (c *cluster) forgetNode(n *nodeState) {
 }
 
 // updateNodes gives up the nodes that are gone, then places those that have been placed before, then
-// the new ones, and then those that another node stood in the way of: it may have moved.
+// the new ones, and then those that another node stood in the way of, if one has given something up.
 func (c *cluster) updateNodes(names []string, get lookup) {
 	var gone, known, unknown, others []*nodeState
-	again := maps.Clone(c.unsettled)
 	for _, name := range names {
-		delete(again, name)
 		object, _ := get(objectKey{nodeKind, name}).(*node)
 		c.dirtyNodes[name] = struct{}{}
 		n := c.node(name)
@@ -88,10 +86,13 @@ func (c *cluster) updateNodes(names []string, get lookup) {
 	for _, n := range append(known, unknown...) {
 		c.place(n)
 	}
-	if len(names) > 0 {
-		for name := range again {
-			c.dirtyNodes[name] = struct{}{}
-			others = append(others, c.nodes[name])
+	if len(names) > 0 && c.vacated {
+		c.vacated = false
+		for name := range c.unsettled {
+			if _, named := slices.BinarySearch(names, name); !named {
+				c.dirtyNodes[name] = struct{}{}
+				others = append(others, c.nodes[name])
+			}
 		}
 		c.rank(others)
 		for _, n := range others {
@@ -111,6 +112,7 @@ func (c *cluster) follow(touched []*nodeState) {
 		c.updateGateway(n)
 		c.updateOutside(n)
 		c.updateHosts(n)
+		c.updateOccupants(n)
 	}
 	c.updateEntrances(touched)
 	c.noteTraits(touched)
@@ -160,7 +162,11 @@ func (c *cluster) place(n *nodeState) {
 	complain := func(reason, format string, args ...any) {
 		n.problems = append(n.problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
 	}
+	placed, vacated := n.placed, c.vacated
 	defer func() {
+		if !placed && !n.placed { // what it gave up it had only just taken
+			c.vacated = vacated
+		}
 		delete(c.unsettled, n.name)
 		if len(n.problems) > 0 {
 			c.unsettled[n.name] = struct{}{}
@@ -204,7 +210,7 @@ func (c *cluster) place(n *nodeState) {
 		c.nodeNames = slices.Insert(c.nodeNames, i, n.name)
 		c.touchPlaced()
 	}
-	c.onlyOne.take(n)
+	c.vacated = c.onlyOne.take(n) || c.vacated
 	if n.chassis() != chassis {
 		c.touchPods(n)
 	}
@@ -417,6 +423,7 @@ func (c *cluster) unplace(n *nodeState) {
 	c.dropSubnets(n, nil)
 	if n.id > 0 {
 		c.ids.release(n.id - 1)
+		c.vacated = true
 	}
 	n.id, n.subnets, n.pools = 0, nil, nil
 	if n.placed {
@@ -425,13 +432,14 @@ func (c *cluster) unplace(n *nodeState) {
 		c.nodeNames = slices.Delete(c.nodeNames, i, i+1)
 		c.touchPlaced()
 	}
-	c.onlyOne.take(n)
+	c.vacated = c.onlyOne.take(n) || c.vacated
 }
 
 func (c *cluster) dropSubnets(n *nodeState, keep []netip.Prefix) {
 	for _, subnet := range n.subnets {
 		if !slices.Contains(keep, subnet) {
 			c.release(subnet)
+			c.vacated = true
 		}
 	}
 	for _, p := range n.pods {

@@ -3,6 +3,7 @@ package ovn
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
@@ -76,6 +78,46 @@ func TestNodeSubnets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRefusedNodesWaitForWhatIsGivenUp: a node that something is wrong with is looked at again with the event of another
+// one if a node, or an EgressIP, has given up what it may lack.
+func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
+	s := newScene(t, func(c *Config) { c.JoinCIDRs = []string{"100.64.0.0/29"} }) // 4 numbers
+	nodes := map[string]*node{}
+	for i, name := range []string{"l1", "l2", "l3"} {
+		nodes[name] = s.node(name, fmt.Sprintf("10.244.%d.0/24", i))
+		nodes[name].facts = facts(i, false)
+		nodes[name].labels = newLabelSet(map[string]string{v1alpha1.EgressLabel: ""})
+		s.do(nodes[name])
+	}
+	nodes["copy"] = s.node("copy", "10.244.1.0/25")
+	nodes["copy"].facts = nodes["l1"].facts
+	s.do(nodes["copy"], s.egressIP("a", "", "203.0.113.20"))
+	s.want("what is wrong", strings.Join(s.reasons(), ", "), "Node copy DuplicateChassis, Node copy NoPodSubnet")
+	// touched are the nodes that are looked at with an event of one.
+	touched := func(name string, edit func(*node)) string {
+		t.Helper()
+		after := *s.objects[objectKey{nodeKind, name}].(*node)
+		edit(&after)
+		s.c.update(s.put(&after), s.get)
+		all := strings.Join(slices.Sorted(maps.Keys(s.c.dirtyNodes)), " ")
+		s.write(s.c.changes())
+		s.touch(s.absorb(s.c))
+		return all
+	}
+	ready := func(n *node) { n.ready = !n.ready }
+	s.want("another one's readiness", touched("l3", ready), "l3")
+	s.want("another chassis", touched("l1", func(n *node) { n.facts = facts(8, false) }), "copy l1")
+	s.want("its chassis", s.c.nodes["copy"].chassis(), "chassis-0")
+	s.want("another one's readiness", touched("l3", ready), "l3")
+	s.want("another subnet", touched("l2", func(n *node) { n.podCIDRs = []string{"10.244.9.0/24"} }), "copy l2")
+	s.wantReasons("Node copy NoNodeID")
+	s.want("another one's readiness", touched("l3", ready), "l3")
+	s.remove(egressKind, "a")
+	s.want("after an EgressIP has gone", touched("l3", ready), "copy l3")
+	s.want("its subnet", join(s.c.nodes["copy"].subnets), "10.244.1.0/25")
+	s.wantReasons()
 }
 
 func TestNodeNumbersAreKept(t *testing.T) {

@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -66,14 +65,16 @@ type poolBook struct {
 	order   []*poolState // by name: so are they used up
 	changed bool         // everything is to be looked at again
 	turned  []*nodeState // may announce now, or may no more: another choice among the same nodes
-	freed   bool         // an address, for which a Service may wait
+	// reselected are pools that select other nodes than before.
+	reselected map[*poolState]struct{}
+	freed      map[netip.Addr]struct{} // for which Services may wait, and which nobody has yet
 	// held are the addresses that Services have, and of those who has which.
 	held     map[netip.Addr]string
 	of       map[string]*holding
 	reserved map[netip.Addr]string   // that nobody announces, being somebody's else
 	touched  map[string]struct{}     // Services to be looked at
 	recount  map[*poolState]struct{} // pools whose numbers have changed
-	waiting  map[string]struct{}     // Services that lack an address
+	waiting  waitBook                // Services that lack an address
 	left     map[string]struct{}     // Services that are no load balancers any more and have a status
 	// addressless are Services that somebody else than weft is to give addresses, and has not.
 	addressless map[string]addressless
@@ -86,15 +87,17 @@ type poolBook struct {
 }
 
 func newPoolBook() poolBook {
-	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{}, touched: map[string]struct{}{}, recount: map[*poolState]struct{}{},
-		waiting: map[string]struct{}{}, left: map[string]struct{}{}, addressless: map[string]addressless{},
-		announced: map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{}}
+	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
+		touched: map[string]struct{}{}, reselected: map[*poolState]struct{}{}, recount: map[*poolState]struct{}{},
+		freed: map[netip.Addr]struct{}{}, waiting: newWaitBook(), left: map[string]struct{}{},
+		addressless: map[string]addressless{},
+		announced:   map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{}}
 }
 
 // poolState is an AddressPool.
 type poolState struct {
 	object *addressPool
-	usable []addressRange
+	usable []usableRange
 	wrong  string // what is wrong with some of it
 	silent string // ranges that no node can announce, if any
 	reason string
@@ -129,11 +132,19 @@ func (c *cluster) announces(node string) []netip.Addr {
 }
 
 func (c *cluster) updatePools(names []string, get lookup) {
-	book := &c.balancers
+	book, others := &c.balancers, false
 	for _, name := range names {
 		object, _ := get(objectKey{poolKind, name}).(*addressPool)
 		p := book.all[name]
-		book.changed, book.dirtyAlive = true, true
+		// Its status alone is another: what Weft has written, or another hand.
+		if object != nil && p != nil && p.object.asks(&object.custom) {
+			if p.object.status != object.status {
+				p.noted = ""
+			}
+			p.object, book.recount[p] = object, struct{}{}
+			continue
+		}
+		others, book.changed, book.dirtyAlive = true, true, true
 		if object == nil {
 			delete(book.all, name)
 			continue
@@ -147,14 +158,14 @@ func (c *cluster) updatePools(names []string, get lookup) {
 		}
 		p.object = object
 	}
-	if len(names) > 0 {
+	if others {
 		book.order = slices.SortedFunc(maps.Values(book.all), func(a, b *poolState) int { return cmp.Compare(a.object.Name, b.object.Name) })
 	}
 }
 
 // lookAtServicesOf has the Services of a namespace looked at again, whose labels have changed.
 func (c *cluster) lookAtServicesOf(namespace string) {
-	for name := range c.balancers.waiting {
+	for name := range c.balancers.waiting.of {
 		if strings.HasPrefix(name, namespace+"/") {
 			c.balancers.touched[name] = struct{}{}
 		}
@@ -179,7 +190,9 @@ func (c *cluster) settleBalancers() {
 	changed := book.changed
 	if !changed {
 		c.moveAnnouncers(turned)
+		c.reannounce()
 	}
+	empty(&book.reselected)
 	if book.changed = false; changed {
 		c.checkPools()
 		for name := range book.of {
@@ -187,30 +200,8 @@ func (c *cluster) settleBalancers() {
 		}
 		maps.Copy(book.touched, book.left)
 	}
-	if len(book.touched) == 0 && !changed {
-		return
-	}
-	c.giveUp()
-	names, lost := c.byAge(book.touched), map[string][]problem{}
-	for _, name := range names {
-		lost[name] = c.confirm(name, c.services[name].object)
-	}
-	if book.freed { // others may wait for it
-		maps.Copy(book.touched, book.waiting)
-		names, book.freed = c.byAge(book.touched), false
-		for _, name := range names {
-			if _, confirmed := lost[name]; !confirmed {
-				lost[name] = c.confirm(name, c.services[name].object)
-			}
-		}
-	}
-	empty(&book.touched)
-	for _, name := range names {
-		s := c.services[name].object
-		problems := append(lost[name], c.allocate(name, s)...)
-		c.tell(poolOwner(name), problems...)
-		c.noteBalancer(name, s)
-		c.announce(name)
+	if len(book.touched) > 0 {
+		c.settleTouched()
 	}
 	for _, p := range book.order {
 		if _, changed := book.recount[p]; changed {
@@ -218,13 +209,6 @@ func (c *cluster) settleBalancers() {
 		}
 	}
 	empty(&book.recount)
-}
-
-// byAge are Services, the oldest first.
-func (c *cluster) byAge(names map[string]struct{}) []string {
-	return slices.SortedFunc(maps.Keys(names), func(a, b string) int {
-		return cmp.Or(older(&c.services[a].object.ObjectMeta, &c.services[b].object.ObjectMeta), cmp.Compare(a, b))
-	})
 }
 
 // giveUp frees the addresses of touched Services that have no more right to them, and leaves only the
@@ -237,7 +221,7 @@ func (c *cluster) giveUp() {
 			continue
 		}
 		delete(book.touched, name)
-		delete(book.waiting, name)
+		book.waiting.drop(name)
 		delete(book.left, name)
 		c.tell(poolOwner(name))
 		if h := book.of[name]; h != nil {
@@ -277,12 +261,8 @@ func addrsOf(text string) (list []netip.Addr) {
 }
 
 func (c *cluster) inPool(addr netip.Addr) *poolState {
-	for _, p := range c.balancers.order {
-		if slices.ContainsFunc(p.usable, func(r addressRange) bool { return r.contains(addr) }) {
-			return p
-		}
-	}
-	return nil
+	p, _ := c.rangeAt(addr)
+	return p
 }
 
 func (c *cluster) unhold(name string, addr netip.Addr) {
@@ -290,7 +270,7 @@ func (c *cluster) unhold(name string, addr netip.Addr) {
 	if book.held[addr] == name {
 		delete(book.held, addr)
 		c.countHeld(addr, -1)
-		book.freed = true
+		c.vacate(addr)
 		delete(c.outside.ways, addr)
 		c.setAnnouncer(addr, "", false)
 		c.movedHold(addr)
@@ -304,6 +284,7 @@ func (c *cluster) hold(name string, addr netip.Addr) {
 			c.countHeld(addr, 1)
 		}
 		c.balancers.held[addr] = name
+		delete(c.balancers.freed, addr)
 		c.movedHold(addr)
 	}
 }
@@ -335,7 +316,7 @@ func (c *cluster) confirm(name string, s *service) (problems []problem) {
 		ask := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
 		holder, taken := book.held[addr]
 		switch {
-		case !strings.Contains(s.balancer.families, strings.TrimPrefix(ipWord(addr.Is4()), "ip")),
+		case !s.balancer.has(addr.Is4()),
 			ask >= 0 && wanted[ask] != addr && c.inPool(wanted[ask]) != nil,
 			slices.ContainsFunc(kept, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }):
 			c.unhold(name, addr)
@@ -375,82 +356,4 @@ func split(text string) []string {
 		return nil
 	}
 	return strings.Split(text, ",")
-}
-
-// allocate gives a Service the addresses that it lacks.
-func (c *cluster) allocate(name string, s *service) (problems []problem) {
-	book, h := &c.balancers, c.balancers.of[name]
-	wanted, err := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
-	if err != nil {
-		problems = append(problems, problemf("Service", &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
-	}
-	delete(book.waiting, name)
-	var addresses []netip.Addr
-	for _, f := range split(s.balancer.families) {
-		ipv4 := f == "4"
-		if i := slices.IndexFunc(h.addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
-			addresses = append(addresses, h.addresses[i])
-			continue
-		}
-		addr, why := c.findAddress(s, ipv4, wanted)
-		if why != "" {
-			book.waiting[name] = struct{}{}
-			problems = append(problems, problemf("Service", &s.ObjectMeta, "NoLoadBalancerAddress", "%s", why))
-			continue
-		}
-		c.hold(name, addr)
-		addresses = append(addresses, addr)
-	}
-	h.addresses = addresses
-	return problems
-}
-
-// findAddress is an address that a Service may have: the one that it asks for, else the first that is free.
-func (c *cluster) findAddress(s *service, ipv4 bool, wanted []netip.Addr) (found netip.Addr, why string) {
-	book := &c.balancers
-	labels := c.egress.namespaces[s.Namespace]
-	ask := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == ipv4 })
-	fitting := 0
-	for _, p := range book.order {
-		if p.object.wrong != "" || !p.object.services.Matches(s.balancer.labels) || !p.object.namespaces.Matches(labels) || ask < 0 && !p.object.auto {
-			continue
-		}
-		for _, r := range p.usable {
-			if r.first.Is4() != ipv4 {
-				continue
-			}
-			fitting++
-			if ask >= 0 && !r.contains(wanted[ask]) {
-				continue
-			}
-			if ask >= 0 {
-				addr := wanted[ask]
-				if holder, taken := book.held[addr]; taken {
-					return addr, fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.balancer.wish(), addr, holder)
-				}
-				if whose, reserved := c.reserved(addr); reserved {
-					return addr, fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.balancer.wish(), addr, whose)
-				}
-				return addr, ""
-			}
-			for addr := r.first; ; addr = addr.Next() {
-				_, taken := book.held[addr]
-				_, reserved := c.reserved(addr)
-				if !taken && !reserved {
-					return addr, ""
-				}
-				if addr == r.last {
-					break
-				}
-			}
-		}
-	}
-	switch word := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4]; {
-	case ask >= 0:
-		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an AddressPool's spec.ranges, or ask for another one", s.balancer.wish(), wanted[ask])
-	case fitting == 0:
-		return found, fmt.Sprintf("status.loadBalancer: no AddressPool that the Service may use has %s addresses; create one, or correct serviceSelector and namespaceSelector of those that are there", word)
-	default:
-		return found, fmt.Sprintf("status.loadBalancer: all %s addresses of the AddressPools that the Service may use are taken; add to their spec.ranges, or remove other Services", word)
-	}
 }

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/nb"
@@ -252,6 +254,46 @@ func TestOneThatWaits(t *testing.T) {
 	s.c.update(s.put(s.balanced("anew", func(b *balancer) { b.families = "6" })), s.get)
 	s.do(s.balanced("anew", func(b *balancer) { b.families = "6" }))
 	s.want("created anew", s.external("anew"), "2001:db8::41")
+}
+
+// TestTheOldestThatWaitsIsFirst: an address that is freed is the oldest Service's of those that its pool serves, also before one
+// that has just come. The others are not looked at, but for those that ask for it: they are told who has it now.
+func TestTheOldestThatWaitsIsFirst(t *testing.T) {
+	s := newScene(t, withBalancers)
+	gold := s.addressPool("gold", "203.0.113.80/32")
+	gold.services = must(parseSelector("tier=gold"))
+	aged := func(name string, age int, edits ...func(*balancer)) *service {
+		o := s.balanced(name, edits...)
+		o.CreationTimestamp = metav1.NewTime(time.Unix(int64(1700000000-age), 0))
+		return o
+	}
+	s.do(s.namespace("default"), s.addressPool("p", "203.0.113.64/31"), gold, aged("one", 90), aged("two", 80))
+	golden := func(b *balancer) { b.labels = newLabelSet(map[string]string{"tier": "gold"}) }
+	s.do(aged("gold", 70, golden), aged("old", 50), aged("young", 30), aged("asks", 60, func(b *balancer) { b.wanted = "203.0.113.64" }),
+		aged("golden", 20, golden))
+	s.want("gold", s.external("gold"), "203.0.113.80")
+	s.problems = nil
+
+	delete(s.objects, objectKey{serviceKind, "default/one"})
+	s.c.told[poolOwner("default/young")] = nil // what is told again is seen
+	s.touch(append(s.put(aged("newest", 0)), objectKey{serviceKind, "default/one"}))
+	s.want("who asks for it is older", s.external("asks")+" "+s.external("old"), "203.0.113.64 ")
+	s.wantReasons("Service default/newest NoLoadBalancerAddress")
+	s.remove(serviceKind, "default/two")
+	s.want("the oldest", s.external("old")+" "+s.external("young")+s.external("newest"), "203.0.113.65 ")
+	s.wantReasons()
+	s.do(aged("asks too", 10, func(b *balancer) { b.wanted = "203.0.113.65" }))
+	s.wantMessage("203.0.113.65", "Service default/old")
+	s.problems = nil
+	s.remove(serviceKind, "default/old")
+	s.want("the next", s.external("young"), "203.0.113.65")
+	s.wantMessage("Service default/asks too", "203.0.113.65", "Service default/young")
+	s.problems = nil
+	s.remove(serviceKind, "default/gold")
+	s.want("who may have it", s.external("golden")+s.external("newest"), "203.0.113.80")
+	s.remove(serviceKind, "default/asks")
+	s.want("the lowest is given again", s.external("newest"), "203.0.113.64")
+	s.want("nobody waits but who asks", fmt.Sprint(len(s.c.balancers.waiting.of), len(s.c.balancers.waiting.line)), "1 0")
 }
 
 // TestPoolsRefused: bad ranges are named, and the others are in use.

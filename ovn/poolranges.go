@@ -123,7 +123,7 @@ func (c *cluster) checkPool(p *poolState, older []*poolState, networks []address
 		if what := taken(r); what != "" {
 			complain("AddressTaken", "%s holds %s and is left out; leave it out of the range", field, what)
 		}
-		p.usable = append(p.usable, r)
+		p.usable = append(p.usable, usableRange{r, r.first})
 		if !slices.ContainsFunc(networks, r.overlaps) {
 			silent = append(silent, field)
 		}
@@ -135,15 +135,15 @@ func (c *cluster) checkPool(p *poolState, older []*poolState, networks []address
 	}
 }
 
-func overlapping(r addressRange, own []addressRange, older []*poolState) string {
+func overlapping(r addressRange, own []usableRange, older []*poolState) string {
 	for _, o := range own {
-		if r.overlaps(o) {
+		if r.overlaps(o.addressRange) {
 			return o.text + " of the same pool"
 		}
 	}
 	for _, p := range older {
 		for _, o := range p.usable {
-			if r.overlaps(o) {
+			if r.overlaps(o.addressRange) {
 				return o.text + " of AddressPool " + p.object.Name + ", which is older"
 			}
 		}

@@ -54,6 +54,9 @@ func serviceCIDROwner(name string) ovsdb.Owner {
 	return ovsdb.Owner(serviceCIDRKind.String() + "/" + name)
 }
 
+// occupants are the nodes that have addresses of a ServiceCIDR's range, and which.
+type occupants map[netip.Prefix]map[string]string
+
 // updateServiceCIDRs takes in the ranges that the API server has.
 func (c *cluster) updateServiceCIDRs(names []string, get lookup) {
 	for _, name := range names {
@@ -65,12 +68,66 @@ func (c *cluster) updateServiceCIDRs(names []string, get lookup) {
 		}
 		c.serviceCIDRs[name] = object
 	}
+	if len(names) == 0 {
+		return
+	}
+	c.reoccupied = true
+	before := c.occupants
+	c.occupants = occupants{}
+	for _, o := range c.serviceCIDRs {
+		for _, p := range o.ranges {
+			if c.occupants[p] = before[p]; c.occupants[p] == nil {
+				c.occupants[p] = map[string]string{}
+				for _, name := range c.nodeNames {
+					c.occupy(c.nodes[name], p)
+				}
+			}
+		}
+	}
+}
+
+// updateOccupants takes in what a node has of the ranges of ServiceCIDRs.
+func (c *cluster) updateOccupants(n *nodeState) {
+	for p := range c.occupants {
+		c.reoccupied = c.occupy(n, p) || c.reoccupied
+	}
+}
+
+// occupy takes in what a node has of a range, and says whether that is something else than before.
+func (c *cluster) occupy(n *nodeState, p netip.Prefix) (changed bool) {
+	before, now := c.occupants[p][n.name], n.occupies(p)
+	if c.occupants[p][n.name] = now; now == "" {
+		delete(c.occupants[p], n.name)
+	}
+	return before != now
+}
+
+// occupies is what a node has of a range, "" for nothing.
+func (n *nodeState) occupies(p netip.Prefix) string {
+	if !n.placed {
+		return ""
+	}
+	for _, addr := range n.facts.Addresses {
+		if p.Contains(addr) {
+			return "address " + addr.String() + " of Node " + n.name
+		}
+	}
+	if n.facts.Gateway == nil {
+		return ""
+	}
+	for _, own := range n.facts.Gateway.Addresses {
+		if own.Masked().Overlaps(p) {
+			return "the network of gateway address " + own.String() + " of Node " + n.name
+		}
+	}
+	return ""
 }
 
 // settleServices brings the ranges of ClusterIPs up to date: those that the controller was started with,
 // and those that the API server has, but for what something else in the cluster has. All nodes' hosts
 // route them into OVN, which drops what is for no Service of them.
 func (c *cluster) settleServices() {
+	c.reoccupied = false
 	all := slices.Clone(c.given)
 	for _, o := range slices.SortedFunc(maps.Values(c.serviceCIDRs), func(a, b *serviceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
 		var found []problem
@@ -131,21 +188,8 @@ func (c *cluster) occupied(p netip.Prefix) string {
 			}
 		}
 	}
-	for _, name := range c.nodeNames {
-		facts := &c.nodes[name].facts
-		for _, addr := range facts.Addresses {
-			if p.Contains(addr) {
-				return "address " + addr.String() + " of Node " + name
-			}
-		}
-		if facts.Gateway == nil {
-			continue
-		}
-		for _, own := range facts.Gateway.Addresses {
-			if own.Masked().Overlaps(p) {
-				return "the network of gateway address " + own.String() + " of Node " + name
-			}
-		}
+	if nodes := c.occupants[p]; len(nodes) > 0 {
+		return nodes[slices.Min(keysOf(nodes))]
 	}
 	return ""
 }

@@ -116,3 +116,41 @@ func TestServiceCIDRsThatCannotBe(t *testing.T) {
 		})
 	}
 }
+
+// TestANodesEventSettlesServiceCIDRs only if the node comes to have addresses of one, or has them no more.
+func TestANodesEventSettlesServiceCIDRs(t *testing.T) {
+	s := newScene(t, nil)
+	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
+	n1.facts, n2.facts = facts(1, false), facts(2, false)
+	s.do(n1, n2, s.serviceCIDR("more", "192.0.2.0/30", "10.97.0.0/16"))
+	s.wantMessage("ServiceCIDR more", "192.0.2.1 of Node n1")
+	// settled says what is told after a change of a node, all of which is forgotten.
+	settled := func(name string, edit func(*node)) string {
+		t.Helper()
+		delete(s.c.told, serviceCIDROwner("more"))
+		after := *s.objects[objectKey{nodeKind, name}].(*node)
+		edit(&after)
+		s.do(&after)
+		if len(s.problems) > 1 {
+			t.Fatalf("problems %v", s.problems)
+		}
+		for _, p := range s.problems {
+			s.problems = nil
+			return p.message
+		}
+		return ""
+	}
+	wantTold := func(what, got, want string) {
+		t.Helper()
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	wantTold("labels", settled("n1", func(n *node) { n.labels = newLabelSet(map[string]string{"a": "b"}) }), "")
+	wantTold("readiness", settled("n2", func(n *node) { n.ready = true }), "")
+	wantTold("another address", settled("n2", func(n *node) { n.facts = facts(5, false) }), "192.0.2.1 of Node n1")
+	wantTold("the first one's", settled("n1", func(n *node) { n.facts = facts(6, false) }), "")
+	s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16 192.0.2.0/30")
+	wantTold("an address of the range", settled("n2", func(n *node) { n.facts = facts(3, false) }), "192.0.2.3 of Node n2")
+	s.want("ranges", s.ranges(), "10.96.0.0/16 10.97.0.0/16")
+}

@@ -75,12 +75,8 @@ func (c *cluster) noteEgress(e *egressState) {
 		"pods":               e.pods,
 		"node":               nil,
 	}
-	if len(e.plan.members) > 0 {
-		for _, name := range c.nodeNames {
-			if e.carrier != "" && c.nodes[name].chassis() == e.carrier {
-				status["node"] = name
-			}
-		}
+	if node := c.nodeOf(e.carrier); len(e.plan.members) > 0 && node != "" {
+		status["node"] = node
 	}
 	c.noteStatus(egressKind, &e.object.custom, status, &e.noted)
 }

@@ -1,0 +1,279 @@
+package ovn
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// usableRange is a range of a pool that Services have addresses of.
+type usableRange struct {
+	addressRange
+	// from is where to look for an address that nobody has: all before are taken, or all of them where it is the zero one.
+	from netip.Addr
+}
+
+// rangeAt is the range that has an address, and its pool; nil for none.
+func (c *cluster) rangeAt(addr netip.Addr) (*poolState, *usableRange) {
+	for _, p := range c.balancers.order {
+		for i := range p.usable {
+			if p.usable[i].contains(addr) {
+				return p, &p.usable[i]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// vacate takes in that nobody has an address any more.
+func (c *cluster) vacate(addr netip.Addr) {
+	_, r := c.rangeAt(addr)
+	if r == nil {
+		return
+	}
+	if !r.from.IsValid() || addr.Less(r.from) {
+		r.from = addr
+	}
+	if _, reserved := c.reserved(addr); !reserved {
+		c.balancers.freed[addr] = struct{}{}
+	}
+}
+
+// firstFree is a range's first address that nobody has.
+func (c *cluster) firstFree(r *usableRange) (addr netip.Addr, ok bool) {
+	for r.from.IsValid() {
+		_, taken := c.balancers.held[r.from]
+		if _, reserved := c.reserved(r.from); !taken && !reserved {
+			return r.from, true
+		}
+		if r.from == r.last {
+			r.from = netip.Addr{}
+		} else {
+			r.from = r.from.Next()
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// waiter is a Service that lacks an address.
+type waiter struct {
+	name   string
+	meta   *metav1.ObjectMeta
+	any    bool         // it takes any of a family
+	wanted []netip.Addr // it waits for
+}
+
+func byWaiting(a, b *waiter) int { return cmp.Or(older(a.meta, b.meta), cmp.Compare(a.name, b.name)) }
+
+// waitBook knows who waits for an address.
+type waitBook struct {
+	of     map[string]*waiter
+	line   []*waiter                          // who takes any, the oldest first
+	asking map[netip.Addr]map[string]struct{} // who wants this one
+}
+
+func newWaitBook() waitBook {
+	return waitBook{of: map[string]*waiter{}, asking: map[netip.Addr]map[string]struct{}{}}
+}
+
+// add has a Service wait for an address, or for any where that is the zero one.
+func (b *waitBook) add(name string, meta *metav1.ObjectMeta, wanted netip.Addr) {
+	w := b.of[name]
+	if w == nil {
+		w = &waiter{name: name, meta: meta}
+		b.of[name] = w
+	}
+	switch {
+	case wanted.IsValid():
+		w.wanted = append(w.wanted, wanted)
+		enter(b.asking, wanted, name)
+	case !w.any:
+		w.any = true
+		i, _ := slices.BinarySearchFunc(b.line, w, byWaiting)
+		b.line = slices.Insert(b.line, i, w)
+	}
+}
+
+func (b *waitBook) drop(name string) {
+	w := b.of[name]
+	if w == nil {
+		return
+	}
+	delete(b.of, name)
+	for _, addr := range w.wanted {
+		leave(b.asking, addr, name)
+	}
+	if w.any {
+		i, _ := slices.BinarySearchFunc(b.line, w, byWaiting)
+		b.line = slices.Delete(b.line, i, i+1)
+	}
+}
+
+// settleTouched gives the Services that were touched the addresses that they lack, and to those that wait what was freed.
+func (c *cluster) settleTouched() {
+	book := &c.balancers
+	c.giveUp()
+	lost := map[string][]problem{}
+	confirm := func(names []string) {
+		for _, name := range names {
+			if _, confirmed := lost[name]; !confirmed {
+				lost[name] = c.confirm(name, c.services[name].object)
+			}
+		}
+	}
+	names := c.byAge(book.touched)
+	confirm(names)
+	for addr := range book.freed { // others are told that they have it now, or who has
+		maps.Copy(book.touched, book.waiting.asking[addr])
+	}
+	if len(book.touched) > len(names) {
+		names = c.byAge(book.touched)
+	}
+	for name := range c.inTurn(names) {
+		confirm([]string{name})
+		s := c.services[name].object
+		problems := append(lost[name], c.allocate(name, s)...)
+		c.tell(poolOwner(name), problems...)
+		c.noteBalancer(name, s)
+		c.announce(name)
+	}
+	empty(&book.touched)
+	empty(&book.freed)
+}
+
+// inTurn are the touched Services, by name, and those that wait as long as there is something for them, the oldest
+// first.
+func (c *cluster) inTurn(names []string) iter.Seq[string] {
+	book := &c.balancers
+	var line []*waiter
+	if len(book.freed) > 0 {
+		line = slices.Clone(book.waiting.line)
+	}
+	return func(yield func(string) bool) {
+		waiting := func(before *waiter) bool {
+			for len(book.freed) > 0 && len(line) > 0 && (before == nil || byWaiting(line[0], before) < 0) {
+				w := line[0]
+				line = line[1:]
+				if _, touched := book.touched[w.name]; !touched && c.mayHaveFreed(w.name) && !yield(w.name) {
+					return false
+				}
+			}
+			return true
+		}
+		for _, name := range names {
+			if !waiting(&waiter{name: name, meta: &c.services[name].object.ObjectMeta}) || !yield(name) {
+				return
+			}
+		}
+		waiting(nil)
+	}
+}
+
+// mayHaveFreed says whether an address that was freed is of a pool that may give it to a Service.
+func (c *cluster) mayHaveFreed(name string) bool {
+	s := c.services[name].object
+	for addr := range c.balancers.freed {
+		if p := c.inPool(addr); s.balancer.has(addr.Is4()) && p.object.auto && p.serves(s, c.egress.namespaces[s.Namespace]) {
+			return true
+		}
+	}
+	return false
+}
+
+// has says whether a Service has a family.
+func (b balancer) has(ipv4 bool) bool {
+	return strings.Contains(b.families, strings.TrimPrefix(ipWord(ipv4), "ip"))
+}
+
+// serves says whether a Service, of a namespace with some labels, may use a pool.
+func (p *poolState) serves(s *service, namespace labelSet) bool {
+	return p.object.wrong == "" && p.object.services.Matches(s.balancer.labels) && p.object.namespaces.Matches(namespace)
+}
+
+// byAge are Services, the oldest first.
+func (c *cluster) byAge(names map[string]struct{}) []string {
+	return slices.SortedFunc(maps.Keys(names), func(a, b string) int {
+		return cmp.Or(older(&c.services[a].object.ObjectMeta, &c.services[b].object.ObjectMeta), cmp.Compare(a, b))
+	})
+}
+
+// allocate gives a Service the addresses that it lacks.
+func (c *cluster) allocate(name string, s *service) (problems []problem) {
+	book, h := &c.balancers, c.balancers.of[name]
+	wanted, err := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
+	if err != nil {
+		problems = append(problems, problemf("Service", &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
+	}
+	book.waiting.drop(name)
+	var addresses []netip.Addr
+	for _, f := range split(s.balancer.families) {
+		ipv4 := f == "4"
+		if i := slices.IndexFunc(h.addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
+			addresses = append(addresses, h.addresses[i])
+			continue
+		}
+		var ask netip.Addr
+		if i := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
+			ask = wanted[i]
+		}
+		addr, why := c.findAddress(s, ipv4, ask)
+		if why != "" {
+			book.waiting.add(name, &s.ObjectMeta, ask)
+			problems = append(problems, problemf("Service", &s.ObjectMeta, "NoLoadBalancerAddress", "%s", why))
+			continue
+		}
+		c.hold(name, addr)
+		addresses = append(addresses, addr)
+	}
+	h.addresses = addresses
+	return problems
+}
+
+// findAddress is an address that a Service may have: the one that it asks for, else the first that is free.
+func (c *cluster) findAddress(s *service, ipv4 bool, ask netip.Addr) (found netip.Addr, why string) {
+	fitting := 0
+	for _, p := range c.balancers.order {
+		if !p.serves(s, c.egress.namespaces[s.Namespace]) || !ask.IsValid() && !p.object.auto {
+			continue
+		}
+		for i := range p.usable {
+			r := &p.usable[i]
+			if r.first.Is4() != ipv4 {
+				continue
+			}
+			fitting++
+			if !ask.IsValid() {
+				if addr, free := c.firstFree(r); free {
+					return addr, ""
+				}
+			} else if r.contains(ask) {
+				return ask, c.takenBy(s, ask)
+			}
+		}
+	}
+	switch word := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4]; {
+	case ask.IsValid():
+		return found, fmt.Sprintf("%s: the address %s is in no AddressPool that the Service may use; add it to an AddressPool's spec.ranges, or ask for another one", s.balancer.wish(), ask)
+	case fitting == 0:
+		return found, fmt.Sprintf("status.loadBalancer: no AddressPool that the Service may use has %s addresses; create one, or correct serviceSelector and namespaceSelector of those that are there", word)
+	default:
+		return found, fmt.Sprintf("status.loadBalancer: all %s addresses of the AddressPools that the Service may use are taken; add to their spec.ranges, or remove other Services", word)
+	}
+}
+
+// takenBy says why a Service cannot have the address that it asks for, "" if it can.
+func (c *cluster) takenBy(s *service, addr netip.Addr) (why string) {
+	if holder, taken := c.balancers.held[addr]; taken {
+		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.balancer.wish(), addr, holder)
+	}
+	if whose, reserved := c.reserved(addr); reserved {
+		return fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.balancer.wish(), addr, whose)
+	}
+	return ""
+}

@@ -1,0 +1,153 @@
+package ovn
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/outside"
+)
+
+// rival is a Service that wants what others may want, too.
+type rival struct {
+	name  string
+	right outside.Right
+}
+
+func byRight(a, b *rival) int { return a.right.Compare(b.right) }
+
+// rights are a Service's to what it wants: to its load balancer's addresses, and to all else.
+type rights struct {
+	balancer, other rival
+	ingress         []netip.Addr
+}
+
+func rightsOf(name string, s *service) *rights {
+	r := &rights{}
+	if s != nil {
+		right := outside.Right{Created: s.CreationTimestamp.Time, Namespace: s.Namespace, Name: s.Name}
+		r.other, r.ingress = rival{name, right}, s.ingress
+		right.Balancer = true
+		r.balancer = rival{name, right}
+	}
+	return r
+}
+
+func (r *rights) at(addr netip.Addr) *rival {
+	if slices.Contains(r.ingress, addr) {
+		return &r.balancer
+	}
+	return &r.other
+}
+
+// claimBook knows who wants what.
+type claimBook struct {
+	by map[claim][]*rival                 // in the order of their right to it
+	of map[string][]claim                 // by Service, sorted, each once
+	as map[string]*rights                 // by Service, as they are in by
+	at map[netip.Addr]map[string]struct{} // Services that want something of an address; of the zero one, node ports
+	// told are the claims that another Service has, as a Service's owner was told; telling are these Services.
+	told    map[string][]claim
+	telling map[claim]map[string]struct{}
+}
+
+func newClaimBook() claimBook {
+	return claimBook{by: map[claim][]*rival{}, of: map[string][]claim{}, as: map[string]*rights{}, at: map[netip.Addr]map[string]struct{}{},
+		told: map[string][]claim{}, telling: map[claim]map[string]struct{}{}}
+}
+
+// wants says whether a Service wants something.
+func (b *claimBook) wants(name string, c claim) bool {
+	_, ok := slices.BinarySearchFunc(b.of[name], c, claim.compare)
+	return ok
+}
+
+// update takes in what a Service wants now, and with what right. It says for whom it makes a difference: where another one
+// is first now, that one, the one before, and whoever was told of the one before.
+func (b *claimBook) update(name string, now []claim, as *rights) (touched map[string]struct{}) {
+	was, had := b.of[name], b.as[name]
+	touched = map[string]struct{}{}
+	for i, j := 0, 0; i < len(was) || j < len(now); {
+		var before, after *rival
+		order := -1
+		switch {
+		case i == len(was):
+			order = 1
+		case j < len(now):
+			order = was[i].compare(now[j])
+		}
+		c := claim{}
+		if order <= 0 {
+			c, before = was[i], had.at(was[i].addr)
+			i++
+		}
+		if order >= 0 {
+			c, after = now[j], as.at(now[j].addr)
+			j++
+		}
+		b.place(c, before, after, touched)
+	}
+	if !slices.Equal(was, now) {
+		for _, c := range was {
+			leave(b.at, c.addr, name)
+		}
+		for _, c := range now {
+			enter(b.at, c.addr, name)
+		}
+	}
+	b.of[name], b.as[name] = now, as
+	if len(now) == 0 {
+		delete(b.of, name)
+		delete(b.as, name)
+	}
+	return touched
+}
+
+// place puts a rival for a claim where another state of it was; either may be nil.
+func (b *claimBook) place(c claim, before, after *rival, touched map[string]struct{}) {
+	list := b.by[c]
+	first := ""
+	if len(list) > 0 {
+		first = list[0].name
+	}
+	if before != nil {
+		i, _ := slices.BinarySearchFunc(list, before, byRight)
+		if after != nil && byRight(before, after) == 0 {
+			list[i] = after
+			return
+		}
+		list = slices.Delete(list, i, i+1)
+	}
+	if after != nil {
+		i, _ := slices.BinarySearchFunc(list, after, byRight)
+		list = slices.Insert(list, i, after)
+	}
+	if b.by[c] = list; len(list) == 0 {
+		delete(b.by, c)
+		return
+	}
+	if list[0].name == first {
+		return
+	}
+	touched[list[0].name] = struct{}{}
+	if first != "" {
+		touched[first] = struct{}{}
+	}
+	for name := range b.telling[c] {
+		touched[name] = struct{}{}
+	}
+}
+
+// tell takes in what a Service's owner is told: nil, that it has all it wants.
+func (b *claimBook) tell(name string, d *denial) {
+	for _, c := range b.told[name] {
+		leave(b.telling, c, name)
+	}
+	delete(b.told, name)
+	if d == nil || len(d.told) == 0 {
+		return
+	}
+	b.told[name] = d.told
+	for _, c := range d.told {
+		enter(b.telling, c, name)
+	}
+}

@@ -1,0 +1,76 @@
+package ovn
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/models/contract"
+)
+
+// TestWhatANodesTraitsHaveLookedAt: labels that nobody selects by, and facts that are nobody else's, have nothing looked at but
+// the node. A label has the EgressIPs and the Services of AddressPools looked at which select by it, and no others.
+func TestWhatANodesTraitsHaveLookedAt(t *testing.T) {
+	s := newScene(t, func(c *Config) { dual(c); withBalancers(c) })
+	for i := range 4 {
+		s.do(s.egressNode(1 + i))
+	}
+	racked, other := s.addressPool("racked", "203.0.113.64/32"), s.addressPool("other", "203.0.113.65/32")
+	racked.nodes = must(parseSelector("rack=1"))
+	b := s.egressIP("b", "", "203.0.113.21")
+	b.nodes = must(parseSelector("rack=1"))
+	s.do(racked, other, s.egressIP("a", "", "203.0.113.20"), b, s.balanced("first"), s.balanced("second"))
+	s.wantEgress("b", "False", "NoNode")
+	s.problems = nil
+	vip := map[string]netip.Addr{"first": netip.MustParseAddr(s.external("first")), "second": netip.MustParseAddr(s.external("second"))}
+	inRack := map[bool]string{true: "first", false: "second"}[vip["first"] == netip.MustParseAddr("203.0.113.64")]
+	standing := s.c.egress.all["b"].standing // of no node
+	// touched is what a change of a node has looked at.
+	touched := func(name string, edit func(*node)) string {
+		t.Helper()
+		after := *s.objects[objectKey{nodeKind, name}].(*node)
+		edit(&after)
+		looks := s.looks()
+		s.c.egress.all["b"].standing = standing
+		s.c.update(s.put(&after), s.get)
+		seen := strings.Fields(looks())
+		for _, change := range s.c.changes() {
+			seen = append(seen, string(change.Owner))
+		}
+		slices.Sort(seen)
+		s.touch(s.absorb(s.c))
+		return strings.Join(seen, " ")
+	}
+	labels := func(pairs ...string) func(*node) {
+		return func(n *node) { n.labels = newLabelSet(labelMap(append(pairs, v1alpha1.EgressLabel+"="))) }
+	}
+	s.want("a label of nobody's interest", touched("e1", labels("feature=1")), "Node/e1")
+	s.want("facts of nobody else's", touched("e1", func(n *node) {
+		n.facts = editFacts(1, true, func(f *contract.NodeFacts) { f.MTU = 1400 })
+	}), "Node/e1")
+	s.want("the label of one", touched("e1", labels("rack=1")), "EgressIP/b Node/e1 Service/default/"+inRack+" b")
+	s.wantEgress("b", "True", "Carried")
+	if node, _ := s.c.announcer(vip[inRack]); node != "e1" {
+		t.Errorf("%q announces what e1 alone may", node)
+	}
+	s.want("another value of it", touched("e1", labels("rack=2")), "EgressIP/b Node/e1 Service/default/"+inRack)
+	s.wantEgress("b", "False", "NoNode")
+	announcer, _ := s.c.announcer(vip[map[bool]string{true: "second", false: "first"}[inRack == "first"]])
+	got := touched(announcer, labels(corev1.LabelNodeExcludeBalancers+"="))
+	if !strings.Contains(got, "Service/default/") || strings.Contains(got, "EgressIP") || strings.Contains(got, "AddressPools") {
+		t.Errorf("a node that is to announce no more has %s looked at", got)
+	}
+	s.want("what it carried", fmt.Sprint(len(s.c.announces(announcer))), "0")
+	got = touched("e1", func(n *node) { n.facts = facts(9, true) })
+	for _, word := range []string{"AddressPools", "a", "Alive/nodes", "Egress/nodes"} {
+		if !slices.Contains(strings.Fields(got), word) {
+			t.Errorf("another gateway has %s looked at, and not %s", got, word)
+		}
+	}
+	s.wantReasons()
+}

@@ -1,0 +1,109 @@
+package ovn
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// TestALookAtAllFindsNothingNew plays the random lives of addresses, with pools and EgressIPs that select nodes by labels, and
+// more that change of nodes, and after each step has everything looked at again. No row, status or Event follows from that:
+// what an event makes a difference to was looked at with it.
+func TestALookAtAllFindsNothingNew(t *testing.T) {
+	for seed := range *lives {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			l := &selectiveLife{newAddressLife(t, 1000+seed)}
+			for range 80 {
+				what, keys := l.selectiveEvent()
+				l.told = append(l.told, what)
+				for l.play(keys); l.random.IntN(4) > 0; {
+					l.told = append(l.told, "annotations are written")
+					if keys = l.w.absorb(l.c); len(keys) == 0 {
+						break
+					}
+					l.play(keys)
+				}
+			}
+		})
+	}
+}
+
+// selectiveLife is a life of addresses in which nodes are selected.
+type selectiveLife struct{ *addressLife }
+
+// play makes an event's changes, and looks at everything again.
+func (l *selectiveLife) play(keys []objectKey) {
+	l.t.Helper()
+	l.c.update(keys, l.w.get)
+	l.c.update(l.c.takeExpected(), l.w.get) // what is put off is due at once
+	l.take(l.rows, l.c.changes())
+	l.northd()
+	notes, problems := l.c.takeNotes(), l.c.takeProblems()
+	l.oneList() // which has all Services judged again, too
+
+	l.c.egress.replan, l.c.balancers.changed, l.c.vacated, l.c.reoccupied = true, true, true, true
+	l.c.update([]objectKey{{nodeKind, "nobody"}}, l.w.get)
+	l.take(l.rows, slices.DeleteFunc(l.c.changes(), func(change ovsdb.Change) bool {
+		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {
+			l.t.Errorf("after %s a look at all has other rows of %s:\n%s", l.told[len(l.told)-1], change.Owner, diff(before, now))
+		}
+		return false
+	}))
+	if found := l.c.takeProblems(); len(found) > 0 {
+		l.t.Errorf("after %s a look at all tells %v", l.told[len(l.told)-1], found)
+	}
+	noted := func(a annotation) bool { return slices.Contains(notes, a) }
+	if found := slices.DeleteFunc(l.c.takeNotes(), noted); len(found) > 0 {
+		l.t.Errorf("after %s a look at all notes %v", l.told[len(l.told)-1], found)
+	}
+	if l.t.Failed() {
+		l.t.FailNow()
+	}
+	l.c.notes, l.c.problems = notes, problems
+}
+
+// selectiveEvent is an event of an address's life, or of what selects nodes.
+func (l *selectiveLife) selectiveEvent() (what string, keys []objectKey) {
+	w, n := l.w, l.random.IntN
+	defer func() { what = fmt.Sprintf("%s %v", what, keys) }()
+	selector := must(parseSelector([]string{"", "rack=1", "rack!=1", "rack in (1,2)"}[n(4)]))
+	switch n(6) {
+	case 0:
+		if before, ok := w.objects[objectKey{poolKind, fmt.Sprint("a", n(3))}].(*addressPool); ok {
+			after := *before
+			after.nodes, after.Generation = selector, before.Generation+1
+			return fmt.Sprintf("pool selects %v", selector), w.put(&after)
+		}
+	case 1:
+		if before, ok := w.objects[objectKey{egressKind, fmt.Sprint("e", n(3))}].(*egressIP); ok {
+			after := *before
+			after.nodes, after.Generation = selector, before.Generation+1
+			return fmt.Sprintf("EgressIP selects %v", selector), w.put(&after)
+		}
+	case 2, 3:
+		number := n(4)
+		if before, ok := w.objects[objectKey{nodeKind, fmt.Sprint("n", number)}].(*node); ok {
+			after := *before
+			set := labelMap([][]string{{"weft.net/egress="}, {"rack=1"}, {"rack=2", "weft.net/egress="}, {corev1.LabelNodeExcludeBalancers + "=", "rack=1"}, {networkLabel + "=other"}, {"feature=1"}}[n(6)])
+			after.labels = newLabelSet(set)
+			if n(4) == 0 {
+				after.facts = editFacts(1+number, true, func(f *contract.NodeFacts) {
+					f.MTU = 1400 + n(3)
+					if n(2) == 0 { // as a copied machine's
+						f.Chassis = fmt.Sprint("chassis-", 1+n(4))
+					}
+				})
+			}
+			return fmt.Sprintf("node has labels %v", set), w.put(&after)
+		}
+	case 4:
+		return "ServiceCIDR", l.toggle(objectKey{serviceCIDRKind, "more"}, w.serviceCIDR("more", []string{"203.0.113.0/29", "10.98.0.0/24", "192.0.2.0/24"}[n(3)]))
+	}
+	return l.event()
+}
