@@ -118,18 +118,37 @@ func (c *cluster) heldBy(addr netip.Addr) (name string, ok bool) {
 // updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
 // a difference: other Services, pods with host ports, and sticky Services with such endpoints.
 func (c *cluster) updateClaims(name string, object *service) {
-	was, now := c.claims.of[name], object.claims()
-	for rival := range c.claims.update(name, now, rightsOf(name, object)) {
+	was, before := c.claims.of[name], c.claims.as[name]
+	now, as := object.claims(), rightsOf(name, object)
+	for rival := range c.claims.update(name, now, as) {
 		c.dirtyServices[rival] = struct{}{}
 	}
-	if len(was)+len(now) == 0 {
+	changed := changedClaims(was, now)
+	if before != nil && !before.equal(as) {
+		changed = slices.Concat(was, now)
+	}
+	if len(changed) == 0 {
 		return
 	}
 	c.touchSelves()
-	for _, claims := range [][]claim{was, now} {
-		c.touchHostPorts(claims)
-		c.touchNodePorts(claims)
+	c.touchHostPorts(changed)
+	c.touchNodePorts(changed)
+}
+
+// changedClaims are those that are in one of two sorted lists alone.
+func changedClaims(was, now []claim) []claim {
+	var changed []claim
+	for len(was) > 0 && len(now) > 0 {
+		switch order := was[0].compare(now[0]); {
+		case order == 0:
+			was, now = was[1:], now[1:]
+		case order < 0:
+			changed, was = append(changed, was[0]), was[1:]
+		default:
+			changed, now = append(changed, now[0]), now[1:]
+		}
 	}
+	return slices.Concat(changed, was, now)
 }
 
 // touchNodePorts has the Services looked at again that want NodePorts among the claims at nodes' own addresses.

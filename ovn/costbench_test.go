@@ -193,6 +193,28 @@ func BenchmarkBalancerEventOfNodes(b *testing.B) {
 	})
 }
 
+// BenchmarkNodePortEdit is a change of one Service of 100 NodePorts among many nodes that leaves its ports as they are.
+func BenchmarkNodePortEdit(b *testing.B) {
+	costs(b, func(size int) func(int) {
+		w := manyNodes(size)
+		s := w.service("doors", "10.96.77.1")
+		for i := range 100 {
+			p := servicePort{fmt.Sprint("p", i), "tcp", uint16(80 + i)}
+			s.ports = append(s.ports, p)
+			s.nodePorts = append(s.nodePorts, nodePort{p, uint16(31000 + i)})
+		}
+		w.put(s)
+		c := playing(b, w)
+		k := objectKey{serviceKind, "default/doors"}
+		return func(i int) {
+			after := *w.objects[k].(*service)
+			after.publishNotReady = i%2 == 0
+			c.update(w.put(&after), w.get)
+			c.changes()
+		}
+	})
+}
+
 // BenchmarkTraitEvent is a change of one node's traits among many nodes, on which ten Services' addresses and ten EgressIPs may depend.
 func BenchmarkTraitEvent(b *testing.B) {
 	for _, one := range []struct{ name, node string }{{"carries egress addresses", "n0"}, {"other", "n9"}} {

@@ -19,6 +19,14 @@ func byRight(a, b *rival) int { return a.right.Compare(b.right) }
 type rights struct {
 	balancer, other rival
 	ingress         []netip.Addr
+	ipv4, ipv6      bool   // the families of what it has at all nodes' addresses
+	healthPort      uint16 // has both
+}
+
+// equal says whether a Service has what it claims in the same way.
+func (r *rights) equal(other *rights) bool {
+	return byRight(&r.other, &other.other) == 0 && slices.Equal(r.ingress, other.ingress) &&
+		r.ipv4 == other.ipv4 && r.ipv6 == other.ipv6 && r.healthPort == other.healthPort
 }
 
 func rightsOf(name string, s *service) *rights {
@@ -26,6 +34,7 @@ func rightsOf(name string, s *service) *rights {
 	if s != nil {
 		right := outside.Right{Created: s.CreationTimestamp.Time, Namespace: s.Namespace, Name: s.Name}
 		r.other, r.ingress = rival{name, right}, s.ingress
+		r.ipv4, r.ipv6, r.healthPort = s.isOf(true), s.isOf(false), s.healthPort
 		right.Balancer = true
 		r.balancer = rival{name, right}
 	}
