@@ -132,6 +132,9 @@ type Config struct {
 	// conntrack-lookup (Windows): flows look a packet up in a zone of no meaning before they commit a connection, which
 	// Open vSwitch's driver needs since 3.0, see package ctlookup: [LookupAuto], [LookupOn] or [LookupOff]. Empty elsewhere.
 	ConntrackLookup string
+	// conntrack-flush (Windows): the driver forgets single connections when an endpoint of UDP goes. Open vSwitch's forgets
+	// others with them, see package ctlookup.
+	ConntrackFlush bool
 	// dns-services (Linux): the cluster's DNS Services, each NAMESPACE/NAME. What their pods on the node
 	// answer is watched for the domain names in policies.
 	DNSServices []string

@@ -22,6 +22,7 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	_ = f.MarkHidden("cni-socket-prime") // the flag is there
 	f.String("conntrack-lookup", defaults.ConntrackLookup, "look packets up in connection tracking once more before a connection is committed, which Open vSwitch's driver needs since 3.0: true, false, or auto (the agent finds out whether the driver needs it)")
 	f.Lookup("conntrack-lookup").NoOptDefVal = node.LookupOn
+	f.Bool("conntrack-flush", false, "have connections to UDP endpoints that are gone forgotten; Open vSwitch's driver forgets others with them, and may end the system")
 	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or flows before an Event says so")
 }
 
@@ -34,6 +35,7 @@ func systemConfig(s *settings, config *node.Config) {
 	config.StateDir = s.text("state-dir")
 	config.PrimeSocket = s.boolean("cni-socket-prime")
 	config.ConntrackLookup = scalar(s, "conntrack-lookup", parseLookup, "auto, true or false")
+	config.ConntrackFlush = s.boolean("conntrack-flush")
 	config.VNICTimeout = s.duration("vnic-timeout")
 }
 

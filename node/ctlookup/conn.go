@@ -23,9 +23,15 @@ type Conn struct {
 	message []byte // what is left of the one that is read
 }
 
-// Over is the connection over one to a switch, with lookups or with the rest alone.
-func Over(conn net.Conn, lookups bool, refused func(error)) *Conn {
-	return &Conn{Conn: conn, flows: newFlows(lookups), refused: refused, from: bufio.NewReader(conn)}
+// Changes are those that not every driver needs.
+type Changes struct {
+	Lookups bool // before commits
+	Flushes bool // single connections are forgotten, as the controller asks
+}
+
+// Over is the connection over one to a switch, with the changes that its driver needs.
+func Over(conn net.Conn, changes Changes, refused func(error)) *Conn {
+	return &Conn{Conn: conn, flows: newFlows(changes), refused: refused, from: bufio.NewReader(conn)}
 }
 
 // Write takes any part of messages; at most one message waits for its rest.

@@ -156,7 +156,7 @@ func TestMessages(t *testing.T) {
 			c.want = c.sent
 		}
 		if c.name == "hello" {
-			stream = newFlows(true)
+			stream = newFlows(Changes{Lookups: true})
 		}
 		got, err := stream.message(c.sent)
 		if err != nil || !bytes.Equal(got, c.want) {
@@ -169,7 +169,7 @@ var stream flows
 
 // TestWithoutLookups: the rest is done without.
 func TestWithoutLookups(t *testing.T) {
-	f := newFlows(false)
+	f := newFlows(Changes{})
 	flow := flowMod(commitB, toGroup(5), inRegister(11))
 	for _, c := range []struct{ sent, want []byte }{{groupMod(0, 5, commitB), groupMod(0, 5, commitB)}, {flow, flow}, {emptied(), emptied()}, {flowMod(commitB, learn), flowMod(commitB, learn, further)}} {
 		if got, err := f.message(c.sent); err != nil || !bytes.Equal(got, c.want) {
@@ -193,7 +193,7 @@ func TestWhatCannotBeReadPasses(t *testing.T) {
 		"a bundle of a bundle": inBundle(inBundle(flowMod(commitB))), "no message": inBundle([]byte{6, 14, 0, 4, 0, 0, 0, 0}),
 	} {
 		binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
-		f := newFlows(true)
+		f := newFlows(Changes{Lookups: true})
 		if got, err := f.message(m); err == nil || !bytes.Equal(got, m) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -206,7 +206,7 @@ func TestStream(t *testing.T) {
 	want := slices.Concat(message(0), flowMod(look, commitB), inBundle(flowMod(output)), flowMod(look, commitB, look, commitB))
 	for _, size := range []int{1, 7, 24, len(sent)} {
 		ours, switchs := net.Pipe()
-		c := Over(ours, true, func(err error) { t.Error(err) })
+		c := Over(ours, Changes{Lookups: true}, func(err error) { t.Error(err) })
 		go func() {
 			for piece := range slices.Chunk(sent, size) {
 				if n, err := c.Write(piece); err != nil || n != len(piece) {
@@ -220,7 +220,7 @@ func TestStream(t *testing.T) {
 		}
 	}
 	ours, _ := net.Pipe()
-	if _, err := Over(ours, true, nil).Write([]byte{6, 0, 0, 7, 0, 0, 0, 0}); err == nil {
+	if _, err := Over(ours, Changes{Lookups: true}, nil).Write([]byte{6, 0, 0, 7, 0, 0, 0, 0}); err == nil {
 		t.Error("a message shorter than its header")
 	}
 }
@@ -246,10 +246,14 @@ func TestNoSingleConnectionIsForgotten(t *testing.T) {
 			want = nil
 		}
 		for _, lookups := range []bool{false, true} {
-			f := newFlows(lookups)
+			f := newFlows(Changes{Lookups: lookups})
 			if got, err := f.message(c.m); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: % x, %v", c.name, got, err)
 			}
+		}
+		f := newFlows(Changes{Flushes: true})
+		if got, err := f.message(c.m); err != nil || !bytes.Equal(got, c.m) {
+			t.Errorf("%s, of a driver that may be asked: % x, %v", c.name, got, err)
 		}
 	}
 }
@@ -272,14 +276,14 @@ func TestMeters(t *testing.T) {
 			}
 			switchs.Close()
 		}()
-		if got, err := io.ReadAll(Over(ours, true, nil)); err != nil || !bytes.Equal(got, want) {
+		if got, err := io.ReadAll(Over(ours, Changes{Lookups: true}, nil)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("in pieces of %d: %v, got\n% x, want\n% x", size, err, got, want)
 		}
 	}
 	for _, wrong := range [][]byte{{6, 0, 0, 7, 0, 0, 0, 0}, {6, 0, 0, 16, 0, 0, 0, 0}} {
 		ours, switchs := net.Pipe()
 		go func() { _, _ = switchs.Write(wrong); switchs.Close() }()
-		if got, err := io.ReadAll(Over(ours, true, nil)); err == nil || len(got) > 0 {
+		if got, err := io.ReadAll(Over(ours, Changes{Lookups: true}, nil)); err == nil || len(got) > 0 {
 			t.Errorf("% x: got % x", wrong, got)
 		}
 	}
@@ -298,7 +302,7 @@ func FuzzMessage(f *testing.F) {
 		if forgets(m) || bytes.Contains(m, look) || bytes.Contains(m, undo) || empties(m) || bundles(m) && empties(m[bundled:]) {
 			return
 		}
-		s := flows{lookups: true, committing: map[uint32]struct{}{5: {}}}
+		s := flows{Changes: Changes{Lookups: true}, committing: map[uint32]struct{}{5: {}}}
 		got, err := s.message(bytes.Clone(m))
 		if err != nil {
 			if !bytes.Equal(got, m) {

@@ -38,7 +38,8 @@
 //
 // # Forgotten connections
 //
-// The extension forgets more than it is asked to when a single connection is to be forgotten, so it is not asked: see forgets.
+// The extension forgets more than it is asked to when a single connection is to be forgotten. So it is not asked, unless
+// [Changes.Flushes] says that this driver may be: see forgets.
 //
 // # Meters
 //

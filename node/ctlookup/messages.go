@@ -33,20 +33,20 @@ const (
 
 // flows is what one connection of a controller's has said.
 type flows struct {
-	lookups    bool
+	Changes
 	committing map[uint32]struct{} // groups
 }
 
-func newFlows(lookups bool) flows { return flows{lookups, map[uint32]struct{}{}} }
+func newFlows(changes Changes) flows { return flows{changes, map[uint32]struct{}{}} }
 
 // message returns a message as the switch shall get it, and what it takes besides: nothing of one that it shall not get. After an
 // error it is the one that came.
 func (f *flows) message(m []byte) ([]byte, error) {
-	if forgets(m) {
+	if !f.Flushes && forgets(m) {
 		return nil, nil
 	}
 	anew, err := f.nested(m, 0)
-	if err != nil || !f.lookups {
+	if err != nil || !f.Lookups {
 		return anew, err
 	}
 	switch {
@@ -119,7 +119,7 @@ func (f *flows) flowMod(m []byte) ([]byte, error) {
 		return nil, fmt.Errorf("a match of %d bytes in a flow mod of %d", match, len(m))
 	}
 	anew := append(make([]byte, 0, len(m)+4*resubmitLength), m[:flowMatch+match]...)
-	rewriting := rewriting{lookups: f.lookups, table: m[flowTable], committing: f.commits}
+	rewriting := rewriting{lookups: f.Lookups, table: m[flowTable], committing: f.commits}
 	for rest := m[flowMatch+match:]; len(rest) > 0; {
 		if len(rest) < instruction {
 			return nil, fmt.Errorf("%d bytes are no instruction", len(rest))

@@ -102,7 +102,7 @@ func testOVN(t *testing.T, with bool) {
 	o := nodetest.StartOVN(t)
 	dir := filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:"))
 	between(t, dir+"/between.sock", dir+"/br-int.mgmt", func(conn net.Conn) net.Conn {
-		return Over(conn, with, func(err error) { t.Error(err) })
+		return Over(conn, Changes{Lookups: with}, func(err error) { t.Error(err) })
 	})
 	o.VS("--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")
 	for _, feature := range hyperv.Features {
