@@ -23,6 +23,7 @@ type session struct {
 	writing        sync.Mutex // whole objects to client
 	working        bool       // peer's busy is held
 	made           bool       // rows of which there are so many only: they are counted before the node's next request
+	tells          tells      // of the transaction that permit has judged last
 	watched        watched
 	received       atomic.Int64  // bytes from the server
 	answered       chan struct{} // has one for an answer that the client has
@@ -134,7 +135,7 @@ func (s *session) requests(ctx context.Context) error {
 		if err := s.pause(ctx, request, large); err != nil {
 			return err
 		}
-		if err := s.request(ctx, request, len(text)); err != nil {
+		if err := s.request(ctx, request, len(text), large); err != nil {
 			return err
 		}
 		s.end()
@@ -152,14 +153,22 @@ func (s *session) pause(ctx context.Context, request object, large bool) error {
 		if wait == 0 {
 			return nil
 		}
-		if !large {
-			s.end()
-		}
-		if err := s.sleep(ctx, wait); err != nil {
+		if err := s.yield(ctx, wait, large); err != nil {
 			return err
 		}
-		s.begin()
 	}
+	return nil
+}
+
+// yield has a request wait so long; others of the node pass meanwhile, if it is not large.
+func (s *session) yield(ctx context.Context, wait time.Duration, large bool) error {
+	if !large {
+		s.end()
+	}
+	if err := s.sleep(ctx, wait); err != nil {
+		return err
+	}
+	s.begin()
 	return nil
 }
 
@@ -178,8 +187,25 @@ func (s *session) sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
+// judge is permit, once the node may have others hear of its request: what it may is judged anew when it has waited.
+func (s *session) judge(ctx context.Context, method string, params []json.RawMessage, large bool) (refused, ended error) {
+	for {
+		s.tells = tells{}
+		if refused = s.permit(ctx, method, params); refused != nil || method != "transact" {
+			return refused, nil
+		}
+		wait := s.guard.audience.enter(s.node, s.tells, s.guard.door.connected())
+		if wait == 0 {
+			return nil, nil
+		}
+		if err := s.yield(ctx, wait, large); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // request passes one on, of so many bytes.
-func (s *session) request(ctx context.Context, request object, bytes int) error {
+func (s *session) request(ctx context.Context, request object, bytes int, large bool) error {
 	var params []json.RawMessage
 	if request["params"] != nil {
 		if err := json.Unmarshal(request["params"], &params); err != nil {
@@ -197,7 +223,9 @@ func (s *session) request(ctx context.Context, request object, bytes int) error 
 	}
 	var why error
 	if method != "" {
-		why = s.permit(ctx, method, params)
+		if why, err = s.judge(ctx, method, params, large); err != nil {
+			return err
+		}
 	}
 	switch {
 	case errors.Is(why, errFull): // ovn-controller comes again if its connection ends, and not if a monitor is refused
@@ -330,6 +358,7 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 		if err := t.bounded(s.guard.replica, s.node, o, len(params[i])); err != nil {
 			return err
 		}
+		s.tells.tell(s.guard.replica, o, len(params[i]))
 		if err := o.date(time.Now()); err != nil {
 			return err
 		}
