@@ -10,11 +10,11 @@ import (
 // once, and then so much a second. A node with 110 pods that starts writes some 100 kB.
 const (
 	heardRate  = 64 << 10
-	heardBurst = 8 << 20
+	heardBurst = 4 << 20
 	// heardCost is what the smallest transaction counts.
-	heardCost = 4 << 10
+	heardCost = 1 << 10
 	// heardBy is how many connections hear a transaction before its bytes count once more.
-	heardBy = 128
+	heardBy = 256
 	// chassisBurst is how often a node may write its chassis and tunnels at once, and then once in chassisTime: ovn-northd computes all
 	// flows anew by what a chassis can do, and every node its tunnels. An ovn-controller that starts does it a few times.
 	chassisBurst = 20

@@ -212,6 +212,7 @@ func (s *southbound) fill(bytes, flows int) {
 	for i, node := range stolenNodes {
 		insert(fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"port-%[1]s","datapath":["uuid","{datapath of pod1}"],"tunnel_key":%[2]d,`+
 			`"options":["map",[["requested-chassis",%[1]q]]]}}`, node, 90+i))
+		ovsdbtest.Run(s, "ovn-sbctl", "--db="+s.server.Endpoint, "set", "Port_Binding", "port-"+node, "chassis="+strings.Split(s.rowsOf(node), ",")[1])
 	}
 }
 

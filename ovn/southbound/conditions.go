@@ -31,12 +31,9 @@ var conditions = map[string][]clause{
 }
 
 const (
-	// maxClauses is how many of a table the server gets. Who names more has most of the table, and is told of all of it: so do nodes with many
-	// local datapaths go on, by what the server has made for others already.
+	// maxClauses is how many of a table the server gets of all of a node's monitors: it tries each on each row that changes. Who names more has most
+	// of the table, and is told of all of it: so do nodes with many local datapaths go on, by what the server has made for others already.
 	maxClauses = 200
-	// maxClausesEach is how many of a table the monitors of a node may have together, of which those of an ovn-controller and of its old
-	// connection have theirs: the server tries each on each row that changes. The next monitor is told of all of the table.
-	maxClausesEach = 2 * maxClauses
 	// maxClause is how many bytes one may have: a column, a function, and a name or a UUID.
 	maxClause = 400
 )

@@ -31,6 +31,7 @@ type session struct {
 	late           time.Duration // that the client has let the guard wait lately
 	written        time.Time
 	blocked        atomic.Int64 // nanoseconds that the client has let the guard wait
+	turn           atomic.Pointer[turn]
 }
 
 // slowest is how many bytes a second a client reads at least, when it lets the server wait at all.
@@ -69,6 +70,9 @@ func (s *session) answers() error {
 				s.writing.Lock()
 			}
 			n, ends := f.next(data)
+			if f.answer {
+				s.endTurn()
+			}
 			err := s.write(data[:n])
 			if !f.inside() || err != nil {
 				s.writing.Unlock()
@@ -111,6 +115,7 @@ func (s *session) end() {
 // requests passes on what the client asks for, if the node may.
 func (s *session) requests(ctx context.Context) error {
 	defer s.end()
+	defer s.endTurn()
 	m := &messages{from: s.client, large: func() error {
 		s.begin()
 		return s.client.SetReadDeadline(time.Now().Add(stall))
@@ -244,6 +249,11 @@ func (s *session) request(ctx context.Context, request object, bytes int, large 
 	if !asks {
 		_, err = s.server.Write(text)
 		return err
+	}
+	if slices.Contains(reading, method) {
+		if err := s.takeTurn(ctx); err != nil {
+			return err
+		}
 	}
 	before := s.begins()
 	if _, err = s.server.Write(text); err != nil {

@@ -72,7 +72,7 @@ func (p *peer) widen(had map[string]int, tables object) error {
 			return err
 		}
 		more := max(0, len(where)-had[table])
-		if len(where) > 1 && p.clauses[table]+more > maxClausesEach {
+		if len(where) > 1 && p.clauses[table]+more > maxClauses {
 			requests[0]["where"] = everything
 			tables[table], _ = json.Marshal(requests)
 			continue
