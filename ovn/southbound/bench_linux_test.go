@@ -23,8 +23,8 @@ var attackTime = flag.Duration("attack", time.Minute, "how long a stolen node at
 const listeners = 16
 
 // BenchmarkUnderAttack is how long honest nodes wait while a stolen one attacks, beside that without, in a Southbound of some 70 MB: one for writes that all
-// nodes hear of, and others, which start, until they have read all. Ratios are of the same server and connection: what comes before the attack to
-// what comes with it, of which the first seconds are the worst. The stolen node is a process of its own, and takes processors from the others.
+// nodes hear of, and others, which start, until they have read all. Ratios are of the same server and connection: what comes before and after the attack
+// to what comes with it, of which the first seconds are the worst. The stolen node is a process of its own, and takes processors from the others.
 func BenchmarkUnderAttack(b *testing.B) {
 	for _, a := range attacks() {
 		b.Run(strings.NewReplacer(" ", "-", ",", "").Replace(a.name), func(b *testing.B) {
@@ -38,11 +38,13 @@ func BenchmarkUnderAttack(b *testing.B) {
 			writer := g.of("l1")
 			g.listen()
 			for b.Loop() {
-				quiet := g.honest(writer, *attackTime/3)
+				quiet := g.honest(writer, *attackTime/4)
 				before := g.serverMiB()
 				rounds, stop := g.steal(a.name, g.address)
 				under := g.honest(writer, *attackTime)
 				stop()
+				after := g.honest(writer, *attackTime/4)
+				quiet.add(after)
 				quiet.report(b, under)
 				b.ReportMetric(g.serverMiB()/before, "server-memory-ratio")
 				b.ReportMetric(float64(rounds.Load())/attackTime.Seconds(), "rounds/s")
@@ -89,8 +91,19 @@ func readAll(conn net.Conn) error {
 	return (&hearing{from: conn}).answer()
 }
 
-// times are what honest nodes waited for, the shortest first.
-type times struct{ writes, readings []time.Duration }
+// times are what honest nodes waited for, the shortest first, and how much of a processor the server had meanwhile.
+type times struct {
+	writes, readings []time.Duration
+	busy             float64
+}
+
+// add takes other times as well, as long as these.
+func (t *times) add(more times) {
+	t.writes, t.readings = append(t.writes, more.writes...), append(t.readings, more.readings...)
+	slices.Sort(t.writes)
+	slices.Sort(t.readings)
+	t.busy = (t.busy + more.busy) / 2
+}
 
 // honest is how long each of a node's writes takes, one after the other for so long, and each reading of others, which start meanwhile.
 func (g *gate) honest(writer net.Conn, long time.Duration) (t times) {
@@ -115,7 +128,9 @@ func (g *gate) honest(writer net.Conn, long time.Duration) (t times) {
 		<-over
 		read <- err
 	}()
+	began, worked := time.Now(), g.serverWorked()
 	t.writes = g.waits(writer, long)
+	t.busy = (g.serverWorked() - worked).Seconds() / time.Since(began).Seconds()
 	close(over)
 	if err := <-read; err != nil {
 		g.Fatal(err)
@@ -153,6 +168,8 @@ func (quiet times) report(b *testing.B, under times) {
 		}
 		b.ReportMetric(milliseconds(kind.under, 100), kind.name+"-longest-ms")
 	}
+	b.ReportMetric(100*quiet.busy, "server-quiet-%")
+	b.ReportMetric(100*under.busy, "server-%")
 }
 
 // waits is how long each of a node's writes takes, one after the other for so long, the shortest first.
@@ -242,6 +259,24 @@ func (s *southbound) dialled(endpoint string) net.Conn {
 }
 
 func (s *southbound) connectAs(node string) net.Conn { return s.dialled(s.as(node)) }
+
+// serverWorked is how long the server has had a processor.
+func (s *southbound) serverWorked() time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.server.PID()))
+	if err != nil {
+		s.Fatal(err)
+	}
+	_, fields, _ := strings.Cut(string(stat), ") ")
+	ticks := 0
+	for _, field := range strings.Fields(fields)[11:13] { // of the user and of the kernel, hundredths of a second
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			s.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
 
 // serverMiB is the most that the server's resident memory has been.
 func (s *southbound) serverMiB() float64 {

@@ -117,6 +117,13 @@ func TestStolenNodesAreBounded(t *testing.T) {
 			rounds, stop := g.steal(a.name, address)
 			g.until("the stolen nodes do not come", g.guard.door.knocks.any)
 			g.waits(honest, time.Second/2)
+			if strings.Contains(a.name, "words of which") || strings.Contains(a.name, "beside many words") {
+				g.until("the stolen nodes have others hear little", func() bool {
+					g.waits(honest, time.Second/10)
+					return g.guard.audience.bytes.take(stolenNodes[0], 0, heardRate, heardBurst) > 0
+				})
+				g.waits(honest, time.Second) // without the bound they go on
+			}
 			stop()
 			end()
 			m.stop()
@@ -142,8 +149,10 @@ func (a *attack) beyond(m *meter, reading int, took time.Duration) (wrong []stri
 	switch {
 	case strings.Contains(a.name, "chassis") || a.beside != nil || strings.Contains(a.name, "northd"):
 		writes = nodes * (chassisBurst + 2)
-	case strings.Contains(a.name, "words"):
-		writes = nodes * ((heardBurst+seconds*heardRate)/(50<<10) + 1)
+	case strings.Contains(a.name, "words of which"): // as they are, and as they become
+		writes = nodes * ((heardBurst+seconds*heardRate)/(2*50<<10) + 2)
+	case strings.Contains(a.name, "beside many words"):
+		writes = nodes * ((heardBurst+seconds*heardRate)/(50<<10) + 2)
 	}
 	if m.writes > 0 { // of which a node hears by its own monitors
 		said += nodes * maxMonitors * 2 * heardBurst

@@ -14,7 +14,7 @@ func TestWhoHasReadLeastGoesFirst(t *testing.T) {
 		var p pace
 		p.charge("stolen", paceLeast, 0)
 		p.charge("busy", paceLeast, 0)
-	p.charge("busy", paceLeast, 0)
+		p.charge("busy", paceLeast, 0)
 		var came []string
 		var queued []*turn
 		for _, node := range []string{"first", "busy", "stolen", "starts", "starts too"} {
