@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// attack is what a stolen node does on each of so many connections, again and again. It goes on with a new one when the guard has ended one.
-// In requests {chassis}, {private} and {port} are the node's own rows, and {last} is the last transaction that the server has told of.
+// attack is what a stolen node does on each of so many connections, again and again. It goes on with a new one
+// when the guard has ended one. In requests {chassis}, {private} and {port} are the node's own rows, and {last} is
+// the last transaction that the server has told of.
 type attack struct {
 	name        string
 	connections int
 	// nodes are stolen, 0 means one.
 	nodes int
-	// requests are of the n-th round, whose answers come before the next round. A nil one begins and ends with a connection.
+	// requests are of the n-th round, whose answers come before the next round. A nil one begins and ends with a
+	// connection.
 	requests func(n int) []string
 	// stays is what the node has asked for once, before.
 	stays []string
@@ -102,14 +104,19 @@ func words(n int) string {
 
 // update writes a column of a row of the node's own.
 func update(table, row, column, value string) string {
-	return call("transact", fmt.Sprintf(`["OVN_Southbound",{"op":"update","table":%q,"where":[["_uuid","==",["uuid","{%s}"]]],"row":{%q:%s}}]`, table, row, column, value))
+	const params = `["OVN_Southbound",{"op":"update","table":%q,"where":[["_uuid","==",["uuid","{%s}"]]],"row":{%q:%s}}]`
+	return call("transact", fmt.Sprintf(params, table, row, column, value))
 }
+
+// noTransaction is who has none yet.
+const noTransaction = "00000000-0000-0000-0000-000000000000"
 
 // permittedAttacks are attacks by what a node may do.
 func permittedAttacks() []attack {
 	chassis := attack{name: "a chassis that changes all its words", connections: 1, requests: func(n int) []string {
 		return []string{update("Chassis", "chassis", "external_ids", words(n))}
 	}}
+	all := []string{call("monitor_cond", `["OVN_Southbound",0,`+everyTable+`]`)}
 	since := `["OVN_Southbound",%d,` + everyTable + `,"%s"]`
 	return []attack{
 		chassis,
@@ -117,7 +124,8 @@ func permittedAttacks() []attack {
 			return []string{update("Chassis_Private", "private", "external_ids", words(n))}
 		}},
 		{name: "a number beside many words, for old monitors", connections: maxMonitors,
-			stays: []string{call("monitor", `["OVN_Southbound",0,{"Chassis_Private":[{}]}]`), update("Chassis_Private", "private", "external_ids", words(0))},
+			stays: []string{call("monitor", `["OVN_Southbound",0,{"Chassis_Private":[{}]}]`),
+				update("Chassis_Private", "private", "external_ids", words(0))},
 			requests: func(n int) []string {
 				return []string{update("Chassis_Private", "private", "nb_cfg", fmt.Sprint(n))}
 			}},
@@ -128,13 +136,14 @@ func permittedAttacks() []attack {
 		{name: "a port that goes up and down", connections: clientsEach, requests: func(n int) []string {
 			return []string{update("Port_Binding", "port", "up", fmt.Sprint(n%2 == 0))}
 		}},
-		{name: "readings that nobody reads", connections: clientsEach, hears: hearsNothing, stays: []string{call("monitor_cond", `["OVN_Southbound",0,`+everyTable+`]`)}},
-		{name: "changes that nobody reads", connections: maxMonitors, hears: hearsNoLater, stays: []string{call("monitor_cond", `["OVN_Southbound",0,`+everyTable+`]`)}, beside: &chassis},
-		{name: "changes that are read slowly", connections: maxMonitors, hears: hearsSlowly, stays: []string{call("monitor_cond", `["OVN_Southbound",0,`+everyTable+`]`)}, beside: &chassis},
+		{name: "readings that nobody reads", connections: clientsEach, hears: hearsNothing, stays: all},
+		{name: "changes that nobody reads", connections: maxMonitors, hears: hearsNoLater, stays: all, beside: &chassis},
+		{name: "changes that are read slowly", connections: maxMonitors, hears: hearsSlowly, stays: all, beside: &chassis},
 		{name: "monitor_cond_since of a moment ago", connections: maxMonitors,
-			stays: []string{call("monitor_cond_since", fmt.Sprintf(since, 0, "00000000-0000-0000-0000-000000000000")), call("monitor_cancel", "[0]")},
+			stays: []string{call("monitor_cond_since", fmt.Sprintf(since, 0, noTransaction)), call("monitor_cancel", "[0]")},
 			requests: func(n int) []string {
-				return []string{call("monitor_cond_since", fmt.Sprintf(since, n+1, "{last}")), call("monitor_cancel", fmt.Sprintf("[%d]", n+1))}
+				return []string{call("monitor_cond_since", fmt.Sprintf(since, n+1, "{last}")),
+					call("monitor_cancel", fmt.Sprintf("[%d]", n+1))}
 			}},
 	}
 }
@@ -148,10 +157,14 @@ func strangeAttacks() []attack {
 	}
 }
 
+// byThree are attacks that three nodes make together, too.
+var byThree = []string{"monitor_cond_since", "costly conditions that stay", "many words of which all hear",
+	"a port that goes up and down", "changes that nobody reads"}
+
 func attacks() []attack {
 	list := slices.Concat(refusedAttacks(), permittedAttacks(), strangeAttacks())
 	for _, a := range list {
-		if slices.Contains([]string{"monitor_cond_since", "costly conditions that stay", "many words of which all hear", "a port that goes up and down", "changes that nobody reads"}, a.name) {
+		if slices.Contains(byThree, a.name) {
 			a.name, a.nodes = "three nodes, "+a.name, len(stolenNodes)
 			list = append(list, a)
 		}
@@ -193,7 +206,8 @@ func refusedAttacks() []attack {
 		}},
 		{name: "large transactions that are refused", connections: clientsEach, requests: func(int) []string { return []string{call("transact", large)} }},
 		{name: "long transactions that are refused", connections: clientsEach, requests: transactions(maxOperations-1, foreignPort)},
-		{name: "long transactions that the server ends", connections: clientsEach, requests: transactions(maxOperations-1, `{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":90,"mac":7}}`)},
+		{name: "long transactions that the server ends", connections: clientsEach,
+			requests: transactions(maxOperations-1, `{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":90,"mac":7}}`)},
 		{name: "echoes", connections: clientsEach, requests: func(int) []string { return echoes }},
 	}
 }

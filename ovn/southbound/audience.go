@@ -6,8 +6,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What a node writes the server tells all who are connected, and keeps for those who read slowly. So a node has others hear so much at
-// once, and then so much a second. A node with 110 pods that starts writes some 100 kB.
+// What a node writes the server tells all who are connected, and keeps for those who read slowly. So a node has
+// others hear so much at once, and then so much a second. A node with 110 pods that starts writes some 100 kB.
 const (
 	heardRate  = 64 << 10
 	heardBurst = 4 << 20
@@ -15,8 +15,9 @@ const (
 	heardCost = 1 << 10
 	// heardBy is how many connections hear a transaction before its bytes count once more.
 	heardBy = 256
-	// chassisBurst is how often a node may write its chassis and tunnels at once, and then once in chassisTime: ovn-northd computes all
-	// flows anew by what a chassis can do, and every node its tunnels. An ovn-controller that starts does it a few times.
+	// chassisBurst is how often a node may write its chassis and tunnels at once, and then once in chassisTime:
+	// ovn-northd computes all flows anew by what a chassis can do, and every node its tunnels. An ovn-controller
+	// that starts does it a few times.
 	chassisBurst = 20
 	chassisTime  = time.Minute
 )
@@ -42,8 +43,8 @@ func (t *tells) tell(r *replica, o *operation, bytes int) {
 	t.chassis = t.chassis || o.table == "Chassis" || o.table == "Encap"
 }
 
-// enter counts a transaction that so many connections hear, unless the node has had others hear too much: then it counts nothing, and the
-// node waits so long.
+// enter counts a transaction that so many connections hear, unless the node has had others hear too much: then it
+// counts nothing, and the node waits so long.
 func (a *audience) enter(node string, t tells, by int) (wait time.Duration) {
 	each := rate.Every(chassisTime)
 	wait = a.bytes.take(node, 0, heardRate, heardBurst)

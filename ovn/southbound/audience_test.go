@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestWhatOthersHearIsPaced: what a node writes counts by its length and by how many hear it, and its chassis and tunnels by themselves.
+// TestWhatOthersHearIsPaced: what a node writes counts by its length and by how many hear it, and its chassis and
+// tunnels by themselves.
 func TestWhatOthersHearIsPaced(t *testing.T) {
 	row, chassis := tells{bytes: 64 << 10}, tells{bytes: 1 << 10, chassis: true}
 	for _, c := range []struct {
@@ -49,8 +50,9 @@ func TestWhatOthersHearIsPaced(t *testing.T) {
 	}
 }
 
-// TestANodeThatStartsWaitsForNoHearers: with 5,000 nodes at one server, an ovn-controller writes its chassis, and then each of 110 pods three times,
-// as it takes, binds and raises its port; and so it does again half an hour later.
+// TestANodeThatStartsWaitsForNoHearers: with 5,000 nodes at one server, an ovn-controller writes its chassis, and
+// then each of 110 pods three times, as it takes, binds and raises its port; and so it does again half an hour
+// later.
 func TestANodeThatStartsWaitsForNoHearers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a audience
@@ -74,7 +76,8 @@ func TestANodeThatStartsWaitsForNoHearers(t *testing.T) {
 func TestClausesOfANode(t *testing.T) {
 	node := &peer{}
 	var first, second watched
-	clauses := `{"FDB":[{"where":[` + strings.TrimSuffix(strings.Repeat(`["dp_key","==",1],`, maxClauses), ",") + `]}],"Chassis":[{}],"DNS":[{"where":[true]}]}`
+	where := strings.TrimSuffix(strings.Repeat(`["dp_key","==",1],`, maxClauses), ",")
+	clauses := `{"FDB":[{"where":[` + where + `]}],"Chassis":[{}],"DNS":[{"where":[true]}]}`
 	wide := func(w *watched, method, name string) bool {
 		params := []json.RawMessage{json.RawMessage(`"OVN_Southbound"`), json.RawMessage(name), json.RawMessage(clauses)}
 		if method == "monitor_cond_change" {

@@ -62,7 +62,8 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 		}
 		if c.what == large { // of which the next is more
 			s.until("the guard does not see them", func() bool { return s.guard.replica.extent("Chassis", s.names.Replace("{l2}")) > len(long) })
-			number := &operation{op: "update", table: "Chassis", where: []json.RawMessage{json.RawMessage(s.names.Replace(`["_uuid","==",["uuid","{l2}"]]`))}}
+			where := json.RawMessage(s.names.Replace(`["_uuid","==",["uuid","{l2}"]]`))
+			number := &operation{op: "update", table: "Chassis", where: []json.RawMessage{where}}
 			var heard tells
 			if heard.tell(s.guard.replica, number, 10); heard.bytes < len(long) {
 				t.Errorf("a number beside %d bytes counts %d", len(long), heard.bytes)

@@ -98,8 +98,8 @@ func (c *metered) Close() error {
 	return c.Conn.Close()
 }
 
-// TestStolenNodesAreBounded: whatever stolen nodes do, the server has of each one request at a time, tells it so much and writes so much for it, and keeps
-// so much memory. An honest node's writes are answered meanwhile.
+// TestStolenNodesAreBounded: whatever stolen nodes do, the server has of each one request at a time, tells it so
+// much and writes so much for it, and keeps so much memory. An honest node's writes are answered meanwhile.
 func TestStolenNodesAreBounded(t *testing.T) {
 	g := newGate(t)
 	g.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -129,8 +129,8 @@ func TestStolenNodesAreBounded(t *testing.T) {
 			m.stop()
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			t.Logf("%d rounds; %d requests at once, %d transactions, %d bytes said of %d that there are; the server has had %.0f MiB, before %.0f", rounds.Load(), m.most, m.writes, m.said,
-				reading, g.serverMiB(), memory)
+			t.Logf("%d rounds; %d requests at once, %d transactions, %d bytes said of %d that there are; %.0f MiB, before %.0f",
+				rounds.Load(), m.most, m.writes, m.said, reading, g.serverMiB(), memory)
 			for _, wrong := range a.beyond(m, reading, time.Since(began)) {
 				t.Error(wrong)
 			}
@@ -141,7 +141,8 @@ func TestStolenNodesAreBounded(t *testing.T) {
 	}
 }
 
-// beyond says what of an attack is more than the guard lets pass. An old connection's last request may still be worked on beside the new one's.
+// beyond says what of an attack is more than the guard lets pass. An old connection's last request may still be
+// worked on beside the new one's.
 func (a *attack) beyond(m *meter, reading int, took time.Duration) (wrong []string) {
 	nodes, seconds := max(a.nodes, 1), int(took.Seconds())+1
 	writes := nodes * (heardBurst/heardCost + 1 + seconds*heardRate/heardCost)
@@ -207,7 +208,8 @@ func (s *southbound) forgive() {
 	s.guard.ledger.mu.Lock()
 	s.guard.ledger.bytes = nil
 	s.guard.ledger.mu.Unlock()
-	for _, r := range []*rates{&s.guard.requests, &s.guard.audience.bytes, &s.guard.audience.chassis, &s.guard.door.knocks} {
+	g := s.guard
+	for _, r := range []*rates{&g.requests, &g.audience.bytes, &g.audience.chassis, &g.door.knocks} {
 		r.mu.Lock()
 		r.of = nil
 		r.mu.Unlock()

@@ -193,7 +193,8 @@ func (s *session) sleep(ctx context.Context, wait time.Duration) error {
 }
 
 // judge is permit, once the node may have others hear of its request: what it may is judged anew when it has waited.
-func (s *session) judge(ctx context.Context, method string, params []json.RawMessage, large bool) (refused, ended error) {
+func (s *session) judge(ctx context.Context, method string, params []json.RawMessage, large bool) (
+	refused, ended error) {
 	for {
 		s.tells = tells{}
 		if refused = s.permit(ctx, method, params); refused != nil || method != "transact" {

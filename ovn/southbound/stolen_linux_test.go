@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// attacking is the environment variable by which this program becomes stolen nodes: it has the shape of the attack, the guard's address, the
-// folder of their certificates, and what of each node is what, see stolen.
+// attacking is the environment variable by which this program becomes stolen nodes: it has the shape of the
+// attack, the guard's address, the folder of their certificates, and what of each node is what, see stolen.
 const attacking = "WEFT_TEST_ATTACK"
 
 func TestMain(m *testing.M) {
@@ -46,11 +46,12 @@ func newStolen(i int, address, dir, names string) *stolen {
 	}
 	return &stolen{address: address, names: strings.NewReplacer(strings.Split(names, ",")...),
 		dialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}},
-		config: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)}}
+		config: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true,
+			ClientSessionCache: tls.NewLRUClientSessionCache(1)}}
 }
 
-// beStolen attacks until its standard input ends. It writes a mark when it begins, since the guard may answer no round, and a dot
-// for each round that was answered.
+// beStolen attacks until its standard input ends. It writes a mark when it begins, since the guard may answer no
+// round, and a dot for each round that was answered.
 func beStolen(shape, address, dir string, names []string) {
 	list := attacks()
 	a := &list[slices.IndexFunc(list, func(a attack) bool { return a.name == shape })]
@@ -155,7 +156,8 @@ func (s *slow) Read(p []byte) (int, error) {
 	return s.from.Read(p[:min(len(p), part)])
 }
 
-// steal has a process of its own attack the guard at an address. rounds are how many were answered so far; stop ends it.
+// steal has a process of its own attack the guard at an address. rounds are how many were answered so far; stop
+// ends it.
 func (g *gate) steal(shape, address string) (rounds *atomic.Int64, stop func()) {
 	program, err := os.Executable()
 	if err != nil {
@@ -170,7 +172,8 @@ func (g *gate) steal(shape, address string) (rounds *atomic.Int64, stop func()) 
 		names = append(names, g.rowsOf(node))
 	}
 	command := exec.Command(program)
-	command.Env = append(os.Environ(), attacking+"="+strings.Join([]string{shape, address, dir, strings.Join(names, ";")}, "|"))
+	said := strings.Join([]string{shape, address, dir, strings.Join(names, ";")}, "|")
+	command.Env = append(os.Environ(), attacking+"="+said)
 	command.Stderr = os.Stderr
 	stdin, err := command.StdinPipe()
 	if err != nil {

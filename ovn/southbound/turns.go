@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// turns are of readings: the server, which does one thing at a time, gets one after the other, and who has read least lately goes first. So a
-// node that starts waits for the reading that is under way, and not for all that stolen nodes have asked for.
+// turns are of readings: the server, which does one thing at a time, gets one after the other, and who has read
+// least lately goes first. So a node that starts waits for the reading that is under way, and not for all that
+// stolen nodes have asked for.
 type turns struct {
 	taken   bool
 	waiting []*turn

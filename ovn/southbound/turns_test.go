@@ -44,7 +44,8 @@ func TestWhoHasReadLeastGoesFirst(t *testing.T) {
 	})
 }
 
-// TestAReadingThatIsNotAnswered keeps others for a while only, and not at all when the server has begun to answer, or its node is gone.
+// TestAReadingThatIsNotAnswered keeps others for a while only, and not at all when the server has begun to answer,
+// or its node is gone.
 func TestAReadingThatIsNotAnswered(t *testing.T) {
 	for _, c := range []struct {
 		what  string

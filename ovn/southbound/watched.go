@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// watched are the monitors of a client by its names for them, with how many clauses the conditions of each table have. The server keeps each in
-// mind, and looks at its conditions whenever a row changes.
+// watched are the monitors of a client by its names for them, with how many clauses the conditions of each table
+// have. The server keeps each in mind, and looks at its conditions whenever a row changes.
 type watched map[string]map[string]int
 
 // ask says why a request is for more than a client may be told of. It leaves of params what the server gets.
@@ -54,8 +54,9 @@ func (w *watched) ask(p *peer, method string, params []json.RawMessage) error {
 	return err
 }
 
-// widen counts the clauses of a monitor, which has had so many of each table, and leaves those out that are more than the node may have: the
-// monitor is told of all of the table then. What it has had counts until it ends, since the server may refuse a change.
+// widen counts the clauses of a monitor, which has had so many of each table, and leaves those out that are more
+// than the node may have: the monitor is told of all of the table then. What it has had counts until it ends,
+// since the server may refuse a change.
 func (p *peer) widen(had map[string]int, tables object) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
