@@ -12,7 +12,7 @@ const (
 	heardRate  = 64 << 10
 	heardBurst = 4 << 20
 	// heardCost is what the smallest transaction counts.
-	heardCost = 1 << 10
+	heardCost = 4 << 10
 	// heardBy is how many connections hear a transaction before its bytes count once more.
 	heardBy = 256
 	// chassisBurst is how often a node may write its chassis and tunnels at once, and then once in chassisTime:

@@ -31,7 +31,7 @@ func BenchmarkUnderAttack(b *testing.B) {
 	for _, a := range attacks() {
 		b.Run(strings.NewReplacer(" ", "-", ",", "").Replace(a.name), func(b *testing.B) {
 			g := newGate(b)
-			g.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+			g.guard.log, g.guard.recheck = slog.New(slog.NewTextHandler(io.Discard, nil)), recheck
 			if a.northd {
 				g.northd()
 			} else {

@@ -102,7 +102,7 @@ func (c *metered) Close() error {
 // much and writes so much for it, and keeps so much memory. An honest node's writes are answered meanwhile.
 func TestStolenNodesAreBounded(t *testing.T) {
 	g := newGate(t)
-	g.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	g.guard.log, g.guard.recheck = slog.New(slog.NewTextHandler(io.Discard, nil)), recheck
 	m := g.meters()
 	g.fill(2<<20, 2000)
 	honest := g.of("l1")
