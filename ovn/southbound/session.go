@@ -118,10 +118,16 @@ func (s *session) requests(ctx context.Context) error {
 	defer s.endTurn()
 	m := &messages{from: s.client, large: func() error {
 		s.begin()
+		if err := s.sleep(ctx, s.guard.requests.take(s.node, 0, requestRate, requestBurst)); err != nil {
+			return err
+		}
 		return s.client.SetReadDeadline(time.Now().Add(stall))
 	}}
 	for {
 		text, err := m.next()
+		if err != nil { // what has not come to its end counts, too, and the node's next large one waits for it
+			s.guard.requests.take(s.node, len(m.buffer), requestRate, requestBurst)
+		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("a large request does not come to its end, for %s", stall)
 		}
