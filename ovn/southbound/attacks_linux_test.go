@@ -1,25 +1,43 @@
 package southbound
 
 import (
-	"crypto/tls"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"testing"
 )
 
-// attack is what a stolen node does on each of so many connections, again and again. It goes on with a new one when the guard has ended one.
+// attack is what a stolen node does on each of so many connections, again and again. It goes on with a new one
+// when the guard has ended one. In requests {chassis}, {private} and {port} are the node's own rows, and {last} is
+// the last transaction that the server has told of.
 type attack struct {
 	name        string
 	connections int
-	// requests are of the n-th round, whose answers come before the next round. A nil one begins and ends with a connection.
+	// nodes are stolen, 0 means one.
+	nodes int
+	// requests are of the n-th round, whose answers come before the next round. A nil one begins and ends with a
+	// connection.
 	requests func(n int) []string
 	// stays is what the node has asked for once, before.
 	stays []string
+	// hears is how the node reads what it is told.
+	hears hears
+	// raw is instead of all that: what the node does by one connection, for the n-th time.
+	raw func(n int, s *stolen)
+	// northd: a real ovn-northd writes what there is, from a Northbound.
+	northd bool
+	// beside is what the same nodes do at the same time.
+	beside *attack
 }
+
+// hears is how somebody reads what he is told.
+type hears int
+
+const (
+	hearsAtOnce  hears = iota
+	hearsSlowly        // as fast as the guard asks for
+	hearsNothing       // not even the first answer
+	hearsNoLater       // the first answers alone
+)
 
 // costly are conditions of all tables that have any, as many as there may be, of the clauses that cost the server most.
 func costly(n int) string {
@@ -58,7 +76,7 @@ func reads(method, more string) func(n int) []string {
 }
 
 const (
-	insertAddress = `{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":"0a:00:00:00:%02x:%02x"}}`
+	insertAddress = `{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":90,"mac":"0a:00:00:00:%02x:%02x"}}`
 	foreignPort   = `{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","00000000-0000-4000-8000-000000000000"]]],"row":{"mac":"m"}}`
 )
 
@@ -73,7 +91,89 @@ func transactions(operations int, end string) func(n int) []string {
 	}
 }
 
+const everyTable = `{"Address_Set":[{}],"Chassis":[{}],"Chassis_Private":[{}],"Logical_Flow":[{}],"Port_Binding":[{}]}`
+
+// words are a map of the n-th round, of as many bytes as a row may have.
+func words(n int) string {
+	var pairs []string
+	for i := range 3200 {
+		pairs = append(pairs, fmt.Sprintf(`["k%04d","%06d"]`, i, n%1_000_000))
+	}
+	return `["map",[` + strings.Join(pairs, ",") + `]]`
+}
+
+// update writes a column of a row of the node's own.
+func update(table, row, column, value string) string {
+	const params = `["OVN_Southbound",{"op":"update","table":%q,"where":[["_uuid","==",["uuid","{%s}"]]],"row":{%q:%s}}]`
+	return call("transact", fmt.Sprintf(params, table, row, column, value))
+}
+
+// noTransaction is who has none yet.
+const noTransaction = "00000000-0000-0000-0000-000000000000"
+
+// permittedAttacks are attacks by what a node may do.
+func permittedAttacks() []attack {
+	chassis := attack{name: "a chassis that changes all its words", connections: 1, requests: func(n int) []string {
+		return []string{update("Chassis", "chassis", "external_ids", words(n))}
+	}}
+	all := []string{call("monitor_cond", `["OVN_Southbound",0,`+everyTable+`]`)}
+	since := `["OVN_Southbound",%d,` + everyTable + `,"%s"]`
+	return []attack{
+		chassis,
+		{name: "many words of which all hear", connections: 1, requests: func(n int) []string {
+			return []string{update("Chassis_Private", "private", "external_ids", words(n))}
+		}},
+		{name: "a number beside many words, for old monitors", connections: maxMonitors,
+			stays: []string{call("monitor", `["OVN_Southbound",0,{"Chassis_Private":[{}]}]`),
+				update("Chassis_Private", "private", "external_ids", words(0))},
+			requests: func(n int) []string {
+				return []string{update("Chassis_Private", "private", "nb_cfg", fmt.Sprint(n))}
+			}},
+		{name: "what northd computes all flows by", connections: 1, northd: true, requests: func(n int) []string {
+			able := fmt.Sprint(n%2 == 0)
+			return []string{update("Chassis", "chassis", "other_config", `["map",[["ct-no-masked-label","`+able+`"]]]`)}
+		}},
+		{name: "a port that goes up and down", connections: clientsEach, requests: func(n int) []string {
+			return []string{update("Port_Binding", "port", "up", fmt.Sprint(n%2 == 0))}
+		}},
+		{name: "readings that nobody reads", connections: clientsEach, hears: hearsNothing, stays: all},
+		{name: "changes that nobody reads", connections: maxMonitors, hears: hearsNoLater, stays: all, beside: &chassis},
+		{name: "changes that are read slowly", connections: maxMonitors, hears: hearsSlowly, stays: all, beside: &chassis},
+		{name: "monitor_cond_since of a moment ago", connections: maxMonitors,
+			stays: []string{call("monitor_cond_since", fmt.Sprintf(since, 0, noTransaction)), call("monitor_cancel", "[0]")},
+			requests: func(n int) []string {
+				return []string{call("monitor_cond_since", fmt.Sprintf(since, n+1, "{last}")),
+					call("monitor_cancel", fmt.Sprintf("[%d]", n+1))}
+			}},
+	}
+}
+
+// strangeAttacks are attacks before and beside requests.
+func strangeAttacks() []attack {
+	return []attack{
+		{name: "handshakes that hang", connections: strangersEach + clientsEach, raw: hang},
+		{name: "garbage in TLS", connections: clientsEach, raw: garbage},
+		{name: "connections", connections: clientsEach},
+	}
+}
+
+// byThree are attacks that three nodes make together, too.
+var byThree = []string{"monitor_cond_since", "costly conditions that stay", "many words of which all hear",
+	"a port that goes up and down", "changes that nobody reads"}
+
 func attacks() []attack {
+	list := slices.Concat(refusedAttacks(), permittedAttacks(), strangeAttacks())
+	for _, a := range list {
+		if slices.Contains(byThree, a.name) {
+			a.name, a.nodes = "three nodes, "+a.name, len(stolenNodes)
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// refusedAttacks are attacks by requests that the guard has wait, or refuses.
+func refusedAttacks() []attack {
 	large := `["OVN_Southbound",{"op":"comment","comment":"` + strings.Repeat("x", longestRequest-(4<<10)) + `"},` + foreignPort + `]`
 	wrong := strings.TrimSuffix(strings.Repeat(`["datapath","==",["uuid","00000000-0000-4000-8000-000000000000"]],`, 90_000), ",")
 	echoes := slices.Repeat([]string{call("echo", `[]`)}, 100)
@@ -106,137 +206,8 @@ func attacks() []attack {
 		}},
 		{name: "large transactions that are refused", connections: clientsEach, requests: func(int) []string { return []string{call("transact", large)} }},
 		{name: "long transactions that are refused", connections: clientsEach, requests: transactions(maxOperations-1, foreignPort)},
-		{name: "long transactions that the server ends", connections: clientsEach, requests: transactions(maxOperations-1, `{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":7}}`)},
+		{name: "long transactions that the server ends", connections: clientsEach,
+			requests: transactions(maxOperations-1, `{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":90,"mac":7}}`)},
 		{name: "echoes", connections: clientsEach, requests: func(int) []string { return echoes }},
-		{name: "connections", connections: clientsEach},
-	}
-}
-
-// attacking is the environment variable by which this program becomes a stolen node: it has the shape, the guard's address and the certificate.
-const attacking = "WEFT_TEST_ATTACK"
-
-func TestMain(m *testing.M) {
-	if words := strings.Split(os.Getenv(attacking), "|"); len(words) == 4 {
-		beStolen(words[0], words[1], words[2], words[3])
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// beStolen attacks until its standard input ends. It writes a mark when it begins, since the guard may answer no round, and a dot
-// for each round that was answered.
-func beStolen(shape, address, certificate, key string) {
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	if err != nil {
-		panic(err)
-	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
-	list := attacks()
-	a := list[slices.IndexFunc(list, func(a attack) bool { return a.name == shape })]
-	fmt.Print("!")
-	for range a.connections {
-		go func() {
-			for {
-				a.connection(address, config)
-			}
-		}()
-	}
-	_, _ = io.Copy(io.Discard, os.Stdin)
-}
-
-// connection attacks by one, until the guard ends it.
-func (a *attack) connection(address string, config *tls.Config) {
-	conn, err := tls.Dial("tcp", address, config)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	h := &hearing{from: conn}
-	round := func(requests []string) bool {
-		go func() { _, _ = io.WriteString(conn, strings.Join(requests, "")) }()
-		for range requests {
-			if h.answer() != nil {
-				return false
-			}
-		}
-		fmt.Print(".")
-		return true
-	}
-	if a.requests == nil && a.stays == nil {
-		round([]string{call("echo", `[]`)})
-		return
-	}
-	if len(a.stays) > 0 && !round(a.stays) {
-		return
-	}
-	for n := 0; ; n++ {
-		if a.requests == nil {
-			_ = h.answer()
-			return
-		}
-		if !round(a.requests(n)) {
-			return
-		}
-	}
-}
-
-// steal has a process of its own attack; stop says how many rounds were answered.
-func (g *gate) steal(shape, certificate, key string) (stop func() int) {
-	program, err := os.Executable()
-	if err != nil {
-		g.Fatal(err)
-	}
-	command := exec.Command(program)
-	command.Env = append(os.Environ(), attacking+"="+strings.Join([]string{shape, g.address, certificate, key}, "|"))
-	command.Stderr = os.Stderr
-	stdin, err := command.StdinPipe()
-	if err != nil {
-		g.Fatal(err)
-	}
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		g.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		g.Fatal(err)
-	}
-	first := make([]byte, 1)
-	if _, err := io.ReadFull(stdout, first); err != nil {
-		g.Fatal(err)
-	}
-	rounds := make(chan int)
-	go func() {
-		n, _ := io.Copy(io.Discard, stdout)
-		rounds <- int(n)
-	}()
-	return func() int {
-		stdin.Close()
-		defer func() { _ = command.Wait() }()
-		return <-rounds
-	}
-}
-
-// hearing reads what a server says, however much.
-type hearing struct {
-	from    io.Reader
-	buffer  [64 << 10]byte
-	pending []byte
-	frames  frames
-}
-
-// answer comes to the end of the next answer. What is said before of rows is left out.
-func (h *hearing) answer() error {
-	for {
-		for len(h.pending) > 0 {
-			n, ends := h.frames.next(h.pending)
-			h.pending = h.pending[n:]
-			if ends && h.frames.answer {
-				return nil
-			}
-		}
-		n, err := h.from.Read(h.buffer[:])
-		if h.pending = h.buffer[:n]; n == 0 && err != nil {
-			return err
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,6 +62,12 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 		}
 		if c.what == large { // of which the next is more
 			s.until("the guard does not see them", func() bool { return s.guard.replica.extent("Chassis", s.names.Replace("{l2}")) > len(long) })
+			where := json.RawMessage(s.names.Replace(`["_uuid","==",["uuid","{l2}"]]`))
+			number := &operation{op: "update", table: "Chassis", where: []json.RawMessage{where}}
+			var heard tells
+			if heard.tell(s.guard.replica, number, 10); heard.bytes < len(long) {
+				t.Errorf("a number beside %d bytes counts %d", len(long), heard.bytes)
+			}
 		}
 	}
 }
@@ -132,6 +139,7 @@ func TestRowsOfANodeAreBounded(t *testing.T) {
 			chassis := strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid", "find", "Chassis", "name=l2"))
 			made := 0
 			for i := range 2 * bound.rows {
+				s.forgive() // that a node has to wait is tested elsewhere
 				out, err := ask(conn, "transact", strings.ReplaceAll(s.names.Replace(`["OVN_Southbound",`+makes[table](round*1000+i)+`]`), "{now l2}", chassis))
 				if err != nil {
 					t.Fatal(err)
@@ -149,6 +157,7 @@ func TestRowsOfANodeAreBounded(t *testing.T) {
 			}
 			for i, row := range rows {
 				for _, life := range lives[table] {
+					s.forgive()
 					life = strings.NewReplacer("{row}", `[["_uuid","==",["uuid","`+row+`"]]]`, "{i}", fmt.Sprint(i)).Replace(life)
 					if _, err := ask(conn, "transact", `["OVN_Southbound",`+life+`]`); err != nil {
 						t.Fatal(err)

@@ -9,9 +9,10 @@ import (
 // clause is a part of a monitor's condition: rows that fulfil any of its clauses are told (ovsdb-server.7, 4.1.12).
 type clause struct{ column, function string }
 
-// conditions are the clauses that ovn-controller uses of each table, beside true and false (OVN 23.03 to 26.03, update_sb_monitors of
-// controller/ovn-controller.c). The server looks for equal values in a table of hashes if a condition has no other clauses, and else tries
-// one clause after the other on each row, when the monitor begins and whenever the row changes.
+// conditions are the clauses that ovn-controller uses of each table, beside true and false (OVN 23.03 to 26.03,
+// update_sb_monitors of controller/ovn-controller.c). The server looks for equal values in a table of hashes if a
+// condition has no other clauses, and else tries one clause after the other on each row, when the monitor begins
+// and whenever the row changes.
 var conditions = map[string][]clause{
 	"Advertised_MAC_Binding": {{"datapath", "=="}},
 	"Advertised_Route":       {{"datapath", "=="}},
@@ -31,8 +32,9 @@ var conditions = map[string][]clause{
 }
 
 const (
-	// maxClauses is how many of a table the server gets. Who names more has most of the table, and is told of all of it: so do nodes with many
-	// local datapaths go on, by what the server has made for others already.
+	// maxClauses is how many of a table the server gets of all of a node's monitors: it tries each on each row
+	// that changes. Who names more has most of the table, and is told of all of it: so do nodes with many local
+	// datapaths go on, by what the server has made for others already.
 	maxClauses = 200
 	// maxClause is how many bytes one may have: a column, a function, and a name or a UUID.
 	maxClause = 400

@@ -104,13 +104,6 @@ func TestMonitorsOfAHostileNode(t *testing.T) {
 	}
 }
 
-// forgive has nobody owe anything.
-func (s *southbound) forgive() {
-	s.guard.pace.mu.Lock()
-	defer s.guard.pace.mu.Unlock()
-	s.guard.pace.debts = nil
-}
-
 // rowsTold are the rows of an answer to a monitor.
 func rowsTold(t *testing.T, answer, table string) []string {
 	var reply struct{ Result map[string]map[string]any }

@@ -43,8 +43,10 @@ type peer struct {
 	// busy is full while one of its requests is worked on, by the guard or by the server until the node has read the answer, or a large
 	// one comes in, and others wait: what a node can have of the memory and processors of both does not grow with its connections.
 	busy chan struct{}
-	// monitors are those of all its connections.
+	// monitors are those of all its connections, and clauses their conditions' by table.
 	monitors atomic.Int64
+	mu       sync.Mutex
+	clauses  map[string]int
 }
 
 // errFull is a bound that is reached.
@@ -110,6 +112,13 @@ func (d *door) enter(node string) (p *peer, leave func(), err error) {
 			delete(d.nodes, node)
 		}
 	}, nil
+}
+
+// connected is how many connections nodes have.
+func (d *door) connected() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.clients
 }
 
 // origin is an address, and of IPv6 the network that one host has for itself.

@@ -98,6 +98,7 @@ type gate struct {
 	servers, nodes *authority
 	files          certificates.Files
 	log            lines
+	started        int // nodes that there were not before
 }
 
 func newGate(t testing.TB) *gate {
@@ -110,21 +111,27 @@ func newGate(t testing.TB) *gate {
 	g.servers.writeKey(g.files.Key, own)
 	g.nodes.write(g.files.Authorities, "CERTIFICATE", g.nodes.certificate.Raw)
 	g.guard.credentials, g.guard.log, g.guard.recheck = &credentials{files: g.files}, logger, 20*time.Millisecond
+	var end func()
+	g.address, end = g.serve()
+	t.Cleanup(end)
+	return g
+}
+
+// serve has the guard take who comes to an address, until the end, which is all connections' by it.
+func (g *gate) serve() (address string, end func()) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		g.Fatal(err)
 	}
-	g.address = listener.Addr().String()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- g.guard.serve(ctx, listener) }()
-	t.Cleanup(func() {
+	return listener.Addr().String(), func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			g.Error(err)
 		}
-	})
-	return g
+	}
 }
 
 // connect is as a node does, with what it has.

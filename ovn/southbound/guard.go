@@ -23,6 +23,7 @@ type Guard struct {
 	door        door
 	ledger      ledger
 	pace        pace
+	audience    audience
 	requests    rates
 	recheck     time.Duration // of certificates
 	patience    time.Duration // with the replica, which may be behind what a node has seen already

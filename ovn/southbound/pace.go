@@ -31,6 +31,7 @@ type pace struct {
 	asked   int           // requests that the server has not answered
 	clock   time.Duration // goes as fast as the server works for each of them
 	at      time.Time     // of clock
+	turns   turns
 }
 
 // debt is of a node: readings, as of a time.

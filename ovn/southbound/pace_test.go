@@ -1,6 +1,7 @@
 package southbound
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -266,4 +267,25 @@ func TestTheGuardsTimeIsPaced(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequestsWithoutAnEndArePaced: what a node sends counts also if it never becomes a request, by however many connections.
+func TestRequestsWithoutAnEndArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Guard{metrics: newMetrics()}
+		garbage := strings.Repeat(" ", longestRequest+(1<<20))
+		const most = (requestBurst+60*requestRate)/longestRequest + 2
+		began, n := time.Now(), 0
+		for ; time.Since(began) < time.Minute && n <= most; n++ {
+			client, _, ended := pipes(t, g)
+			go io.WriteString(client, garbage)
+			if err := <-ended; !errors.Is(err, errTooLong) {
+				t.Fatal(err)
+			}
+			client.Close()
+		}
+		if n > most {
+			t.Errorf("%d of %d bytes are read in a minute, beyond %d", n, longestRequest, most)
+		}
+	})
 }

@@ -23,6 +23,7 @@ type session struct {
 	writing        sync.Mutex // whole objects to client
 	working        bool       // peer's busy is held
 	made           bool       // rows of which there are so many only: they are counted before the node's next request
+	tells          tells      // of the transaction that permit has judged last
 	watched        watched
 	received       atomic.Int64  // bytes from the server
 	answered       chan struct{} // has one for an answer that the client has
@@ -30,6 +31,7 @@ type session struct {
 	late           time.Duration // that the client has let the guard wait lately
 	written        time.Time
 	blocked        atomic.Int64 // nanoseconds that the client has let the guard wait
+	turn           atomic.Pointer[turn]
 }
 
 // slowest is how many bytes a second a client reads at least, when it lets the server wait at all.
@@ -68,6 +70,9 @@ func (s *session) answers() error {
 				s.writing.Lock()
 			}
 			n, ends := f.next(data)
+			if f.answer {
+				s.endTurn()
+			}
 			err := s.write(data[:n])
 			if !f.inside() || err != nil {
 				s.writing.Unlock()
@@ -110,12 +115,19 @@ func (s *session) end() {
 // requests passes on what the client asks for, if the node may.
 func (s *session) requests(ctx context.Context) error {
 	defer s.end()
+	defer s.endTurn()
 	m := &messages{from: s.client, large: func() error {
 		s.begin()
+		if err := s.sleep(ctx, s.guard.requests.take(s.node, 0, requestRate, requestBurst)); err != nil {
+			return err
+		}
 		return s.client.SetReadDeadline(time.Now().Add(stall))
 	}}
 	for {
 		text, err := m.next()
+		if err != nil { // what has not come to its end counts, too, and the node's next large one waits for it
+			s.guard.requests.take(s.node, len(m.buffer), requestRate, requestBurst)
+		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("a large request does not come to its end, for %s", stall)
 		}
@@ -134,7 +146,7 @@ func (s *session) requests(ctx context.Context) error {
 		if err := s.pause(ctx, request, large); err != nil {
 			return err
 		}
-		if err := s.request(ctx, request, len(text)); err != nil {
+		if err := s.request(ctx, request, len(text), large); err != nil {
 			return err
 		}
 		s.end()
@@ -152,14 +164,22 @@ func (s *session) pause(ctx context.Context, request object, large bool) error {
 		if wait == 0 {
 			return nil
 		}
-		if !large {
-			s.end()
-		}
-		if err := s.sleep(ctx, wait); err != nil {
+		if err := s.yield(ctx, wait, large); err != nil {
 			return err
 		}
-		s.begin()
 	}
+	return nil
+}
+
+// yield has a request wait so long; others of the node pass meanwhile, if it is not large.
+func (s *session) yield(ctx context.Context, wait time.Duration, large bool) error {
+	if !large {
+		s.end()
+	}
+	if err := s.sleep(ctx, wait); err != nil {
+		return err
+	}
+	s.begin()
 	return nil
 }
 
@@ -178,8 +198,26 @@ func (s *session) sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
+// judge is permit, once the node may have others hear of its request: what it may is judged anew when it has waited.
+func (s *session) judge(ctx context.Context, method string, params []json.RawMessage, large bool) (
+	refused, ended error) {
+	for {
+		s.tells = tells{}
+		if refused = s.permit(ctx, method, params); refused != nil || method != "transact" {
+			return refused, nil
+		}
+		wait := s.guard.audience.enter(s.node, s.tells, s.guard.door.connected())
+		if wait == 0 {
+			return nil, nil
+		}
+		if err := s.yield(ctx, wait, large); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // request passes one on, of so many bytes.
-func (s *session) request(ctx context.Context, request object, bytes int) error {
+func (s *session) request(ctx context.Context, request object, bytes int, large bool) error {
 	var params []json.RawMessage
 	if request["params"] != nil {
 		if err := json.Unmarshal(request["params"], &params); err != nil {
@@ -197,7 +235,9 @@ func (s *session) request(ctx context.Context, request object, bytes int) error 
 	}
 	var why error
 	if method != "" {
-		why = s.permit(ctx, method, params)
+		if why, err = s.judge(ctx, method, params, large); err != nil {
+			return err
+		}
 	}
 	switch {
 	case errors.Is(why, errFull): // ovn-controller comes again if its connection ends, and not if a monitor is refused
@@ -216,6 +256,11 @@ func (s *session) request(ctx context.Context, request object, bytes int) error 
 	if !asks {
 		_, err = s.server.Write(text)
 		return err
+	}
+	if slices.Contains(reading, method) {
+		if err := s.takeTurn(ctx); err != nil {
+			return err
+		}
 	}
 	before := s.begins()
 	if _, err = s.server.Write(text); err != nil {
@@ -330,6 +375,7 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 		if err := t.bounded(s.guard.replica, s.node, o, len(params[i])); err != nil {
 			return err
 		}
+		s.tells.tell(s.guard.replica, o, len(params[i]))
 		if err := o.date(time.Now()); err != nil {
 			return err
 		}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// watched are the monitors of a client by its names for them. The server keeps each in mind, and looks at its conditions whenever a row changes.
-type watched map[string]struct{}
+// watched are the monitors of a client by its names for them, with how many clauses the conditions of each table
+// have. The server keeps each in mind, and looks at its conditions whenever a row changes.
+type watched map[string]map[string]int
 
 // ask says why a request is for more than a client may be told of. It leaves of params what the server gets.
 func (w *watched) ask(p *peer, method string, params []json.RawMessage) error {
@@ -36,23 +37,64 @@ func (w *watched) ask(p *peer, method string, params []json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("what monitor %.60s is about: %w", name, err)
 	}
-	if params[2], err = json.Marshal(tables); err != nil || known {
+	if !known {
+		if p.monitors.Add(1) > maxMonitors {
+			p.monitors.Add(-1)
+			return fmt.Errorf("%w: it has %d monitors", errFull, maxMonitors)
+		}
+		if *w == nil {
+			*w = watched{}
+		}
+		(*w)[name] = map[string]int{}
+	}
+	if err := p.widen((*w)[name], tables); err != nil {
 		return err
 	}
-	if p.monitors.Add(1) > maxMonitors {
-		p.monitors.Add(-1)
-		return fmt.Errorf("%w: it has %d monitors", errFull, maxMonitors)
+	params[2], err = json.Marshal(tables)
+	return err
+}
+
+// widen counts the clauses of a monitor, which has had so many of each table, and leaves those out that are more
+// than the node may have: the monitor is told of all of the table then. What it has had counts until it ends,
+// since the server may refuse a change.
+func (p *peer) widen(had map[string]int, tables object) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for table, raw := range tables {
+		var requests []object
+		var where []json.RawMessage
+		if err := json.Unmarshal(raw, &requests); err != nil {
+			return err
+		}
+		if requests[0]["where"] == nil {
+			continue
+		}
+		if err := json.Unmarshal(requests[0]["where"], &where); err != nil {
+			return err
+		}
+		more := max(0, len(where)-had[table])
+		if len(where) > 1 && p.clauses[table]+more > maxClauses {
+			requests[0]["where"] = everything
+			tables[table], _ = json.Marshal(requests)
+			continue
+		}
+		if p.clauses == nil {
+			p.clauses = map[string]int{}
+		}
+		had[table] += more
+		p.clauses[table] += more
 	}
-	if *w == nil {
-		*w = watched{}
-	}
-	(*w)[name] = struct{}{}
 	return nil
 }
 
 func (w *watched) forget(p *peer, name string) {
-	if _, known := (*w)[name]; known {
+	if had, known := (*w)[name]; known {
 		p.monitors.Add(-1)
+		p.mu.Lock()
+		for table, clauses := range had {
+			p.clauses[table] -= clauses
+		}
+		p.mu.Unlock()
 		delete(*w, name)
 	}
 }

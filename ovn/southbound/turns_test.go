@@ -1,0 +1,82 @@
+package southbound
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWhoHasReadLeastGoesFirst: a reading that others have asked for before does not keep a node that starts.
+func TestWhoHasReadLeastGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace
+		p.charge("stolen", paceLeast, 0)
+		p.charge("busy", paceLeast, 0)
+		p.charge("busy", paceLeast, 0)
+		var came []string
+		var queued []*turn
+		for _, node := range []string{"first", "busy", "stolen", "starts", "starts too"} {
+			waits := p.queue(node)
+			queued = append(queued, waits)
+			go func() {
+				<-waits.come
+				came = append(came, node)
+			}()
+		}
+		gone := p.queue("gone")
+		p.leave(gone)
+		for i := range queued {
+			synctest.Wait()
+			if len(came) != i+1 {
+				t.Fatalf("%d of them are read at once: %v", len(came)-i, came)
+			}
+			index := slices.Index([]string{"first", "busy", "stolen", "starts", "starts too"}, came[i])
+			p.leave(queued[index])
+		}
+		if want := []string{"first", "starts", "starts too", "stolen", "busy"}; !slices.Equal(came, want) {
+			t.Errorf("they come in the order %v, want %v", came, want)
+		}
+		if p.turns.taken || len(p.turns.waiting) > 0 {
+			t.Error("a turn is somebody's that has left")
+		}
+	})
+}
+
+// TestAReadingThatIsNotAnswered keeps others for a while only, and not at all when the server has begun to answer,
+// or its node is gone.
+func TestAReadingThatIsNotAnswered(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		says  string
+		gone  bool
+		after time.Duration
+	}{
+		{what: "no answer", after: longestTurn},
+		{what: "rows that change", says: `{"id":null,"method":"update3","params":[`, after: longestTurn},
+		{what: "the beginning of an answer", says: `{"id":1,"error":null,"result":{`},
+		{what: "the end of the connection", gone: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &Guard{metrics: newMetrics()}
+			const request = `{"id":1,"method":"get_schema","params":["OVN_Southbound"]}`
+			client, server, _ := pipes(t, g)
+			go fmt.Fprint(client, request)
+			<-heard(t, server)
+			go func() { _, _ = client.Read(make([]byte, 1<<10)) }()
+			go fmt.Fprint(server, c.says)
+			if c.gone {
+				server.Close()
+			}
+			synctest.Wait()
+			other, otherServer, _ := pipesOf(t, g, "another")
+			began := time.Now()
+			go fmt.Fprint(other, request)
+			<-heard(t, otherServer)
+			if took := time.Since(began); took != c.after {
+				t.Errorf("%s: another node's reading waits %s, want %s", c.what, took, c.after)
+			}
+		})
+	}
+}
