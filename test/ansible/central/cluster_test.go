@@ -85,6 +85,16 @@ func newCentrals(t *testing.T) *centrals {
 	}
 	c.write("roles/ovn_central/tasks/serve.yml", served+"- name: Wait until"+wait)
 	c.write("roles/ovn_central/tasks/southbound.yml", "--- []\n")
+	restore := filepath.Join(roles, "ovn_central/tasks/restore.yml")
+	if text, err = os.ReadFile(restore); err != nil {
+		t.Fatal(err)
+	}
+	before, units, found := strings.Cut(string(text), "- name: Stop what uses the databases")
+	_, after, more := strings.Cut(units, "- name: Look for what is there")
+	if !found || !more {
+		t.Fatalf("restore.yml stops nothing:\n%s", text)
+	}
+	c.write("roles/ovn_central/tasks/restore.yml", before+"- name: Look for what is there"+after)
 	return c
 }
 
@@ -152,7 +162,7 @@ func (c *centrals) play(tasks string, hosts int, at map[int]int, args ...string)
 		"weft_pod_cidrs": []string{"10.244.0.0/16"}, "weft_service_cidrs": []string{"10.96.0.0/16"}, "weft_plaintext": true,
 		"weft_nb_raft_port": c.ports["nb"], "weft_sb_raft_port": c.ports["sb"], "weft_timeout": 30,
 		"weft_ovn_prefix": prefix(), "weft_ovn_user": "root",
-		"weft_ovn_rundir": "/proc/self/cwd/run", "weft_state_dir": "/proc/self/cwd", "weft_ovn_database_dir": "/proc/self/cwd/db",
+		"weft_ovn_rundir": "/proc/self/cwd/run", "weft_state_dir": "/proc/self/cwd/lib", "weft_ovn_database_dir": "/proc/self/cwd/lib/ovn",
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -161,7 +171,7 @@ func (c *centrals) play(tasks string, hosts int, at map[int]int, args ...string)
 	c.write("settings.json", string(settings))
 	c.write("play.yml", "- hosts: weft_central\n  gather_facts: false\n  any_errors_fatal: true\n  tasks:\n    - ansible.builtin.import_role: {name: weft_common}\n"+tasks)
 	cmd := exec.Command("ansible-playbook", append([]string{"--inventory", "hosts.ini", "--extra-vars", "@settings.json", "play.yml"}, args...)...)
-	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "ANSIBLE_NOCOLOR=1", "ANSIBLE_ROLES_PATH="+filepath.Join(c.dir, "roles"))
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "ANSIBLE_NOCOLOR=1", "OVN_RUNDIR=/proc/self/cwd/run", "ANSIBLE_ROLES_PATH="+filepath.Join(c.dir, "roles"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -225,6 +235,11 @@ func (c *centrals) ids(host int, of *regexp.Regexp) string {
 
 // installed are hosts that are members of both clusters.
 func installed(t *testing.T, hosts int) *centrals {
+	return installedOf(t, hosts, filepath.Join(prefix(), "share/ovn"))
+}
+
+// installedOf is installed with databases of other schemas.
+func installedOf(t *testing.T, hosts int, schemas string) *centrals {
 	t.Helper()
 	c := newCentrals(t)
 	var all []int
@@ -232,13 +247,13 @@ func installed(t *testing.T, hosts int) *centrals {
 		all = append(all, host)
 		for key, name := range databases {
 			member := func(host int) string { return fmt.Sprintf("tcp:%s:%d", loopback(host), c.ports[key]) }
-			made := []string{"join-cluster", c.path(host, "db/"+key+".db"), name, member(host), member(1)}
+			made := []string{"join-cluster", c.path(host, "lib/ovn/"+key+".db"), name, member(host), member(1)}
 			if host == 1 {
-				made = []string{"create-cluster", c.path(host, "db/"+key+".db"), filepath.Join(prefix(), "share/ovn/ovn-"+key+".ovsschema"), member(host)}
+				made = []string{"create-cluster", c.path(host, "lib/ovn/"+key+".db"), filepath.Join(schemas, "ovn-"+key+".ovsschema"), member(host)}
 			}
 			c.folders(host)
 			ovsdbtest.Run(t, "ovsdb-tool", made...)
-			cmd := exec.Command(ovsdbtest.Program(t, "ovsdb-server"), "db/"+key+".db", "--remote=punix:/proc/self/cwd/run/ovn"+key+"_db.sock",
+			cmd := exec.Command(ovsdbtest.Program(t, "ovsdb-server"), "lib/ovn/"+key+".db", "--remote=punix:/proc/self/cwd/run/ovn"+key+"_db.sock",
 				"--unixctl=/proc/self/cwd/run/ovn"+key+"_db.ctl", "--pidfile=/proc/self/cwd/run/"+key+".pid", "-vconsole:off", "-vsyslog:off", "--no-chdir", "--detach")
 			cmd.Dir = c.path(host, "")
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -254,7 +269,7 @@ func prefix() string { return filepath.Join(ovsdbtest.Repository(), "bin/lab/ovn
 
 func (c *centrals) folders(host int) {
 	c.t.Helper()
-	for _, folder := range []string{"run", "db"} {
+	for _, folder := range []string{"run", "lib/ovn"} {
 		if err := os.MkdirAll(c.path(host, folder), 0o755); err != nil {
 			c.t.Fatal(err)
 		}
@@ -326,7 +341,7 @@ func TestALiveMemberIsNotTakenOut(t *testing.T) {
 		}, 4, map[int]int{4: 3}, "c3 and c4 would both be its member at"},
 		{"one that has no files, and is dead in the first cluster alone", func(c *centrals) {
 			c.kill(c.path(2, "run/nb.pid"))
-			for _, file := range []string{"db/nb.db", "db/sb.db"} {
+			for _, file := range []string{"lib/ovn/nb.db", "lib/ovn/sb.db"} {
 				if err := os.Remove(c.path(2, file)); err != nil {
 					c.t.Fatal(err)
 				}
