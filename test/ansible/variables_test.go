@@ -37,6 +37,10 @@ func TestRangesThatCannotWorkAreNamed(t *testing.T) {
 			"host c1 has the address 192.0.2.11, which is in weft_pod_cidrs 192.0.2.0/24: choose another range"},
 		{"host without address", `{"ranges": {}, "hosts": {"c1": "c1.example"}}`,
 			"host c1 is reached at c1.example, which is no address: set weft_address for it to the one at which other hosts reach it"},
+		{"two hosts of one address", `{"ranges": {}, "hosts": {"c2": "192.0.2.12", "c3": "192.0.2.13", "c4": "192.0.2.12"}}`,
+			"hosts c2 and c4 have one address, 192.0.2.12: give each its own by weft_address, or name a host once"},
+		{"one address in two ways", `{"ranges": {}, "hosts": {"c2": "fd00::12", "l1": "fd00:0::12"}}`,
+			"hosts c2 and l1 have one address, fd00::12: give each its own by weft_address, or name a host once"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, err := exec.Command("python3", "../../ansible/roles/weft_common/files/ranges.py", test.asked).CombinedOutput()
