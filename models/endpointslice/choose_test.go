@@ -114,7 +114,8 @@ func TestFirstOfManySlices(t *testing.T) {
 		var list []one
 		for range random.IntN(12) {
 			at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(random.IntN(4))}), 80+uint16(random.IntN(2)))
-			list = append(list, one{at, []string{"", "a", "b"}[random.IntN(3)], Conditions{random.IntN(2) == 0, random.IntN(2) == 0, random.IntN(2) == 0}})
+			c := Conditions{random.IntN(2) == 0, random.IntN(2) == 0, random.IntN(2) == 0}
+			list = append(list, one{at, []string{"", "a", "b"}[random.IntN(3)], c})
 		}
 		most := random.IntN(8)
 		want := listed(list, most)

@@ -106,9 +106,9 @@ func newOrder[E any](endpoints []*E, look Look[E]) *order[E] {
 	return &order[E]{kept}
 }
 
-// First takes so many of a port's endpoints, those that get traffic before all others, each once: one that moves from one
-// slice to another is in both for a while. The best of those that say the same endpoint counts; its node is known if
-// one of them says it. without says which are left out; nil: none. The list is in order.
+// First takes so many of a port's endpoints, those that get traffic before all others, each once: one that moves from
+// one slice to another is in both for a while. The best of those that say the same endpoint counts; its node is known
+// if one of them says it. without says which are left out; nil: none. The list is in order.
 func (b *Behind[P, E]) First(port P, most int, without func(Endpoint[E]) bool) []Endpoint[E] {
 	parts, left := b.parts[port], 0
 	rest := make(cursors[E], 0, len(parts))

@@ -119,9 +119,12 @@ type endpointsKey struct {
 	ipv4           bool
 }
 
+// endpointsOf are a Service's, of all slices.
+type endpointsOf = endpointslice.Behind[endpointsKey, endpoint]
+
 // behind is what slices say of a Service's endpoints. As with the controller's, hosts' tunnels are none: pods may have
 // their port to themselves.
-func behind(all []*slice, pods []netip.Prefix) *endpointslice.Behind[endpointsKey, endpoint] {
+func behind(all []*slice, pods []netip.Prefix) *endpointsOf {
 	found := endpointslice.NewBehind[endpointsKey]((*endpoint).look)
 	for _, s := range all {
 		list, ofPods := make([]*endpoint, len(s.endpoints)), []*endpoint(nil)
@@ -151,10 +154,10 @@ func isTunnel(protocol string, number uint16) bool {
 	return protocol == udp && number == contract.TunnelPort
 }
 
-// serving are the endpoints of a Service's port that get traffic, so many at most, sorted: the controller's choice. Those
-// at the port of hosts' tunnels are OVN's to reach, which knows hosts' from pods': what the agent sends has the host's
-// address, and tunnels believe that.
-func serving(from *endpointslice.Behind[endpointsKey, endpoint], port endpointsKey, most int, publishNotReady bool) []served {
+// serving are the endpoints of a Service's port that get traffic, so many at most, sorted: the controller's choice.
+// Those at the port of hosts' tunnels are OVN's to reach, which knows hosts' from pods': what the agent sends has the
+// host's address, and tunnels believe that.
+func serving(from *endpointsOf, port endpointsKey, most int, publishNotReady bool) []served {
 	var list []served
 	for _, e := range from.First(port, most, nil) {
 		list = append(list, served{e.At, e.Node, e.Of.Conditions})

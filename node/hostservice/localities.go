@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/weftnet/weft/models/endpointslice"
 	"github.com/weftnet/weft/models/outside"
 )
 
@@ -30,7 +29,7 @@ type kept struct {
 	nodes   map[string]struct{} // that its endpoints are on
 	known   map[localityKey]*locality
 	// Until the end of the plan:
-	behind *endpointslice.Behind[endpointsKey, endpoint]
+	behind *endpointsOf
 	chosen map[endpointsKey][]served
 }
 

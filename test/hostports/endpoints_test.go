@@ -97,7 +97,8 @@ func (c *cluster) large() *corev1.Service {
 	}
 	o.Spec.ExternalIPs = []string{"198.51.100.1", "198.51.100.2"}[:c.random.IntN(3)]
 	for i := range c.random.IntN(3) {
-		o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: fmt.Sprint("198.51.100.10", i)})
+		one := corev1.LoadBalancerIngress{IP: fmt.Sprint("198.51.100.10", i)}
+		o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress, one)
 	}
 	return o
 }
@@ -143,6 +144,7 @@ func (c *cluster) endpoint(ipv4 bool) discoveryv1.Endpoint {
 		e.NodeName = new(nodeName(c.random.IntN(nodes)))
 	}
 	ready, serving := c.random.IntN(8) == 0, c.random.IntN(2) == 0
-	e.Conditions = discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: new(!ready && c.random.IntN(2) == 0)}
+	e.Conditions = discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving}
+	e.Conditions.Terminating = new(!ready && c.random.IntN(2) == 0)
 	return e
 }
