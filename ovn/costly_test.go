@@ -220,21 +220,3 @@ func TestSoManyPortsOfSoManyNodes(t *testing.T) {
 		t.Errorf("told %.1000s", text)
 	}
 }
-
-// Endpoints that get traffic come before others, and the list stays in order.
-func TestFirstEndpoints(t *testing.T) {
-	var list []backend
-	for i, b := range []backend{{}, {ready: true}, {serving: true, terminating: true}, {ready: true}} {
-		b.at = netip.MustParseAddrPort(fmt.Sprintf("10.244.0.%d:80", i+1))
-		list = append(list, b)
-	}
-	for most, want := range map[int][]string{1: {"10.244.0.2:80"}, 3: {"10.244.0.2:80", "10.244.0.3:80", "10.244.0.4:80"}, 4: {"10.244.0.1:80", "10.244.0.2:80", "10.244.0.3:80", "10.244.0.4:80"}} {
-		var got []string
-		for _, b := range first(slices.Clone(list), most) {
-			got = append(got, b.at.String())
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%d of them: %q, want %q", most, got, want)
-		}
-	}
-}

@@ -85,9 +85,9 @@ func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet, most in
 	behind := &serviceEndpoints{behind: behindService(from), most: most, known: map[endpointsKey][]backend{}}
 	switch kind {
 	case "sctp":
-		behind.without = func(b backend) bool { return nodes.isWindows(b.node) }
+		behind.without = func(_ netip.AddrPort, node string) bool { return nodes.isWindows(node) }
 	case "udp":
-		behind.without = func(b backend) bool { return nodes.isTunnel(b.at) }
+		behind.without = func(at netip.AddrPort, _ string) bool { return nodes.isTunnel(at) }
 	}
 	list := []frontend{s.clusterFrontend(kind, behind)}
 	if !s.isInside() {

@@ -16,15 +16,11 @@ type size struct {
 
 // sizeOf is what a node can bear of a Service: the more addresses and ports it has, the fewer endpoints of each port.
 func sizeOf(s *service, from []*slice) size {
-	addresses := len(s.clusterIPs) + len(s.externalIPs) + len(s.ingress)
-	if len(s.nodePorts) > 0 {
-		addresses += len(s.clusterIPs)
-	}
 	all := 0
 	for _, sl := range from {
 		all += len(sl.endpoints)
 	}
-	most := max(1, outside.MostBackends/max(1, addresses*len(s.ports)))
+	most := outside.Backends(len(s.clusterIPs), len(s.externalIPs)+len(s.ingress), len(s.ports), len(s.nodePorts) > 0)
 	return size{endpoints: min(most, max(1, all)), ports: len(s.ports)}
 }
 
@@ -103,7 +99,7 @@ func sizeProblems(s *service, from []*slice, to size) []problem {
 	behind := behindService(from)
 	for _, port := range s.ports {
 		for _, ipv6 := range []bool{false, true} {
-			if n := len(behind.backends(port, ipv6)); n > to.endpoints {
+			if n := len(behind.First(keyOfEndpoints(port, ipv6), all, nil)); n > to.endpoints {
 				found.add("TooManyEndpoints", func() string {
 					return fmt.Sprintf("spec.ports: %s %d has %d endpoints, of which %d are served: %s",
 						port.protocol, port.port, n, to.endpoints, why)

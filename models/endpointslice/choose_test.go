@@ -1,9 +1,14 @@
 package endpointslice
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -16,7 +21,26 @@ type one struct {
 	Conditions
 }
 
-func (o *one) look() (netip.AddrPort, *string, Conditions) { return o.at, &o.node, o.Conditions }
+func (o *one) look() (netip.Addr, string, Conditions) { return o.at.Addr(), o.node, o.Conditions }
+
+// first are those of a port whose endpoints are in one slice, or each in its own.
+func first(list []one, apart bool, most int) (chosen []one) {
+	behind := NewBehind[string]((*one).look)
+	port := func(number uint16) iter.Seq2[string, uint16] { return maps.All(map[string]uint16{"http": number}) }
+	var together []*one
+	for i := range list {
+		if together = append(together, &list[i]); apart {
+			behind.Add(together[i:], port(list[i].at.Port()))
+		}
+	}
+	if !apart {
+		behind.Add(together, port(80))
+	}
+	for _, e := range behind.First("http", most, nil) {
+		chosen = append(chosen, one{e.At, e.Node, e.Of.Conditions})
+	}
+	return chosen
+}
 
 // TestChoice states which endpoints get traffic, and on which nodes they are.
 func TestChoice(t *testing.T) {
@@ -41,17 +65,10 @@ func TestChoice(t *testing.T) {
 		"its node is known to the worse one": {[]one{of(1, "", ready), of(1, "a", leaving), of(1, "b", gone)}, false, "1a"},
 		"on two nodes":                       {[]one{of(1, "b", ready), of(1, "a", ready), of(1, "", ready)}, false, "1a"},
 	} {
-		for _, list := range [][]one{c.list, reversed(c.list)} {
-			given := Once(slices.Clone(list), (*one).look)
+		for i, list := range [][]one{c.list, reversed(c.list), c.list, reversed(c.list)} {
+			given := first(slices.Clone(list), i > 1, len(list))
 			before := slices.Clone(given)
-			text := ""
-			for _, e := range Choose(given, (*one).look, c.publish) {
-				text += fmt.Sprintf(" %d%s", e.at.Addr().As4()[3], e.node)
-			}
-			if len(text) > 0 {
-				text = text[1:]
-			}
-			if text != c.want {
+			if text := textOf(Choose(given, func(o *one) Conditions { return o.Conditions }, c.publish)); text != c.want {
 				t.Errorf("%s: %q, want %q", name, text, c.want)
 			}
 			if !slices.Equal(given, before) {
@@ -61,10 +78,85 @@ func TestChoice(t *testing.T) {
 	}
 }
 
+func textOf(list []one) string {
+	var texts []string
+	for _, e := range list {
+		texts = append(texts, fmt.Sprintf("%d%s", e.at.Addr().As4()[3], e.node))
+	}
+	return strings.Join(texts, " ")
+}
+
 func reversed(list []one) []one {
 	list = slices.Clone(list)
 	slices.Reverse(list)
 	return list
+}
+
+// TestFirst: endpoints that get traffic come before others, and the list stays in order.
+func TestFirst(t *testing.T) {
+	var list []one
+	for i, c := range []Conditions{{}, {Ready: true}, {Serving: true, Terminating: true}, {Ready: true}, {Serving: true}} {
+		list = append(list, one{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 80), "", c})
+	}
+	for most, want := range map[int]string{0: "", 1: "2", 2: "2 4", 3: "2 3 4", 4: "1 2 3 4", 5: "1 2 3 4 5", 6: "1 2 3 4 5"} {
+		for _, apart := range []bool{false, true} {
+			if got := textOf(first(slices.Clone(list), apart, most)); got != want {
+				t.Errorf("%d of them: %q, want %q", most, got, want)
+			}
+		}
+	}
+}
+
+// TestFirstOfManySlices: however endpoints lie in slices, those are taken that all in one list would give.
+func TestFirstOfManySlices(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var list []one
+		for range random.IntN(12) {
+			at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(random.IntN(4))}), 80+uint16(random.IntN(2)))
+			c := Conditions{random.IntN(2) == 0, random.IntN(2) == 0, random.IntN(2) == 0}
+			list = append(list, one{at, []string{"", "a", "b"}[random.IntN(3)], c})
+		}
+		most := random.IntN(8)
+		want := listed(list, most)
+		behind, cut := NewBehind[string]((*one).look), map[[2]int][]*one{} // by slice and number
+		for i := range list {
+			k := [2]int{random.IntN(3), int(list[i].at.Port())}
+			cut[k] = append(cut[k], &list[i])
+		}
+		for k, endpoints := range cut {
+			behind.Add(endpoints, maps.All(map[string]uint16{"http": uint16(k[1])}))
+		}
+		var got []one
+		for _, e := range behind.First("http", most, nil) {
+			got = append(got, one{e.At, e.Node, Conditions{}})
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d of %v: %v, want %v", most, list, got, want)
+		}
+	}
+}
+
+// listed takes the first endpoints of one list.
+func listed(list []one, most int) (kept []one) {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b one) int {
+		return cmp.Or(a.at.Compare(b.at), b.rank()-a.rank(), cmp.Compare(a.node, b.node))
+	})
+	for _, e := range list {
+		if last := len(kept) - 1; last >= 0 && kept[last].at == e.at {
+			kept[last].node = cmp.Or(kept[last].node, e.node)
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b one) int { return b.rank() - a.rank() })
+	kept = kept[:min(most, len(kept))]
+	slices.SortFunc(kept, func(a, b one) int { return a.at.Compare(b.at) })
+	for i := range kept {
+		kept[i].Conditions = Conditions{}
+	}
+	return kept
 }
 
 // TestConditionsThatAreNotThere mean what the API says.

@@ -27,6 +27,17 @@ const MostBackends = 50_000
 // hold them, and all nodes read them.
 const MostWritten = 500_000
 
+// Backends are the endpoints of each port of a Service that are served: the more addresses and ports it has, the fewer, and
+// one at least. It has clusterIPs, where it has NodePorts these again, and others outside. Which endpoints these are says
+// [endpointslice.Behind].
+func Backends(clusterIPs, others, ports int, nodePorts bool) int {
+	addresses := clusterIPs + others
+	if nodePorts {
+		addresses += clusterIPs
+	}
+	return max(1, MostBackends/max(1, addresses*ports))
+}
+
 // Ports are the ports of a Service that are served, [Most] of them.
 func Ports(o *corev1.Service) []corev1.ServicePort {
 	return o.Spec.Ports[:min(len(o.Spec.Ports), Most)]

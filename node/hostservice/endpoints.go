@@ -2,7 +2,9 @@ package hostservice
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +45,9 @@ func trimSlice(object any) (any, error) {
 	}
 	s := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
 		service: o.Labels[discoveryv1.LabelServiceName], ipv6: o.AddressType == discoveryv1.AddressTypeIPv6}
+	if contract.Unserved(o.Labels) || o.AddressType == discoveryv1.AddressTypeFQDN {
+		return s, nil
+	}
 	for _, p := range o.Ports {
 		if p.Port == nil {
 			continue
@@ -80,9 +85,9 @@ func trimSlice(object any) (any, error) {
 // countReady is the number of a node's ready endpoints. A pod of a dual-stack Service is in a slice of each
 // family, and counts once. One that still serves while it terminates does not: a load balancer outside
 // shall look for another node in time.
-func countReady(slices []*slice, node string) int {
+func countReady(all []*slice, node string) int {
 	families := [2]map[netip.Addr]struct{}{{}, {}}
-	for _, s := range slices {
+	for _, s := range all {
 		family := families[0]
 		if s.ipv6 {
 			family = families[1]
@@ -104,26 +109,61 @@ type served struct {
 }
 
 // look is an [endpointslice.Look].
-func (s *served) look() (at netip.AddrPort, node *string, c endpointslice.Conditions) {
-	return s.at, &s.node, s.Conditions
+func (e *endpoint) look() (addr netip.Addr, node string, c endpointslice.Conditions) {
+	return e.addr, e.node, e.Conditions
 }
 
-// serving are the endpoints of a Service's port that get traffic, sorted: the controller's choice. Those at the port of
-// hosts' tunnels are OVN's to reach, which knows hosts' from pods': what the agent sends has the host's address, and tunnels
-// believe that.
-func serving(all []*slice, port servicePort, ipv4, publishNotReady bool) []served {
-	var list []served
+// endpointsKey finds the endpoints of a Service's port.
+type endpointsKey struct {
+	name, protocol string
+	ipv4           bool
+}
+
+// endpointsOf are a Service's, of all slices.
+type endpointsOf = endpointslice.Behind[endpointsKey, endpoint]
+
+// behind is what slices say of a Service's endpoints. As with the controller's, hosts' tunnels are none: pods may have
+// their port to themselves.
+func behind(all []*slice, pods []netip.Prefix) *endpointsOf {
+	found := endpointslice.NewBehind[endpointsKey]((*endpoint).look)
 	for _, s := range all {
-		for _, p := range s.ports {
-			if s.ipv6 == ipv4 || p.name != port.name || p.protocol != port.protocol || p.protocol == udp && p.port == contract.TunnelPort {
-				continue
-			}
-			for _, e := range s.endpoints {
-				list = append(list, served{netip.AddrPortFrom(e.addr, p.port), e.node, e.Conditions})
+		list, ofPods := make([]*endpoint, len(s.endpoints)), []*endpoint(nil)
+		for i := range s.endpoints {
+			if list[i] = &s.endpoints[i]; contain(pods, list[i].addr) {
+				ofPods = append(ofPods, list[i])
 			}
 		}
+		numbers, tunnels := map[endpointsKey]uint16{}, map[endpointsKey]uint16{}
+		for _, p := range s.ports {
+			of := numbers
+			if isTunnel(p.protocol, p.port) {
+				of = tunnels
+			}
+			of[endpointsKey{p.name, p.protocol, !s.ipv6}] = p.port
+		}
+		found.Add(list, maps.All(numbers))
+		if len(tunnels) > 0 {
+			found.Add(ofPods, maps.All(tunnels))
+		}
 	}
-	return endpointslice.Choose(endpointslice.Once(list, (*served).look), (*served).look, publishNotReady)
+	return found
+}
+
+// isTunnel says whether a port is that of hosts' tunnels.
+func isTunnel(protocol string, number uint16) bool {
+	return protocol == udp && number == contract.TunnelPort
+}
+
+// serving are the endpoints of a Service's port that get traffic, so many at most, sorted: the controller's choice.
+// Those at the port of hosts' tunnels are OVN's to reach, which knows hosts' from pods': what the agent sends has the
+// host's address, and tunnels believe that.
+func serving(from *endpointsOf, port endpointsKey, most int, publishNotReady bool) []served {
+	var list []served
+	for _, e := range from.First(port, most, nil) {
+		list = append(list, served{e.At, e.Node, e.Of.Conditions})
+	}
+	list = endpointslice.Choose(list, func(s *served) endpointslice.Conditions { return s.Conditions }, publishNotReady)
+	return slices.DeleteFunc(list, func(s served) bool { return isTunnel(port.protocol, s.at.Port()) })
 }
 
 // byService is the index of slices by "namespace/name" of their Services.

@@ -19,10 +19,16 @@ type way struct {
 type locality struct {
 	ways   []way // to all endpoints that serve, in their order; none: they are not known, or there are none
 	sticky bool  // a client has one endpoint
+	remote bool  // some of these are not on this node
+	// own are those of the ways that lead to addresses of the host, which may be sockets of a plan.
+	own []netip.AddrPort
+	// uncircled is what it is without some of its own, which the last plan has that had any.
+	uncircled *locality
+	left      []netip.AddrPort
 }
 
 func (l *locality) equal(o *locality) bool {
-	if l == nil || o == nil {
+	if l == nil || o == nil || l == o {
 		return l == o
 	}
 	return l.sticky == o.sticky && slices.Equal(l.ways, o.ways)
@@ -88,46 +94,42 @@ func (t target) leads(client netip.Addr, to netip.AddrPort) bool {
 	return slices.ContainsFunc(t.waysOf(client), func(w way) bool { return w.to == to })
 }
 
-// locality is nil for policy Cluster.
-func (b *builder) locality(s *service, port servicePort, otherwise netip.AddrPort) *locality {
-	if !s.local {
-		return nil
-	}
-	l := &locality{sticky: s.sticky}
-	for _, e := range serving(b.endpoints[s.key()], port, otherwise.Addr().Is4(), s.unready) {
-		l.ways = append(l.ways, b.wayTo(e, port, otherwise))
-		b.remote = b.remote || e.node != b.node
-	}
-	return l
-}
-
-// wayTo goes to the node of an endpoint, which sends what comes there to its own endpoints and shows them the
-// client's address. What is nobody's on this node's networks is OVN's to reach.
-func (b *builder) wayTo(e served, port servicePort, otherwise netip.AddrPort) way {
-	if e.node == b.node {
-		in := func(p netip.Prefix) bool { return p.Contains(e.at.Addr()) }
-		if slices.ContainsFunc(b.host.Network.PodCIDRs, in) || slices.Contains(b.host.Addresses, e.at.Addr()) {
-			return way{endpoint: e.at.Addr(), to: e.at, near: true}
-		}
-		return way{endpoint: e.at.Addr(), to: otherwise}
-	}
-	for _, addr := range b.internal[e.node] {
-		if addr.Is4() == e.at.Addr().Is4() && port.nodePort != 0 {
-			return way{endpoint: e.at.Addr(), to: netip.AddrPortFrom(addr, port.nodePort)}
-		}
-	}
-	return way{endpoint: e.at.Addr(), to: otherwise}
-}
-
 // uncircle takes ways that lead back to a socket of the plan: somebody has written an endpoint that is the
 // host itself, at a port that the host passes on.
 func (b *builder) uncircle() {
+	looked := map[*locality]*locality{}
 	for at, to := range b.sockets {
-		if to.local != nil {
-			to.local.ways = slices.DeleteFunc(to.local.ways, func(w way) bool {
-				_, back := b.sockets[socket{at.protocol, w.to}]
-				return w.near && back
+		if to.local == nil || len(to.local.own) == 0 {
+			continue
+		}
+		if looked[to.local] == nil {
+			back := slices.DeleteFunc(slices.Clone(to.local.own), func(own netip.AddrPort) bool {
+				_, back := b.sockets[socket{at.protocol, own}]
+				return !back
 			})
+			looked[to.local] = to.local.without(back)
+		}
+		to.local = looked[to.local]
+		b.sockets[at] = to
+	}
+}
+
+// without is the locality without some of its own ways.
+func (l *locality) without(left []netip.AddrPort) *locality {
+	switch {
+	case len(left) == 0:
+		return l
+	case l.uncircled == nil || !slices.Equal(l.left, left):
+		taken := map[netip.AddrPort]struct{}{}
+		for _, at := range left {
+			taken[at] = struct{}{}
+		}
+		l.left, l.uncircled = left, &locality{sticky: l.sticky, remote: l.remote}
+		for _, w := range l.ways {
+			if _, back := taken[w.to]; !back || !w.near {
+				l.uncircled.ways = append(l.uncircled.ways, w)
+			}
 		}
 	}
+	return l.uncircled
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,72 +12,6 @@ import (
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/node/extbridge"
 )
-
-// Host is what the agent knows of its node.
-type Host struct {
-	// Addresses are the host's own, without those of the management port.
-	Addresses []netip.Addr
-	// Network is the controller's decision. Without pod subnets of a family nothing is proxied in it.
-	Network contract.NodeNetwork
-	// Management: the management port is in use, and its routes are set.
-	Management bool
-	// Router: the node has a gateway router of its own.
-	Router bool
-	// Routers are addresses of that, if they are not the host's.
-	Routers []netip.Addr
-	// SCTP: the datapath tracks connections of SCTP.
-	SCTP bool
-	// Reserved are addresses that the host needs to reach by its other routes, whatever a Service says:
-	// next hops, the API server, the Southbound, gateways.
-	Reserved []netip.Addr
-}
-
-func (h Host) equal(o Host) bool {
-	return h.Management == o.Management && h.Router == o.Router && h.SCTP == o.SCTP &&
-		slices.Equal(h.Addresses, o.Addresses) && slices.Equal(h.Routers, o.Routers) && slices.Equal(h.Reserved, o.Reserved) && h.Network.ID == o.Network.ID &&
-		slices.Equal(h.Network.PodCIDRs, o.Network.PodCIDRs) && slices.Equal(h.Network.ClusterCIDRs, o.Network.ClusterCIDRs) &&
-		slices.Equal(h.Network.ServiceCIDRs, o.Network.ServiceCIDRs) && slices.Equal(h.Network.JoinCIDRs, o.Network.JoinCIDRs) &&
-		slices.Equal(h.Network.SharedGateways, o.Network.SharedGateways) &&
-		slices.Equal(h.Network.HostPorts, o.Network.HostPorts) && slices.Equal(h.Network.HostExternalIPs, o.Network.HostExternalIPs) &&
-		slices.Equal(h.Network.Hosts, o.Network.Hosts)
-}
-
-// family says whether the node's pods have addresses of a family.
-func (h Host) family(ipv4 bool) bool {
-	return slices.ContainsFunc(h.Network.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() == ipv4 })
-}
-
-// Pod is one of the node's, with host ports.
-type Pod struct {
-	Namespace, Name string
-	UID             types.UID
-	Created         time.Time
-	Addresses       []netip.Addr
-	Ports           []PodPort
-}
-
-// PodPort is a containerPort with a hostPort.
-type PodPort struct {
-	// HostIP is the host's address; the zero value stands for all.
-	HostIP   netip.Addr
-	HostPort uint16
-	// Port is the container's.
-	Port     uint16
-	Protocol string // "tcp", "udp" or "sctp"
-}
-
-// olderPod orders pods that want one host port: the first one has it.
-func olderPod(a, b Pod) int {
-	right := func(p Pod) outside.Right {
-		return outside.Right{Created: p.Created, Namespace: p.Namespace, Name: p.Name}
-	}
-	return right(a).Compare(right(b))
-}
-
-func (p Pod) equal(o Pod) bool {
-	return p.UID == o.UID && p.Name == o.Name && p.Namespace == o.Namespace && p.Created.Equal(o.Created) &&
-		slices.Equal(p.Addresses, o.Addresses) && slices.Equal(p.Ports, o.Ports)
-}
 
 // Object names who is told of a problem.
 type Object struct {
@@ -161,6 +94,8 @@ type state struct {
 	busy map[socket]struct{}
 	// daemons are where they listen, or did, whether or not it was tried.
 	daemons listeners
+	// localities are kept from plan to plan, and decide nothing; nil: they are made anew.
+	localities *localities
 }
 
 // plan is what there shall be.
@@ -182,8 +117,15 @@ type plan struct {
 // write, and externalIPs, the oldest Service's first; then host ports, the oldest pod's first. The controller's rule is
 // the same (test/hostports).
 func makePlan(s state) plan {
-	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}}, everyNode: map[port]*service{},
-		entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{}, vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, outsideOf: map[string]int{}, told: map[problem]struct{}{}}
+	if s.localities == nil {
+		s.localities = newLocalities()
+	}
+	b := builder{state: s, plan: plan{sockets: map[socket]target{}, checks: map[uint16]healthCheck{}},
+		everyNode: map[port]*service{}, entries: map[extbridge.Entry]struct{}{}, taken: map[socket]target{},
+		vips: map[netip.Addr]struct{}{}, yielded: map[port]struct{}{}, outsideOf: map[string]int{},
+		told: map[problem]struct{}{}}
+	b.localities.begin(s)
+	defer b.localities.end()
 	b.rules = b.hostRules()
 	for _, service := range s.services {
 		b.claim(service)
@@ -414,77 +356,6 @@ func (b *builder) healthCheck(s *service) {
 		return
 	}
 	b.checks[s.health] = healthCheck{owner: s.object(), port: s.health}
-}
-
-// external serves a Service at addresses of a field of its. Where one is wanted by two Services for the same
-// port, the controller says so.
-func (b *builder) external(s *service, vips []netip.Addr, field string, restricted bool) {
-	for _, vip := range vips {
-		clusterIP, ok := s.clusterIP(vip.Is4())
-		if !ok || !b.servable(vip) || b.rules.Deny(vip, field != "spec.externalIPs") != outside.Nobody {
-			continue
-		}
-		for _, port := range s.ports {
-			if !b.mayHave(port.protocol, netip.AddrPortFrom(vip, port.port)) {
-				continue
-			}
-			b.vips[vip] = struct{}{}
-			if !b.isBusy(port.protocol, vip, port.port) && b.mayEnter(s, field) {
-				b.entry(vip, port.protocol, port.port)
-			}
-			if slices.Contains(b.host.Addresses, vip) {
-				to := target{to: netip.AddrPortFrom(clusterIP, port.port), owner: s.object(), field: field, yields: true, returns: b.returns}
-				to.local = b.locality(s, port, to.to)
-				if restricted {
-					to.restricted, to.ranges = true, s.ranges
-				}
-				b.open(port.protocol, netip.AddrPortFrom(vip, port.port), to)
-			}
-		}
-	}
-}
-
-// mayHave says whether a Service may have a port of an external address that is the host's, or of another one.
-func (b *builder) mayHave(protocol string, at netip.AddrPort) bool {
-	if b.rules.KeepExternal(protocol, at) != outside.Nobody {
-		return false
-	}
-	_, taken := b.hasEverywhere(protocol, at)
-	return !taken || !slices.Contains(b.host.Addresses, at.Addr())
-}
-
-// mostOutside bounds the external addresses and ports that lead to OVN, of which one Service can have a thousand:
-// when ovs-vswitchd restarts, the host has its own traffic divided from the router's as soon as all flows are there.
-const mostOutside = 10_000
-
-// mostOutsideOfOne bounds those of one namespace, so that none takes those of all others.
-const mostOutsideOfOne = mostOutside / 4
-
-// mayEnter counts entries of external addresses.
-func (b *builder) mayEnter(s *service, field string) bool {
-	switch {
-	case b.outsideOf[s.Namespace] >= mostOutsideOfOne:
-		b.tell(s.object(), "TooManyExternalAddresses", fmt.Sprintf(
-			"%s: this node takes %d pairs of external address and port of one namespace from outside, and no more: older Services of it have them, and not all of this one's are served here to clients outside; use fewer addresses or ports",
-			field, mostOutsideOfOne))
-		return false
-	case b.outside >= mostOutside:
-		b.tell(s.object(), "TooManyExternalAddresses", fmt.Sprintf(
-			"%s: this node takes %d pairs of external address and port from outside, and no more: older Services have them, and not all of this one's are served here to clients outside; use fewer addresses or ports",
-			field, mostOutside))
-		return false
-	}
-	b.outside++
-	b.outsideOf[s.Namespace]++
-	return true
-}
-
-// servable leaves out what is no single host's address on a network, and the cluster's own: a pod's address may not
-// lead its packets past the bridge's translation.
-func (b *builder) servable(vip netip.Addr) bool {
-	network := b.host.Network
-	inside := slices.Concat(network.PodCIDRs, network.ClusterCIDRs, network.ServiceCIDRs, network.JoinCIDRs, contract.OwnRanges[:])
-	return outside.Fit(vip) == "" && b.host.family(vip.Is4()) && !slices.ContainsFunc(inside, func(p netip.Prefix) bool { return p.Contains(vip) })
 }
 
 func (b *builder) hostPort(pod Pod, port PodPort) {

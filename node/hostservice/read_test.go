@@ -49,7 +49,8 @@ func TestTheAgentChoosesAsTheController(t *testing.T) {
 	} {
 		got := ""
 		s := trimmedSlice(t, discoveryv1.AddressTypeIPv4, c.endpoints...)
-		for _, e := range serving([]*slice{s}, servicePort{name: s.ports[0].name, protocol: s.ports[0].protocol}, true, c.publish) {
+		port := endpointsKey{s.ports[0].name, s.ports[0].protocol, true}
+		for _, e := range serving(behind([]*slice{s}, nil), port, len(c.endpoints), c.publish) {
 			got += e.at.Addr().String() + " " + e.node
 		}
 		if got != c.want {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/contract"
@@ -22,13 +23,16 @@ type Socket struct {
 	Owner Object
 	// To is where the connections go; of a Service with externalTrafficPolicy Local, those for which no endpoint is known.
 	To netip.AddrPort
+	// Endpoints are those to which the connections of such a Service are led, sorted.
+	Endpoints []netip.Addr
 }
 
 // Rehearsal is an agent without a host: what it would decide with these objects.
 type Rehearsal struct {
+	Node    string // its name
 	Host    Host
 	Pods    []Pod
-	Objects []runtime.Object // Services, Nodes, and EndpointSlices of the API server
+	Objects []runtime.Object // Services, Nodes and EndpointSlices
 	// Listeners are the daemons of the host.
 	Listeners contract.Listeners
 }
@@ -40,10 +44,11 @@ type Outcome struct {
 	Sockets []Socket          // sorted
 }
 
-// Run makes the plan. No Service has endpoints that the agent knows.
+// Run makes the plan.
 func (r Rehearsal) Run() (Outcome, error) {
 	s := state{host: r.Host, nodes: map[netip.Addr]struct{}{}, nodeHosts: map[netip.Addr]struct{}{}, internal: map[string][]netip.Addr{},
-		apiServers: map[netip.AddrPort]bool{}, listening: map[netip.Addr][]contract.Listeners{}, daemons: found(r.Listeners)}
+		apiServers: map[netip.AddrPort]bool{}, listening: map[netip.Addr][]contract.Listeners{},
+		node: r.Node, endpoints: map[string][]*slice{}, daemons: found(r.Listeners)}
 	for _, o := range r.Objects {
 		if err := s.take(o); err != nil {
 			return Outcome{}, err
@@ -57,7 +62,13 @@ func (r Rehearsal) Run() (Outcome, error) {
 		if s.daemons.has(at) { // as sockets.apply has it
 			continue
 		}
-		outcome.Sockets = append(outcome.Sockets, Socket{at.protocol, at.at, to.owner, to.to})
+		one := Socket{Protocol: at.protocol, At: at.at, Owner: to.owner, To: to.to}
+		if to.local != nil {
+			for _, w := range to.local.ways {
+				one.Endpoints = append(one.Endpoints, w.endpoint)
+			}
+		}
+		outcome.Sockets = append(outcome.Sockets, one)
 	}
 	slices.SortFunc(outcome.Sockets, func(a, b Socket) int {
 		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), a.At.Compare(b.At))
@@ -101,7 +112,11 @@ func (s *state) take(o runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		s.serve(trimmed.(*slice))
+		one := trimmed.(*slice)
+		if one.key() == metav1.NamespaceDefault+"/"+apiServer {
+			s.serve(one)
+		}
+		s.endpoints[one.key()] = append(s.endpoints[one.key()], one)
 	default:
 		return fmt.Errorf("%T: the agent decides nothing by it", o)
 	}

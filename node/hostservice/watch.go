@@ -68,6 +68,7 @@ type Watcher struct {
 	host    Host
 	toldOf  struct{ pods, host bool } // once
 	plan    plan
+	local   *localities
 	facts   contract.Listeners // what the cluster is told of the host's daemons
 	looked  bool               // it is known who they are
 	changed chan struct{}      // closed and renewed when what the watcher says has changed
@@ -76,7 +77,8 @@ type Watcher struct {
 // New makes a Watcher. It does nothing until [Watcher.Run].
 func New(config Config) (*Watcher, error) {
 	w := &Watcher{config: config, metrics: newMetrics(), told: map[problem]struct{}{}, wanted: make(chan struct{}, 1),
-		daemons: newDaemons(config.DaemonsFile, listening), outside: map[string]*service{}, changed: make(chan struct{})}
+		daemons: newDaemons(config.DaemonsFile, listening), outside: map[string]*service{}, local: newLocalities(),
+		changed: make(chan struct{})}
 	w.sockets = newSockets(w.metrics)
 	w.checks = &checks{open: map[uint16]*checkServer{}, start: func(ctx context.Context, c healthCheck) (*checkServer, error) {
 		// Of these no more is left to a daemon than what it had before the agent began: kube-proxy's go over to the agent at once.
@@ -340,7 +342,8 @@ func (w *Watcher) sliceChanged(object any) {
 func (w *Watcher) makePlan() plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: map[string][]*slice{}, busy: w.busy, daemons: w.daemons.inTheWay()}
+	s := state{pods: w.pods, host: w.host, node: w.config.Node, endpoints: map[string][]*slice{}, busy: w.busy,
+		daemons: w.daemons.inTheWay(), localities: w.local}
 	if w.nodes.HasSynced() {
 		s.nodes, s.nodeHosts, s.internal = map[netip.Addr]struct{}{}, map[netip.Addr]struct{}{}, map[string][]netip.Addr{}
 		s.listening = map[netip.Addr][]contract.Listeners{}

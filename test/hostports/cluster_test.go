@@ -312,6 +312,7 @@ func (c *cluster) pod(number int) *corev1.Pod {
 
 // agent is a node's, with what it has heard of.
 func (c *cluster) agent(number int) (r hostservice.Rehearsal, facts contract.NodeFacts, err error) {
+	r.Node = nodeName(number)
 	for _, o := range c.objects {
 		switch o := o.(type) {
 		case *corev1.Node:

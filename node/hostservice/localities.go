@@ -1,0 +1,156 @@
+package hostservice
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/outside"
+)
+
+// localities are those that plans have in common. A Service's are made once, and are kept until its slices, the Service
+// itself, the host, or InternalIPs of nodes that its endpoints are on change: whoever may write slices changes one of
+// them as often as he likes, and that costs no more than the Service that it is of.
+type localities struct {
+	of    map[string]*kept // by namespace/name of the Service
+	plans int
+	// Of the last plan:
+	host     Host
+	internal map[string][]netip.Addr
+}
+
+func newLocalities() *localities { return &localities{of: map[string]*kept{}} }
+
+// kept are one Service's.
+type kept struct {
+	plan    int // the last one that has asked for them
+	service *service
+	slices  map[*slice]struct{}
+	nodes   map[string]struct{} // that its endpoints are on
+	known   map[localityKey]*locality
+	// Until the end of the plan:
+	behind *endpointsOf
+	chosen map[endpointsKey][]served
+}
+
+type localityKey struct {
+	port      servicePort
+	otherwise netip.AddrPort
+}
+
+// begin forgets what is another one in a new plan.
+func (l *localities) begin(s state) {
+	if !slices.Equal(l.host.Addresses, s.host.Addresses) ||
+		!slices.Equal(l.host.Network.PodCIDRs, s.host.Network.PodCIDRs) ||
+		!slices.Equal(l.host.Network.ClusterCIDRs, s.host.Network.ClusterCIDRs) {
+		clear(l.of)
+	}
+	changed := map[string]struct{}{}
+	for _, pair := range [2][2]map[string][]netip.Addr{{l.internal, s.internal}, {s.internal, l.internal}} {
+		for node, addrs := range pair[0] {
+			if !slices.Equal(addrs, pair[1][node]) {
+				changed[node] = struct{}{}
+			}
+		}
+	}
+	maps.DeleteFunc(l.of, func(_ string, k *kept) bool {
+		for node := range changed {
+			if _, on := k.nodes[node]; on {
+				return true
+			}
+		}
+		return false
+	})
+	l.plans++
+	l.host, l.internal = s.host, s.internal
+}
+
+// end forgets what no Service of the plan has.
+func (l *localities) end() {
+	maps.DeleteFunc(l.of, func(_ string, k *kept) bool {
+		k.behind, k.chosen = nil, nil
+		return k.plan != l.plans
+	})
+}
+
+// take is what there is of a Service with some slices.
+func (l *localities) take(s *service, from []*slice) *kept {
+	k := l.of[s.key()]
+	if k == nil || k.plan != l.plans && !k.holds(s, from) {
+		k = &kept{service: s, slices: map[*slice]struct{}{}, nodes: map[string]struct{}{}, known: map[localityKey]*locality{}}
+		for _, one := range from {
+			k.slices[one] = struct{}{}
+		}
+		l.of[s.key()] = k
+	}
+	k.plan = l.plans
+	return k
+}
+
+func (k *kept) holds(s *service, from []*slice) bool {
+	return k.service == s && len(k.slices) == len(from) && !slices.ContainsFunc(from, func(one *slice) bool {
+		_, had := k.slices[one]
+		return !had
+	})
+}
+
+// locality is nil for policy Cluster, and for SCTP, at which no host listens.
+func (b *builder) locality(s *service, port servicePort, otherwise netip.AddrPort) *locality {
+	if !s.local || port.protocol == sctp {
+		return nil
+	}
+	from, at := b.endpoints[s.key()], localityKey{port, otherwise}
+	k := b.localities.take(s, from)
+	l := k.known[at]
+	if l == nil {
+		l = &locality{sticky: s.sticky}
+		for _, e := range k.serving(s, from, port, otherwise.Addr().Is4(), b.host.Network.ClusterCIDRs) {
+			w := b.wayTo(e, port, otherwise)
+			if l.ways = append(l.ways, w); w.near && slices.Contains(b.host.Addresses, w.to.Addr()) {
+				l.own = append(l.own, w.to)
+			}
+			l.remote = l.remote || e.node != b.node
+			k.nodes[e.node] = struct{}{}
+		}
+		k.known[at] = l
+	}
+	b.remote = b.remote || l.remote
+	return l
+}
+
+// serving are the endpoints of a Service's port that get traffic.
+func (k *kept) serving(s *service, from []*slice, port servicePort, ipv4 bool, pods []netip.Prefix) []served {
+	if k.behind == nil {
+		k.behind, k.chosen = behind(from, pods), map[endpointsKey][]served{}
+	}
+	of := endpointsKey{port.name, port.protocol, ipv4}
+	list, known := k.chosen[of]
+	if !known {
+		list = serving(k.behind, of, s.mostEndpoints(), s.unready)
+		k.chosen[of] = list
+	}
+	return list
+}
+
+// mostEndpoints are those that each of its ports has.
+func (s *service) mostEndpoints() int {
+	nodePorts := slices.ContainsFunc(s.ports, func(p servicePort) bool { return p.nodePort != 0 })
+	return outside.Backends(len(s.clusterIPs), len(s.external)+len(s.balancer), len(s.ports), nodePorts)
+}
+
+// wayTo goes to the node of an endpoint, which sends what comes there to its own endpoints and shows them the
+// client's address. What is nobody's on this node's networks is OVN's to reach.
+func (b *builder) wayTo(e served, port servicePort, otherwise netip.AddrPort) way {
+	if e.node == b.node {
+		if contain(b.host.Network.PodCIDRs, e.at.Addr()) || slices.Contains(b.host.Addresses, e.at.Addr()) {
+			return way{endpoint: e.at.Addr(), to: e.at, near: true}
+		}
+		return way{endpoint: e.at.Addr(), to: otherwise}
+	}
+	for _, addr := range b.internal[e.node] {
+		if addr.Is4() == e.at.Addr().Is4() && port.nodePort != 0 {
+			return way{endpoint: e.at.Addr(), to: netip.AddrPortFrom(addr, port.nodePort)}
+		}
+	}
+	return way{endpoint: e.at.Addr(), to: otherwise}
+}
