@@ -168,6 +168,7 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	conn.Close()
 	server.Close()
 	<-ended
+	s.end() // now that the server works no more for the connection
 	s.watched.leave(peer)
 	if errors.Is(err, io.EOF) {
 		return nil

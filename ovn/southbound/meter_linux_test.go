@@ -118,11 +118,7 @@ func TestStolenNodesAreBounded(t *testing.T) {
 			g.until("the stolen nodes do not come", g.guard.door.knocks.any)
 			g.waits(honest, time.Second/2)
 			if strings.Contains(a.name, "words of which") || strings.Contains(a.name, "beside many words") {
-				g.until("the stolen nodes have others hear little", func() bool {
-					g.waits(honest, time.Second/10)
-					return g.guard.audience.bytes.take(stolenNodes[0], 0, heardRate, heardBurst) > 0
-				})
-				g.waits(honest, time.Second) // without the bound they go on
+				g.heardEnough(honest)
 			}
 			stop()
 			end()
@@ -141,8 +137,19 @@ func TestStolenNodesAreBounded(t *testing.T) {
 	}
 }
 
-// beyond says what of an attack is more than the guard lets pass. An old connection's last request may still be
-// worked on beside the new one's.
+// heardEnough has stolen nodes go on until they would have to wait with the bound, and then for a second in which they
+// go on without it. Where a busy machine has them come to that late, less is shown.
+func (g *gate) heardEnough(honest net.Conn) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		g.waits(honest, time.Second/10)
+		if g.guard.audience.bytes.take(stolenNodes[0], 0, heardRate, heardBurst) > 0 {
+			break
+		}
+	}
+	g.waits(honest, time.Second)
+}
+
+// beyond says what of an attack is more than the guard lets pass.
 func (a *attack) beyond(m *meter, reading int, took time.Duration) (wrong []string) {
 	nodes, seconds := max(a.nodes, 1), int(took.Seconds())+1
 	writes := nodes * (heardBurst/heardCost + 1 + seconds*heardRate/heardCost)
@@ -158,7 +165,7 @@ func (a *attack) beyond(m *meter, reading int, took time.Duration) (wrong []stri
 	if m.writes > 0 { // of which a node hears by its own monitors
 		said += nodes * maxMonitors * 2 * heardBurst
 	}
-	if m.most > 2*nodes {
+	if m.most > nodes {
 		wrong = append(wrong, fmt.Sprintf("the server works on %d requests of %d nodes at once", m.most, nodes))
 	}
 	if m.writes > writes {

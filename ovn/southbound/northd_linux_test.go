@@ -23,7 +23,8 @@ func (s *southbound) northd() {
 		id := fmt.Sprint("p", len(ports))
 		ports = append(ports, `["named-uuid","`+id+`"]`)
 		operations = append(operations, fmt.Sprintf(`{"op":"insert","table":"Logical_Switch_Port","uuid-name":%q,`+
-			`"row":{"name":%q,"options":["map",[["requested-chassis",%q]]],"addresses":"0a:00:00:00:%02[4]x:%02[5]x 10.0.%[4]d.%[5]d"}}`,
+			`"row":{"name":%q,"options":["map",[["requested-chassis",%q]]],`+
+			`"addresses":"0a:00:00:00:%02[4]x:%02[5]x 10.0.%[4]d.%[5]d"}}`,
 			id, name, node, len(ports)>>8, len(ports)&255))
 	}
 	port("pod1", "l1")

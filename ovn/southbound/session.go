@@ -112,9 +112,8 @@ func (s *session) end() {
 	}
 }
 
-// requests passes on what the client asks for, if the node may.
+// requests passes on what the client asks for, if the node may. One may be under way when it returns.
 func (s *session) requests(ctx context.Context) error {
-	defer s.end()
 	defer s.endTurn()
 	m := &messages{from: s.client, large: func() error {
 		s.begin()
