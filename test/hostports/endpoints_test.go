@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/contract"
@@ -21,7 +22,7 @@ const portsOfLarge = 100
 
 // TestControllerAndAgentChooseTheSameEndpoints of a Service with policy Local that has more than are served.
 func TestControllerAndAgentChooseTheSameEndpoints(t *testing.T) {
-	compared := 0
+	compared, full := 0, 0
 	for number := range uint64(3) {
 		c, err := newCluster(*seed, number)
 		if err != nil {
@@ -33,21 +34,25 @@ func TestControllerAndAgentChooseTheSameEndpoints(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range nodes {
-				compared += c.compareEndpoints(t, i)
+				all, bounded := c.compareEndpoints(t, i)
+				compared, full = compared+all, full+bounded
 			}
 		}
 		if told := strings.Join(c.controller.Problems(), "\n"); !strings.Contains(told, "TooManyEndpoints") {
 			t.Errorf("cluster %d: its endpoints are not too many: told %.1000q", number, told)
 		}
 	}
-	if compared < 10 {
-		t.Errorf("%d ports are compared", compared)
+	if compared < 10 || full < 5 {
+		t.Errorf("%d ports are compared, of them %d with as many endpoints as are served", compared, full)
 	}
 }
 
-// compareEndpoints compares those of some NodePorts of a node.
-func (c *cluster) compareEndpoints(t *testing.T, node int) (compared int) {
+// compareEndpoints compares those of some NodePorts of a node, and counts those with as many as are served.
+func (c *cluster) compareEndpoints(t *testing.T, node int) (compared, full int) {
 	t.Helper()
+	of := c.objects[keyOf(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "large"}})].(*corev1.Service)
+	most := outside.Backends(len(of.Spec.ClusterIPs), len(of.Spec.ExternalIPs)+len(of.Status.LoadBalancer.Ingress),
+		portsOfLarge, true)
 	agent, _, err := c.agent(node)
 	if err != nil {
 		t.Fatal(err)
@@ -78,11 +83,14 @@ func (c *cluster) compareEndpoints(t *testing.T, node int) (compared int) {
 			t.Errorf("%s at %s %v: %d endpoints\n%v\nand OVN has %d\n%v", nodeName(node), s.Protocol, s.At,
 				len(s.Endpoints), s.Endpoints, len(want), want)
 		}
-		if len(want) > outside.MostBackends/portsOfLarge/2 {
-			t.Errorf("%v has %d endpoints", s.At, len(want))
+		if len(b.Endpoints) > most {
+			t.Errorf("%v has %d endpoints, and at most %d", s.At, len(b.Endpoints), most)
+		}
+		if len(b.Endpoints) == most {
+			full++
 		}
 	}
-	return compared
+	return compared, full
 }
 
 // large is a Service of many ports.
@@ -105,6 +113,7 @@ func (c *cluster) large() *corev1.Service {
 
 // slices are those of that Service: some with all ports, some with a part of them, at other numbers.
 func (c *cluster) slices() (list []runtime.Object) {
+	unready := one(c, 0, 0, 1, 8) // for one that is ready
 	for i := range 8 {
 		kind := discoveryv1.AddressTypeIPv4
 		if i%2 == 1 {
@@ -112,7 +121,7 @@ func (c *cluster) slices() (list []runtime.Object) {
 		}
 		o := again(c, &discoveryv1.EndpointSlice{ObjectMeta: c.meta("default", fmt.Sprint("large-", i)), AddressType: kind})
 		o.Labels = map[string]string{discoveryv1.LabelServiceName: "large"}
-		service, _ := c.objects["*v1.Service large"].(*corev1.Service)
+		service, _ := c.objects[keyOf(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "large"}})].(*corev1.Service)
 		number := one(c, 8080, 8080, 9090, int32(contract.TunnelPort))
 		for p := range portsOfLarge {
 			if number != 8080 && c.random.IntN(3) == 0 {
@@ -125,7 +134,7 @@ func (c *cluster) slices() (list []runtime.Object) {
 			o.Ports = append(o.Ports, port)
 		}
 		for range 150 {
-			o.Endpoints = append(o.Endpoints, c.endpoint(i%2 == 0))
+			o.Endpoints = append(o.Endpoints, c.endpoint(i%2 == 0, unready))
 		}
 		list = append(list, o)
 	}
@@ -133,7 +142,7 @@ func (c *cluster) slices() (list []runtime.Object) {
 }
 
 // endpoint is a pod, a host or somebody outside; one in several slices says of it what another does not.
-func (c *cluster) endpoint(ipv4 bool) discoveryv1.Endpoint {
+func (c *cluster) endpoint(ipv4 bool, unready int) discoveryv1.Endpoint {
 	pod, network := c.random.IntN(400), one(c, 0, 0, 0, 0, 0, 1)
 	addr := fmt.Sprintf([2]string{"10.244.%d.%d", "198.51.%d.%d"}[network], pod/200, 2+pod%200)
 	if !ipv4 {
@@ -143,7 +152,7 @@ func (c *cluster) endpoint(ipv4 bool) discoveryv1.Endpoint {
 	if c.random.IntN(4) > 0 {
 		e.NodeName = new(nodeName(c.random.IntN(nodes)))
 	}
-	ready, serving := c.random.IntN(8) == 0, c.random.IntN(2) == 0
+	ready, serving := c.random.IntN(1+unready) == 0, c.random.IntN(2) == 0
 	e.Conditions = discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving}
 	e.Conditions.Terminating = new(!ready && c.random.IntN(2) == 0)
 	return e
