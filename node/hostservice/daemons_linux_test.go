@@ -101,7 +101,7 @@ func TestTheClusterIsToldOfTheHostsDaemons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, _ := watchAs(t, host, func(w *Watcher) { w.daemons.period = 10 * time.Millisecond })
+	w, _ := watchAs(t, host, func(w *Watcher) { w.daemons.period = 100 * time.Millisecond })
 	told := func(what string) bool {
 		list, known := w.Listeners()
 		return known && strings.Contains(fmt.Sprint(list), what)
