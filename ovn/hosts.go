@@ -56,7 +56,7 @@ func (c *cluster) updateHosts(n *nodeState) {
 	}
 	for _, addr := range slices.Concat(was, now) {
 		c.touchClaims(addr)
-		if !heard { // what a Service has no more may be a pod's, on another node with this address
+		if !heard || len(n.facts.Listeners) > 0 { // what a Service has no more may be a pod's, on another node with this address
 			for name := range c.claims.at[addr] {
 				c.touchHostPorts(c.claims.of[name])
 			}

@@ -18,6 +18,8 @@ const (
 	// maxMonitors is how many a node's connections may have; that of ovn-controller has two, and an old connection may
 	// linger beside the new one. Each is work for the server whenever rows change.
 	maxMonitors = 6
+	// maxOperation is how many bytes one operation of a transaction has: a row's, and room for its condition.
+	maxOperation = 96 << 10
 	// maxMonitorName is how many bytes the name of one may have.
 	maxMonitorName = 300
 	// maxLearned is how many neighbours a router's port may have, and addresses a switch.

@@ -36,6 +36,8 @@ const (
 	// that changes. Who names more has most of the table, and is told of all of it: so do nodes with many local
 	// datapaths go on, by what the server has made for others already.
 	maxClauses = 200
+	// maxTables is how many tables a monitor may have, and maxTable how long their names are: the Southbound has some 40.
+	maxTables, maxTable = 100, 64
 	// maxClause is how many bytes one may have: a column, a function, and a name or a UUID.
 	maxClause = 400
 )
@@ -46,7 +48,13 @@ func monitored(text json.RawMessage) (object, error) {
 	if err := json.Unmarshal(text, &tables); err != nil {
 		return nil, err
 	}
+	if len(tables) > maxTables {
+		return nil, fmt.Errorf("%d tables are more than the %d that a monitor may have", len(tables), maxTables)
+	}
 	for table, raw := range tables {
+		if len(table) > maxTable {
+			return nil, fmt.Errorf("table %.60q: there is none of so long a name", table)
+		}
 		request, err := monitoredTable(table, raw)
 		if err != nil {
 			return nil, fmt.Errorf("table %.60q: %w", table, err)

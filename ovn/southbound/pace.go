@@ -85,21 +85,32 @@ func (p *pace) end(began time.Duration) time.Duration {
 	return p.clock - began
 }
 
+// overstay notes that a node's reading has kept others waiting as long as one may: that counts as much as a reading.
+func (p *pace) overstay(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.owe(node, 1)
+}
+
+// owe adds to a node's debt. p.mu is held.
+func (p *pace) owe(node string, readings float64) {
+	if p.debts == nil {
+		p.debts = map[string]debt{}
+	}
+	p.debts[node] = debt{p.owes(node) + readings, time.Now()}
+}
+
 // charge notes that a node has had the server say so many bytes, and work so long.
 func (p *pace) charge(node string, bytes int64, work time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	owed := p.owes(node)
 	if bytes > p.largest*9/10 && work > 0 {
 		p.speed = max(p.speed, float64(bytes)/work.Seconds())
 	}
 	p.largest = max(p.largest, bytes)
 	unit, speed := float64(max(p.largest, paceLeast)), max(p.speed, paceSpeed)
 	more := work.Seconds() - paceSlack*float64(bytes)/speed
-	if p.debts == nil {
-		p.debts = map[string]debt{}
-	}
-	p.debts[node] = debt{owed + float64(bytes)/unit + max(0, more)/paceWork.Seconds(), time.Now()}
+	p.owe(node, float64(bytes)/unit+max(0, more)/paceWork.Seconds())
 }
 
 // What a node has the guard itself work for goes by the length of its requests, be they passed on or refused: in bytes a second, and at once.

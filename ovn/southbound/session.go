@@ -197,10 +197,14 @@ func (s *session) sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
+// longestWait is how long a transaction waits until the node may have others hear of it. Then the node is to ask again, by what is
+// so then: meanwhile it may have begun another connection, and have written there what is newer.
+const longestWait = 3 * time.Second
+
 // judge is permit, once the node may have others hear of its request: what it may is judged anew when it has waited.
 func (s *session) judge(ctx context.Context, method string, params []json.RawMessage, large bool) (
 	refused, ended error) {
-	for {
+	for left := longestWait; ; {
 		s.tells = tells{}
 		if refused = s.permit(ctx, method, params); refused != nil || method != "transact" {
 			return refused, nil
@@ -209,6 +213,11 @@ func (s *session) judge(ctx context.Context, method string, params []json.RawMes
 		if wait == 0 {
 			return nil, nil
 		}
+		if left <= 0 {
+			return errNotYet{fmt.Sprintf("the node has had all others hear much lately; ask again in %s", wait.Round(time.Second))}, nil
+		}
+		wait = min(wait, left)
+		left -= wait
 		if err := s.yield(ctx, wait, large); err != nil {
 			return nil, err
 		}
@@ -358,6 +367,9 @@ func (s *session) permit(ctx context.Context, method string, params []json.RawMe
 				return fmt.Errorf("a node writes to no database %.60s", params[i])
 			}
 			continue
+		}
+		if len(params[i]) > maxOperation {
+			return fmt.Errorf("an operation of %d bytes is larger than the %d that one may have", len(params[i]), maxOperation)
 		}
 		raw := object{}
 		if err := json.Unmarshal(params[i], &raw); err != nil {

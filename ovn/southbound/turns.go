@@ -66,23 +66,34 @@ func (p *pace) leave(t *turn) {
 	}
 }
 
-// takeTurn waits until the server may get a reading.
+// takeTurn waits until the server may get a reading. What the node is being told is read first, without a turn: nobody
+// waits for a node that does not read.
 func (s *session) takeTurn(ctx context.Context) error {
+	s.told()
 	t := s.guard.pace.queue(s.node)
-	s.turn.Store(t)
 	select {
 	case <-t.come:
+		s.turn.Store(t)
 		time.AfterFunc(longestTurn, func() {
 			if s.turn.CompareAndSwap(t, nil) {
+				s.guard.pace.overstay(s.node)
 				s.guard.pace.leave(t)
 			}
 		})
 		return nil
 	case <-s.over:
+		s.guard.pace.leave(t)
 		return io.EOF
 	case <-ctx.Done():
+		s.guard.pace.leave(t)
 		return ctx.Err()
 	}
+}
+
+// told returns when the client has what it is being told.
+func (s *session) told() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 }
 
 // endTurn is when the server has begun to answer, or the connection ends.

@@ -72,6 +72,11 @@ func (p *peer) widen(had map[string]int, tables object) error {
 		if err := json.Unmarshal(requests[0]["where"], &where); err != nil {
 			return err
 		}
+		if _, counted := had[table]; len(where) == 0 {
+			continue
+		} else if !counted && len(had) >= maxTables {
+			return fmt.Errorf("a monitor has at most %d tables", maxTables)
+		}
 		more := max(0, len(where)-had[table])
 		if len(where) > 1 && p.clauses[table]+more > maxClauses {
 			requests[0]["where"] = everything
@@ -92,7 +97,9 @@ func (w *watched) forget(p *peer, name string) {
 		p.monitors.Add(-1)
 		p.mu.Lock()
 		for table, clauses := range had {
-			p.clauses[table] -= clauses
+			if p.clauses[table] -= clauses; p.clauses[table] == 0 {
+				delete(p.clauses, table)
+			}
 		}
 		p.mu.Unlock()
 		delete(*w, name)

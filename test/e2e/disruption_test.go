@@ -93,11 +93,7 @@ func leader(t *testing.T) string {
 func aPodComesUp(t *testing.T, node string) {
 	t.Helper()
 	name := makeProbe(t, node)
-	eventually(t, 120*time.Second, "a new pod is ready", func() error {
-		_, err := cluster.Try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=10s", "pod/"+name)
-		return err
-	})
-	serves(t, name)
+	comesUp(t, name)
 	deletePod(t, name)
 }
 
@@ -114,9 +110,13 @@ func makeProbe(t *testing.T, node string) string {
 	return name
 }
 
-// serves waits until a pod answers at all of its addresses.
-func serves(t *testing.T, name string) {
+// comesUp waits until a pod is ready and answers at all of its addresses.
+func comesUp(t *testing.T, name string) {
 	t.Helper()
+	eventually(t, 120*time.Second, "a new pod is ready", func() error {
+		_, err := cluster.Try("kubectl", "--", "wait", "--for=condition=Ready", "--timeout=10s", "pod/"+name)
+		return err
+	})
 	for _, addr := range podAddresses(t, name) {
 		eventually(t, 60*time.Second, fmt.Sprintf("%s answers at %s", name, addr), func() error {
 			_, err := get(web("l2"), addr, 8080, "hostname")

@@ -73,6 +73,6 @@ func stopsManagement(t *testing.T) {
 	})
 	webServes(t, badDays, 20*time.Second) // those that there are go on
 	cluster.Must(t, "hns", badDays, "--", "fault", "clear")
-	serves(t, name)
+	comesUp(t, name)
 	deletePod(t, name)
 }

@@ -66,6 +66,7 @@ type view struct {
 	members      int         // hosts 1, 2, …
 	heard        map[int]int // milliseconds since a member's last message
 	timer        int
+	led          int // milliseconds since it has won its election; 0: it does not say
 }
 
 func (v view) String() string {
@@ -82,6 +83,9 @@ func (v view) String() string {
 	}
 	text := fmt.Sprintf("%s\nName: OVN_Northbound\nAddress: ssl:%s:6643\nStatus: cluster member\nRole: %s\nTerm: 1\nLeader: %s\nVote: unknown\n\nElection timer: %d\nLog: [2, 5]\nServers:\n",
 		nickname(v.self), address(v.self), role, leader, v.timer)
+	if v.led != 0 {
+		text = strings.Replace(text, "\nElection timer:", fmt.Sprintf("Last Election won: %d ms ago\nElection timer:", v.led), 1)
+	}
 	for host := 1; host <= v.members; host++ {
 		text += fmt.Sprintf("    %s (%[1]s at ssl:%s:6643)", nickname(host), address(host))
 		if host == v.self {
@@ -152,6 +156,9 @@ func TestAFormerSelfIsDead(t *testing.T) {
 	}{
 		{"dead for a minute", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 60000, 3: 100}}, view{self: 3, leader: 1, members: 3}), "c1", ""},
 		{"never heard of by a new leader", of(2, 3, view{self: 3, leader: 3, members: 3, heard: map[int]int{1: 100}}, view{self: 1, leader: 3, members: 3}), "c3", ""},
+		{"never heard of by a leader of a minute", of(2, 3, view{self: 3, leader: 3, members: 3, led: 60000, heard: map[int]int{1: 100}}, view{self: 1, leader: 3, members: 3}), "c3", ""},
+		{"not heard of yet", of(2, 3, view{self: 3, leader: 3, members: 3, led: 300, heard: map[int]int{1: 100}}, view{self: 1, leader: 3, members: 3}), "",
+			"the leader is one for 300 ms alone"},
 		{"heard of", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 300, 3: 100}}, view{self: 3, leader: 1, members: 3}), "", "was heard of 300 ms ago"},
 		{"heard of within long timers", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 15000, 3: 100}, timer: 4000}, view{self: 3, leader: 1, members: 3}), "",
 			"wait until it was silent for 40 s"},

@@ -32,6 +32,7 @@ def state(text):
         "end": int(said(r"^Log: \[\d+, (\d+)\]$") or 0),
         "timer": int(said(r"^Election timer: (\d+)$") or 1000),
         "members": [address for _, address, _ in servers],
+        "led": int(said(r"^Last Election won: (\d+) ms ago$") or sys.maxsize),
         "heard": {address: int(found.group(1)) for address, found in heard.items() if found},
     }
 
@@ -46,6 +47,8 @@ def life(database, leaving, address, state):
             "that one lives. Have the leader's host take part (no --limit)")
     elif state["heard"].get(address, sys.maxsize) < SILENCE * state["timer"]:
         sign = f"was heard of {state['heard'][address]} ms ago"
+    elif address not in state["heard"] and state["led"] < SILENCE * state["timer"]:
+        sign = f"has not been heard of, but the leader is one for {state['led']} ms alone"
     else:
         return None
     return (
