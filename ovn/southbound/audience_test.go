@@ -111,7 +111,7 @@ func TestClausesOfANode(t *testing.T) {
 	second.leave(node)
 	if left := slices.Collect(func(yield func(string) bool) {
 		for table, n := range node.clauses {
-			if n != 0 && !yield(fmt.Sprint(table, n)) {
+			if !yield(fmt.Sprint(table, n)) {
 				return
 			}
 		}

@@ -299,7 +299,11 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 	if out, err := ask(conn, "transact", strings.Replace(many, `{"op":"comment","comment":""},`, "", 1)); err != nil || strings.Contains(out, "are more than") {
 		t.Errorf("%d operations: %.200s %v", maxOperations, out, err)
 	}
-	before++
+	long := `["OVN_Southbound",{"op":"comment","comment":"` + strings.Repeat("x", maxOperation) + `"}]`
+	if out, err := ask(conn, "transact", long); err != nil || !strings.Contains(out, "is larger than") {
+		t.Errorf("an operation of any length: %.200s %v", out, err)
+	}
+	before += 2
 	if out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=1", "steal", db, "ovn_northd"); strings.Contains(out, "true") || refused() != before+1 {
 		t.Errorf("northd's lock was stolen: %s", out)
 	}

@@ -203,6 +203,10 @@ func TestMonitorsAreBounded(t *testing.T) {
 		{"one more after no end", "monitor", `"OVN_Southbound" "yet more" {}`, &first, false},
 		{"a change of none", "monitor_cond_change", `5 5 {}`, &first, false},
 		{"any name", "monitor", `"OVN_Southbound" "` + strings.Repeat("x", maxMonitorName) + `" {}`, &second, false},
+		{"a table of a name that none has", "monitor", `"OVN_Southbound" 1 {"` + strings.Repeat("x", maxTable+1) + `":[{}]}`, &second, false},
+		{"more tables than there are", "monitor", `"OVN_Southbound" 1 {` + strings.Join(madeUp(0, maxTables+1), ",") + `}`, &second, false},
+		{"many tables", "monitor_cond_since", `"OVN_Southbound" 3 {` + strings.Join(madeUp(0, maxTables), ",") + `} "0"`, &first, true},
+		{"others under the same name", "monitor_cond_since", `"OVN_Southbound" 3 {` + strings.Join(madeUp(maxTables, 2), ",") + `} "0"`, &first, false},
 		{"no tables", "monitor", `"OVN_Southbound" 1 5`, &second, false},
 	} {
 		if err := ask(c.w, c.method, c.params); (err == nil) != c.fine {
@@ -214,4 +218,15 @@ func TestMonitorsAreBounded(t *testing.T) {
 	if left := node.monitors.Load(); left != 0 {
 		t.Errorf("%d monitors count after the connections' end", left)
 	}
+	if len(node.clauses) > 0 {
+		t.Errorf("clauses count after the connections' end: %v", node.clauses)
+	}
+}
+
+// madeUp asks for so many tables that there are not.
+func madeUp(from, count int) (tables []string) {
+	for i := range count {
+		tables = append(tables, fmt.Sprintf(`"T%d":[{"where":[true]}]`, from+i))
+	}
+	return tables
 }

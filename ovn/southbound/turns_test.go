@@ -77,6 +77,47 @@ func TestAReadingThatIsNotAnswered(t *testing.T) {
 			if took := time.Since(began); took != c.after {
 				t.Errorf("%s: another node's reading waits %s, want %s", c.what, took, c.after)
 			}
+			g.pace.mu.Lock()
+			defer g.pace.mu.Unlock()
+			if owes := g.pace.owes("l1"); (owes >= 1) != (c.after > 0) {
+				t.Errorf("%s: the node owes %v readings for the time that others wait", c.what, owes)
+			}
 		})
+	}
+}
+
+// TestWhoDoesNotReadHasNoTurn: a node that reads nothing of what it is being told keeps nobody waiting, and one that
+// gives up waiting leaves no turn behind.
+func TestWhoDoesNotReadHasNoTurn(t *testing.T) {
+	g := &Guard{}
+	s := &session{guard: g, node: "l1", over: make(chan struct{})}
+	s.writing.Lock() // it is being told something
+	came := make(chan error, 1)
+	go func() { came <- s.takeTurn(t.Context()) }()
+	select {
+	case <-came:
+		t.Error("it has a turn")
+	case <-time.After(50 * time.Millisecond):
+	}
+	other := g.pace.queue("l2")
+	select {
+	case <-other.come:
+	default:
+		t.Error("others wait for it")
+	}
+	s.writing.Unlock()
+	gone := &session{guard: g, node: "l3", over: make(chan struct{})}
+	close(gone.over)
+	if err := gone.takeTurn(t.Context()); err == nil {
+		t.Error("a connection that has ended has a turn")
+	}
+	g.pace.leave(other)
+	if err := <-came; err != nil {
+		t.Error(err)
+	}
+	s.endTurn()
+	gone.endTurn()
+	if g.pace.turns.taken || len(g.pace.turns.waiting) > 0 {
+		t.Error("a turn is left")
 	}
 }
