@@ -176,6 +176,18 @@ func listening(n int, listeners ...string) string {
 	})
 }
 
+// hostPorts are those that a pod of the namespace default has in the Northbound.
+func (s *scene) hostPorts(pod string) string {
+	var list []string
+	for _, r := range s.northbound[podOwner("default/"+pod)].Rows {
+		if row, ok := r.Model.(*nb.LoadBalancer); ok {
+			list = slices.AppendSeq(list, maps.Keys(row.Vips))
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
 // TestDaemonsKeepTheirPortsFromPods: neither a hostPort, nor a load balancer's address that is the node's, nor an
 // external one takes a port where a daemon of the node listens; a NodePort does. When the daemon goes they have it.
 func TestDaemonsKeepTheirPortsFromPods(t *testing.T) {
@@ -192,16 +204,7 @@ func TestDaemonsKeepTheirPortsFromPods(t *testing.T) {
 	node := s.outward("node", 3, 30080)
 	s.do(s.namespace("default"), n1, n2, p, q, given, wanted, node)
 	s.problems = nil
-	hostPorts := func(pod string) string {
-		var list []string
-		for _, r := range s.northbound[podOwner("default/"+pod)].Rows {
-			if row, ok := r.Model.(*nb.LoadBalancer); ok {
-				list = slices.AppendSeq(list, maps.Keys(row.Vips))
-			}
-		}
-		slices.Sort(list)
-		return strings.Join(list, " ")
-	}
+	hostPorts := s.hostPorts
 	const (
 		givenAll, routersOwn = "given 192.0.2.1:9101, given 203.0.113.1:9101", "given 203.0.113.1:9101"
 		nodePorts            = "node ^NODEIP4_0:30080, node ^NODEIP4_1:30080"
@@ -272,4 +275,32 @@ func TestListenersOfAnotherNode(t *testing.T) {
 	}
 	s.remove(nodeKind, "n2")
 	s.want("when it has gone", s.served(), "given 192.0.2.1:80")
+}
+
+// TestAnAddressMovesFromADaemon: an address that moves, as one of keepalived, from a node whose daemon listens to one with a
+// host port. First both have it. The Service whose address it is has its port in the end, and the pod has not.
+func TestAnAddressMovesFromADaemon(t *testing.T) {
+	s := newScene(t, nil)
+	with := func(facts, own string) string {
+		return strings.Replace(facts, `"addresses":["`+own+`"`, `"addresses":["`+own+`","192.0.2.50"`, 1)
+	}
+	n1, n2 := s.node("n1", "10.244.1.0/24"), s.node("n2", "10.244.2.0/24")
+	n1.facts, n2.facts = facts(1, false), with(listening(2, "tcp/443"), "192.0.2.2")
+	p := s.pod("default", "p", "n1")
+	p.hostPorts = []hostPort{{protocol: "tcp", port: 443, into: 80}}
+	given := s.outward("given", 1, 0)
+	given.ports[0].port = 443
+	given.ingress = []netip.Addr{netip.MustParseAddr("192.0.2.50")}
+	s.do(s.namespace("default"), n1, n2, p, given)
+	s.want("before: the Service", s.served(), "")
+	n1with, n2without := *n1, *n2
+	n1with.facts = with(n1.facts, "192.0.2.1")
+	n2without.facts = listening(2, "tcp/443")
+	s.do(&n1with)
+	s.want("both have it: the pod", s.hostPorts("p"), "192.0.2.1:443 192.0.2.50:443 203.0.113.1:443")
+	s.do(&n2without)
+	s.want("moved: the Service", s.served(), "given 192.0.2.50:443")
+	s.want("moved: the pod", s.hostPorts("p"), "192.0.2.1:443 203.0.113.1:443")
+	s.do(n2, n1)
+	s.want("back: the Service", s.served(), "")
 }
