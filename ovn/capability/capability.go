@@ -66,7 +66,7 @@ var Limits = []Limit{
 	{
 		Feature: "flush of a single connection",
 		Effect:  "if it is asked for when a UDP endpoint goes, a client that has sent to it within the last minute loses the way back of all its translated IPv4 connections, as those to ClusterIPs; so do, on the node's gateway router, all clients outside; over IPv6 nothing is flushed",
-		Answer:  "the agent lets no such message of ovn-controller's pass to the switch, which sends it whichever node's load balancer loses an endpoint: a client on a Windows node whose socket never rests goes on sending to the endpoint that is gone until it has been silent for a minute",
+		Answer:  "unless its key conntrack-flush is true, the agent lets no such message of ovn-controller's pass to the switch, which sends it whichever node's load balancer loses an endpoint: a client on a Windows node whose socket never rests goes on sending to the endpoint that is gone until it has been silent for a minute",
 		Source:  "Conntrack.c: OvsCtFlush reads the links of connections outside of their lists' locks, and ends with OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch 3.1 there is no such flush (NXT_CT_FLUSH)",
 	},
 	ClonedPackets,
