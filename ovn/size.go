@@ -99,10 +99,10 @@ func sizeProblems(s *service, from []*slice, to size) []problem {
 	behind := behindService(from)
 	for _, port := range s.ports {
 		for _, ipv6 := range []bool{false, true} {
-			if n := len(behind.First(keyOfEndpoints(port, ipv6), all, nil)); n > to.endpoints {
+			if len(behind.First(keyOfEndpoints(port, ipv6), to.endpoints+1, nil)) > to.endpoints { // how many more costs as many looks
 				found.add("TooManyEndpoints", func() string {
-					return fmt.Sprintf("spec.ports: %s %d has %d endpoints, of which %d are served: %s",
-						port.protocol, port.port, n, to.endpoints, why)
+					return fmt.Sprintf("spec.ports: %s %d has more endpoints than the %d that are served: %s",
+						port.protocol, port.port, to.endpoints, why)
 				})
 			}
 		}

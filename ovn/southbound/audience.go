@@ -29,6 +29,7 @@ type audience struct{ bytes, chassis rates }
 type tells struct {
 	bytes   int
 	chassis bool
+	rows    map[[2]string]struct{} // by table and UUID, that are counted
 }
 
 // tell counts an operation of so many bytes. A row counts as a whole: who monitors by an old method is told all of it.
@@ -38,9 +39,22 @@ func (t *tells) tell(r *replica, o *operation, bytes int) {
 	}
 	t.bytes += bytes
 	if uuid, ok := o.uuid(); ok {
-		t.bytes += r.extent(o.table, uuid)
+		t.row(r, o.table, uuid)
 	}
 	t.chassis = t.chassis || o.table == "Chassis" || o.table == "Encap"
+}
+
+// row counts a row, once of each transaction.
+func (t *tells) row(r *replica, table, uuid string) {
+	row := [2]string{table, uuid}
+	if _, counted := t.rows[row]; counted {
+		return
+	}
+	if t.rows == nil {
+		t.rows = map[[2]string]struct{}{}
+	}
+	t.rows[row] = struct{}{}
+	t.bytes += r.extent(table, uuid)
 }
 
 // enter counts a transaction that so many connections hear, unless the node has had others hear too much: then it

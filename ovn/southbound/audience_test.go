@@ -119,3 +119,28 @@ func TestClausesOfANode(t *testing.T) {
 		t.Errorf("clauses of no connection: %v", left)
 	}
 }
+
+// TestARowIsLookedAtOnce: of a transaction that names a row again and again, and of a node that writes again what it has
+// written, the guard looks neither at the row nor at the table each time. Without a replica it could not.
+func TestARowIsLookedAtOnce(t *testing.T) {
+	const uuid = "6f9619ff-8b86-4d11-b42d-00c04fc964ff"
+	o, err := newOperation(object{"op": json.RawMessage(`"delete"`), "table": json.RawMessage(`"Chassis"`),
+		"where": json.RawMessage(`[["_uuid","==",["uuid","` + uuid + `"]]]`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := tells{rows: map[[2]string]struct{}{{"Chassis", uuid}: {}}}
+	for range 3 {
+		told.tell(nil, o, 100)
+	}
+	if told.bytes != 300 || !told.chassis {
+		t.Errorf("others hear %+v", told)
+	}
+	var made authors
+	by := authorship{"MAC_Binding", "office", "l2"}
+	for i := range 8 {
+		if err := made.enter(nil, by, fmt.Sprint("10.0.0.", i%4), 4); err != nil {
+			t.Error(err)
+		}
+	}
+}

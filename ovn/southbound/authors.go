@@ -45,10 +45,14 @@ func (a *authors) enter(r *replica, by authorship, row string, share int) error 
 		mine = &authored{rows: map[string]time.Time{}, look: leastLook}
 		a.made[by] = mine
 	}
+	if _, counted := mine.rows[row]; counted { // a look at the whole table would be for nothing
+		mine.rows[row] = time.Now()
+		return nil
+	}
 	if len(mine.rows) >= min(mine.look, share) {
 		mine.forget(r.rowsOf(by.table, by.maker))
 	}
-	if _, counted := mine.rows[row]; !counted && len(mine.rows) >= share {
+	if len(mine.rows) >= share {
 		return fmt.Errorf("the node has made %d rows of %s in table %s, which is its share; what is left is the other nodes'", share, by.maker, by.table)
 	}
 	mine.rows[row] = time.Now()
