@@ -2,6 +2,7 @@ package southbound
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,5 +143,29 @@ func TestARowIsLookedAtOnce(t *testing.T) {
 		if err := made.enter(nil, by, fmt.Sprint("10.0.0.", i%4), 4); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestATransactionWaitsForAMoment: longer than that it would come after what the node has written on another connection.
+func TestATransactionWaitsForAMoment(t *testing.T) {
+	for _, c := range []struct {
+		lately int // bytes, beyond what passes at once
+		waits  time.Duration
+		again  bool
+	}{
+		{heardRate, time.Second, false},
+		{60 * heardRate, longestWait, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &Guard{}
+			g.audience.bytes.take("l1", heardBurst, heardRate, heardBurst)
+			g.audience.bytes.take("l1", c.lately, heardRate, heardBurst)
+			s := &session{guard: g, node: "l1", over: make(chan struct{}), peer: &peer{busy: make(chan struct{}, 1)}}
+			began := time.Now()
+			refused, ended := s.judge(t.Context(), "transact", []json.RawMessage{json.RawMessage(`"OVN_Southbound"`)}, false)
+			if took := time.Since(began); ended != nil || took.Round(time.Millisecond) != c.waits || errors.As(refused, &errNotYet{}) != c.again {
+				t.Errorf("%d bytes: it waits %s, want %s; refused: %v, %v", c.lately, took, c.waits, refused, ended)
+			}
+		})
 	}
 }

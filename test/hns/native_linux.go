@@ -9,7 +9,7 @@ import (
 )
 
 // nativeSwitch is what a Hyper-V switch does by itself while no extension forwards for it: the host's vNIC and the
-// network outside reach each other. Endpoints have no part in it, see docs/lab.md.
+// network outside reach each other. Endpoints have no part in it, see docs/hyperv.md.
 type nativeSwitch struct {
 	adapter, vnic netdev.Device
 	running       sync.WaitGroup
