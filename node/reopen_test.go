@@ -2,12 +2,14 @@ package node
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -42,6 +44,12 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 		t.Errorf("the ports in error are %v", ports)
 	}
 	a.reopenPorts(t.Context()) // too early
+	nodetest.Eventually(t, 10*time.Second, func() error {
+		if !s.daemon.idle() {
+			return errors.New("ovs-vswitchd does not come to rest") // and would look again by itself
+		}
+		return nil
+	})
 	s.manage(true)
 	if port := s.ofport(managementDevice); port != -1 {
 		t.Fatalf("it is opened without a word: port %d", port)

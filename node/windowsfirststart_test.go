@@ -26,6 +26,7 @@ type extensionDaemon struct {
 	dead    bool
 	mu      sync.Mutex
 	vNICs   map[string]bool // of its ports
+	rests   <-chan struct{} // it does nothing until this is closed
 }
 
 // set changes what it does wrong.
@@ -49,12 +50,23 @@ func (d *extensionDaemon) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := d.n.ovs.Changed()
 		d.once(ctx)
+		d.mu.Lock()
+		d.rests = changed
+		d.mu.Unlock()
 		select {
 		case <-changed:
 		case <-woken:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// idle says whether it has seen all that the database has, and does nothing until that changes.
+func (d *extensionDaemon) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	root, err := d.n.ovs.root()
+	return err == nil && root.CurCfg == root.NextCfg && d.rests == d.n.ovs.Changed()
 }
 
 func (d *extensionDaemon) once(ctx context.Context) {
