@@ -46,6 +46,7 @@ func TestAddressesComeToTheSameAsAColdStart(t *testing.T) {
 			l.restart()
 			l.noAddressTwice()
 			l.noAddressOfTwo()
+			l.sameAsEver()
 			l.asCold()
 		})
 	}

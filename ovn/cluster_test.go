@@ -84,6 +84,7 @@ func TestEventsComeToTheSameAsAColdStart(t *testing.T) {
 				windowsIsSpared(t, l.c)
 			}
 			l.quiesce()
+			l.sameAsEver()
 			for start, r := range map[string]records{"with the Northbound": engine{Engine: l.engine}.Records(s), "without": {}} {
 				again := newCluster(s)
 				again.begin(r, l.w.keys(), l.w.get)

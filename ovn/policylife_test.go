@@ -31,6 +31,7 @@ func TestPoliciesComeToTheSameAsAColdStart(t *testing.T) {
 				l.step()
 			}
 			l.quiesce()
+			l.sameAsEver()
 			again := newCluster(l.settings)
 			again.begin(engine{Engine: l.engine}.Records(l.settings), l.w.keys(), l.w.get)
 			before := ovsdb.Dump(l.engine.Client())
