@@ -32,7 +32,7 @@ func (c *cluster) expectAddresses(name string, s *service) {
 	}
 	if waiting[name].uid != s.UID {
 		waiting[name] = addressless{s.UID, expecting}
-		c.expected = append(c.expected, objectKey{addresslessKind, name + "/" + string(s.UID)})
+		c.expect(objectKey{addresslessKind, name + "/" + string(s.UID)})
 		c.tell(addresslessOwner(name)) // of the one that had this name before
 	}
 }

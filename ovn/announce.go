@@ -37,7 +37,7 @@ func (c *cluster) noteBalancer(name string, s *service) {
 	value := string(text)
 	if asked := value + " of " + string(s.UID) + " in place of " + s.balancer.ingress; asked != h.noted {
 		h.noted = asked
-		c.notes = append(c.notes, annotation{serviceKind, s.Namespace, s.Name, s.UID, statusKey, value})
+		c.note(annotation{serviceKind, s.Namespace, s.Name, s.UID, statusKey, value})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models/contract"
 )
@@ -111,7 +112,7 @@ func (c *cluster) updatePod(name string, object *pod) {
 		c.touchRivals(p)
 	}
 	p.object = object
-	c.indexPod(name, p)
+	c.policies.indexPod(name, p)
 }
 
 // removePod frees a pod's addresses, and has those who wait for one look again.
@@ -122,7 +123,7 @@ func (c *cluster) removePod(name string, p *podState) {
 		n.pools[i].release(a.Addr())
 	}
 	c.leaveBy(p, [2]*egressState{})
-	c.forgetPod(name, p)
+	c.policies.forgetPod(name, p)
 	delete(n.pods, name)
 	delete(n.waiting, name)
 	c.indexHostPorts(n, name, p.object, nil)
@@ -240,7 +241,7 @@ func (c *cluster) notePod(p *podState, explained bool) []problem {
 	if value == o.network {
 		return nil
 	}
-	c.notes = append(c.notes, annotation{podKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
+	c.note(annotation{podKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
 	if o.network == "" || explained {
 		return nil
 	}
@@ -260,4 +261,11 @@ func pick(list []netip.Addr, subnet netip.Prefix) netip.Addr {
 		}
 	}
 	return netip.Addr{}
+}
+
+// seen takes in which pods have a port in the Northbound.
+func (c *cluster) seen(ports map[types.UID][]netip.Addr) {
+	for _, p := range c.pods {
+		p.there = len(ports[p.object.UID]) > 0
+	}
 }

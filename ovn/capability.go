@@ -23,12 +23,7 @@ func (c *cluster) updateDatapath(n *nodeState) {
 		c.dirtyServices[name] = struct{}{}
 	}
 	if len(c.windows) == 0 || now && len(c.windows) == 1 { // the first, or the last
-		c.policies.dirtyCommon = true // its meter
-		for k, p := range c.policies.all {
-			if p.asksSCTP() {
-				c.policies.dirty[k] = struct{}{}
-			}
-		}
+		c.policies.windowsChanged()
 	}
 }
 

@@ -331,7 +331,7 @@ func TestChecksOfLimitsFind(t *testing.T) {
 // windowsIsSpared checks that no row that a Windows chassis may come across uses what its datapath lacks.
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
-	all := []ovsdb.Change{c.topologyChange(), c.gatewayChange(), c.policiesChange()}
+	all := []ovsdb.Change{c.topologyChange(), c.gatewayChange(), c.policies.commonChange()}
 	for _, name := range c.nodeNames {
 		all = append(all, c.nodeChange(name))
 	}

@@ -2,13 +2,11 @@ package ovn
 
 import (
 	"cmp"
-	"hash/maphash"
 	"maps"
 	"net/netip"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
@@ -72,10 +70,7 @@ type cluster struct {
 	dirtyTopology, dirtyGateway          bool
 	dirtyNodes, dirtyPods, dirtyServices map[string]struct{}
 
-	notes    []annotation
-	expected []objectKey
-	problems []problem
-	told     map[ovsdb.Owner]map[uint64]struct{} // hashes of messages
+	*outbox
 }
 
 // serviceState is a Service, or nil, and its slices; either may come first.
@@ -84,17 +79,10 @@ type serviceState struct {
 	slices []*slice // sorted by name
 }
 
-// annotation is one that an object shall have.
-type annotation struct {
-	kind            kind
-	namespace, name string
-	uid             types.UID
-	key, value      string
-}
-
 func newCluster(s *settings) *cluster {
 	own := *s
 	c := &cluster{
+		outbox:   newOutbox(),
 		settings: &own, given: s.services,
 		entranceOf: map[string]entrance{}, gateways: newEntrances(), nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(), hosts: newHostBook(),
 		apiServers: map[netip.AddrPort]bool{}, hostPorted: map[numberedPort]map[string]struct{}{},
@@ -105,8 +93,9 @@ func newCluster(s *settings) *cluster {
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		sctp:       map[string]struct{}{},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), told: map[ovsdb.Owner]map[uint64]struct{}{}, egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(), policies: newPolicyBook(),
+		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(),
 	}
+	c.policies = newPolicyBook(c.outbox, c.settings, c)
 	if s.allocate {
 		for _, pods := range s.pods {
 			c.cuts = append(c.cuts, newSubnetAllocator(pods, s.mask(pods)))
@@ -148,7 +137,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		case selectionKind:
 			settled[k.name] = struct{}{}
 		case nodeSetKind:
-			c.settleNodeSet(policy.Nodes(k.name))
+			c.policies.settleNodeSet(policy.Nodes(k.name))
 		case countKind:
 			c.countNow(k.name)
 		case rowsKind:
@@ -167,7 +156,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(settled)) { // a step each, however often it is asked for
-		c.settleSelection(text)
+		c.policies.settleSelection(text)
 	}
 	for k := range by {
 		slices.Sort(by[k])
@@ -182,7 +171,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.updateEgress(by[egressKind], get)
 	c.updatePools(by[poolKind], get)
 	for k := networkPolicyKind; k <= baselinePolicyKind; k++ {
-		c.updatePolicies(k, by[k], get)
+		c.policies.update(k, by[k], get)
 	}
 	c.updateResolved(by[resolvedKind], get)
 	c.updatePods(by[podKind], get)
@@ -200,7 +189,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.settleDomains()
 	c.settleBalancers()
 	c.settleEgress()
-	c.settlePolicies()
+	c.policies.settle(c.touchedPods())
 }
 
 // makeAgain has the rows of an owner made again.
@@ -286,7 +275,7 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 	if n := c.nodes[name]; n != nil && n.placed {
 		change := nodeChange(c.settings, &n.placement, c.hasGateway())
 		announceOn(&change, n.facts.Gateway, c.announces(name))
-		c.nodeMembers(n, &change)
+		c.policies.nodeMembers(n, &change)
 		if len(c.policies.all) > 0 {
 			admitHost(n, &change)
 		}
@@ -296,7 +285,7 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 }
 
 func (c *cluster) podChange(name string) ovsdb.Change {
-	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.unknown(p.object.Namespace) {
+	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.policies.lacks(p.object.Namespace) {
 		taken := func(wanted claim) bool { return c.keptFrom(p, wanted) }
 		change := podChange(p.object, p.addresses, &p.node.placement, taken)
 		egressMembers(p, &change)
@@ -334,52 +323,6 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 func (c *cluster) nodeSet() *nodeSet {
 	return &nodeSet{names: c.nodeNames, gateways: c.gateways.names, windows: c.windows, zones: c.zones, zoneOf: c.zoneOf,
 		hosts: c.gateways.hosts, widths: c.gateways.widths, own: c.gateways.own, announcer: c.announcer, balanced: c.balanced, pods: c.settings.pods}
-}
-
-var messageSeed = maphash.MakeSeed()
-
-// tell reports what is wrong with an owner's objects now. What was told before is not told again until
-// it was right in between.
-func (c *cluster) tell(owner ovsdb.Owner, found ...problem) {
-	before := c.told[owner]
-	if len(found) == 0 {
-		if before != nil {
-			delete(c.told, owner)
-		}
-		return
-	}
-	found = few(found)
-	now := make(map[uint64]struct{}, len(found))
-	for _, p := range found {
-		h := maphash.String(messageSeed, p.message)
-		now[h] = struct{}{}
-		if _, told := before[h]; !told {
-			c.problems = append(c.problems, p)
-		}
-	}
-	c.told[owner] = now
-}
-
-// takeNotes returns the annotations that objects lack, once.
-func (c *cluster) takeNotes() []annotation {
-	notes := c.notes
-	c.notes = nil
-	return notes
-}
-
-// takeExpected returns keys to be given to update after a while: what they wait for is due then, or a problem if
-// it is not there by then.
-func (c *cluster) takeExpected() []objectKey {
-	expected := c.expected
-	c.expected = nil
-	return expected
-}
-
-// takeProblems returns what became wrong since the last call.
-func (c *cluster) takeProblems() []problem {
-	problems := c.problems
-	c.problems = nil
-	return problems
 }
 
 // object is the Kubernetes object that an owner's rows are for, nil when it is not known.

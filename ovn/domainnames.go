@@ -207,7 +207,7 @@ func (c *cluster) settleDomains() {
 	empty(&book.stale)
 	if book.next > 0 && !book.waiting {
 		book.waiting = true
-		c.expected = append(c.expected, objectKey{kind: instantKind})
+		c.expect(objectKey{kind: instantKind})
 	}
 }
 

@@ -209,15 +209,15 @@ func (c *cluster) updateNamespaces(names []string, get lookup) {
 		switch {
 		case object == nil:
 			delete(c.egress.namespaces, name)
-			c.noteLogging(name, nil)
+			c.policies.noteLogging(name, nil)
 		case known && before == object.labels:
-			c.noteLogging(name, object)
+			c.policies.noteLogging(name, object)
 			continue
 		default:
 			c.egress.namespaces[name] = object.labels
-			c.noteLogging(name, object)
+			c.policies.noteLogging(name, object)
 		}
-		c.lookAtPoliciesOf(name)
+		c.policies.lookAt(name)
 		c.lookAtServicesOf(name)
 		delete(c.egress.candidates, name)
 		if len(c.egress.all) == 0 {
@@ -288,7 +288,7 @@ func (c *cluster) leaveBy(p *podState, now [2]*egressState) {
 func (c *cluster) countLater(e *egressState) {
 	if !e.counting && c.egress.all[e.object.Name] == e {
 		e.counting = true
-		c.expected = append(c.expected, objectKey{countKind, e.object.Name})
+		c.expect(objectKey{countKind, e.object.Name})
 	}
 }
 

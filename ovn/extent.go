@@ -75,15 +75,36 @@ func (c *cluster) list(of extent) []ovsdb.Change {
 	one(of.egressNodes, c.egressNodesChange)
 	one(of.alive, c.aliveChange)
 	list = append(list, each(of.egress, c.egressChange)...)
-	sets, gone := c.policySets(of.selections, of.nodeSets, each(of.domains, c.domainChange))
+	sets, gone := c.policies.sets(of.selections, of.nodeSets, each(of.domains, c.domainChange))
 	sets = append(sets, each(of.nodes, c.nodeChange)...)
 	there, fresh := c.podChanges(slices.Sorted(slices.Values(of.pods)))
-	list = append(list, together(sets, c.numberChanges(of.numbers), there, c.policyChanges(of.policies, of.policyCommon))...)
+	list = append(list, together(sets, c.policies.numberChanges(of.numbers), there, c.policies.changes(of.policies, of.policyCommon))...)
 	list = append(list, fresh...)
 	list = append(list, gone...)
 	list = append(list, each(of.services, c.serviceChange)...)
 	list = append(list, each(of.flushes, c.flushChange)...)
 	c.clean()
+	return list
+}
+
+// podChanges are those of pods that have a port, or had one, and those of pods that get one.
+func (c *cluster) podChanges(names []string) (there, fresh []ovsdb.Change) {
+	for _, name := range names {
+		if p := c.pods[name]; p == nil || p.there {
+			there = append(there, c.podChange(name))
+		} else {
+			fresh = append(fresh, c.podChange(name))
+		}
+	}
+	return there, fresh
+}
+
+// together has changes made in one transaction.
+func together(parts ...[]ovsdb.Change) []ovsdb.Change {
+	list := slices.Concat(parts...)
+	for i := range list {
+		list[i].With = i > 0
+	}
 	return list
 }
 

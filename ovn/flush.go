@@ -61,7 +61,7 @@ func (c *cluster) flushIn(name string, round int, paths map[path]struct{}) {
 	}
 	r := &c.flushes.of[name].rounds[round]
 	if r.rests() {
-		c.expected = append(c.expected, objectKey{flushKinds[round], name})
+		c.expect(objectKey{flushKinds[round], name})
 	}
 	if r.gone == nil {
 		r.gone = map[path]struct{}{}
@@ -127,7 +127,7 @@ func (c *cluster) flushAgain(name string, round int) {
 	r.shown, r.gone = r.gone, nil
 	c.flushes.dirty[name] = struct{}{}
 	if !r.rests() {
-		c.expected = append(c.expected, objectKey{flushKinds[round], name})
+		c.expect(objectKey{flushKinds[round], name})
 	}
 	if round+1 < len(f.rounds) {
 		c.flushIn(name, round+1, ended)

@@ -137,7 +137,7 @@ func (c *cluster) olderHas(p *podState, wanted claim) bool {
 	for _, at := range []claim{wanted, wanted.everywhere()} {
 		for name := range p.node.hostPorted[at] {
 			other := p.node.pods[name]
-			if other != p && len(other.addresses) > 0 && !c.unknown(other.object.Namespace) && comesBefore(other.object, p.object) {
+			if other != p && len(other.addresses) > 0 && !c.policies.lacks(other.object.Namespace) && comesBefore(other.object, p.object) {
 				return true
 			}
 		}

@@ -294,7 +294,7 @@ var errNoSubnets = errors.New("the node has no spec.podCIDRs")
 func (c *cluster) late(n *nodeState) bool {
 	if n.expects == nothing {
 		n.expects = expecting
-		c.expected = append(c.expected, objectKey{overdueKind, n.name})
+		c.expect(objectKey{overdueKind, n.name})
 	}
 	return n.expects == overdue
 }
@@ -479,7 +479,7 @@ func (c *cluster) noteNode(n *nodeState) {
 	}
 	value := contract.Format(network)
 	if value != n.object.network {
-		c.notes = append(c.notes, annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
+		c.note(annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
 	}
 }
 

@@ -242,7 +242,7 @@ func TestPoliciesOfAnOVNWithoutTiers(t *testing.T) {
 		t.Errorf("ACLs by kind of owner: %v", acls)
 	}
 	c.takeNotes() // those of nodes and pods
-	c.written(changes, nil)
+	c.policies.written(changes, nil)
 	for _, a := range c.takeNotes() {
 		if cluster := a.kind != networkPolicyKind; cluster != strings.Contains(a.value, "OVN 23.06") {
 			t.Errorf("%v %s: %s", a.kind, a.name, a.value)
@@ -261,7 +261,7 @@ func TestPolicyStatuses(t *testing.T) {
 	if notes := c.takeNotes(); len(notes) > 0 {
 		t.Fatalf("statuses before the rows: %v", notes)
 	}
-	c.written(changes, &ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
+	c.policies.written(changes, &ovsdb.RefusedError{Owners: map[ovsdb.Owner]error{"NetworkPolicy/prod/web": errors.New("full")}})
 	got := map[string]string{}
 	for _, a := range c.takeNotes() {
 		got[a.kind.String()+" "+a.name] = a.value
@@ -284,7 +284,7 @@ func TestPolicyStatuses(t *testing.T) {
 	}
 	w.absorb(c)
 	c.changes()
-	c.written(nil, nil)
+	c.policies.written(nil, nil)
 	if notes := c.takeNotes(); len(notes) > 0 {
 		t.Errorf("again: %v", notes)
 	}
@@ -295,7 +295,7 @@ func TestPolicyStatuses(t *testing.T) {
 func (s *scene) written(keys []objectKey) (statuses map[string]string, acls map[ovsdb.Owner]int) {
 	s.c.update(keys, s.get)
 	changes := s.c.changes()
-	s.c.written(changes, nil)
+	s.c.policies.written(changes, nil)
 	statuses, acls = map[string]string{}, map[ovsdb.Owner]int{}
 	for _, a := range s.c.takeNotes() {
 		statuses[a.name] = a.value

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,6 +17,10 @@ import (
 // rule's peer a pair of address sets; pods join both together with their ports, in one transaction. So a
 // policy costs rows by its rules, and a pod joins as many sets as select it.
 type policyBook struct {
+	*outbox
+	settings *settings
+	around   policySurroundings
+
 	all        map[objectKey]*policyState
 	selections map[string]*selectionState // by their texts
 	// candidates are the selections that a namespace's pods may be in, as far as somebody asked.
@@ -40,8 +45,27 @@ type policyBook struct {
 	unwritten map[ovsdb.Owner]annotation
 }
 
-func newPolicyBook() policyBook {
+// policySurroundings are what policies read of the other parts, and what they ask of them.
+type policySurroundings interface {
+	// namespaceLabels are those of a Namespace that is there.
+	namespaceLabels(name string) (set labelSet, there bool)
+	// podAt is a pod that wants a port, by key; nil for none.
+	podAt(key string) *podState
+	// placedNodes are the nodes that have a switch.
+	placedNodes() iter.Seq[*nodeState]
+	hasWindows() bool
+	// touchPod and touchNode have the rows of a pod and of a node made again, if they are there.
+	touchPod(key string)
+	touchNode(name string)
+	// domainUsed is told of a policy that begins (1) or ceases (-1) to name a domain.
+	domainUsed(name string, by int)
+	// now is the time, in seconds since 1970.
+	now() int64
+}
+
+func newPolicyBook(o *outbox, s *settings, around policySurroundings) policyBook {
 	return policyBook{
+		outbox: o, settings: s, around: around,
 		all: map[objectKey]*policyState{}, selections: map[string]*selectionState{}, candidates: map[string][]*selectionState{},
 		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, byNamespace: map[string]map[string]*podState{}, logging: map[string]string{},
 		emptied: map[*selectionState]struct{}{}, dirty: map[objectKey]struct{}{}, dirtyNumbers: map[objectKey]struct{}{}, dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
@@ -98,89 +122,88 @@ func compareContainerPorts(a, b containerPort) int {
 	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.number, b.number))
 }
 
-// updatePolicies takes in policies of a kind. The pods that they select are looked at again.
-func (c *cluster) updatePolicies(k kind, names []string, get lookup) {
+// update takes in policies of a kind. The pods that they select are looked at again.
+func (b *policyBook) update(k kind, names []string, get lookup) {
 	for _, name := range names {
 		object, _ := get(objectKey{k, name}).(*policyObject)
-		c.updatePolicy(objectKey{k, name}, object)
+		b.updateOne(objectKey{k, name}, object)
 	}
 }
 
-func (c *cluster) updatePolicy(k objectKey, object *policyObject) {
-	book := &c.policies
-	p := book.all[k]
+func (b *policyBook) updateOne(k objectKey, object *policyObject) {
+	p := b.all[k]
 	if p == nil {
 		if object == nil {
 			return
 		}
 		p = &policyState{key: k}
-		book.all[k] = p
-		if len(book.all) == 1 {
-			c.touchCommon()
+		b.all[k] = p
+		if len(b.all) == 1 {
+			b.touchAll()
 		}
 	}
 	if p.object != nil && object != nil && object.UID == p.object.UID && object.Generation == p.object.Generation {
-		again := p.object.logging == object.logging && c.noteAgain(p, object)
+		again := p.object.logging == object.logging && b.noteAgain(p, object)
 		if p.object = object; !again {
 			p.note = "" // somebody has changed the status, or it was written
-			book.dirty[k] = struct{}{}
+			b.dirty[k] = struct{}{}
 		}
 		return
 	}
-	book.dirty[k] = struct{}{}
-	c.unrankPolicy(p)
+	b.dirty[k] = struct{}{}
+	b.unrankPolicy(p)
 	p.object = object
 	uses := usesOf(object)
 	for _, u := range uses {
-		c.take(p, u)
+		b.take(p, u)
 	}
 	for _, u := range p.uses {
-		c.drop(p, u)
+		b.drop(p, u)
 	}
 	p.uses = uses
 	if object == nil {
-		if delete(book.all, k); len(book.all) == 0 {
-			c.touchCommon()
+		if delete(b.all, k); len(b.all) == 0 {
+			b.touchAll()
 		}
 		return
 	}
-	c.rankPolicy(p)
+	b.rankPolicy(p)
 }
 
-// touchCommon has all looked at again that depends on whether there is any policy.
-func (c *cluster) touchCommon() {
-	c.policies.dirtyCommon = true
-	for _, name := range c.nodeNames {
-		c.dirtyNodes[name] = struct{}{}
+// touchAll has all looked at again that depends on whether there is any policy.
+func (b *policyBook) touchAll() {
+	b.dirtyCommon = true
+	for n := range b.around.placedNodes() {
+		b.around.touchNode(n.name)
 	}
 }
 
 // rankPolicy puts a cluster-wide policy among those of its priority, whose rows depend on it.
-func (c *cluster) rankPolicy(p *policyState) {
+func (b *policyBook) rankPolicy(p *policyState) {
 	if r, ok := p.rank(); ok {
-		list := append(c.policies.ranks[r], p)
+		list := append(b.ranks[r], p)
 		slices.SortFunc(list, func(a, b *policyState) int {
 			return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.key.name, b.key.name))
 		})
-		c.policies.ranks[r] = list
-		c.touchRank(list)
+		b.ranks[r] = list
+		b.touchRank(list)
 	}
 }
 
-func (c *cluster) unrankPolicy(p *policyState) {
+func (b *policyBook) unrankPolicy(p *policyState) {
 	if r, ok := p.rank(); ok {
-		list := slices.DeleteFunc(c.policies.ranks[r], func(o *policyState) bool { return o == p })
-		c.policies.ranks[r] = list
+		list := slices.DeleteFunc(b.ranks[r], func(o *policyState) bool { return o == p })
+		b.ranks[r] = list
 		if len(list) == 0 {
-			delete(c.policies.ranks, r)
+			delete(b.ranks, r)
 		}
-		c.touchRank(list)
+		b.touchRank(list)
 	}
 }
 
-func (c *cluster) touchRank(list []*policyState) {
+func (b *policyBook) touchRank(list []*policyState) {
 	for _, p := range list {
-		c.policies.dirty[p.key] = struct{}{}
+		b.dirty[p.key] = struct{}{}
 	}
 }
 
@@ -237,18 +260,18 @@ func usesOf(o *policyObject) []use {
 }
 
 // take counts a policy as a user.
-func (c *cluster) take(p *policyState, u use) {
+func (b *policyBook) take(p *policyState, u use) {
 	switch {
 	case u.domain != "":
-		c.domainUsed(u.domain, 1)
+		b.around.domainUsed(u.domain, 1)
 		return
 	case u.ofNodes:
-		c.takeNodes(u.nodes)
+		b.takeNodes(u.nodes)
 		return
 	}
-	s := c.policies.selections[u.selection.String()]
+	s := b.selections[u.selection.String()]
 	if s == nil {
-		s = c.addSelection(u.selection)
+		s = b.addSelection(u.selection)
 	}
 	count := s.usage(u)
 	if u.port != "" {
@@ -256,21 +279,21 @@ func (c *cluster) take(p *policyState, u use) {
 	}
 	count.users++
 	if count.users == 1 && !count.lingering {
-		c.touchSelection(s)
+		b.touchSelection(s)
 	}
 }
 
 // drop ends a use. The rows stay for now.
-func (c *cluster) drop(p *policyState, u use) {
+func (b *policyBook) drop(p *policyState, u use) {
 	switch {
 	case u.domain != "":
-		c.domainUsed(u.domain, -1)
+		b.around.domainUsed(u.domain, -1)
 		return
 	case u.ofNodes:
-		c.dropNodes(u.nodes)
+		b.dropNodes(u.nodes)
 		return
 	}
-	s := c.policies.selections[u.selection.String()]
+	s := b.selections[u.selection.String()]
 	count := s.usage(u)
 	if u.port != "" {
 		users := s.ports[u.port].users
@@ -280,7 +303,7 @@ func (c *cluster) drop(p *policyState, u use) {
 	}
 	if count.users--; count.users == 0 {
 		count.lingering = true
-		c.expected = append(c.expected, objectKey{selectionKind, u.selection.String()})
+		b.expect(objectKey{selectionKind, u.selection.String()})
 	}
 }
 
@@ -302,11 +325,11 @@ func (s *selectionState) usage(u use) *usage {
 }
 
 // addSelection begins to keep a selection.
-func (c *cluster) addSelection(selection policy.Selection) *selectionState {
+func (b *policyBook) addSelection(selection policy.Selection) *selectionState {
 	s := &selectionState{Selection: selection, text: selection.String(), ports: map[string]*namedPortState{}}
 	s.namespaces, s.pods = selection.Selectors()
-	c.policies.selections[s.text] = s
-	c.policies.forgetCandidates(s)
+	b.selections[s.text] = s
+	b.forgetCandidates(s)
 	return s
 }
 
@@ -320,131 +343,129 @@ func (b *policyBook) forgetCandidates(s *selectionState) {
 }
 
 // settleSelection drops what nobody has come to need again.
-func (c *cluster) settleSelection(text string) {
-	c.policies.dirtySelections[text] = struct{}{}
-	s := c.policies.selections[text]
+func (b *policyBook) settleSelection(text string) {
+	b.dirtySelections[text] = struct{}{}
+	s := b.selections[text]
 	if s == nil {
 		return
 	}
 	s.group.lingering, s.set.lingering = false, false
 	for port, n := range s.ports {
 		n.group.lingering, n.set.lingering = false, false
-		c.settleNumbers(s, n)
+		b.settleNumbers(s, n)
 		if !n.group.live() && !n.set.live() {
 			delete(s.ports, port)
 		}
 	}
-	c.touchSelection(s)
+	b.touchSelection(s)
 	if !s.group.live() && !s.set.live() && len(s.ports) == 0 {
-		delete(c.policies.selections, text)
-		c.policies.forgetCandidates(s)
+		delete(b.selections, text)
+		b.forgetCandidates(s)
 	}
 }
 
 // touchSelection has a selection's rows and its pods looked at again.
-func (c *cluster) touchSelection(s *selectionState) {
-	c.policies.dirtySelections[s.text] = struct{}{}
-	for namespace, pods := range c.podsIn(s) {
-		if !s.within(namespace, c.egress.namespaces) {
+func (b *policyBook) touchSelection(s *selectionState) {
+	b.dirtySelections[s.text] = struct{}{}
+	for namespace, pods := range b.podsIn(s) {
+		if !s.within(namespace, b.around.namespaceLabels) {
 			continue
 		}
 		for name, p := range pods {
 			if s.pods.Matches(p.object.labels) {
-				c.dirtyPods[name] = struct{}{}
+				b.around.touchPod(name)
 			}
 		}
 	}
 }
 
 // podsIn are the pods of the namespaces that may be a selection's.
-func (c *cluster) podsIn(s *selectionState) map[string]map[string]*podState {
+func (b *policyBook) podsIn(s *selectionState) map[string]map[string]*podState {
 	if s.namespaces == nil {
-		return map[string]map[string]*podState{s.Namespace: c.policies.byNamespace[s.Namespace]}
+		return map[string]map[string]*podState{s.Namespace: b.byNamespace[s.Namespace]}
 	}
-	return c.policies.byNamespace
+	return b.byNamespace
 }
 
 // within says whether a namespace is a selection's.
-func (s *selectionState) within(namespace string, all map[string]labelSet) bool {
+func (s *selectionState) within(namespace string, labelsOf func(string) (labelSet, bool)) bool {
 	if s.namespaces == nil {
 		return s.Namespace == namespace
 	}
-	set, known := all[namespace]
+	set, known := labelsOf(namespace)
 	return known && s.namespaces.Matches(set)
 }
 
 // candidatesOf are the selections that a namespace's pods may be in, in the order of their names.
-func (c *cluster) candidatesOf(namespace string) []*selectionState {
-	list, known := c.policies.candidates[namespace]
+func (b *policyBook) candidatesOf(namespace string) []*selectionState {
+	list, known := b.candidates[namespace]
 	if known {
 		return list
 	}
-	for _, s := range c.policies.selections {
-		if s.within(namespace, c.egress.namespaces) {
+	for _, s := range b.selections {
+		if s.within(namespace, b.around.namespaceLabels) {
 			list = append(list, s)
 		}
 	}
 	slices.SortFunc(list, func(a, b *selectionState) int { return cmp.Compare(a.text, b.text) })
-	c.policies.candidates[namespace] = list
+	b.candidates[namespace] = list
 	return list
 }
 
 // selectPod finds the selections that a pod is in, and counts its named ports there.
-func (c *cluster) selectPod(p *podState) {
-	c.uncountPorts(p)
+func (b *policyBook) selectPod(p *podState) {
+	b.uncountPorts(p)
 	p.selections = p.selections[:0]
-	for _, s := range c.candidatesOf(p.object.Namespace) {
+	for _, s := range b.candidatesOf(p.object.Namespace) {
 		if s.pods.Matches(p.object.labels) {
 			p.selections = append(p.selections, s)
-			c.countPorts(p, s)
+			b.countPorts(p, s)
 		}
 	}
 }
 
-// settlePolicies decides anew for every pod that was touched.
-func (c *cluster) settlePolicies() {
-	for name := range c.dirtyPods {
-		if p := c.pods[name]; p != nil {
-			c.selectPod(p)
-		}
+// settle decides anew for the pods that were touched.
+func (b *policyBook) settle(touched iter.Seq[*podState]) {
+	for p := range touched {
+		b.selectPod(p)
 	}
-	c.lingerNumbers()
+	b.lingerNumbers()
 }
 
 // indexPod keeps the pods of each namespace.
-func (c *cluster) indexPod(name string, p *podState) {
-	pods := c.policies.byNamespace[p.object.Namespace]
+func (b *policyBook) indexPod(name string, p *podState) {
+	pods := b.byNamespace[p.object.Namespace]
 	if pods == nil {
 		pods = map[string]*podState{}
-		c.policies.byNamespace[p.object.Namespace] = pods
+		b.byNamespace[p.object.Namespace] = pods
 	}
 	pods[name] = p
 }
 
-func (c *cluster) forgetPod(name string, p *podState) {
-	c.uncountPorts(p)
-	pods := c.policies.byNamespace[p.object.Namespace]
+func (b *policyBook) forgetPod(name string, p *podState) {
+	b.uncountPorts(p)
+	pods := b.byNamespace[p.object.Namespace]
 	if delete(pods, name); len(pods) == 0 {
-		delete(c.policies.byNamespace, p.object.Namespace)
+		delete(b.byNamespace, p.object.Namespace)
 	}
 }
 
-// lookAtPoliciesOf has a namespace's pods looked at again, since its labels have changed.
-func (c *cluster) lookAtPoliciesOf(namespace string) {
-	delete(c.policies.candidates, namespace)
-	if len(c.policies.selections) == 0 {
+// lookAt has a namespace's pods looked at again, since its labels have changed.
+func (b *policyBook) lookAt(namespace string) {
+	delete(b.candidates, namespace)
+	if len(b.selections) == 0 {
 		return
 	}
-	for name := range c.policies.byNamespace[namespace] {
-		c.dirtyPods[name] = struct{}{}
+	for name := range b.byNamespace[namespace] {
+		b.around.touchPod(name)
 	}
 }
 
-// unknown says of a namespace that nothing is known of it yet, and that it might matter: a pod that comes
+// lacks says of a namespace that nothing is known of it yet, and that it might matter: a pod that comes
 // before its namespace waits, so that no policy misses it.
-func (c *cluster) unknown(namespace string) bool {
-	_, known := c.egress.namespaces[namespace]
-	return !known && len(c.policies.ranks) > 0
+func (b *policyBook) lacks(namespace string) bool {
+	_, known := b.around.namespaceLabels(namespace)
+	return !known && len(b.ranks) > 0
 }
 
 func (b *policyBook) clean() {
@@ -456,23 +477,34 @@ func (b *policyBook) clean() {
 }
 
 // noteLogging takes in how the connections are logged that a namespace's policies decide.
-func (c *cluster) noteLogging(name string, object *namespace) {
+func (b *policyBook) noteLogging(name string, object *namespace) {
 	text := ""
 	if object != nil {
 		text = object.logging
 	}
-	if c.policies.logging[name] == text {
+	if b.logging[name] == text {
 		return
 	}
-	if c.policies.logging[name] = text; text == "" {
-		delete(c.policies.logging, name)
+	if b.logging[name] = text; text == "" {
+		delete(b.logging, name)
 	}
-	for k, p := range c.policies.all {
+	for k, p := range b.all {
 		if k.kind == networkPolicyKind && p.object.Namespace == name {
-			c.policies.dirty[k] = struct{}{}
+			b.dirty[k] = struct{}{}
 		}
 	}
 	if object != nil {
-		c.tell(ovsdb.Owner(namespaceKind.String()+"/"+name), loggingProblems(namespaceKind, &object.ObjectMeta, text)...)
+		b.tell(ovsdb.Owner(namespaceKind.String()+"/"+name), loggingProblems(namespaceKind, &object.ObjectMeta, text)...)
+	}
+}
+
+// windowsChanged has the rows made again that depend on whether there is a Windows node: the log's meter, and what
+// the owners of policies about SCTP are told.
+func (b *policyBook) windowsChanged() {
+	b.dirtyCommon = true
+	for k, p := range b.all {
+		if p.asksSCTP() {
+			b.dirty[k] = struct{}{}
+		}
 	}
 }

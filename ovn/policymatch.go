@@ -49,7 +49,7 @@ func (t *namedTerms) take(rule *policy.Rule) bool {
 }
 
 // matches are the rule's, but for its subject. A rule that no connection can match has none.
-func (c *cluster) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms) []ruleMatch {
+func (b *policyBook) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms) []ruleMatch {
 	if rule.Nothing() {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (c *cluster) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms
 	if l4 := portsMatch(rule.Ports); l4 != "" || rule.AnyPort {
 		peers, some := "", true
 		if !rule.Anyone {
-			peers, some = c.peersMatch(side, rule, nil)
+			peers, some = b.peersMatch(side, rule, nil)
 		}
 		if some {
 			m := ruleMatch{parts: without(peers, l4)}
@@ -72,7 +72,7 @@ func (c *cluster) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms
 		}
 	}
 	for _, name := range portNames(rule.Ports) {
-		for _, number := range c.numbersBehind(o, rule, name, (*numberState).named) {
+		for _, number := range b.numbersBehind(o, rule, name, (*numberState).named) {
 			if !asked(rule.Ports, name, number.protocol) || !terms.take(rule) {
 				continue
 			}
@@ -80,9 +80,9 @@ func (c *cluster) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms
 			peers, some := "", true
 			switch {
 			case rule.Direction == policy.Egress:
-				peers, some = c.peersMatch(side, rule, &ruleMatch{port: name, number: number})
+				peers, some = b.peersMatch(side, rule, &ruleMatch{port: name, number: number})
 			case !rule.Anyone:
-				peers, some = c.peersMatch(side, rule, nil)
+				peers, some = b.peersMatch(side, rule, nil)
 			}
 			if some {
 				list = append(list, ruleMatch{name, number, without(peers, l4)})
@@ -94,24 +94,24 @@ func (c *cluster) matches(o *policy.Policy, rule *policy.Rule, terms *namedTerms
 
 // peersMatch matches the other end; some is false where there can be nobody. With a named port it
 // matches only pods that have it.
-func (c *cluster) peersMatch(side string, rule *policy.Rule, named *ruleMatch) (match string, some bool) {
+func (b *policyBook) peersMatch(side string, rule *policy.Rule, named *ruleMatch) (match string, some bool) {
 	var families []string
-	for _, ipv4 := range c.settings.families() {
+	for _, ipv4 := range b.settings.families() {
 		ip := ipWord(ipv4)
 		f := familyMatch{field: ip + "." + side, ip: ip}
 		if rule.Anyone {
-			f.pods(policy.Selection{}, ipv4, c, named)
+			f.pods(policy.Selection{}, ipv4, b, named)
 		}
 		for _, peer := range rule.Peers {
 			switch {
 			case peer.Pods != nil:
-				f.pods(*peer.Pods, ipv4, c, named)
+				f.pods(*peer.Pods, ipv4, b, named)
 			case peer.Nodes != nil:
 				f.values = append(f.values, "$"+nodeSetName(*peer.Nodes, ipv4))
 			case peer.Domain != "":
 				f.values = append(f.values, "$"+domainSet(peer.Domain, ipv4))
 			default:
-				f.blocks(peer.Blocks, ipv4, c, named)
+				f.blocks(peer.Blocks, ipv4, b, named)
 			}
 		}
 		families = append(families, f.matches()...)
@@ -127,15 +127,15 @@ type familyMatch struct {
 	others    []string // matches that no set can say
 }
 
-func (f *familyMatch) pods(s policy.Selection, ipv4 bool, c *cluster, named *ruleMatch) {
+func (f *familyMatch) pods(s policy.Selection, ipv4 bool, b *policyBook, named *ruleMatch) {
 	if named == nil {
 		f.values = append(f.values, "$"+addressesName(s, ipv4, "", portNumber{}))
-	} else if c.isNamed(s, named) {
+	} else if b.isNamed(s, named) {
 		f.values = append(f.values, "$"+addressesName(s, ipv4, named.port, named.number))
 	}
 }
 
-func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, c *cluster, named *ruleMatch) {
+func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, b *policyBook, named *ruleMatch) {
 	within := familyMatch{field: f.field, ip: f.ip}
 	for _, p := range list {
 		switch {
@@ -153,7 +153,7 @@ func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, c *cluster, named *
 		f.values = append(f.values, within.values...)
 		return
 	}
-	if matches := within.matches(); len(matches) > 0 && c.isNamed(policy.Selection{}, named) {
+	if matches := within.matches(); len(matches) > 0 && b.isNamed(policy.Selection{}, named) {
 		f.others = append(f.others, fmt.Sprintf("(%s == $%s && %s)", f.field, addressesName(policy.Selection{}, ipv4, named.port, named.number), either(matches)))
 	}
 }

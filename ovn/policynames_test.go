@@ -151,7 +151,7 @@ func TestNamedPortsHaveABound(t *testing.T) {
 			keys := s.put(s.policies(t, "{kind: NetworkPolicy, metadata: {namespace: prod, name: it}, spec: "+c.text+"}")...)
 			s.c.update(keys, s.get)
 			changes := s.c.changes()
-			s.c.written(changes, nil)
+			s.c.policies.written(changes, nil)
 			length := 0
 			for _, change := range changes {
 				for _, row := range change.Rows {
@@ -190,7 +190,7 @@ func TestANoteIsPutBack(t *testing.T) {
 	say := func(noted string) (string, int) {
 		s.c.update(s.put(policyOf(noted)), s.get)
 		changes := s.c.changes()
-		s.c.written(changes, nil)
+		s.c.policies.written(changes, nil)
 		notes, made := s.c.takeNotes(), len(changes)
 		s.absorb(s.c)
 		if len(notes) > 1 {
@@ -231,7 +231,7 @@ func TestStatusOfRefusedSets(t *testing.T) {
 			p.labels = newLabelSet(map[string]string{"app": "db"})
 			s.do(s.namespace("prod"), n, p)
 			noted := func(err *ovsdb.RefusedError) (names []string) {
-				s.c.written(s.c.changes(), err)
+				s.c.policies.written(s.c.changes(), err)
 				for _, a := range s.c.takeNotes() {
 					names = append(names, a.name)
 				}

@@ -16,43 +16,44 @@ type nodeSetState struct {
 	usage
 }
 
-func (c *cluster) takeNodes(nodes policy.Nodes) {
-	s := c.policies.nodeSets[nodes]
+func (b *policyBook) takeNodes(nodes policy.Nodes) {
+	s := b.nodeSets[nodes]
 	if s == nil {
 		s = &nodeSetState{selector: nodes.Selector()}
-		c.policies.nodeSets[nodes] = s
-		c.policies.dirtyNodeSets[nodes] = struct{}{}
-		for _, name := range c.nodeNames {
-			if n := c.nodes[name]; s.selector.Matches(n.object.labels) {
-				c.dirtyNodes[name] = struct{}{}
-			}
-		}
+		b.nodeSets[nodes] = s
+		b.dirtyNodeSets[nodes] = struct{}{}
+		b.touchNodes(s)
 	}
 	s.users++
 }
 
-func (c *cluster) dropNodes(nodes policy.Nodes) {
-	s := c.policies.nodeSets[nodes]
+func (b *policyBook) dropNodes(nodes policy.Nodes) {
+	s := b.nodeSets[nodes]
 	if s.users--; s.users == 0 {
 		s.lingering = true
-		c.expected = append(c.expected, objectKey{nodeSetKind, string(nodes)})
+		b.expect(objectKey{nodeSetKind, string(nodes)})
 	}
 }
 
 // settleNodeSet drops a set of nodes that nobody has come to need again.
-func (c *cluster) settleNodeSet(nodes policy.Nodes) {
-	s := c.policies.nodeSets[nodes]
+func (b *policyBook) settleNodeSet(nodes policy.Nodes) {
+	s := b.nodeSets[nodes]
 	if s == nil || !s.lingering {
 		return
 	}
 	if s.lingering = false; s.live() {
 		return
 	}
-	delete(c.policies.nodeSets, nodes)
-	c.policies.dirtyNodeSets[nodes] = struct{}{}
-	for _, name := range c.nodeNames {
-		if n := c.nodes[name]; n.object != nil && s.selector.Matches(n.object.labels) {
-			c.dirtyNodes[name] = struct{}{}
+	delete(b.nodeSets, nodes)
+	b.dirtyNodeSets[nodes] = struct{}{}
+	b.touchNodes(s)
+}
+
+// touchNodes has the nodes of a set looked at again.
+func (b *policyBook) touchNodes(s *nodeSetState) {
+	for n := range b.around.placedNodes() {
+		if s.selector.Matches(n.object.labels) {
+			b.around.touchNode(n.name)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (n *numberState) there() bool { return n.pods > 0 }
 func (n *numberState) named() bool { return n.pods > 0 || !n.unnamed }
 
 // countPorts keeps the numbers behind the names that policies ask for. Where one comes, their rows depend on it.
-func (c *cluster) countPorts(p *podState, s *selectionState) {
+func (b *policyBook) countPorts(p *podState, s *selectionState) {
 	if len(p.addresses) == 0 {
 		return
 	}
@@ -47,7 +47,7 @@ func (c *cluster) countPorts(p *podState, s *selectionState) {
 			if at == nil || !at.named() {
 				at = &numberState{}
 				n.numbers[number] = at
-				c.touchNumbers(s, n)
+				b.touchNumbers(s, n)
 			}
 			at.pods++
 			p.counted = append(p.counted, portCount{s, at})
@@ -55,10 +55,10 @@ func (c *cluster) countPorts(p *podState, s *selectionState) {
 	}
 }
 
-func (c *cluster) uncountPorts(p *podState) {
+func (b *policyBook) uncountPorts(p *podState) {
 	for _, counted := range p.counted {
 		if counted.at.pods--; counted.at.pods == 0 {
-			c.policies.emptied[counted.selection] = struct{}{}
+			b.emptied[counted.selection] = struct{}{}
 		}
 	}
 	p.counted = p.counted[:0]
@@ -71,21 +71,21 @@ type portCount struct {
 }
 
 // lingerNumbers has those looked at again later that no pod has any more.
-func (c *cluster) lingerNumbers() {
-	for s := range c.policies.emptied {
+func (b *policyBook) lingerNumbers() {
+	for s := range b.emptied {
 		for _, n := range s.ports {
 			for _, at := range n.numbers {
 				if !at.there() && !at.unnamed {
-					c.expect(s)
+					b.settleLater(s)
 				}
 			}
 		}
 	}
-	empty(&c.policies.emptied)
+	empty(&b.emptied)
 }
 
 // settleNumbers takes a step with the numbers that no pod has any more.
-func (c *cluster) settleNumbers(s *selectionState, n *namedPortState) {
+func (b *policyBook) settleNumbers(s *selectionState, n *namedPortState) {
 	for number, at := range n.numbers {
 		switch {
 		case at.there():
@@ -93,23 +93,23 @@ func (c *cluster) settleNumbers(s *selectionState, n *namedPortState) {
 			delete(n.numbers, number)
 		default:
 			at.unnamed = true
-			c.touchNumbers(s, n)
-			c.expect(s)
+			b.touchNumbers(s, n)
+			b.settleLater(s)
 		}
 	}
 }
 
 // expect has a selection settled later.
-func (c *cluster) expect(s *selectionState) {
-	if k := (objectKey{selectionKind, s.text}); !slices.Contains(c.expected, k) {
-		c.expected = append(c.expected, k)
+func (b *policyBook) settleLater(s *selectionState) {
+	if k := (objectKey{selectionKind, s.text}); !slices.Contains(b.expected, k) {
+		b.expect(k)
 	}
 }
 
-func (c *cluster) touchNumbers(s *selectionState, n *namedPortState) {
-	c.policies.dirtySelections[s.text] = struct{}{}
+func (b *policyBook) touchNumbers(s *selectionState, n *namedPortState) {
+	b.dirtySelections[s.text] = struct{}{}
 	for p := range n.users {
-		c.policies.dirtyNumbers[p.key] = struct{}{}
+		b.dirtyNumbers[p.key] = struct{}{}
 	}
 }
 
@@ -160,14 +160,14 @@ func namedAmong(rule *policy.Rule) []policy.Selection {
 }
 
 // numbersBehind are those behind a port's name of which something is so, sorted.
-func (c *cluster) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []portNumber {
+func (b *policyBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []portNumber {
 	among := []policy.Selection{o.Subject}
 	if rule.Direction == policy.Egress {
 		among = namedAmong(rule)
 	}
 	all := map[portNumber]struct{}{}
 	for _, s := range among {
-		for number, at := range c.numbersIn(s, name) {
+		for number, at := range b.numbersIn(s, name) {
 			if is(at) {
 				all[number] = struct{}{}
 			}
@@ -178,15 +178,15 @@ func (c *cluster) numbersBehind(o *policy.Policy, rule *policy.Rule, name string
 	})
 }
 
-func (c *cluster) numbersIn(s policy.Selection, name string) map[portNumber]*numberState {
-	if n := c.policies.selections[s.String()].ports[name]; n != nil {
+func (b *policyBook) numbersIn(s policy.Selection, name string) map[portNumber]*numberState {
+	if n := b.selections[s.String()].ports[name]; n != nil {
 		return n.numbers
 	}
 	return nil
 }
 
 // isNamed says whether rules name the pods of a selection with a port's name and number.
-func (c *cluster) isNamed(s policy.Selection, port *ruleMatch) bool {
-	at := c.numbersIn(s, port.port)[port.number]
+func (b *policyBook) isNamed(s policy.Selection, port *ruleMatch) bool {
+	at := b.numbersIn(s, port.port)[port.number]
 	return at != nil && at.named()
 }

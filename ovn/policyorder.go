@@ -2,10 +2,7 @@ package ovn
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
@@ -20,15 +17,15 @@ import (
 // still; then policies, each of them all at once. Then pods get their ports that had none. What nobody names
 // any more goes last: see usage.
 
-// policySets are the changes of the sets that policies name: of those that there are, and of those that are
+// sets are the changes of the sets that policies name: of those that there are, and of those that are
 // gone.
-func (c *cluster) policySets(selections []string, nodeSets []policy.Nodes, domains []ovsdb.Change) (sets, gone []ovsdb.Change) {
+func (b *policyBook) sets(selections []string, nodeSets []policy.Nodes, domains []ovsdb.Change) (sets, gone []ovsdb.Change) {
 	list := slices.Clone(domains)
 	for _, text := range slices.Sorted(slices.Values(selections)) {
-		list = append(list, c.selectionChange(text))
+		list = append(list, b.selectionChange(text))
 	}
 	for _, nodes := range slices.Sorted(slices.Values(nodeSets)) {
-		list = append(list, c.nodeSetChange(nodes))
+		list = append(list, b.nodeSetChange(nodes))
 	}
 	for _, change := range list {
 		if len(change.Rows) > 0 {
@@ -41,52 +38,24 @@ func (c *cluster) policySets(selections []string, nodeSets []policy.Nodes, domai
 }
 
 // numberChanges are those of policies that are the same, but for the numbers behind their ports' names.
-func (c *cluster) numberChanges(keys []objectKey) []ovsdb.Change {
-	keys = slices.DeleteFunc(keys, func(k objectKey) bool { _, more := c.policies.dirty[k]; return more || c.policies.all[k] == nil })
-	return c.policyChanges(keys, false)
+func (b *policyBook) numberChanges(keys []objectKey) []ovsdb.Change {
+	keys = slices.DeleteFunc(keys, func(k objectKey) bool { _, more := b.dirty[k]; return more || b.all[k] == nil })
+	return b.changes(keys, false)
 }
 
-// podChanges are those of pods that have a port, or had one, and those of pods that get one.
-func (c *cluster) podChanges(names []string) (there, fresh []ovsdb.Change) {
-	for _, name := range names {
-		if p := c.pods[name]; p == nil || p.there {
-			there = append(there, c.podChange(name))
-		} else {
-			fresh = append(fresh, c.podChange(name))
-		}
-	}
-	return there, fresh
-}
-
-// together has changes made in one transaction.
-func together(parts ...[]ovsdb.Change) []ovsdb.Change {
-	list := slices.Concat(parts...)
-	for i := range list {
-		list[i].With = i > 0
-	}
-	return list
-}
-
-// policyChanges are those of policies: what all share first, and last those that are gone.
-func (c *cluster) policyChanges(keys []objectKey, common bool) []ovsdb.Change {
+// changes are those of policies: what all share first, and last those that are gone.
+func (b *policyBook) changes(keys []objectKey, common bool) []ovsdb.Change {
 	var list, gone []ovsdb.Change
 	if common {
-		list = append(list, c.policiesChange())
+		list = append(list, b.commonChange())
 	}
 	slices.SortFunc(keys, func(a, b objectKey) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
 	for _, k := range keys {
-		if c.policies.all[k] == nil {
-			gone = append(gone, c.policyChange(k))
+		if b.all[k] == nil {
+			gone = append(gone, b.change(k))
 		} else {
-			list = append(list, c.policyChange(k))
+			list = append(list, b.change(k))
 		}
 	}
 	return append(list, gone...)
-}
-
-// seen takes in which pods have a port in the Northbound.
-func (c *cluster) seen(ports map[types.UID][]netip.Addr) {
-	for _, p := range c.pods {
-		p.there = len(ports[p.object.UID]) > 0
-	}
 }

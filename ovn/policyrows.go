@@ -103,9 +103,9 @@ func (s *selectionState) each(of func(set, group usage, port string, number port
 }
 
 // selectionChange is a selection's rows, which its pods fill.
-func (c *cluster) selectionChange(text string) ovsdb.Change {
+func (b *policyBook) selectionChange(text string) ovsdb.Change {
 	r := newRows(selectionOwner(text))
-	s := c.policies.selections[text]
+	s := b.selections[text]
 	if s == nil {
 		return r.Change
 	}
@@ -114,7 +114,7 @@ func (c *cluster) selectionChange(text string) ovsdb.Change {
 			r.add(nb.PortGroupTable, groupKey(port, number), &nb.PortGroup{Name: groupName(s.Selection, port, number)})
 		}
 		if set.live() {
-			for _, ipv4 := range c.settings.families() {
+			for _, ipv4 := range b.settings.families() {
 				r.add(nb.AddressSetTable, setKey(ipWord(ipv4), port, number), &nb.AddressSet{Name: addressesName(s.Selection, ipv4, port, number)})
 			}
 		}
@@ -159,9 +159,9 @@ func policyMembers(p *podState, change *ovsdb.Change) {
 }
 
 // nodeSetChange is a set of nodes' addresses, which the nodes fill.
-func (c *cluster) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
+func (b *policyBook) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
 	r := newRows(nodeSetOwner(nodes))
-	if c.policies.nodeSets[nodes] != nil {
+	if b.nodeSets[nodes] != nil {
 		for _, ipv4 := range []bool{true, false} {
 			r.add(nb.AddressSetTable, ipWord(ipv4), &nb.AddressSet{Name: nodeSetName(nodes, ipv4)})
 		}
@@ -170,9 +170,9 @@ func (c *cluster) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
 }
 
 // nodeMembers puts a node's addresses into the sets that select it.
-func (c *cluster) nodeMembers(n *nodeState, change *ovsdb.Change) {
+func (b *policyBook) nodeMembers(n *nodeState, change *ovsdb.Change) {
 	r := rows{Change: *change}
-	for nodes, s := range c.policies.nodeSets {
+	for nodes, s := range b.nodeSets {
 		if !s.selector.Matches(n.object.labels) {
 			continue
 		}
@@ -183,17 +183,17 @@ func (c *cluster) nodeMembers(n *nodeState, change *ovsdb.Change) {
 	*change = r.Change
 }
 
-// policiesChange is what holds as soon as there is any policy, before all of them: a pod that its own Service
+// commonChange is what holds as soon as there is any policy, before all of them: a pod that its own Service
 // sends back to it reaches itself, nobody outside has a node's address among the pods, and pods have no addresses
 // that policies do not know.
-func (c *cluster) policiesChange() ovsdb.Change {
+func (b *policyBook) commonChange() ovsdb.Change {
 	r := newRows(policiesOwner)
-	if len(c.policies.all) == 0 {
+	if len(b.all) == 0 {
 		return r.Change
 	}
-	r.logMeter(len(c.windows) == 0)
+	r.logMeter(!b.around.hasWindows())
 	var selves, hosts []string
-	for _, ipv4 := range c.settings.families() {
+	for _, ipv4 := range b.settings.families() {
 		ip := ipWord(ipv4)
 		selves = append(selves, ip+".src == "+hairpinAddresses[family2(ipv4)])
 		hosts = append(hosts, ip+".src == $"+hostsGroup+"_"+ip)
@@ -209,8 +209,8 @@ func (c *cluster) policiesChange() ovsdb.Change {
 		r.member(nb.PortGroupTable, acl.group, "acls", r.add(nb.ACLTable, acl.key, &nb.ACL{Name: &acl.name, Direction: acl.direction, Tier: hostTier,
 			Priority: allowHost, Action: acl.action, Match: acl.match}))
 	}
-	r.local(c.settings)
-	r.defaults(c.settings.lacks.aclTiers)
+	r.local(b.settings)
+	r.defaults(b.settings.lacks.aclTiers)
 	return r.Change
 }
 
@@ -281,39 +281,39 @@ func admitHost(n *nodeState, change *ovsdb.Change) {
 	*change = r.Change
 }
 
-// policyChange is a policy's ACLs.
-func (c *cluster) policyChange(k objectKey) ovsdb.Change {
+// change is a policy's ACLs.
+func (b *policyBook) change(k objectKey) ovsdb.Change {
 	r := newRows(policyOwner(k))
-	p := c.policies.all[k]
+	p := b.all[k]
 	if p == nil {
-		c.tell(r.Owner)
+		b.tell(r.Owner)
 		return r.Change
 	}
 	p.refused = 0
 	if o := p.object.policy; o != nil {
-		if slot, room := c.slot(p); room {
-			p.refused = r.policyACLs(c, o, slot)
-			r.isolation(c, o)
+		if slot, room := b.slot(p); room {
+			p.refused = r.policyACLs(b, o, slot)
+			r.isolation(b, o)
 		}
 	}
 	p.acls = len(r.Rows)
-	c.tell(r.Owner, c.policyProblems(p)...)
-	c.notePolicy(p)
+	b.tell(r.Owner, b.policyProblems(p)...)
+	b.notePolicy(p)
 	return r.Change
 }
 
 // slot is the ACL priority of a policy's first rule; room is false where older policies of its priority
 // have left it none.
-func (c *cluster) slot(p *policyState) (slot int, room bool) {
+func (b *policyBook) slot(p *policyState) (slot int, room bool) {
 	at, wide := p.rank()
 	switch {
 	case !wide:
 		return allowTenant, true
-	case c.settings.lacks.aclTiers:
+	case b.settings.lacks.aclTiers:
 		return 0, false
 	}
 	used := 0
-	for _, o := range c.policies.ranks[at] {
+	for _, o := range b.ranks[at] {
 		size := o.size()
 		if o == p {
 			return firstCluster - at.priority*rankSlots - used, used+size <= rankSlots
@@ -336,7 +336,7 @@ func (p *policyState) size() int {
 
 // policyACLs are those of a policy's rules. A rule with named ports has one for each number that is behind a name, up to a
 // bound; refused are those beyond it.
-func (r *rows) policyACLs(c *cluster, o *policy.Policy, slot int) (refused int) {
+func (r *rows) policyACLs(b *policyBook, o *policy.Policy, slot int) (refused int) {
 	terms := newNamedTerms(o.Tier)
 	for i := range o.Rules {
 		rule := &o.Rules[i]
@@ -344,14 +344,14 @@ func (r *rows) policyACLs(c *cluster, o *policy.Policy, slot int) (refused int) 
 		if o.Tier != policy.Tenant {
 			priority = slot - rule.Index
 		}
-		for _, m := range c.matches(o, rule, terms) {
-			r.policyACL(c, o, rule, m, priority)
+		for _, m := range b.matches(o, rule, terms) {
+			r.policyACL(b, o, rule, m, priority)
 		}
 	}
 	return terms.refused
 }
 
-func (r *rows) policyACL(c *cluster, o *policy.Policy, rule *policy.Rule, m ruleMatch, priority int) {
+func (r *rows) policyACL(b *policyBook, o *policy.Policy, rule *policy.Rule, m ruleMatch, priority int) {
 	port, number := m.port, m.number
 	if rule.Direction == policy.Egress { // the name is of the others' ports
 		port, number = "", portNumber{}
@@ -359,7 +359,7 @@ func (r *rows) policyACL(c *cluster, o *policy.Policy, rule *policy.Rule, m rule
 	acl := &nb.ACL{Priority: priority, Tier: int(o.Tier), Action: ruleActions[rule.Action],
 		Match: strings.Join(append([]string{subjectSide(rule.Direction) + " == @" + groupName(o.Subject, port, number)}, m.parts...), " && ")}
 	key := fmt.Sprintf("%s/%d", rule.Direction, rule.Index)
-	c.finish(acl, o, rule.Direction, fmt.Sprintf("%s[%d]", rule.Direction, rule.Index))
+	b.finish(acl, o, rule.Direction, fmt.Sprintf("%s[%d]", rule.Direction, rule.Index))
 	r.member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, selectionOwner(o.Subject.String()), groupKey(port, number)), "acls",
 		r.add(nb.ACLTable, setKey(key, m.port, m.number), acl))
 }
@@ -376,21 +376,21 @@ func subjectSide(d policy.Direction) string {
 }
 
 // isolation refuses what no NetworkPolicy allows.
-func (r *rows) isolation(c *cluster, o *policy.Policy) {
+func (r *rows) isolation(b *policyBook, o *policy.Policy) {
 	for _, d := range policy.Directions {
 		if !o.Isolates[d] {
 			continue
 		}
 		acl := &nb.ACL{Priority: refuseTenant, Tier: int(o.Tier), Action: nb.ACLActionDrop,
 			Match: subjectSide(d) + " == @" + groupName(o.Subject, "", portNumber{}) + " && ip"}
-		c.finish(acl, o, d, d.String())
+		b.finish(acl, o, d, d.String())
 		r.member(nb.PortGroupTable, ovsdb.ID(nb.PortGroupTable, selectionOwner(o.Subject.String()), groupKey("", portNumber{})), "acls",
 			r.add(nb.ACLTable, d.String(), acl))
 	}
 }
 
 // finish adds to a policy's ACL what all of them have.
-func (c *cluster) finish(acl *nb.ACL, o *policy.Policy, d policy.Direction, what string) {
+func (b *policyBook) finish(acl *nb.ACL, o *policy.Policy, d policy.Direction, what string) {
 	name := aclName(o, what)
 	acl.Name = &name
 	acl.Direction = nb.ACLDirectionToLport
@@ -398,7 +398,7 @@ func (c *cluster) finish(acl *nb.ACL, o *policy.Policy, d policy.Direction, what
 		acl.Direction = nb.ACLDirectionFromLport
 		acl.Options = map[string]string{"apply-after-lb": "true"} // the endpoint is judged, not the Service
 	}
-	c.logACL(acl, o)
+	b.logACL(acl, o)
 }
 
 // maxACLName is OVN's limit.

@@ -16,7 +16,7 @@ import (
 )
 
 // policyProblems are what the owner of a policy is told.
-func (c *cluster) policyProblems(p *policyState) []problem {
+func (b *policyBook) policyProblems(p *policyState) []problem {
 	kind, meta := p.key.kind.String(), &p.object.ObjectMeta
 	var found []problem
 	if p.object.wrong != "" {
@@ -28,7 +28,7 @@ func (c *cluster) policyProblems(p *policyState) []problem {
 	if p.object.policy == nil {
 		return found
 	}
-	return slices.Concat(found, p.namedProblems(), c.rankProblems(p), loggingProblems(p.key.kind, meta, p.object.logging), c.windowsProblems(p))
+	return slices.Concat(found, p.namedProblems(), b.rankProblems(p), loggingProblems(p.key.kind, meta, p.object.logging), b.windowsProblems(p))
 }
 
 // namedProblems are about ACLs of named ports that are too many.
@@ -42,8 +42,8 @@ func (p *policyState) namedProblems() []problem {
 }
 
 // windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
-func (c *cluster) windowsProblems(p *policyState) []problem {
-	if len(c.windows) == 0 || !p.asksSCTP() {
+func (b *policyBook) windowsProblems(p *policyState) []problem {
+	if !b.around.hasWindows() || !p.asksSCTP() {
 		return nil
 	}
 	return []problem{limitf(p.key.kind.String(), &p.object.ObjectMeta, "NoSCTPOnWindows",
@@ -55,17 +55,17 @@ func (c *cluster) windowsProblems(p *policyState) []problem {
 const noACLTiers = "it is not in force: the ACLs of this OVN have no tiers, which OVN 23.06 is the first to have; upgrade OVN"
 
 // rankProblems are about other policies of the same priority.
-func (c *cluster) rankProblems(p *policyState) []problem {
+func (b *policyBook) rankProblems(p *policyState) []problem {
 	at, wide := p.rank()
 	if !wide {
 		return nil
 	}
 	kind, meta := p.key.kind.String(), &p.object.ObjectMeta
-	if c.settings.lacks.aclTiers {
+	if b.settings.lacks.aclTiers {
 		return []problem{problemf(kind, meta, "NoACLTiers", noACLTiers)}
 	}
-	list := c.policies.ranks[at]
-	if _, room := c.slot(p); !room {
+	list := b.ranks[at]
+	if _, room := b.slot(p); !room {
 		return []problem{problemf(kind, meta, "PriorityFull",
 			"spec.priority: other policies of priority %d in the tier %s have so many rules that there is no room for this one's, which is not in force; give it another priority", at.priority, at.tier)}
 	}
@@ -92,7 +92,7 @@ func (p *policyState) asksSCTP() bool {
 }
 
 // missingPorts are the named ports of a policy that nobody has now.
-func (c *cluster) missingPorts(o *policy.Policy) []string {
+func (b *policyBook) missingPorts(o *policy.Policy) []string {
 	var missing []string
 	for i := range o.Rules {
 		rule := &o.Rules[i]
@@ -100,7 +100,7 @@ func (c *cluster) missingPorts(o *policy.Policy) []string {
 			continue
 		}
 		for _, port := range rule.Ports {
-			if port.Name == "" || slices.ContainsFunc(c.numbersBehind(o, rule, port.Name, (*numberState).there), func(n portNumber) bool { return port.Protocol == "" || n.protocol == port.Protocol }) {
+			if port.Name == "" || slices.ContainsFunc(b.numbersBehind(o, rule, port.Name, (*numberState).there), func(n portNumber) bool { return port.Protocol == "" || n.protocol == port.Protocol }) {
 				continue
 			}
 			protocol := ""
@@ -114,11 +114,11 @@ func (c *cluster) missingPorts(o *policy.Policy) []string {
 }
 
 // policyWord is what a policy's status says: whether it is in force whole, and why not.
-func (c *cluster) policyWord(p *policyState) (ok bool, reason, message string) {
+func (b *policyBook) policyWord(p *policyState) (ok bool, reason, message string) {
 	o := p.object
 	room := false
 	if o.policy != nil {
-		_, room = c.slot(p)
+		_, room = b.slot(p)
 	}
 	var texts []string
 	if o.wrong != "" {
@@ -133,7 +133,7 @@ func (c *cluster) policyWord(p *policyState) (ok bool, reason, message string) {
 	switch {
 	case o.policy == nil:
 		return false, "BadPolicy", "it is not in force: " + strings.Join(texts, "; ")
-	case !room && c.settings.lacks.aclTiers:
+	case !room && b.settings.lacks.aclTiers:
 		return false, "NoACLTiers", noACLTiers
 	case !room:
 		return false, "PriorityFull", "it is not in force: spec.priority: older policies of this priority leave it no room; give it another one"
@@ -146,19 +146,19 @@ func (c *cluster) policyWord(p *policyState) (ok bool, reason, message string) {
 	if len(texts) > 0 {
 		return false, "PartlyInForce", "in force but for what is wrong: " + strings.Join(texts, "; ") + "; " + where
 	}
-	texts = append([]string{where}, c.missingPorts(o.policy)...)
-	for _, also := range append(c.rankProblems(p), c.windowsProblems(p)...) {
+	texts = append([]string{where}, b.missingPorts(o.policy)...)
+	for _, also := range append(b.rankProblems(p), b.windowsProblems(p)...) {
 		texts = append(texts, also.message)
 	}
 	return true, "InForce", strings.Join(texts, "; ")
 }
 
 // notePolicy remembers the status that a policy shall have once its rows are there.
-func (c *cluster) notePolicy(p *policyState) {
-	ok, reason, message := c.policyWord(p)
+func (b *policyBook) notePolicy(p *policyState) {
+	ok, reason, message := b.policyWord(p)
 	o := p.object
 	if p.key.kind == networkPolicyKind {
-		c.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: cut(message, maxMessage)})
+		b.noteNetworkPolicy(p, contract.PolicyStatus{UID: string(o.UID), Generation: o.Generation, InForce: reason != "BadPolicy", Reason: reason, Message: cut(message, maxMessage)})
 		return
 	}
 	now := o.ready(ok, reason, message)
@@ -168,16 +168,16 @@ func (c *cluster) notePolicy(p *policyState) {
 		return
 	}
 	p.note = text
-	c.later(p, annotation{p.key.kind, "", o.Name, o.UID, statusKey, text})
+	b.later(p, annotation{p.key.kind, "", o.Name, o.UID, statusKey, text})
 }
 
 // noteNetworkPolicy does so for a kind without a status, by an annotation. It keeps the time of the one that
 // is there where it says the same.
-func (c *cluster) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
+func (b *policyBook) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 	o := p.object
 	before, _ := parse[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.noted)
 	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
-	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= c.domains.now {
+	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= b.around.now() {
 		now.Since = before.Since
 	}
 	text := contract.Format(now)
@@ -185,7 +185,7 @@ func (c *cluster) noteNetworkPolicy(p *policyState, now contract.PolicyStatus) {
 		return
 	}
 	if p.note = text; o.noted != text {
-		c.later(p, p.notice())
+		b.later(p, p.notice())
 	}
 }
 
@@ -203,49 +203,49 @@ func (p *policyState) notice() annotation {
 
 // noteAgain puts a NetworkPolicy's note back where somebody has changed it, and nothing else: whoever owns the policy may write the
 // note, as often as he likes. It says whether that is all that there is to do.
-func (c *cluster) noteAgain(p *policyState, now *policyObject) bool {
+func (b *policyBook) noteAgain(p *policyState, now *policyObject) bool {
 	if p.key.kind != networkPolicyKind || p.note == "" {
 		return false
 	}
-	_, waits := c.policies.unwritten[policyOwner(p.key)]
-	_, dirty := c.policies.dirty[p.key]
+	_, waits := b.unwritten[policyOwner(p.key)]
+	_, dirty := b.dirty[p.key]
 	if now.noted != p.note && !waits && !dirty {
-		c.notes = append(c.notes, p.notice())
+		b.note(p.notice())
 	}
 	return true
 }
 
 // later keeps a note until the rows that it speaks of are written.
-func (c *cluster) later(p *policyState, a annotation) {
-	c.policies.unwritten[policyOwner(p.key)] = a
+func (b *policyBook) later(p *policyState, a annotation) {
+	b.unwritten[policyOwner(p.key)] = a
 }
 
 // written takes in what has become of changes: a status speaks of rows that are there, and of sets that are
 // and have in them whom they should. Where the Northbound has refused one of these, it is asked for later.
-func (c *cluster) written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
+func (b *policyBook) written(changes []ovsdb.Change, refused *ovsdb.RefusedError) {
 	for i := range changes {
 		owner := changes[i].Owner
-		a, ok := c.policies.unwritten[owner]
+		a, ok := b.unwritten[owner]
 		if !ok {
 			continue
 		}
-		delete(c.policies.unwritten, owner)
+		delete(b.unwritten, owner)
 		switch k, _ := ownerKey(owner); {
 		case refused == nil:
-			c.notes = append(c.notes, a)
+			b.note(a)
 		case refused.Owners[owner] != nil: // it will come again
-			c.policies.all[k].forgetNote()
-		case c.lacks(c.policies.all[k], refused):
-			c.policies.all[k].forgetNote()
-			c.expected = append(c.expected, k)
+			b.all[k].forgetNote()
+		case b.misses(b.all[k], refused):
+			b.all[k].forgetNote()
+			b.expect(k)
 		default:
-			c.notes = append(c.notes, a)
+			b.note(a)
 		}
 	}
 }
 
-// lacks says whether a set of a policy's was refused, or a pod in it.
-func (c *cluster) lacks(p *policyState, refused *ovsdb.RefusedError) bool {
+// misses says whether a set of a policy's was refused, or a pod in it.
+func (b *policyBook) misses(p *policyState, refused *ovsdb.RefusedError) bool {
 	if p == nil {
 		return false
 	}
@@ -264,8 +264,8 @@ func (c *cluster) lacks(p *policyState, refused *ovsdb.RefusedError) bool {
 		if uses[owner] {
 			return true
 		}
-		if k, _ := ownerKey(owner); k.kind == podKind && c.pods[k.name] != nil &&
-			slices.ContainsFunc(c.pods[k.name].selections, func(s *selectionState) bool { return uses[selectionOwner(s.text)] }) {
+		if k, _ := ownerKey(owner); k.kind == podKind && b.around.podAt(k.name) != nil &&
+			slices.ContainsFunc(b.around.podAt(k.name).selections, func(s *selectionState) bool { return uses[selectionOwner(s.text)] }) {
 			return true
 		}
 	}
@@ -300,10 +300,10 @@ func (r *rows) logMeter(fair bool) {
 }
 
 // logACL has an ACL logged as its namespace's annotation, or a cluster-wide policy's own, says.
-func (c *cluster) logACL(acl *nb.ACL, o *policy.Policy) {
-	text := c.policies.logging[o.Namespace]
+func (b *policyBook) logACL(acl *nb.ACL, o *policy.Policy) {
+	text := b.logging[o.Namespace]
 	if o.Namespace == "" {
-		text = c.policies.all[objectKey{policyKinds[o.Kind], o.Name}].object.logging
+		text = b.all[objectKey{policyKinds[o.Kind], o.Name}].object.logging
 	}
 	logging, wrong := parseLogging(text)
 	if wrong != "" {

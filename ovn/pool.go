@@ -235,7 +235,7 @@ func (c *cluster) giveUp() {
 		}
 		book.left[name] = struct{}{}
 		if c.poolOf(s.object.balancer.ingress) {
-			c.notes = append(c.notes, annotation{serviceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
+			c.note(annotation{serviceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (c *cluster) noteStatus(k kind, o *custom, status map[string]any, noted *st
 	if !asked && json.Unmarshal([]byte(o.status), &have) == nil && reflect.DeepEqual(want, have) {
 		return
 	}
-	c.notes = append(c.notes, annotation{k, "", o.Name, o.UID, statusKey, string(text)})
+	c.note(annotation{k, "", o.Name, o.UID, statusKey, string(text)})
 }
 
 // noteEgress has an EgressIP's status written.
