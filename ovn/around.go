@@ -1,6 +1,9 @@
 package ovn
 
-import "iter"
+import (
+	"iter"
+	"time"
+)
 
 // What the parts of a cluster know of each other.
 
@@ -38,4 +41,16 @@ func (c *cluster) touchPod(key string) { c.dirtyPods[key] = struct{}{} }
 
 func (c *cluster) touchNode(name string) { c.dirtyNodes[name] = struct{}{} }
 
-func (c *cluster) now() int64 { return c.domains.now }
+// at tells what time it is.
+func (c *cluster) at(now time.Time) { c.clock = now.Unix() }
+
+func (c *cluster) now() int64 { return c.clock }
+
+func (c *cluster) domainUsed(name string, by int) { c.domains.use(name, by) }
+
+func (c *cluster) slicesOf(service string) []*slice {
+	if s := c.services[service]; s != nil {
+		return s.slices
+	}
+	return nil
+}

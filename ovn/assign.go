@@ -44,7 +44,7 @@ func (c *cluster) updatePods(names []string, get lookup) {
 	for _, name := range names {
 		object, _ := get(objectKey{podKind, name}).(*pod)
 		c.updatePod(name, object)
-		c.updateDNSPod(name, object)
+		c.domains.updatePod(name, object)
 	}
 	// updateNodes may have touched more pods than were named; a pod that gave up its address lets
 	// another of its node have one.

@@ -26,6 +26,7 @@ type cluster struct {
 	given     []netip.Prefix // the ranges of ClusterIPs that it was started with
 	records   records        // what no object has claimed yet
 	beginning bool
+	clock     int64 // the time of the last events, in seconds since 1970
 
 	nodes     map[string]*nodeState
 	ids       *pool // node ID n is number n-1
@@ -93,8 +94,10 @@ func newCluster(s *settings) *cluster {
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		sctp:       map[string]struct{}{},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), egress: newEgressBook(), balancers: newPoolBook(), flushes: newFlushBook(), domains: newDomainBook(),
+		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), egress: newEgressBook(), balancers: newPoolBook(),
 	}
+	c.flushes = newFlushBook(c.outbox)
+	c.domains = newDomainBook(c.outbox, c.settings, c)
 	c.policies = newPolicyBook(c.outbox, c.settings, c)
 	if s.allocate {
 		for _, pods := range s.pods {
@@ -129,9 +132,9 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		case aliveNodesKind:
 			c.balancers.dirtyAlive = true
 		case flushKind, lateFlushKind:
-			c.flushAgain(k.name, slices.Index(flushKinds[:], k.kind))
+			c.flushes.again(k.name, slices.Index(flushKinds[:], k.kind))
 		case domainKind, instantKind:
-			c.updateDomain(k)
+			c.domains.refresh(k)
 		case policiesKind:
 			c.policies.dirtyCommon = true
 		case selectionKind:
@@ -173,7 +176,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	for k := networkPolicyKind; k <= baselinePolicyKind; k++ {
 		c.policies.update(k, by[k], get)
 	}
-	c.updateResolved(by[resolvedKind], get)
+	c.domains.update(by[resolvedKind], get)
 	c.updatePods(by[podKind], get)
 	for _, name := range by[sliceKind] {
 		object, _ := get(objectKey{sliceKind, name}).(*slice)
@@ -186,7 +189,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	for _, k := range hosting {
 		c.updateHosting(k, get)
 	}
-	c.settleDomains()
+	c.domains.settle()
 	c.settleBalancers()
 	c.settleEgress()
 	c.policies.settle(c.touchedPods())
@@ -245,7 +248,7 @@ func (c *cluster) updateSlice(name string, object *slice) {
 func (c *cluster) followSlices(name string, state *serviceState) {
 	c.updateHinted(name, state)
 	c.updateOutward(name, state)
-	c.updateDNSServers(name, state)
+	c.domains.updateSlices(name)
 	if name == apiServer {
 		c.updateAPIServers(state)
 	}
@@ -305,7 +308,7 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 		}
 		c.tell(serviceOwner(name), found...)
 		c.claims.tell(name, nil)
-		c.followPaths(name, nil)
+		c.flushes.follow(name, nil)
 		return ovsdb.Change{Owner: serviceOwner(name)}
 	}
 	on := c.nodeSet()
@@ -316,7 +319,7 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 		sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
 		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
 		unservedProblems("Service", &object.ObjectMeta, object.asked))...)
-	c.followPaths(name, flushedPaths(change.Rows))
+	c.flushes.follow(name, flushedPaths(change.Rows))
 	return change
 }
 

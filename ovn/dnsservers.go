@@ -25,61 +25,55 @@ func madeByController(o *corev1.Pod) bool {
 	return owner != nil && owner.Kind != "Node"
 }
 
-// updateDNSPod takes in a pod that may be a DNS server's, which may be on its host's network.
-func (c *cluster) updateDNSPod(name string, object *pod) {
+// updatePod takes in a pod that may be a DNS server's, which may be on its host's network.
+func (b *domainBook) updatePod(name string, object *pod) {
 	namespace, _, _ := strings.Cut(name, "/")
-	if !slices.ContainsFunc(c.settings.dnsServices, func(service string) bool { return strings.HasPrefix(service, namespace+"/") }) {
+	if !slices.ContainsFunc(b.settings.dnsServices, func(service string) bool { return strings.HasPrefix(service, namespace+"/") }) {
 		return
 	}
-	book := &c.domains
-	uid, known := book.podUID[name]
+	uid, known := b.podUID[name]
 	counts := object != nil && object.controlled && !object.completed && object.node != ""
-	if known && counts && object.UID == uid && object.node == book.pods[uid].node {
+	if known && counts && object.UID == uid && object.node == b.pods[uid].node {
 		return
 	}
 	if known {
-		delete(book.pods, uid)
-		delete(book.podUID, name)
+		delete(b.pods, uid)
+		delete(b.podUID, name)
 	}
 	if counts {
-		book.pods[object.UID], book.podUID[name] = object, object.UID
+		b.pods[object.UID], b.podUID[name] = object, object.UID
 	}
-	book.moved = book.moved || known || counts
+	b.moved = b.moved || known || counts
 }
 
-// updateDNSServers is told of a Service's slices.
-func (c *cluster) updateDNSServers(name string, _ *serviceState) {
-	c.domains.moved = c.domains.moved || slices.Contains(c.settings.dnsServices, name)
+// updateSlices is told of a Service's slices.
+func (b *domainBook) updateSlices(name string) {
+	b.moved = b.moved || slices.Contains(b.settings.dnsServices, name)
 }
 
 // followServers finds the nodes that DNS servers run on. Other nodes are not believed: their agents see no
 // server, and what they say would open policies of all.
-func (c *cluster) followServers() {
-	book := &c.domains
-	if !book.moved {
+func (b *domainBook) followServers() {
+	if !b.moved {
 		return
 	}
-	book.moved = false
-	clear(book.servers)
-	for _, node := range c.settings.dnsNodes {
-		book.servers[node] = struct{}{}
+	b.moved = false
+	clear(b.servers)
+	for _, node := range b.settings.dnsNodes {
+		b.servers[node] = struct{}{}
 	}
-	for _, name := range c.settings.dnsServices {
-		s := c.services[name]
-		if s == nil {
-			continue
-		}
-		for _, slice := range s.slices {
+	for _, name := range b.settings.dnsServices {
+		for _, slice := range b.around.slicesOf(name) {
 			for i := range slice.endpoints {
-				if e := &slice.endpoints[i]; book.isServer(slice.Namespace, e) {
-					book.servers[e.node] = struct{}{}
+				if e := &slice.endpoints[i]; b.isServer(slice.Namespace, e) {
+					b.servers[e.node] = struct{}{}
 				}
 			}
 		}
 	}
-	for node := range book.servers {
-		if object := book.seen[node]; object != nil && book.taken[node] != object {
-			book.take(node, object)
+	for node := range b.servers {
+		if object := b.seen[node]; object != nil && b.taken[node] != object {
+			b.take(node, object)
 		}
 	}
 }

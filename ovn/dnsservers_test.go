@@ -70,7 +70,7 @@ func TestWhoIsADNSServer(t *testing.T) {
 				s.c = newCluster(testSettings(t, func(config *Config) { dual(config); config.DNSNodes = c.nodes }))
 				s.c.at(s.now)
 				s.c.begin(records{}, s.w.keys(), s.w.get)
-				s.c.domainUsed("www.example.com", 1)
+				s.c.domains.use("www.example.com", 1)
 				s.saw("l2", "www.example.com 203.0.113.66 90")
 				puts := []func(){
 					func() {
@@ -98,7 +98,7 @@ func TestWhoIsADNSServer(t *testing.T) {
 // TestDNSServersComeAndGo: what a node says after its server has gone is not believed.
 func TestDNSServersComeAndGo(t *testing.T) {
 	s := newDNSScene(t)
-	s.c.domainUsed("www.example.com", 1)
+	s.c.domains.use("www.example.com", 1)
 	s.touch(s.w.put(trimPod(dnsPod()), trimSlice(dnsSlice())))
 	s.saw("l2", "www.example.com 203.0.113.1 90")
 	s.want("with its server", "www.example.com: 203.0.113.1")

@@ -85,6 +85,10 @@ const clockSkew = 30 * time.Second
 
 // domainBook is what is known of the domain names that policies name, in normal form.
 type domainBook struct {
+	*outbox
+	settings *settings
+	around   domainSurroundings
+
 	used    map[string]int            // how many want a name or a pattern
 	seen    map[string]*resolvedNames // by node
 	servers map[string]struct{}       // the nodes that DNS servers run on
@@ -97,12 +101,21 @@ type domainBook struct {
 	stale     map[string]struct{}                // used names whose addresses may be others
 	dirty     map[string]int
 	moved     bool // servers may be others
-	now, next int64
+	next      int64
 	waiting   bool // for time to pass
 }
 
-func newDomainBook() domainBook {
-	return domainBook{used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{}, pods: map[types.UID]*pod{}, podUID: map[string]types.UID{}, taken: map[string]*resolvedNames{},
+// domainSurroundings are what domain names need of the other parts.
+type domainSurroundings interface {
+	// slicesOf are the EndpointSlices of a Service, by its key.
+	slicesOf(service string) []*slice
+	// now is the time, in seconds since 1970.
+	now() int64
+}
+
+func newDomainBook(o *outbox, s *settings, around domainSurroundings) domainBook {
+	return domainBook{outbox: o, settings: s, around: around,
+		used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{}, pods: map[types.UID]*pod{}, podUID: map[string]types.UID{}, taken: map[string]*resolvedNames{},
 		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}, moved: true}
 }
 
@@ -115,49 +128,45 @@ func domainSet(name string, ipv4 bool) string {
 	return "domain_" + distinct(name, name) + "_" + ipWord(ipv4)
 }
 
-// domainUsed is told of a policy that begins (1) or ceases (-1) to name a domain.
-func (c *cluster) domainUsed(name string, by int) {
-	book, name := &c.domains, contract.DomainName(name)
-	before := book.used[name]
-	book.used[name] += by
+// use is told of a policy that begins (1) or ceases (-1) to name a domain.
+func (b *domainBook) use(name string, by int) {
+	name = contract.DomainName(name)
+	before := b.used[name]
+	b.used[name] += by
 	switch {
 	case before == 0:
-		book.dirty[name]++
-		c.resolve(name)
-	case book.used[name] == 0:
-		delete(book.used, name)
-		delete(book.addresses, name)
-		book.dirty[name]++
+		b.dirty[name]++
+		b.resolve(name)
+	case b.used[name] == 0:
+		delete(b.used, name)
+		delete(b.addresses, name)
+		b.dirty[name]++
 	}
 }
 
-// at tells what time it is.
-func (c *cluster) at(now time.Time) { c.domains.now = now.Unix() }
-
-func (c *cluster) updateDomain(k objectKey) {
+func (b *domainBook) refresh(k objectKey) {
 	if k.kind == instantKind {
-		c.domains.waiting = false
+		b.waiting = false
 		return
 	}
-	c.domains.dirty[k.name]++
+	b.dirty[k.name]++
 }
 
-// updateResolved takes in what nodes' agents have seen.
-func (c *cluster) updateResolved(nodes []string, get lookup) {
-	book := &c.domains
+// update takes in what nodes' agents have seen.
+func (b *domainBook) update(nodes []string, get lookup) {
 	for _, node := range nodes {
 		object, _ := get(objectKey{resolvedKind, node}).(*resolvedNames)
 		if object != nil {
-			object = object.bounded(book.now)
+			object = object.bounded(b.around.now())
 		}
-		book.seen[node] = object
-		_, server := book.servers[node]
+		b.seen[node] = object
+		_, server := b.servers[node]
 		switch {
 		case object == nil:
-			delete(book.seen, node)
-			book.take(node, nil)
+			delete(b.seen, node)
+			b.take(node, nil)
 		case server:
-			book.take(node, object)
+			b.take(node, object)
 		}
 	}
 }
@@ -189,44 +198,43 @@ func (b *domainBook) take(node string, object *resolvedNames) {
 	differs(object, before)
 }
 
-// settleDomains works out addresses anew where something has changed, or their time is over.
-func (c *cluster) settleDomains() {
-	book := &c.domains
-	c.followServers()
-	if book.next > 0 && book.now >= book.next {
-		book.next = 0
-		for name := range book.used {
-			book.stale[name] = struct{}{}
+// settle works out addresses anew where something has changed, or their time is over.
+func (b *domainBook) settle() {
+	b.followServers()
+	if b.next > 0 && b.around.now() >= b.next {
+		b.next = 0
+		for name := range b.used {
+			b.stale[name] = struct{}{}
 		}
 	}
-	for name := range book.stale {
-		if book.used[name] > 0 {
-			c.resolve(name)
+	for name := range b.stale {
+		if b.used[name] > 0 {
+			b.resolve(name)
 		}
 	}
-	empty(&book.stale)
-	if book.next > 0 && !book.waiting {
-		book.waiting = true
-		c.expect(objectKey{kind: instantKind})
+	empty(&b.stale)
+	if b.next > 0 && !b.waiting {
+		b.waiting = true
+		b.expect(objectKey{kind: instantKind})
 	}
 }
 
 // resolve finds the addresses that a name or a pattern has now.
-func (c *cluster) resolve(pattern string) {
-	book, now := &c.domains, map[netip.Addr]struct{}{}
+func (b *domainBook) resolve(pattern string) {
+	now := map[netip.Addr]struct{}{}
 	collect := func(list []resolvedAddress) {
 		for _, a := range list {
-			if a.until <= book.now {
+			if a.until <= b.around.now() {
 				continue
 			}
 			now[a.addr] = struct{}{}
-			if book.next == 0 || a.until < book.next {
-				book.next = a.until
+			if b.next == 0 || a.until < b.next {
+				b.next = a.until
 			}
 		}
 	}
 	suffix, wildcard := strings.CutPrefix(pattern, "*")
-	for _, object := range book.taken {
+	for _, object := range b.taken {
 		if !wildcard {
 			collect(object.names[pattern])
 			continue
@@ -237,22 +245,22 @@ func (c *cluster) resolve(pattern string) {
 			}
 		}
 	}
-	if !maps.Equal(book.addresses[pattern], now) {
-		book.addresses[pattern] = now
-		book.dirty[pattern]++
+	if !maps.Equal(b.addresses[pattern], now) {
+		b.addresses[pattern] = now
+		b.dirty[pattern]++
 	}
 }
 
-// domainChange is a domain's pair of address sets.
-func (c *cluster) domainChange(name string) ovsdb.Change {
+// change is a domain's pair of address sets.
+func (b *domainBook) change(name string) ovsdb.Change {
 	r := newRows(domainOwner(name))
-	if c.domains.used[name] == 0 {
+	if b.used[name] == 0 {
 		return r.Change
 	}
 	for _, ipv4 := range []bool{true, false} {
 		set := r.add(nb.AddressSetTable, ipWord(ipv4), &nb.AddressSet{Name: domainSet(name, ipv4)})
 		var members []string
-		for addr := range c.domains.addresses[name] {
+		for addr := range b.addresses[name] {
 			if addr.Is4() == ipv4 {
 				members = append(members, addr.String())
 			}

@@ -115,8 +115,8 @@ func (s *dnsScene) want(what string, sets ...string) {
 
 func TestAddressSetsOfDomains(t *testing.T) {
 	s := newDNSScene(t, "l1", "l2")
-	s.c.domainUsed("WWW.Example.com.", 1)
-	s.c.domainUsed("*.example.com", 1)
+	s.c.domains.use("WWW.Example.com.", 1)
+	s.c.domains.use("*.example.com", 1)
 	s.want("they are there before an answer", "*.example.com:", "www.example.com:")
 
 	s.saw("l1", "www.example.com 203.0.113.1 90", "other.example.org 203.0.113.9 90")
@@ -128,12 +128,12 @@ func TestAddressSetsOfDomains(t *testing.T) {
 	s.saw("l1")
 	s.want("a server forgets", "*.example.com: 203.0.113.2 2001:db8::1", "www.example.com: 2001:db8::1")
 
-	s.c.domainUsed("www.example.com", 1)
-	s.c.domainUsed("www.example.com", -1)
+	s.c.domains.use("www.example.com", 1)
+	s.c.domains.use("www.example.com", -1)
 	s.want("one of two policies goes")
-	s.c.domainUsed("www.example.com", -1)
+	s.c.domains.use("www.example.com", -1)
 	s.want("the last one goes", "www.example.com: gone")
-	s.c.domainUsed("www.example.com", 1)
+	s.c.domains.use("www.example.com", 1)
 	s.want("it comes back", "www.example.com: 2001:db8::1")
 
 	delete(s.w.objects, objectKey{resolvedKind, "l2"})
@@ -143,7 +143,7 @@ func TestAddressSetsOfDomains(t *testing.T) {
 
 func TestDomainsAddressesExpire(t *testing.T) {
 	s := newDNSScene(t, "l1", "l2")
-	s.c.domainUsed("www.example.com", 1)
+	s.c.domains.use("www.example.com", 1)
 	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 203.0.113.2 300")
 	s.saw("l2", "www.example.com 203.0.113.1 120")
 	s.want("both", "www.example.com: 203.0.113.1 203.0.113.2")
@@ -174,7 +174,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 // What a node without a DNS server says would open policies of the whole cluster.
 func TestOnlyNodesWithDNSServersAreBelieved(t *testing.T) {
 	s := newDNSScene(t, "l1")
-	s.c.domainUsed("www.example.com", 1)
+	s.c.domains.use("www.example.com", 1)
 	s.saw("l2", "www.example.com 203.0.113.66 90")
 	s.want("no server there", "www.example.com:")
 	s.servers("l2")
@@ -187,13 +187,13 @@ func TestOnlyNodesWithDNSServersAreBelieved(t *testing.T) {
 	s.want("but there are no new ones")
 	s.now = s.now.Add(30 * time.Second)
 	s.restart()
-	s.c.domainUsed("www.example.com", 1)
+	s.c.domains.use("www.example.com", 1)
 	s.want("a new controller believes those who are servers now", "www.example.com: 203.0.113.1")
 }
 
 func TestAddressesThatNoHostOutsideHas(t *testing.T) {
 	s := newDNSScene(t, "l1")
-	s.c.domainUsed("www.example.com", 1)
+	s.c.domains.use("www.example.com", 1)
 	var lines []string
 	for _, addr := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1", "fe80::1%eth0", "203.0.113", "::ffff:203.0.113.1", "10.1.2.3"} {
 		lines = append(lines, "www.example.com "+addr+" 90")
@@ -235,7 +235,7 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	engine := ovsdb.NewEngine(client)
 	apply := func(c *cluster) {
 		t.Helper()
-		c.domainUsed("www.example.com", 1)
+		c.domains.use("www.example.com", 1)
 		if err := engine.Replace(t.Context(), c.everything()); err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +314,7 @@ func TestHostileResolvedNames(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newDNSScene(t, "l1")
-			s.c.domainUsed(c.uses, 1)
+			s.c.domains.use(c.uses, 1)
 			object := trimResolvedNames(&unstructured.Unstructured{}, &v1alpha1.ResolvedNames{Names: c.names}, nil)
 			object.ObjectMeta = s.w.meta("", "l1")
 			said := fmt.Sprint(object.names)

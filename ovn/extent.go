@@ -75,14 +75,14 @@ func (c *cluster) list(of extent) []ovsdb.Change {
 	one(of.egressNodes, c.egressNodesChange)
 	one(of.alive, c.aliveChange)
 	list = append(list, each(of.egress, c.egressChange)...)
-	sets, gone := c.policies.sets(of.selections, of.nodeSets, each(of.domains, c.domainChange))
+	sets, gone := c.policies.sets(of.selections, of.nodeSets, each(of.domains, c.domains.change))
 	sets = append(sets, each(of.nodes, c.nodeChange)...)
 	there, fresh := c.podChanges(slices.Sorted(slices.Values(of.pods)))
 	list = append(list, together(sets, c.policies.numberChanges(of.numbers), there, c.policies.changes(of.policies, of.policyCommon))...)
 	list = append(list, fresh...)
 	list = append(list, gone...)
 	list = append(list, each(of.services, c.serviceChange)...)
-	list = append(list, each(of.flushes, c.flushChange)...)
+	list = append(list, each(of.flushes, c.flushes.change)...)
 	c.clean()
 	return list
 }

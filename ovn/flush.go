@@ -31,12 +31,13 @@ type path struct {
 
 // flushBook is what of each Service's paths is flushed again.
 type flushBook struct {
+	*outbox
 	of    map[string]*flushing
 	dirty map[string]struct{}
 }
 
-func newFlushBook() flushBook {
-	return flushBook{of: map[string]*flushing{}, dirty: map[string]struct{}{}}
+func newFlushBook(o *outbox) flushBook {
+	return flushBook{outbox: o, of: map[string]*flushing{}, dirty: map[string]struct{}{}}
 }
 
 // flushing are a Service's paths, and those that its load balancers have no more.
@@ -55,13 +56,13 @@ func (f *flushing) rests() bool {
 }
 
 // flushIn has paths of a Service flushed in a round.
-func (c *cluster) flushIn(name string, round int, paths map[path]struct{}) {
+func (b *flushBook) flushIn(name string, round int, paths map[path]struct{}) {
 	if len(paths) == 0 {
 		return
 	}
-	r := &c.flushes.of[name].rounds[round]
+	r := &b.of[name].rounds[round]
 	if r.rests() {
-		c.expect(objectKey{flushKinds[round], name})
+		b.expect(objectKey{flushKinds[round], name})
 	}
 	if r.gone == nil {
 		r.gone = map[path]struct{}{}
@@ -90,13 +91,13 @@ func flushedPaths(all []ovsdb.Row) map[path]struct{} {
 	return paths
 }
 
-// followPaths takes in which paths a Service has now. Those to endpoints that are gone are to be flushed again;
+// follow takes in which paths a Service has now. Those to endpoints that are gone are to be flushed again;
 // an address that is gone leaves no client that asks there.
-func (c *cluster) followPaths(name string, now map[path]struct{}) {
-	f := c.flushes.of[name]
+func (b *flushBook) follow(name string, now map[path]struct{}) {
+	f := b.of[name]
 	if f == nil {
 		if len(now) > 0 {
-			c.flushes.of[name] = &flushing{paths: now}
+			b.of[name] = &flushing{paths: now}
 		}
 		return
 	}
@@ -108,13 +109,13 @@ func (c *cluster) followPaths(name string, now map[path]struct{}) {
 		}
 	}
 	f.paths = now
-	c.flushIn(name, 0, gone)
-	c.flushes.tidy(name)
+	b.flushIn(name, 0, gone)
+	b.tidy(name)
 }
 
-// flushAgain goes a step on in a round: what has been shown is flushed, and what has gone since then is shown.
-func (c *cluster) flushAgain(name string, round int) {
-	f := c.flushes.of[name]
+// again goes a step on in a round: what has been shown is flushed, and what has gone since then is shown.
+func (b *flushBook) again(name string, round int) {
+	f := b.of[name]
 	if f == nil {
 		return
 	}
@@ -125,14 +126,14 @@ func (c *cluster) flushAgain(name string, round int) {
 	})
 	ended := r.shown
 	r.shown, r.gone = r.gone, nil
-	c.flushes.dirty[name] = struct{}{}
+	b.dirty[name] = struct{}{}
 	if !r.rests() {
-		c.expect(objectKey{flushKinds[round], name})
+		b.expect(objectKey{flushKinds[round], name})
 	}
 	if round+1 < len(f.rounds) {
-		c.flushIn(name, round+1, ended)
+		b.flushIn(name, round+1, ended)
 	}
-	c.flushes.tidy(name)
+	b.tidy(name)
 }
 
 // tidy forgets a Service that has nothing left.
@@ -142,10 +143,10 @@ func (b *flushBook) tidy(name string) {
 	}
 }
 
-// flushChange is what nodes are shown of a Service's paths that are gone.
-func (c *cluster) flushChange(name string) ovsdb.Change {
+// change is what nodes are shown of a Service's paths that are gone.
+func (b *flushBook) change(name string) ovsdb.Change {
 	r := newRows(flushOwner(name))
-	f := c.flushes.of[name]
+	f := b.of[name]
 	if f == nil {
 		return r.Change
 	}

@@ -38,7 +38,7 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 	}
 	shown := func(s *scene) string {
 		var list []string
-		change := s.c.flushChange("default/log")
+		change := s.c.flushes.change("default/log")
 		for _, m := range change.Memberships {
 			if m.UUID != joinSwitchID {
 				t.Errorf("a load balancer is a member of %v", m)
