@@ -136,7 +136,7 @@ func (c *cluster) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
 // node itself, and on a network of another name that counts for nothing.
 func (c *cluster) wayInOf(addr netip.Addr, p *poolState) wayIn {
 	nodes := slices.DeleteFunc(c.outside.around(addr), func(n *nodeState) bool { return !p.object.nodes.Matches(n.object.labels) })
-	network := c.networkOf(p.object.network, nodes)
+	network := c.settings.networkOf(p.object.network, nodes)
 	return wayIn{network, c.preferred(addr, p, network, nodes)}
 }
 

@@ -2,23 +2,32 @@ package ovn
 
 import (
 	"iter"
+	"net/netip"
 	"time"
+
+	"github.com/weftnet/weft/models/contract"
 )
 
 // What the parts of a cluster know of each other.
 
 func (c *cluster) namespaceLabels(name string) (set labelSet, there bool) {
-	set, there = c.egress.namespaces[name]
+	set, there = c.namespaces[name]
 	return set, there
 }
 
 func (c *cluster) podAt(key string) *podState { return c.pods[key] }
 
-// touchedPods are the pods that are there of those whose rows are made again.
-func (c *cluster) touchedPods() iter.Seq[*podState] {
-	return func(yield func(*podState) bool) {
+func (c *cluster) allPods() map[string]*podState { return c.pods }
+
+func (c *cluster) podsOf(namespace string) map[string]*podState {
+	return c.policies.byNamespace[namespace]
+}
+
+// touchedPods are the pods that are there of those whose rows are made again, by key.
+func (c *cluster) touchedPods() iter.Seq2[string, *podState] {
+	return func(yield func(string, *podState) bool) {
 		for key := range c.dirtyPods {
-			if p := c.pods[key]; p != nil && !yield(p) {
+			if p := c.pods[key]; p != nil && !yield(key, p) {
 				return
 			}
 		}
@@ -53,4 +62,39 @@ func (c *cluster) slicesOf(service string) []*slice {
 		return s.slices
 	}
 	return nil
+}
+
+func (c *cluster) serviceWith(addr netip.Addr) (name string, ok bool) {
+	name, ok = c.balancers.held[addr]
+	return name, ok
+}
+
+func (c *cluster) releaseNumber(number int) {
+	c.ids.release(number - 1)
+	c.vacated = true
+}
+
+// outsideAddresses are those that nobody else may have, and whose they are.
+func (c *cluster) outsideAddresses() map[netip.Addr]string {
+	taken := map[netip.Addr]string{}
+	add := func(list []netip.Addr, whose string) {
+		for _, addr := range list {
+			taken[addr] = whose
+		}
+	}
+	for at := range c.apiServers {
+		taken[at.Addr()] = "the API server"
+	}
+	for n := range c.placedNodes() {
+		if g := n.facts.Gateway; g != nil {
+			add(g.NextHops, "a next hop of Node "+n.name)
+			add(contract.Addrs(g.Addresses), "Node "+n.name)
+		}
+		add(n.facts.Addresses, "Node "+n.name)
+	}
+	if g := c.settings.shared; g != nil {
+		add(g.NextHops, "a next hop of the shared gateway (shared-gateway-next-hops)")
+		add(contract.Addrs(g.Addresses), "the shared gateway (shared-gateway-addresses)")
+	}
+	return taken
 }

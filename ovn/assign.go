@@ -122,7 +122,7 @@ func (c *cluster) removePod(name string, p *podState) {
 	for i, a := range p.addresses {
 		n.pools[i].release(a.Addr())
 	}
-	c.leaveBy(p, [2]*egressState{})
+	c.egress.leaveBy(p, [2]*egressState{})
 	c.policies.forgetPod(name, p)
 	delete(n.pods, name)
 	delete(n.waiting, name)

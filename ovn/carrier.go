@@ -113,10 +113,7 @@ func (c *cluster) updateHosting(k objectKey, get lookup) {
 	case aliveKind:
 		c.updateAlive(k.name, get)
 	case carrierKind:
-		if e := c.egress.all[k.name]; e != nil {
-			e.carrier = carrierOf(k.name, get)
-			c.egress.untold[k.name] = struct{}{}
-		}
+		c.egress.carriedBy(k.name, carrierOf(k.name, get))
 	}
 }
 
@@ -124,12 +121,4 @@ func (c *cluster) updateHosting(k objectKey, get lookup) {
 func carrierOf(egressIP string, get lookup) string {
 	chassis, _ := get(objectKey{carrierKind, egressIP}).(string)
 	return chassis
-}
-
-// countNow has an EgressIP's status count its pods.
-func (c *cluster) countNow(name string) {
-	if e := c.egress.all[name]; e != nil {
-		e.counting = false
-		c.egress.untold[name] = struct{}{}
-	}
 }

@@ -38,7 +38,9 @@ type cluster struct {
 	members   map[string]member   // nodes that carry the shared gateway
 	sharers   map[string]struct{} // nodes that use it
 
-	pods map[string]*podState
+	pods       map[string]*podState
+	namespaces map[string]labelSet   // by name
+	traits     map[string]nodeTraits // by node
 
 	services     map[string]*serviceState
 	serviceCIDRs map[string]*serviceCIDR
@@ -94,8 +96,9 @@ func newCluster(s *settings) *cluster {
 		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
 		sctp:       map[string]struct{}{},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), egress: newEgressBook(), balancers: newPoolBook(),
+		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), traits: map[string]nodeTraits{}, namespaces: map[string]labelSet{}, balancers: newPoolBook(),
 	}
+	c.egress = newEgressBook(c.outbox, c.settings, c.ids, c)
 	c.flushes = newFlushBook(c.outbox)
 	c.domains = newDomainBook(c.outbox, c.settings, c)
 	c.policies = newPolicyBook(c.outbox, c.settings, c)
@@ -110,10 +113,10 @@ func newCluster(s *settings) *cluster {
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
 func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 	c.records, c.beginning = r, true
-	c.claimEgress()
+	c.egress.claim(r.egress)
 	c.claimTunnels(keys, get)
 	c.update(keys, get)
-	c.forgetEgress()
+	c.egress.forget()
 	c.beginning = false
 }
 
@@ -142,7 +145,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		case nodeSetKind:
 			c.policies.settleNodeSet(policy.Nodes(k.name))
 		case countKind:
-			c.countNow(k.name)
+			c.egress.countNow(k.name)
 		case rowsKind:
 			c.makeAgain(ovsdb.Owner(k.name))
 		case carrierKind, aliveKind:
@@ -171,7 +174,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		c.settleServices()
 	}
 	c.updateNamespaces(by[namespaceKind], get)
-	c.updateEgress(by[egressKind], get)
+	c.egress.update(by[egressKind], get)
 	c.updatePools(by[poolKind], get)
 	for k := networkPolicyKind; k <= baselinePolicyKind; k++ {
 		c.policies.update(k, by[k], get)
@@ -191,7 +194,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	}
 	c.domains.settle()
 	c.settleBalancers()
-	c.settleEgress()
+	c.egress.settle(c.touchedPods())
 	c.policies.settle(c.touchedPods())
 }
 

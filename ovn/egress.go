@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
@@ -19,13 +22,17 @@ const maxCarriers = 5
 
 // egressBook is what is known of EgressIPs, and of what they follow from.
 type egressBook struct {
-	all        map[string]*egressState
-	order      []*egressState        // the oldest first: of two that select a pod, it is right
-	wanted     map[netip.Addr]string // the first that wants an address
-	namespaces map[string]labelSet   // of all Namespaces, by name
+	*outbox
+	settings *settings
+	around   egressSurroundings
+	ids      *pool          // of all routers on the join switch: number n is its n-1
+	recorded map[string]int // numbers of earlier terms, until they are claimed
+
+	all    map[string]*egressState
+	order  []*egressState        // the oldest first: of two that select a pod, it is right
+	wanted map[netip.Addr]string // the first that wants an address
 	// candidates are those of order that select a namespace, as far as somebody asked.
 	candidates map[string][]*egressState
-	nodes      map[string]nodeTraits
 	replan     bool                      // for all EgressIPs and AddressPools
 	stale      map[*egressState]struct{} // to be planned anew, where all are not
 	turned     []*nodeState              // came to be ready, or not to be: another choice among the same nodes
@@ -34,9 +41,31 @@ type egressBook struct {
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
 }
 
-func newEgressBook() egressBook {
-	return egressBook{all: map[string]*egressState{}, namespaces: map[string]labelSet{}, candidates: map[string][]*egressState{},
-		nodes: map[string]nodeTraits{}, stale: map[*egressState]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
+// egressSurroundings are what EgressIPs need of the other parts.
+type egressSurroundings interface {
+	// namespaceLabels are those of a Namespace that is there.
+	namespaceLabels(name string) (set labelSet, there bool)
+	// allPods are the pods that want a port, by key; podsOf those of a namespace.
+	allPods() map[string]*podState
+	podsOf(namespace string) map[string]*podState
+	// touchPod has the rows of a pod made again.
+	touchPod(key string)
+	// placedNodes are the nodes that have a switch.
+	placedNodes() iter.Seq[*nodeState]
+	// nodeOf is the node with a chassis, "" for none.
+	nodeOf(chassis string) string
+	// outsideAddresses are those that nobody else may have, and whose they are.
+	outsideAddresses() map[netip.Addr]string
+	// serviceWith is the Service that has an address of an AddressPool.
+	serviceWith(addr netip.Addr) (name string, ok bool)
+	// releaseNumber gives back a router's number on the join switch.
+	releaseNumber(number int)
+}
+
+func newEgressBook(o *outbox, s *settings, ids *pool, around egressSurroundings) egressBook {
+	return egressBook{outbox: o, settings: s, ids: ids, around: around,
+		all: map[string]*egressState{}, candidates: map[string][]*egressState{},
+		stale: map[*egressState]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
 }
 
 // egressState is an EgressIP and what was decided for it.
@@ -102,34 +131,32 @@ func (e *egressState) wants(ipv4 bool) bool {
 	return slices.ContainsFunc(e.object.addresses, func(a netip.Addr) bool { return a.Is4() == ipv4 })
 }
 
-// updateEgress takes in EgressIPs. The pods that they select are looked at again.
-func (c *cluster) updateEgress(names []string, get lookup) {
-	book := &c.egress
+// update takes in EgressIPs. The pods that they select are looked at again.
+func (b *egressBook) update(names []string, get lookup) {
 	reselect := false
 	for _, name := range names {
 		object, _ := get(objectKey{egressKind, name}).(*egressIP)
-		e := book.all[name]
+		e := b.all[name]
 		// Its status alone is another: what Weft has written, or another hand.
 		if object != nil && e != nil && e.object.asks(&object.custom) {
 			if e.object.status != object.status {
 				e.noted = ""
 			}
-			e.object, book.untold[name] = object, struct{}{}
+			e.object, b.untold[name] = object, struct{}{}
 			continue
 		}
-		book.dirty[name] = struct{}{}
-		book.replan, reselect = true, reselect || object != nil || e != nil
+		b.dirty[name] = struct{}{}
+		b.replan, reselect = true, reselect || object != nil || e != nil
 		switch {
 		case object == nil:
 			if e != nil {
-				c.ids.release(e.number - 1)
-				c.vacated = true
-				delete(book.all, name)
+				b.around.releaseNumber(e.number)
+				delete(b.all, name)
 			}
 			continue
 		case e == nil:
-			e = &egressState{number: c.records.egress[name], carrier: carrierOf(name, get)}
-			book.all[name] = e
+			e = &egressState{number: b.recorded[name], carrier: carrierOf(name, get)}
+			b.all[name] = e
 		}
 		if e.object == nil || e.object.UID != object.UID || e.object.status != object.status {
 			e.noted = ""
@@ -139,55 +166,55 @@ func (c *cluster) updateEgress(names []string, get lookup) {
 	if !reselect {
 		return
 	}
-	book.order = slices.SortedFunc(maps.Values(book.all), func(a, b *egressState) int {
+	b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *egressState) int {
 		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
-	book.wanted = map[netip.Addr]string{}
-	for _, e := range slices.Backward(book.order) {
+	b.wanted = map[netip.Addr]string{}
+	for _, e := range slices.Backward(b.order) {
 		for _, addr := range e.object.addresses {
-			book.wanted[addr] = e.object.Name
+			b.wanted[addr] = e.object.Name
 		}
 	}
-	book.dirtyNodes = true
-	clear(book.candidates)
-	for name, p := range c.pods {
-		c.reselect(name, p)
+	b.dirtyNodes = true
+	clear(b.candidates)
+	for name, p := range b.around.allPods() {
+		b.reselect(name, p)
 	}
 }
 
-// claimEgress takes the numbers that EgressIPs had in earlier terms, before a new node takes one.
-func (c *cluster) claimEgress() {
-	for name, number := range c.records.egress {
-		if number > 0 && !c.ids.reserve(number-1) {
-			delete(c.records.egress, name)
+// claim takes the numbers that EgressIPs had in earlier terms, before a new node takes one.
+func (b *egressBook) claim(recorded map[string]int) {
+	b.recorded = recorded
+	for name, number := range b.recorded {
+		if number > 0 && !b.ids.reserve(number-1) {
+			delete(b.recorded, name)
 		}
 	}
 }
 
-// forgetEgress gives back the numbers of what is gone.
-func (c *cluster) forgetEgress() {
-	for name, number := range c.records.egress {
-		if e := c.egress.all[name]; e == nil || e.number != number {
-			c.ids.release(number - 1)
-			c.vacated = true
+// forget gives back the numbers of what is gone.
+func (b *egressBook) forget() {
+	for name, number := range b.recorded {
+		if e := b.all[name]; e == nil || e.number != number {
+			b.around.releaseNumber(number)
 		}
 	}
-	c.records.egress = nil
+	b.recorded = nil
 }
 
-// numberEgress finds a number for an EgressIP's router: far from where nodes' begin, and the same again
+// takeNumber finds a number for an EgressIP's router: far from where nodes' begin, and the same again
 // where the Northbound was lost.
-func (c *cluster) numberEgress(e *egressState) bool {
+func (b *egressBook) takeNumber(e *egressState) bool {
 	if e.number > 0 {
 		return true
 	}
-	size := c.ids.size
+	size := b.ids.size
 	start := 0
 	if size > 1 {
 		start = size - 1 - int(rendezvous("", e.object.Name)%uint64(size/2))
 	}
 	for i := range size {
-		if n := (start - i + size) % size; c.ids.reserve(n) {
+		if n := (start - i + size) % size; b.ids.reserve(n) {
 			e.number = n + 1
 			return true
 		}
@@ -201,59 +228,40 @@ func rendezvous(what, node string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// updateNamespaces takes in the labels of namespaces.
-func (c *cluster) updateNamespaces(names []string, get lookup) {
-	for _, name := range names {
-		object, _ := get(objectKey{namespaceKind, name}).(*namespace)
-		before, known := c.egress.namespaces[name]
-		switch {
-		case object == nil:
-			delete(c.egress.namespaces, name)
-			c.policies.noteLogging(name, nil)
-		case known && before == object.labels:
-			c.policies.noteLogging(name, object)
-			continue
-		default:
-			c.egress.namespaces[name] = object.labels
-			c.policies.noteLogging(name, object)
-		}
-		c.policies.lookAt(name)
-		c.lookAtServicesOf(name)
-		delete(c.egress.candidates, name)
-		if len(c.egress.all) == 0 {
-			continue
-		}
-		for key, p := range c.pods {
-			if p.object.Namespace == name {
-				c.reselect(key, p)
-			}
-		}
+// lookAt has the pods of a namespace looked at again, whose labels have changed.
+func (b *egressBook) lookAt(namespace string) {
+	delete(b.candidates, namespace)
+	if len(b.all) == 0 {
+		return
+	}
+	for key, p := range b.around.podsOf(namespace) {
+		b.reselect(key, p)
 	}
 }
 
 // selecting are the EgressIPs that select a namespace, the oldest first.
-func (c *cluster) selecting(namespace string) []*egressState {
-	list, known := c.egress.candidates[namespace]
+func (b *egressBook) selecting(namespace string) []*egressState {
+	list, known := b.candidates[namespace]
 	if known {
 		return list
 	}
-	set, there := c.egress.namespaces[namespace]
-	if !there || len(c.egress.order) == 0 {
+	set, there := b.around.namespaceLabels(namespace)
+	if !there || len(b.order) == 0 {
 		return nil
 	}
-	for _, e := range c.egress.order {
+	for _, e := range b.order {
 		if e.object.wrong == "" && e.object.namespaces.Matches(set) {
 			list = append(list, e)
 		}
 	}
-	c.egress.candidates[namespace] = list
+	b.candidates[namespace] = list
 	return list
 }
 
 // reselect decides with whose addresses a pod leaves, of each family the oldest EgressIP that selects it.
-func (c *cluster) reselect(name string, p *podState) {
+func (b *egressBook) reselect(name string, p *podState) {
 	var now [2]*egressState
-	for _, e := range c.selecting(p.object.Namespace) {
+	for _, e := range b.selecting(p.object.Namespace) {
 		if !e.object.pods.Matches(p.object.labels) {
 			continue
 		}
@@ -264,18 +272,18 @@ func (c *cluster) reselect(name string, p *podState) {
 		}
 	}
 	if now != p.egress {
-		c.leaveBy(p, now)
-		c.dirtyPods[name] = struct{}{}
+		b.leaveBy(p, now)
+		b.around.touchPod(name)
 	}
 }
 
 // leaveBy keeps the EgressIPs' numbers of pods.
-func (c *cluster) leaveBy(p *podState, now [2]*egressState) {
+func (b *egressBook) leaveBy(p *podState, now [2]*egressState) {
 	count := func(pair [2]*egressState, by int) {
 		for i, e := range pair {
 			if e != nil && (i == 0 || pair[0] != e) {
 				e.pods += by
-				c.countLater(e)
+				b.countLater(e)
 			}
 		}
 	}
@@ -285,10 +293,10 @@ func (c *cluster) leaveBy(p *podState, now [2]*egressState) {
 }
 
 // countLater has the status tell the number of pods after a while: pods come and go in numbers.
-func (c *cluster) countLater(e *egressState) {
-	if !e.counting && c.egress.all[e.object.Name] == e {
+func (b *egressBook) countLater(e *egressState) {
+	if !e.counting && b.all[e.object.Name] == e {
 		e.counting = true
-		c.expect(objectKey{countKind, e.object.Name})
+		b.expect(objectKey{countKind, e.object.Name})
 	}
 }
 
@@ -304,46 +312,42 @@ func egressMembers(p *podState, change *ovsdb.Change) {
 	*change = r.Change
 }
 
-// settleEgress plans anew what may have changed, and has the statuses say so.
-func (c *cluster) settleEgress() {
-	for name := range c.dirtyPods {
-		if p := c.pods[name]; p != nil {
-			c.reselect(name, p)
+// settle plans anew what may have changed, and has the statuses say so.
+func (b *egressBook) settle(touched iter.Seq2[string, *podState]) {
+	for name, p := range touched {
+		b.reselect(name, p)
+	}
+	if b.replan || len(b.stale) > 0 {
+		b.planAgain()
+	}
+	if !b.replan && len(b.turned) > 0 {
+		b.chooseAgain(b.turned)
+	}
+	b.replan, b.turned = false, nil
+	empty(&b.stale)
+	for _, name := range slices.Sorted(maps.Keys(b.untold)) {
+		if e := b.all[name]; e != nil {
+			b.noteStatusOf(e)
 		}
 	}
-	book := &c.egress
-	if book.replan || len(book.stale) > 0 {
-		c.planAgain()
-	}
-	if !book.replan && len(book.turned) > 0 {
-		c.chooseAgain(book.turned)
-	}
-	book.replan, book.turned = false, nil
-	empty(&book.stale)
-	for _, name := range slices.Sorted(maps.Keys(book.untold)) {
-		if e := book.all[name]; e != nil {
-			c.noteEgress(e)
-		}
-	}
-	empty(&book.untold)
+	empty(&b.untold)
 }
 
 // planAgain decides anew for the EgressIPs that are stale, or for all. What a Service has of an AddressPool stays the
 // Service's: its clients outside know it. Of two EgressIPs the older is right.
-func (c *cluster) planAgain() {
-	book := &c.egress
-	if len(book.order) == 0 {
+func (b *egressBook) planAgain() {
+	if len(b.order) == 0 {
 		return
 	}
-	taken := c.outsideAddresses()
-	for _, e := range book.order {
+	taken := b.around.outsideAddresses()
+	for _, e := range b.order {
 		for _, addr := range e.object.addresses {
-			if holder, ok := c.balancers.held[addr]; ok {
+			if holder, ok := b.around.serviceWith(addr); ok {
 				taken[addr] = "Service " + holder
 			}
 		}
-		if _, stale := book.stale[e]; stale || book.replan {
-			c.follows(e, c.planEgress(e, taken))
+		if _, stale := b.stale[e]; stale || b.replan {
+			b.follows(e, b.planOf(e, taken))
 		}
 		for _, addr := range e.object.addresses {
 			if _, other := taken[addr]; !other {
@@ -354,53 +358,27 @@ func (c *cluster) planAgain() {
 }
 
 // chooseAgain decides anew for the EgressIPs that choose among some nodes.
-func (c *cluster) chooseAgain(nodes []*nodeState) {
-	for _, e := range c.egress.order {
+func (b *egressBook) chooseAgain(nodes []*nodeState) {
+	for _, e := range b.order {
 		if slices.ContainsFunc(nodes, func(n *nodeState) bool { return slices.Contains(e.standing, n) }) {
-			c.follows(e, c.choose(e))
+			b.follows(e, b.choose(e))
 		}
 	}
 }
 
 // follows has an EgressIP's rows and status follow a plan.
-func (c *cluster) follows(e *egressState, plan egressPlan) {
+func (b *egressBook) follows(e *egressState, plan egressPlan) {
 	if !plan.equal(e.plan) {
 		e.plan = plan
-		c.egress.dirty[e.object.Name] = struct{}{}
+		b.dirty[e.object.Name] = struct{}{}
 	}
-	c.egress.untold[e.object.Name] = struct{}{}
+	b.untold[e.object.Name] = struct{}{}
 }
 
 func (p egressPlan) equal(o egressPlan) bool {
 	return p.reason == o.reason && p.message == o.message && slices.Equal(p.members, o.members) && slices.Equal(p.names, o.names) &&
 		p.gateway.Network == o.gateway.Network && p.gateway.MAC == o.gateway.MAC &&
 		slices.Equal(p.gateway.Addresses, o.gateway.Addresses) && slices.Equal(p.gateway.NextHops, o.gateway.NextHops)
-}
-
-// outsideAddresses are those that nobody else may have, and whose they are.
-func (c *cluster) outsideAddresses() map[netip.Addr]string {
-	taken := map[netip.Addr]string{}
-	add := func(list []netip.Addr, whose string) {
-		for _, addr := range list {
-			taken[addr] = whose
-		}
-	}
-	for at := range c.apiServers {
-		taken[at.Addr()] = "the API server"
-	}
-	for _, name := range c.nodeNames {
-		n := c.nodes[name]
-		if g := n.facts.Gateway; g != nil {
-			add(g.NextHops, "a next hop of Node "+name)
-			add(contract.Addrs(g.Addresses), "Node "+name)
-		}
-		add(n.facts.Addresses, "Node "+name)
-	}
-	if g := c.settings.shared; g != nil {
-		add(g.NextHops, "a next hop of the shared gateway (shared-gateway-next-hops)")
-		add(contract.Addrs(g.Addresses), "the shared gateway (shared-gateway-addresses)")
-	}
-	return taken
 }
 
 // clusterRange is one of the cluster's own ranges that an address is in, and its key.
@@ -416,4 +394,61 @@ func (s *settings) clusterRange(overlaps func(netip.Prefix) bool) (key string, i
 		}
 	}
 	return "", netip.Prefix{}, false
+}
+
+// noteStatusOf has an EgressIP's status written.
+func (b *egressBook) noteStatusOf(e *egressState) {
+	status := map[string]any{
+		"observedGeneration": e.object.Generation,
+		"conditions":         []metav1.Condition{e.object.ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())},
+		"pods":               e.pods,
+		"node":               nil,
+	}
+	if node := b.around.nodeOf(e.carrier); len(e.plan.members) > 0 && node != "" {
+		status["node"] = node
+	}
+	b.noteStatus(egressKind, &e.object.custom, status, &e.noted)
+}
+
+func (e *egressState) statusMessage() string {
+	if len(e.plan.members) > 0 || e.object.wrong != "" {
+		return e.plan.message
+	}
+	return e.plan.message + "; until then what the selected pods send outside is dropped"
+}
+
+// carriedBy takes in which chassis has an EgressIP's addresses.
+func (b *egressBook) carriedBy(name, chassis string) {
+	if e := b.all[name]; e != nil {
+		e.carrier, b.untold[name] = chassis, struct{}{}
+	}
+}
+
+// countNow has an EgressIP's status count its pods.
+func (b *egressBook) countNow(name string) {
+	if e := b.all[name]; e != nil {
+		e.counting = false
+		b.untold[name] = struct{}{}
+	}
+}
+
+// reshape has all looked at again that select a node, or want an address of its, which has changed.
+func (b *egressBook) reshape(before, now *nodeTraits) {
+	b.dirtyNodes = b.dirtyNodes || len(b.all) > 0
+	for _, e := range b.order {
+		wanted := func(addr netip.Addr) bool { return slices.Contains(e.object.addresses, addr) }
+		if e.plan.reason == noNumber || e.object.nodes.Matches(before.labels) || e.object.nodes.Matches(now.labels) ||
+			slices.ContainsFunc(before.taken, wanted) || slices.ContainsFunc(now.taken, wanted) {
+			b.stale[e] = struct{}{}
+		}
+	}
+}
+
+// relabel has those looked at again to whom a node's labels make a difference.
+func (b *egressBook) relabel(before, now labelSet) {
+	for _, e := range b.order {
+		if e.object.nodes.Matches(before) != e.object.nodes.Matches(now) {
+			b.stale[e] = struct{}{}
+		}
+	}
 }

@@ -74,7 +74,7 @@ func (s *scene) leaving(name string) string {
 // way is what the policies of an EgressIP do with its pods' packets.
 func (s *scene) way(name string) string {
 	var list []string
-	for _, r := range s.c.egressChange(name).Rows {
+	for _, r := range s.c.egress.change(name).Rows {
 		if p, ok := r.Model.(*nb.LogicalRouterPolicy); ok {
 			list = append(list, strings.TrimSpace(p.Action+" "+strings.Join(p.Nexthops, ",")))
 		}
@@ -93,7 +93,7 @@ func TestEgressStory(t *testing.T) {
 	s.wantEgress("a", "True", "Carried", "network external")
 	s.want("pods", s.leaving("a"), "web=10.244.1.3 web=fd00:10:244:1::3")
 	s.want("number of pods", fmt.Sprint(s.egressStatus("a").Pods), "1")
-	s.want("members", members(s.c.egressChange("a")), "chassis-1=32767")
+	s.want("members", members(s.c.egress.change("a")), "chassis-1=32767")
 	hops := s.c.settings.joinAddresses(s.c.egress.all["a"].number)
 	s.want("way", s.way("a"), fmt.Sprintf("reroute %s reroute %s", hops[0].Addr(), hops[1].Addr()))
 
@@ -111,7 +111,7 @@ func TestEgressStory(t *testing.T) {
 	s.want("the younger one gets no pod", s.leaving("b"), "")
 	s.remove(egressKind, "a")
 	s.want("until the older goes", s.leaving("b"), "web=10.244.1.3")
-	s.want("rows of what is gone", fmt.Sprint(len(s.c.egressChange("a").Rows)), "0")
+	s.want("rows of what is gone", fmt.Sprint(len(s.c.egress.change("a").Rows)), "0")
 	s.do(s.labelled(web, "app=api"))
 	s.want("without the label", s.leaving("b"), "")
 	s.do(web)
@@ -120,7 +120,7 @@ func TestEgressStory(t *testing.T) {
 	s.wantEgress("b", "False", "NoNode", "spec.nodeSelector", "weft.net/egress=", "is dropped")
 	s.want("way without a node", s.way("b"), "drop")
 	s.remove(egressKind, "b")
-	s.want("what all share", fmt.Sprint(len(s.c.egressNodesChange().Rows)), "0")
+	s.want("what all share", fmt.Sprint(len(s.c.egress.commonChange().Rows)), "0")
 	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.ids.size-s.c.ids.free), "0 0 0")
 }
 
@@ -188,7 +188,7 @@ func TestEgressRefused(t *testing.T) {
 			s.do(e)
 			s.wantEgress("a", "False", c.reason, c.words...)
 			s.want("way", s.way("a"), c.way)
-			for _, r := range s.c.egressChange("a").Rows {
+			for _, r := range s.c.egress.change("a").Rows {
 				if _, ok := r.Model.(*nb.LogicalRouter); ok {
 					t.Error("it has a router")
 				}
@@ -208,7 +208,7 @@ func TestEgressSpreads(t *testing.T) {
 	for i := range 40 {
 		name := fmt.Sprint("a", i)
 		s.do(s.egressIP(name, "team=a", fmt.Sprintf("203.0.113.%d", 100+i)))
-		list := strings.Fields(members(s.c.egressChange(name)))
+		list := strings.Fields(members(s.c.egress.change(name)))
 		if len(list) != maxCarriers {
 			t.Fatalf("%d nodes stand by: %v", len(list), list)
 		}

@@ -15,8 +15,8 @@ import (
 // noNumber is the reason of an EgressIP that waits until a node or another one goes.
 const noNumber = "NoNumber"
 
-// planEgress decides which nodes carry an EgressIP's addresses, or says why none does.
-func (c *cluster) planEgress(e *egressState, taken map[netip.Addr]string) egressPlan {
+// planOf decides which nodes carry an EgressIP's addresses, or says why none does.
+func (b *egressBook) planOf(e *egressState, taken map[netip.Addr]string) egressPlan {
 	refuse := func(reason, format string, args ...any) egressPlan {
 		return egressPlan{reason: reason, message: fmt.Sprintf(format, args...)}
 	}
@@ -26,34 +26,34 @@ func (c *cluster) planEgress(e *egressState, taken map[netip.Addr]string) egress
 		return refuse("BadSpec", "%s; it selects no pod until then", o.wrong)
 	}
 	for _, addr := range o.addresses {
-		if key, in, ok := c.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
+		if key, in, ok := b.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
 			return refuse("AddressInCluster", "spec.addresses: %s is in %s %s; give a free address of the nodes' external subnet", addr, key, in)
 		}
 		if whose, ok := taken[addr]; ok {
 			return refuse("AddressTaken", "spec.addresses: %s is already that of %s; give another one", addr, whose)
 		}
-		if family(c.settings.pods, addr) == nil {
-			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it", addr, join(c.settings.pods))
+		if family(b.settings.pods, addr) == nil {
+			return refuse("NoSuchFamily", "spec.addresses: pods have no address of the family of %s (pod-cidrs %s); remove it", addr, join(b.settings.pods))
 		}
 	}
-	nodes, why := c.carriers(o)
+	nodes, why := b.carriers(o)
 	if len(nodes) == 0 {
 		return refuse("NoNode", "%s", why)
 	}
-	nodes, why = c.onNetwork(o, nodes)
+	nodes, why = b.onNetwork(o, nodes)
 	if len(nodes) == 0 {
 		return refuse("AddressNotInNetwork", "%s", why)
 	}
-	if !c.numberEgress(e) {
-		return refuse(noNumber, "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", c.ids.size, join(c.settings.joins))
+	if !b.takeNumber(e) {
+		return refuse(noNumber, "all %d numbers that join-cidrs %s has room for are taken; remove unused Nodes or EgressIPs, or make join-cidrs larger", b.ids.size, join(b.settings.joins))
 	}
 	e.standing = nodes
-	return c.choose(e)
+	return b.choose(e)
 }
 
 // choose is the plan with the nodes that are preferred of those which stand for an EgressIP, of which there is one at
 // least. Subnets and next hops are those of the first.
-func (c *cluster) choose(e *egressState) (plan egressPlan) {
+func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 	nodes := prefer(e.object.Name, slices.Clone(e.standing), maxCarriers)
 	first := nodes[0].facts.Gateway
 	plan.gateway = contract.Gateway{Network: nodes[0].outside, MAC: contract.MAC(e.object.addresses...).String()}
@@ -80,25 +80,24 @@ func (c *cluster) choose(e *egressState) (plan egressPlan) {
 }
 
 // carriers are the nodes that an EgressIP selects and that can carry addresses at all, the oldest first.
-func (c *cluster) carriers(o *egressIP) (nodes []*nodeState, why string) {
+func (b *egressBook) carriers(o *egressIP) (nodes []*nodeState, why string) {
 	selected, excuse := 0, ""
-	for _, name := range c.nodeNames {
-		n := c.nodes[name]
+	for n := range b.around.placedNodes() {
 		if !o.nodes.Matches(n.object.labels) {
 			continue
 		}
 		selected++
 		switch g := n.facts.Gateway; {
 		case n.windows():
-			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", name, capability.ClonedPackets.Feature)
+			excuse = fmt.Sprintf("Node %s runs Windows, whose datapath lacks what a gateway for other nodes needs (%s)", n.name, capability.ClonedPackets.Feature)
 		case n.facts.Chassis == "":
-			excuse = fmt.Sprintf("Node %s's agent has not said its chassis' name yet", name)
+			excuse = fmt.Sprintf("Node %s's agent has not said its chassis' name yet", n.name)
 		case g == nil:
-			excuse = fmt.Sprintf("Node %s has no gateway of its own (gateway: local for its agent)", name)
+			excuse = fmt.Sprintf("Node %s has no gateway of its own (gateway: local for its agent)", n.name)
 		case n.outside == "":
-			excuse = fmt.Sprintf("no administrator has granted Node %s the network %q of its gateway (label %s; an Event on the Node says more)", name, quoted(g.Network), networkLabel)
+			excuse = fmt.Sprintf("no administrator has granted Node %s the network %q of its gateway (label %s; an Event on the Node says more)", n.name, quoted(g.Network), networkLabel)
 		case o.network != "" && n.outside != o.network:
-			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", name, quoted(g.Network), o.network)
+			excuse = fmt.Sprintf("the gateway of Node %s is on network %q and spec.network is %q", n.name, quoted(g.Network), o.network)
 		default:
 			nodes = append(nodes, n)
 		}
@@ -114,7 +113,7 @@ func (c *cluster) carriers(o *egressIP) (nodes []*nodeState, why string) {
 }
 
 // onNetwork keeps the nodes of the one network that has the addresses, or says why there are none.
-func (c *cluster) onNetwork(o *egressIP, nodes []*nodeState) (on []*nodeState, why string) {
+func (b *egressBook) onNetwork(o *egressIP, nodes []*nodeState) (on []*nodeState, why string) {
 	subnets := map[string]struct{}{}
 	lacking := netip.Addr{}
 	nodes = slices.DeleteFunc(nodes, func(n *nodeState) bool {
@@ -136,7 +135,7 @@ func (c *cluster) onNetwork(o *egressIP, nodes []*nodeState) (on []*nodeState, w
 		}
 		return nil, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, quoted(known))
 	}
-	network := c.networkOf(o.network, nodes)
+	network := b.settings.networkOf(o.network, nodes)
 	return slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.outside != network }), ""
 }
 

@@ -20,13 +20,13 @@ const (
 // pass of ovs-vswitchd.
 const answerMark = 42
 
-// egressChange is an EgressIP's part of the network: the sets of its pods, the policies that lead them to
+// change is an EgressIP's part of the network: the sets of its pods, the policies that lead them to
 // its router, and the router, which is on all nodes and whose port to the outside is on one of its
 // members at a time, like the shared gateway's. Without a member the policies drop: a pod that shall
 // have one address outside does not leave with another.
-func (c *cluster) egressChange(name string) ovsdb.Change {
+func (b *egressBook) change(name string) ovsdb.Change {
 	r := newRows(egressOwner(name))
-	e := c.egress.all[name]
+	e := b.all[name]
 	if e == nil || e.object.wrong != "" {
 		return r.Change
 	}
@@ -37,12 +37,12 @@ func (c *cluster) egressChange(name string) ovsdb.Change {
 			Action: nb.LogicalRouterPolicyActionDrop}
 		if len(e.plan.members) > 0 {
 			policy.Action = nb.LogicalRouterPolicyActionReroute
-			policy.Nexthops = []string{family(c.settings.joinAddresses(e.number), addr).Addr().String()}
+			policy.Nexthops = []string{family(b.settings.joinAddresses(e.number), addr).Addr().String()}
 		}
 		r.policy(clusterRouterID, ip, policy)
 	}
 	if len(e.plan.members) > 0 {
-		r.egressRouter(c.settings, e)
+		r.egressRouter(b.settings, e)
 	}
 	return r.Change
 }
@@ -68,22 +68,22 @@ func (r *rows) egressRouter(s *settings, e *egressState) {
 	}
 }
 
-// egressNodesChange is what all EgressIPs share: what stays within the cluster goes its ordinary way, so
+// commonChange is what all EgressIPs share: what stays within the cluster goes its ordinary way, so
 // does what is for nodes, and so do answers: a client outside that came by a node's gateway with an address
 // of its own (externalTrafficPolicy: Local) shall not hear from another one.
-func (c *cluster) egressNodesChange() ovsdb.Change {
+func (b *egressBook) commonChange() ovsdb.Change {
 	r := newRows(egressNodesOwner)
-	if len(c.egress.all) == 0 {
+	if len(b.all) == 0 {
 		return r.Change
 	}
 	r.policy(clusterRouterID, "answers", &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: fmt.Sprint("pkt.mark == ", answerMark), Action: nb.LogicalRouterPolicyActionAllow})
-	for _, pods := range c.settings.pods {
+	for _, pods := range b.settings.pods {
 		ipv4 := pods.Addr().Is4()
 		all := "weft_egress_pods_" + ipWord(ipv4)
 		r.add(nb.AddressSetTable, "pods/"+ipWord(ipv4), &nb.AddressSet{Name: all})
 		ip, set := ipWord(ipv4), "egress_nodes_"+ipWord(ipv4)
 		answer := "ct.trk && ct.rpl && " + ip + ".src == $" + all
-		within := fmt.Sprintf("%s.dst == {%s, %s, $weft_%s}", ip, pods, family(c.settings.joins, pods.Addr()), set)
+		within := fmt.Sprintf("%s.dst == {%s, %s, $weft_%s}", ip, pods, family(b.settings.joins, pods.Addr()), set)
 		for key, qos := range map[string]*nb.QoS{
 			ip: {Priority: 1000, Match: answer, Action: map[string]int{nb.QoSActionMark: answerMark}},
 			// A mark would be looked for in the route of the tunnel, too (ovs_router_lookup of ovs-router.c).
@@ -91,14 +91,14 @@ func (c *cluster) egressNodesChange() ovsdb.Change {
 		} {
 			qos.Direction = nb.QoSDirectionFromLport
 			id := r.add(nb.QoSTable, key, qos)
-			for _, name := range c.nodeNames {
-				r.member(nb.LogicalSwitchTable, switchID(name), "qos_rules", id)
+			for n := range b.around.placedNodes() {
+				r.member(nb.LogicalSwitchTable, switchID(n.name), "qos_rules", id)
 			}
 		}
 		id := r.add(nb.AddressSetTable, ip, &nb.AddressSet{Name: "weft_" + set})
 		var addresses []string
-		for _, name := range c.nodeNames {
-			for _, addr := range c.nodes[name].facts.Addresses {
+		for n := range b.around.placedNodes() {
+			for _, addr := range n.facts.Addresses {
 				if addr.Is4() == ipv4 {
 					addresses = append(addresses, addr.String())
 				}
@@ -110,7 +110,7 @@ func (c *cluster) egressNodesChange() ovsdb.Change {
 		}
 		for key, match := range map[string]string{
 			"pods/":  ip + ".dst == " + pods.String(),
-			"join/":  ip + ".dst == " + family(c.settings.joins, pods.Addr()).String(),
+			"join/":  ip + ".dst == " + family(b.settings.joins, pods.Addr()).String(),
 			"nodes/": ip + ".dst == $weft_" + set,
 		} {
 			r.policy(clusterRouterID, key+ip, &nb.LogicalRouterPolicy{Priority: policyEgressWithin, Match: match, Action: nb.LogicalRouterPolicyActionAllow})

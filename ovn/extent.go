@@ -72,9 +72,9 @@ func (c *cluster) list(of extent) []ovsdb.Change {
 	}
 	one(of.topology, c.topologyChange)
 	one(of.gateway, c.gatewayChange)
-	one(of.egressNodes, c.egressNodesChange)
+	one(of.egressNodes, c.egress.commonChange)
 	one(of.alive, c.aliveChange)
-	list = append(list, each(of.egress, c.egressChange)...)
+	list = append(list, each(of.egress, c.egress.change)...)
 	sets, gone := c.policies.sets(of.selections, of.nodeSets, each(of.domains, c.domains.change))
 	sets = append(sets, each(of.nodes, c.nodeChange)...)
 	there, fresh := c.podChanges(slices.Sorted(slices.Values(of.pods)))

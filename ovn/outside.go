@@ -52,12 +52,12 @@ func (c *cluster) joinOutside(n *nodeState, complain func(reason, format string,
 
 // networkOf is the one network outside that addresses are on of which several nodes say that their subnets hold them: the
 // one that the object names, else the default one, which is the operator's word, else the oldest node's; "" without a node.
-func (c *cluster) networkOf(named string, nodes []*nodeState) string {
+func (s *settings) networkOf(named string, nodes []*nodeState) string {
 	if named != "" || len(nodes) == 0 {
 		return named
 	}
-	if slices.ContainsFunc(nodes, func(n *nodeState) bool { return n.outside == c.settings.defaultNetwork }) {
-		return c.settings.defaultNetwork
+	if slices.ContainsFunc(nodes, func(n *nodeState) bool { return n.outside == s.defaultNetwork }) {
+		return s.defaultNetwork
 	}
 	return slices.MinFunc(nodes, byAge).outside
 }

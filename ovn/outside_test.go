@@ -145,7 +145,7 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 					}
 				}
 				s.wantEgress("a", "True", "Carried", "4 nodes", "external")
-				for _, members := range []string{members(s.c.egressChange("a")), members(s.c.gatewayChange())} {
+				for _, members := range []string{members(s.c.egress.change("a")), members(s.c.gatewayChange())} {
 					if strings.Contains(members, "chassis-9") || !strings.Contains(members, "chassis-1") {
 						t.Errorf("members are %s", members)
 					}

@@ -425,8 +425,8 @@ func (b *policyBook) selectPod(p *podState) {
 }
 
 // settle decides anew for the pods that were touched.
-func (b *policyBook) settle(touched iter.Seq[*podState]) {
-	for p := range touched {
+func (b *policyBook) settle(touched iter.Seq2[string, *podState]) {
+	for _, p := range touched {
 		b.selectPod(p)
 	}
 	b.lingerNumbers()

@@ -357,3 +357,30 @@ func split(text string) []string {
 	}
 	return strings.Split(text, ",")
 }
+
+// turn takes in that a node has come to be ready, or is no more. Who may have addresses stays as it is.
+func (b *poolBook) turn(n *nodeState) {
+	b.turned = append(b.turned, n)
+	b.touchAlive()
+}
+
+// touchAlive has the ports looked at again which show that nodes live.
+func (b *poolBook) touchAlive() { b.dirtyAlive = b.dirtyAlive || len(b.all) > 0 }
+
+// reshape has all looked at again, since a node has changed in more than its labels.
+func (b *poolBook) reshape() {
+	b.touchAlive()
+	b.changed = true
+}
+
+// relabel has those looked at again to whom a node's labels make a difference. Most make none.
+func (b *poolBook) relabel(n *nodeState, before, now labelSet) {
+	for _, p := range b.order {
+		if p.object.nodes.Matches(before) != p.object.nodes.Matches(now) {
+			b.reselected[p] = struct{}{}
+		}
+	}
+	if before.Has(corev1.LabelNodeExcludeBalancers) != now.Has(corev1.LabelNodeExcludeBalancers) {
+		b.turned = append(b.turned, n)
+	}
+}

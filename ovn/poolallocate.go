@@ -179,7 +179,7 @@ func (c *cluster) inTurn(names []string) iter.Seq[string] {
 func (c *cluster) mayHaveFreed(name string) bool {
 	s := c.services[name].object
 	for addr := range c.balancers.freed {
-		if p := c.inPool(addr); s.balancer.has(addr.Is4()) && p.object.auto && p.serves(s, c.egress.namespaces[s.Namespace]) {
+		if p := c.inPool(addr); s.balancer.has(addr.Is4()) && p.object.auto && p.serves(s, c.namespaces[s.Namespace]) {
 			return true
 		}
 	}
@@ -239,7 +239,7 @@ func (c *cluster) allocate(name string, s *service) (problems []problem) {
 func (c *cluster) findAddress(s *service, ipv4 bool, ask netip.Addr) (found netip.Addr, why string) {
 	fitting := 0
 	for _, p := range c.balancers.order {
-		if !p.serves(s, c.egress.namespaces[s.Namespace]) || !ask.IsValid() && !p.object.auto {
+		if !p.serves(s, c.namespaces[s.Namespace]) || !ask.IsValid() && !p.object.auto {
 			continue
 		}
 		for i := range p.usable {

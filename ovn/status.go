@@ -42,7 +42,7 @@ func (o *custom) ready(ok bool, reason, message string) metav1.Condition {
 
 // noteStatus has an object's status written where it is not what it shall be. noted is what was asked
 // for last.
-func (c *cluster) noteStatus(k kind, o *custom, status map[string]any, noted *string) {
+func (out *outbox) noteStatus(k kind, o *custom, status map[string]any, noted *string) {
 	text, err := json.Marshal(status)
 	if err != nil { // numbers, strings and conditions
 		panic(err)
@@ -64,26 +64,5 @@ func (c *cluster) noteStatus(k kind, o *custom, status map[string]any, noted *st
 	if !asked && json.Unmarshal([]byte(o.status), &have) == nil && reflect.DeepEqual(want, have) {
 		return
 	}
-	c.note(annotation{k, "", o.Name, o.UID, statusKey, string(text)})
-}
-
-// noteEgress has an EgressIP's status written.
-func (c *cluster) noteEgress(e *egressState) {
-	status := map[string]any{
-		"observedGeneration": e.object.Generation,
-		"conditions":         []metav1.Condition{e.object.ready(len(e.plan.members) > 0, e.plan.reason, e.statusMessage())},
-		"pods":               e.pods,
-		"node":               nil,
-	}
-	if node := c.nodeOf(e.carrier); len(e.plan.members) > 0 && node != "" {
-		status["node"] = node
-	}
-	c.noteStatus(egressKind, &e.object.custom, status, &e.noted)
-}
-
-func (e *egressState) statusMessage() string {
-	if len(e.plan.members) > 0 || e.object.wrong != "" {
-		return e.plan.message
-	}
-	return e.plan.message + "; until then what the selected pods send outside is dropped"
+	out.note(annotation{k, "", o.Name, o.UID, statusKey, string(text)})
 }
