@@ -22,31 +22,31 @@ func addresslessOwner(service string) ovsdb.Owner {
 
 // expectAddresses takes in whether a Service waits for addresses of somebody whom weft does not know, as a cloud's
 // controller. There may be none.
-func (c *cluster) expectAddresses(name string, s *service) {
-	waiting := c.balancers.addressless
+func (b *poolBook) expectAddresses(name string, s *service) {
+	waiting := b.addressless
 	if s == nil || s.ignored || !s.balancer.balances || s.balancer.class != "" || s.balancer.answered ||
-		c.allocates(s) {
+		b.allocates(s) {
 		delete(waiting, name)
-		c.tell(addresslessOwner(name))
+		b.tell(addresslessOwner(name))
 		return
 	}
 	if waiting[name].uid != s.UID {
 		waiting[name] = addressless{s.UID, expecting}
-		c.expect(objectKey{addresslessKind, name + "/" + string(s.UID)})
-		c.tell(addresslessOwner(name)) // of the one that had this name before
+		b.expect(objectKey{addresslessKind, name + "/" + string(s.UID)})
+		b.tell(addresslessOwner(name)) // of the one that had this name before
 	}
 }
 
 // missAddresses tells a Service that has waited long enough, by its key and UID.
-func (c *cluster) missAddresses(text string) {
+func (b *poolBook) missAddresses(text string) {
 	i := strings.LastIndexByte(text, '/')
 	name, uid := text[:i], types.UID(text[i+1:])
-	waiting := c.balancers.addressless
+	waiting := b.addressless
 	if one, ok := waiting[name]; !ok || one.uid != uid || one.expects != expecting {
 		return
 	}
 	waiting[name] = addressless{uid, overdue}
-	c.tell(addresslessOwner(name), limitf("Service", &c.services[name].object.ObjectMeta, "NobodyGivesAddresses",
+	b.tell(addresslessOwner(name), limitf("Service", &b.around.serviceAt(name).object.ObjectMeta, "NobodyGivesAddresses",
 		"status.loadBalancer: the Service has had no address for %v: it has no loadBalancerClass, and weft gives "+
 			"such Services none; if a cloud or another load balancer serves the cluster, see its controller; otherwise "+
 			"set allocate-load-balancer-addresses: true for weft's controller, or create the Service anew with "+

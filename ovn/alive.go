@@ -25,15 +25,15 @@ func (n *nodeState) watched() bool {
 	return n.placed && n.outside != "" && n.facts.Chassis != ""
 }
 
-func (c *cluster) aliveChange() ovsdb.Change {
+func (b *poolBook) aliveChange() ovsdb.Change {
 	r := newRows(aliveOwner)
 	var all []*nodeState
-	for _, name := range c.nodeNames {
-		if n := c.nodes[name]; n.watched() {
+	for n := range b.around.placedNodes() {
+		if n.watched() {
 			all = append(all, n)
 		}
 	}
-	if len(c.balancers.all) == 0 || len(all) <= watchers {
+	if len(b.all) == 0 || len(all) <= watchers {
 		return r.Change
 	}
 	ring := ringOf(all)
@@ -47,7 +47,7 @@ func (c *cluster) aliveChange() ovsdb.Change {
 		for j, o := range following(ring, i) {
 			member(o, maxPriority-1-j)
 		}
-		own := c.settings.joinAddresses(n.id)[0].Addr()
+		own := b.settings.joinAddresses(n.id)[0].Addr()
 		port := routerPort("alive-"+n.name, []netip.Prefix{netip.PrefixFrom(own, own.BitLen())})
 		port.HaChassisGroup = &group
 		r.member(nb.LogicalRouterTable, id, "ports", r.add(nb.LogicalRouterPortTable, n.name, port))
@@ -84,29 +84,29 @@ func following(ring []*nodeState, i int) []*nodeState {
 }
 
 // updateAlive takes in which chassis has the port that shows whether a node lives.
-func (c *cluster) updateAlive(node string, get lookup) {
+func (b *poolBook) updateAlive(node string, get lookup) {
 	chassis, _ := get(objectKey{aliveKind, node}).(string)
-	if c.balancers.hosting[node] == chassis {
+	if b.hosting[node] == chassis {
 		return
 	}
-	if n := c.nodes[node]; n != nil {
-		c.balancers.turned = append(c.balancers.turned, n)
+	if n := b.around.nodeAt(node); n != nil {
+		b.turned = append(b.turned, n)
 	}
-	c.balancers.hosting[node] = chassis
+	b.hosting[node] = chassis
 	if chassis == "" {
-		delete(c.balancers.hosting, node)
+		delete(b.hosting, node)
 	}
 }
 
 // lost says that another node has taken what a node that lives would have.
-func (c *cluster) lost(n *nodeState) bool {
-	chassis := c.balancers.hosting[n.name]
+func (b *poolBook) lost(n *nodeState) bool {
+	chassis := b.hosting[n.name]
 	return chassis != "" && n.watched() && chassis != n.chassis()
 }
 
 // mayAnnounce says whether a node's gateway router may answer for an address.
-func (c *cluster) mayAnnounce(n *nodeState, addr netip.Addr) bool {
-	if n.outside == "" || !n.object.ready || c.lost(n) {
+func (b *poolBook) mayAnnounce(n *nodeState, addr netip.Addr) bool {
+	if n.outside == "" || !n.object.ready || b.lost(n) {
 		return false
 	}
 	on := family(n.facts.Gateway.Addresses, addr)

@@ -12,7 +12,7 @@ import (
 
 // watched are the members of each node's group, the node itself first.
 func (s *scene) watched() map[string]string {
-	change := s.c.aliveChange()
+	change := s.c.balancers.aliveChange()
 	rows, groups := map[string]*nb.HAChassis{}, map[string]string{}
 	for _, r := range change.Rows {
 		if m, ok := r.Model.(*nb.HAChassis); ok {

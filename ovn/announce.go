@@ -19,8 +19,8 @@ import (
 func poolOwner(service string) ovsdb.Owner { return ovsdb.Owner("AddressPool for Service/" + service) }
 
 // noteBalancer has a Service's status name the addresses that it has.
-func (c *cluster) noteBalancer(name string, s *service) {
-	h := c.balancers.of[name]
+func (b *poolBook) noteBalancer(name string, s *service) {
+	h := b.of[name]
 	if slices.Equal(h.addresses, addrsOf(s.balancer.ingress)) {
 		h.noted = ""
 		return
@@ -37,12 +37,12 @@ func (c *cluster) noteBalancer(name string, s *service) {
 	value := string(text)
 	if asked := value + " of " + string(s.UID) + " in place of " + s.balancer.ingress; asked != h.noted {
 		h.noted = asked
-		c.note(annotation{serviceKind, s.Namespace, s.Name, s.UID, statusKey, value})
+		b.note(annotation{serviceKind, s.Namespace, s.Name, s.UID, statusKey, value})
 	}
 }
 
 // notePool has an AddressPool's status written.
-func (c *cluster) notePool(p *poolState) {
+func (b *poolBook) notePool(p *poolState) {
 	used, free := p.used, min(max(p.size-p.used-p.blocked, 0), maxFree)
 	ready := p.object.ready(true, "InUse", "all ranges are in use"+p.silent)
 	switch {
@@ -53,7 +53,7 @@ func (c *cluster) notePool(p *poolState) {
 	case free == 0:
 		ready = p.object.ready(true, "UsedUp", "all addresses are taken; add to spec.ranges")
 	}
-	c.noteStatus(poolKind, &p.object.custom, map[string]any{"observedGeneration": p.object.Generation,
+	b.noteStatus(poolKind, &p.object.custom, map[string]any{"observedGeneration": p.object.Generation,
 		"conditions": []metav1.Condition{ready}, "used": used, "free": free}, &p.noted)
 }
 
@@ -74,15 +74,15 @@ func (r addressRange) size() int64 {
 
 // announce decides by which node's gateway router a Service's addresses are answered on the network that
 // has them.
-func (c *cluster) announce(name string) {
-	s := c.services[name]
+func (b *poolBook) announce(name string) {
+	s := b.around.serviceAt(name)
 	ingress := addrsOf(s.object.balancer.ingress)
-	for _, addr := range c.balancers.of[name].addresses {
+	for _, addr := range b.of[name].addresses {
 		if !slices.Contains(ingress, addr) { // nobody knows of it yet
-			c.setAnnouncer(addr, "", false)
+			b.setAnnouncer(addr, "", false)
 			continue
 		}
-		c.setAnnouncer(addr, c.chooseAnnouncer(addr, s), true)
+		b.setAnnouncer(addr, b.chooseAnnouncer(addr, s), true)
 	}
 }
 
@@ -101,31 +101,30 @@ func announceOn(change *ovsdb.Change, g *contract.Gateway, addresses []netip.Add
 }
 
 // setAnnouncer keeps announced, and has the rows follow that name the node.
-func (c *cluster) setAnnouncer(addr netip.Addr, node string, ok bool) {
-	book := &c.balancers
-	before, had := book.announced[addr]
+func (b *poolBook) setAnnouncer(addr netip.Addr, node string, ok bool) {
+	before, had := b.announced[addr]
 	if had == ok && before == node {
 		return
 	}
 	if before != "" {
-		delete(book.byNode[before], addr)
-		if len(book.byNode[before]) == 0 {
-			delete(book.byNode, before)
+		delete(b.byNode[before], addr)
+		if len(b.byNode[before]) == 0 {
+			delete(b.byNode, before)
 		}
-		c.dirtyNodes[before] = struct{}{}
+		b.around.touchNode(before)
 	}
-	delete(book.announced, addr)
+	delete(b.announced, addr)
 	if ok {
-		book.announced[addr] = node
+		b.announced[addr] = node
 	}
 	if node != "" {
-		if book.byNode[node] == nil {
-			book.byNode[node] = map[netip.Addr]struct{}{}
+		if b.byNode[node] == nil {
+			b.byNode[node] = map[netip.Addr]struct{}{}
 		}
-		book.byNode[node][addr] = struct{}{}
-		c.dirtyNodes[node] = struct{}{}
+		b.byNode[node][addr] = struct{}{}
+		b.around.touchNode(node)
 	}
-	if holder := book.held[addr]; holder != "" {
-		c.dirtyServices[holder] = struct{}{}
+	if holder := b.held[addr]; holder != "" {
+		b.around.touchService(holder)
 	}
 }

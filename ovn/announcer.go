@@ -26,9 +26,9 @@ func newOutsideBook() outsideBook {
 	return outsideBook{nodes: map[netip.Prefix]map[string]*nodeState{}, lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
 }
 
-// updateOutside takes in on which subnets outside a node's gateway is.
-func (c *cluster) updateOutside(n *nodeState) {
-	book := &c.outside
+// updateNetworks takes in on which subnets outside a node's gateway is.
+func (b *poolBook) updateNetworks(n *nodeState) {
+	book := &b.outside
 	var now []netip.Prefix
 	if n.placed && n.outside != "" {
 		for _, p := range firsts(n.facts.Gateway.Addresses) {
@@ -70,81 +70,81 @@ func (b *outsideBook) around(addr netip.Addr) (list []*nodeState) {
 }
 
 // chooseAnnouncer is the node whose gateway router answers for an address of a Service's, "" for none.
-func (c *cluster) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
-	p := c.inPool(addr)
-	if _, reserved := c.balancers.reserved[addr]; p == nil || reserved {
+func (b *poolBook) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
+	p := b.inPool(addr)
+	if _, reserved := b.reserved[addr]; p == nil || reserved {
 		return ""
 	}
-	way, known := c.outside.ways[addr]
+	way, known := b.outside.ways[addr]
 	if !known {
-		way = c.wayInOf(addr, p)
-		c.outside.ways[addr] = way
+		way = b.wayInOf(addr, p)
+		b.outside.ways[addr] = way
 	}
 	if !s.object.balancer.local {
 		return way.node
 	}
-	return c.preferred(addr, p, way.network, c.serving(s, addr.Is4()))
+	return b.preferred(addr, p, way.network, b.serving(s, addr.Is4()))
 }
 
 // moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where the
 // addresses come in stays as it is.
-func (c *cluster) moveAnnouncers(nodes []*nodeState) {
+func (b *poolBook) moveAnnouncers(nodes []*nodeState) {
 	if len(nodes) == 0 {
 		return
 	}
-	for name, h := range c.balancers.of {
-		s := c.services[name]
+	for name, h := range b.of {
+		s := b.around.serviceAt(name)
 		for _, addr := range h.addresses {
-			if slices.ContainsFunc(nodes, func(n *nodeState) bool { return c.moves(addr, s, n) }) {
-				delete(c.outside.ways, addr)
-				c.balancers.touched[name] = struct{}{}
+			if slices.ContainsFunc(nodes, func(n *nodeState) bool { return b.moves(addr, s, n) }) {
+				delete(b.outside.ways, addr)
+				b.touched[name] = struct{}{}
 			}
 		}
 	}
 }
 
 // reannounce has the Services looked at again whose addresses are of pools that select other nodes than before.
-func (c *cluster) reannounce() {
-	if len(c.balancers.reselected) == 0 {
+func (b *poolBook) reannounce() {
+	if len(b.reselected) == 0 {
 		return
 	}
-	for name, h := range c.balancers.of {
+	for name, h := range b.of {
 		for _, addr := range h.addresses {
-			if _, other := c.balancers.reselected[c.inPool(addr)]; other {
-				delete(c.outside.ways, addr)
-				c.balancers.touched[name] = struct{}{}
+			if _, other := b.reselected[b.inPool(addr)]; other {
+				delete(b.outside.ways, addr)
+				b.touched[name] = struct{}{}
 			}
 		}
 	}
 }
 
 // moves says whether a node that may announce now, or may no more, makes a difference to an address of a Service's.
-func (c *cluster) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
-	way := c.outside.ways[addr]
+func (b *poolBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
+	way := b.outside.ways[addr]
 	switch {
-	case n.name == way.node || n.name == c.balancers.announced[addr]:
+	case n.name == way.node || n.name == b.announced[addr]:
 		return true
-	case n.object == nil || n.outside != way.network || !c.mayAnnounce(n, addr):
+	case n.object == nil || n.outside != way.network || !b.mayAnnounce(n, addr):
 		return false
 	case s != nil && s.object != nil && s.object.balancer.local:
-		return slices.Contains(c.serving(s, addr.Is4()), n)
+		return slices.Contains(b.serving(s, addr.Is4()), n)
 	}
 	return way.node == "" || rendezvous(addr.String(), n.name) > rendezvous(addr.String(), way.node)
 }
 
 // wayInOf decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says a
 // node itself, and on a network of another name that counts for nothing.
-func (c *cluster) wayInOf(addr netip.Addr, p *poolState) wayIn {
-	nodes := slices.DeleteFunc(c.outside.around(addr), func(n *nodeState) bool { return !p.object.nodes.Matches(n.object.labels) })
-	network := c.settings.networkOf(p.object.network, nodes)
-	return wayIn{network, c.preferred(addr, p, network, nodes)}
+func (b *poolBook) wayInOf(addr netip.Addr, p *poolState) wayIn {
+	nodes := slices.DeleteFunc(b.outside.around(addr), func(n *nodeState) bool { return !p.object.nodes.Matches(n.object.labels) })
+	network := b.settings.networkOf(p.object.network, nodes)
+	return wayIn{network, b.preferred(addr, p, network, nodes)}
 }
 
 // preferred is the one of nodes that answers for an address on a network, "" for none.
-func (c *cluster) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
+func (b *poolBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
 	best, most := "", uint64(0)
 	for _, n := range nodes {
-		if n.outside != network || !c.mayAnnounce(n, addr) || n.object.labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.nodes.Matches(n.object.labels) {
+		if n.outside != network || !b.mayAnnounce(n, addr) || n.object.labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.nodes.Matches(n.object.labels) {
 			continue
 		}
 		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {
@@ -155,14 +155,14 @@ func (c *cluster) preferred(addr netip.Addr, p *poolState, network string, nodes
 }
 
 // serving are the nodes that have an endpoint of a Service that gets its traffic.
-func (c *cluster) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
+func (b *poolBook) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
 	seen := map[string]bool{}
 	for _, sl := range s.slices {
 		if sl.ipv6 == ipv4 {
 			continue
 		}
 		for _, e := range sl.endpoints {
-			if n := c.nodes[e.node]; n != nil && n.placed && !seen[e.node] && (e.ready || e.serving && e.terminating || s.object.publishNotReady) {
+			if n := b.around.nodeAt(e.node); n != nil && n.placed && !seen[e.node] && (e.ready || e.serving && e.terminating || s.object.publishNotReady) {
 				seen[e.node] = true
 				list = append(list, n)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/outside"
 )
 
 // What the parts of a cluster know of each other.
@@ -97,4 +98,26 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 		add(contract.Addrs(g.Addresses), "the shared gateway (shared-gateway-addresses)")
 	}
 	return taken
+}
+
+func (c *cluster) serviceAt(key string) *serviceState { return c.services[key] }
+
+func (c *cluster) nodeAt(name string) *nodeState { return c.nodes[name] }
+
+func (c *cluster) egressWanting() map[netip.Addr]string { return c.egress.wanted }
+
+func (c *cluster) isHosts(addr netip.Addr) bool { return c.hostRules().At(addr) != outside.Nobody }
+
+func (c *cluster) touchService(key string) { c.dirtyServices[key] = struct{}{} }
+
+// heldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other
+// Services, pods whose host ports these want, and EgressIPs.
+func (c *cluster) heldByAnother(addr netip.Addr) {
+	c.touchClaims(addr)
+	for name := range c.claims.at[addr] {
+		c.touchHostPorts(c.claims.of[name])
+	}
+	if _, wanted := c.egress.wanted[addr]; wanted {
+		c.egress.replan = true
+	}
 }

@@ -111,7 +111,7 @@ func (l *leader) moved(k objectKey, chassis string) {
 func (c *cluster) updateHosting(k objectKey, get lookup) {
 	switch k.kind {
 	case aliveKind:
-		c.updateAlive(k.name, get)
+		c.balancers.updateAlive(k.name, get)
 	case carrierKind:
 		c.egress.carriedBy(k.name, carrierOf(k.name, get))
 	}

@@ -59,7 +59,6 @@ type cluster struct {
 	gateways     entrances
 	tunnels      tunnelHolders
 	onlyOne      onlyOne
-	outside      outsideBook
 	entranceOf   map[string]entrance // by node that has a switch
 	// sctp are Services with that protocol: their rows depend on which nodes' datapaths track it.
 	sctp map[string]struct{}
@@ -85,20 +84,19 @@ type serviceState struct {
 func newCluster(s *settings) *cluster {
 	own := *s
 	c := &cluster{
-		outbox:   newOutbox(),
-		settings: &own, given: s.services,
-		entranceOf: map[string]entrance{}, gateways: newEntrances(), nodes: map[string]*nodeState{}, pods: map[string]*podState{}, services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(), hosts: newHostBook(),
-		apiServers: map[netip.AddrPort]bool{}, hostPorted: map[numberedPort]map[string]struct{}{},
-		ids:       newPool(max(s.maxNodeID(), 0)),
-		unsettled: map[string]struct{}{}, windows: map[string]struct{}{},
-		members: map[string]member{}, sharers: map[string]struct{}{},
-		sliceOf: map[string]string{}, perNode: map[string]struct{}{},
-		outward: map[string]struct{}{}, hinted: map[string]struct{}{}, zones: map[string][]string{}, zoneOf: map[string]string{},
-		sctp:       map[string]struct{}{},
+		outbox: newOutbox(), settings: &own, given: s.services,
+		nodes: map[string]*nodeState{}, ids: newPool(max(s.maxNodeID(), 0)), unsettled: map[string]struct{}{},
+		windows: map[string]struct{}{}, members: map[string]member{}, sharers: map[string]struct{}{}, onlyOne: newOnlyOne(),
+		pods: map[string]*podState{}, namespaces: map[string]labelSet{}, traits: map[string]nodeTraits{},
+		services: map[string]*serviceState{}, serviceCIDRs: map[string]*serviceCIDR{}, claims: newClaimBook(), hosts: newHostBook(),
+		apiServers: map[netip.AddrPort]bool{}, hostPorted: map[numberedPort]map[string]struct{}{}, sliceOf: map[string]string{},
+		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
+		zones: map[string][]string{}, zoneOf: map[string]string{}, gateways: newEntrances(), entranceOf: map[string]entrance{},
+		tunnels:    tunnelHolders{},
 		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{}, dirtyServices: map[string]struct{}{},
-		tunnels: tunnelHolders{}, onlyOne: newOnlyOne(), outside: newOutsideBook(), traits: map[string]nodeTraits{}, namespaces: map[string]labelSet{}, balancers: newPoolBook(),
 	}
 	c.egress = newEgressBook(c.outbox, c.settings, c.ids, c)
+	c.balancers = newPoolBook(c.outbox, c.settings, c)
 	c.flushes = newFlushBook(c.outbox)
 	c.domains = newDomainBook(c.outbox, c.settings, c)
 	c.policies = newPolicyBook(c.outbox, c.settings, c)
@@ -156,7 +154,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 				by[nodeKind] = append(by[nodeKind], k.name)
 			}
 		case addresslessKind:
-			c.missAddresses(k.name)
+			c.balancers.missAddresses(k.name)
 		default:
 			by[k.kind] = append(by[k.kind], k.name)
 		}
@@ -175,7 +173,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	}
 	c.updateNamespaces(by[namespaceKind], get)
 	c.egress.update(by[egressKind], get)
-	c.updatePools(by[poolKind], get)
+	c.balancers.update(by[poolKind], get)
 	for k := networkPolicyKind; k <= baselinePolicyKind; k++ {
 		c.policies.update(k, by[k], get)
 	}
@@ -193,7 +191,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		c.updateHosting(k, get)
 	}
 	c.domains.settle()
-	c.settleBalancers()
+	c.balancers.changed = c.balancers.changed || c.egress.replan // what EgressIPs follow from, addresses of pools do
+	c.balancers.settle(c.dirtyServices)
 	c.egress.settle(c.touchedPods())
 	c.policies.settle(c.touchedPods())
 }
@@ -222,7 +221,7 @@ func (c *cluster) updateService(name string, object *service) {
 	}
 	c.dirtyServices[name] = struct{}{}
 	c.updateClaims(name, object)
-	c.expectAddresses(name, object)
+	c.balancers.expectAddresses(name, object)
 	c.forgetService(name)
 }
 
@@ -280,7 +279,7 @@ func (c *cluster) gatewayChange() ovsdb.Change { return gatewayChange(c.settings
 func (c *cluster) nodeChange(name string) ovsdb.Change {
 	if n := c.nodes[name]; n != nil && n.placed {
 		change := nodeChange(c.settings, &n.placement, c.hasGateway())
-		announceOn(&change, n.facts.Gateway, c.announces(name))
+		announceOn(&change, n.facts.Gateway, c.balancers.announces(name))
 		c.policies.nodeMembers(n, &change)
 		if len(c.policies.all) > 0 {
 			admitHost(n, &change)
@@ -328,7 +327,7 @@ func (c *cluster) serviceChange(name string) ovsdb.Change {
 
 func (c *cluster) nodeSet() *nodeSet {
 	return &nodeSet{names: c.nodeNames, gateways: c.gateways.names, windows: c.windows, zones: c.zones, zoneOf: c.zoneOf,
-		hosts: c.gateways.hosts, widths: c.gateways.widths, own: c.gateways.own, announcer: c.announcer, balanced: c.balanced, pods: c.settings.pods}
+		hosts: c.gateways.hosts, widths: c.gateways.widths, own: c.gateways.own, announcer: c.balancers.announcer, balanced: c.balanced, pods: c.settings.pods}
 }
 
 // object is the Kubernetes object that an owner's rows are for, nil when it is not known.

@@ -73,7 +73,7 @@ func (c *cluster) list(of extent) []ovsdb.Change {
 	one(of.topology, c.topologyChange)
 	one(of.gateway, c.gatewayChange)
 	one(of.egressNodes, c.egress.commonChange)
-	one(of.alive, c.aliveChange)
+	one(of.alive, c.balancers.aliveChange)
 	list = append(list, each(of.egress, c.egress.change)...)
 	sets, gone := c.policies.sets(of.selections, of.nodeSets, each(of.domains, c.domains.change))
 	sets = append(sets, each(of.nodes, c.nodeChange)...)

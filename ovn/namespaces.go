@@ -16,7 +16,7 @@ func (c *cluster) updateNamespaces(names []string, get lookup) {
 			c.namespaces[name] = object.labels
 		}
 		c.policies.lookAt(name)
-		c.lookAtServicesOf(name)
+		c.balancers.lookAt(name)
 		c.egress.lookAt(name)
 	}
 }

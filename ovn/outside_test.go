@@ -135,7 +135,7 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 				for i := range 12 {
 					s.do(s.balanced(fmt.Sprint("web", i)))
 				}
-				s.want("what it announces", fmt.Sprint(s.c.announces("e9")), "[]")
+				s.want("what it announces", fmt.Sprint(s.c.balancers.announces("e9")), "[]")
 				if got := len(s.c.balancers.announced); got != 12 {
 					t.Errorf("%d addresses are announced", got)
 				}
@@ -172,7 +172,7 @@ func TestAGrantComesAndGoes(t *testing.T) {
 	s.do(n, s.namespace("default", "team=a"), s.addressPool("p", "203.0.113.64/28"), s.egressIP("a", "team=a", "203.0.113.20"), s.balanced("web"))
 	for range 2 {
 		s.wantEgress("a", "False", "NoNode", "no administrator has granted Node e1 the network", networkLabel)
-		s.want("announces", fmt.Sprint(s.c.announces("e1")), "[]")
+		s.want("announces", fmt.Sprint(s.c.balancers.announces("e1")), "[]")
 		if message := s.poolMessage("p"); !strings.Contains(message, "nobody announces") {
 			t.Errorf("the pool says %q", message)
 		}
@@ -181,7 +181,7 @@ func TestAGrantComesAndGoes(t *testing.T) {
 		granted.labels = newLabelSet(map[string]string{v1alpha1.EgressLabel: "", networkLabel: "external"})
 		s.do(&granted)
 		s.wantEgress("a", "True", "Carried")
-		s.want("announces", fmt.Sprint(s.c.announces("e1")), "[203.0.113.64]")
+		s.want("announces", fmt.Sprint(s.c.balancers.announces("e1")), "[203.0.113.64]")
 		s.problems = nil
 		s.do(n)
 	}

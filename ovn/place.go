@@ -110,7 +110,7 @@ func (c *cluster) follow(touched []*nodeState) {
 		c.updateDatapath(n)
 		c.updateZone(n)
 		c.updateGateway(n)
-		c.updateOutside(n)
+		c.balancers.updateNetworks(n)
 		c.updateHosts(n)
 		c.updateOccupants(n)
 	}

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
-	"github.com/weftnet/weft/models/outside"
 )
 
 // balancer is what the allocator of load balancer addresses reads of a Service.
@@ -61,6 +61,11 @@ func (b balancer) wish() string {
 
 // poolBook is what is known of AddressPools and of the addresses that Services have of them.
 type poolBook struct {
+	*outbox
+	settings *settings
+	around   poolSurroundings
+	outside  outsideBook
+
 	all     map[string]*poolState
 	order   []*poolState // by name: so are they used up
 	changed bool         // everything is to be looked at again
@@ -86,8 +91,30 @@ type poolBook struct {
 	dirtyAlive bool
 }
 
-func newPoolBook() poolBook {
-	return poolBook{all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
+// poolSurroundings are what AddressPools need of the other parts.
+type poolSurroundings interface {
+	// serviceAt and nodeAt are what is known of a Service, by key, and of a node; nil for none.
+	serviceAt(key string) *serviceState
+	nodeAt(name string) *nodeState
+	// namespaceLabels are those of a Namespace that is there.
+	namespaceLabels(name string) (set labelSet, there bool)
+	// placedNodes are the nodes that have a switch.
+	placedNodes() iter.Seq[*nodeState]
+	// outsideAddresses are those that nobody else may have, and whose they are.
+	outsideAddresses() map[netip.Addr]string
+	// egressWanting are the EgressIPs that want addresses, by these.
+	egressWanting() map[netip.Addr]string
+	// isHosts says whether an address is a host's, or one that hosts keep.
+	isHosts(addr netip.Addr) bool
+	// touchService and touchNode have the rows of a Service and of a node made again.
+	touchService(key string)
+	touchNode(name string)
+	// heldByAnother is told that another Service than before has an address, or none.
+	heldByAnother(addr netip.Addr)
+}
+
+func newPoolBook(o *outbox, s *settings, around poolSurroundings) poolBook {
+	return poolBook{outbox: o, settings: s, around: around, outside: newOutsideBook(), all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
 		touched: map[string]struct{}{}, reselected: map[*poolState]struct{}{}, recount: map[*poolState]struct{}{},
 		freed: map[netip.Addr]struct{}{}, waiting: newWaitBook(), left: map[string]struct{}{},
 		addressless: map[string]addressless{},
@@ -113,45 +140,45 @@ type holding struct {
 }
 
 // allocates says whether a Service's addresses come from pools.
-func (c *cluster) allocates(s *service) bool {
+func (b *poolBook) allocates(s *service) bool {
 	return s != nil && !s.ignored && s.balancer.balances &&
-		(s.balancer.class == v1alpha1.PoolClass || s.balancer.class == "" && c.settings.allocateBalancers)
+		(s.balancer.class == v1alpha1.PoolClass || s.balancer.class == "" && b.settings.allocateBalancers)
 }
 
 // announcer is the node whose gateway router answers for a load balancer's address on the nodes' network.
 // ok is false for an address that weft did not allocate, and which others announce, as a host its own; node is "" while
 // no node can.
-func (c *cluster) announcer(vip netip.Addr) (node string, ok bool) {
-	node, ok = c.balancers.announced[vip]
-	return node, ok && c.hostRules().At(vip) == outside.Nobody
+func (b *poolBook) announcer(vip netip.Addr) (node string, ok bool) {
+	node, ok = b.announced[vip]
+	return node, ok && !b.around.isHosts(vip)
 }
 
 // announces are the addresses that a node's gateway router answers for, sorted.
-func (c *cluster) announces(node string) []netip.Addr {
-	return slices.SortedFunc(maps.Keys(c.balancers.byNode[node]), netip.Addr.Compare)
+func (b *poolBook) announces(node string) []netip.Addr {
+	return slices.SortedFunc(maps.Keys(b.byNode[node]), netip.Addr.Compare)
 }
 
-func (c *cluster) updatePools(names []string, get lookup) {
-	book, others := &c.balancers, false
+func (b *poolBook) update(names []string, get lookup) {
+	others := false
 	for _, name := range names {
 		object, _ := get(objectKey{poolKind, name}).(*addressPool)
-		p := book.all[name]
+		p := b.all[name]
 		// Its status alone is another: what Weft has written, or another hand.
 		if object != nil && p != nil && p.object.asks(&object.custom) {
 			if p.object.status != object.status {
 				p.noted = ""
 			}
-			p.object, book.recount[p] = object, struct{}{}
+			p.object, b.recount[p] = object, struct{}{}
 			continue
 		}
-		others, book.changed, book.dirtyAlive = true, true, true
+		others, b.changed, b.dirtyAlive = true, true, true
 		if object == nil {
-			delete(book.all, name)
+			delete(b.all, name)
 			continue
 		}
 		if p == nil {
 			p = &poolState{}
-			book.all[name] = p
+			b.all[name] = p
 		}
 		if p.object == nil || p.object.UID != object.UID || p.object.status != object.status {
 			p.noted = ""
@@ -159,91 +186,93 @@ func (c *cluster) updatePools(names []string, get lookup) {
 		p.object = object
 	}
 	if others {
-		book.order = slices.SortedFunc(maps.Values(book.all), func(a, b *poolState) int { return cmp.Compare(a.object.Name, b.object.Name) })
+		b.order = slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int { return cmp.Compare(a.object.Name, b.object.Name) })
 	}
 }
 
-// lookAtServicesOf has the Services of a namespace looked at again, whose labels have changed.
-func (c *cluster) lookAtServicesOf(namespace string) {
-	for name := range c.balancers.waiting.of {
+func (b *poolBook) labelsOf(namespace string) labelSet {
+	set, _ := b.around.namespaceLabels(namespace)
+	return set
+}
+
+// lookAt has the Services of a namespace looked at again, whose labels have changed.
+func (b *poolBook) lookAt(namespace string) {
+	for name := range b.waiting.of {
 		if strings.HasPrefix(name, namespace+"/") {
-			c.balancers.touched[name] = struct{}{}
+			b.touched[name] = struct{}{}
 		}
 	}
 }
 
-// settleBalancers brings addresses and Services together: what is given up comes first, then what
+// settle brings addresses and Services together, those that were touched: what is given up comes first, then what
 // Services have had, then what is new.
-func (c *cluster) settleBalancers() {
-	book := &c.balancers
-	turned := book.turned
-	book.turned = nil
-	book.changed = book.changed || c.egress.replan // what EgressIPs follow from, addresses of pools do
-	for name := range c.dirtyServices {
-		if s := c.services[name]; s != nil && c.allocates(s.object) || book.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
-			book.touched[name] = struct{}{}
+func (b *poolBook) settle(services map[string]struct{}) {
+	turned := b.turned
+	b.turned = nil
+	for name := range services {
+		if s := b.around.serviceAt(name); s != nil && b.allocates(s.object) || b.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
+			b.touched[name] = struct{}{}
 		}
 	}
-	if len(book.all)+len(book.of)+len(book.left)+len(book.touched) == 0 { // nothing is to be checked, until something is
+	if len(b.all)+len(b.of)+len(b.left)+len(b.touched) == 0 { // nothing is to be checked, until something is
 		return
 	}
-	changed := book.changed
+	changed := b.changed
 	if !changed {
-		c.moveAnnouncers(turned)
-		c.reannounce()
+		b.moveAnnouncers(turned)
+		b.reannounce()
 	}
-	empty(&book.reselected)
-	if book.changed = false; changed {
-		c.checkPools()
-		for name := range book.of {
-			book.touched[name] = struct{}{}
+	empty(&b.reselected)
+	if b.changed = false; changed {
+		b.checkPools()
+		for name := range b.of {
+			b.touched[name] = struct{}{}
 		}
-		maps.Copy(book.touched, book.left)
+		maps.Copy(b.touched, b.left)
 	}
-	if len(book.touched) > 0 {
-		c.settleTouched()
+	if len(b.touched) > 0 {
+		b.settleTouched()
 	}
-	for _, p := range book.order {
-		if _, changed := book.recount[p]; changed {
-			c.notePool(p)
+	for _, p := range b.order {
+		if _, changed := b.recount[p]; changed {
+			b.notePool(p)
 		}
 	}
-	empty(&book.recount)
+	empty(&b.recount)
 }
 
 // giveUp frees the addresses of touched Services that have no more right to them, and leaves only the
 // others touched.
-func (c *cluster) giveUp() {
-	book := &c.balancers
-	for name := range book.touched {
-		s := c.services[name]
-		if s != nil && c.allocates(s.object) {
+func (b *poolBook) giveUp() {
+	for name := range b.touched {
+		s := b.around.serviceAt(name)
+		if s != nil && b.allocates(s.object) {
 			continue
 		}
-		delete(book.touched, name)
-		book.waiting.drop(name)
-		delete(book.left, name)
-		c.tell(poolOwner(name))
-		if h := book.of[name]; h != nil {
+		delete(b.touched, name)
+		b.waiting.drop(name)
+		delete(b.left, name)
+		b.tell(poolOwner(name))
+		if h := b.of[name]; h != nil {
 			for _, addr := range h.addresses {
-				c.unhold(name, addr)
+				b.unhold(name, addr)
 			}
-			delete(book.of, name)
+			delete(b.of, name)
 		}
 		if s == nil || s.object == nil || s.object.balancer.balances || s.object.balancer.ingress == "" {
 			continue
 		}
-		book.left[name] = struct{}{}
-		if c.poolOf(s.object.balancer.ingress) {
-			c.note(annotation{serviceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
+		b.left[name] = struct{}{}
+		if b.poolOf(s.object.balancer.ingress) {
+			b.note(annotation{serviceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
 		}
 	}
 }
 
 // poolOf says whether one of a status' addresses is a pool's.
-func (c *cluster) poolOf(ingress string) bool {
+func (b *poolBook) poolOf(ingress string) bool {
 	for _, addr := range addrsOf(ingress) {
-		if c.inPool(addr) != nil {
+		if b.inPool(addr) != nil {
 			return true
 		}
 	}
@@ -260,76 +289,62 @@ func addrsOf(text string) (list []netip.Addr) {
 	return list
 }
 
-func (c *cluster) inPool(addr netip.Addr) *poolState {
-	p, _ := c.rangeAt(addr)
+func (b *poolBook) inPool(addr netip.Addr) *poolState {
+	p, _ := b.rangeAt(addr)
 	return p
 }
 
-func (c *cluster) unhold(name string, addr netip.Addr) {
-	book := &c.balancers
-	if book.held[addr] == name {
-		delete(book.held, addr)
-		c.countHeld(addr, -1)
-		c.vacate(addr)
-		delete(c.outside.ways, addr)
-		c.setAnnouncer(addr, "", false)
-		c.movedHold(addr)
+func (b *poolBook) unhold(name string, addr netip.Addr) {
+	if b.held[addr] == name {
+		delete(b.held, addr)
+		b.countHeld(addr, -1)
+		b.vacate(addr)
+		delete(b.outside.ways, addr)
+		b.setAnnouncer(addr, "", false)
+		b.around.heldByAnother(addr)
 	}
 }
 
 // hold gives a Service an address: nobody else's is served there.
-func (c *cluster) hold(name string, addr netip.Addr) {
-	if c.balancers.held[addr] != name {
-		if _, had := c.balancers.held[addr]; !had {
-			c.countHeld(addr, 1)
+func (b *poolBook) hold(name string, addr netip.Addr) {
+	if b.held[addr] != name {
+		if _, had := b.held[addr]; !had {
+			b.countHeld(addr, 1)
 		}
-		c.balancers.held[addr] = name
-		delete(c.balancers.freed, addr)
-		c.movedHold(addr)
-	}
-}
-
-// movedHold has everybody looked at again for whom it makes a difference which Service has an address: other
-// Services, pods whose host ports these want, and EgressIPs.
-func (c *cluster) movedHold(addr netip.Addr) {
-	c.touchClaims(addr)
-	for name := range c.claims.at[addr] {
-		c.touchHostPorts(c.claims.of[name])
-	}
-	if _, wanted := c.egress.wanted[addr]; wanted {
-		c.egress.replan = true
+		b.held[addr] = name
+		delete(b.freed, addr)
+		b.around.heldByAnother(addr)
 	}
 }
 
 // confirm has a Service keep what it has, as its status says: the record of all terms.
-func (c *cluster) confirm(name string, s *service) (problems []problem) {
-	book := &c.balancers
-	h := book.of[name]
+func (b *poolBook) confirm(name string, s *service) (problems []problem) {
+	h := b.of[name]
 	if h == nil {
 		h = &holding{}
-		book.of[name] = h
+		b.of[name] = h
 		h.addresses = addrsOf(s.balancer.ingress)
 	}
 	wanted, _ := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
 	var kept []netip.Addr
 	for _, addr := range h.addresses {
 		ask := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
-		holder, taken := book.held[addr]
+		holder, taken := b.held[addr]
 		switch {
 		case !s.balancer.has(addr.Is4()),
-			ask >= 0 && wanted[ask] != addr && c.inPool(wanted[ask]) != nil,
+			ask >= 0 && wanted[ask] != addr && b.inPool(wanted[ask]) != nil,
 			slices.ContainsFunc(kept, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }):
-			c.unhold(name, addr)
+			b.unhold(name, addr)
 		case taken && holder != name:
 			problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressLost",
 				"status.loadBalancer: its address %s is also that of Service %s, which is older; it gets another one", addr, holder))
 		default:
-			c.hold(name, addr)
+			b.hold(name, addr)
 			kept = append(kept, addr)
-			if whose, reserved := book.reserved[addr]; reserved {
+			if whose, reserved := b.reserved[addr]; reserved {
 				problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressTaken",
 					"status.loadBalancer: its address %s is also %s; it keeps the address, but nobody announces it; remove the other one, or create the Service anew", addr, whose))
-			} else if c.inPool(addr) == nil {
+			} else if b.inPool(addr) == nil {
 				problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressOfNoPool",
 					"status.loadBalancer: its address %s is in no AddressPool that is in force; it keeps the address, but nobody announces it; add it to an AddressPool's spec.ranges, or create the Service anew", addr))
 			}
@@ -339,13 +354,13 @@ func (c *cluster) confirm(name string, s *service) (problems []problem) {
 	return problems
 }
 
-// reserved says whose an address is that no Service is given. What an EgressIP wants it shall have, but not in
+// reservedBy says whose an address is that no Service is given. What an EgressIP wants it shall have, but not in
 // place of a Service that has it already.
-func (c *cluster) reserved(addr netip.Addr) (whose string, ok bool) {
-	if whose, ok = c.balancers.reserved[addr]; ok {
+func (b *poolBook) reservedBy(addr netip.Addr) (whose string, ok bool) {
+	if whose, ok = b.reserved[addr]; ok {
 		return whose, true
 	}
-	if name, ok := c.egress.wanted[addr]; ok {
+	if name, ok := b.around.egressWanting()[addr]; ok {
 		return "that of EgressIP " + name, true
 	}
 	return "", false

@@ -121,7 +121,7 @@ func TestWhoAllocates(t *testing.T) {
 			s.want("address", s.external("web"), c.want)
 			s.wantReasons()
 			addr, _ := netip.ParseAddr(c.want)
-			node, ours := s.c.announcer(addr)
+			node, ours := s.c.balancers.announcer(addr)
 			if ours != c.ours || ours && node != "e1" {
 				t.Errorf("announced by %q: %v", node, ours)
 			}
@@ -357,13 +357,13 @@ func TestWhoAnnounces(t *testing.T) {
 	vip := netip.MustParseAddr("203.0.113.64")
 	owner := func() string {
 		t.Helper()
-		node, ok := s.c.announcer(vip)
+		node, ok := s.c.balancers.announcer(vip)
 		if !ok {
 			t.Fatal("nobody knows the address")
 		}
 		var all []string
 		for _, name := range s.c.nodeNames {
-			if slices.Contains(s.c.announces(name), vip) {
+			if slices.Contains(s.c.balancers.announces(name), vip) {
 				all = append(all, name)
 			}
 		}
@@ -419,7 +419,7 @@ func TestWhoAnnounces(t *testing.T) {
 	s.do(s.slice("web-a", "web", []servicePort{{"http", "tcp", 8080}}, ready("10.244.1.9", first)))
 	s.want("with one", owner(), first)
 	s.do(s.edited("web", func(b *balancer) { b.class = "example.com/other" }))
-	if _, ok := s.c.announcer(vip); ok {
+	if _, ok := s.c.balancers.announcer(vip); ok {
 		t.Error("somebody else's address is announced")
 	}
 }
@@ -442,10 +442,10 @@ func TestAnAddressIsAServicesOrAnEgressIPs(t *testing.T) {
 			}
 			s.do(s.addressPool("p", "203.0.113.64-203.0.113.65"), s.balanced("web"))
 			vip := netip.MustParseAddr("203.0.113.64")
-			first, _ := s.c.announcer(vip)
+			first, _ := s.c.balancers.announcer(vip)
 			wantAnnounced := func(when string) {
 				t.Helper()
-				if node, ok := s.c.announcer(vip); !ok || node == "" || node != first {
+				if node, ok := s.c.balancers.announcer(vip); !ok || node == "" || node != first {
 					t.Errorf("%s: %q announces what was %q's", when, node, first)
 				}
 				s.wantEgress("e", "False", "AddressTaken", "203.0.113.64", "Service default/web")

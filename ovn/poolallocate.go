@@ -20,8 +20,8 @@ type usableRange struct {
 }
 
 // rangeAt is the range that has an address, and its pool; nil for none.
-func (c *cluster) rangeAt(addr netip.Addr) (*poolState, *usableRange) {
-	for _, p := range c.balancers.order {
+func (b *poolBook) rangeAt(addr netip.Addr) (*poolState, *usableRange) {
+	for _, p := range b.order {
 		for i := range p.usable {
 			if p.usable[i].contains(addr) {
 				return p, &p.usable[i]
@@ -32,24 +32,24 @@ func (c *cluster) rangeAt(addr netip.Addr) (*poolState, *usableRange) {
 }
 
 // vacate takes in that nobody has an address any more.
-func (c *cluster) vacate(addr netip.Addr) {
-	_, r := c.rangeAt(addr)
+func (b *poolBook) vacate(addr netip.Addr) {
+	_, r := b.rangeAt(addr)
 	if r == nil {
 		return
 	}
 	if !r.from.IsValid() || addr.Less(r.from) {
 		r.from = addr
 	}
-	if _, reserved := c.reserved(addr); !reserved {
-		c.balancers.freed[addr] = struct{}{}
+	if _, reserved := b.reservedBy(addr); !reserved {
+		b.freed[addr] = struct{}{}
 	}
 }
 
 // firstFree is a range's first address that nobody has.
-func (c *cluster) firstFree(r *usableRange) (addr netip.Addr, ok bool) {
+func (b *poolBook) firstFree(r *usableRange) (addr netip.Addr, ok bool) {
 	for r.from.IsValid() {
-		_, taken := c.balancers.held[r.from]
-		if _, reserved := c.reserved(r.from); !taken && !reserved {
+		_, taken := b.held[r.from]
+		if _, reserved := b.reservedBy(r.from); !taken && !reserved {
 			return r.from, true
 		}
 		if r.from == r.last {
@@ -116,58 +116,56 @@ func (b *waitBook) drop(name string) {
 }
 
 // settleTouched gives the Services that were touched the addresses that they lack, and to those that wait what was freed.
-func (c *cluster) settleTouched() {
-	book := &c.balancers
-	c.giveUp()
+func (b *poolBook) settleTouched() {
+	b.giveUp()
 	lost := map[string][]problem{}
 	confirm := func(names []string) {
 		for _, name := range names {
 			if _, confirmed := lost[name]; !confirmed {
-				lost[name] = c.confirm(name, c.services[name].object)
+				lost[name] = b.confirm(name, b.around.serviceAt(name).object)
 			}
 		}
 	}
-	names := c.byAge(book.touched)
+	names := b.byAge(b.touched)
 	confirm(names)
-	for addr := range book.freed { // others are told that they have it now, or who has
-		maps.Copy(book.touched, book.waiting.asking[addr])
+	for addr := range b.freed { // others are told that they have it now, or who has
+		maps.Copy(b.touched, b.waiting.asking[addr])
 	}
-	if len(book.touched) > len(names) {
-		names = c.byAge(book.touched)
+	if len(b.touched) > len(names) {
+		names = b.byAge(b.touched)
 	}
-	for name := range c.inTurn(names) {
+	for name := range b.inTurn(names) {
 		confirm([]string{name})
-		s := c.services[name].object
-		problems := append(lost[name], c.allocate(name, s)...)
-		c.tell(poolOwner(name), problems...)
-		c.noteBalancer(name, s)
-		c.announce(name)
+		s := b.around.serviceAt(name).object
+		problems := append(lost[name], b.allocate(name, s)...)
+		b.tell(poolOwner(name), problems...)
+		b.noteBalancer(name, s)
+		b.announce(name)
 	}
-	empty(&book.touched)
-	empty(&book.freed)
+	empty(&b.touched)
+	empty(&b.freed)
 }
 
 // inTurn are the touched Services, by name, and those that wait as long as there is something for them, the oldest
 // first.
-func (c *cluster) inTurn(names []string) iter.Seq[string] {
-	book := &c.balancers
+func (b *poolBook) inTurn(names []string) iter.Seq[string] {
 	var line []*waiter
-	if len(book.freed) > 0 {
-		line = slices.Clone(book.waiting.line)
+	if len(b.freed) > 0 {
+		line = slices.Clone(b.waiting.line)
 	}
 	return func(yield func(string) bool) {
 		waiting := func(before *waiter) bool {
-			for len(book.freed) > 0 && len(line) > 0 && (before == nil || byWaiting(line[0], before) < 0) {
+			for len(b.freed) > 0 && len(line) > 0 && (before == nil || byWaiting(line[0], before) < 0) {
 				w := line[0]
 				line = line[1:]
-				if _, touched := book.touched[w.name]; !touched && c.mayHaveFreed(w.name) && !yield(w.name) {
+				if _, touched := b.touched[w.name]; !touched && b.mayHaveFreed(w.name) && !yield(w.name) {
 					return false
 				}
 			}
 			return true
 		}
 		for _, name := range names {
-			if !waiting(&waiter{name: name, meta: &c.services[name].object.ObjectMeta}) || !yield(name) {
+			if !waiting(&waiter{name: name, meta: &b.around.serviceAt(name).object.ObjectMeta}) || !yield(name) {
 				return
 			}
 		}
@@ -176,10 +174,10 @@ func (c *cluster) inTurn(names []string) iter.Seq[string] {
 }
 
 // mayHaveFreed says whether an address that was freed is of a pool that may give it to a Service.
-func (c *cluster) mayHaveFreed(name string) bool {
-	s := c.services[name].object
-	for addr := range c.balancers.freed {
-		if p := c.inPool(addr); s.balancer.has(addr.Is4()) && p.object.auto && p.serves(s, c.namespaces[s.Namespace]) {
+func (b *poolBook) mayHaveFreed(name string) bool {
+	s := b.around.serviceAt(name).object
+	for addr := range b.freed {
+		if p := b.inPool(addr); s.balancer.has(addr.Is4()) && p.object.auto && p.serves(s, b.labelsOf(s.Namespace)) {
 			return true
 		}
 	}
@@ -197,20 +195,20 @@ func (p *poolState) serves(s *service, namespace labelSet) bool {
 }
 
 // byAge are Services, the oldest first.
-func (c *cluster) byAge(names map[string]struct{}) []string {
-	return slices.SortedFunc(maps.Keys(names), func(a, b string) int {
-		return cmp.Or(older(&c.services[a].object.ObjectMeta, &c.services[b].object.ObjectMeta), cmp.Compare(a, b))
+func (b *poolBook) byAge(names map[string]struct{}) []string {
+	return slices.SortedFunc(maps.Keys(names), func(one, other string) int {
+		return cmp.Or(older(&b.around.serviceAt(one).object.ObjectMeta, &b.around.serviceAt(other).object.ObjectMeta), cmp.Compare(one, other))
 	})
 }
 
 // allocate gives a Service the addresses that it lacks.
-func (c *cluster) allocate(name string, s *service) (problems []problem) {
-	book, h := &c.balancers, c.balancers.of[name]
+func (b *poolBook) allocate(name string, s *service) (problems []problem) {
+	h := b.of[name]
 	wanted, err := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
 	if err != nil {
 		problems = append(problems, problemf("Service", &s.ObjectMeta, "BadLoadBalancerAddress", "%v; it gets any address meanwhile", err))
 	}
-	book.waiting.drop(name)
+	b.waiting.drop(name)
 	var addresses []netip.Addr
 	for _, f := range split(s.balancer.families) {
 		ipv4 := f == "4"
@@ -222,13 +220,13 @@ func (c *cluster) allocate(name string, s *service) (problems []problem) {
 		if i := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == ipv4 }); i >= 0 {
 			ask = wanted[i]
 		}
-		addr, why := c.findAddress(s, ipv4, ask)
+		addr, why := b.findAddress(s, ipv4, ask)
 		if why != "" {
-			book.waiting.add(name, &s.ObjectMeta, ask)
+			b.waiting.add(name, &s.ObjectMeta, ask)
 			problems = append(problems, problemf("Service", &s.ObjectMeta, "NoLoadBalancerAddress", "%s", why))
 			continue
 		}
-		c.hold(name, addr)
+		b.hold(name, addr)
 		addresses = append(addresses, addr)
 	}
 	h.addresses = addresses
@@ -236,10 +234,10 @@ func (c *cluster) allocate(name string, s *service) (problems []problem) {
 }
 
 // findAddress is an address that a Service may have: the one that it asks for, else the first that is free.
-func (c *cluster) findAddress(s *service, ipv4 bool, ask netip.Addr) (found netip.Addr, why string) {
+func (b *poolBook) findAddress(s *service, ipv4 bool, ask netip.Addr) (found netip.Addr, why string) {
 	fitting := 0
-	for _, p := range c.balancers.order {
-		if !p.serves(s, c.namespaces[s.Namespace]) || !ask.IsValid() && !p.object.auto {
+	for _, p := range b.order {
+		if !p.serves(s, b.labelsOf(s.Namespace)) || !ask.IsValid() && !p.object.auto {
 			continue
 		}
 		for i := range p.usable {
@@ -249,11 +247,11 @@ func (c *cluster) findAddress(s *service, ipv4 bool, ask netip.Addr) (found neti
 			}
 			fitting++
 			if !ask.IsValid() {
-				if addr, free := c.firstFree(r); free {
+				if addr, free := b.firstFree(r); free {
 					return addr, ""
 				}
 			} else if r.contains(ask) {
-				return ask, c.takenBy(s, ask)
+				return ask, b.takenBy(s, ask)
 			}
 		}
 	}
@@ -268,11 +266,11 @@ func (c *cluster) findAddress(s *service, ipv4 bool, ask netip.Addr) (found neti
 }
 
 // takenBy says why a Service cannot have the address that it asks for, "" if it can.
-func (c *cluster) takenBy(s *service, addr netip.Addr) (why string) {
-	if holder, taken := c.balancers.held[addr]; taken {
+func (b *poolBook) takenBy(s *service, addr netip.Addr) (why string) {
+	if holder, taken := b.held[addr]; taken {
 		return fmt.Sprintf("%s: the address %s is that of Service %s; ask for another one, or remove that Service", s.balancer.wish(), addr, holder)
 	}
-	if whose, reserved := c.reserved(addr); reserved {
+	if whose, reserved := b.reservedBy(addr); reserved {
 		return fmt.Sprintf("%s: the address %s is also %s; ask for another one", s.balancer.wish(), addr, whose)
 	}
 	return ""

@@ -10,80 +10,78 @@ import (
 )
 
 // checkPools decides which ranges are used, and which addresses in them are not.
-func (c *cluster) checkPools() {
-	book := &c.balancers
-	clear(c.outside.ways)
-	outside := c.outsideAddresses()
+func (b *poolBook) checkPools() {
+	clear(b.outside.ways)
+	outside := b.around.outsideAddresses()
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
-	book.reserved = maps.Clone(outside)
+	b.reserved = maps.Clone(outside)
 	var networks []addressRange
-	for _, name := range c.nodeNames {
-		if g := c.nodes[name].facts.Gateway; g != nil {
+	for n := range b.around.placedNodes() {
+		if g := n.facts.Gateway; g != nil {
 			for _, p := range g.Addresses {
-				if c.nodes[name].outside != "" {
+				if n.outside != "" {
 					networks = append(networks, rangeOf(p))
 				}
 				if hostBits(p) > 1 {
-					book.reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
+					b.reserved[p.Masked().Addr()] = "the name of subnet " + p.Masked().String()
 					if p.Addr().Is4() {
-						book.reserved[lastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
+						b.reserved[lastOf(p)] = "the broadcast address of subnet " + p.Masked().String()
 					}
 				}
 			}
 		}
 	}
-	byAge := slices.SortedFunc(maps.Values(book.all), func(a, b *poolState) int {
+	byAge := slices.SortedFunc(maps.Values(b.all), func(a, b *poolState) int {
 		return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	for i, p := range byAge {
-		c.checkPool(p, byAge[:i], networks, func(r addressRange) string {
+		b.checkPool(p, byAge[:i], networks, func(r addressRange) string {
 			if i := slices.IndexFunc(addresses, r.contains); i >= 0 {
 				return fmt.Sprintf("%s, which is that of %s", addresses[i], outside[addresses[i]])
 			}
 			return ""
 		})
 	}
-	c.countPools()
+	b.countPools()
 }
 
 // countHeld keeps the numbers of the pool that has an address which a Service gets (1) or gives up (-1).
-func (c *cluster) countHeld(addr netip.Addr, by int64) {
-	p := c.inPool(addr)
+func (b *poolBook) countHeld(addr netip.Addr, by int64) {
+	p := b.inPool(addr)
 	if p == nil {
 		return
 	}
 	p.used += by
-	if _, reserved := c.reserved(addr); reserved {
+	if _, reserved := b.reservedBy(addr); reserved {
 		p.blocked -= by
 	}
-	c.balancers.recount[p] = struct{}{}
+	b.recount[p] = struct{}{}
 }
 
 // countPools counts anew what pools have.
-func (c *cluster) countPools() {
-	book := &c.balancers
-	for _, p := range book.order {
+func (b *poolBook) countPools() {
+	for _, p := range b.order {
 		p.size, p.used, p.blocked = 0, 0, 0
 		for _, r := range p.usable {
 			p.size = min(p.size+r.size(), 2*maxFree)
 		}
-		book.recount[p] = struct{}{}
+		b.recount[p] = struct{}{}
 	}
-	for addr := range book.held {
-		if p := c.inPool(addr); p != nil {
+	for addr := range b.held {
+		if p := b.inPool(addr); p != nil {
 			p.used++
 		}
 	}
 	block := func(addr netip.Addr) {
-		if p := c.inPool(addr); p != nil && book.held[addr] == "" {
+		if p := b.inPool(addr); p != nil && b.held[addr] == "" {
 			p.blocked++
 		}
 	}
-	for addr := range book.reserved {
+	for addr := range b.reserved {
 		block(addr)
 	}
-	for addr := range c.egress.wanted {
-		if _, twice := book.reserved[addr]; !twice {
+	for addr := range b.around.egressWanting() {
+		if _, twice := b.reserved[addr]; !twice {
 			block(addr)
 		}
 	}
@@ -91,7 +89,7 @@ func (c *cluster) countPools() {
 
 // checkPool checks a pool's ranges; the older pools are right, and whoever has an address outside, as taken says. The
 // gateways of nodes are in these networks.
-func (c *cluster) checkPool(p *poolState, older []*poolState, networks []addressRange, taken func(addressRange) string) {
+func (b *poolBook) checkPool(p *poolState, older []*poolState, networks []addressRange, taken func(addressRange) string) {
 	p.usable, p.reason, p.wrong, p.silent = nil, "", "", ""
 	var found, silent []string
 	complain := func(reason, format string, args ...any) {
@@ -109,7 +107,7 @@ func (c *cluster) checkPool(p *poolState, older []*poolState, networks []address
 			complain("BadRange", "%s %s", field, r.wrong)
 			continue
 		}
-		key, in, bad := c.settings.clusterRange(func(q netip.Prefix) bool {
+		key, in, bad := b.settings.clusterRange(func(q netip.Prefix) bool {
 			return rangeOf(q).overlaps(r)
 		})
 		if bad {
