@@ -103,25 +103,25 @@ func (r *rows) self(s *service, kind protocol, endpoints map[netip.AddrPort]stru
 }
 
 // balanced says whether an address and port is one that a load balancer of a Service's or pod's has.
-func (c *cluster) balanced(at claim) bool {
+func (b *serviceBook) balanced(at claim) bool {
 	inside := func(list []netip.Prefix) bool {
 		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(at.addr) })
 	}
 	switch {
-	case inside(c.settings.pods):
+	case inside(b.settings.pods):
 		return false
-	case inside(c.settings.services), len(c.claims.by[at]) > 0:
+	case inside(b.settings.services), len(b.claims.by[at]) > 0:
 		return true
 	}
-	_, own := c.gateways.nodes[at.addr]
-	return own && (len(c.claims.by[claim{port: at.port, protocol: at.protocol}]) > 0 || len(c.hostPorted[numberedPort{at.port, at.protocol}]) > 0)
+	_, own := b.gateways.nodes[at.addr]
+	return own && (len(b.claims.by[claim{port: at.port, protocol: at.protocol}]) > 0 || b.around.wantsHostPort(numberedPort{at.port, at.protocol}))
 }
 
 // touchSelves has the sticky Services looked at again whose rows depend on what is balanced.
-func (c *cluster) touchSelves() {
-	for name := range c.outward {
-		if s := c.services[name]; s != nil && s.object != nil && s.object.clientIP {
-			c.dirtyServices[name] = struct{}{}
+func (b *serviceBook) touchSelves() {
+	for name := range b.outward {
+		if s := b.all[name]; s != nil && s.object != nil && s.object.clientIP {
+			b.dirty[name] = struct{}{}
 		}
 	}
 }

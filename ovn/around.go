@@ -3,6 +3,7 @@ package ovn
 import (
 	"iter"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
@@ -59,7 +60,7 @@ func (c *cluster) now() int64 { return c.clock }
 func (c *cluster) domainUsed(name string, by int) { c.domains.use(name, by) }
 
 func (c *cluster) slicesOf(service string) []*slice {
-	if s := c.services[service]; s != nil {
+	if s := c.services.all[service]; s != nil {
 		return s.slices
 	}
 	return nil
@@ -83,7 +84,7 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 			taken[addr] = whose
 		}
 	}
-	for at := range c.apiServers {
+	for at := range c.services.apiServers {
 		taken[at.Addr()] = "the API server"
 	}
 	for n := range c.placedNodes() {
@@ -100,24 +101,50 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 	return taken
 }
 
-func (c *cluster) serviceAt(key string) *serviceState { return c.services[key] }
+func (c *cluster) serviceAt(key string) *serviceState { return c.services.all[key] }
 
 func (c *cluster) nodeAt(name string) *nodeState { return c.nodes[name] }
 
 func (c *cluster) egressWanting() map[netip.Addr]string { return c.egress.wanted }
 
-func (c *cluster) isHosts(addr netip.Addr) bool { return c.hostRules().At(addr) != outside.Nobody }
+func (c *cluster) isHosts(addr netip.Addr) bool {
+	return c.services.hostRules().At(addr) != outside.Nobody
+}
 
-func (c *cluster) touchService(key string) { c.dirtyServices[key] = struct{}{} }
+func (c *cluster) touchService(key string) { c.services.dirty[key] = struct{}{} }
 
 // heldByAnother has everybody looked at again for whom it makes a difference which Service has an address: other
 // Services, pods whose host ports these want, and EgressIPs.
 func (c *cluster) heldByAnother(addr netip.Addr) {
-	c.touchClaims(addr)
-	for name := range c.claims.at[addr] {
-		c.touchHostPorts(c.claims.of[name])
+	c.services.touchClaims(addr)
+	for name := range c.services.claims.at[addr] {
+		c.touchHostPorts(c.services.claims.of[name])
 	}
 	if _, wanted := c.egress.wanted[addr]; wanted {
 		c.egress.replan = true
+	}
+}
+
+// placements are the nodes that have a switch, as Services' rows depend on them.
+func (c *cluster) placements() *nodeSet {
+	return &nodeSet{names: c.nodeNames, windows: c.windows, zones: c.zones, zoneOf: c.zoneOf, announcer: c.balancers.announcer}
+}
+
+func (c *cluster) wantsHostPort(port numberedPort) bool { return len(c.hostPorted[port]) > 0 }
+
+func (c *cluster) slicesChanged(service string) { c.domains.updateSlices(service) }
+
+func (c *cluster) expectAddresses(name string, object *service) {
+	c.balancers.expectAddresses(name, object)
+}
+
+func (c *cluster) apiServersMoved() { c.egress.replan = true }
+
+// rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
+func (c *cluster) rangesChanged() {
+	c.dirtyTopology, c.egress.replan, c.balancers.changed = true, true, true
+	c.notes = slices.DeleteFunc(c.notes, func(a annotation) bool { return a.key == contract.NodeNetworkAnnotation })
+	for n := range c.placedNodes() {
+		c.noteNode(n)
 	}
 }

@@ -31,7 +31,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 			t.Fatalf("the Service answers %q: %v", text, err)
 		}
 	})
-	old := serviceChange(d.c.services["default/log"].object, d.c.services["default/log"].slices, d.c.nodeSet())
+	old := serviceChange(d.c.services.all["default/log"].object, d.c.services.all["default/log"].slices, d.c.services.nodeSet())
 	for _, r := range old.Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			row.Name = "default/log/" + r.Key

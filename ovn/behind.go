@@ -39,13 +39,13 @@ type Behind struct {
 // Service that has it. ok is false where no Service has it there.
 func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind, ok bool) {
 	c := r.cluster
-	on := c.nodeSet()
-	for _, name := range slices.Sorted(maps.Keys(c.services)) {
-		s := c.services[name]
+	on := c.services.nodeSet()
+	for _, name := range slices.Sorted(maps.Keys(c.services.all)) {
+		s := c.services.all[name]
 		if s.object == nil || s.object.ignored {
 			continue
 		}
-		object, _ := c.judge(name, s.object)
+		object, _ := c.services.judge(name, s.object)
 		ask := func(to size) (Behind, bool) {
 			object := object.first(to.ports)
 			for _, f := range frontends(object, protocol(kind), s.slices, on, to.endpoints) {
@@ -80,16 +80,16 @@ type Holder struct {
 // rows of the node's pods. More than one has a port where two load balancers would.
 func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 	c, found := r.cluster, map[Port][]Holder{}
-	on, node := c.nodeSet(), c.nodes[door.Node]
+	on, node := c.services.nodeSet(), c.nodes[door.Node]
 	if node == nil {
 		return found
 	}
 	variables := node.variables()
-	for name, s := range c.services {
+	for name, s := range c.services.all {
 		if s.object == nil || s.object.ignored {
 			continue
 		}
-		object, _ := c.judge(name, s.object)
+		object, _ := c.services.judge(name, s.object)
 		for _, kind := range []protocol{"tcp", "udp", "sctp"} {
 			for _, f := range frontends(object, kind, s.slices, on, sizeOf(object, s.slices).endpoints) {
 				for _, one := range f.viewAt(object, door, on).vips {

@@ -19,8 +19,8 @@ func (c *cluster) updateDatapath(n *nodeState) {
 	} else {
 		delete(c.windows, n.name)
 	}
-	for name := range c.sctp {
-		c.dirtyServices[name] = struct{}{}
+	for name := range c.services.sctp {
+		c.services.dirty[name] = struct{}{}
 	}
 	if len(c.windows) == 0 || now && len(c.windows) == 1 { // the first, or the last
 		c.policies.windowsChanged()

@@ -335,14 +335,14 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	for _, name := range c.nodeNames {
 		all = append(all, c.nodeChange(name))
 	}
-	for _, s := range c.services {
+	for _, s := range c.services.all {
 		if s.object != nil {
-			all = append(all, serviceChange(s.object, s.slices, c.nodeSet()))
+			all = append(all, serviceChange(s.object, s.slices, c.services.nodeSet()))
 		}
 	}
 	for _, p := range c.pods {
 		if len(p.addresses) > 0 {
-			all = append(all, podChange(p.object, p.addresses, &p.node.placement, c.serviceHas))
+			all = append(all, podChange(p.object, p.addresses, &p.node.placement, c.services.serviceHas))
 		}
 	}
 	for name := range c.windows {

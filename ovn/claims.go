@@ -97,11 +97,11 @@ func (s *service) fieldOf(c claim) string {
 
 // holder is who has a claim of those that want it, if anybody has: whoever has the address from an
 // AddressPool, else the first with a right to it.
-func (c *cluster) holder(wanted claim) (name string, ok bool) {
-	if name, ok := c.heldBy(wanted.addr); ok {
+func (b *serviceBook) holder(wanted claim) (name string, ok bool) {
+	if name, ok := b.heldBy(wanted.addr); ok {
 		return name, true
 	}
-	if list := c.claims.by[wanted]; len(list) > 0 {
+	if list := b.claims.by[wanted]; len(list) > 0 {
 		return list[0].name, true
 	}
 	return "", false
@@ -110,18 +110,18 @@ func (c *cluster) holder(wanted claim) (name string, ok bool) {
 // heldBy is who has an address from an AddressPool, and so all its ports. A host's address is no pool's, whatever a
 // Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one of
 // these the hosts' agents know, which know of no pools.
-func (c *cluster) heldBy(addr netip.Addr) (name string, ok bool) {
-	name, ok = c.balancers.held[addr]
-	return name, ok && c.hostRules().At(addr) == outside.Nobody
+func (b *serviceBook) heldBy(addr netip.Addr) (name string, ok bool) {
+	name, ok = b.around.serviceWith(addr)
+	return name, ok && b.hostRules().At(addr) == outside.Nobody
 }
 
 // updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
 // a difference: other Services, pods with host ports, and sticky Services with such endpoints.
-func (c *cluster) updateClaims(name string, object *service) {
-	was, before := c.claims.of[name], c.claims.as[name]
+func (b *serviceBook) updateClaims(name string, object *service) {
+	was, before := b.claims.of[name], b.claims.as[name]
 	now, as := object.claims(), rightsOf(name, object)
-	for rival := range c.claims.update(name, now, as) {
-		c.dirtyServices[rival] = struct{}{}
+	for rival := range b.claims.update(name, now, as) {
+		b.dirty[rival] = struct{}{}
 	}
 	changed := changedClaims(was, now)
 	if before != nil && !before.equal(as) {
@@ -130,9 +130,9 @@ func (c *cluster) updateClaims(name string, object *service) {
 	if len(changed) == 0 {
 		return
 	}
-	c.touchSelves()
-	c.touchHostPorts(changed)
-	c.touchNodePorts(changed)
+	b.touchSelves()
+	b.around.touchHostPorts(changed)
+	b.touchNodePorts(changed)
 }
 
 // changedClaims are those that are in one of two sorted lists alone.
@@ -152,23 +152,23 @@ func changedClaims(was, now []claim) []claim {
 }
 
 // touchNodePorts has the Services looked at again that want NodePorts among the claims at nodes' own addresses.
-func (c *cluster) touchNodePorts(claims []claim) {
+func (b *serviceBook) touchNodePorts(claims []claim) {
 	for _, one := range claims {
 		if one.addr.IsValid() {
 			continue
 		}
-		for addr := range c.gateways.nodes {
-			for _, rival := range c.claims.by[claim{addr, one.port, one.protocol}] {
-				c.dirtyServices[rival.name] = struct{}{}
+		for addr := range b.gateways.nodes {
+			for _, rival := range b.claims.by[claim{addr, one.port, one.protocol}] {
+				b.dirty[rival.name] = struct{}{}
 			}
 		}
 	}
 }
 
 // touchClaims has the Services looked at again that want something of an address.
-func (c *cluster) touchClaims(addr netip.Addr) {
-	for name := range c.claims.at[addr] {
-		c.dirtyServices[name] = struct{}{}
+func (b *serviceBook) touchClaims(addr netip.Addr) {
+	for name := range b.claims.at[addr] {
+		b.dirty[name] = struct{}{}
 	}
 }
 
@@ -191,7 +191,7 @@ func (d *denial) denies(c claim) bool {
 }
 
 // judge decides what a Service gets of what it wants outside, and says what it does not.
-func (c *cluster) judge(name string, s *service) (*service, []problem) {
+func (b *serviceBook) judge(name string, s *service) (*service, []problem) {
 	if s.isInside() {
 		return s, nil
 	}
@@ -203,28 +203,28 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 		})
 	}
 	for _, addr := range s.outside() {
-		if why := c.unfit(addr); why != "" {
+		if why := b.unfit(addr); why != "" {
 			d.addresses[addr] = struct{}{}
 			found.add("BadExternalAddress", func() string {
 				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
 			})
-		} else if owner := c.hostTaken(s, addr); owner != outside.Nobody {
+		} else if owner := b.hostTaken(s, addr); owner != outside.Nobody {
 			d.addresses[addr] = struct{}{}
 			found.add("AddressTaken", func() string {
-				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, c.ownerName(owner, addr))
+				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, b.ownerName(owner, addr))
 			})
 		}
 	}
-	for _, wanted := range c.claims.of[name] {
+	for _, wanted := range b.claims.of[name] {
 		if _, ok := d.addresses[wanted.addr]; !ok {
-			c.judgeClaim(name, s, wanted, d, found)
+			b.judgeClaim(name, s, wanted, d, found)
 		}
 	}
 	for _, p := range s.nodePorts {
-		if !c.settings.nodePorts.contains(p.number) {
+		if !b.settings.nodePorts.contains(p.number) {
 			found.add("NodePortOutOfRange", func() string {
 				return fmt.Sprintf("spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
-					p.number, c.settings.nodePorts)
+					p.number, b.settings.nodePorts)
 			})
 		}
 	}
@@ -237,24 +237,24 @@ func (c *cluster) judge(name string, s *service) (*service, []problem) {
 }
 
 // judgeClaim decides whether a Service gets an address and port that it wants and that is fit for one.
-func (c *cluster) judgeClaim(name string, s *service, wanted claim, d *denial, found *complaints) {
-	if owner := c.essential(wanted); owner != outside.Nobody {
+func (b *serviceBook) judgeClaim(name string, s *service, wanted claim, d *denial, found *complaints) {
+	if owner := b.essential(wanted); owner != outside.Nobody {
 		d.claims[wanted] = struct{}{}
 		found.add("AddressTaken", func() string {
-			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, c.essentialName(owner, wanted))
+			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, b.essentialName(owner, wanted))
 		})
 		return
 	}
-	if holder, _ := c.holder(wanted); holder != name {
+	if holder, _ := b.holder(wanted); holder != name {
 		d.claims[wanted] = struct{}{}
 		found.add("AddressConflict", func() string {
 			d.told = append(d.told, wanted)
 			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
-				s.fieldOf(wanted), wanted, holder, c.right(wanted, holder, s))
+				s.fieldOf(wanted), wanted, holder, b.right(wanted, holder, s))
 		})
 		return
 	}
-	holder, ok := c.nodePortAt(wanted)
+	holder, ok := b.nodePortAt(wanted)
 	switch {
 	case !ok:
 	case holder == name:
@@ -262,26 +262,26 @@ func (c *cluster) judgeClaim(name string, s *service, wanted claim, d *denial, f
 		if field := s.otherAt(wanted); field != "" {
 			found.add("AddressConflict", func() string {
 				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by that; choose another address or port",
-					s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], field)
+					s.fieldOf(wanted), wanted, b.gateways.nodes[wanted.addr], field)
 			})
 		}
 	default:
 		d.claims[wanted] = struct{}{}
 		found.add("AddressConflict", func() string {
 			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
-				s.fieldOf(wanted), wanted, c.gateways.nodes[wanted.addr], holder, c.services[holder].object.fieldOf(wanted.everywhere()))
+				s.fieldOf(wanted), wanted, b.gateways.nodes[wanted.addr], holder, b.all[holder].object.fieldOf(wanted.everywhere()))
 		})
 	}
 }
 
 // nodePortAt is the Service that has a port of a node's address as its NodePort, or for its health check, if any
 // has.
-func (c *cluster) nodePortAt(wanted claim) (name string, ok bool) {
-	if _, node := c.gateways.nodes[wanted.addr]; !node {
+func (b *serviceBook) nodePortAt(wanted claim) (name string, ok bool) {
+	if _, node := b.gateways.nodes[wanted.addr]; !node {
 		return "", false
 	}
-	name, ok = c.holder(wanted.everywhere())
-	return name, ok && c.services[name].object.hasAt(wanted.everywhere(), wanted.addr)
+	name, ok = b.holder(wanted.everywhere())
+	return name, ok && b.all[name].object.hasAt(wanted.everywhere(), wanted.addr)
 }
 
 // hasAt says whether a Service that has a claim has it at an address.
@@ -304,44 +304,44 @@ func (s *service) otherAt(wanted claim) string {
 }
 
 // right says why another Service has what a Service wants.
-func (c *cluster) right(wanted claim, holder string, s *service) string {
-	if name, ok := c.heldBy(wanted.addr); ok && name == holder {
+func (b *serviceBook) right(wanted claim, holder string, s *service) string {
+	if name, ok := b.heldBy(wanted.addr); ok && name == holder {
 		return "has the address from an AddressPool"
 	}
-	if slices.Contains(c.services[holder].object.ingress, wanted.addr) && !slices.Contains(s.ingress, wanted.addr) {
+	if slices.Contains(b.all[holder].object.ingress, wanted.addr) && !slices.Contains(s.ingress, wanted.addr) {
 		return "has it as its load balancer's"
 	}
 	return "is older"
 }
 
 // essential says whose a port outside is that no Service may have.
-func (c *cluster) essential(wanted claim) outside.Owner {
-	return c.hostRules().KeepExternal(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
+func (b *serviceBook) essential(wanted claim) outside.Owner {
+	return b.hostRules().KeepExternal(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
 }
 
 // essentialName says for people whose such a port is.
-func (c *cluster) essentialName(owner outside.Owner, wanted claim) string {
+func (b *serviceBook) essentialName(owner outside.Owner, wanted claim) string {
 	switch {
 	case owner == outside.EveryHost:
 		return "the nodes' hosts' (host-ports)"
 	case owner == outside.Daemon:
 		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
-			"(end it there, and the port is free ten minutes later)", c.listener(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)))
-	case c.settings.hostPorts.Has(string(wanted.protocol), wanted.port):
-		return c.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
+			"(end it there, and the port is free ten minutes later)", b.listener(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)))
+	case b.settings.hostPorts.Has(string(wanted.protocol), wanted.port):
+		return b.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
 	}
-	return c.ownerName(owner, wanted.addr)
+	return b.ownerName(owner, wanted.addr)
 }
 
 // unfit says why an address cannot be one that clients outside have for a Service.
-func (c *cluster) unfit(addr netip.Addr) string {
+func (b *serviceBook) unfit(addr netip.Addr) string {
 	if why := outside.Fit(addr); why != "" {
 		return why
 	}
-	if family(c.settings.pods, addr) == nil {
+	if family(b.settings.pods, addr) == nil {
 		return "of a family that pods do not have"
 	}
-	if key, in, ok := c.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
+	if key, in, ok := b.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
 		return "in " + key + " " + in.String() + ", which is the cluster's own"
 	}
 	return ""

@@ -33,7 +33,7 @@ func (s *scene) outward(name string, age int, number uint16, addresses ...string
 // served are the VIPs outside of all Services, but for those of ClusterIPs.
 func (s *scene) served() string {
 	var list []string
-	for name := range s.c.services {
+	for name := range s.c.services.all {
 		for _, r := range s.northbound[serviceOwner(name)].Rows {
 			row, ok := r.Model.(*nb.LoadBalancer)
 			if !ok {
@@ -82,7 +82,7 @@ func TestClaims(t *testing.T) {
 		guarded.ingress, guarded.sourceRanges = guarded.externalIPs, []string{"192.0.2.0/24"}
 		s.do(guarded)
 		s.want("by its NodePort", s.served(), onNodes("guarded", 30080))
-		if change := s.c.serviceChange("default/guarded"); !slices.ContainsFunc(change.Rows, func(r ovsdb.Row) bool {
+		if change := s.c.services.change("default/guarded"); !slices.ContainsFunc(change.Rows, func(r ovsdb.Row) bool {
 			row, ok := r.Model.(*nb.ACL)
 			return ok && row.Action == nb.ACLActionDrop && strings.Contains(row.Match, "192.0.2.1")
 		}) {
@@ -300,7 +300,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	touched := func(keys []objectKey) string {
 		t.Helper()
 		s.c.update(keys, s.get)
-		all := strings.Join(slices.Sorted(maps.Keys(s.c.dirtyServices)), " ")
+		all := strings.Join(slices.Sorted(maps.Keys(s.c.services.dirty)), " ")
 		s.write(s.c.changes())
 		s.touch(s.absorb(s.c))
 		return strings.ReplaceAll(all, "default/", "")
@@ -332,7 +332,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	s.want("it goes", touched([]objectKey{{serviceKind, "default/c"}}), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "a 198")), fmt.Sprint(len(ports)))
 	s.remove(serviceKind, "default/a", "default/b")
-	s.want("what remains", fmt.Sprint(len(s.c.claims.by), len(s.c.claims.as), len(s.c.claims.told), len(s.c.claims.telling)), "0 0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.services.claims.by), len(s.c.services.claims.as), len(s.c.services.claims.told), len(s.c.services.claims.telling)), "0 0 0 0")
 }
 
 // TestStickyServicesTakeNothing: an endpoint that is somebody's address of a load balancer is not mapped to
@@ -345,7 +345,7 @@ func TestStickyServicesTakeNothing(t *testing.T) {
 	self := func(when, want string) {
 		t.Helper()
 		got := ""
-		for _, r := range s.c.serviceChange("default/thief").Rows {
+		for _, r := range s.c.services.change("default/thief").Rows {
 			if row, ok := r.Model.(*nb.LoadBalancer); ok && r.Key == "tcp/self" {
 				got = strings.Join(slices.Sorted(maps.Keys(row.Vips)), " ")
 			}

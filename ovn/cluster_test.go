@@ -128,11 +128,11 @@ func TestNothingRemains(t *testing.T) {
 	c := l.c
 	for what, n := range map[string]int{
 		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
-		"services": len(c.services), "slices": len(c.sliceOf), "perNode": len(c.perNode), "told": len(c.told),
+		"services": len(c.services.all), "slices": len(c.services.sliceOf), "perNode": len(c.services.perNode), "told": len(c.told),
 		"Windows nodes": len(c.windows), "gateway nodes": len(c.members), "nodes that share": len(c.sharers),
-		"claims": len(c.claims.by) + len(c.claims.of) + len(c.claims.at) + len(c.claims.as) + len(c.claims.told) + len(c.claims.telling), "host ports": len(c.hostPorted), "API servers": len(c.apiServers), "Services with hints": len(c.hinted), "ServiceCIDRs": len(c.serviceCIDRs) + len(c.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
-		"Services by datapath": len(c.sctp),
-		"dirty":                len(c.dirtyNodes) + len(c.dirtyPods) + len(c.dirtyServices),
+		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.hostPorted), "API servers": len(c.services.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
+		"Services by datapath": len(c.services.sctp),
+		"dirty":                len(c.dirtyNodes) + len(c.dirtyPods) + len(c.services.dirty),
 		"records":              len(c.records.pods) + len(c.records.nodes) + len(c.egress.recorded),
 		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.traits) + len(c.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
 		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),

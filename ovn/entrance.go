@@ -99,18 +99,18 @@ func toggleAt(index map[netip.Addr][]string, addr netip.Addr, name string) {
 
 // updateEntrances has the Services and pods looked at again whose rows depend on what has changed of
 // the touched nodes.
-func (c *cluster) updateEntrances(touched []*nodeState) {
+func (b *serviceBook) updateEntrances(touched []*nodeState) {
 	var moved, shared, readdressed bool
-	widths, before := c.gateways.widths, map[netip.Addr]string{}
+	widths, before := b.gateways.widths, map[netip.Addr]string{}
 	for _, n := range touched {
 		for name, p := range n.pods {
 			if len(p.object.hostPorts) > 0 {
-				c.dirtyPods[name] = struct{}{}
+				b.around.touchPod(name)
 			}
 		}
-		was, now := c.entranceOf[n.name], entranceNow(n)
-		if c.entranceOf[n.name] = now; !now.placed {
-			delete(c.entranceOf, n.name)
+		was, now := b.entranceOf[n.name], entranceNow(n)
+		if b.entranceOf[n.name] = now; !now.placed {
+			delete(b.entranceOf, n.name)
 		}
 		moved = moved || was.gateway != now.gateway
 		shared = shared || !slices.Equal(was.hosts, now.hosts)
@@ -118,40 +118,40 @@ func (c *cluster) updateEntrances(touched []*nodeState) {
 			readdressed = true
 			for _, addr := range slices.Concat(was.own[0], was.own[1], now.own[0], now.own[1]) {
 				if _, noted := before[addr]; !noted {
-					before[addr] = c.gateways.nodes[addr]
+					before[addr] = b.gateways.nodes[addr]
 				}
 			}
 		}
-		c.gateways.put(n.name, was, now)
+		b.gateways.put(n.name, was, now)
 	}
 	if moved {
-		c.touchPlaced()
+		b.touchPlaced()
 	}
 	if moved || shared {
-		for name := range c.outward {
-			c.dirtyServices[name] = struct{}{}
+		for name := range b.outward {
+			b.dirty[name] = struct{}{}
 		}
 	}
-	c.touchNodePortServices(c.gateways.widths != widths, readdressed)
+	b.touchNodePortServices(b.gateways.widths != widths, readdressed)
 	for addr, node := range before {
-		if c.gateways.nodes[addr] != node {
-			c.touchClaims(addr)
+		if b.gateways.nodes[addr] != node {
+			b.touchClaims(addr)
 		}
 	}
 	if readdressed {
-		c.touchSelves()
+		b.touchSelves()
 	}
 }
 
 // touchNodePortServices has the Services looked at again that have NodePorts: all of them where nodes have more addresses
 // for these than before, or fewer, and otherwise those that have nodes' addresses written out.
-func (c *cluster) touchNodePortServices(wider, readdressed bool) {
+func (b *serviceBook) touchNodePortServices(wider, readdressed bool) {
 	if !wider && !readdressed {
 		return
 	}
-	for name := range c.claims.at[netip.Addr{}] {
-		if wider || c.services[name].object.clientIP {
-			c.dirtyServices[name] = struct{}{}
+	for name := range b.claims.at[netip.Addr{}] {
+		if wider || b.all[name].object.clientIP {
+			b.dirty[name] = struct{}{}
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (c *cluster) touchNodePortServices(wider, readdressed bool) {
 const apiServer = "default/kubernetes"
 
 // updateAPIServers takes in where the API server is.
-func (c *cluster) updateAPIServers(state *serviceState) {
+func (b *serviceBook) updateAPIServers(state *serviceState) {
 	now := map[netip.AddrPort]bool{}
 	for _, s := range state.slices {
 		for _, p := range s.ports {
@@ -169,28 +169,29 @@ func (c *cluster) updateAPIServers(state *serviceState) {
 			}
 		}
 	}
-	if maps.Equal(now, c.apiServers) {
+	if maps.Equal(now, b.apiServers) {
 		return
 	}
-	for _, list := range []map[netip.AddrPort]bool{now, c.apiServers} {
+	for _, list := range []map[netip.AddrPort]bool{now, b.apiServers} {
 		for at := range list {
-			c.touchClaims(at.Addr())
-			c.touchHostPorts([]claim{{at.Addr(), at.Port(), "tcp"}})
+			b.touchClaims(at.Addr())
+			b.around.touchHostPorts([]claim{{at.Addr(), at.Port(), "tcp"}})
 		}
 	}
-	c.apiServers, c.egress.replan = now, true
+	b.apiServers = now
+	b.around.apiServersMoved()
 }
 
 // updateOutward takes in whether a Service has endpoints that are no pods' addresses: they may be hosts'.
-func (c *cluster) updateOutward(name string, state *serviceState) {
+func (b *serviceBook) updateOutward(name string, state *serviceState) {
 	if slices.ContainsFunc(state.slices, func(s *slice) bool {
 		return slices.ContainsFunc(s.endpoints, func(e endpoint) bool {
-			pods := family(c.settings.pods, e.addr)
+			pods := family(b.settings.pods, e.addr)
 			return pods == nil || !pods.Contains(e.addr)
 		})
 	}) {
-		c.outward[name] = struct{}{}
+		b.outward[name] = struct{}{}
 	} else {
-		delete(c.outward, name)
+		delete(b.outward, name)
 	}
 }

@@ -233,7 +233,7 @@ func TestServicesFromOutside(t *testing.T) {
 			for _, o := range c.objects {
 				s.do(must(trim(o)))
 			}
-			sameLines(t, s.entries(s.c.serviceChange("default/web")), c.want)
+			sameLines(t, s.entries(s.c.services.change("default/web")), c.want)
 		})
 	}
 }
@@ -278,7 +278,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				c.slice(sl)
 			}
 			s.do(web, sl)
-			written := s.c.serviceChange("default/web")
+			written := s.c.services.change("default/web")
 			follow := func(what string, keys []objectKey) {
 				s.c.update(keys, s.get)
 				for _, change := range s.c.changes() {
@@ -289,7 +289,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				s.absorb(s.c)
 				fresh := newCluster(s.c.settings)
 				fresh.begin(records{}, s.keys(), s.get)
-				want := (&scene{t: t, world: s.world, c: fresh}).entries(fresh.serviceChange("default/web"))
+				want := (&scene{t: t, world: s.world, c: fresh}).entries(fresh.services.change("default/web"))
 				if got := s.entries(written); !slices.Equal(got, want) {
 					t.Errorf("%s: got\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 				}

@@ -35,8 +35,8 @@ func (c *cluster) extent(all bool) extent {
 		policies:     among(all, c.policies.all, c.policies.dirty),
 		policyCommon: all && len(c.policies.all) > 0 || c.policies.dirtyCommon,
 		numbers:      among(all, map[objectKey]struct{}{}, c.policies.dirtyNumbers), // which are parts of policies
-		services:     among(all, c.services, c.dirtyServices),
-		flushes:      among(all, c.flushes.of, c.flushes.dirty),
+		services:     among(all, c.services.all, c.services.dirty),
+		flushes:      among(all, c.services.flushes.of, c.services.flushes.dirty),
 	}
 }
 
@@ -81,8 +81,8 @@ func (c *cluster) list(of extent) []ovsdb.Change {
 	list = append(list, together(sets, c.policies.numberChanges(of.numbers), there, c.policies.changes(of.policies, of.policyCommon))...)
 	list = append(list, fresh...)
 	list = append(list, gone...)
-	list = append(list, each(of.services, c.serviceChange)...)
-	list = append(list, each(of.flushes, c.flushes.change)...)
+	list = append(list, each(of.services, c.services.change)...)
+	list = append(list, each(of.flushes, c.services.flushes.change)...)
 	c.clean()
 	return list
 }
@@ -116,8 +116,8 @@ func (c *cluster) clean() {
 	c.policies.clean()
 	empty(&c.dirtyNodes)
 	empty(&c.dirtyPods)
-	empty(&c.dirtyServices)
-	empty(&c.flushes.dirty)
+	empty(&c.services.dirty)
+	empty(&c.services.flushes.dirty)
 }
 
 // empty makes a set anew of what is to be done. To go over a map costs what it has ever held, also after clear: once

@@ -34,11 +34,11 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		for _, addr := range addresses {
 			list = append(list, ready(addr, "n1"))
 		}
-		s.do(s.slice("log", "log", []servicePort{{s.c.services["default/log"].object.ports[0].name, "udp", 8080}}, list...))
+		s.do(s.slice("log", "log", []servicePort{{s.c.services.all["default/log"].object.ports[0].name, "udp", 8080}}, list...))
 	}
 	shown := func(s *scene) string {
 		var list []string
-		change := s.c.flushes.change("default/log")
+		change := s.c.services.flushes.change("default/log")
 		for _, m := range change.Memberships {
 			if m.UUID != joinSwitchID {
 				t.Errorf("a load balancer is a member of %v", m)
@@ -111,8 +111,8 @@ func TestWhatIsGoneIsFlushedAgain(t *testing.T) {
 		at(s, a)
 		s.remove(serviceKind, "default/log")
 		step(s, "nothing", "")
-		if len(s.c.flushes.of) > 0 {
-			t.Errorf("%v are kept", s.c.flushes.of)
+		if len(s.c.services.flushes.of) > 0 {
+			t.Errorf("%v are kept", s.c.services.flushes.of)
 		}
 	})
 	t.Run("TCP ends by itself", func(t *testing.T) {

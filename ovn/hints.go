@@ -244,18 +244,7 @@ func (c *cluster) updateZone(n *nodeState) {
 		c.zones[zone] = slices.Insert(c.zones[zone], i, n.name)
 		c.zoneOf[n.name] = zone
 	}
-	for name := range c.hinted {
-		c.dirtyServices[name] = struct{}{}
-	}
-}
-
-// updateHinted takes in whether a Service has endpoints with hints.
-func (c *cluster) updateHinted(name string, state *serviceState) {
-	if slices.ContainsFunc(state.slices, func(s *slice) bool {
-		return slices.ContainsFunc(s.endpoints, func(e endpoint) bool { return e.zones != "" || e.nodes != "" })
-	}) {
-		c.hinted[name] = struct{}{}
-	} else {
-		delete(c.hinted, name)
+	for name := range c.services.hinted {
+		c.services.dirty[name] = struct{}{}
 	}
 }

@@ -101,7 +101,7 @@ func (c *cluster) indexHostPorts(n *nodeState, name string, before, now *pod) {
 		}
 	}
 	if before != nil && len(before.hostPorts) > 0 || now != nil && len(now.hostPorts) > 0 {
-		c.touchSelves()
+		c.services.touchSelves()
 	}
 }
 
@@ -166,19 +166,6 @@ func (c *cluster) touchHostPorts(claims []claim) {
 // or a Service or an older pod has it. What other nodes say of the address makes no difference.
 func (c *cluster) keptFrom(p *podState, wanted claim) bool {
 	kind, at := string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)
-	return c.hostRules().Keep(kind, at) != outside.Nobody || p.node.listens(kind, at) ||
-		c.serviceHas(wanted) || c.olderHas(p, wanted)
-}
-
-// serviceHas says whether a Service has a port of a node's address: as a NodePort, for its health check, or
-// because the address is one of the Service's own.
-func (c *cluster) serviceHas(wanted claim) bool {
-	for _, one := range []claim{wanted, wanted.everywhere()} {
-		name, ok := c.holder(one)
-		if ok && c.claims.wants(name, one) && c.essential(one) == outside.Nobody && c.hostTaken(c.services[name].object, one.addr) == outside.Nobody &&
-			c.services[name].object.hasAt(one, wanted.addr) {
-			return true
-		}
-	}
-	return false
+	return c.services.hostRules().Keep(kind, at) != outside.Nobody || p.node.listens(kind, at) ||
+		c.services.serviceHas(wanted) || c.olderHas(p, wanted)
 }

@@ -27,7 +27,7 @@ func newHostBook() hostBook {
 
 // updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
 // what has come or gone.
-func (c *cluster) updateHosts(n *nodeState) {
+func (b *serviceBook) updateHosts(n *nodeState) {
 	var now []netip.Addr
 	if n.object != nil {
 		now = n.hostAddresses()
@@ -37,28 +37,28 @@ func (c *cluster) updateHosts(n *nodeState) {
 		slices.SortFunc(now, netip.Addr.Compare)
 		now = slices.Compact(now)
 	}
-	was := c.hosts.of[n.name]
-	heard := slices.Equal(c.hosts.listeners[n.name], n.facts.Listeners)
+	was := b.hosts.of[n.name]
+	heard := slices.Equal(b.hosts.listeners[n.name], n.facts.Listeners)
 	if heard && slices.Equal(was, now) {
 		return
 	}
-	if c.hosts.listeners[n.name] = n.facts.Listeners; len(n.facts.Listeners) == 0 {
-		delete(c.hosts.listeners, n.name)
+	if b.hosts.listeners[n.name] = n.facts.Listeners; len(n.facts.Listeners) == 0 {
+		delete(b.hosts.listeners, n.name)
 	}
 	for _, addr := range was {
-		leave(c.hosts.at, addr, n.name)
+		leave(b.hosts.at, addr, n.name)
 	}
 	for _, addr := range now {
-		enter(c.hosts.at, addr, n.name)
+		enter(b.hosts.at, addr, n.name)
 	}
-	if c.hosts.of[n.name] = now; len(now) == 0 {
-		delete(c.hosts.of, n.name)
+	if b.hosts.of[n.name] = now; len(now) == 0 {
+		delete(b.hosts.of, n.name)
 	}
 	for _, addr := range slices.Concat(was, now) {
-		c.touchClaims(addr)
+		b.touchClaims(addr)
 		if !heard || len(n.facts.Listeners) > 0 { // what a Service has no more may be a pod's, on another node with this address
-			for name := range c.claims.at[addr] {
-				c.touchHostPorts(c.claims.of[name])
+			for name := range b.claims.at[addr] {
+				b.around.touchHostPorts(b.claims.of[name])
 			}
 		}
 	}
@@ -71,9 +71,9 @@ func (n *nodeState) listens(protocol string, at netip.AddrPort) bool {
 }
 
 // listener is the node, the first by name, that has an address and a daemon that listens there; "" is none.
-func (c *cluster) listener(protocol string, at netip.AddrPort) (node string) {
-	for name := range c.hosts.at[at.Addr()] {
-		if c.nodes[name].listens(protocol, at) && (node == "" || name < node) {
+func (b *serviceBook) listener(protocol string, at netip.AddrPort) (node string) {
+	for name := range b.hosts.at[at.Addr()] {
+		if b.around.nodeAt(name).listens(protocol, at) && (node == "" || name < node) {
 			node = name
 		}
 	}
@@ -81,17 +81,17 @@ func (c *cluster) listener(protocol string, at netip.AddrPort) (node string) {
 }
 
 // hostRules are what stays the hosts' own.
-func (c *cluster) hostRules() outside.Hosts {
-	return outside.Hosts{Ports: c.settings.hostPorts, Open: c.settings.hostExternals, Ranges: c.settings.hosts, APIServers: c.apiServers,
-		Nodes:     func(addr netip.Addr) bool { return len(c.hosts.at[addr]) > 0 },
-		Listening: func(protocol string, at netip.AddrPort) bool { return c.listener(protocol, at) != "" }}
+func (b *serviceBook) hostRules() outside.Hosts {
+	return outside.Hosts{Ports: b.settings.hostPorts, Open: b.settings.hostExternals, Ranges: b.settings.hosts, APIServers: b.apiServers,
+		Nodes:     func(addr netip.Addr) bool { return len(b.hosts.at[addr]) > 0 },
+		Listening: func(protocol string, at netip.AddrPort) bool { return b.listener(protocol, at) != "" }}
 }
 
 // ownerName says for people whose an address is; "" is nobody's.
-func (c *cluster) ownerName(owner outside.Owner, addr netip.Addr) string {
+func (b *serviceBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 	switch owner {
 	case outside.Node:
-		return "that of Node " + slices.Min(slices.Collect(maps.Keys(c.hosts.at[addr])))
+		return "that of Node " + slices.Min(slices.Collect(maps.Keys(b.hosts.at[addr])))
 	case outside.APIServer:
 		return "the API server's"
 	case outside.Host:
@@ -101,8 +101,8 @@ func (c *cluster) ownerName(owner outside.Owner, addr netip.Addr) string {
 }
 
 // hostTaken says whose an address is that a Service asks for and may not have.
-func (c *cluster) hostTaken(s *service, addr netip.Addr) outside.Owner {
-	return c.hostRules().Deny(addr, slices.Contains(s.ingress, addr))
+func (b *serviceBook) hostTaken(s *service, addr netip.Addr) outside.Owner {
+	return b.hostRules().Deny(addr, slices.Contains(s.ingress, addr))
 }
 
 // hostSettings reads the keys about hosts. Those of the Northbound are the cluster's central hosts.

@@ -111,7 +111,7 @@ func (l *leader) run(ctx context.Context) {
 	}
 	l.begun.Store(0)
 	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes), "pods", len(l.cluster.pods),
-		"services", len(l.cluster.services), "seconds", time.Since(start).Seconds())
+		"services", len(l.cluster.services.all), "seconds", time.Since(start).Seconds())
 	for {
 		entries := l.queue.take(ctx)
 		if entries == nil {

@@ -111,10 +111,10 @@ func (c *cluster) follow(touched []*nodeState) {
 		c.updateZone(n)
 		c.updateGateway(n)
 		c.balancers.updateNetworks(n)
-		c.updateHosts(n)
-		c.updateOccupants(n)
+		c.services.updateHosts(n)
+		c.services.updateOccupants(n)
 	}
-	c.updateEntrances(touched)
+	c.services.updateEntrances(touched)
 	c.noteTraits(touched)
 	if c.hasGateway() != before {
 		for _, name := range slices.Sorted(maps.Keys(c.sharers)) {
@@ -208,7 +208,7 @@ func (c *cluster) place(n *nodeState) {
 		delete(c.records.nodes, n.name)
 		i, _ := slices.BinarySearch(c.nodeNames, n.name)
 		c.nodeNames = slices.Insert(c.nodeNames, i, n.name)
-		c.touchPlaced()
+		c.services.touchPlaced()
 	}
 	c.vacated = c.onlyOne.take(n) || c.vacated
 	if n.chassis() != chassis {
@@ -430,7 +430,7 @@ func (c *cluster) unplace(n *nodeState) {
 		n.placed = false
 		i, _ := slices.BinarySearch(c.nodeNames, n.name)
 		c.nodeNames = slices.Delete(c.nodeNames, i, i+1)
-		c.touchPlaced()
+		c.services.touchPlaced()
 	}
 	c.vacated = c.onlyOne.take(n) || c.vacated
 }
@@ -458,16 +458,6 @@ func (c *cluster) release(subnet netip.Prefix) {
 func (c *cluster) touchPods(n *nodeState) {
 	for name := range n.pods {
 		c.dirtyPods[name] = struct{}{}
-	}
-}
-
-// touchPlaced has the Services looked at again of which nodes have rows of their own: for those that come to have
-// a switch or a gateway router, or have one no more.
-func (c *cluster) touchPlaced() {
-	for _, names := range []map[string]struct{}{c.perNode, c.hinted} {
-		for name := range names {
-			c.dirtyServices[name] = struct{}{}
-		}
 	}
 }
 

@@ -28,7 +28,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 		edit(o)
 		s.do(s.namespace("default"), n, first, o)
 		return func() []problem {
-			_, found := s.c.judge("default/second", o)
+			_, found := s.c.services.judge("default/second", o)
 			return slices.Concat(found, sourceProblems(o))
 		}
 	}

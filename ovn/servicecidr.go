@@ -58,28 +58,28 @@ func serviceCIDROwner(name string) ovsdb.Owner {
 type occupants map[netip.Prefix]map[string]string
 
 // updateServiceCIDRs takes in the ranges that the API server has.
-func (c *cluster) updateServiceCIDRs(names []string, get lookup) {
+func (b *serviceBook) updateServiceCIDRs(names []string, get lookup) {
 	for _, name := range names {
 		object, _ := get(objectKey{serviceCIDRKind, name}).(*serviceCIDR)
 		if object == nil {
-			delete(c.serviceCIDRs, name)
-			c.tell(serviceCIDROwner(name))
+			delete(b.serviceCIDRs, name)
+			b.tell(serviceCIDROwner(name))
 			continue
 		}
-		c.serviceCIDRs[name] = object
+		b.serviceCIDRs[name] = object
 	}
 	if len(names) == 0 {
 		return
 	}
-	c.reoccupied = true
-	before := c.occupants
-	c.occupants = occupants{}
-	for _, o := range c.serviceCIDRs {
+	b.reoccupied = true
+	before := b.occupants
+	b.occupants = occupants{}
+	for _, o := range b.serviceCIDRs {
 		for _, p := range o.ranges {
-			if c.occupants[p] = before[p]; c.occupants[p] == nil {
-				c.occupants[p] = map[string]string{}
-				for _, name := range c.nodeNames {
-					c.occupy(c.nodes[name], p)
+			if b.occupants[p] = before[p]; b.occupants[p] == nil {
+				b.occupants[p] = map[string]string{}
+				for n := range b.around.placedNodes() {
+					b.occupy(n, p)
 				}
 			}
 		}
@@ -87,17 +87,17 @@ func (c *cluster) updateServiceCIDRs(names []string, get lookup) {
 }
 
 // updateOccupants takes in what a node has of the ranges of ServiceCIDRs.
-func (c *cluster) updateOccupants(n *nodeState) {
-	for p := range c.occupants {
-		c.reoccupied = c.occupy(n, p) || c.reoccupied
+func (b *serviceBook) updateOccupants(n *nodeState) {
+	for p := range b.occupants {
+		b.reoccupied = b.occupy(n, p) || b.reoccupied
 	}
 }
 
 // occupy takes in what a node has of a range, and says whether that is something else than before.
-func (c *cluster) occupy(n *nodeState, p netip.Prefix) (changed bool) {
-	before, now := c.occupants[p][n.name], n.occupies(p)
-	if c.occupants[p][n.name] = now; now == "" {
-		delete(c.occupants[p], n.name)
+func (b *serviceBook) occupy(n *nodeState, p netip.Prefix) (changed bool) {
+	before, now := b.occupants[p][n.name], n.occupies(p)
+	if b.occupants[p][n.name] = now; now == "" {
+		delete(b.occupants[p], n.name)
 	}
 	return before != now
 }
@@ -123,13 +123,16 @@ func (n *nodeState) occupies(p netip.Prefix) string {
 	return ""
 }
 
-// settleServices brings the ranges of ClusterIPs up to date: those that the controller was started with,
+// settleRanges brings the ranges of ClusterIPs up to date: those that the controller was started with,
 // and those that the API server has, but for what something else in the cluster has. All nodes' hosts
 // route them into OVN, which drops what is for no Service of them.
-func (c *cluster) settleServices() {
-	c.reoccupied = false
-	all := slices.Clone(c.given)
-	for _, o := range slices.SortedFunc(maps.Values(c.serviceCIDRs), func(a, b *serviceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
+func (b *serviceBook) settleRanges() {
+	if !b.reoccupied {
+		return
+	}
+	b.reoccupied = false
+	all := slices.Clone(b.given)
+	for _, o := range slices.SortedFunc(maps.Values(b.serviceCIDRs), func(a, b *serviceCIDR) int { return cmp.Compare(a.Name, b.Name) }) {
 		var found []problem
 		complain := func(format string, args ...any) {
 			found = append(found, problemf(serviceCIDRKind.String(), &o.ObjectMeta, "BadServiceCIDR",
@@ -139,39 +142,35 @@ func (c *cluster) settleServices() {
 			complain("%s; create the ServiceCIDR anew", text)
 		}
 		for _, p := range o.ranges {
-			switch what := c.occupied(p); {
-			case family(c.settings.pods, p.Addr()) == nil:
-				complain("spec.cidrs: pods have no address of the family of %s (pod-cidrs %s); delete the ServiceCIDR, or give weft a pod range of that family", p, join(c.settings.pods))
+			switch what := b.occupied(p); {
+			case family(b.settings.pods, p.Addr()) == nil:
+				complain("spec.cidrs: pods have no address of the family of %s (pod-cidrs %s); delete the ServiceCIDR, or give weft a pod range of that family", p, join(b.settings.pods))
 			case what != "":
 				complain("spec.cidrs: %s overlaps with %s, which would be cut off; create a ServiceCIDR with another range in its place", p, what)
 			default:
 				all = append(all, p)
 			}
 		}
-		c.tell(serviceCIDROwner(o.Name), found...)
+		b.tell(serviceCIDROwner(o.Name), found...)
 	}
-	if all = disjoint(all); slices.Equal(all, c.settings.services) {
+	if all = disjoint(all); slices.Equal(all, b.settings.services) {
 		return
 	}
-	c.settings.services = all
-	c.dirtyTopology, c.egress.replan, c.balancers.changed = true, true, true
-	for name := range c.services {
-		c.dirtyServices[name] = struct{}{}
+	b.settings.services = all
+	for name := range b.all {
+		b.dirty[name] = struct{}{}
 	}
-	c.notes = slices.DeleteFunc(c.notes, func(a annotation) bool { return a.key == contract.NodeNetworkAnnotation })
-	for _, name := range c.nodeNames {
-		c.noteNode(c.nodes[name])
-	}
+	b.around.rangesChanged()
 }
 
 // occupied is what else in the cluster has addresses of a range, "" if nothing has.
-func (c *cluster) occupied(p netip.Prefix) string {
-	for _, own := range c.settings.pods {
+func (b *serviceBook) occupied(p netip.Prefix) string {
+	for _, own := range b.settings.pods {
 		if own.Overlaps(p) {
 			return "pod-cidrs " + own.String()
 		}
 	}
-	for _, own := range c.settings.joins {
+	for _, own := range b.settings.joins {
 		if own.Overlaps(p) {
 			return "join-cidrs " + own.String()
 		}
@@ -181,14 +180,14 @@ func (c *cluster) occupied(p netip.Prefix) string {
 			return "weft's range " + own.String()
 		}
 	}
-	if g := c.settings.shared; g != nil {
+	if g := b.settings.shared; g != nil {
 		for _, own := range g.Addresses {
 			if own.Masked().Overlaps(p) {
 				return "shared-gateway-addresses " + own.String()
 			}
 		}
 	}
-	if nodes := c.occupants[p]; len(nodes) > 0 {
+	if nodes := b.occupants[p]; len(nodes) > 0 {
 		return nodes[slices.Min(keysOf(nodes))]
 	}
 	return ""

@@ -11,7 +11,7 @@ import (
 // vips are what all of a Service's load balancers have, by address and port.
 func (s *scene) vips(name string) map[string]string {
 	all := map[string]string{}
-	for _, r := range s.c.serviceChange("default/" + name).Rows {
+	for _, r := range s.c.services.change("default/" + name).Rows {
 		if row, ok := r.Model.(*nb.LoadBalancer); ok {
 			maps.Copy(all, row.Vips)
 		}

@@ -1,0 +1,220 @@
+package ovn
+
+import (
+	"cmp"
+	"iter"
+	"net/netip"
+	"slices"
+
+	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// serviceBook is what is known of Services and their EndpointSlices, of the ranges that ClusterIPs come from, and of who
+// has which address and port outside.
+type serviceBook struct {
+	*outbox
+	settings *settings
+	around   serviceSurroundings
+
+	all     map[string]*serviceState
+	sliceOf map[string]string // slice → Service, by key
+	dirty   map[string]struct{}
+	flushes flushBook
+
+	given        []netip.Prefix // the ranges of ClusterIPs that it was started with
+	serviceCIDRs map[string]*serviceCIDR
+	occupants    occupants
+	reoccupied   bool // the ranges of ClusterIPs are to be settled again
+
+	claims     claimBook
+	hosts      hostBook
+	apiServers map[netip.AddrPort]bool // as the Service default/kubernetes has them
+	gateways   entrances
+	entranceOf map[string]entrance // by node that has a switch
+
+	perNode map[string]struct{} // Services of which each node has rows of its own
+	outward map[string]struct{} // Services that have endpoints that may be hosts: their rows depend on those
+	hinted  map[string]struct{} // Services that have endpoints with hints: their rows depend on zones, too
+	sctp    map[string]struct{} // Services with that protocol: their rows depend on which nodes' datapaths track it
+}
+
+// serviceSurroundings are what Services need of the other parts.
+type serviceSurroundings interface {
+	// nodeAt is what is known of a node, nil for nothing.
+	nodeAt(name string) *nodeState
+	// placedNodes are the nodes that have a switch; placements the same as Services' rows depend on them.
+	placedNodes() iter.Seq[*nodeState]
+	placements() *nodeSet
+	// serviceWith is the Service that has an address of an AddressPool.
+	serviceWith(addr netip.Addr) (name string, ok bool)
+	// wantsHostPort says whether a pod wants such a port of its node's.
+	wantsHostPort(port numberedPort) bool
+	// touchPod has the rows of a pod made again, touchHostPorts those of all pods whose host ports are claimed.
+	touchPod(key string)
+	touchHostPorts(claims []claim)
+	// slicesChanged is told of a Service with other slices than before, expectAddresses of one that has changed itself,
+	// or is gone (nil), apiServersMoved of other API servers, rangesChanged of other ranges of ClusterIPs.
+	slicesChanged(service string)
+	expectAddresses(service string, object *service)
+	apiServersMoved()
+	rangesChanged()
+}
+
+func newServiceBook(o *outbox, s *settings, around serviceSurroundings) serviceBook {
+	return serviceBook{outbox: o, settings: s, around: around,
+		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{}, flushes: newFlushBook(o),
+		given: s.services, serviceCIDRs: map[string]*serviceCIDR{},
+		claims: newClaimBook(), hosts: newHostBook(), apiServers: map[netip.AddrPort]bool{}, gateways: newEntrances(), entranceOf: map[string]entrance{},
+		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{}}
+}
+
+// serviceState is a Service, or nil, and its slices; either may come first.
+type serviceState struct {
+	object *service
+	slices []*slice // sorted by name
+}
+
+// serviceHas says whether a Service has a port of a node's address: as a NodePort, for its health check, or
+// because the address is one of the Service's own.
+func (b *serviceBook) serviceHas(wanted claim) bool {
+	for _, one := range []claim{wanted, wanted.everywhere()} {
+		name, ok := b.holder(one)
+		if ok && b.claims.wants(name, one) && b.essential(one) == outside.Nobody && b.hostTaken(b.all[name].object, one.addr) == outside.Nobody &&
+			b.all[name].object.hasAt(one, wanted.addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// updateHinted takes in whether a Service has endpoints with hints.
+func (b *serviceBook) updateHinted(name string, state *serviceState) {
+	if slices.ContainsFunc(state.slices, func(s *slice) bool {
+		return slices.ContainsFunc(s.endpoints, func(e endpoint) bool { return e.zones != "" || e.nodes != "" })
+	}) {
+		b.hinted[name] = struct{}{}
+	} else {
+		delete(b.hinted, name)
+	}
+}
+
+// touchPlaced has the Services looked at again of which nodes have rows of their own: for those that come to have
+// a switch or a gateway router, or have one no more.
+func (b *serviceBook) touchPlaced() {
+	for _, names := range []map[string]struct{}{b.perNode, b.hinted} {
+		for name := range names {
+			b.dirty[name] = struct{}{}
+		}
+	}
+}
+
+// update takes in Services, after their slices.
+func (b *serviceBook) update(slices, services []string, get lookup) {
+	for _, name := range slices {
+		object, _ := get(objectKey{sliceKind, name}).(*slice)
+		b.updateSlice(name, object)
+	}
+	for _, name := range services {
+		object, _ := get(objectKey{serviceKind, name}).(*service)
+		b.updateOne(name, object)
+	}
+}
+
+func (b *serviceBook) updateOne(name string, object *service) {
+	state := b.state(name)
+	state.object = object
+	delete(b.perNode, name)
+	if object != nil && (object.internalLocal || object.externalLocal || object.clientIP && len(object.nodePorts) > 0) {
+		b.perNode[name] = struct{}{}
+	}
+	delete(b.sctp, name)
+	if object != nil && !object.ignored && object.uses("sctp") {
+		b.sctp[name] = struct{}{}
+	}
+	b.dirty[name] = struct{}{}
+	b.updateClaims(name, object)
+	b.around.expectAddresses(name, object)
+	b.forget(name)
+}
+
+func (b *serviceBook) updateSlice(name string, object *slice) {
+	if before, ok := b.sliceOf[name]; ok {
+		state := b.all[before]
+		state.slices = slices.DeleteFunc(state.slices, func(s *slice) bool { return key(s.Namespace, s.Name) == name })
+		delete(b.sliceOf, name)
+		b.dirty[before] = struct{}{}
+		b.followSlices(before, state)
+		b.forget(before)
+	}
+	if object == nil || object.ignored {
+		return
+	}
+	owner := key(object.Namespace, object.service)
+	state := b.state(owner)
+	i, _ := slices.BinarySearchFunc(state.slices, object, func(a, b *slice) int { return cmp.Compare(a.Name, b.Name) })
+	state.slices = slices.Insert(state.slices, i, object)
+	b.sliceOf[name] = owner
+	b.followSlices(owner, state)
+	b.dirty[owner] = struct{}{}
+}
+
+// followSlices takes in what other rows follow from of a Service's slices.
+func (b *serviceBook) followSlices(name string, state *serviceState) {
+	b.updateHinted(name, state)
+	b.updateOutward(name, state)
+	b.around.slicesChanged(name)
+	if name == apiServer {
+		b.updateAPIServers(state)
+	}
+}
+
+// state is what is known of a Service, or will be.
+func (b *serviceBook) state(name string) *serviceState {
+	state := b.all[name]
+	if state == nil {
+		state = &serviceState{}
+		b.all[name] = state
+	}
+	return state
+}
+
+// forget drops a Service's state once neither it nor a slice of it is left.
+func (b *serviceBook) forget(name string) {
+	if s := b.all[name]; s != nil && s.object == nil && len(s.slices) == 0 {
+		delete(b.all, name)
+	}
+}
+
+// change is a Service's rows.
+func (b *serviceBook) change(name string) ovsdb.Change {
+	s := b.all[name]
+	if s == nil || s.object == nil || s.object.ignored {
+		var found []problem
+		if s != nil && s.object != nil {
+			found = addressProblems(s.object) // it may be ignored for these
+		}
+		b.tell(serviceOwner(name), found...)
+		b.claims.tell(name, nil)
+		b.flushes.follow(name, nil)
+		return ovsdb.Change{Owner: serviceOwner(name)}
+	}
+	on := b.nodeSet()
+	object, found := b.judge(name, s.object)
+	b.claims.tell(name, object.denied)
+	change, to := sized(object, s.slices, on)
+	b.tell(serviceOwner(name), slices.Concat(found, addressProblems(object), sizeProblems(object, s.slices, to),
+		sliceProblems(object, s.slices), tunnelProblems(object, s.slices, on),
+		datapathProblems(object, on), affinityProblems(object), sourceProblems(object),
+		unservedProblems("Service", &object.ObjectMeta, object.asked))...)
+	b.flushes.follow(name, flushedPaths(change.Rows))
+	return change
+}
+
+// nodeSet are the nodes as Services' rows depend on them.
+func (b *serviceBook) nodeSet() *nodeSet {
+	on := b.around.placements()
+	on.gateways, on.hosts, on.widths, on.own = b.gateways.names, b.gateways.hosts, b.gateways.widths, b.gateways.own
+	on.balanced, on.pods = b.balanced, b.settings.pods
+	return on
+}
