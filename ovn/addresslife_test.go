@@ -271,7 +271,7 @@ func (l *addressLife) next() []ovsdb.Change {
 	source := newCarriers(l.w, hosting)
 	l.c, l.late, l.moved = newCluster(l.settings), nil, nil
 	l.c.begin(engine{Engine: l.engine}.Records(l.settings), source.keys(), source.get)
-	l.c.seen(engine{Engine: l.engine}.Records(l.settings).pods)
+	l.c.pods.seen(engine{Engine: l.engine}.Records(l.settings).pods)
 	return l.c.everything()
 }
 

@@ -52,7 +52,7 @@ func TestAffinity(t *testing.T) {
 	endpoints := func(suffix string, ipv6 bool, names ...string) *slice {
 		sl := d.slice("web-"+suffix, "web", []servicePort{{"tcp", "tcp", 8080}, {"udp", "udp", 8080}})
 		for _, name := range names {
-			for _, a := range d.c.pods["default/"+name].addresses {
+			for _, a := range d.c.pods.all["default/"+name].addresses {
 				if a.Addr().Is6() == ipv6 {
 					sl.endpoints = append(sl.endpoints, ready(a.Addr().String(), "n1"))
 				}

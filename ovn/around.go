@@ -17,9 +17,9 @@ func (c *cluster) namespaceLabels(name string) (set labelSet, there bool) {
 	return set, there
 }
 
-func (c *cluster) podAt(key string) *podState { return c.pods[key] }
+func (c *cluster) podAt(key string) *podState { return c.pods.all[key] }
 
-func (c *cluster) allPods() map[string]*podState { return c.pods }
+func (c *cluster) allPods() map[string]*podState { return c.pods.all }
 
 func (c *cluster) podsOf(namespace string) map[string]*podState {
 	return c.policies.byNamespace[namespace]
@@ -28,8 +28,8 @@ func (c *cluster) podsOf(namespace string) map[string]*podState {
 // touchedPods are the pods that are there of those whose rows are made again, by key.
 func (c *cluster) touchedPods() iter.Seq2[string, *podState] {
 	return func(yield func(string, *podState) bool) {
-		for key := range c.dirtyPods {
-			if p := c.pods[key]; p != nil && !yield(key, p) {
+		for key := range c.pods.dirty {
+			if p := c.pods.all[key]; p != nil && !yield(key, p) {
 				return
 			}
 		}
@@ -38,19 +38,19 @@ func (c *cluster) touchedPods() iter.Seq2[string, *podState] {
 
 func (c *cluster) placedNodes() iter.Seq[*nodeState] {
 	return func(yield func(*nodeState) bool) {
-		for _, name := range c.nodeNames {
-			if !yield(c.nodes[name]) {
+		for _, name := range c.nodes.names {
+			if !yield(c.nodes.all[name]) {
 				return
 			}
 		}
 	}
 }
 
-func (c *cluster) hasWindows() bool { return len(c.windows) > 0 }
+func (c *cluster) hasWindows() bool { return len(c.nodes.windows) > 0 }
 
-func (c *cluster) touchPod(key string) { c.dirtyPods[key] = struct{}{} }
+func (c *cluster) touchPod(key string) { c.pods.dirty[key] = struct{}{} }
 
-func (c *cluster) touchNode(name string) { c.dirtyNodes[name] = struct{}{} }
+func (c *cluster) touchNode(name string) { c.nodes.dirty[name] = struct{}{} }
 
 // at tells what time it is.
 func (c *cluster) at(now time.Time) { c.clock = now.Unix() }
@@ -72,8 +72,8 @@ func (c *cluster) serviceWith(addr netip.Addr) (name string, ok bool) {
 }
 
 func (c *cluster) releaseNumber(number int) {
-	c.ids.release(number - 1)
-	c.vacated = true
+	c.nodes.ids.release(number - 1)
+	c.nodes.vacated = true
 }
 
 // outsideAddresses are those that nobody else may have, and whose they are.
@@ -103,7 +103,7 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 
 func (c *cluster) serviceAt(key string) *serviceState { return c.services.all[key] }
 
-func (c *cluster) nodeAt(name string) *nodeState { return c.nodes[name] }
+func (c *cluster) nodeAt(name string) *nodeState { return c.nodes.all[name] }
 
 func (c *cluster) egressWanting() map[netip.Addr]string { return c.egress.wanted }
 
@@ -118,7 +118,7 @@ func (c *cluster) touchService(key string) { c.services.dirty[key] = struct{}{} 
 func (c *cluster) heldByAnother(addr netip.Addr) {
 	c.services.touchClaims(addr)
 	for name := range c.services.claims.at[addr] {
-		c.touchHostPorts(c.services.claims.of[name])
+		c.pods.touchHostPorts(c.services.claims.of[name])
 	}
 	if _, wanted := c.egress.wanted[addr]; wanted {
 		c.egress.replan = true
@@ -127,10 +127,10 @@ func (c *cluster) heldByAnother(addr netip.Addr) {
 
 // placements are the nodes that have a switch, as Services' rows depend on them.
 func (c *cluster) placements() *nodeSet {
-	return &nodeSet{names: c.nodeNames, windows: c.windows, zones: c.zones, zoneOf: c.zoneOf, announcer: c.balancers.announcer}
+	return &nodeSet{names: c.nodes.names, windows: c.nodes.windows, zones: c.nodes.zones, zoneOf: c.nodes.zoneOf, announcer: c.balancers.announcer}
 }
 
-func (c *cluster) wantsHostPort(port numberedPort) bool { return len(c.hostPorted[port]) > 0 }
+func (c *cluster) wantsHostPort(port numberedPort) bool { return len(c.pods.hostPorted[port]) > 0 }
 
 func (c *cluster) slicesChanged(service string) { c.domains.updateSlices(service) }
 
@@ -142,9 +142,47 @@ func (c *cluster) apiServersMoved() { c.egress.replan = true }
 
 // rangesChanged has all looked at again that depends on the ranges of ClusterIPs, and the nodes told of them.
 func (c *cluster) rangesChanged() {
-	c.dirtyTopology, c.egress.replan, c.balancers.changed = true, true, true
+	c.nodes.dirtyTopology, c.egress.replan, c.balancers.changed = true, true, true
 	c.notes = slices.DeleteFunc(c.notes, func(a annotation) bool { return a.key == contract.NodeNetworkAnnotation })
 	for n := range c.placedNodes() {
-		c.noteNode(n)
+		c.nodes.noteNode(n)
 	}
 }
+
+func (c *cluster) nodeOf(chassis string) string { return c.nodes.nodeOf(chassis) }
+
+func (c *cluster) node(name string) *nodeState { return c.nodes.node(name) }
+
+func (c *cluster) forgetNode(n *nodeState) { c.nodes.forgetNode(n) }
+
+func (c *cluster) touchHostPorts(claims []claim) { c.pods.touchHostPorts(claims) }
+
+func (c *cluster) placementsChanged() { c.services.touchPlaced() }
+
+func (c *cluster) datapathsChanged(firstOrLast bool) {
+	c.services.touch(c.services.sctp)
+	if firstOrLast {
+		c.policies.windowsChanged()
+	}
+}
+
+func (c *cluster) zonesChanged() { c.services.touch(c.services.hinted) }
+
+func (c *cluster) podSeen(key string, object *pod) { c.domains.updatePod(key, object) }
+
+func (c *cluster) podBegins(key string, p *podState) { c.policies.indexPod(key, p) }
+
+func (c *cluster) podEnds(key string, p *podState) {
+	c.egress.leaveBy(p, [2]*egressState{})
+	c.policies.forgetPod(key, p)
+}
+
+func (c *cluster) awaitsNamespace(name string) bool { return c.policies.lacks(name) }
+
+func (c *cluster) hostsKeep(protocol string, at netip.AddrPort) bool {
+	return c.services.hostRules().Keep(protocol, at) != outside.Nobody
+}
+
+func (c *cluster) serviceHas(wanted claim) bool { return c.services.serviceHas(wanted) }
+
+func (c *cluster) hostPortsChanged() { c.services.touchSelves() }

@@ -38,19 +38,19 @@ const (
 	nowhere
 )
 
-// updatePods takes in pods, and assigns addresses to all that lack them: first those that pods have
+// update takes in pods, and assigns addresses to all that lack them: first those that pods have
 // had before, so that no new pod takes one of them.
-func (c *cluster) updatePods(names []string, get lookup) {
+func (b *podBook) update(names []string, get lookup) {
 	for _, name := range names {
 		object, _ := get(objectKey{podKind, name}).(*pod)
-		c.updatePod(name, object)
-		c.domains.updatePod(name, object)
+		b.updatePod(name, object)
+		b.around.podSeen(name, object)
 	}
-	// updateNodes may have touched more pods than were named; a pod that gave up its address lets
+	// The nodes may have touched more pods than were named; a pod that gave up its address lets
 	// another of its node have one.
 	var touched []*podState
-	for name := range c.dirtyPods {
-		if p := c.pods[name]; p != nil {
+	for name := range b.dirty {
+		if p := b.all[name]; p != nil {
 			touched = append(touched, p)
 		}
 	}
@@ -62,19 +62,19 @@ func (c *cluster) updatePods(names []string, get lookup) {
 	for known := allocated; known <= nowhere; known++ {
 		for i, p := range touched {
 			if len(p.addresses) == 0 && p.node.placed && p.known == known {
-				claims[i], problems[i] = c.claim(p)
+				claims[i], problems[i] = b.claim(p)
 			}
 		}
 	}
 	for i, p := range touched {
 		if len(p.addresses) == 0 && p.node.placed {
-			problems[i] = append(problems[i], c.fill(p, claims[i])...)
+			problems[i] = append(problems[i], b.fill(p, claims[i])...)
 		}
-		problems[i] = append(problems[i], c.notePod(p, len(problems[i]) > 0)...)
+		problems[i] = append(problems[i], b.notePod(p, len(problems[i]) > 0)...)
 		problems[i] = slices.Concat(problems[i], hostPortProblems(p.object, &p.node.placement), numberProblems(p.object),
 			unservedProblems("Pod", &p.object.ObjectMeta, p.object.asked))
-		c.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
-		c.touchRivals(p)
+		b.tell(podOwner(key(p.object.Namespace, p.object.Name)), problems[i]...)
+		b.touchRivals(p)
 	}
 }
 
@@ -89,62 +89,61 @@ func older(a, b *metav1.ObjectMeta) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-func (c *cluster) updatePod(name string, object *pod) {
-	c.dirtyPods[name] = struct{}{}
+func (b *podBook) updatePod(name string, object *pod) {
+	b.dirty[name] = struct{}{}
 	wanted := object != nil && object.node != "" && !object.hostNetwork && !object.completed
-	p := c.pods[name]
+	p := b.all[name]
 	if p != nil && (!wanted || object.UID != p.object.UID || object.node != p.object.node) {
-		c.removePod(name, p)
+		b.removePod(name, p)
 		p = nil
 	}
 	if !wanted {
-		c.tell(podOwner(name))
+		b.tell(podOwner(name))
 		return
 	}
 	if p == nil {
-		p = &podState{node: c.node(object.node)}
-		p.had, p.known = c.recall(object)
+		p = &podState{node: b.around.node(object.node)}
+		p.had, p.known = b.recall(object)
 		p.node.pods[name] = p
-		c.pods[name] = p
+		b.all[name] = p
 	}
-	c.indexHostPorts(p.node, name, p.object, object)
+	b.indexHostPorts(p.node, name, p.object, object)
 	if p.object != nil {
-		c.touchRivals(p)
+		b.touchRivals(p)
 	}
 	p.object = object
-	c.policies.indexPod(name, p)
+	b.around.podBegins(name, p)
 }
 
 // removePod frees a pod's addresses, and has those who wait for one look again.
-func (c *cluster) removePod(name string, p *podState) {
+func (b *podBook) removePod(name string, p *podState) {
 	n := p.node
-	c.touchRivals(p)
+	b.touchRivals(p)
 	for i, a := range p.addresses {
 		n.pools[i].release(a.Addr())
 	}
-	c.egress.leaveBy(p, [2]*egressState{})
-	c.policies.forgetPod(name, p)
+	b.around.podEnds(name, p)
 	delete(n.pods, name)
 	delete(n.waiting, name)
-	c.indexHostPorts(n, name, p.object, nil)
-	delete(c.pods, name)
+	b.indexHostPorts(n, name, p.object, nil)
+	delete(b.all, name)
 	if len(p.addresses) > 0 {
 		for other := range n.waiting {
-			c.dirtyPods[other] = struct{}{}
+			b.dirty[other] = struct{}{}
 		}
 	}
-	c.forgetNode(n)
+	b.around.forgetNode(n)
 }
 
 // recall finds the addresses that a pod has had. What stands in the pod itself is believed only of
 // pods that were there before this cluster was, since then a database may have been lost. A pod that
 // comes later has had none: what came with it is its creator's wish.
-func (c *cluster) recall(o *pod) ([]netip.Addr, evidence) {
-	if had := c.records.pods[o.UID]; len(had) > 0 {
-		delete(c.records.pods, o.UID)
+func (b *podBook) recall(o *pod) ([]netip.Addr, evidence) {
+	if had := b.recorded[o.UID]; len(had) > 0 {
+		delete(b.recorded, o.UID)
 		return had, allocated
 	}
-	if !c.beginning {
+	if !b.beginning {
 		return nil, nowhere
 	}
 	if len(o.ips) > 0 {
@@ -158,7 +157,7 @@ func (c *cluster) recall(o *pod) ([]netip.Addr, evidence) {
 
 // claim takes the addresses that a pod has had. The result has an invalid address for each family that
 // has none.
-func (c *cluster) claim(p *podState) (claimed []netip.Addr, problems []problem) {
+func (b *podBook) claim(p *podState) (claimed []netip.Addr, problems []problem) {
 	claimed = make([]netip.Addr, len(p.node.pools))
 	for i, pool := range p.node.pools {
 		addr := pick(p.had, pool.subnet)
@@ -167,18 +166,18 @@ func (c *cluster) claim(p *podState) (claimed []netip.Addr, problems []problem) 
 		case pool.claim(addr):
 			claimed[i] = addr
 		default:
-			problems = append(problems, c.lostAddress(p, pool.subnet, addr))
+			problems = append(problems, b.lostAddress(p, pool.subnet, addr))
 		}
 	}
 	return claimed, problems
 }
 
 // lostAddress says why a pod cannot keep an address.
-func (c *cluster) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr) problem {
+func (b *podBook) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr) problem {
 	why := "is reserved in the subnet " + subnet.String()
 	if !subnet.Contains(addr) {
 		why = "is not in the subnet " + subnet.String()
-	} else if other := c.claimant(p, addr); other != "" {
+	} else if other := b.claimant(p, addr); other != "" {
 		why = "is held by pod " + other + " in the subnet " + subnet.String()
 	}
 	return problemf("Pod", &p.object.ObjectMeta, "AddressLost",
@@ -187,7 +186,7 @@ func (c *cluster) lostAddress(p *podState, subnet netip.Prefix, addr netip.Addr)
 }
 
 // claimant is another pod that has an address, or is about to get it; for messages only.
-func (c *cluster) claimant(p *podState, addr netip.Addr) string {
+func (b *podBook) claimant(p *podState, addr netip.Addr) string {
 	for _, name := range slices.Sorted(maps.Keys(p.node.pods)) {
 		other := p.node.pods[name]
 		if other == p {
@@ -201,7 +200,7 @@ func (c *cluster) claimant(p *podState, addr netip.Addr) string {
 }
 
 // fill allocates what claim did not find. A pod gets all its addresses or none.
-func (c *cluster) fill(p *podState, claimed []netip.Addr) []problem {
+func (b *podBook) fill(p *podState, claimed []netip.Addr) []problem {
 	n, name := p.node, key(p.object.Namespace, p.object.Name)
 	for i, pool := range n.pools {
 		if claimed[i].IsValid() {
@@ -232,7 +231,7 @@ func (c *cluster) fill(p *podState, claimed []netip.Addr) []problem {
 
 // notePod has the pod's annotation written where it is not what it shall be. explained says that the
 // user has been told why it changes.
-func (c *cluster) notePod(p *podState, explained bool) []problem {
+func (b *podBook) notePod(p *podState, explained bool) []problem {
 	if len(p.addresses) == 0 {
 		return nil
 	}
@@ -241,7 +240,7 @@ func (c *cluster) notePod(p *podState, explained bool) []problem {
 	if value == o.network {
 		return nil
 	}
-	c.note(annotation{podKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
+	b.note(annotation{podKind, o.Namespace, o.Name, o.UID, contract.PodNetworkAnnotation, value})
 	if o.network == "" || explained {
 		return nil
 	}
@@ -264,8 +263,8 @@ func pick(list []netip.Addr, subnet netip.Prefix) netip.Addr {
 }
 
 // seen takes in which pods have a port in the Northbound.
-func (c *cluster) seen(ports map[types.UID][]netip.Addr) {
-	for _, p := range c.pods {
+func (b *podBook) seen(ports map[types.UID][]netip.Addr) {
+	for _, p := range b.all {
 		p.there = len(ports[p.object.UID]) > 0
 	}
 }

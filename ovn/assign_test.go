@@ -77,7 +77,7 @@ func (s *scene) remove(k kind, names ...string) {
 
 // addresses are a pod's, of its row.
 func (s *scene) addresses(name string) string {
-	if p := s.c.pods["default/"+name]; p != nil {
+	if p := s.c.pods.all["default/"+name]; p != nil {
 		return strings.Join(texts(contract.Addrs(p.addresses)), " ")
 	}
 	return ""
@@ -162,7 +162,7 @@ func TestPodLives(t *testing.T) {
 	s.do(s.pod("default", "next", "l1"))
 	s.want("a freed address is not given at once", s.addresses("next"), "10.244.0.5")
 
-	before := s.c.pods["default/next"].object.UID
+	before := s.c.pods.all["default/next"].object.UID
 	s.do(s.pod("default", "next", "l1")) // deleted and created anew, seen as one update
 	s.want("a new incarnation gets a new address", s.addresses("next"), "10.244.0.6")
 	if s.c.podChange("default/next").Rows[0].Key == string(before) {
@@ -345,7 +345,7 @@ func TestFactsAreAddresses(t *testing.T) {
 			n.facts = `{"chassis":"c",` + strings.ReplaceAll(field, "%s", addr) + `}`
 			s.do(n)
 			s.wantMessage("Node l1", "BadNodeFacts", "zone", "remove the annotation")
-			s.want("chassis", s.c.nodes["l1"].chassis(), "l1")
+			s.want("chassis", s.c.nodes.all["l1"].chassis(), "l1")
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestBalancersAreRenamedInPlace(t *testing.T) {
 	d.pods("a", "client")
 	log, endpoints := d.service("log", "10.96.0.10"), []servicePort{{"log", "udp", 8080}}
 	log.ports = []servicePort{{"log", "udp", 514}}
-	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods["default/a"].addresses[0].Addr().String(), "n1")))
+	d.do(log, d.slice("log-a", "log", endpoints, ready(d.c.pods.all["default/a"].addresses[0].Addr().String(), "n1")))
 	d.touch(d.c.takeExpected())
 	d.within("client", func() {
 		conn, err := net.Dial("udp", "10.96.0.10:514")

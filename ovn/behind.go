@@ -49,7 +49,7 @@ func (r *Rehearsal) Behind(kind string, at netip.AddrPort, door Door) (b Behind,
 		ask := func(to size) (Behind, bool) {
 			object := object.first(to.ports)
 			for _, f := range frontends(object, protocol(kind), s.slices, on, to.endpoints) {
-				if b, ok := f.behind(object, at, door, c.nodes[door.Node], on); ok {
+				if b, ok := f.behind(object, at, door, c.nodes.all[door.Node], on); ok {
 					b.Service = name
 					return b, true
 				}
@@ -80,7 +80,7 @@ type Holder struct {
 // rows of the node's pods. More than one has a port where two load balancers would.
 func (r *Rehearsal) Holders(door Door) map[Port][]Holder {
 	c, found := r.cluster, map[Port][]Holder{}
-	on, node := c.services.nodeSet(), c.nodes[door.Node]
+	on, node := c.services.nodeSet(), c.nodes.all[door.Node]
 	if node == nil {
 		return found
 	}

@@ -8,23 +8,18 @@ import (
 
 // updateDatapath takes in whether a node runs Windows, and has the Services looked at again whose rows
 // depend on that, and the policies whose owners have to know.
-func (c *cluster) updateDatapath(n *nodeState) {
-	_, before := c.windows[n.name]
+func (b *nodeBook) updateDatapath(n *nodeState) {
+	_, before := b.windows[n.name]
 	now := n.object != nil && n.windows()
 	if now == before {
 		return
 	}
 	if now {
-		c.windows[n.name] = struct{}{}
+		b.windows[n.name] = struct{}{}
 	} else {
-		delete(c.windows, n.name)
+		delete(b.windows, n.name)
 	}
-	for name := range c.services.sctp {
-		c.services.dirty[name] = struct{}{}
-	}
-	if len(c.windows) == 0 || now && len(c.windows) == 1 { // the first, or the last
-		c.policies.windowsChanged()
-	}
+	b.around.datapathsChanged(len(b.windows) == 0 || now && len(b.windows) == 1)
 }
 
 // datapathProblems are what a Windows node's owner is told: what differs for its pods.

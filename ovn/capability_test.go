@@ -109,7 +109,7 @@ func TestNodeTurnsWindows(t *testing.T) {
 		t.Errorf("the last one that leaves touches %s", got)
 	}
 	s.wantReasons()
-	s.want("windows", fmt.Sprint(len(s.c.windows)), "0")
+	s.want("windows", fmt.Sprint(len(s.c.nodes.windows)), "0")
 
 	// The same name, another machine.
 	turn("n1", contract.Windows)
@@ -187,7 +187,7 @@ var spared = map[string]sparing{
 		if !ok || port.Options["gateway_mtu"] == "" {
 			return ""
 		}
-		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes[node].windows() {
+		if node, ofNode := strings.CutPrefix(port.Name, "rtoj-gw-"); ofNode && !c.nodes.all[node].windows() {
 			return ""
 		}
 		return "has gateway_mtu"
@@ -206,8 +206,8 @@ var spared = map[string]sparing{
 func sparesClones(c *cluster, row any) string {
 	switch row := row.(type) {
 	case *nb.HAChassis:
-		for name := range c.windows {
-			if c.nodes[name].placed && c.nodes[name].chassis() == row.ChassisName {
+		for name := range c.nodes.windows {
+			if c.nodes.all[name].placed && c.nodes.all[name].chassis() == row.ChassisName {
 				return "carries the shared gateway"
 			}
 		}
@@ -230,7 +230,7 @@ func sparesLearning(c *cluster, row any) string {
 		return ""
 	}
 	node, ofNode := strings.CutPrefix(router.Name, "gw-")
-	if n := c.nodes[node]; !ofNode || n == nil || !n.windows() {
+	if n := c.nodes.all[node]; !ofNode || n == nil || !n.windows() {
 		return ""
 	}
 	for _, join := range c.settings.joinAddresses(0) {
@@ -272,7 +272,7 @@ func sparesQueues(_ *cluster, row any) string {
 func sparesMeters(c *cluster, row any) string {
 	m, ok := row.(*nb.Meter)
 	switch {
-	case !ok || len(c.windows) == 0:
+	case !ok || len(c.nodes.windows) == 0:
 	case m.Name != aclMeter:
 		return "is one more"
 	case len(m.Bands) != 1:
@@ -304,7 +304,7 @@ func TestChecksOfLimitsFind(t *testing.T) {
 	sctp, port, yes := "sctp", "l", true
 	for feature, rows := range map[string][]any{
 		capability.TrackedProtocols.Feature: {carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Service/default/dns"}, carriedBalancer{&nb.LoadBalancer{Protocol: &sctp}, "Pod/default/a"}},
-		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
+		capability.ClonedPackets.Feature: {&nb.HAChassis{ChassisName: c.nodes.all["w1"].chassis()}, &nb.NAT{LogicalPort: &port},
 			&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
 		"check_pkt_len": {&nb.LogicalRouterPort{Name: "rtoj-gw-w1", Options: map[string]string{"gateway_mtu": "1400"}},
 			&nb.LogicalRouterPort{Name: "rtoj-cluster", Options: map[string]string{"gateway_mtu": "1400"}}},
@@ -332,7 +332,7 @@ func TestChecksOfLimitsFind(t *testing.T) {
 func windowsIsSpared(t *testing.T, c *cluster) {
 	t.Helper()
 	all := []ovsdb.Change{c.topologyChange(), c.gatewayChange(), c.policies.commonChange()}
-	for _, name := range c.nodeNames {
+	for _, name := range c.nodes.names {
 		all = append(all, c.nodeChange(name))
 	}
 	for _, s := range c.services.all {
@@ -340,13 +340,13 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 			all = append(all, serviceChange(s.object, s.slices, c.services.nodeSet()))
 		}
 	}
-	for _, p := range c.pods {
+	for _, p := range c.pods.all {
 		if len(p.addresses) > 0 {
 			all = append(all, podChange(p.object, p.addresses, &p.node.placement, c.services.serviceHas))
 		}
 	}
-	for name := range c.windows {
-		if c.nodes[name].placed {
+	for name := range c.nodes.windows {
+		if c.nodes.all[name].placed {
 			checkBalancers(t, c, name, carried(all, name))
 		}
 	}

@@ -20,75 +20,42 @@ type lookup func(objectKey) any
 //
 // begin and update take objects in; changes, everything and the two reports take out what follows from them.
 type cluster struct {
-	settings  *settings // its own: services follows the API server's ServiceCIDRs
-	records   records   // what no object has claimed yet
-	beginning bool
-	clock     int64 // the time of the last events, in seconds since 1970
-
-	nodes     map[string]*nodeState
-	ids       *pool // node ID n is number n-1
-	cuts      []*subnetAllocator
-	nodeNames []string            // of the nodes that have a switch, sorted
-	unsettled map[string]struct{} // nodes that something is wrong with
-	vacated   bool                // a node has given up what one of those may have
-	windows   map[string]struct{} // nodes that run Windows
-	members   map[string]member   // nodes that carry the shared gateway
-	sharers   map[string]struct{} // nodes that use it
-
-	pods       map[string]*podState
+	*outbox
+	settings   *settings             // its own: services follows the API server's ServiceCIDRs
+	clock      int64                 // the time of the last events, in seconds since 1970
 	namespaces map[string]labelSet   // by name
 	traits     map[string]nodeTraits // by node
 
-	hostPorted map[numberedPort]map[string]struct{} // pods, by key
-	zones      map[string][]string                  // nodes that have a switch by zone, sorted
-	zoneOf     map[string]string
-	tunnels    tunnelHolders
-	onlyOne    onlyOne
-
+	nodes     nodeBook
+	pods      podBook
 	services  serviceBook
 	egress    egressBook
 	balancers poolBook
 	domains   domainBook
 	policies  policyBook
-
-	dirtyTopology, dirtyGateway bool
-	dirtyNodes, dirtyPods       map[string]struct{}
-
-	*outbox
 }
 
 func newCluster(s *settings) *cluster {
 	own := *s
-	c := &cluster{
-		outbox: newOutbox(), settings: &own,
-		nodes: map[string]*nodeState{}, ids: newPool(max(s.maxNodeID(), 0)), unsettled: map[string]struct{}{},
-		windows: map[string]struct{}{}, members: map[string]member{}, sharers: map[string]struct{}{}, onlyOne: newOnlyOne(),
-		pods: map[string]*podState{}, namespaces: map[string]labelSet{}, traits: map[string]nodeTraits{},
-		hostPorted: map[numberedPort]map[string]struct{}{},
-		zones:      map[string][]string{}, zoneOf: map[string]string{}, tunnels: tunnelHolders{},
-		dirtyNodes: map[string]struct{}{}, dirtyPods: map[string]struct{}{},
-	}
+	c := &cluster{outbox: newOutbox(), settings: &own, namespaces: map[string]labelSet{}, traits: map[string]nodeTraits{}}
+	c.nodes = newNodeBook(c.outbox, c.settings, c)
+	c.pods = newPodBook(c.outbox, c)
 	c.services = newServiceBook(c.outbox, c.settings, c)
-	c.egress = newEgressBook(c.outbox, c.settings, c.ids, c)
+	c.egress = newEgressBook(c.outbox, c.settings, c.nodes.ids, c)
 	c.balancers = newPoolBook(c.outbox, c.settings, c)
 	c.domains = newDomainBook(c.outbox, c.settings, c)
 	c.policies = newPolicyBook(c.outbox, c.settings, c)
-	if s.allocate {
-		for _, pods := range s.pods {
-			c.cuts = append(c.cuts, newSubnetAllocator(pods, s.mask(pods)))
-		}
-	}
 	return c
 }
 
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
 func (c *cluster) begin(r records, keys []objectKey, get lookup) {
-	c.records, c.beginning = r, true
+	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
 	c.egress.claim(r.egress)
-	c.claimTunnels(keys, get)
+	c.nodes.claimTunnels(keys, get)
 	c.update(keys, get)
 	c.egress.forget()
-	c.beginning = false
+	c.pods.beginning = false
 }
 
 // update takes in the newest state of the objects that keys name. The result does not depend on the
@@ -98,9 +65,9 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	for _, k := range keys {
 		switch k.kind {
 		case topologyKind:
-			c.dirtyTopology = true
+			c.nodes.dirtyTopology = true
 		case gatewayKind:
-			c.dirtyGateway = true
+			c.nodes.dirtyGateway = true
 		case egressNodesKind:
 			c.egress.dirtyNodes = true
 		case aliveNodesKind:
@@ -122,8 +89,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		case carrierKind, aliveKind:
 			hosting = append(hosting, k)
 		case overdueKind:
-			if n := c.nodes[k.name]; n != nil && n.expects == expecting {
-				n.expects = overdue
+			if c.nodes.overdue(k.name) {
 				by[nodeKind] = append(by[nodeKind], k.name)
 			}
 		case addresslessKind:
@@ -140,7 +106,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		by[k] = slices.Compact(by[k])
 	}
 	c.services.updateServiceCIDRs(by[serviceCIDRKind], get)
-	c.updateNodes(by[nodeKind], get)
+	c.follow(c.nodes.update(by[nodeKind], get))
 	c.services.settleRanges()
 	c.updateNamespaces(by[namespaceKind], get)
 	c.egress.update(by[egressKind], get)
@@ -149,7 +115,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		c.policies.update(k, by[k], get)
 	}
 	c.domains.update(by[resolvedKind], get)
-	c.updatePods(by[podKind], get)
+	c.pods.update(by[podKind], get)
 	c.services.update(by[sliceKind], by[serviceKind], get)
 	for _, k := range hosting {
 		c.updateHosting(k, get)
@@ -172,13 +138,15 @@ func (c *cluster) makeAgain(owner ovsdb.Owner) {
 	}
 }
 
-func (c *cluster) topologyChange() ovsdb.Change { return topologyChange(c.settings, c.zones) }
+func (c *cluster) topologyChange() ovsdb.Change { return topologyChange(c.settings, c.nodes.zones) }
 
-func (c *cluster) gatewayChange() ovsdb.Change { return gatewayChange(c.settings, c.gatewayMembers()) }
+func (c *cluster) gatewayChange() ovsdb.Change {
+	return gatewayChange(c.settings, c.nodes.gatewayMembers())
+}
 
 func (c *cluster) nodeChange(name string) ovsdb.Change {
-	if n := c.nodes[name]; n != nil && n.placed {
-		change := nodeChange(c.settings, &n.placement, c.hasGateway())
+	if n := c.nodes.all[name]; n != nil && n.placed {
+		change := nodeChange(c.settings, &n.placement, c.nodes.hasGateway())
 		announceOn(&change, n.facts.Gateway, c.balancers.announces(name))
 		c.policies.nodeMembers(n, &change)
 		if len(c.policies.all) > 0 {
@@ -190,8 +158,8 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 }
 
 func (c *cluster) podChange(name string) ovsdb.Change {
-	if p := c.pods[name]; p != nil && len(p.addresses) > 0 && !c.policies.lacks(p.object.Namespace) {
-		taken := func(wanted claim) bool { return c.keptFrom(p, wanted) }
+	if p := c.pods.all[name]; p != nil && len(p.addresses) > 0 && !c.policies.lacks(p.object.Namespace) {
+		taken := func(wanted claim) bool { return c.pods.keptFrom(p, wanted) }
 		change := podChange(p.object, p.addresses, &p.node.placement, taken)
 		egressMembers(p, &change)
 		policyMembers(p, &change)
@@ -205,11 +173,11 @@ func (c *cluster) podChange(name string) ovsdb.Change {
 func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
 	switch k.kind {
 	case nodeKind:
-		if n := c.nodes[k.name]; n != nil && n.object != nil {
+		if n := c.nodes.all[k.name]; n != nil && n.object != nil {
 			return &n.object.ObjectMeta
 		}
 	case podKind:
-		if p := c.pods[k.name]; p != nil {
+		if p := c.pods.all[k.name]; p != nil {
 			return &p.object.ObjectMeta
 		}
 	case serviceKind:
@@ -230,4 +198,31 @@ func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
 		}
 	}
 	return nil
+}
+
+// follow takes in what other rows follow from: which nodes run Windows, and which carry or use the
+// shared gateway. Then the nodes' owners are told what is wrong, which may depend on all of them.
+func (c *cluster) follow(touched []*nodeState) {
+	before := c.nodes.hasGateway()
+	for _, n := range touched {
+		c.nodes.updateDatapath(n)
+		c.nodes.updateZone(n)
+		c.nodes.updateGateway(n)
+		c.balancers.updateNetworks(n)
+		c.services.updateHosts(n)
+		c.services.updateOccupants(n)
+	}
+	c.services.updateEntrances(touched)
+	c.noteTraits(touched)
+	if c.nodes.hasGateway() != before {
+		for _, name := range slices.Sorted(maps.Keys(c.nodes.sharers)) {
+			c.nodes.dirty[name] = struct{}{}
+			touched = append(touched, c.nodes.all[name])
+		}
+	}
+	for _, n := range touched {
+		if n.object != nil {
+			c.tell(nodeOwner(n.name), slices.Concat(n.problems, c.nodes.gatewayProblems(n), n.datapathProblems())...)
+		}
+	}
 }

@@ -127,17 +127,17 @@ func TestNothingRemains(t *testing.T) {
 	}
 	c := l.c
 	for what, n := range map[string]int{
-		"nodes": len(c.nodes), "node names": len(c.nodeNames), "unsettled": len(c.unsettled), "pods": len(c.pods),
+		"nodes": len(c.nodes.all), "node names": len(c.nodes.names), "unsettled": len(c.nodes.unsettled), "pods": len(c.pods.all),
 		"services": len(c.services.all), "slices": len(c.services.sliceOf), "perNode": len(c.services.perNode), "told": len(c.told),
-		"Windows nodes": len(c.windows), "gateway nodes": len(c.members), "nodes that share": len(c.sharers),
-		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.hostPorted), "API servers": len(c.services.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.zones) + len(c.zoneOf),
+		"Windows nodes": len(c.nodes.windows), "gateway nodes": len(c.nodes.members), "nodes that share": len(c.nodes.sharers),
+		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.pods.hostPorted), "API servers": len(c.services.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.nodes.zones) + len(c.nodes.zoneOf),
 		"Services by datapath": len(c.services.sctp),
-		"dirty":                len(c.dirtyNodes) + len(c.dirtyPods) + len(c.services.dirty),
-		"records":              len(c.records.pods) + len(c.records.nodes) + len(c.egress.recorded),
+		"dirty":                len(c.nodes.dirty) + len(c.pods.dirty) + len(c.services.dirty),
+		"records":              len(c.pods.recorded) + len(c.nodes.recorded) + len(c.egress.recorded),
 		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.traits) + len(c.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
 		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),
 		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting.of) + len(c.balancers.waiting.line) + len(c.balancers.waiting.asking) + len(c.balancers.freed) + len(c.balancers.reselected) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
-		"ids":                  c.ids.size - c.ids.free, "subnets": c.cuts[0].pool.size - c.cuts[0].pool.free + c.cuts[1].pool.size - c.cuts[1].pool.free,
+		"ids":                  c.nodes.ids.size - c.nodes.ids.free, "subnets": c.nodes.cuts[0].pool.size - c.nodes.cuts[0].pool.free + c.nodes.cuts[1].pool.size - c.nodes.cuts[1].pool.free,
 	} {
 		if n != 0 {
 			t.Errorf("%d %s remain", n, what)
@@ -321,7 +321,7 @@ func (l *life) toggle(k objectKey, o any) []objectKey {
 func (l *life) noAddressTwice() {
 	l.t.Helper()
 	holders := map[netip.Addr]string{}
-	for name, p := range l.c.pods {
+	for name, p := range l.c.pods.all {
 		for _, a := range contract.Addrs(p.addresses) {
 			if other, ok := holders[a]; ok {
 				l.t.Errorf("%s and %s both have %s", name, other, a)
@@ -329,12 +329,12 @@ func (l *life) noAddressTwice() {
 			holders[a] = name
 		}
 	}
-	for name, p := range l.c.pods {
+	for name, p := range l.c.pods.all {
 		if len(p.addresses) == 0 && p.node.placed && p.node.pools[0].pool.free > 0 && p.node.pools[1].pool.free > 0 {
 			l.t.Errorf("%s waits while its node has free addresses", name)
 		}
 	}
-	if !slices.IsSorted(l.c.nodeNames) {
-		l.t.Errorf("node names out of order: %s", l.c.nodeNames)
+	if !slices.IsSorted(l.c.nodes.names) {
+		l.t.Errorf("node names out of order: %s", l.c.nodes.names)
 	}
 }

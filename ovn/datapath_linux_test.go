@@ -107,7 +107,7 @@ func (d *datapath) pods(names ...string) {
 	for _, name := range names {
 		p := d.pod("default", name, "n1")
 		d.do(p)
-		addresses := d.c.pods["default/"+name].addresses
+		addresses := d.c.pods.all["default/"+name].addresses
 		d.plug(name, contract.PodPort("default", name), string(p.UID), addresses)
 		d.serve(name)
 	}
@@ -142,7 +142,7 @@ func (d *datapath) plug(name, port, uid string, addresses []netip.Prefix, more .
 func (d *datapath) host(clients ...string) {
 	d.t.Helper()
 	var addresses []netip.Prefix
-	for _, subnet := range d.c.nodes["n1"].subnets {
+	for _, subnet := range d.c.nodes.all["n1"].subnets {
 		addresses = append(addresses, netip.PrefixFrom(contract.ManagementAddress(subnet), subnet.Bits()))
 	}
 	d.plug("host", contract.ManagementPort("n1"), "host", addresses, clients...)

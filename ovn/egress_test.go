@@ -60,7 +60,7 @@ func (s *scene) wantEgress(name, ready, reason string, words ...string) {
 // leaving are the pods in an EgressIP's sets.
 func (s *scene) leaving(name string) string {
 	var list []string
-	for pod, p := range s.c.pods {
+	for pod, p := range s.c.pods.all {
 		for _, m := range s.c.podChange(pod).Memberships {
 			if m.UUID == egressSetID(name, true) || m.UUID == egressSetID(name, false) {
 				list = append(list, strings.TrimPrefix(pod, p.object.Namespace+"/")+"="+strings.Join(m.Values, ","))
@@ -121,7 +121,7 @@ func TestEgressStory(t *testing.T) {
 	s.want("way without a node", s.way("b"), "drop")
 	s.remove(egressKind, "b")
 	s.want("what all share", fmt.Sprint(len(s.c.egress.commonChange().Rows)), "0")
-	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.ids.size-s.c.ids.free), "0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.egress.all), len(s.c.egress.order), s.c.nodes.ids.size-s.c.nodes.ids.free), "0 0 0")
 }
 
 // TestNamespacesLabels: a label of a namespace moves its pods.
@@ -228,7 +228,7 @@ func TestEgressSpreads(t *testing.T) {
 	for _, e := range s.c.egress.all {
 		numbers[e.number] = true
 	}
-	for _, n := range s.c.nodes {
+	for _, n := range s.c.nodes.all {
 		numbers[n.id] = true
 	}
 	if len(numbers) != 48 {
@@ -266,7 +266,7 @@ func TestEgressNumbersSurvive(t *testing.T) {
 		}
 	}
 	seen := map[netip.Addr]string{}
-	for _, n := range s.c.nodes {
+	for _, n := range s.c.nodes.all {
 		seen[s.c.settings.joinAddresses(n.id)[0].Addr()] = n.name
 	}
 	for name, e := range s.c.egress.all {

@@ -128,9 +128,7 @@ func (b *serviceBook) updateEntrances(touched []*nodeState) {
 		b.touchPlaced()
 	}
 	if moved || shared {
-		for name := range b.outward {
-			b.dirty[name] = struct{}{}
-		}
+		b.touch(b.outward)
 	}
 	b.touchNodePortServices(b.gateways.widths != widths, readdressed)
 	for addr, node := range before {

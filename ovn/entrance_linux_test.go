@@ -66,7 +66,7 @@ func TestNodePortsWithPackets(t *testing.T) {
 	d.host()
 	d.outside(nil, "192.0.2.1/32 via "+testGateway, "198.51.100.0/24 via "+testGateway, "2001:db8:1::/64 via "+testGateway6, "2001:db8:5::/64 via "+testGateway6)
 	d.serve("outside")
-	a4, a6 := d.c.pods["default/a"].addresses[0].Addr(), d.c.pods["default/a"].addresses[1].Addr()
+	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr(), d.c.pods.all["default/a"].addresses[1].Addr()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.ports = append(s.ports, servicePort{"https", "tcp", 443}) // which nobody serves
 	s.nodePorts = []nodePort{{s.ports[0], 30080}, {s.ports[1], 30443}}
@@ -158,7 +158,7 @@ func TestHostPortsWithPackets(t *testing.T) {
 	p := d.pod("default", "a", "n1")
 	p.hostPorts = []hostPort{{protocol: "tcp", port: 8443, into: 8080}, {protocol: "tcp", ip: netip.MustParseAddr(testHost), port: 8444, into: 8080}}
 	d.do(p)
-	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods["default/a"].addresses)
+	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
 	d.serve("a")
 	d.visits(
 		visit{"host port", "outside", testHost + ":8443", testClient},
@@ -184,9 +184,9 @@ func TestDaemonsPortsWithPackets(t *testing.T) {
 	p := d.pod("default", "a", "n1")
 	p.hostPorts = []hostPort{{protocol: "tcp", port: 8080, into: 8080}}
 	d.do(p)
-	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods["default/a"].addresses)
+	d.plug("a", contract.PodPort("default", "a"), string(p.UID), d.c.pods.all["default/a"].addresses)
 	d.serve("a")
-	a4, a6 := d.c.pods["default/a"].addresses[0].Addr().String(), d.c.pods["default/a"].addresses[1].Addr().String()
+	a4, a6 := d.c.pods.all["default/a"].addresses[0].Addr().String(), d.c.pods.all["default/a"].addresses[1].Addr().String()
 	s := d.service("web", "10.96.0.10", "fd00:10:96::a")
 	s.nodePorts, s.ports[0].port = []nodePort{{s.ports[0], 30080}}, 8080
 	s.ingress = []netip.Addr{netip.MustParseAddr(testHost), netip.MustParseAddr(testHost6)}
@@ -322,7 +322,7 @@ func TestSocketsByNodePortLeaveWhoIsGone(t *testing.T) {
 			defer conn.Close()
 			for _, name := range []string{"a", "b"} {
 				objects := []any{&changed}
-				for i, a := range d.c.pods["default/"+name].addresses {
+				for i, a := range d.c.pods.all["default/"+name].addresses {
 					objects = append(objects, d.slice(fmt.Sprint("log-", i), "log", []servicePort{{"log", "udp", 8080}}, ready(a.Addr().String(), "n1")))
 				}
 				d.do(objects...)

@@ -38,7 +38,7 @@ func entranceSceneOf(t *testing.T, edit func(*Config)) *scene {
 // entries are a change's load balancers as "key [where] options vip=endpoints".
 func (s *scene) entries(change ovsdb.Change) []string {
 	places := map[string]string{clusterGroupID: "all", linuxGroupID: "linux", gatewaysGroupID: "gateways", linuxGatewaysGroupID: "linux-gateways"}
-	for _, name := range s.c.nodeNames {
+	for _, name := range s.c.nodes.names {
 		places[switchID(name)], places[gatewayID(name)] = name, "gw-"+name
 	}
 	var list []string

@@ -22,16 +22,16 @@ type extent struct {
 // nothing is in one of them alone.
 func (c *cluster) extent(all bool) extent {
 	return extent{
-		topology:     all || c.dirtyTopology,
-		gateway:      all || c.dirtyGateway,
+		topology:     all || c.nodes.dirtyTopology,
+		gateway:      all || c.nodes.dirtyGateway,
 		egressNodes:  all || c.egress.dirtyNodes,
 		alive:        all || c.balancers.dirtyAlive,
 		egress:       among(all, c.egress.all, c.egress.dirty),
 		selections:   among(all, c.policies.selections, c.policies.dirtySelections),
 		nodeSets:     among(all, c.policies.nodeSets, c.policies.dirtyNodeSets),
 		domains:      among(all, c.domains.used, c.domains.dirty),
-		nodes:        among(all, c.nodes, c.dirtyNodes),
-		pods:         among(all, c.pods, c.dirtyPods),
+		nodes:        among(all, c.nodes.all, c.nodes.dirty),
+		pods:         among(all, c.pods.all, c.pods.dirty),
 		policies:     among(all, c.policies.all, c.policies.dirty),
 		policyCommon: all && len(c.policies.all) > 0 || c.policies.dirtyCommon,
 		numbers:      among(all, map[objectKey]struct{}{}, c.policies.dirtyNumbers), // which are parts of policies
@@ -90,7 +90,7 @@ func (c *cluster) list(of extent) []ovsdb.Change {
 // podChanges are those of pods that have a port, or had one, and those of pods that get one.
 func (c *cluster) podChanges(names []string) (there, fresh []ovsdb.Change) {
 	for _, name := range names {
-		if p := c.pods[name]; p == nil || p.there {
+		if p := c.pods.all[name]; p == nil || p.there {
 			there = append(there, c.podChange(name))
 		} else {
 			fresh = append(fresh, c.podChange(name))
@@ -110,12 +110,12 @@ func together(parts ...[]ovsdb.Change) []ovsdb.Change {
 
 // clean forgets what was touched.
 func (c *cluster) clean() {
-	c.dirtyTopology, c.dirtyGateway, c.egress.dirtyNodes, c.balancers.dirtyAlive = false, false, false, false
+	c.nodes.dirtyTopology, c.nodes.dirtyGateway, c.egress.dirtyNodes, c.balancers.dirtyAlive = false, false, false, false
 	empty(&c.egress.dirty)
 	empty(&c.domains.dirty)
 	c.policies.clean()
-	empty(&c.dirtyNodes)
-	empty(&c.dirtyPods)
+	empty(&c.nodes.dirty)
+	empty(&c.pods.dirty)
 	empty(&c.services.dirty)
 	empty(&c.services.flushes.dirty)
 }

@@ -22,7 +22,7 @@ func TestSocketsLeaveWhoIsGone(t *testing.T) {
 	s.ports = []servicePort{{"log", "udp", 514}}
 	serve := func(name string) {
 		var objects []any
-		for i, a := range d.c.pods["default/"+name].addresses {
+		for i, a := range d.c.pods.all["default/"+name].addresses {
 			objects = append(objects, d.slice(fmt.Sprint("log-", i), "log", []servicePort{{"log", "udp", 8080}}, ready(a.Addr().String(), "n1")))
 		}
 		d.do(append(objects, s)...)
@@ -64,7 +64,7 @@ func TestSocketsThatNeverRestLeaveWhoIsGone(t *testing.T) {
 	s := d.service("log", "10.96.0.10")
 	s.ports = []servicePort{{"log", "udp", 514}}
 	serve := func(name string) {
-		addr := d.c.pods["default/"+name].addresses[0].Addr()
+		addr := d.c.pods.all["default/"+name].addresses[0].Addr()
 		d.do(s, d.slice("log", "log", []servicePort{{"log", "udp", 8080}}, ready(addr.String(), "n1")))
 	}
 	serve("a")

@@ -72,34 +72,34 @@ type member struct {
 }
 
 // updateGateway takes in whether a node carries the shared gateway, and whether it uses it.
-func (c *cluster) updateGateway(n *nodeState) {
+func (b *nodeBook) updateGateway(n *nodeState) {
 	if n.placed && n.facts.SharedGateway && n.facts.Gateway == nil {
-		c.sharers[n.name] = struct{}{}
+		b.sharers[n.name] = struct{}{}
 	} else {
-		delete(c.sharers, n.name)
+		delete(b.sharers, n.name)
 	}
 	now := member{}
-	if n.placed && c.refuseMember(n) == "" {
+	if n.placed && b.refuseMember(n) == "" {
 		now = member{n.chassis(), n.object.UID}
 	}
-	if c.members[n.name] == now {
+	if b.members[n.name] == now {
 		return
 	}
-	c.dirtyGateway = true
-	c.members[n.name] = now
+	b.dirtyGateway = true
+	b.members[n.name] = now
 	if now == (member{}) {
-		delete(c.members, n.name)
+		delete(b.members, n.name)
 	}
 }
 
 // refuseMember says why a node does not carry the shared gateway, "" if it does.
-func (c *cluster) refuseMember(n *nodeState) string {
+func (b *nodeBook) refuseMember(n *nodeState) string {
 	switch {
 	case n.object.gateway == "" || n.object.gateway == "false":
 		return "it has no label " + gatewayLabel
 	case n.object.gateway != "true":
 		return fmt.Sprintf("label %s is %q; leave it empty, or remove it", gatewayLabel, quoted(n.object.gateway))
-	case c.settings.shared == nil:
+	case b.settings.shared == nil:
 		return fmt.Sprintf("it has the label %s, but the controller has no shared-gateway-addresses; set them, or remove the label", gatewayLabel)
 	case n.windows():
 		return fmt.Sprintf("it has the label %s, but runs Windows, whose datapath lacks what a gateway for other nodes needs (%s); label Linux nodes", gatewayLabel, capability.ClonedPackets.Feature)
@@ -107,32 +107,32 @@ func (c *cluster) refuseMember(n *nodeState) string {
 		return fmt.Sprintf("it has the label %s, but its agent has not said its chassis' name yet", gatewayLabel)
 	case n.facts.Gateway == nil:
 		return fmt.Sprintf("it has the label %s, but its agent says nothing of a gateway on the node; set gateway-interface and gateway-addresses for the agent, or remove the label", gatewayLabel)
-	case n.facts.Gateway.Network != c.settings.shared.Network:
+	case n.facts.Gateway.Network != b.settings.shared.Network:
 		return fmt.Sprintf("it has the label %s, but its gateway is on network %q and the shared one on shared-gateway-network %q; make the two the same, or remove the label",
-			gatewayLabel, quoted(n.facts.Gateway.Network), c.settings.shared.Network)
+			gatewayLabel, quoted(n.facts.Gateway.Network), b.settings.shared.Network)
 	case n.outside == "":
-		_, why := n.outsideOf(c.settings)
+		_, why := n.outsideOf(b.settings)
 		return fmt.Sprintf("it has the label %s, but %s", gatewayLabel, why)
 	}
 	return ""
 }
 
 // gatewayProblems are those of a node with the shared gateway.
-func (c *cluster) gatewayProblems(n *nodeState) []problem {
+func (b *nodeBook) gatewayProblems(n *nodeState) []problem {
 	var found []problem
 	if n.object.gateway != "" && n.object.gateway != "false" {
-		if why := c.refuseMember(n); why != "" && n.facts.Chassis != "" {
+		if why := b.refuseMember(n); why != "" && n.facts.Chassis != "" {
 			found = append(found, problemf("Node", &n.object.ObjectMeta, "NotAGatewayNode", "the node does not carry the shared gateway: %s", why))
 		}
 	}
-	if _, ok := c.sharers[n.name]; !ok {
+	if _, ok := b.sharers[n.name]; !ok {
 		return found
 	}
 	switch {
-	case c.settings.shared == nil:
+	case b.settings.shared == nil:
 		found = append(found, problemf("Node", &n.object.ObjectMeta, "NoSharedGateway",
 			"its pods shall leave by the shared gateway (gateway: shared), but the controller has no shared-gateway-addresses: they reach pods and their node, and nothing else, nor an API server outside; set shared-gateway-addresses and shared-gateway-next-hops for the controller, or gateway: local for the node's agent"))
-	case len(c.members) == 0:
+	case len(b.members) == 0:
 		found = append(found, problemf("Node", &n.object.ObjectMeta, "NoSharedGateway",
 			"its pods shall leave by the shared gateway (gateway: shared), but no node carries it: they reach pods and their node, and nothing else, nor an API server outside; label Linux nodes that have a gateway with %s=", gatewayLabel))
 	}
@@ -141,10 +141,10 @@ func (c *cluster) gatewayProblems(n *nodeState) []problem {
 
 // gatewayMembers are the nodes that carry the shared gateway, the oldest first: who comes later does
 // not take the connections of who is there.
-func (c *cluster) gatewayMembers() []*placement {
-	list := make([]*nodeState, 0, len(c.members))
-	for name := range maps.Keys(c.members) {
-		list = append(list, c.nodes[name])
+func (b *nodeBook) gatewayMembers() []*placement {
+	list := make([]*nodeState, 0, len(b.members))
+	for name := range maps.Keys(b.members) {
+		list = append(list, b.all[name])
 	}
 	slices.SortFunc(list, byAge)
 	members := make([]*placement, len(list))
@@ -155,7 +155,7 @@ func (c *cluster) gatewayMembers() []*placement {
 }
 
 // hasGateway says whether there is a shared gateway.
-func (c *cluster) hasGateway() bool { return c.settings.shared != nil && len(c.members) > 0 }
+func (b *nodeBook) hasGateway() bool { return b.settings.shared != nil && len(b.members) > 0 }
 
 var gatewayNetwork = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 

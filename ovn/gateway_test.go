@@ -109,7 +109,7 @@ func TestSharedGatewayStory(t *testing.T) {
 	s.do(&own)
 	s.want("egress by its own gateway", s.egress("s9"), "100.64.0.2")
 	s.remove(nodeKind, "g1", "s8", "s9")
-	s.want("what remains", fmt.Sprint(len(s.c.members), len(s.c.sharers), len(s.c.gatewayChange().Rows)), "0 0 0")
+	s.want("what remains", fmt.Sprint(len(s.c.nodes.members), len(s.c.nodes.sharers), len(s.c.gatewayChange().Rows)), "0 0 0")
 }
 
 // TestGatewayNodes states who carries the shared gateway, and what the others are told.
@@ -142,7 +142,7 @@ func TestGatewayNodes(t *testing.T) {
 			n := s.gatewayNode(1)
 			c.node(n)
 			s.do(n)
-			_, carries := s.c.members["g1"]
+			_, carries := s.c.nodes.members["g1"]
 			if carries != (c.words == nil) {
 				t.Errorf("carries the gateway: %v", carries)
 			}
@@ -266,7 +266,7 @@ func TestTwoGatewaysWithTheSame(t *testing.T) {
 func (s *scene) wantGateways(want string) {
 	s.t.Helper()
 	var names []string
-	for _, name := range s.c.nodeNames {
+	for _, name := range s.c.nodes.names {
 		for _, row := range s.c.nodeChange(name).Rows {
 			if router, ok := row.Model.(*nb.LogicalRouter); ok {
 				names = append(names, strings.TrimPrefix(router.Name, "gw-"))

@@ -218,33 +218,31 @@ func (r *rows) zoneGroups(zones map[string][]string) {
 }
 
 // updateZone takes in where a node is, and has the Services looked at again whose rows depend on that.
-func (c *cluster) updateZone(n *nodeState) {
+func (b *nodeBook) updateZone(n *nodeState) {
 	zone, has := "", n.object != nil && n.placed
 	if has {
 		zone = n.object.zone
 	}
-	before, had := c.zoneOf[n.name]
+	before, had := b.zoneOf[n.name]
 	n.zone = zone
 	if has == had && zone == before {
 		return
 	}
 	if had {
-		c.zones[before] = slices.DeleteFunc(c.zones[before], func(name string) bool { return name == n.name })
-		if len(c.zones[before]) == 0 {
-			delete(c.zones, before)
-			c.dirtyTopology = true
+		b.zones[before] = slices.DeleteFunc(b.zones[before], func(name string) bool { return name == n.name })
+		if len(b.zones[before]) == 0 {
+			delete(b.zones, before)
+			b.dirtyTopology = true
 		}
-		delete(c.zoneOf, n.name)
+		delete(b.zoneOf, n.name)
 	}
 	if has {
-		if len(c.zones[zone]) == 0 {
-			c.dirtyTopology = true
+		if len(b.zones[zone]) == 0 {
+			b.dirtyTopology = true
 		}
-		i, _ := slices.BinarySearch(c.zones[zone], n.name)
-		c.zones[zone] = slices.Insert(c.zones[zone], i, n.name)
-		c.zoneOf[n.name] = zone
+		i, _ := slices.BinarySearch(b.zones[zone], n.name)
+		b.zones[zone] = slices.Insert(b.zones[zone], i, n.name)
+		b.zoneOf[n.name] = zone
 	}
-	for name := range c.services.hinted {
-		c.services.dirty[name] = struct{}{}
-	}
+	b.around.zonesChanged()
 }

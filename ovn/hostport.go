@@ -87,33 +87,33 @@ type numberedPort struct {
 func (h hostPort) claim() claim { return claim{h.ip, h.port, h.protocol} }
 
 // indexHostPorts notes which of a pod's host ports have come to its node and gone; either may be nil.
-func (c *cluster) indexHostPorts(n *nodeState, name string, before, now *pod) {
+func (b *podBook) indexHostPorts(n *nodeState, name string, before, now *pod) {
 	if before != nil {
 		for _, p := range before.hostPorts {
-			leave(c.hostPorted, numberedPort{p.port, p.protocol}, name)
+			leave(b.hostPorted, numberedPort{p.port, p.protocol}, name)
 			leave(n.hostPorted, p.claim(), name)
 		}
 	}
 	if now != nil {
 		for _, p := range now.hostPorts {
-			enter(c.hostPorted, numberedPort{p.port, p.protocol}, name)
+			enter(b.hostPorted, numberedPort{p.port, p.protocol}, name)
 			enter(n.hostPorted, p.claim(), name)
 		}
 	}
 	if before != nil && len(before.hostPorts) > 0 || now != nil && len(now.hostPorts) > 0 {
-		c.services.touchSelves()
+		b.around.hostPortsChanged()
 	}
 }
 
 // touchRivals has the other pods of a pod's node looked at again that want host ports of its, at an address that both can have.
-func (c *cluster) touchRivals(p *podState) {
+func (b *podBook) touchRivals(p *podState) {
 	if len(p.object.hostPorts) == 0 {
 		return
 	}
 	touch := func(at claim) {
 		for name := range p.node.hostPorted[at] {
 			if p.node.pods[name] != p {
-				c.dirtyPods[name] = struct{}{}
+				b.dirty[name] = struct{}{}
 			}
 		}
 	}
@@ -133,11 +133,11 @@ func (c *cluster) touchRivals(p *podState) {
 
 // olderHas says whether an older pod of a pod's node has a port there. The node's agent has the same rule, and tells
 // the younger one.
-func (c *cluster) olderHas(p *podState, wanted claim) bool {
+func (b *podBook) olderHas(p *podState, wanted claim) bool {
 	for _, at := range []claim{wanted, wanted.everywhere()} {
 		for name := range p.node.hostPorted[at] {
 			other := p.node.pods[name]
-			if other != p && len(other.addresses) > 0 && !c.policies.lacks(other.object.Namespace) && comesBefore(other.object, p.object) {
+			if other != p && len(other.addresses) > 0 && !b.around.awaitsNamespace(other.object.Namespace) && comesBefore(other.object, p.object) {
 				return true
 			}
 		}
@@ -154,18 +154,18 @@ func comesBefore(a, b *pod) bool {
 }
 
 // touchHostPorts has the pods looked at again whose host ports are claimed.
-func (c *cluster) touchHostPorts(claims []claim) {
+func (b *podBook) touchHostPorts(claims []claim) {
 	for _, one := range claims {
-		for name := range c.hostPorted[numberedPort{one.port, one.protocol}] {
-			c.dirtyPods[name] = struct{}{}
+		for name := range b.hostPorted[numberedPort{one.port, one.protocol}] {
+			b.dirty[name] = struct{}{}
 		}
 	}
 }
 
 // keptFrom says whether a pod does not have a port of its node's that it wants: the host or a daemon of it keeps it,
 // or a Service or an older pod has it. What other nodes say of the address makes no difference.
-func (c *cluster) keptFrom(p *podState, wanted claim) bool {
+func (b *podBook) keptFrom(p *podState, wanted claim) bool {
 	kind, at := string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)
-	return c.services.hostRules().Keep(kind, at) != outside.Nobody || p.node.listens(kind, at) ||
-		c.services.serviceHas(wanted) || c.olderHas(p, wanted)
+	return b.around.hostsKeep(kind, at) || p.node.listens(kind, at) ||
+		b.around.serviceHas(wanted) || b.olderHas(p, wanted)
 }

@@ -72,8 +72,8 @@ func TestServicesGoBeforeHostPorts(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) { sameLines(t, s.entries(s.c.podChange("default/web")), step.want) })
 	}
 	s.do(s.pod("default", "web", "own")) // without host ports
-	if len(s.c.hostPorted) != 1 || len(s.c.nodes["own"].hostPorted) != 1 {
-		t.Errorf("host ports of %v are kept, and on the node of %v", s.c.hostPorted, s.c.nodes["own"].hostPorted)
+	if len(s.c.pods.hostPorted) != 1 || len(s.c.nodes.all["own"].hostPorted) != 1 {
+		t.Errorf("host ports of %v are kept, and on the node of %v", s.c.pods.hostPorted, s.c.nodes.all["own"].hostPorted)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestHostPortsOfOtherAddresses(t *testing.T) {
 	looked := func(objects ...any) string {
 		s.c.update(s.put(objects...), s.get)
 		var pods []string
-		for name := range s.c.dirtyPods {
+		for name := range s.c.pods.dirty {
 			pods = append(pods, strings.TrimPrefix(name, "default/"))
 		}
 		slices.Sort(pods)

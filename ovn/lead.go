@@ -110,7 +110,7 @@ func (l *leader) run(ctx context.Context) {
 		return
 	}
 	l.begun.Store(0)
-	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes), "pods", len(l.cluster.pods),
+	l.log.Info("the Northbound is in step with the cluster", "nodes", len(l.cluster.nodes.all), "pods", len(l.cluster.pods.all),
 		"services", len(l.cluster.services.all), "seconds", time.Since(start).Seconds())
 	for {
 		entries := l.queue.take(ctx)
@@ -188,7 +188,7 @@ func (l *leader) all(ctx context.Context, entries map[objectKey]entry) bool {
 		if err := l.northbound.Claim(ctx, l.entitled); err != nil {
 			return err
 		}
-		l.cluster.seen(l.ports())
+		l.cluster.pods.seen(l.ports())
 		l.fit()
 		changes := l.cluster.everything()
 		err := l.northbound.Replace(ctx, changes)
@@ -267,7 +267,7 @@ func (l *leader) handOut(refused *ovsdb.RefusedError) {
 	var notes []annotation
 	for _, a := range l.cluster.takeNotes() {
 		k := objectKey{a.kind, key(a.namespace, a.name)}
-		isPod, p := a.kind == podKind, l.cluster.pods[k.name]
+		isPod, p := a.kind == podKind, l.cluster.pods.all[k.name]
 		switch {
 		case (isPod || a.kind == nodeKind) && refused != nil && refused.Owners[ovsdb.Owner(a.kind.String()+"/"+k.name)] != nil:
 		case isPod && p != nil && !p.there:
@@ -293,7 +293,7 @@ func (l *leader) publish(ctx context.Context) {
 
 func (l *leader) observe(entries map[objectKey]entry) {
 	for k, e := range entries {
-		if p := l.cluster.pods[k.name]; e.fresh && k.kind == podKind && p != nil && len(p.addresses) > 0 {
+		if p := l.cluster.pods.all[k.name]; e.fresh && k.kind == podKind && p != nil && len(p.addresses) > 0 {
 			since(l.metrics.podRow, e.since)
 		}
 	}

@@ -67,7 +67,7 @@ func Translate(config Config, objects []runtime.Object) (*Offline, error) {
 	c := newCluster(s)
 	c.begin(records{}, keysOf(all), func(k objectKey) any { return all[k] })
 	offline := &Offline{Changes: c.everything(), Pods: map[string]OfflinePod{}}
-	for name, p := range c.pods {
+	for name, p := range c.pods.all {
 		if len(p.addresses) > 0 {
 			offline.Pods[name] = OfflinePod{contract.PodPort(p.object.Namespace, p.object.Name), contract.Addrs(p.addresses)}
 		}

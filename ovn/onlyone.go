@@ -73,11 +73,11 @@ func (o *onlyOne) take(n *nodeState) (vacated bool) {
 }
 
 // nodeOf is the node that has a chassis, "" for none.
-func (c *cluster) nodeOf(chassis string) string {
-	if name, ok := c.onlyOne.chassis[chassis]; ok {
+func (b *nodeBook) nodeOf(chassis string) string {
+	if name, ok := b.onlyOne.chassis[chassis]; ok {
 		return name
 	}
-	if n := c.nodes[chassis]; n != nil && n.placed && n.chassis() == chassis { // its agent has said no other name yet
+	if n := b.all[chassis]; n != nil && n.placed && n.chassis() == chassis { // its agent has said no other name yet
 		return chassis
 	}
 	return ""
@@ -121,8 +121,8 @@ func gatewayKeys(n *nodeState) (keys []gatewayKey) {
 }
 
 // sameChassis is another node that was first with this node's chassis name.
-func (c *cluster) sameChassis(n *nodeState) string {
-	if other := c.onlyOne.chassis[n.facts.Chassis]; n.facts.Chassis != "" && other != n.name {
+func (b *nodeBook) sameChassis(n *nodeState) string {
+	if other := b.onlyOne.chassis[n.facts.Chassis]; n.facts.Chassis != "" && other != n.name {
 		return other
 	}
 	return ""
@@ -130,10 +130,10 @@ func (c *cluster) sameChassis(n *nodeState) string {
 
 // sameGateway is another node whose gateway was first with an address of this node's gateway, or with its MAC,
 // on the same network outside.
-func (c *cluster) sameGateway(n *nodeState) (other, field, remedy string) {
+func (b *nodeBook) sameGateway(n *nodeState) (other, field, remedy string) {
 	const apart = ", or gateway-network of another name if the two nodes are on different networks"
 	for _, k := range gatewayKeys(n) {
-		switch other := c.onlyOne.gateways[k]; {
+		switch other := b.onlyOne.gateways[k]; {
 		case other == "" || other == n.name:
 		case k.mac != "":
 			return other, "gateway.mac " + k.mac, "give the node's network adapter a hardware address of its own, as copied machines lack it" + apart

@@ -43,9 +43,9 @@ func (n *nodeState) outsideOf(s *settings) (network, why string) {
 }
 
 // joinOutside takes in the network outside of a node.
-func (c *cluster) joinOutside(n *nodeState, complain func(reason, format string, args ...any)) {
+func (b *nodeBook) joinOutside(n *nodeState, complain func(reason, format string, args ...any)) {
 	var why string
-	if n.outside, why = n.outsideOf(c.settings); why != "" {
+	if n.outside, why = n.outsideOf(b.settings); why != "" {
 		complain("GatewayNetworkNotGranted", "%s; until then the node carries neither EgressIPs nor the shared gateway and announces no addresses, and its own pods leave by its gateway", why)
 	}
 }

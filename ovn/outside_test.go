@@ -49,7 +49,7 @@ func TestNetworksAreGranted(t *testing.T) {
 				}
 			})
 			s.do(n)
-			s.want("network", s.c.nodes["n1"].outside, c.want)
+			s.want("network", s.c.nodes.all["n1"].outside, c.want)
 			if len(c.words) > 0 {
 				s.wantMessage(append(c.words, "Node n1")...)
 			}
@@ -151,7 +151,7 @@ func TestAStolenNodeJoinsNoNetwork(t *testing.T) {
 					}
 				}
 				// Nodes of all networks watch each other, if they are granted one.
-				if watched := fmt.Sprint(s.watched()); strings.Contains(watched, "chassis-9") && s.c.nodes["e9"].outside == "" {
+				if watched := fmt.Sprint(s.watched()); strings.Contains(watched, "chassis-9") && s.c.nodes.all["e9"].outside == "" {
 					t.Errorf("a node on no network says who lives: %s", watched)
 				}
 				if said := s.granted("e9"); said != "" && said != granted {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -39,108 +38,81 @@ const (
 	overdue
 )
 
-func (c *cluster) node(name string) *nodeState {
-	n := c.nodes[name]
+func (b *nodeBook) node(name string) *nodeState {
+	n := b.all[name]
 	if n == nil {
 		n = &nodeState{placement: placement{name: name}, pods: map[string]*podState{}, waiting: map[string]struct{}{}, hostPorted: map[claim]map[string]struct{}{}}
-		c.nodes[name] = n
+		b.all[name] = n
 	}
 	return n
 }
 
 // forgetNode drops a node's state once neither it nor a pod of it is left.
-func (c *cluster) forgetNode(n *nodeState) {
+func (b *nodeBook) forgetNode(n *nodeState) {
 	if n.object == nil && len(n.pods) == 0 {
-		delete(c.nodes, n.name)
+		delete(b.all, n.name)
 	}
 }
 
-// updateNodes gives up the nodes that are gone, then places those that have been placed before, then
+// update gives up the nodes that are gone, then places those that have been placed before, then
 // the new ones, and then those that another node stood in the way of, if one has given something up.
-func (c *cluster) updateNodes(names []string, get lookup) {
+func (b *nodeBook) update(names []string, get lookup) (touched []*nodeState) {
 	var gone, known, unknown, others []*nodeState
 	for _, name := range names {
 		object, _ := get(objectKey{nodeKind, name}).(*node)
-		c.dirtyNodes[name] = struct{}{}
-		n := c.node(name)
+		b.dirty[name] = struct{}{}
+		n := b.node(name)
 		n.object = object
 		switch {
 		case object == nil:
-			c.tell(nodeOwner(name))
-			delete(c.unsettled, name)
-			c.unplace(n)
+			b.tell(nodeOwner(name))
+			delete(b.unsettled, name)
+			b.unplace(n)
 			n.facts, n.outside = contract.NodeFacts{}, ""
-			c.takeTunnels(n)
+			b.takeTunnels(n)
 			n.expects = nothing
-			delete(c.records.nodes, name)
-			c.forgetNode(n)
+			delete(b.recorded, name)
+			b.forgetNode(n)
 			gone = append(gone, n)
-		case n.placed || c.recorded(n) || object.network != "":
+		case n.placed || b.isRecorded(n) || object.network != "":
 			known = append(known, n)
 		default:
 			unknown = append(unknown, n)
 		}
 	}
-	c.rank(known)
-	c.rank(unknown)
+	b.rank(known)
+	b.rank(unknown)
 	for _, n := range append(known, unknown...) {
-		c.place(n)
+		b.place(n)
 	}
-	if len(names) > 0 && c.vacated {
-		c.vacated = false
-		for name := range c.unsettled {
+	if len(names) > 0 && b.vacated {
+		b.vacated = false
+		for name := range b.unsettled {
 			if _, named := slices.BinarySearch(names, name); !named {
-				c.dirtyNodes[name] = struct{}{}
-				others = append(others, c.nodes[name])
+				b.dirty[name] = struct{}{}
+				others = append(others, b.all[name])
 			}
 		}
-		c.rank(others)
+		b.rank(others)
 		for _, n := range others {
-			c.place(n)
+			b.place(n)
 		}
 	}
-	c.follow(slices.Concat(gone, known, unknown, others))
+	return slices.Concat(gone, known, unknown, others)
 }
 
-// follow takes in what other rows follow from: which nodes run Windows, and which carry or use the
-// shared gateway. Then the nodes' owners are told what is wrong, which may depend on all of them.
-func (c *cluster) follow(touched []*nodeState) {
-	before := c.hasGateway()
-	for _, n := range touched {
-		c.updateDatapath(n)
-		c.updateZone(n)
-		c.updateGateway(n)
-		c.balancers.updateNetworks(n)
-		c.services.updateHosts(n)
-		c.services.updateOccupants(n)
-	}
-	c.services.updateEntrances(touched)
-	c.noteTraits(touched)
-	if c.hasGateway() != before {
-		for _, name := range slices.Sorted(maps.Keys(c.sharers)) {
-			c.dirtyNodes[name] = struct{}{}
-			touched = append(touched, c.nodes[name])
-		}
-	}
-	for _, n := range touched {
-		if n.object != nil {
-			c.tell(nodeOwner(n.name), slices.Concat(n.problems, c.gatewayProblems(n), n.datapathProblems())...)
-		}
-	}
-}
-
-func (c *cluster) recorded(n *nodeState) bool {
-	_, ok := c.records.nodes[n.name]
+func (b *nodeBook) isRecorded(n *nodeState) bool {
+	_, ok := b.recorded[n.name]
 	return ok
 }
 
 // rank orders nodes by who is right when two claim the same: first those whose chassis is what the
 // Northbound has for them, and of these those whose gateway is, then those that the Northbound knows at all,
 // then the older.
-func (c *cluster) rank(list []*nodeState) {
+func (b *nodeBook) rank(list []*nodeState) {
 	doubt := make(map[*nodeState]int, len(list))
 	for _, n := range list {
-		record, ok := c.records.nodes[n.name]
+		record, ok := b.recorded[n.name]
 		facts, err := parseFacts(n.object.facts)
 		switch {
 		case !ok:
@@ -157,74 +129,74 @@ func (c *cluster) rank(list []*nodeState) {
 }
 
 // place decides a node's ID and subnets, or says why it cannot.
-func (c *cluster) place(n *nodeState) {
+func (b *nodeBook) place(n *nodeState) {
 	n.problems = nil
 	complain := func(reason, format string, args ...any) {
 		n.problems = append(n.problems, problemf("Node", &n.object.ObjectMeta, reason, format, args...))
 	}
-	placed, vacated := n.placed, c.vacated
+	placed, vacated := n.placed, b.vacated
 	defer func() {
 		if !placed && !n.placed { // what it gave up it had only just taken
-			c.vacated = vacated
+			b.vacated = vacated
 		}
-		delete(c.unsettled, n.name)
+		delete(b.unsettled, n.name)
 		if len(n.problems) > 0 {
-			c.unsettled[n.name] = struct{}{}
+			b.unsettled[n.name] = struct{}{}
 		}
 	}()
 
 	chassis := n.chassis()
-	for _, err := range n.takeFacts(c.settings) {
+	for _, err := range n.takeFacts(b.settings) {
 		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
 	}
-	c.joinOutside(n, complain)
-	c.refuseCopies(n, complain)
-	c.takeTunnels(n)
-	had, err := c.recallNode(n)
+	b.joinOutside(n, complain)
+	b.refuseCopies(n, complain)
+	b.takeTunnels(n)
+	had, err := b.recallNode(n)
 	if err != nil {
 		complain("BadNodeNetwork", "%v; it is written anew", err)
 	}
-	subnets, err := c.subnets(n, had.PodCIDRs)
+	subnets, err := b.subnets(n, had.PodCIDRs)
 	if err != nil {
-		if !errors.Is(err, errNoSubnets) || c.late(n) {
+		if !errors.Is(err, errNoSubnets) || b.late(n) {
 			complain("NoPodSubnet", "%v", err)
 		}
-		c.unplace(n)
+		b.unplace(n)
 		return
 	}
 	if !n.placed || !slices.Equal(n.subnets, subnets) {
-		c.settle(n, subnets)
+		b.settle(n, subnets)
 	}
 	if n.id == 0 {
-		if n.id, err = c.takeID(had.ID); err != nil {
+		if n.id, err = b.takeID(had.ID); err != nil {
 			complain("NoNodeID", "%v", err)
-			c.unplace(n)
+			b.unplace(n)
 			return
 		}
 	}
 	if !n.placed {
 		n.placed = true
 		n.expects = nothing
-		delete(c.records.nodes, n.name)
-		i, _ := slices.BinarySearch(c.nodeNames, n.name)
-		c.nodeNames = slices.Insert(c.nodeNames, i, n.name)
-		c.services.touchPlaced()
+		delete(b.recorded, n.name)
+		i, _ := slices.BinarySearch(b.names, n.name)
+		b.names = slices.Insert(b.names, i, n.name)
+		b.around.placementsChanged()
 	}
-	c.vacated = c.onlyOne.take(n) || c.vacated
+	b.vacated = b.onlyOne.take(n) || b.vacated
 	if n.chassis() != chassis {
-		c.touchPods(n)
+		b.touchPods(n)
 	}
-	c.noteNode(n)
+	b.noteNode(n)
 }
 
 // refuseCopies takes from a node what another one was first with.
-func (c *cluster) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
-	if other := c.sameChassis(n); other != "" {
+func (b *nodeBook) refuseCopies(n *nodeState, complain func(reason, format string, args ...any)) {
+	if other := b.sameChassis(n); other != "" {
 		complain("DuplicateChassis", "its chassis name %s is also that of Node %s, as on copied machines; the node has no gateway and its pods no network until each has a name of its own (external_ids:system-id in its Open vSwitch database)",
 			quoted(n.facts.Chassis), other)
 		n.facts, n.outside = contract.NodeFacts{OS: n.facts.OS}, ""
 	}
-	if other, field, remedy := c.sameGateway(n); other != "" {
+	if other, field, remedy := b.sameGateway(n); other != "" {
 		complain("DuplicateGateway", "annotation %s: %s is also that of the gateway of Node %s, which keeps it; the node has no gateway, and its pods reach nothing outside of the cluster; %s, or delete Node %s if it is gone",
 			contract.NodeFactsAnnotation, field, other, remedy, other)
 		n.facts.Gateway, n.outside = nil, ""
@@ -232,11 +204,11 @@ func (c *cluster) refuseCopies(n *nodeState, complain func(reason, format string
 }
 
 // recallNode finds what a node has had: what the Northbound says, else what its annotation says.
-func (c *cluster) recallNode(n *nodeState) (contract.NodeNetwork, error) {
+func (b *nodeBook) recallNode(n *nodeState) (contract.NodeNetwork, error) {
 	had, err := parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, n.object.network)
-	if record, ok := c.records.nodes[n.name]; ok {
+	if record, ok := b.recorded[n.name]; ok {
 		had.PodCIDRs = record.subnets
-		if id := record.id(c.settings); id > 0 {
+		if id := record.id(b.settings); id > 0 {
 			had.ID = id
 		}
 	}
@@ -291,50 +263,50 @@ func (n *nodeState) takeFacts(s *settings) (errs []error) {
 var errNoSubnets = errors.New("the node has no spec.podCIDRs")
 
 // late says whether a node has waited long enough for its subnets; at first it has not.
-func (c *cluster) late(n *nodeState) bool {
+func (b *nodeBook) late(n *nodeState) bool {
 	if n.expects == nothing {
 		n.expects = expecting
-		c.expect(objectKey{overdueKind, n.name})
+		b.expect(objectKey{overdueKind, n.name})
 	}
 	return n.expects == overdue
 }
 
 // takeID prefers the ID that the node had before.
-func (c *cluster) takeID(before int) (int, error) {
-	if before > 0 && c.ids.claim(before-1) {
+func (b *nodeBook) takeID(before int) (int, error) {
+	if before > 0 && b.ids.claim(before-1) {
 		return before, nil
 	}
-	id, ok := c.ids.take()
+	id, ok := b.ids.take()
 	if !ok {
 		return 0, fmt.Errorf("all %d node numbers that join-cidrs %s has room for are taken; remove unused Nodes or make join-cidrs larger",
-			c.ids.size, join(c.settings.joins))
+			b.ids.size, join(b.settings.joins))
 	}
 	return id + 1, nil
 }
 
 // subnets are the node's pod subnets: Kubernetes' where it allocates them, otherwise those it had
 // before, otherwise new ones.
-func (c *cluster) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix, error) {
+func (b *nodeBook) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix, error) {
 	if len(n.object.podCIDRs) > 0 {
-		return c.givenSubnets(n)
+		return b.givenSubnets(n)
 	}
-	if !c.settings.allocate {
+	if !b.settings.allocate {
 		return nil, fmt.Errorf("%w, and weft does not allocate them; let kube-controller-manager do so (--allocate-node-cidrs, --cluster-cidr=%s) or set allocate-node-cidrs for weft",
-			errNoSubnets, join(c.settings.pods))
+			errNoSubnets, join(b.settings.pods))
 	}
-	if n.placed && len(n.subnets) == len(c.cuts) {
+	if n.placed && len(n.subnets) == len(b.cuts) {
 		return n.subnets, nil
 	}
-	subnets := make([]netip.Prefix, 0, len(c.cuts))
-	for _, cut := range c.cuts {
-		if before := family(recorded, cut.cluster.Addr()); before != nil && c.free(n, *before) == nil && cut.claim(before.Masked()) {
+	subnets := make([]netip.Prefix, 0, len(b.cuts))
+	for _, cut := range b.cuts {
+		if before := family(recorded, cut.cluster.Addr()); before != nil && b.free(n, *before) == nil && cut.claim(before.Masked()) {
 			subnets = append(subnets, before.Masked())
 			continue
 		}
-		subnet, err := c.cut(n, cut)
+		subnet, err := b.cut(n, cut)
 		if err != nil {
 			for _, s := range subnets {
-				c.release(s)
+				b.release(s)
 			}
 			return nil, err
 		}
@@ -344,7 +316,7 @@ func (c *cluster) subnets(n *nodeState, recorded []netip.Prefix) ([]netip.Prefix
 }
 
 // cut takes the next subnet that no node has; one that Kubernetes gave in another size may cover it.
-func (c *cluster) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error) {
+func (b *nodeBook) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error) {
 	var covered []netip.Prefix
 	defer func() { // free again as soon as what covers them is gone
 		for _, subnet := range covered {
@@ -356,7 +328,7 @@ func (c *cluster) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error)
 		if err != nil {
 			return subnet, fmt.Errorf("%w; remove unused Nodes, make pod-cidrs larger or the nodes' subnets smaller (node-cidr-mask-size-ipv4, node-cidr-mask-size-ipv6)", err)
 		}
-		if c.free(n, subnet) == nil {
+		if b.free(n, subnet) == nil {
 			return subnet, nil
 		}
 		covered = append(covered, subnet)
@@ -364,7 +336,7 @@ func (c *cluster) cut(n *nodeState, from *subnetAllocator) (netip.Prefix, error)
 }
 
 // givenSubnets checks spec.podCIDRs.
-func (c *cluster) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
+func (b *nodeBook) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 	var v4, v6 []netip.Prefix
 	for _, text := range n.object.podCIDRs {
 		subnet, err := netip.ParsePrefix(text)
@@ -372,16 +344,16 @@ func (c *cluster) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("spec.podCIDRs: %q is not a CIDR; correct kube-controller-manager's --cluster-cidr and create the Node anew", text)
 		}
 		subnet = subnet.Masked()
-		cluster := family(c.settings.pods, subnet.Addr())
+		cluster := family(b.settings.pods, subnet.Addr())
 		if cluster == nil || !cluster.Contains(subnet.Addr()) || subnet.Bits() < cluster.Bits() {
 			return nil, fmt.Errorf("spec.podCIDRs: %s is not within pod-cidrs %s; give weft the same ranges as kube-controller-manager's --cluster-cidr",
-				subnet, join(c.settings.pods))
+				subnet, join(b.settings.pods))
 		}
 		if newSubnetPool(subnet).pool.size == 0 {
 			return nil, fmt.Errorf("spec.podCIDRs: %s has no room for a pod; make the node subnets larger (kube-controller-manager's --node-cidr-mask-size)", subnet)
 		}
 		if !slices.Contains(n.subnets, subnet) { // nobody else is given what a node has
-			if err := c.free(n, subnet); err != nil {
+			if err := b.free(n, subnet); err != nil {
 				return nil, err
 			}
 		}
@@ -398,78 +370,78 @@ func (c *cluster) givenSubnets(n *nodeState) ([]netip.Prefix, error) {
 }
 
 // free says who else has a subnet, or part of it.
-func (c *cluster) free(n *nodeState, subnet netip.Prefix) error {
-	if other, ok := c.onlyOne.overlapping(subnet, n.name); ok {
+func (b *nodeBook) free(n *nodeState, subnet netip.Prefix) error {
+	if other, ok := b.onlyOne.overlapping(subnet, n.name); ok {
 		return fmt.Errorf("spec.podCIDRs: %s overlaps with %s of Node %s; create one of the two Nodes anew", subnet, other.Prefix, other.node)
 	}
 	return nil
 }
 
 // settle gives a node its subnets. Pods that had addresses of other subnets lose them.
-func (c *cluster) settle(n *nodeState, subnets []netip.Prefix) {
-	c.dropSubnets(n, subnets)
+func (b *nodeBook) settle(n *nodeState, subnets []netip.Prefix) {
+	b.dropSubnets(n, subnets)
 	n.subnets = subnets
 	n.pools = nil
 	for _, subnet := range subnets {
 		n.pools = append(n.pools, newSubnetPool(subnet))
-		for _, cut := range c.cuts {
+		for _, cut := range b.cuts {
 			cut.claim(subnet)
 		}
 	}
 }
 
 // unplace takes everything from a node, and from its pods.
-func (c *cluster) unplace(n *nodeState) {
-	c.dropSubnets(n, nil)
+func (b *nodeBook) unplace(n *nodeState) {
+	b.dropSubnets(n, nil)
 	if n.id > 0 {
-		c.ids.release(n.id - 1)
-		c.vacated = true
+		b.ids.release(n.id - 1)
+		b.vacated = true
 	}
 	n.id, n.subnets, n.pools = 0, nil, nil
 	if n.placed {
 		n.placed = false
-		i, _ := slices.BinarySearch(c.nodeNames, n.name)
-		c.nodeNames = slices.Delete(c.nodeNames, i, i+1)
-		c.services.touchPlaced()
+		i, _ := slices.BinarySearch(b.names, n.name)
+		b.names = slices.Delete(b.names, i, i+1)
+		b.around.placementsChanged()
 	}
-	c.vacated = c.onlyOne.take(n) || c.vacated
+	b.vacated = b.onlyOne.take(n) || b.vacated
 }
 
-func (c *cluster) dropSubnets(n *nodeState, keep []netip.Prefix) {
+func (b *nodeBook) dropSubnets(n *nodeState, keep []netip.Prefix) {
 	for _, subnet := range n.subnets {
 		if !slices.Contains(keep, subnet) {
-			c.release(subnet)
-			c.vacated = true
+			b.release(subnet)
+			b.vacated = true
 		}
 	}
 	for _, p := range n.pods {
 		p.addresses = nil
 	}
-	c.touchPods(n)
+	b.touchPods(n)
 }
 
-func (c *cluster) release(subnet netip.Prefix) {
-	for _, cut := range c.cuts {
+func (b *nodeBook) release(subnet netip.Prefix) {
+	for _, cut := range b.cuts {
 		cut.release(subnet)
 	}
 }
 
 // touchPods has the pods of a node looked at again by the updatePods that follows.
-func (c *cluster) touchPods(n *nodeState) {
+func (b *nodeBook) touchPods(n *nodeState) {
 	for name := range n.pods {
-		c.dirtyPods[name] = struct{}{}
+		b.around.touchPod(name)
 	}
 }
 
-func (c *cluster) noteNode(n *nodeState) {
-	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: c.settings.pods, ServiceCIDRs: c.settings.services, JoinCIDRs: c.settings.joins,
-		HostPorts: c.settings.toldHostPorts, HostExternalIPs: c.settings.hostExternals, Hosts: c.settings.hosts}
-	if c.settings.shared != nil {
-		network.SharedGateways = contract.Addrs(c.settings.shared.Addresses)
+func (b *nodeBook) noteNode(n *nodeState) {
+	network := contract.NodeNetwork{ID: n.id, PodCIDRs: n.subnets, ClusterCIDRs: b.settings.pods, ServiceCIDRs: b.settings.services, JoinCIDRs: b.settings.joins,
+		HostPorts: b.settings.toldHostPorts, HostExternalIPs: b.settings.hostExternals, Hosts: b.settings.hosts}
+	if b.settings.shared != nil {
+		network.SharedGateways = contract.Addrs(b.settings.shared.Addresses)
 	}
 	value := contract.Format(network)
 	if value != n.object.network {
-		c.note(annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
+		b.note(annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
 	}
 }
 

@@ -37,7 +37,7 @@ func TestNodeSubnets(t *testing.T) {
 			s.do(s.node("l2"), s.node("l3"))
 			s.remove(nodeKind, "l0")
 			s.do(s.node("l1"), s.node("l4"))
-			s.want("the second", s.c.nodes["l4"].subnets[0].String(), "10.244.64.0/18")
+			s.want("the second", s.c.nodes.all["l4"].subnets[0].String(), "10.244.64.0/18")
 		}, "10.244.0.0/18", nil},
 		{"weft's own is kept", allocate, func(s *scene) {
 			n := s.node("l1")
@@ -67,7 +67,7 @@ func TestNodeSubnets(t *testing.T) {
 			s := newScene(t, c.edit)
 			c.play(s)
 			got := ""
-			if n := s.c.nodes["l1"]; n.placed {
+			if n := s.c.nodes.all["l1"]; n.placed {
 				got = strings.Join(texts(n.subnets), " ")
 			}
 			s.want("subnets", got, c.want)
@@ -101,7 +101,7 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 		after := *s.objects[objectKey{nodeKind, name}].(*node)
 		edit(&after)
 		s.c.update(s.put(&after), s.get)
-		all := strings.Join(slices.Sorted(maps.Keys(s.c.dirtyNodes)), " ")
+		all := strings.Join(slices.Sorted(maps.Keys(s.c.nodes.dirty)), " ")
 		s.write(s.c.changes())
 		s.touch(s.absorb(s.c))
 		return all
@@ -109,14 +109,14 @@ func TestRefusedNodesWaitForWhatIsGivenUp(t *testing.T) {
 	ready := func(n *node) { n.ready = !n.ready }
 	s.want("another one's readiness", touched("l3", ready), "l3")
 	s.want("another chassis", touched("l1", func(n *node) { n.facts = facts(8, false) }), "copy l1")
-	s.want("its chassis", s.c.nodes["copy"].chassis(), "chassis-0")
+	s.want("its chassis", s.c.nodes.all["copy"].chassis(), "chassis-0")
 	s.want("another one's readiness", touched("l3", ready), "l3")
 	s.want("another subnet", touched("l2", func(n *node) { n.podCIDRs = []string{"10.244.9.0/24"} }), "copy l2")
 	s.wantReasons("Node copy NoNodeID")
 	s.want("another one's readiness", touched("l3", ready), "l3")
 	s.remove(egressKind, "a")
 	s.want("after an EgressIP has gone", touched("l3", ready), "copy l3")
-	s.want("its subnet", join(s.c.nodes["copy"].subnets), "10.244.1.0/25")
+	s.want("its subnet", join(s.c.nodes.all["copy"].subnets), "10.244.1.0/25")
 	s.wantReasons()
 }
 
@@ -130,7 +130,7 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	again := newCluster(s.c.settings)
 	again.begin(records{}, s.keys(), s.get)
 	for name, want := range map[string]int{"l0": 1, "l2": 3, "l3": 4} {
-		if first, second := s.c.nodes[name].id, again.nodes[name].id; first != want || second != want {
+		if first, second := s.c.nodes.all[name].id, again.nodes.all[name].id; first != want || second != want {
 			t.Errorf("node %s has number %d, after a restart %d, want %d", name, first, second, want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestNodeNumbersAreKept(t *testing.T) {
 	thief.network = s.objects[objectKey{nodeKind, "l0"}].(*node).network
 	s.do(&thief)
 	s.want("an edited annotation", s.objects[objectKey{nodeKind, "l3"}].(*node).network, contract.Format(contract.NodeNetwork{
-		ID: 4, PodCIDRs: again.nodes["l3"].subnets, ClusterCIDRs: s.c.settings.pods, ServiceCIDRs: s.c.settings.services, JoinCIDRs: s.c.settings.joins}))
+		ID: 4, PodCIDRs: again.nodes.all["l3"].subnets, ClusterCIDRs: s.c.settings.pods, ServiceCIDRs: s.c.settings.services, JoinCIDRs: s.c.settings.joins}))
 }
 
 // TestNodesAreNotTakenOver: a node that gives itself what is another's, by its annotations, is the wrong
@@ -176,12 +176,12 @@ func TestNodesAreNotTakenOver(t *testing.T) {
 			s.c.begin(r, w.keys(), w.get)
 			s.c.everything()
 			s.touch(w.absorb(s.c))
-			n := s.c.nodes["victim"]
+			n := s.c.nodes.all["victim"]
 			s.want("chassis", n.chassis(), "chassis-1")
 			s.want("subnets", join(n.subnets), "10.244.0.0/24")
 			s.want("number", fmt.Sprint(n.id), "1")
-			s.want("the thief's chassis", s.c.nodes["a"].chassis(), "a")
-			s.want("the thief's subnets", join(s.c.nodes["a"].subnets), "10.244.1.0/24")
+			s.want("the thief's chassis", s.c.nodes.all["a"].chassis(), "a")
+			s.want("the thief's subnets", join(s.c.nodes.all["a"].subnets), "10.244.1.0/24")
 			s.wantReasons("Node a DuplicateChassis")
 		})
 	}
@@ -205,7 +205,7 @@ func TestNodeFacts(t *testing.T) {
 	if withGateway <= bare {
 		t.Errorf("%d rows with a gateway, %d without", withGateway, bare)
 	}
-	s.want("chassis", s.c.pods["default/web"].node.chassis(), "chassis-1")
+	s.want("chassis", s.c.pods.all["default/web"].node.chassis(), "chassis-1")
 
 	broken := good
 	broken.facts = "{"
@@ -226,9 +226,9 @@ func TestNodeFacts(t *testing.T) {
 	copied.facts = facts(1, false)
 	s.do(copied)
 	s.wantMessage("Node l2", "DuplicateChassis", "chassis-1", "Node l1")
-	s.want("the copy's chassis", s.c.nodes["l2"].chassis(), "l2")
+	s.want("the copy's chassis", s.c.nodes.all["l2"].chassis(), "l2")
 	s.remove(nodeKind, "l1")
-	s.want("the copy's chassis when it is alone", s.c.nodes["l2"].chassis(), "chassis-1")
+	s.want("the copy's chassis when it is alone", s.c.nodes.all["l2"].chassis(), "chassis-1")
 	s.wantReasons()
 }
 
@@ -252,7 +252,7 @@ func TestLongFactsAreCut(t *testing.T) {
 			t.Errorf("nobody is told of %s: %.2000s", field, told)
 		}
 	}
-	facts := &s.c.nodes["l1"].facts
+	facts := &s.c.nodes.all["l1"].facts
 	lengths := []int{len(facts.Addresses), len(facts.Listeners)}
 	if facts.Gateway != nil {
 		lengths = append(lengths, len(facts.Gateway.Addresses), len(facts.Gateway.NextHops))
@@ -293,10 +293,10 @@ func TestBadFacts(t *testing.T) {
 			} else {
 				s.wantMessage(append(c.words, "Node w1", "BadNodeFacts", contract.NodeFactsAnnotation)...)
 			}
-			n := s.c.nodes["w1"]
+			n := s.c.nodes.all["w1"]
 			s.want("os", n.os, c.os)
 			s.want("chassis", n.chassis(), "chassis-2")
-			if n.facts.Gateway == nil || !s.c.nodes["l1"].placed {
+			if n.facts.Gateway == nil || !s.c.nodes.all["l1"].placed {
 				t.Error("the rest is not used")
 			}
 

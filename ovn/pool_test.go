@@ -362,7 +362,7 @@ func TestWhoAnnounces(t *testing.T) {
 			t.Fatal("nobody knows the address")
 		}
 		var all []string
-		for _, name := range s.c.nodeNames {
+		for _, name := range s.c.nodes.names {
 			if slices.Contains(s.c.balancers.announces(name), vip) {
 				all = append(all, name)
 			}
@@ -381,7 +381,7 @@ func TestWhoAnnounces(t *testing.T) {
 		return ""
 	}
 	s.want("who tells the network", garp(owner()), fmt.Sprintf("02:00:00:00:00:0%c 203.0.113.64", owner()[1]))
-	for _, name := range s.c.nodeNames {
+	for _, name := range s.c.nodes.names {
 		if name != owner() {
 			s.want("who tells the network of nothing else than itself", garp(name), "")
 		}

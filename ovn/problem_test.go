@@ -42,7 +42,7 @@ func TestUntoldPartsCostNoWords(t *testing.T) {
 			p.hostPorts = append(p.hostPorts, port)
 		}
 		s.do(s.namespace("default"), n, p)
-		on := s.c.nodes["n1"].placement
+		on := s.c.nodes.all["n1"].placement
 		if windows {
 			on.os = contract.Windows
 		}

@@ -102,10 +102,14 @@ func (b *serviceBook) updateHinted(name string, state *serviceState) {
 // touchPlaced has the Services looked at again of which nodes have rows of their own: for those that come to have
 // a switch or a gateway router, or have one no more.
 func (b *serviceBook) touchPlaced() {
-	for _, names := range []map[string]struct{}{b.perNode, b.hinted} {
-		for name := range names {
-			b.dirty[name] = struct{}{}
-		}
+	b.touch(b.perNode)
+	b.touch(b.hinted)
+}
+
+// touch has the rows of some Services made again.
+func (b *serviceBook) touch(names map[string]struct{}) {
+	for name := range names {
+		b.dirty[name] = struct{}{}
 	}
 }
 

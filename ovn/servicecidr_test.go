@@ -36,7 +36,7 @@ func (s *scene) ranges() string {
 			dropped = append(dropped, text)
 		}
 	}
-	for _, name := range s.c.nodeNames {
+	for _, name := range s.c.nodes.names {
 		network, err := parse[contract.NodeNetwork](contract.NodeNetworkAnnotation, s.objects[objectKey{nodeKind, name}].(*node).network)
 		if err != nil {
 			s.t.Fatal(err)

@@ -17,32 +17,32 @@ type tunnelHolders map[netip.Addr][]string
 
 // takeTunnels finds where a node's tunnels may end: at the addresses that its Node and its agent say it has, less those that
 // another node has had before. Who is next in line for an address that it has no more is told.
-func (c *cluster) takeTunnels(n *nodeState) {
+func (b *nodeBook) takeTunnels(n *nodeState) {
 	var want []netip.Addr
 	if n.object != nil {
 		for _, addr := range slices.Concat(n.object.addresses, n.facts.Addresses) {
-			if c.tunnelEnd(addr) && len(want) < maxTunnelAddresses && !slices.Contains(want, addr) {
+			if b.tunnelEnd(addr) && len(want) < maxTunnelAddresses && !slices.Contains(want, addr) {
 				want = append(want, addr)
 			}
 		}
 	}
 	for _, addr := range n.wanted {
 		if !slices.Contains(want, addr) {
-			c.leaveTunnel(n, addr)
+			b.leaveTunnel(n, addr)
 		}
 	}
 	for _, addr := range want {
 		if !slices.Contains(n.wanted, addr) {
-			c.tunnels[addr] = append(c.tunnels[addr], n.name)
+			b.tunnels[addr] = append(b.tunnels[addr], n.name)
 		}
 	}
 	n.wanted = want
-	c.holdTunnels(n)
+	b.holdTunnels(n)
 }
 
 // claimTunnels puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
 // claim.
-func (c *cluster) claimTunnels(keys []objectKey, get lookup) {
+func (b *nodeBook) claimTunnels(keys []objectKey, get lookup) {
 	for _, k := range keys {
 		if k.kind != nodeKind {
 			continue
@@ -50,33 +50,33 @@ func (c *cluster) claimTunnels(keys []objectKey, get lookup) {
 		if object, _ := get(k).(*node); object == nil {
 			continue
 		}
-		n := c.node(k.name)
-		n.wanted = c.records.nodes[k.name].tunnels
+		n := b.node(k.name)
+		n.wanted = b.recorded[k.name].tunnels
 		for _, addr := range n.wanted {
-			c.tunnels[addr] = append(c.tunnels[addr], n.name)
+			b.tunnels[addr] = append(b.tunnels[addr], n.name)
 		}
 	}
 }
 
 // leaveTunnel gives a node's address to who is next.
-func (c *cluster) leaveTunnel(n *nodeState, addr netip.Addr) {
-	line := c.tunnels[addr]
+func (b *nodeBook) leaveTunnel(n *nodeState, addr netip.Addr) {
+	line := b.tunnels[addr]
 	i := slices.Index(line, n.name)
 	if line = slices.Delete(slices.Clone(line), i, i+1); len(line) == 0 {
-		delete(c.tunnels, addr)
+		delete(b.tunnels, addr)
 		return
 	}
-	c.tunnels[addr] = line
-	if next := c.nodes[line[0]]; i == 0 && next != nil {
-		c.holdTunnels(next)
-		c.dirtyNodes[next.name] = struct{}{}
+	b.tunnels[addr] = line
+	if next := b.all[line[0]]; i == 0 && next != nil {
+		b.holdTunnels(next)
+		b.dirty[next.name] = struct{}{}
 	}
 }
 
-func (c *cluster) holdTunnels(n *nodeState) {
+func (b *nodeBook) holdTunnels(n *nodeState) {
 	held := map[netip.Addr]struct{}{}
 	for _, addr := range n.wanted {
-		if c.tunnels[addr][0] == n.name {
+		if b.tunnels[addr][0] == n.name {
 			held[addr] = struct{}{}
 		}
 	}
@@ -85,7 +85,7 @@ func (c *cluster) holdTunnels(n *nodeState) {
 
 // tunnelEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs, routers and Weft
 // have. Central hosts and those of the API server may be nodes: of their addresses, too, whoever had one first has it.
-func (c *cluster) tunnelEnd(addr netip.Addr) bool {
-	_, _, inside := c.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) })
+func (b *nodeBook) tunnelEnd(addr netip.Addr) bool {
+	_, _, inside := b.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) })
 	return contract.TunnelAddress(addr) && !inside
 }

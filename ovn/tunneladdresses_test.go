@@ -21,7 +21,7 @@ func TestTunnelAddresses(t *testing.T) {
 		for _, text := range facts {
 			n.facts.Addresses = append(n.facts.Addresses, netip.MustParseAddr(text))
 		}
-		c.takeTunnels(n)
+		c.nodes.takeTunnels(n)
 	}
 	expect := func(name, want string) {
 		t.Helper()
@@ -33,20 +33,20 @@ func TestTunnelAddresses(t *testing.T) {
 	set("l2", []string{"192.0.2.2"}, []string{"172.17.0.1", "192.0.2.1", "ff02::1", "fe80::1", "127.0.0.1", "0.0.0.0", "10.244.0.7"})
 	expect("l1", "[172.17.0.1 192.0.2.1 2001:db8::1]")
 	expect("l2", "[192.0.2.2]")
-	clear(c.dirtyNodes)
+	clear(c.nodes.dirty)
 	set("l1", []string{"192.0.2.3"}, nil)
 	expect("l1", "[192.0.2.3]")
 	expect("l2", "[172.17.0.1 192.0.2.1 192.0.2.2]")
-	if _, ok := c.dirtyNodes["l2"]; !ok {
+	if _, ok := c.nodes.dirty["l2"]; !ok {
 		t.Error("who is next is not written")
 	}
 	for _, name := range []string{"l1", "l2"} {
 		n := c.node(name)
 		n.object = nil
-		c.takeTunnels(n)
+		c.nodes.takeTunnels(n)
 	}
-	if len(c.tunnels) != 0 {
-		t.Errorf("%v are held for nodes that are gone", c.tunnels)
+	if len(c.nodes.tunnels) != 0 {
+		t.Errorf("%v are held for nodes that are gone", c.nodes.tunnels)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 	}{{nil, "n1"}, {had("n1"), "n1"}, {had("n2"), "n2"}, {had("gone"), "n1"}} {
 		again := newCluster(testSettings(t, nil))
 		again.begin(records{nodes: c.records}, w.keys(), w.get)
-		if got := again.tunnels[shared]; len(got) != 2 || got[0] != c.want || !slices.Equal(again.nodes[c.want].tunnels, []netip.Addr{shared}) {
+		if got := again.nodes.tunnels[shared]; len(got) != 2 || got[0] != c.want || !slices.Equal(again.nodes.all[c.want].tunnels, []netip.Addr{shared}) {
 			t.Errorf("with the records %v the address is that of %v, want %s first", c.records, got, c.want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestTunnelEnds(t *testing.T) {
 		}
 	}
 	for text, want := range ends {
-		if got := c.tunnelEnd(netip.MustParseAddr(text)); got != want {
+		if got := c.nodes.tunnelEnd(netip.MustParseAddr(text)); got != want {
 			t.Errorf("tunnelEnd(%s) is %t", text, got)
 		}
 	}

@@ -103,7 +103,7 @@ func (d *datapath) strayed(e *ears, errands []errand) (found []string) {
 	for _, one := range errands {
 		for _, length := range lengths {
 			name := fmt.Sprint(one.name, " ", length)
-			if from := e.has(tunnelPort, name); from.IsValid() && (length == 0 || slices.Contains(d.c.nodes["n1"].facts.Addresses, from)) {
+			if from := e.has(tunnelPort, name); from.IsValid() && (length == 0 || slices.Contains(d.c.nodes.all["n1"].facts.Addresses, from)) {
 				found = append(found, name)
 			}
 		}
@@ -216,7 +216,7 @@ func TestNothingReachesTunnels(t *testing.T) {
 			own := map[string]string{"10.96.0.68": "10.244.0.2", "fd00:10:96::68": "fd00:10:244::2"} // the host among its pods
 			errands = append(errands, straight("a pod to its own node", "a", "10.244.0.2", "fd00:10:244::2")...)
 			errands = append(errands, d.balanced("a pod to its own node by a Service", "a", own, "ls n1")...)
-			switch g := d.c.nodes["n1"].facts.Gateway; {
+			switch g := d.c.nodes.all["n1"].facts.Gateway; {
 			case g.Routed: // by its management port; otherwise by its gateway, see hostToItself
 				errands = append(errands, straight("a pod to its own node", "a", testHost, testHost6)...)
 			case g.HostAddresses:
@@ -233,7 +233,7 @@ func TestNothingReachesTunnels(t *testing.T) {
 
 			// Pods may have the port to themselves.
 			d.listen(hears, "b")
-			for i, addr := range contract.Addrs(d.c.pods["default/b"].addresses) {
+			for i, addr := range contract.Addrs(d.c.pods.all["default/b"].addresses) {
 				name := fmt.Sprint("a pod to another ", i)
 				nodetest.Eventually(t, 10*time.Second, func() error {
 					if err := d.tell("a", netip.AddrPortFrom(addr, tunnelPort), name, 0); err != nil {

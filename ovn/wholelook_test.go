@@ -47,7 +47,7 @@ func (l *selectiveLife) play(keys []objectKey) {
 	notes, problems := l.c.takeNotes(), l.c.takeProblems()
 	l.oneList() // which has all Services judged again, too
 
-	l.c.egress.replan, l.c.balancers.changed, l.c.vacated, l.c.services.reoccupied = true, true, true, true
+	l.c.egress.replan, l.c.balancers.changed, l.c.nodes.vacated, l.c.services.reoccupied = true, true, true, true
 	l.c.update([]objectKey{{nodeKind, "nobody"}}, l.w.get)
 	l.take(l.rows, slices.DeleteFunc(l.c.changes(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {

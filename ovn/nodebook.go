@@ -1,0 +1,63 @@
+package ovn
+
+// nodeBook is what is known of nodes: their switches, numbers and subnets, the shared gateway that some carry, their zones
+// and systems, and where their tunnels may end.
+type nodeBook struct {
+	*outbox
+	settings *settings
+	around   nodeSurroundings
+	recorded map[string]nodeRecord // of earlier terms, as far as no node has claimed it yet
+
+	all       map[string]*nodeState
+	ids       *pool // node ID n is number n-1
+	cuts      []*subnetAllocator
+	names     []string            // of the nodes that have a switch, sorted
+	unsettled map[string]struct{} // nodes that something is wrong with
+	vacated   bool                // a node has given up what one of those may have
+	windows   map[string]struct{} // nodes that run Windows
+	members   map[string]member   // nodes that carry the shared gateway
+	sharers   map[string]struct{} // nodes that use it
+	zones     map[string][]string // nodes that have a switch by zone, sorted
+	zoneOf    map[string]string
+	tunnels   tunnelHolders
+	onlyOne   onlyOne
+
+	dirty                       map[string]struct{}
+	dirtyTopology, dirtyGateway bool
+}
+
+// nodeSurroundings are what nodes need of the other parts.
+type nodeSurroundings interface {
+	// touchPod has the rows of a pod made again.
+	touchPod(key string)
+	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
+	// datapathsChanged that another node than before runs Windows, the first or the last one maybe, and zonesChanged
+	// that nodes are in other zones.
+	placementsChanged()
+	datapathsChanged(firstOrLast bool)
+	zonesChanged()
+}
+
+func newNodeBook(o *outbox, s *settings, around nodeSurroundings) nodeBook {
+	b := nodeBook{outbox: o, settings: s, around: around,
+		all: map[string]*nodeState{}, ids: newPool(max(s.maxNodeID(), 0)), unsettled: map[string]struct{}{},
+		windows: map[string]struct{}{}, members: map[string]member{}, sharers: map[string]struct{}{},
+		zones: map[string][]string{}, zoneOf: map[string]string{}, tunnels: tunnelHolders{}, onlyOne: newOnlyOne(),
+		dirty: map[string]struct{}{}}
+	if s.allocate {
+		for _, pods := range s.pods {
+			b.cuts = append(b.cuts, newSubnetAllocator(pods, s.mask(pods)))
+		}
+	}
+	return b
+}
+
+// overdue takes in that a node has waited long enough for its subnets, and says whether that makes a difference.
+func (b *nodeBook) overdue(name string) bool {
+	n := b.all[name]
+	if n == nil || n.expects != expecting {
+		return false
+	}
+	n.expects = overdue
+	return true
+}
