@@ -46,7 +46,7 @@ func (b *poolBook) missAddresses(text string) {
 		return
 	}
 	waiting[name] = addressless{uid, overdue}
-	b.tell(addresslessOwner(name), limitf("Service", &b.around.serviceAt(name).object.ObjectMeta, "NobodyGivesAddresses",
+	b.tell(addresslessOwner(name), limitf("Service", &b.services.at(name).object.ObjectMeta, "NobodyGivesAddresses",
 		"status.loadBalancer: the Service has had no address for %v: it has no loadBalancerClass, and weft gives "+
 			"such Services none; if a cloud or another load balancer serves the cluster, see its controller; otherwise "+
 			"set allocate-load-balancer-addresses: true for weft's controller, or create the Service anew with "+

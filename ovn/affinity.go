@@ -114,7 +114,7 @@ func (b *serviceBook) balanced(at claim) bool {
 		return true
 	}
 	_, own := b.gateways.nodes[at.addr]
-	return own && (len(b.claims.by[claim{port: at.port, protocol: at.protocol}]) > 0 || b.around.wantsHostPort(numberedPort{at.port, at.protocol}))
+	return own && (len(b.claims.by[claim{port: at.port, protocol: at.protocol}]) > 0 || b.pods.wantsHostPort(numberedPort{at.port, at.protocol}))
 }
 
 // touchSelves has the sticky Services looked at again whose rows depend on what is balanced.

@@ -28,7 +28,7 @@ func (n *nodeState) watched() bool {
 func (b *poolBook) aliveChange() ovsdb.Change {
 	r := newRows(aliveOwner)
 	var all []*nodeState
-	for n := range b.around.placedNodes() {
+	for n := range b.nodes.placed() {
 		if n.watched() {
 			all = append(all, n)
 		}
@@ -89,7 +89,7 @@ func (b *poolBook) updateAlive(node string, get lookup) {
 	if b.hosting[node] == chassis {
 		return
 	}
-	if n := b.around.nodeAt(node); n != nil {
+	if n := b.nodes.at(node); n != nil {
 		b.turned = append(b.turned, n)
 	}
 	b.hosting[node] = chassis

@@ -75,7 +75,7 @@ func (r addressRange) size() int64 {
 // announce decides by which node's gateway router a Service's addresses are answered on the network that
 // has them.
 func (b *poolBook) announce(name string) {
-	s := b.around.serviceAt(name)
+	s := b.services.at(name)
 	ingress := addrsOf(s.object.balancer.ingress)
 	for _, addr := range b.of[name].addresses {
 		if !slices.Contains(ingress, addr) { // nobody knows of it yet
@@ -111,7 +111,7 @@ func (b *poolBook) setAnnouncer(addr netip.Addr, node string, ok bool) {
 		if len(b.byNode[before]) == 0 {
 			delete(b.byNode, before)
 		}
-		b.around.touchNode(before)
+		b.nodes.touch(before)
 	}
 	delete(b.announced, addr)
 	if ok {
@@ -122,9 +122,9 @@ func (b *poolBook) setAnnouncer(addr netip.Addr, node string, ok bool) {
 			b.byNode[node] = map[netip.Addr]struct{}{}
 		}
 		b.byNode[node][addr] = struct{}{}
-		b.around.touchNode(node)
+		b.nodes.touch(node)
 	}
 	if holder := b.held[addr]; holder != "" {
-		b.around.touchService(holder)
+		b.services.touch(holder)
 	}
 }

@@ -93,7 +93,7 @@ func (b *poolBook) moveAnnouncers(nodes []*nodeState) {
 		return
 	}
 	for name, h := range b.of {
-		s := b.around.serviceAt(name)
+		s := b.services.at(name)
 		for _, addr := range h.addresses {
 			if slices.ContainsFunc(nodes, func(n *nodeState) bool { return b.moves(addr, s, n) }) {
 				delete(b.outside.ways, addr)
@@ -162,7 +162,7 @@ func (b *poolBook) serving(s *serviceState, ipv4 bool) (list []*nodeState) {
 			continue
 		}
 		for _, e := range sl.endpoints {
-			if n := b.around.nodeAt(e.node); n != nil && n.placed && !seen[e.node] && (e.ready || e.serving && e.terminating || s.object.publishNotReady) {
+			if n := b.nodes.at(e.node); n != nil && n.placed && !seen[e.node] && (e.ready || e.serving && e.terminating || s.object.publishNotReady) {
 				seen[e.node] = true
 				list = append(list, n)
 			}

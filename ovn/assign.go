@@ -102,7 +102,7 @@ func (b *podBook) updatePod(name string, object *pod) {
 		return
 	}
 	if p == nil {
-		p = &podState{node: b.around.node(object.node)}
+		p = &podState{node: b.nodes.node(object.node)}
 		p.had, p.known = b.recall(object)
 		p.node.pods[name] = p
 		b.all[name] = p
@@ -112,7 +112,7 @@ func (b *podBook) updatePod(name string, object *pod) {
 		b.touchRivals(p)
 	}
 	p.object = object
-	b.around.podBegins(name, p)
+	b.index(name, p)
 }
 
 // removePod frees a pod's addresses, and has those who wait for one look again.
@@ -122,7 +122,8 @@ func (b *podBook) removePod(name string, p *podState) {
 	for i, a := range p.addresses {
 		n.pools[i].release(a.Addr())
 	}
-	b.around.podEnds(name, p)
+	b.around.podEnds(p)
+	b.unindex(name, p)
 	delete(n.pods, name)
 	delete(n.waiting, name)
 	b.indexHostPorts(n, name, p.object, nil)
@@ -132,7 +133,7 @@ func (b *podBook) removePod(name string, p *podState) {
 			b.dirty[other] = struct{}{}
 		}
 	}
-	b.around.forgetNode(n)
+	b.nodes.forget(n)
 }
 
 // recall finds the addresses that a pod has had. What stands in the pod itself is believed only of

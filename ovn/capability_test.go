@@ -342,7 +342,7 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	}
 	for _, p := range c.pods.all {
 		if len(p.addresses) > 0 {
-			all = append(all, podChange(p.object, p.addresses, &p.node.placement, c.services.serviceHas))
+			all = append(all, podChange(p.object, p.addresses, &p.node.placement, c.services.has))
 		}
 	}
 	for name := range c.nodes.windows {

@@ -111,7 +111,7 @@ func (b *serviceBook) holder(wanted claim) (name string, ok bool) {
 // Service's status says: load balancers' controllers give it to many Services, each with other ports, and who has one of
 // these the hosts' agents know, which know of no pools.
 func (b *serviceBook) heldBy(addr netip.Addr) (name string, ok bool) {
-	name, ok = b.around.serviceWith(addr)
+	name, ok = b.pools.holder(addr)
 	return name, ok && b.hostRules().At(addr) == outside.Nobody
 }
 
@@ -131,7 +131,7 @@ func (b *serviceBook) updateClaims(name string, object *service) {
 		return
 	}
 	b.touchSelves()
-	b.around.touchHostPorts(changed)
+	b.pods.touchHostPorts(changed)
 	b.touchNodePorts(changed)
 }
 

@@ -21,9 +21,9 @@ type lookup func(objectKey) any
 // begin and update take objects in; changes, everything and the two reports take out what follows from them.
 type cluster struct {
 	*outbox
-	settings   *settings             // its own: services follows the API server's ServiceCIDRs
-	clock      int64                 // the time of the last events, in seconds since 1970
-	namespaces map[string]labelSet   // by name
+	*clock
+	settings   *settings // its own: services follows the API server's ServiceCIDRs
+	namespaces namespaceBook
 	traits     map[string]nodeTraits // by node
 
 	nodes     nodeBook
@@ -37,14 +37,14 @@ type cluster struct {
 
 func newCluster(s *settings) *cluster {
 	own := *s
-	c := &cluster{outbox: newOutbox(), settings: &own, namespaces: map[string]labelSet{}, traits: map[string]nodeTraits{}}
-	c.nodes = newNodeBook(c.outbox, c.settings, c)
-	c.pods = newPodBook(c.outbox, c)
-	c.services = newServiceBook(c.outbox, c.settings, c)
-	c.egress = newEgressBook(c.outbox, c.settings, c.nodes.ids, c)
-	c.balancers = newPoolBook(c.outbox, c.settings, c)
-	c.domains = newDomainBook(c.outbox, c.settings, c)
-	c.policies = newPolicyBook(c.outbox, c.settings, c)
+	c := &cluster{outbox: newOutbox(), clock: &clock{}, settings: &own, namespaces: namespaceBook{}, traits: map[string]nodeTraits{}}
+	c.nodes = newNodeBook(c.outbox, c.settings, c, &c.pods)
+	c.pods = newPodBook(c.outbox, c, &c.nodes, &c.services, &c.policies)
+	c.services = newServiceBook(c.outbox, c.settings, c, &c.nodes, &c.pods, &c.balancers)
+	c.egress = newEgressBook(c.outbox, c.settings, c.nodes.ids, c, &c.nodes, &c.pods, c.namespaces, &c.balancers)
+	c.balancers = newPoolBook(c.outbox, c.settings, c, &c.nodes, c.namespaces, &c.services, &c.egress)
+	c.domains = newDomainBook(c.outbox, c.settings, c.clock, &c.services)
+	c.policies = newPolicyBook(c.outbox, c.settings, c.clock, &c.nodes, &c.pods, c.namespaces, &c.domains)
 	return c
 }
 
@@ -123,8 +123,8 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.domains.settle()
 	c.balancers.changed = c.balancers.changed || c.egress.replan // what EgressIPs follow from, addresses of pools do
 	c.balancers.settle(c.services.dirty)
-	c.egress.settle(c.touchedPods())
-	c.policies.settle(c.touchedPods())
+	c.egress.settle(c.pods.touched())
+	c.policies.settle(c.pods.touched())
 }
 
 // makeAgain has the rows of an owner made again.

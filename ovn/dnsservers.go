@@ -63,7 +63,7 @@ func (b *domainBook) followServers() {
 		b.servers[node] = struct{}{}
 	}
 	for _, name := range b.settings.dnsServices {
-		for _, slice := range b.around.slicesOf(name) {
+		for _, slice := range b.services.slicesOf(name) {
 			for i := range slice.endpoints {
 				if e := &slice.endpoints[i]; b.isServer(slice.Namespace, e) {
 					b.servers[e.node] = struct{}{}

@@ -87,7 +87,8 @@ const clockSkew = 30 * time.Second
 type domainBook struct {
 	*outbox
 	settings *settings
-	around   domainSurroundings
+	clock    *clock
+	services serviceView
 
 	used    map[string]int            // how many want a name or a pattern
 	seen    map[string]*resolvedNames // by node
@@ -105,16 +106,8 @@ type domainBook struct {
 	waiting   bool // for time to pass
 }
 
-// domainSurroundings are what domain names need of the other parts.
-type domainSurroundings interface {
-	// slicesOf are the EndpointSlices of a Service, by its key.
-	slicesOf(service string) []*slice
-	// now is the time, in seconds since 1970.
-	now() int64
-}
-
-func newDomainBook(o *outbox, s *settings, around domainSurroundings) domainBook {
-	return domainBook{outbox: o, settings: s, around: around,
+func newDomainBook(o *outbox, s *settings, t *clock, services serviceView) domainBook {
+	return domainBook{outbox: o, settings: s, clock: t, services: services,
 		used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{}, pods: map[types.UID]*pod{}, podUID: map[string]types.UID{}, taken: map[string]*resolvedNames{},
 		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}, moved: true}
 }
@@ -157,7 +150,7 @@ func (b *domainBook) update(nodes []string, get lookup) {
 	for _, node := range nodes {
 		object, _ := get(objectKey{resolvedKind, node}).(*resolvedNames)
 		if object != nil {
-			object = object.bounded(b.around.now())
+			object = object.bounded(b.clock.now())
 		}
 		b.seen[node] = object
 		_, server := b.servers[node]
@@ -201,7 +194,7 @@ func (b *domainBook) take(node string, object *resolvedNames) {
 // settle works out addresses anew where something has changed, or their time is over.
 func (b *domainBook) settle() {
 	b.followServers()
-	if b.next > 0 && b.around.now() >= b.next {
+	if b.next > 0 && b.clock.now() >= b.next {
 		b.next = 0
 		for name := range b.used {
 			b.stale[name] = struct{}{}
@@ -224,7 +217,7 @@ func (b *domainBook) resolve(pattern string) {
 	now := map[netip.Addr]struct{}{}
 	collect := func(list []resolvedAddress) {
 		for _, a := range list {
-			if a.until <= b.around.now() {
+			if a.until <= b.clock.now() {
 				continue
 			}
 			now[a.addr] = struct{}{}

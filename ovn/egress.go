@@ -23,10 +23,14 @@ const maxCarriers = 5
 // egressBook is what is known of EgressIPs, and of what they follow from.
 type egressBook struct {
 	*outbox
-	settings *settings
-	around   egressSurroundings
-	ids      *pool          // of all routers on the join switch: number n is its n-1
-	recorded map[string]int // numbers of earlier terms, until they are claimed
+	settings   *settings
+	around     surroundings
+	nodes      nodeView
+	pods       podView
+	namespaces namespaceView
+	pools      poolView
+	ids        *pool          // of all routers on the join switch: number n is its n-1
+	recorded   map[string]int // numbers of earlier terms, until they are claimed
 
 	all    map[string]*egressState
 	order  []*egressState        // the oldest first: of two that select a pod, it is right
@@ -41,29 +45,8 @@ type egressBook struct {
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
 }
 
-// egressSurroundings are what EgressIPs need of the other parts.
-type egressSurroundings interface {
-	// namespaceLabels are those of a Namespace that is there.
-	namespaceLabels(name string) (set labelSet, there bool)
-	// allPods are the pods that want a port, by key; podsOf those of a namespace.
-	allPods() map[string]*podState
-	podsOf(namespace string) map[string]*podState
-	// touchPod has the rows of a pod made again.
-	touchPod(key string)
-	// placedNodes are the nodes that have a switch.
-	placedNodes() iter.Seq[*nodeState]
-	// nodeOf is the node with a chassis, "" for none.
-	nodeOf(chassis string) string
-	// outsideAddresses are those that nobody else may have, and whose they are.
-	outsideAddresses() map[netip.Addr]string
-	// serviceWith is the Service that has an address of an AddressPool.
-	serviceWith(addr netip.Addr) (name string, ok bool)
-	// releaseNumber gives back a router's number on the join switch.
-	releaseNumber(number int)
-}
-
-func newEgressBook(o *outbox, s *settings, ids *pool, around egressSurroundings) egressBook {
-	return egressBook{outbox: o, settings: s, ids: ids, around: around,
+func newEgressBook(o *outbox, s *settings, ids *pool, around surroundings, nodes nodeView, pods podView, namespaces namespaceView, pools poolView) egressBook {
+	return egressBook{outbox: o, settings: s, ids: ids, around: around, nodes: nodes, pods: pods, namespaces: namespaces, pools: pools,
 		all: map[string]*egressState{}, candidates: map[string][]*egressState{},
 		stale: map[*egressState]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
 }
@@ -150,7 +133,7 @@ func (b *egressBook) update(names []string, get lookup) {
 		switch {
 		case object == nil:
 			if e != nil {
-				b.around.releaseNumber(e.number)
+				b.nodes.releaseNumber(e.number)
 				delete(b.all, name)
 			}
 			continue
@@ -177,7 +160,7 @@ func (b *egressBook) update(names []string, get lookup) {
 	}
 	b.dirtyNodes = true
 	clear(b.candidates)
-	for name, p := range b.around.allPods() {
+	for name, p := range b.pods.everyone() {
 		b.reselect(name, p)
 	}
 }
@@ -196,7 +179,7 @@ func (b *egressBook) claim(recorded map[string]int) {
 func (b *egressBook) forget() {
 	for name, number := range b.recorded {
 		if e := b.all[name]; e == nil || e.number != number {
-			b.around.releaseNumber(number)
+			b.nodes.releaseNumber(number)
 		}
 	}
 	b.recorded = nil
@@ -234,7 +217,7 @@ func (b *egressBook) lookAt(namespace string) {
 	if len(b.all) == 0 {
 		return
 	}
-	for key, p := range b.around.podsOf(namespace) {
+	for key, p := range b.pods.in(namespace) {
 		b.reselect(key, p)
 	}
 }
@@ -245,7 +228,7 @@ func (b *egressBook) selecting(namespace string) []*egressState {
 	if known {
 		return list
 	}
-	set, there := b.around.namespaceLabels(namespace)
+	set, there := b.namespaces.labels(namespace)
 	if !there || len(b.order) == 0 {
 		return nil
 	}
@@ -273,7 +256,7 @@ func (b *egressBook) reselect(name string, p *podState) {
 	}
 	if now != p.egress {
 		b.leaveBy(p, now)
-		b.around.touchPod(name)
+		b.pods.touch(name)
 	}
 }
 
@@ -342,7 +325,7 @@ func (b *egressBook) planAgain() {
 	taken := b.around.outsideAddresses()
 	for _, e := range b.order {
 		for _, addr := range e.object.addresses {
-			if holder, ok := b.around.serviceWith(addr); ok {
+			if holder, ok := b.pools.holder(addr); ok {
 				taken[addr] = "Service " + holder
 			}
 		}
@@ -404,7 +387,7 @@ func (b *egressBook) noteStatusOf(e *egressState) {
 		"pods":               e.pods,
 		"node":               nil,
 	}
-	if node := b.around.nodeOf(e.carrier); len(e.plan.members) > 0 && node != "" {
+	if node := b.nodes.withChassis(e.carrier); len(e.plan.members) > 0 && node != "" {
 		status["node"] = node
 	}
 	b.noteStatus(egressKind, &e.object.custom, status, &e.noted)
@@ -452,3 +435,5 @@ func (b *egressBook) relabel(before, now labelSet) {
 		}
 	}
 }
+
+func (b *egressBook) wanting() map[netip.Addr]string { return b.wanted }

@@ -82,7 +82,7 @@ func (b *egressBook) choose(e *egressState) (plan egressPlan) {
 // carriers are the nodes that an EgressIP selects and that can carry addresses at all, the oldest first.
 func (b *egressBook) carriers(o *egressIP) (nodes []*nodeState, why string) {
 	selected, excuse := 0, ""
-	for n := range b.around.placedNodes() {
+	for n := range b.nodes.placed() {
 		if !o.nodes.Matches(n.object.labels) {
 			continue
 		}

@@ -91,13 +91,13 @@ func (b *egressBook) commonChange() ovsdb.Change {
 		} {
 			qos.Direction = nb.QoSDirectionFromLport
 			id := r.add(nb.QoSTable, key, qos)
-			for n := range b.around.placedNodes() {
+			for n := range b.nodes.placed() {
 				r.member(nb.LogicalSwitchTable, switchID(n.name), "qos_rules", id)
 			}
 		}
 		id := r.add(nb.AddressSetTable, ip, &nb.AddressSet{Name: "weft_" + set})
 		var addresses []string
-		for n := range b.around.placedNodes() {
+		for n := range b.nodes.placed() {
 			for _, addr := range n.facts.Addresses {
 				if addr.Is4() == ipv4 {
 					addresses = append(addresses, addr.String())

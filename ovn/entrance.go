@@ -105,7 +105,7 @@ func (b *serviceBook) updateEntrances(touched []*nodeState) {
 	for _, n := range touched {
 		for name, p := range n.pods {
 			if len(p.object.hostPorts) > 0 {
-				b.around.touchPod(name)
+				b.pods.touch(name)
 			}
 		}
 		was, now := b.entranceOf[n.name], entranceNow(n)
@@ -128,7 +128,7 @@ func (b *serviceBook) updateEntrances(touched []*nodeState) {
 		b.touchPlaced()
 	}
 	if moved || shared {
-		b.touch(b.outward)
+		b.touchAll(b.outward)
 	}
 	b.touchNodePortServices(b.gateways.widths != widths, readdressed)
 	for addr, node := range before {
@@ -173,7 +173,7 @@ func (b *serviceBook) updateAPIServers(state *serviceState) {
 	for _, list := range []map[netip.AddrPort]bool{now, b.apiServers} {
 		for at := range list {
 			b.touchClaims(at.Addr())
-			b.around.touchHostPorts([]claim{{at.Addr(), at.Port(), "tcp"}})
+			b.pods.touchHostPorts([]claim{{at.Addr(), at.Port(), "tcp"}})
 		}
 	}
 	b.apiServers = now

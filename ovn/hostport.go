@@ -101,7 +101,7 @@ func (b *podBook) indexHostPorts(n *nodeState, name string, before, now *pod) {
 		}
 	}
 	if before != nil && len(before.hostPorts) > 0 || now != nil && len(now.hostPorts) > 0 {
-		b.around.hostPortsChanged()
+		b.services.touchSelves()
 	}
 }
 
@@ -137,7 +137,7 @@ func (b *podBook) olderHas(p *podState, wanted claim) bool {
 	for _, at := range []claim{wanted, wanted.everywhere()} {
 		for name := range p.node.hostPorted[at] {
 			other := p.node.pods[name]
-			if other != p && len(other.addresses) > 0 && !b.around.awaitsNamespace(other.object.Namespace) && comesBefore(other.object, p.object) {
+			if other != p && len(other.addresses) > 0 && !b.policies.lacks(other.object.Namespace) && comesBefore(other.object, p.object) {
 				return true
 			}
 		}
@@ -166,6 +166,6 @@ func (b *podBook) touchHostPorts(claims []claim) {
 // or a Service or an older pod has it. What other nodes say of the address makes no difference.
 func (b *podBook) keptFrom(p *podState, wanted claim) bool {
 	kind, at := string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)
-	return b.around.hostsKeep(kind, at) || p.node.listens(kind, at) ||
-		b.around.serviceHas(wanted) || b.olderHas(p, wanted)
+	return b.services.hostsKeep(kind, at) || p.node.listens(kind, at) ||
+		b.services.has(wanted) || b.olderHas(p, wanted)
 }

@@ -58,7 +58,7 @@ func (b *serviceBook) updateHosts(n *nodeState) {
 		b.touchClaims(addr)
 		if !heard || len(n.facts.Listeners) > 0 { // what a Service has no more may be a pod's, on another node with this address
 			for name := range b.claims.at[addr] {
-				b.around.touchHostPorts(b.claims.of[name])
+				b.pods.touchHostPorts(b.claims.of[name])
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (n *nodeState) listens(protocol string, at netip.AddrPort) bool {
 // listener is the node, the first by name, that has an address and a daemon that listens there; "" is none.
 func (b *serviceBook) listener(protocol string, at netip.AddrPort) (node string) {
 	for name := range b.hosts.at[at.Addr()] {
-		if b.around.nodeAt(name).listens(protocol, at) && (node == "" || name < node) {
+		if b.nodes.at(name).listens(protocol, at) && (node == "" || name < node) {
 			node = name
 		}
 	}

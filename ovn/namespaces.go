@@ -1,5 +1,13 @@
 package ovn
 
+// namespaceBook has the labels of the Namespaces that are there, by name.
+type namespaceBook map[string]labelSet
+
+func (b namespaceBook) labels(name string) (set labelSet, there bool) {
+	set, there = b[name]
+	return set, there
+}
+
 // updateNamespaces takes in Namespaces: their labels, by which policies, EgressIPs and AddressPools select, and how
 // their policies' decisions are logged.
 func (c *cluster) updateNamespaces(names []string, get lookup) {

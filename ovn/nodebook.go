@@ -1,11 +1,14 @@
 package ovn
 
+import "iter"
+
 // nodeBook is what is known of nodes: their switches, numbers and subnets, the shared gateway that some carry, their zones
 // and systems, and where their tunnels may end.
 type nodeBook struct {
 	*outbox
 	settings *settings
-	around   nodeSurroundings
+	around   surroundings
+	pods     podView
 	recorded map[string]nodeRecord // of earlier terms, as far as no node has claimed it yet
 
 	all       map[string]*nodeState
@@ -26,20 +29,8 @@ type nodeBook struct {
 	dirtyTopology, dirtyGateway bool
 }
 
-// nodeSurroundings are what nodes need of the other parts.
-type nodeSurroundings interface {
-	// touchPod has the rows of a pod made again.
-	touchPod(key string)
-	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
-	// datapathsChanged that another node than before runs Windows, the first or the last one maybe, and zonesChanged
-	// that nodes are in other zones.
-	placementsChanged()
-	datapathsChanged(firstOrLast bool)
-	zonesChanged()
-}
-
-func newNodeBook(o *outbox, s *settings, around nodeSurroundings) nodeBook {
-	b := nodeBook{outbox: o, settings: s, around: around,
+func newNodeBook(o *outbox, s *settings, around surroundings, pods podView) nodeBook {
+	b := nodeBook{outbox: o, settings: s, around: around, pods: pods,
 		all: map[string]*nodeState{}, ids: newPool(max(s.maxNodeID(), 0)), unsettled: map[string]struct{}{},
 		windows: map[string]struct{}{}, members: map[string]member{}, sharers: map[string]struct{}{},
 		zones: map[string][]string{}, zoneOf: map[string]string{}, tunnels: tunnelHolders{}, onlyOne: newOnlyOne(),
@@ -60,4 +51,25 @@ func (b *nodeBook) overdue(name string) bool {
 	}
 	n.expects = overdue
 	return true
+}
+
+func (b *nodeBook) at(name string) *nodeState { return b.all[name] }
+
+func (b *nodeBook) placed() iter.Seq[*nodeState] {
+	return func(yield func(*nodeState) bool) {
+		for _, name := range b.names {
+			if !yield(b.all[name]) {
+				return
+			}
+		}
+	}
+}
+
+func (b *nodeBook) hasWindows() bool { return len(b.windows) > 0 }
+
+func (b *nodeBook) touch(name string) { b.dirty[name] = struct{}{} }
+
+func (b *nodeBook) releaseNumber(number int) {
+	b.ids.release(number - 1)
+	b.vacated = true
 }

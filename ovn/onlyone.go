@@ -72,8 +72,8 @@ func (o *onlyOne) take(n *nodeState) (vacated bool) {
 		slices.ContainsFunc(before.subnets, func(p netip.Prefix) bool { return !slices.Contains(now.subnets, p) })
 }
 
-// nodeOf is the node that has a chassis, "" for none.
-func (b *nodeBook) nodeOf(chassis string) string {
+// withChassis is the node that has a chassis, "" for none.
+func (b *nodeBook) withChassis(chassis string) string {
 	if name, ok := b.onlyOne.chassis[chassis]; ok {
 		return name
 	}

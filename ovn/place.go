@@ -47,8 +47,8 @@ func (b *nodeBook) node(name string) *nodeState {
 	return n
 }
 
-// forgetNode drops a node's state once neither it nor a pod of it is left.
-func (b *nodeBook) forgetNode(n *nodeState) {
+// forget drops a node's state once neither it nor a pod of it is left.
+func (b *nodeBook) forget(n *nodeState) {
 	if n.object == nil && len(n.pods) == 0 {
 		delete(b.all, n.name)
 	}
@@ -72,7 +72,7 @@ func (b *nodeBook) update(names []string, get lookup) (touched []*nodeState) {
 			b.takeTunnels(n)
 			n.expects = nothing
 			delete(b.recorded, name)
-			b.forgetNode(n)
+			b.forget(n)
 			gone = append(gone, n)
 		case n.placed || b.isRecorded(n) || object.network != "":
 			known = append(known, n)
@@ -429,7 +429,7 @@ func (b *nodeBook) release(subnet netip.Prefix) {
 // touchPods has the pods of a node looked at again by the updatePods that follows.
 func (b *nodeBook) touchPods(n *nodeState) {
 	for name := range n.pods {
-		b.around.touchPod(name)
+		b.pods.touch(name)
 	}
 }
 

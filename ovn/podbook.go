@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"iter"
 	"net/netip"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -9,35 +10,60 @@ import (
 // podBook is what is known of the pods that want a port: their addresses, and their ports on their nodes' hosts.
 type podBook struct {
 	*outbox
-	around    podSurroundings
+	around    surroundings
+	nodes     nodeView
+	services  serviceView
+	policies  policyView
 	recorded  map[types.UID][]netip.Addr // addresses of earlier terms, as far as no pod has claimed them yet
 	beginning bool
 
 	all        map[string]*podState
+	namespaces map[string]map[string]*podState // the pods of each, by key
 	dirty      map[string]struct{}
 	hostPorted map[numberedPort]map[string]struct{} // pods, by key
 }
 
-// podSurroundings are what pods need of the other parts.
-type podSurroundings interface {
-	// node is what is known of a node, or will be; forgetNode drops it where it is nothing any more.
-	node(name string) *nodeState
-	forgetNode(n *nodeState)
-	// podSeen is told of each pod that is there or gone (nil), whether it wants a port or not; podBegins and podEnds of
-	// those that do.
-	podSeen(key string, object *pod)
-	podBegins(key string, p *podState)
-	podEnds(key string, p *podState)
-	// awaitsNamespace says whether pods wait until a Namespace is there.
-	awaitsNamespace(name string) bool
-	// hostsKeep says whether an address and port stays the hosts' own, serviceHas whether a Service has one of a node's.
-	hostsKeep(protocol string, at netip.AddrPort) bool
-	serviceHas(wanted claim) bool
-	// hostPortsChanged is told of a pod with host ports that comes or goes.
-	hostPortsChanged()
-}
-
-func newPodBook(o *outbox, around podSurroundings) podBook {
-	return podBook{outbox: o, around: around, all: map[string]*podState{}, dirty: map[string]struct{}{},
+func newPodBook(o *outbox, around surroundings, nodes nodeView, services serviceView, policies policyView) podBook {
+	return podBook{outbox: o, around: around, nodes: nodes, services: services, policies: policies, all: map[string]*podState{}, namespaces: map[string]map[string]*podState{}, dirty: map[string]struct{}{},
 		hostPorted: map[numberedPort]map[string]struct{}{}}
 }
+
+// index keeps the pods of each namespace.
+func (b *podBook) index(name string, p *podState) {
+	pods := b.namespaces[p.object.Namespace]
+	if pods == nil {
+		pods = map[string]*podState{}
+		b.namespaces[p.object.Namespace] = pods
+	}
+	pods[name] = p
+}
+
+func (b *podBook) unindex(name string, p *podState) {
+	pods := b.namespaces[p.object.Namespace]
+	if delete(pods, name); len(pods) == 0 {
+		delete(b.namespaces, p.object.Namespace)
+	}
+}
+
+// touched are the pods that are there of those whose rows are made again, by key.
+func (b *podBook) touched() iter.Seq2[string, *podState] {
+	return func(yield func(string, *podState) bool) {
+		for key := range b.dirty {
+			if p := b.all[key]; p != nil && !yield(key, p) {
+				return
+			}
+		}
+	}
+}
+
+func (b *podBook) at(key string) *podState { return b.all[key] }
+
+func (b *podBook) everyone() map[string]*podState { return b.all }
+
+func (b *podBook) in(namespace string) map[string]*podState { return b.namespaces[namespace] }
+
+func (b *podBook) byNamespace() map[string]map[string]*podState { return b.namespaces }
+
+func (b *podBook) wantsHostPort(port numberedPort) bool { return len(b.hostPorted[port]) > 0 }
+
+func (b *podBook) touch(key string) { b.dirty[key] = struct{}{} }

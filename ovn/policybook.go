@@ -18,8 +18,12 @@ import (
 // policy costs rows by its rules, and a pod joins as many sets as select it.
 type policyBook struct {
 	*outbox
-	settings *settings
-	around   policySurroundings
+	settings   *settings
+	clock      *clock
+	nodes      nodeView
+	pods       podView
+	namespaces namespaceView
+	domains    domainView
 
 	all        map[objectKey]*policyState
 	selections map[string]*selectionState // by their texts
@@ -27,10 +31,8 @@ type policyBook struct {
 	candidates map[string][]*selectionState
 	nodeSets   map[policy.Nodes]*nodeSetState
 	// ranks are the policies of one tier and priority, the oldest first.
-	ranks map[rank][]*policyState
-	// byNamespace are the pods of each, by key.
-	byNamespace map[string]map[string]*podState
-	logging     map[string]string // contract.ACLLoggingAnnotation by namespace
+	ranks   map[rank][]*policyState
+	logging map[string]string // contract.ACLLoggingAnnotation by namespace
 
 	// emptied are selections that may have lost the last pod with some named port.
 	emptied map[*selectionState]struct{}
@@ -45,29 +47,11 @@ type policyBook struct {
 	unwritten map[ovsdb.Owner]annotation
 }
 
-// policySurroundings are what policies read of the other parts, and what they ask of them.
-type policySurroundings interface {
-	// namespaceLabels are those of a Namespace that is there.
-	namespaceLabels(name string) (set labelSet, there bool)
-	// podAt is a pod that wants a port, by key; nil for none.
-	podAt(key string) *podState
-	// placedNodes are the nodes that have a switch.
-	placedNodes() iter.Seq[*nodeState]
-	hasWindows() bool
-	// touchPod and touchNode have the rows of a pod and of a node made again, if they are there.
-	touchPod(key string)
-	touchNode(name string)
-	// domainUsed is told of a policy that begins (1) or ceases (-1) to name a domain.
-	domainUsed(name string, by int)
-	// now is the time, in seconds since 1970.
-	now() int64
-}
-
-func newPolicyBook(o *outbox, s *settings, around policySurroundings) policyBook {
+func newPolicyBook(o *outbox, s *settings, t *clock, nodes nodeView, pods podView, namespaces namespaceView, domains domainView) policyBook {
 	return policyBook{
-		outbox: o, settings: s, around: around,
+		outbox: o, settings: s, clock: t, nodes: nodes, pods: pods, namespaces: namespaces, domains: domains,
 		all: map[objectKey]*policyState{}, selections: map[string]*selectionState{}, candidates: map[string][]*selectionState{},
-		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, byNamespace: map[string]map[string]*podState{}, logging: map[string]string{},
+		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, logging: map[string]string{},
 		emptied: map[*selectionState]struct{}{}, dirty: map[objectKey]struct{}{}, dirtyNumbers: map[objectKey]struct{}{}, dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
 		unwritten: map[ovsdb.Owner]annotation{},
 	}
@@ -173,8 +157,8 @@ func (b *policyBook) updateOne(k objectKey, object *policyObject) {
 // touchAll has all looked at again that depends on whether there is any policy.
 func (b *policyBook) touchAll() {
 	b.dirtyCommon = true
-	for n := range b.around.placedNodes() {
-		b.around.touchNode(n.name)
+	for n := range b.nodes.placed() {
+		b.nodes.touch(n.name)
 	}
 }
 
@@ -263,7 +247,7 @@ func usesOf(o *policyObject) []use {
 func (b *policyBook) take(p *policyState, u use) {
 	switch {
 	case u.domain != "":
-		b.around.domainUsed(u.domain, 1)
+		b.domains.use(u.domain, 1)
 		return
 	case u.ofNodes:
 		b.takeNodes(u.nodes)
@@ -287,7 +271,7 @@ func (b *policyBook) take(p *policyState, u use) {
 func (b *policyBook) drop(p *policyState, u use) {
 	switch {
 	case u.domain != "":
-		b.around.domainUsed(u.domain, -1)
+		b.domains.use(u.domain, -1)
 		return
 	case u.ofNodes:
 		b.dropNodes(u.nodes)
@@ -368,12 +352,12 @@ func (b *policyBook) settleSelection(text string) {
 func (b *policyBook) touchSelection(s *selectionState) {
 	b.dirtySelections[s.text] = struct{}{}
 	for namespace, pods := range b.podsIn(s) {
-		if !s.within(namespace, b.around.namespaceLabels) {
+		if !s.within(namespace, b.namespaces.labels) {
 			continue
 		}
 		for name, p := range pods {
 			if s.pods.Matches(p.object.labels) {
-				b.around.touchPod(name)
+				b.pods.touch(name)
 			}
 		}
 	}
@@ -382,9 +366,9 @@ func (b *policyBook) touchSelection(s *selectionState) {
 // podsIn are the pods of the namespaces that may be a selection's.
 func (b *policyBook) podsIn(s *selectionState) map[string]map[string]*podState {
 	if s.namespaces == nil {
-		return map[string]map[string]*podState{s.Namespace: b.byNamespace[s.Namespace]}
+		return map[string]map[string]*podState{s.Namespace: b.pods.in(s.Namespace)}
 	}
-	return b.byNamespace
+	return b.pods.byNamespace()
 }
 
 // within says whether a namespace is a selection's.
@@ -403,7 +387,7 @@ func (b *policyBook) candidatesOf(namespace string) []*selectionState {
 		return list
 	}
 	for _, s := range b.selections {
-		if s.within(namespace, b.around.namespaceLabels) {
+		if s.within(namespace, b.namespaces.labels) {
 			list = append(list, s)
 		}
 	}
@@ -432,39 +416,21 @@ func (b *policyBook) settle(touched iter.Seq2[string, *podState]) {
 	b.lingerNumbers()
 }
 
-// indexPod keeps the pods of each namespace.
-func (b *policyBook) indexPod(name string, p *podState) {
-	pods := b.byNamespace[p.object.Namespace]
-	if pods == nil {
-		pods = map[string]*podState{}
-		b.byNamespace[p.object.Namespace] = pods
-	}
-	pods[name] = p
-}
-
-func (b *policyBook) forgetPod(name string, p *podState) {
-	b.uncountPorts(p)
-	pods := b.byNamespace[p.object.Namespace]
-	if delete(pods, name); len(pods) == 0 {
-		delete(b.byNamespace, p.object.Namespace)
-	}
-}
-
 // lookAt has a namespace's pods looked at again, since its labels have changed.
 func (b *policyBook) lookAt(namespace string) {
 	delete(b.candidates, namespace)
 	if len(b.selections) == 0 {
 		return
 	}
-	for name := range b.byNamespace[namespace] {
-		b.around.touchPod(name)
+	for name := range b.pods.in(namespace) {
+		b.pods.touch(name)
 	}
 }
 
 // lacks says of a namespace that nothing is known of it yet, and that it might matter: a pod that comes
 // before its namespace waits, so that no policy misses it.
 func (b *policyBook) lacks(namespace string) bool {
-	_, known := b.around.namespaceLabels(namespace)
+	_, known := b.namespaces.labels(namespace)
 	return !known && len(b.ranks) > 0
 }
 

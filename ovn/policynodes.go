@@ -51,9 +51,9 @@ func (b *policyBook) settleNodeSet(nodes policy.Nodes) {
 
 // touchNodes has the nodes of a set looked at again.
 func (b *policyBook) touchNodes(s *nodeSetState) {
-	for n := range b.around.placedNodes() {
+	for n := range b.nodes.placed() {
 		if s.selector.Matches(n.object.labels) {
-			b.around.touchNode(n.name)
+			b.nodes.touch(n.name)
 		}
 	}
 }

@@ -191,7 +191,7 @@ func (b *policyBook) commonChange() ovsdb.Change {
 	if len(b.all) == 0 {
 		return r.Change
 	}
-	r.logMeter(!b.around.hasWindows())
+	r.logMeter(!b.nodes.hasWindows())
 	var selves, hosts []string
 	for _, ipv4 := range b.settings.families() {
 		ip := ipWord(ipv4)

@@ -43,7 +43,7 @@ func (p *policyState) namedProblems() []problem {
 
 // windowsProblems are about rules of which conntrack of Windows nodes does not know the protocol.
 func (b *policyBook) windowsProblems(p *policyState) []problem {
-	if !b.around.hasWindows() || !p.asksSCTP() {
+	if !b.nodes.hasWindows() || !p.asksSCTP() {
 		return nil
 	}
 	return []problem{limitf(p.key.kind.String(), &p.object.ObjectMeta, "NoSCTPOnWindows",
@@ -177,7 +177,7 @@ func (b *policyBook) noteNetworkPolicy(p *policyState, now contract.PolicyStatus
 	o := p.object
 	before, _ := parse[contract.PolicyStatus](contract.PolicyStatusAnnotation, o.noted)
 	same := before.UID == now.UID && before.Generation == now.Generation && before.InForce == now.InForce
-	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= b.around.now() {
+	if same && before.Since != nil && !before.Since.Before(o.CreationTimestamp.Time) && before.Since.Unix() <= b.clock.now() {
 		now.Since = before.Since
 	}
 	text := contract.Format(now)
@@ -264,8 +264,8 @@ func (b *policyBook) misses(p *policyState, refused *ovsdb.RefusedError) bool {
 		if uses[owner] {
 			return true
 		}
-		if k, _ := ownerKey(owner); k.kind == podKind && b.around.podAt(k.name) != nil &&
-			slices.ContainsFunc(b.around.podAt(k.name).selections, func(s *selectionState) bool { return uses[selectionOwner(s.text)] }) {
+		if k, _ := ownerKey(owner); k.kind == podKind && b.pods.at(k.name) != nil &&
+			slices.ContainsFunc(b.pods.at(k.name).selections, func(s *selectionState) bool { return uses[selectionOwner(s.text)] }) {
 			return true
 		}
 	}

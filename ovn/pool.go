@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -62,9 +61,13 @@ func (b balancer) wish() string {
 // poolBook is what is known of AddressPools and of the addresses that Services have of them.
 type poolBook struct {
 	*outbox
-	settings *settings
-	around   poolSurroundings
-	outside  outsideBook
+	settings   *settings
+	around     surroundings
+	nodes      nodeView
+	namespaces namespaceView
+	services   serviceView
+	egress     egressView
+	outside    outsideBook
 
 	all     map[string]*poolState
 	order   []*poolState // by name: so are they used up
@@ -91,30 +94,8 @@ type poolBook struct {
 	dirtyAlive bool
 }
 
-// poolSurroundings are what AddressPools need of the other parts.
-type poolSurroundings interface {
-	// serviceAt and nodeAt are what is known of a Service, by key, and of a node; nil for none.
-	serviceAt(key string) *serviceState
-	nodeAt(name string) *nodeState
-	// namespaceLabels are those of a Namespace that is there.
-	namespaceLabels(name string) (set labelSet, there bool)
-	// placedNodes are the nodes that have a switch.
-	placedNodes() iter.Seq[*nodeState]
-	// outsideAddresses are those that nobody else may have, and whose they are.
-	outsideAddresses() map[netip.Addr]string
-	// egressWanting are the EgressIPs that want addresses, by these.
-	egressWanting() map[netip.Addr]string
-	// isHosts says whether an address is a host's, or one that hosts keep.
-	isHosts(addr netip.Addr) bool
-	// touchService and touchNode have the rows of a Service and of a node made again.
-	touchService(key string)
-	touchNode(name string)
-	// heldByAnother is told that another Service than before has an address, or none.
-	heldByAnother(addr netip.Addr)
-}
-
-func newPoolBook(o *outbox, s *settings, around poolSurroundings) poolBook {
-	return poolBook{outbox: o, settings: s, around: around, outside: newOutsideBook(), all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
+func newPoolBook(o *outbox, s *settings, around surroundings, nodes nodeView, namespaces namespaceView, services serviceView, egress egressView) poolBook {
+	return poolBook{outbox: o, settings: s, around: around, nodes: nodes, namespaces: namespaces, services: services, egress: egress, outside: newOutsideBook(), all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
 		touched: map[string]struct{}{}, reselected: map[*poolState]struct{}{}, recount: map[*poolState]struct{}{},
 		freed: map[netip.Addr]struct{}{}, waiting: newWaitBook(), left: map[string]struct{}{},
 		addressless: map[string]addressless{},
@@ -150,7 +131,7 @@ func (b *poolBook) allocates(s *service) bool {
 // no node can.
 func (b *poolBook) announcer(vip netip.Addr) (node string, ok bool) {
 	node, ok = b.announced[vip]
-	return node, ok && !b.around.isHosts(vip)
+	return node, ok && !b.services.isHosts(vip)
 }
 
 // announces are the addresses that a node's gateway router answers for, sorted.
@@ -191,7 +172,7 @@ func (b *poolBook) update(names []string, get lookup) {
 }
 
 func (b *poolBook) labelsOf(namespace string) labelSet {
-	set, _ := b.around.namespaceLabels(namespace)
+	set, _ := b.namespaces.labels(namespace)
 	return set
 }
 
@@ -210,7 +191,7 @@ func (b *poolBook) settle(services map[string]struct{}) {
 	turned := b.turned
 	b.turned = nil
 	for name := range services {
-		if s := b.around.serviceAt(name); s != nil && b.allocates(s.object) || b.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
+		if s := b.services.at(name); s != nil && b.allocates(s.object) || b.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
 			b.touched[name] = struct{}{}
 		}
 	}
@@ -245,7 +226,7 @@ func (b *poolBook) settle(services map[string]struct{}) {
 // others touched.
 func (b *poolBook) giveUp() {
 	for name := range b.touched {
-		s := b.around.serviceAt(name)
+		s := b.services.at(name)
 		if s != nil && b.allocates(s.object) {
 			continue
 		}
@@ -360,7 +341,7 @@ func (b *poolBook) reservedBy(addr netip.Addr) (whose string, ok bool) {
 	if whose, ok = b.reserved[addr]; ok {
 		return whose, true
 	}
-	if name, ok := b.around.egressWanting()[addr]; ok {
+	if name, ok := b.egress.wanting()[addr]; ok {
 		return "that of EgressIP " + name, true
 	}
 	return "", false
@@ -398,4 +379,9 @@ func (b *poolBook) relabel(n *nodeState, before, now labelSet) {
 	if before.Has(corev1.LabelNodeExcludeBalancers) != now.Has(corev1.LabelNodeExcludeBalancers) {
 		b.turned = append(b.turned, n)
 	}
+}
+
+func (b *poolBook) holder(addr netip.Addr) (service string, ok bool) {
+	service, ok = b.held[addr]
+	return service, ok
 }

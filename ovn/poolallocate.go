@@ -122,7 +122,7 @@ func (b *poolBook) settleTouched() {
 	confirm := func(names []string) {
 		for _, name := range names {
 			if _, confirmed := lost[name]; !confirmed {
-				lost[name] = b.confirm(name, b.around.serviceAt(name).object)
+				lost[name] = b.confirm(name, b.services.at(name).object)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (b *poolBook) settleTouched() {
 	}
 	for name := range b.inTurn(names) {
 		confirm([]string{name})
-		s := b.around.serviceAt(name).object
+		s := b.services.at(name).object
 		problems := append(lost[name], b.allocate(name, s)...)
 		b.tell(poolOwner(name), problems...)
 		b.noteBalancer(name, s)
@@ -165,7 +165,7 @@ func (b *poolBook) inTurn(names []string) iter.Seq[string] {
 			return true
 		}
 		for _, name := range names {
-			if !waiting(&waiter{name: name, meta: &b.around.serviceAt(name).object.ObjectMeta}) || !yield(name) {
+			if !waiting(&waiter{name: name, meta: &b.services.at(name).object.ObjectMeta}) || !yield(name) {
 				return
 			}
 		}
@@ -175,7 +175,7 @@ func (b *poolBook) inTurn(names []string) iter.Seq[string] {
 
 // mayHaveFreed says whether an address that was freed is of a pool that may give it to a Service.
 func (b *poolBook) mayHaveFreed(name string) bool {
-	s := b.around.serviceAt(name).object
+	s := b.services.at(name).object
 	for addr := range b.freed {
 		if p := b.inPool(addr); s.balancer.has(addr.Is4()) && p.object.auto && p.serves(s, b.labelsOf(s.Namespace)) {
 			return true
@@ -197,7 +197,7 @@ func (p *poolState) serves(s *service, namespace labelSet) bool {
 // byAge are Services, the oldest first.
 func (b *poolBook) byAge(names map[string]struct{}) []string {
 	return slices.SortedFunc(maps.Keys(names), func(one, other string) int {
-		return cmp.Or(older(&b.around.serviceAt(one).object.ObjectMeta, &b.around.serviceAt(other).object.ObjectMeta), cmp.Compare(one, other))
+		return cmp.Or(older(&b.services.at(one).object.ObjectMeta, &b.services.at(other).object.ObjectMeta), cmp.Compare(one, other))
 	})
 }
 

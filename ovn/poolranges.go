@@ -16,7 +16,7 @@ func (b *poolBook) checkPools() {
 	addresses := slices.SortedFunc(maps.Keys(outside), netip.Addr.Compare)
 	b.reserved = maps.Clone(outside)
 	var networks []addressRange
-	for n := range b.around.placedNodes() {
+	for n := range b.nodes.placed() {
 		if g := n.facts.Gateway; g != nil {
 			for _, p := range g.Addresses {
 				if n.outside != "" {
@@ -80,7 +80,7 @@ func (b *poolBook) countPools() {
 	for addr := range b.reserved {
 		block(addr)
 	}
-	for addr := range b.around.egressWanting() {
+	for addr := range b.egress.wanting() {
 		if _, twice := b.reserved[addr]; !twice {
 			block(addr)
 		}

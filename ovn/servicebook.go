@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"cmp"
-	"iter"
 	"net/netip"
 	"slices"
 
@@ -15,7 +14,10 @@ import (
 type serviceBook struct {
 	*outbox
 	settings *settings
-	around   serviceSurroundings
+	around   surroundings
+	nodes    nodeView
+	pods     podView
+	pools    poolView
 
 	all     map[string]*serviceState
 	sliceOf map[string]string // slice → Service, by key
@@ -39,30 +41,8 @@ type serviceBook struct {
 	sctp    map[string]struct{} // Services with that protocol: their rows depend on which nodes' datapaths track it
 }
 
-// serviceSurroundings are what Services need of the other parts.
-type serviceSurroundings interface {
-	// nodeAt is what is known of a node, nil for nothing.
-	nodeAt(name string) *nodeState
-	// placedNodes are the nodes that have a switch; placements the same as Services' rows depend on them.
-	placedNodes() iter.Seq[*nodeState]
-	placements() *nodeSet
-	// serviceWith is the Service that has an address of an AddressPool.
-	serviceWith(addr netip.Addr) (name string, ok bool)
-	// wantsHostPort says whether a pod wants such a port of its node's.
-	wantsHostPort(port numberedPort) bool
-	// touchPod has the rows of a pod made again, touchHostPorts those of all pods whose host ports are claimed.
-	touchPod(key string)
-	touchHostPorts(claims []claim)
-	// slicesChanged is told of a Service with other slices than before, expectAddresses of one that has changed itself,
-	// or is gone (nil), apiServersMoved of other API servers, rangesChanged of other ranges of ClusterIPs.
-	slicesChanged(service string)
-	expectAddresses(service string, object *service)
-	apiServersMoved()
-	rangesChanged()
-}
-
-func newServiceBook(o *outbox, s *settings, around serviceSurroundings) serviceBook {
-	return serviceBook{outbox: o, settings: s, around: around,
+func newServiceBook(o *outbox, s *settings, around surroundings, nodes nodeView, pods podView, pools poolView) serviceBook {
+	return serviceBook{outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools,
 		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{}, flushes: newFlushBook(o),
 		given: s.services, serviceCIDRs: map[string]*serviceCIDR{},
 		claims: newClaimBook(), hosts: newHostBook(), apiServers: map[netip.AddrPort]bool{}, gateways: newEntrances(), entranceOf: map[string]entrance{},
@@ -75,9 +55,9 @@ type serviceState struct {
 	slices []*slice // sorted by name
 }
 
-// serviceHas says whether a Service has a port of a node's address: as a NodePort, for its health check, or
+// has says whether a Service has a port of a node's address: as a NodePort, for its health check, or
 // because the address is one of the Service's own.
-func (b *serviceBook) serviceHas(wanted claim) bool {
+func (b *serviceBook) has(wanted claim) bool {
 	for _, one := range []claim{wanted, wanted.everywhere()} {
 		name, ok := b.holder(one)
 		if ok && b.claims.wants(name, one) && b.essential(one) == outside.Nobody && b.hostTaken(b.all[name].object, one.addr) == outside.Nobody &&
@@ -102,12 +82,12 @@ func (b *serviceBook) updateHinted(name string, state *serviceState) {
 // touchPlaced has the Services looked at again of which nodes have rows of their own: for those that come to have
 // a switch or a gateway router, or have one no more.
 func (b *serviceBook) touchPlaced() {
-	b.touch(b.perNode)
-	b.touch(b.hinted)
+	b.touchAll(b.perNode)
+	b.touchAll(b.hinted)
 }
 
-// touch has the rows of some Services made again.
-func (b *serviceBook) touch(names map[string]struct{}) {
+// touchAll has the rows of some Services made again.
+func (b *serviceBook) touchAll(names map[string]struct{}) {
 	for name := range names {
 		b.dirty[name] = struct{}{}
 	}
@@ -138,7 +118,7 @@ func (b *serviceBook) updateOne(name string, object *service) {
 	}
 	b.dirty[name] = struct{}{}
 	b.updateClaims(name, object)
-	b.around.expectAddresses(name, object)
+	b.around.serviceChanged(name, object)
 	b.forget(name)
 }
 
@@ -221,4 +201,23 @@ func (b *serviceBook) nodeSet() *nodeSet {
 	on.gateways, on.hosts, on.widths, on.own = b.gateways.names, b.gateways.hosts, b.gateways.widths, b.gateways.own
 	on.balanced, on.pods = b.balanced, b.settings.pods
 	return on
+}
+
+func (b *serviceBook) at(key string) *serviceState { return b.all[key] }
+
+func (b *serviceBook) touch(key string) { b.dirty[key] = struct{}{} }
+
+func (b *serviceBook) slicesOf(key string) []*slice {
+	if s := b.all[key]; s != nil {
+		return s.slices
+	}
+	return nil
+}
+
+func (b *serviceBook) isHosts(addr netip.Addr) bool {
+	return b.hostRules().At(addr) != outside.Nobody
+}
+
+func (b *serviceBook) hostsKeep(protocol string, at netip.AddrPort) bool {
+	return b.hostRules().Keep(protocol, at) != outside.Nobody
 }

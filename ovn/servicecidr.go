@@ -78,7 +78,7 @@ func (b *serviceBook) updateServiceCIDRs(names []string, get lookup) {
 		for _, p := range o.ranges {
 			if b.occupants[p] = before[p]; b.occupants[p] == nil {
 				b.occupants[p] = map[string]string{}
-				for n := range b.around.placedNodes() {
+				for n := range b.nodes.placed() {
 					b.occupy(n, p)
 				}
 			}

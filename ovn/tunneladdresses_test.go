@@ -13,7 +13,7 @@ import (
 func TestTunnelAddresses(t *testing.T) {
 	c := newCluster(&settings{pods: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}})
 	set := func(name string, status, facts []string) {
-		n := c.node(name)
+		n := c.nodes.node(name)
 		n.object, n.facts.Addresses = &node{}, nil
 		for _, text := range status {
 			n.object.addresses = append(n.object.addresses, netip.MustParseAddr(text))
@@ -25,7 +25,7 @@ func TestTunnelAddresses(t *testing.T) {
 	}
 	expect := func(name, want string) {
 		t.Helper()
-		if got := fmt.Sprint(c.node(name).tunnels); got != want {
+		if got := fmt.Sprint(c.nodes.node(name).tunnels); got != want {
 			t.Errorf("%s has %s, want %s", name, got, want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestTunnelAddresses(t *testing.T) {
 		t.Error("who is next is not written")
 	}
 	for _, name := range []string{"l1", "l2"} {
-		n := c.node(name)
+		n := c.nodes.node(name)
 		n.object = nil
 		c.nodes.takeTunnels(n)
 	}

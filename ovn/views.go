@@ -1,0 +1,123 @@
+package ovn
+
+import (
+	"iter"
+	"net/netip"
+	"time"
+)
+
+// What the parts of a cluster see of each other. Whoever reads another part's state has its own rows made again when that
+// changes, by what the other part tells: see [surroundings] for what concerns several.
+
+// nodeView is what others see of nodes.
+type nodeView interface {
+	// at is what is known of a node, nil for nothing; node the same, or will be, and forget drops it where it is nothing
+	// any more.
+	at(name string) *nodeState
+	node(name string) *nodeState
+	forget(n *nodeState)
+	// placed are the nodes that have a switch, in the order of their names.
+	placed() iter.Seq[*nodeState]
+	hasWindows() bool
+	// withChassis is the node that has a chassis, "" for none.
+	withChassis(name string) string
+	// releaseNumber gives back a router's number on the join switch.
+	releaseNumber(number int)
+	// touch has a node's rows made again.
+	touch(name string)
+}
+
+// podView is what others see of the pods that want a port.
+type podView interface {
+	// at is a pod, by key, nil for none; everyone are all, and in those of a namespace, by key.
+	at(key string) *podState
+	everyone() map[string]*podState
+	in(namespace string) map[string]*podState
+	byNamespace() map[string]map[string]*podState
+	// wantsHostPort says whether a pod wants such a port of its node's.
+	wantsHostPort(port numberedPort) bool
+	// touch has a pod's rows made again, touchHostPorts those of all pods whose host ports are claimed.
+	touch(key string)
+	touchHostPorts(claims []claim)
+}
+
+// namespaceView is what others see of Namespaces.
+type namespaceView interface {
+	// labels are those of a Namespace that is there.
+	labels(name string) (set labelSet, there bool)
+}
+
+// serviceView is what others see of Services.
+type serviceView interface {
+	// at is what is known of a Service, by key, nil for nothing; slicesOf are its EndpointSlices.
+	at(key string) *serviceState
+	slicesOf(key string) []*slice
+	// has says whether a Service has an address and port of a node's.
+	has(wanted claim) bool
+	// isHosts says whether an address is a host's, or one that hosts keep, and hostsKeep whether an address and port stays
+	// the hosts' own.
+	isHosts(addr netip.Addr) bool
+	hostsKeep(protocol string, at netip.AddrPort) bool
+	// touch has a Service's rows made again, touchSelves those of the sticky ones that depend on what is balanced.
+	touch(key string)
+	touchSelves()
+}
+
+// poolView is what others see of AddressPools.
+type poolView interface {
+	// holder is the Service that has an address of an AddressPool.
+	holder(addr netip.Addr) (service string, ok bool)
+}
+
+// egressView is what others see of EgressIPs.
+type egressView interface {
+	// wanting are the EgressIPs that want addresses, by these.
+	wanting() map[netip.Addr]string
+}
+
+// domainView is what others see of domain names.
+type domainView interface {
+	// use is told of a policy that begins (1) or ceases (-1) to name a domain.
+	use(name string, by int)
+}
+
+// policyView is what others see of policies.
+type policyView interface {
+	// lacks says whether pods of a namespace wait until it is there.
+	lacks(namespace string) bool
+}
+
+// surroundings is what concerns several parts. The cluster knows which.
+type surroundings interface {
+	// outsideAddresses are those that nobody else may have, and whose they are.
+	outsideAddresses() map[netip.Addr]string
+	// placements are the nodes that have a switch, as Services' rows depend on them.
+	placements() *nodeSet
+	// placementsChanged is told that a node has come to have a switch or a gateway router, or has one no more,
+	// datapathsChanged that another node than before runs Windows, the first or the last one maybe, and zonesChanged
+	// that nodes are in other zones.
+	placementsChanged()
+	datapathsChanged(firstOrLast bool)
+	zonesChanged()
+	// podSeen is told of each pod that is there or gone (nil), whether it wants a port or not, and podEnds of one that
+	// wanted one.
+	podSeen(key string, object *pod)
+	podEnds(p *podState)
+	// slicesChanged is told of a Service with other slices than before, serviceChanged of one that has changed itself, or
+	// is gone (nil).
+	slicesChanged(service string)
+	serviceChanged(key string, object *service)
+	// apiServersMoved is told of other API servers, rangesChanged of other ranges of ClusterIPs.
+	apiServersMoved()
+	rangesChanged()
+	// heldByAnother is told that another Service than before has an address of an AddressPool, or none.
+	heldByAnother(addr netip.Addr)
+}
+
+// clock is the time of the last events.
+type clock struct{ seconds int64 } // since 1970
+
+// at tells what time it is.
+func (c *clock) at(now time.Time) { c.seconds = now.Unix() }
+
+func (c *clock) now() int64 { return c.seconds }
