@@ -7,11 +7,16 @@
 //	(informers)  objects.go   queue.go    cluster.go    node.go, pod.go,
 //	                                                    service.go, topology.go
 //
-// Everything from objects.go to topology.go is pure: no client, no clock, no I/O. The cluster type
-// holds what must be remembered between events (which node has which number and subnets, which pod
-// which address), and can be rebuilt from the Northbound's rows (records.go) or, where they are lost,
-// from the Kubernetes objects alone: a restarted controller comes to the same rows. Only controller.go
-// and what it uses (informers.go, annotate.go, events.go, elect.go, serve.go) talk to the world.
+// Everything from objects.go to topology.go is pure: no client, no clock, no I/O. A cluster has a part for
+// each subject: nodes, pods, Services, EgressIPs, AddressPools, domain names and policies. A part keeps what
+// must be remembered of its subject between events (which node has which number and subnets, which pod
+// which address), and what of it is to be written anew. It sees the other parts by the views of views.go.
+// What concerns several parts at once is in surroundings.go. The order in which they take in events and make
+// changes is in cluster.go and extent.go.
+//
+// All of it can be rebuilt from the Northbound's rows (records.go) or, where they are lost, from the
+// Kubernetes objects alone: a restarted controller comes to the same rows. Only controller.go and what it
+// uses (informers.go, annotate.go, events.go, elect.go, serve.go) talk to the world.
 //
 // What the datapath of Windows nodes cannot do is the table of package capability; the rows that follow from it
 // are all in node.go, service.go and gateway.go.

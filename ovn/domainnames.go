@@ -107,9 +107,12 @@ type domainBook struct {
 }
 
 func newDomainBook(o *outbox, s *settings, t *clock, services serviceView) domainBook {
-	return domainBook{outbox: o, settings: s, clock: t, services: services,
-		used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{}, pods: map[types.UID]*pod{}, podUID: map[string]types.UID{}, taken: map[string]*resolvedNames{},
-		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}, moved: true}
+	return domainBook{
+		outbox: o, settings: s, clock: t, services: services,
+		used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{},
+		pods: map[types.UID]*pod{}, podUID: map[string]types.UID{}, taken: map[string]*resolvedNames{},
+		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}, moved: true,
+	}
 }
 
 func domainOwner(name string) ovsdb.Owner { return ovsdb.Owner("DomainName/" + name) }

@@ -45,10 +45,14 @@ type egressBook struct {
 	dirtyNodes bool                // what all EgressIPs have in common is to be written
 }
 
-func newEgressBook(o *outbox, s *settings, ids *pool, around surroundings, nodes nodeView, pods podView, namespaces namespaceView, pools poolView) egressBook {
-	return egressBook{outbox: o, settings: s, ids: ids, around: around, nodes: nodes, pods: pods, namespaces: namespaces, pools: pools,
+func newEgressBook(
+	o *outbox, s *settings, ids *pool, around surroundings, nodes nodeView, pods podView, namespaces namespaceView, pools poolView,
+) egressBook {
+	return egressBook{
+		outbox: o, settings: s, ids: ids, around: around, nodes: nodes, pods: pods, namespaces: namespaces, pools: pools,
 		all: map[string]*egressState{}, candidates: map[string][]*egressState{},
-		stale: map[*egressState]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{}}
+		stale: map[*egressState]struct{}{}, dirty: map[string]struct{}{}, untold: map[string]struct{}{},
+	}
 }
 
 // egressState is an EgressIP and what was decided for it.

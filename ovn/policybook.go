@@ -47,12 +47,15 @@ type policyBook struct {
 	unwritten map[ovsdb.Owner]annotation
 }
 
-func newPolicyBook(o *outbox, s *settings, t *clock, nodes nodeView, pods podView, namespaces namespaceView, domains domainView) policyBook {
+func newPolicyBook(
+	o *outbox, s *settings, t *clock, nodes nodeView, pods podView, namespaces namespaceView, domains domainView,
+) policyBook {
 	return policyBook{
 		outbox: o, settings: s, clock: t, nodes: nodes, pods: pods, namespaces: namespaces, domains: domains,
 		all: map[objectKey]*policyState{}, selections: map[string]*selectionState{}, candidates: map[string][]*selectionState{},
 		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, logging: map[string]string{},
-		emptied: map[*selectionState]struct{}{}, dirty: map[objectKey]struct{}{}, dirtyNumbers: map[objectKey]struct{}{}, dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
+		emptied: map[*selectionState]struct{}{}, dirty: map[objectKey]struct{}{}, dirtyNumbers: map[objectKey]struct{}{},
+		dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
 		unwritten: map[ovsdb.Owner]annotation{},
 	}
 }

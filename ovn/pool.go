@@ -94,12 +94,17 @@ type poolBook struct {
 	dirtyAlive bool
 }
 
-func newPoolBook(o *outbox, s *settings, around surroundings, nodes nodeView, namespaces namespaceView, services serviceView, egress egressView) poolBook {
-	return poolBook{outbox: o, settings: s, around: around, nodes: nodes, namespaces: namespaces, services: services, egress: egress, outside: newOutsideBook(), all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
+func newPoolBook(
+	o *outbox, s *settings, around surroundings, nodes nodeView, namespaces namespaceView, services serviceView, egress egressView,
+) poolBook {
+	return poolBook{
+		outbox: o, settings: s, around: around, nodes: nodes, namespaces: namespaces, services: services, egress: egress,
+		outside: newOutsideBook(), all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
 		touched: map[string]struct{}{}, reselected: map[*poolState]struct{}{}, recount: map[*poolState]struct{}{},
 		freed: map[netip.Addr]struct{}{}, waiting: newWaitBook(), left: map[string]struct{}{},
-		addressless: map[string]addressless{},
-		announced:   map[netip.Addr]string{}, byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{}}
+		addressless: map[string]addressless{}, announced: map[netip.Addr]string{},
+		byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{},
+	}
 }
 
 // poolState is an AddressPool.

@@ -42,11 +42,14 @@ type serviceBook struct {
 }
 
 func newServiceBook(o *outbox, s *settings, around surroundings, nodes nodeView, pods podView, pools poolView) serviceBook {
-	return serviceBook{outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools,
+	return serviceBook{
+		outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools,
 		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{}, flushes: newFlushBook(o),
 		given: s.services, serviceCIDRs: map[string]*serviceCIDR{},
-		claims: newClaimBook(), hosts: newHostBook(), apiServers: map[netip.AddrPort]bool{}, gateways: newEntrances(), entranceOf: map[string]entrance{},
-		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{}}
+		claims: newClaimBook(), hosts: newHostBook(), apiServers: map[netip.AddrPort]bool{},
+		gateways: newEntrances(), entranceOf: map[string]entrance{},
+		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
+	}
 }
 
 // serviceState is a Service, or nil, and its slices; either may come first.
