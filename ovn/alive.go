@@ -25,7 +25,16 @@ func (n *nodeState) watched() bool {
 	return n.placed && n.outside != "" && n.facts.Chassis != ""
 }
 
-func (b *poolBook) aliveChange() ovsdb.Change {
+// aliveBook is what is known of these ports.
+type aliveBook struct {
+	settings *settings
+	nodes    nodeView
+	hosting  map[string]string // the chassis that have the ports, by node
+	dirty    bool
+}
+
+// change are the rows; there are AddressPools where it is needed.
+func (b *aliveBook) change(needed bool) ovsdb.Change {
 	r := newRows(aliveOwner)
 	var all []*nodeState
 	for n := range b.nodes.placed() {
@@ -33,7 +42,7 @@ func (b *poolBook) aliveChange() ovsdb.Change {
 			all = append(all, n)
 		}
 	}
-	if len(b.all) == 0 || len(all) <= watchers {
+	if !needed || len(all) <= watchers {
 		return r.Change
 	}
 	ring := ringOf(all)
@@ -83,29 +92,25 @@ func following(ring []*nodeState, i int) []*nodeState {
 	return list
 }
 
-// updateAlive takes in which chassis has the port that shows whether a node lives.
-func (b *poolBook) updateAlive(node string, get lookup) {
-	chassis, _ := get(objectKey{aliveKind, node}).(string)
+// update takes in which chassis has the port that shows whether a node lives, and says whether that is another one.
+func (b *aliveBook) update(node, chassis string) (moved bool) {
 	if b.hosting[node] == chassis {
-		return
+		return false
 	}
-	if n := b.nodes.at(node); n != nil {
-		b.turned = append(b.turned, n)
-	}
-	b.hosting[node] = chassis
-	if chassis == "" {
+	if b.hosting[node] = chassis; chassis == "" {
 		delete(b.hosting, node)
 	}
+	return true
 }
 
 // lost says that another node has taken what a node that lives would have.
-func (b *poolBook) lost(n *nodeState) bool {
+func (b *aliveBook) lost(n *nodeState) bool {
 	chassis := b.hosting[n.name]
 	return chassis != "" && n.watched() && chassis != n.chassis()
 }
 
 // mayAnnounce says whether a node's gateway router may answer for an address.
-func (b *poolBook) mayAnnounce(n *nodeState, addr netip.Addr) bool {
+func (b *aliveBook) mayAnnounce(n *nodeState, addr netip.Addr) bool {
 	if n.outside == "" || !n.object.ready || b.lost(n) {
 		return false
 	}

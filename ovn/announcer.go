@@ -10,6 +10,9 @@ import (
 
 // outsideBook finds the nodes whose gateways are on networks outside, by the subnets of these.
 type outsideBook struct {
+	settings *settings
+	alive    *aliveBook
+
 	nodes   map[netip.Prefix]map[string]*nodeState // by subnet and name
 	lengths [2]map[int]int                         // of IPv4 and IPv6: how many subnets have a prefix length
 	of      map[string][]netip.Prefix              // a node's, at most one a family, IPv4 first
@@ -22,41 +25,40 @@ type wayIn struct {
 	node    string // that answers for it where all may, "" for none
 }
 
-func newOutsideBook() outsideBook {
-	return outsideBook{nodes: map[netip.Prefix]map[string]*nodeState{}, lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
+func newOutsideBook(s *settings, alive *aliveBook) outsideBook {
+	return outsideBook{settings: s, alive: alive, nodes: map[netip.Prefix]map[string]*nodeState{}, lengths: [2]map[int]int{{}, {}}, of: map[string][]netip.Prefix{}, ways: map[netip.Addr]wayIn{}}
 }
 
-// updateNetworks takes in on which subnets outside a node's gateway is.
-func (b *poolBook) updateNetworks(n *nodeState) {
-	book := &b.outside
+// update takes in on which subnets outside a node's gateway is.
+func (b *outsideBook) update(n *nodeState) {
 	var now []netip.Prefix
 	if n.placed && n.outside != "" {
 		for _, p := range firsts(n.facts.Gateway.Addresses) {
 			now = append(now, p.Masked())
 		}
 	}
-	was := book.of[n.name]
+	was := b.of[n.name]
 	if slices.Equal(was, now) {
 		return
 	}
 	for _, p := range was {
-		if delete(book.nodes[p], n.name); len(book.nodes[p]) == 0 {
-			delete(book.nodes, p)
-			lengths := book.lengths[family2(p.Addr().Is4())]
+		if delete(b.nodes[p], n.name); len(b.nodes[p]) == 0 {
+			delete(b.nodes, p)
+			lengths := b.lengths[family2(p.Addr().Is4())]
 			if lengths[p.Bits()]--; lengths[p.Bits()] == 0 {
 				delete(lengths, p.Bits())
 			}
 		}
 	}
 	for _, p := range now {
-		if book.nodes[p] == nil {
-			book.nodes[p] = map[string]*nodeState{}
-			book.lengths[family2(p.Addr().Is4())][p.Bits()]++
+		if b.nodes[p] == nil {
+			b.nodes[p] = map[string]*nodeState{}
+			b.lengths[family2(p.Addr().Is4())][p.Bits()]++
 		}
-		book.nodes[p][n.name] = n
+		b.nodes[p][n.name] = n
 	}
-	if book.of[n.name] = now; len(now) == 0 {
-		delete(book.of, n.name)
+	if b.of[n.name] = now; len(now) == 0 {
+		delete(b.of, n.name)
 	}
 }
 
@@ -77,13 +79,13 @@ func (b *poolBook) chooseAnnouncer(addr netip.Addr, s *serviceState) string {
 	}
 	way, known := b.outside.ways[addr]
 	if !known {
-		way = b.wayInOf(addr, p)
+		way = b.outside.wayIn(addr, p)
 		b.outside.ways[addr] = way
 	}
 	if !s.object.balancer.local {
 		return way.node
 	}
-	return b.preferred(addr, p, way.network, b.serving(s, addr.Is4()))
+	return b.outside.preferred(addr, p, way.network, b.serving(s, addr.Is4()))
 }
 
 // moveAnnouncers has the Services looked at again whose addresses some nodes have announced, or may take over. Where the
@@ -124,7 +126,7 @@ func (b *poolBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
 	switch {
 	case n.name == way.node || n.name == b.announced[addr]:
 		return true
-	case n.object == nil || n.outside != way.network || !b.mayAnnounce(n, addr):
+	case n.object == nil || n.outside != way.network || !b.alive.mayAnnounce(n, addr):
 		return false
 	case s != nil && s.object != nil && s.object.balancer.local:
 		return slices.Contains(b.serving(s, addr.Is4()), n)
@@ -132,19 +134,19 @@ func (b *poolBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
 	return way.node == "" || rendezvous(addr.String(), n.name) > rendezvous(addr.String(), way.node)
 }
 
-// wayInOf decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says a
+// wayIn decides where an address comes in: by the nodes of one network whose subnets hold it. Which subnet it has says a
 // node itself, and on a network of another name that counts for nothing.
-func (b *poolBook) wayInOf(addr netip.Addr, p *poolState) wayIn {
-	nodes := slices.DeleteFunc(b.outside.around(addr), func(n *nodeState) bool { return !p.object.nodes.Matches(n.object.labels) })
+func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
+	nodes := slices.DeleteFunc(b.around(addr), func(n *nodeState) bool { return !p.object.nodes.Matches(n.object.labels) })
 	network := b.settings.networkOf(p.object.network, nodes)
 	return wayIn{network, b.preferred(addr, p, network, nodes)}
 }
 
 // preferred is the one of nodes that answers for an address on a network, "" for none.
-func (b *poolBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
+func (b *outsideBook) preferred(addr netip.Addr, p *poolState, network string, nodes []*nodeState) string {
 	best, most := "", uint64(0)
 	for _, n := range nodes {
-		if n.outside != network || !b.mayAnnounce(n, addr) || n.object.labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.nodes.Matches(n.object.labels) {
+		if n.outside != network || !b.alive.mayAnnounce(n, addr) || n.object.labels.Has(corev1.LabelNodeExcludeBalancers) || !p.object.nodes.Matches(n.object.labels) {
 			continue
 		}
 		if rank := rendezvous(addr.String(), n.name); best == "" || rank > most {

@@ -111,7 +111,8 @@ func (l *leader) moved(k objectKey, chassis string) {
 func (c *cluster) updateHosting(k objectKey, get lookup) {
 	switch k.kind {
 	case aliveKind:
-		c.balancers.updateAlive(k.name, get)
+		chassis, _ := get(k).(string)
+		c.balancers.updateAlive(k.name, chassis)
 	case carrierKind:
 		c.egress.carriedBy(k.name, carrierOf(k.name, get))
 	}

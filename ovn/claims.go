@@ -112,7 +112,7 @@ func (b *serviceBook) holder(wanted claim) (name string, ok bool) {
 // these the hosts' agents know, which know of no pools.
 func (b *serviceBook) heldBy(addr netip.Addr) (name string, ok bool) {
 	name, ok = b.pools.holder(addr)
-	return name, ok && b.hostRules().At(addr) == outside.Nobody
+	return name, ok && b.hosts.rules().At(addr) == outside.Nobody
 }
 
 // updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
@@ -208,10 +208,10 @@ func (b *serviceBook) judge(name string, s *service) (*service, []problem) {
 			found.add("BadExternalAddress", func() string {
 				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
 			})
-		} else if owner := b.hostTaken(s, addr); owner != outside.Nobody {
+		} else if owner := b.hosts.taken(s, addr); owner != outside.Nobody {
 			d.addresses[addr] = struct{}{}
 			found.add("AddressTaken", func() string {
-				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, b.ownerName(owner, addr))
+				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, b.hosts.ownerName(owner, addr))
 			})
 		}
 	}
@@ -316,7 +316,7 @@ func (b *serviceBook) right(wanted claim, holder string, s *service) string {
 
 // essential says whose a port outside is that no Service may have.
 func (b *serviceBook) essential(wanted claim) outside.Owner {
-	return b.hostRules().KeepExternal(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
+	return b.hosts.rules().KeepExternal(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
 }
 
 // essentialName says for people whose such a port is.
@@ -326,11 +326,11 @@ func (b *serviceBook) essentialName(owner outside.Owner, wanted claim) string {
 		return "the nodes' hosts' (host-ports)"
 	case owner == outside.Daemon:
 		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
-			"(end it there, and the port is free ten minutes later)", b.listener(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)))
+			"(end it there, and the port is free ten minutes later)", b.hosts.listener(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)))
 	case b.settings.hostPorts.Has(string(wanted.protocol), wanted.port):
-		return b.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
+		return b.hosts.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
 	}
-	return b.ownerName(owner, wanted.addr)
+	return b.hosts.ownerName(owner, wanted.addr)
 }
 
 // unfit says why an address cannot be one that clients outside have for a Service.

@@ -38,7 +38,7 @@ type cluster struct {
 func newCluster(s *settings) *cluster {
 	own := *s
 	c := &cluster{outbox: newOutbox(), clock: &clock{}, settings: &own, namespaces: namespaceBook{}, traits: map[string]nodeTraits{}}
-	c.nodes = newNodeBook(c.outbox, c.settings, c, &c.pods)
+	c.nodes = newNodeBook(c.outbox, c.settings, c, &c.nodes, &c.pods)
 	c.pods = newPodBook(c.outbox, c, &c.nodes, &c.services, &c.policies)
 	c.services = newServiceBook(c.outbox, c.settings, c, &c.nodes, &c.pods, &c.balancers)
 	c.egress = newEgressBook(c.outbox, c.settings, c.nodes.ids, c, &c.nodes, &c.pods, c.namespaces, &c.balancers)
@@ -52,7 +52,7 @@ func newCluster(s *settings) *cluster {
 func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
 	c.egress.claim(r.egress)
-	c.nodes.claimTunnels(keys, get)
+	c.nodes.tunnels.claim(r.nodes, keys, get)
 	c.update(keys, get)
 	c.egress.forget()
 	c.pods.beginning = false
@@ -71,7 +71,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		case egressNodesKind:
 			c.egress.dirtyNodes = true
 		case aliveNodesKind:
-			c.balancers.dirtyAlive = true
+			c.balancers.alive.dirty = true
 		case flushKind, lateFlushKind:
 			c.services.flushes.again(k.name, slices.Index(flushKinds[:], k.kind))
 		case domainKind, instantKind:
@@ -99,7 +99,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(settled)) { // a step each, however often it is asked for
-		c.policies.settleSelection(text)
+		c.policies.selections.settle(text)
 	}
 	for k := range by {
 		slices.Sort(by[k])
@@ -208,7 +208,7 @@ func (c *cluster) follow(touched []*nodeState) {
 		c.nodes.updateDatapath(n)
 		c.nodes.updateZone(n)
 		c.nodes.updateGateway(n)
-		c.balancers.updateNetworks(n)
+		c.balancers.outside.update(n)
 		c.services.updateHosts(n)
 		c.services.updateOccupants(n)
 	}

@@ -130,13 +130,13 @@ func TestNothingRemains(t *testing.T) {
 		"nodes": len(c.nodes.all), "node names": len(c.nodes.names), "unsettled": len(c.nodes.unsettled), "pods": len(c.pods.all),
 		"services": len(c.services.all), "slices": len(c.services.sliceOf), "perNode": len(c.services.perNode), "told": len(c.told),
 		"Windows nodes": len(c.nodes.windows), "gateway nodes": len(c.nodes.members), "nodes that share": len(c.nodes.sharers),
-		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.pods.hostPorted), "API servers": len(c.services.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.nodes.zones) + len(c.nodes.zoneOf),
+		"claims": len(c.services.claims.by) + len(c.services.claims.of) + len(c.services.claims.at) + len(c.services.claims.as) + len(c.services.claims.told) + len(c.services.claims.telling), "host ports": len(c.pods.hostPorted), "API servers": len(c.services.hosts.apiServers), "Services with hints": len(c.services.hinted), "ServiceCIDRs": len(c.services.serviceCIDRs) + len(c.services.occupants) + len(c.settings.services) - len(s.services), "zones": len(c.nodes.zones) + len(c.nodes.zoneOf),
 		"Services by datapath": len(c.services.sctp),
 		"dirty":                len(c.nodes.dirty) + len(c.pods.dirty) + len(c.services.dirty),
 		"records":              len(c.pods.recorded) + len(c.nodes.recorded) + len(c.egress.recorded),
 		"EgressIPs":            len(c.egress.all) + len(c.egress.order) + len(c.egress.dirty) + len(c.traits) + len(c.namespaces) + len(c.egress.candidates) + len(c.egress.turned),
 		"AddressPools":         len(c.balancers.all) + len(c.balancers.order),
-		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting.of) + len(c.balancers.waiting.line) + len(c.balancers.waiting.asking) + len(c.balancers.freed) + len(c.balancers.reselected) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
+		"load balancers":       len(c.balancers.held) + len(c.balancers.of) + len(c.balancers.waiting.of) + len(c.balancers.waiting.line) + len(c.balancers.waiting.asking) + len(c.balancers.freed) + len(c.balancers.reselected) + len(c.balancers.left) + len(c.balancers.touched) + len(c.balancers.announced) + len(c.balancers.alive.hosting) + len(c.balancers.byNode) + len(c.balancers.turned),
 		"ids":                  c.nodes.ids.size - c.nodes.ids.free, "subnets": c.nodes.cuts[0].pool.size - c.nodes.cuts[0].pool.free + c.nodes.cuts[1].pool.size - c.nodes.cuts[1].pool.free,
 	} {
 		if n != 0 {

@@ -167,16 +167,16 @@ func (b *serviceBook) updateAPIServers(state *serviceState) {
 			}
 		}
 	}
-	if maps.Equal(now, b.apiServers) {
+	if maps.Equal(now, b.hosts.apiServers) {
 		return
 	}
-	for _, list := range []map[netip.AddrPort]bool{now, b.apiServers} {
+	for _, list := range []map[netip.AddrPort]bool{now, b.hosts.apiServers} {
 		for at := range list {
 			b.touchClaims(at.Addr())
 			b.pods.touchHostPorts([]claim{{at.Addr(), at.Port(), "tcp"}})
 		}
 	}
-	b.apiServers = now
+	b.hosts.apiServers = now
 	b.around.apiServersMoved()
 }
 

@@ -25,16 +25,16 @@ func (c *cluster) extent(all bool) extent {
 		topology:     all || c.nodes.dirtyTopology,
 		gateway:      all || c.nodes.dirtyGateway,
 		egressNodes:  all || c.egress.dirtyNodes,
-		alive:        all || c.balancers.dirtyAlive,
+		alive:        all || c.balancers.alive.dirty,
 		egress:       among(all, c.egress.all, c.egress.dirty),
-		selections:   among(all, c.policies.selections, c.policies.dirtySelections),
+		selections:   among(all, c.policies.selections.all, c.policies.selections.dirty),
 		nodeSets:     among(all, c.policies.nodeSets, c.policies.dirtyNodeSets),
 		domains:      among(all, c.domains.used, c.domains.dirty),
 		nodes:        among(all, c.nodes.all, c.nodes.dirty),
 		pods:         among(all, c.pods.all, c.pods.dirty),
 		policies:     among(all, c.policies.all, c.policies.dirty),
 		policyCommon: all && len(c.policies.all) > 0 || c.policies.dirtyCommon,
-		numbers:      among(all, map[objectKey]struct{}{}, c.policies.dirtyNumbers), // which are parts of policies
+		numbers:      among(all, map[objectKey]struct{}{}, c.policies.selections.dirtyNumbers), // which are parts of policies
 		services:     among(all, c.services.all, c.services.dirty),
 		flushes:      among(all, c.services.flushes.of, c.services.flushes.dirty),
 	}
@@ -110,7 +110,7 @@ func together(parts ...[]ovsdb.Change) []ovsdb.Change {
 
 // clean forgets what was touched.
 func (c *cluster) clean() {
-	c.nodes.dirtyTopology, c.nodes.dirtyGateway, c.egress.dirtyNodes, c.balancers.dirtyAlive = false, false, false, false
+	c.nodes.dirtyTopology, c.nodes.dirtyGateway, c.egress.dirtyNodes, c.balancers.alive.dirty = false, false, false, false
 	empty(&c.egress.dirty)
 	empty(&c.domains.dirty)
 	c.policies.clean()

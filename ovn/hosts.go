@@ -13,21 +13,26 @@ import (
 	"github.com/weftnet/weft/models/outside"
 )
 
-// hostBook knows nodes by all addresses of their hosts and gateways.
+// hostBook knows nodes by all addresses of their hosts and gateways, and what stays the hosts' own.
 type hostBook struct {
+	settings   *settings
+	nodes      nodeView
+	apiServers map[netip.AddrPort]bool // as the Service default/kubernetes has them
+
 	at        map[netip.Addr]map[string]struct{}
 	of        map[string][]netip.Addr       // sorted
 	listeners map[string]contract.Listeners // as they were when Services were looked at last
 }
 
-func newHostBook() hostBook {
-	return hostBook{at: map[netip.Addr]map[string]struct{}{}, of: map[string][]netip.Addr{},
+func newHostBook(s *settings, nodes nodeView) hostBook {
+	return hostBook{settings: s, nodes: nodes, apiServers: map[netip.AddrPort]bool{},
+		at: map[netip.Addr]map[string]struct{}{}, of: map[string][]netip.Addr{},
 		listeners: map[string]contract.Listeners{}}
 }
 
-// updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
-// what has come or gone.
-func (b *serviceBook) updateHosts(n *nodeState) {
+// update takes in a node's addresses and who listens there. touched are the addresses where that makes a difference, and
+// heard says that the same daemons listen as before.
+func (b *hostBook) update(n *nodeState) (touched []netip.Addr, heard bool) {
 	var now []netip.Addr
 	if n.object != nil {
 		now = n.hostAddresses()
@@ -37,31 +42,24 @@ func (b *serviceBook) updateHosts(n *nodeState) {
 		slices.SortFunc(now, netip.Addr.Compare)
 		now = slices.Compact(now)
 	}
-	was := b.hosts.of[n.name]
-	heard := slices.Equal(b.hosts.listeners[n.name], n.facts.Listeners)
+	was := b.of[n.name]
+	heard = slices.Equal(b.listeners[n.name], n.facts.Listeners)
 	if heard && slices.Equal(was, now) {
-		return
+		return nil, true
 	}
-	if b.hosts.listeners[n.name] = n.facts.Listeners; len(n.facts.Listeners) == 0 {
-		delete(b.hosts.listeners, n.name)
+	if b.listeners[n.name] = n.facts.Listeners; len(n.facts.Listeners) == 0 {
+		delete(b.listeners, n.name)
 	}
 	for _, addr := range was {
-		leave(b.hosts.at, addr, n.name)
+		leave(b.at, addr, n.name)
 	}
 	for _, addr := range now {
-		enter(b.hosts.at, addr, n.name)
+		enter(b.at, addr, n.name)
 	}
-	if b.hosts.of[n.name] = now; len(now) == 0 {
-		delete(b.hosts.of, n.name)
+	if b.of[n.name] = now; len(now) == 0 {
+		delete(b.of, n.name)
 	}
-	for _, addr := range slices.Concat(was, now) {
-		b.touchClaims(addr)
-		if !heard || len(n.facts.Listeners) > 0 { // what a Service has no more may be a pod's, on another node with this address
-			for name := range b.claims.at[addr] {
-				b.pods.touchHostPorts(b.claims.of[name])
-			}
-		}
-	}
+	return slices.Concat(was, now), heard
 }
 
 // listens says whether a daemon of a node listens at an address of its host. A gateway router with addresses of its own
@@ -71,8 +69,8 @@ func (n *nodeState) listens(protocol string, at netip.AddrPort) bool {
 }
 
 // listener is the node, the first by name, that has an address and a daemon that listens there; "" is none.
-func (b *serviceBook) listener(protocol string, at netip.AddrPort) (node string) {
-	for name := range b.hosts.at[at.Addr()] {
+func (b *hostBook) listener(protocol string, at netip.AddrPort) (node string) {
+	for name := range b.at[at.Addr()] {
 		if b.nodes.at(name).listens(protocol, at) && (node == "" || name < node) {
 			node = name
 		}
@@ -80,18 +78,18 @@ func (b *serviceBook) listener(protocol string, at netip.AddrPort) (node string)
 	return node
 }
 
-// hostRules are what stays the hosts' own.
-func (b *serviceBook) hostRules() outside.Hosts {
+// rules are what stays the hosts' own.
+func (b *hostBook) rules() outside.Hosts {
 	return outside.Hosts{Ports: b.settings.hostPorts, Open: b.settings.hostExternals, Ranges: b.settings.hosts, APIServers: b.apiServers,
-		Nodes:     func(addr netip.Addr) bool { return len(b.hosts.at[addr]) > 0 },
+		Nodes:     func(addr netip.Addr) bool { return len(b.at[addr]) > 0 },
 		Listening: func(protocol string, at netip.AddrPort) bool { return b.listener(protocol, at) != "" }}
 }
 
 // ownerName says for people whose an address is; "" is nobody's.
-func (b *serviceBook) ownerName(owner outside.Owner, addr netip.Addr) string {
+func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 	switch owner {
 	case outside.Node:
-		return "that of Node " + slices.Min(slices.Collect(maps.Keys(b.hosts.at[addr])))
+		return "that of Node " + slices.Min(slices.Collect(maps.Keys(b.at[addr])))
 	case outside.APIServer:
 		return "the API server's"
 	case outside.Host:
@@ -100,9 +98,9 @@ func (b *serviceBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 	return ""
 }
 
-// hostTaken says whose an address is that a Service asks for and may not have.
-func (b *serviceBook) hostTaken(s *service, addr netip.Addr) outside.Owner {
-	return b.hostRules().Deny(addr, slices.Contains(s.ingress, addr))
+// taken says whose an address is that a Service asks for and may not have.
+func (b *hostBook) taken(s *service, addr netip.Addr) outside.Owner {
+	return b.rules().Deny(addr, slices.Contains(s.ingress, addr))
 }
 
 // hostSettings reads the keys about hosts. Those of the Northbound are the cluster's central hosts.

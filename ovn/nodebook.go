@@ -1,6 +1,9 @@
 package ovn
 
-import "iter"
+import (
+	"iter"
+	"net/netip"
+)
 
 // nodeBook is what is known of nodes: their switches, numbers and subnets, the shared gateway that some carry, their zones
 // and systems, and where their tunnels may end.
@@ -22,19 +25,20 @@ type nodeBook struct {
 	sharers   map[string]struct{} // nodes that use it
 	zones     map[string][]string // nodes that have a switch by zone, sorted
 	zoneOf    map[string]string
-	tunnels   tunnelHolders
+	tunnels   tunnelBook
 	onlyOne   onlyOne
 
 	dirty                       map[string]struct{}
 	dirtyTopology, dirtyGateway bool
 }
 
-func newNodeBook(o *outbox, s *settings, around surroundings, pods podView) nodeBook {
+func newNodeBook(o *outbox, s *settings, around surroundings, self nodeView, pods podView) nodeBook {
 	b := nodeBook{outbox: o, settings: s, around: around, pods: pods,
 		all: map[string]*nodeState{}, ids: newPool(max(s.maxNodeID(), 0)), unsettled: map[string]struct{}{},
 		windows: map[string]struct{}{}, members: map[string]member{}, sharers: map[string]struct{}{},
-		zones: map[string][]string{}, zoneOf: map[string]string{}, tunnels: tunnelHolders{}, onlyOne: newOnlyOne(),
-		dirty: map[string]struct{}{}}
+		zones: map[string][]string{}, zoneOf: map[string]string{}, onlyOne: newOnlyOne(),
+		tunnels: tunnelBook{settings: s, nodes: self, lines: map[netip.Addr][]string{}},
+		dirty:   map[string]struct{}{}}
 	if s.allocate {
 		for _, pods := range s.pods {
 			b.cuts = append(b.cuts, newSubnetAllocator(pods, s.mask(pods)))

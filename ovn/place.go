@@ -69,7 +69,7 @@ func (b *nodeBook) update(names []string, get lookup) (touched []*nodeState) {
 			delete(b.unsettled, name)
 			b.unplace(n)
 			n.facts, n.outside = contract.NodeFacts{}, ""
-			b.takeTunnels(n)
+			b.tunnels.take(n)
 			n.expects = nothing
 			delete(b.recorded, name)
 			b.forget(n)
@@ -151,7 +151,7 @@ func (b *nodeBook) place(n *nodeState) {
 	}
 	b.joinOutside(n, complain)
 	b.refuseCopies(n, complain)
-	b.takeTunnels(n)
+	b.tunnels.take(n)
 	had, err := b.recallNode(n)
 	if err != nil {
 		complain("BadNodeNetwork", "%v; it is written anew", err)

@@ -5,13 +5,11 @@ import (
 	"iter"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/weftnet/weft/ovn/policy"
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// policyBook is what is known of network policies, and of whom they select.
+// policyBook is what is known of network policies.
 //
 // Policies name pods by selections. A selection that is a policy's subject is a port group, one that is a
 // rule's peer a pair of address sets; pods join both together with their ports, in one transaction. So a
@@ -26,23 +24,15 @@ type policyBook struct {
 	domains    domainView
 
 	all        map[objectKey]*policyState
-	selections map[string]*selectionState // by their texts
-	// candidates are the selections that a namespace's pods may be in, as far as somebody asked.
-	candidates map[string][]*selectionState
+	selections selectionBook
 	nodeSets   map[policy.Nodes]*nodeSetState
 	// ranks are the policies of one tier and priority, the oldest first.
 	ranks   map[rank][]*policyState
 	logging map[string]string // contract.ACLLoggingAnnotation by namespace
 
-	// emptied are selections that may have lost the last pod with some named port.
-	emptied map[*selectionState]struct{}
-
-	dirty map[objectKey]struct{}
-	// dirtyNumbers are policies that have other numbers behind a port's name.
-	dirtyNumbers    map[objectKey]struct{}
-	dirtySelections map[string]struct{}
-	dirtyNodeSets   map[policy.Nodes]struct{}
-	dirtyCommon     bool
+	dirty         map[objectKey]struct{}
+	dirtyNodeSets map[policy.Nodes]struct{}
+	dirtyCommon   bool
 	// unwritten are the statuses of policies whose rows are on their way.
 	unwritten map[ovsdb.Owner]annotation
 }
@@ -52,10 +42,9 @@ func newPolicyBook(
 ) policyBook {
 	return policyBook{
 		outbox: o, settings: s, clock: t, nodes: nodes, pods: pods, namespaces: namespaces, domains: domains,
-		all: map[objectKey]*policyState{}, selections: map[string]*selectionState{}, candidates: map[string][]*selectionState{},
+		all: map[objectKey]*policyState{}, selections: newSelectionBook(o, s, pods, namespaces),
 		nodeSets: map[policy.Nodes]*nodeSetState{}, ranks: map[rank][]*policyState{}, logging: map[string]string{},
-		emptied: map[*selectionState]struct{}{}, dirty: map[objectKey]struct{}{}, dirtyNumbers: map[objectKey]struct{}{},
-		dirtySelections: map[string]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
+		dirty: map[objectKey]struct{}{}, dirtyNodeSets: map[policy.Nodes]struct{}{},
 		unwritten: map[ovsdb.Owner]annotation{},
 	}
 }
@@ -85,24 +74,6 @@ type use struct {
 	domain    string
 	ofNodes   bool // it is those of nodes
 	nodes     policy.Nodes
-}
-
-// usage counts who needs a set. One that nobody needs any more lingers for a while: when many rows change,
-// pods leave a policy's former subject only after the policy has left it.
-type usage struct {
-	users     int
-	lingering bool
-}
-
-func (u usage) live() bool { return u.users > 0 || u.lingering }
-
-// selectionState is a selection that some policy uses.
-type selectionState struct {
-	policy.Selection
-	text             string
-	namespaces, pods labels.Selector // namespaces is nil where the selection has but one
-	group, set       usage
-	ports            map[string]*namedPortState
 }
 
 func compareContainerPorts(a, b containerPort) int {
@@ -256,9 +227,9 @@ func (b *policyBook) take(p *policyState, u use) {
 		b.takeNodes(u.nodes)
 		return
 	}
-	s := b.selections[u.selection.String()]
+	s := b.selections.all[u.selection.String()]
 	if s == nil {
-		s = b.addSelection(u.selection)
+		s = b.selections.add(u.selection)
 	}
 	count := s.usage(u)
 	if u.port != "" {
@@ -266,7 +237,7 @@ func (b *policyBook) take(p *policyState, u use) {
 	}
 	count.users++
 	if count.users == 1 && !count.lingering {
-		b.touchSelection(s)
+		b.selections.touch(s)
 	}
 }
 
@@ -280,7 +251,7 @@ func (b *policyBook) drop(p *policyState, u use) {
 		b.dropNodes(u.nodes)
 		return
 	}
-	s := b.selections[u.selection.String()]
+	s := b.selections.all[u.selection.String()]
 	count := s.usage(u)
 	if u.port != "" {
 		users := s.ports[u.port].users
@@ -294,135 +265,18 @@ func (b *policyBook) drop(p *policyState, u use) {
 	}
 }
 
-// usage finds the count of a use; a named port that nobody has asked for is looked for among the pods.
-func (s *selectionState) usage(u use) *usage {
-	group, set := &s.group, &s.set
-	if u.port != "" {
-		n := s.ports[u.port]
-		if n == nil {
-			n = &namedPortState{numbers: map[portNumber]*numberState{}, users: map[*policyState]int{}}
-			s.ports[u.port] = n
-		}
-		group, set = &n.group, &n.set
-	}
-	if u.group {
-		return group
-	}
-	return set
-}
-
-// addSelection begins to keep a selection.
-func (b *policyBook) addSelection(selection policy.Selection) *selectionState {
-	s := &selectionState{Selection: selection, text: selection.String(), ports: map[string]*namedPortState{}}
-	s.namespaces, s.pods = selection.Selectors()
-	b.selections[s.text] = s
-	b.forgetCandidates(s)
-	return s
-}
-
-// forgetCandidates has those of a selection's namespaces looked for anew.
-func (b *policyBook) forgetCandidates(s *selectionState) {
-	if s.namespaces == nil {
-		delete(b.candidates, s.Namespace)
-	} else {
-		clear(b.candidates)
-	}
-}
-
-// settleSelection drops what nobody has come to need again.
-func (b *policyBook) settleSelection(text string) {
-	b.dirtySelections[text] = struct{}{}
-	s := b.selections[text]
-	if s == nil {
-		return
-	}
-	s.group.lingering, s.set.lingering = false, false
-	for port, n := range s.ports {
-		n.group.lingering, n.set.lingering = false, false
-		b.settleNumbers(s, n)
-		if !n.group.live() && !n.set.live() {
-			delete(s.ports, port)
-		}
-	}
-	b.touchSelection(s)
-	if !s.group.live() && !s.set.live() && len(s.ports) == 0 {
-		delete(b.selections, text)
-		b.forgetCandidates(s)
-	}
-}
-
-// touchSelection has a selection's rows and its pods looked at again.
-func (b *policyBook) touchSelection(s *selectionState) {
-	b.dirtySelections[s.text] = struct{}{}
-	for namespace, pods := range b.podsIn(s) {
-		if !s.within(namespace, b.namespaces.labels) {
-			continue
-		}
-		for name, p := range pods {
-			if s.pods.Matches(p.object.labels) {
-				b.pods.touch(name)
-			}
-		}
-	}
-}
-
-// podsIn are the pods of the namespaces that may be a selection's.
-func (b *policyBook) podsIn(s *selectionState) map[string]map[string]*podState {
-	if s.namespaces == nil {
-		return map[string]map[string]*podState{s.Namespace: b.pods.in(s.Namespace)}
-	}
-	return b.pods.byNamespace()
-}
-
-// within says whether a namespace is a selection's.
-func (s *selectionState) within(namespace string, labelsOf func(string) (labelSet, bool)) bool {
-	if s.namespaces == nil {
-		return s.Namespace == namespace
-	}
-	set, known := labelsOf(namespace)
-	return known && s.namespaces.Matches(set)
-}
-
-// candidatesOf are the selections that a namespace's pods may be in, in the order of their names.
-func (b *policyBook) candidatesOf(namespace string) []*selectionState {
-	list, known := b.candidates[namespace]
-	if known {
-		return list
-	}
-	for _, s := range b.selections {
-		if s.within(namespace, b.namespaces.labels) {
-			list = append(list, s)
-		}
-	}
-	slices.SortFunc(list, func(a, b *selectionState) int { return cmp.Compare(a.text, b.text) })
-	b.candidates[namespace] = list
-	return list
-}
-
-// selectPod finds the selections that a pod is in, and counts its named ports there.
-func (b *policyBook) selectPod(p *podState) {
-	b.uncountPorts(p)
-	p.selections = p.selections[:0]
-	for _, s := range b.candidatesOf(p.object.Namespace) {
-		if s.pods.Matches(p.object.labels) {
-			p.selections = append(p.selections, s)
-			b.countPorts(p, s)
-		}
-	}
-}
-
 // settle decides anew for the pods that were touched.
 func (b *policyBook) settle(touched iter.Seq2[string, *podState]) {
 	for _, p := range touched {
-		b.selectPod(p)
+		b.selections.selectPod(p)
 	}
-	b.lingerNumbers()
+	b.selections.lingerNumbers()
 }
 
 // lookAt has a namespace's pods looked at again, since its labels have changed.
 func (b *policyBook) lookAt(namespace string) {
-	delete(b.candidates, namespace)
-	if len(b.selections) == 0 {
+	delete(b.selections.candidates, namespace)
+	if len(b.selections.all) == 0 {
 		return
 	}
 	for name := range b.pods.in(namespace) {
@@ -439,8 +293,8 @@ func (b *policyBook) lacks(namespace string) bool {
 
 func (b *policyBook) clean() {
 	empty(&b.dirty)
-	empty(&b.dirtyNumbers)
-	empty(&b.dirtySelections)
+	empty(&b.selections.dirtyNumbers)
+	empty(&b.selections.dirty)
 	empty(&b.dirtyNodeSets)
 	b.dirtyCommon = false
 }

@@ -72,7 +72,7 @@ func (b *policyBook) matches(o *policy.Policy, rule *policy.Rule, terms *namedTe
 		}
 	}
 	for _, name := range portNames(rule.Ports) {
-		for _, number := range b.numbersBehind(o, rule, name, (*numberState).named) {
+		for _, number := range b.selections.numbersBehind(o, rule, name, (*numberState).named) {
 			if !asked(rule.Ports, name, number.protocol) || !terms.take(rule) {
 				continue
 			}
@@ -130,7 +130,7 @@ type familyMatch struct {
 func (f *familyMatch) pods(s policy.Selection, ipv4 bool, b *policyBook, named *ruleMatch) {
 	if named == nil {
 		f.values = append(f.values, "$"+addressesName(s, ipv4, "", portNumber{}))
-	} else if b.isNamed(s, named) {
+	} else if b.selections.isNamed(s, named) {
 		f.values = append(f.values, "$"+addressesName(s, ipv4, named.port, named.number))
 	}
 }
@@ -153,7 +153,7 @@ func (f *familyMatch) blocks(list []netip.Prefix, ipv4 bool, b *policyBook, name
 		f.values = append(f.values, within.values...)
 		return
 	}
-	if matches := within.matches(); len(matches) > 0 && b.isNamed(policy.Selection{}, named) {
+	if matches := within.matches(); len(matches) > 0 && b.selections.isNamed(policy.Selection{}, named) {
 		f.others = append(f.others, fmt.Sprintf("(%s == $%s && %s)", f.field, addressesName(policy.Selection{}, ipv4, named.port, named.number), either(matches)))
 	}
 }

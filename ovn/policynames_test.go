@@ -95,11 +95,11 @@ func TestCostlyPolicies(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
-	if n := len(s.c.policies.selections); n > 1110 {
+	if n := len(s.c.policies.selections.all); n > 1110 {
 		t.Errorf("%d selections", n)
 	}
 	pairs := 0
-	for _, selection := range s.c.policies.selections {
+	for _, selection := range s.c.policies.selections.all {
 		pairs += len(selection.ports)
 	}
 	if pairs > 1010 {

@@ -37,7 +37,7 @@ func (n *numberState) there() bool { return n.pods > 0 }
 func (n *numberState) named() bool { return n.pods > 0 || !n.unnamed }
 
 // countPorts keeps the numbers behind the names that policies ask for. Where one comes, their rows depend on it.
-func (b *policyBook) countPorts(p *podState, s *selectionState) {
+func (b *selectionBook) countPorts(p *podState, s *selectionState) {
 	if len(p.addresses) == 0 {
 		return
 	}
@@ -55,7 +55,7 @@ func (b *policyBook) countPorts(p *podState, s *selectionState) {
 	}
 }
 
-func (b *policyBook) uncountPorts(p *podState) {
+func (b *selectionBook) uncountPorts(p *podState) {
 	for _, counted := range p.counted {
 		if counted.at.pods--; counted.at.pods == 0 {
 			b.emptied[counted.selection] = struct{}{}
@@ -71,7 +71,7 @@ type portCount struct {
 }
 
 // lingerNumbers has those looked at again later that no pod has any more.
-func (b *policyBook) lingerNumbers() {
+func (b *selectionBook) lingerNumbers() {
 	for s := range b.emptied {
 		for _, n := range s.ports {
 			for _, at := range n.numbers {
@@ -85,7 +85,7 @@ func (b *policyBook) lingerNumbers() {
 }
 
 // settleNumbers takes a step with the numbers that no pod has any more.
-func (b *policyBook) settleNumbers(s *selectionState, n *namedPortState) {
+func (b *selectionBook) settleNumbers(s *selectionState, n *namedPortState) {
 	for number, at := range n.numbers {
 		switch {
 		case at.there():
@@ -100,14 +100,14 @@ func (b *policyBook) settleNumbers(s *selectionState, n *namedPortState) {
 }
 
 // expect has a selection settled later.
-func (b *policyBook) settleLater(s *selectionState) {
+func (b *selectionBook) settleLater(s *selectionState) {
 	if k := (objectKey{selectionKind, s.text}); !slices.Contains(b.expected, k) {
 		b.expect(k)
 	}
 }
 
-func (b *policyBook) touchNumbers(s *selectionState, n *namedPortState) {
-	b.dirtySelections[s.text] = struct{}{}
+func (b *selectionBook) touchNumbers(s *selectionState, n *namedPortState) {
+	b.dirty[s.text] = struct{}{}
 	for p := range n.users {
 		b.dirtyNumbers[p.key] = struct{}{}
 	}
@@ -160,7 +160,7 @@ func namedAmong(rule *policy.Rule) []policy.Selection {
 }
 
 // numbersBehind are those behind a port's name of which something is so, sorted.
-func (b *policyBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []portNumber {
+func (b *selectionBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name string, is func(*numberState) bool) []portNumber {
 	among := []policy.Selection{o.Subject}
 	if rule.Direction == policy.Egress {
 		among = namedAmong(rule)
@@ -178,15 +178,15 @@ func (b *policyBook) numbersBehind(o *policy.Policy, rule *policy.Rule, name str
 	})
 }
 
-func (b *policyBook) numbersIn(s policy.Selection, name string) map[portNumber]*numberState {
-	if n := b.selections[s.String()].ports[name]; n != nil {
+func (b *selectionBook) numbersIn(s policy.Selection, name string) map[portNumber]*numberState {
+	if n := b.all[s.String()].ports[name]; n != nil {
 		return n.numbers
 	}
 	return nil
 }
 
 // isNamed says whether rules name the pods of a selection with a port's name and number.
-func (b *policyBook) isNamed(s policy.Selection, port *ruleMatch) bool {
+func (b *selectionBook) isNamed(s policy.Selection, port *ruleMatch) bool {
 	at := b.numbersIn(s, port.port)[port.number]
 	return at != nil && at.named()
 }

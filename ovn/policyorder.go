@@ -22,7 +22,7 @@ import (
 func (b *policyBook) sets(selections []string, nodeSets []policy.Nodes, domains []ovsdb.Change) (sets, gone []ovsdb.Change) {
 	list := slices.Clone(domains)
 	for _, text := range slices.Sorted(slices.Values(selections)) {
-		list = append(list, b.selectionChange(text))
+		list = append(list, b.selections.change(text))
 	}
 	for _, nodes := range slices.Sorted(slices.Values(nodeSets)) {
 		list = append(list, b.nodeSetChange(nodes))

@@ -102,26 +102,6 @@ func (s *selectionState) each(of func(set, group usage, port string, number port
 	}
 }
 
-// selectionChange is a selection's rows, which its pods fill.
-func (b *policyBook) selectionChange(text string) ovsdb.Change {
-	r := newRows(selectionOwner(text))
-	s := b.selections[text]
-	if s == nil {
-		return r.Change
-	}
-	s.each(func(set, group usage, port string, number portNumber) {
-		if group.live() {
-			r.add(nb.PortGroupTable, groupKey(port, number), &nb.PortGroup{Name: groupName(s.Selection, port, number)})
-		}
-		if set.live() {
-			for _, ipv4 := range b.settings.families() {
-				r.add(nb.AddressSetTable, setKey(ipWord(ipv4), port, number), &nb.AddressSet{Name: addressesName(s.Selection, ipv4, port, number)})
-			}
-		}
-	})
-	return r.Change
-}
-
 // families are those of pods' addresses.
 func (s *settings) families() []bool {
 	list := make([]bool, len(s.pods))

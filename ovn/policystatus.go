@@ -100,7 +100,7 @@ func (b *policyBook) missingPorts(o *policy.Policy) []string {
 			continue
 		}
 		for _, port := range rule.Ports {
-			if port.Name == "" || slices.ContainsFunc(b.numbersBehind(o, rule, port.Name, (*numberState).there), func(n portNumber) bool { return port.Protocol == "" || n.protocol == port.Protocol }) {
+			if port.Name == "" || slices.ContainsFunc(b.selections.numbersBehind(o, rule, port.Name, (*numberState).there), func(n portNumber) bool { return port.Protocol == "" || n.protocol == port.Protocol }) {
 				continue
 			}
 			protocol := ""

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovsdb"
 )
 
 // balancer is what the allocator of load balancer addresses reads of a Service.
@@ -67,6 +68,7 @@ type poolBook struct {
 	namespaces namespaceView
 	services   serviceView
 	egress     egressView
+	alive      *aliveBook
 	outside    outsideBook
 
 	all     map[string]*poolState
@@ -89,21 +91,19 @@ type poolBook struct {
 	// announced says by which node's gateway router an address is answered, "" by none.
 	announced map[netip.Addr]string
 	byNode    map[string]map[netip.Addr]struct{}
-	// hosting are the chassis that have the ports which show that nodes live, by node.
-	hosting    map[string]string
-	dirtyAlive bool
 }
 
 func newPoolBook(
 	o *outbox, s *settings, around surroundings, nodes nodeView, namespaces namespaceView, services serviceView, egress egressView,
 ) poolBook {
+	alive := &aliveBook{settings: s, nodes: nodes, hosting: map[string]string{}}
 	return poolBook{
 		outbox: o, settings: s, around: around, nodes: nodes, namespaces: namespaces, services: services, egress: egress,
-		outside: newOutsideBook(), all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
+		alive: alive, outside: newOutsideBook(s, alive), all: map[string]*poolState{}, held: map[netip.Addr]string{}, of: map[string]*holding{},
 		touched: map[string]struct{}{}, reselected: map[*poolState]struct{}{}, recount: map[*poolState]struct{}{},
 		freed: map[netip.Addr]struct{}{}, waiting: newWaitBook(), left: map[string]struct{}{},
 		addressless: map[string]addressless{}, announced: map[netip.Addr]string{},
-		byNode: map[string]map[netip.Addr]struct{}{}, hosting: map[string]string{},
+		byNode: map[string]map[netip.Addr]struct{}{},
 	}
 }
 
@@ -157,7 +157,7 @@ func (b *poolBook) update(names []string, get lookup) {
 			p.object, b.recount[p] = object, struct{}{}
 			continue
 		}
-		others, b.changed, b.dirtyAlive = true, true, true
+		others, b.changed, b.alive.dirty = true, true, true
 		if object == nil {
 			delete(b.all, name)
 			continue
@@ -366,7 +366,7 @@ func (b *poolBook) turn(n *nodeState) {
 }
 
 // touchAlive has the ports looked at again which show that nodes live.
-func (b *poolBook) touchAlive() { b.dirtyAlive = b.dirtyAlive || len(b.all) > 0 }
+func (b *poolBook) touchAlive() { b.alive.dirty = b.alive.dirty || len(b.all) > 0 }
 
 // reshape has all looked at again, since a node has changed in more than its labels.
 func (b *poolBook) reshape() {
@@ -389,4 +389,14 @@ func (b *poolBook) relabel(n *nodeState, before, now labelSet) {
 func (b *poolBook) holder(addr netip.Addr) (service string, ok bool) {
 	service, ok = b.held[addr]
 	return service, ok
+}
+
+// aliveChange are the ports which show that nodes live.
+func (b *poolBook) aliveChange() ovsdb.Change { return b.alive.change(len(b.all) > 0) }
+
+// updateAlive takes in which chassis has the port that shows whether a node lives, "" for none.
+func (b *poolBook) updateAlive(node, chassis string) {
+	if b.alive.update(node, chassis) && b.nodes.at(node) != nil {
+		b.turned = append(b.turned, b.nodes.at(node))
+	}
 }

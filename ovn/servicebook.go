@@ -31,7 +31,6 @@ type serviceBook struct {
 
 	claims     claimBook
 	hosts      hostBook
-	apiServers map[netip.AddrPort]bool // as the Service default/kubernetes has them
 	gateways   entrances
 	entranceOf map[string]entrance // by node that has a switch
 
@@ -46,7 +45,7 @@ func newServiceBook(o *outbox, s *settings, around surroundings, nodes nodeView,
 		outbox: o, settings: s, around: around, nodes: nodes, pods: pods, pools: pools,
 		all: map[string]*serviceState{}, sliceOf: map[string]string{}, dirty: map[string]struct{}{}, flushes: newFlushBook(o),
 		given: s.services, serviceCIDRs: map[string]*serviceCIDR{},
-		claims: newClaimBook(), hosts: newHostBook(), apiServers: map[netip.AddrPort]bool{},
+		claims: newClaimBook(), hosts: newHostBook(s, nodes),
 		gateways: newEntrances(), entranceOf: map[string]entrance{},
 		perNode: map[string]struct{}{}, outward: map[string]struct{}{}, hinted: map[string]struct{}{}, sctp: map[string]struct{}{},
 	}
@@ -63,7 +62,7 @@ type serviceState struct {
 func (b *serviceBook) has(wanted claim) bool {
 	for _, one := range []claim{wanted, wanted.everywhere()} {
 		name, ok := b.holder(one)
-		if ok && b.claims.wants(name, one) && b.essential(one) == outside.Nobody && b.hostTaken(b.all[name].object, one.addr) == outside.Nobody &&
+		if ok && b.claims.wants(name, one) && b.essential(one) == outside.Nobody && b.hosts.taken(b.all[name].object, one.addr) == outside.Nobody &&
 			b.all[name].object.hasAt(one, wanted.addr) {
 			return true
 		}
@@ -218,9 +217,23 @@ func (b *serviceBook) slicesOf(key string) []*slice {
 }
 
 func (b *serviceBook) isHosts(addr netip.Addr) bool {
-	return b.hostRules().At(addr) != outside.Nobody
+	return b.hosts.rules().At(addr) != outside.Nobody
 }
 
 func (b *serviceBook) hostsKeep(protocol string, at netip.AddrPort) bool {
-	return b.hostRules().Keep(protocol, at) != outside.Nobody
+	return b.hosts.rules().Keep(protocol, at) != outside.Nobody
+}
+
+// updateHosts takes in a node's addresses and who listens there, and has the Services looked at again that want
+// what has come or gone.
+func (b *serviceBook) updateHosts(n *nodeState) {
+	touched, heard := b.hosts.update(n)
+	for _, addr := range touched {
+		b.touchClaims(addr)
+		if !heard || len(n.facts.Listeners) > 0 { // what a Service has no more may be a pod's, on another node with this address
+			for name := range b.claims.at[addr] {
+				b.pods.touchHostPorts(b.claims.of[name])
+			}
+		}
+	}
 }

@@ -15,7 +15,7 @@ func (c *cluster) outsideAddresses() map[netip.Addr]string {
 			taken[addr] = whose
 		}
 	}
-	for at := range c.services.apiServers {
+	for at := range c.services.hosts.apiServers {
 		taken[at.Addr()] = "the API server"
 	}
 	for n := range c.nodes.placed() {
@@ -52,7 +52,7 @@ func (c *cluster) podSeen(key string, object *pod) { c.domains.updatePod(key, ob
 
 func (c *cluster) podEnds(p *podState) {
 	c.egress.leaveBy(p, [2]*egressState{})
-	c.policies.uncountPorts(p)
+	c.policies.selections.uncountPorts(p)
 }
 
 func (c *cluster) slicesChanged(service string) { c.domains.updateSlices(service) }

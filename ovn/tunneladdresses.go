@@ -11,38 +11,42 @@ import (
 // maxTunnelAddresses bounds what a node with very many addresses has the databases hold.
 const maxTunnelAddresses = 64
 
-// tunnelHolders are the nodes that have an address, who had it first in front. Of an address that several have, as some bridges' are the
-// same on all nodes, no tunnel of others may take packets for those of the first.
-type tunnelHolders map[netip.Addr][]string
+// tunnelBook knows the nodes that have an address, who had it first in front. Of an address that several have, as some
+// bridges' are the same on all nodes, no tunnel of others may take packets for those of the first.
+type tunnelBook struct {
+	settings *settings
+	nodes    nodeView
+	lines    map[netip.Addr][]string
+}
 
-// takeTunnels finds where a node's tunnels may end: at the addresses that its Node and its agent say it has, less those that
+// take finds where a node's tunnels may end: at the addresses that its Node and its agent say it has, less those that
 // another node has had before. Who is next in line for an address that it has no more is told.
-func (b *nodeBook) takeTunnels(n *nodeState) {
+func (b *tunnelBook) take(n *nodeState) {
 	var want []netip.Addr
 	if n.object != nil {
 		for _, addr := range slices.Concat(n.object.addresses, n.facts.Addresses) {
-			if b.tunnelEnd(addr) && len(want) < maxTunnelAddresses && !slices.Contains(want, addr) {
+			if b.mayEnd(addr) && len(want) < maxTunnelAddresses && !slices.Contains(want, addr) {
 				want = append(want, addr)
 			}
 		}
 	}
 	for _, addr := range n.wanted {
 		if !slices.Contains(want, addr) {
-			b.leaveTunnel(n, addr)
+			b.leave(n, addr)
 		}
 	}
 	for _, addr := range want {
 		if !slices.Contains(n.wanted, addr) {
-			b.tunnels[addr] = append(b.tunnels[addr], n.name)
+			b.lines[addr] = append(b.lines[addr], n.name)
 		}
 	}
 	n.wanted = want
-	b.holdTunnels(n)
+	b.hold(n)
 }
 
-// claimTunnels puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
+// claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
 // claim.
-func (b *nodeBook) claimTunnels(keys []objectKey, get lookup) {
+func (b *tunnelBook) claim(recorded map[string]nodeRecord, keys []objectKey, get lookup) {
 	for _, k := range keys {
 		if k.kind != nodeKind {
 			continue
@@ -50,42 +54,42 @@ func (b *nodeBook) claimTunnels(keys []objectKey, get lookup) {
 		if object, _ := get(k).(*node); object == nil {
 			continue
 		}
-		n := b.node(k.name)
-		n.wanted = b.recorded[k.name].tunnels
+		n := b.nodes.node(k.name)
+		n.wanted = recorded[k.name].tunnels
 		for _, addr := range n.wanted {
-			b.tunnels[addr] = append(b.tunnels[addr], n.name)
+			b.lines[addr] = append(b.lines[addr], n.name)
 		}
 	}
 }
 
-// leaveTunnel gives a node's address to who is next.
-func (b *nodeBook) leaveTunnel(n *nodeState, addr netip.Addr) {
-	line := b.tunnels[addr]
+// leave gives a node's address to who is next.
+func (b *tunnelBook) leave(n *nodeState, addr netip.Addr) {
+	line := b.lines[addr]
 	i := slices.Index(line, n.name)
 	if line = slices.Delete(slices.Clone(line), i, i+1); len(line) == 0 {
-		delete(b.tunnels, addr)
+		delete(b.lines, addr)
 		return
 	}
-	b.tunnels[addr] = line
-	if next := b.all[line[0]]; i == 0 && next != nil {
-		b.holdTunnels(next)
-		b.dirty[next.name] = struct{}{}
+	b.lines[addr] = line
+	if next := b.nodes.at(line[0]); i == 0 && next != nil {
+		b.hold(next)
+		b.nodes.touch(next.name)
 	}
 }
 
-func (b *nodeBook) holdTunnels(n *nodeState) {
+func (b *tunnelBook) hold(n *nodeState) {
 	held := map[netip.Addr]struct{}{}
 	for _, addr := range n.wanted {
-		if b.tunnels[addr][0] == n.name {
+		if b.lines[addr][0] == n.name {
 			held[addr] = struct{}{}
 		}
 	}
 	n.tunnels = slices.SortedFunc(maps.Keys(held), netip.Addr.Compare)
 }
 
-// tunnelEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs, routers and Weft
+// mayEnd says whether an address may be a node's own: those of the cluster's ranges are not, which pods, ClusterIPs, routers and Weft
 // have. Central hosts and those of the API server may be nodes: of their addresses, too, whoever had one first has it.
-func (b *nodeBook) tunnelEnd(addr netip.Addr) bool {
+func (b *tunnelBook) mayEnd(addr netip.Addr) bool {
 	_, _, inside := b.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) })
 	return contract.TunnelAddress(addr) && !inside
 }

@@ -21,7 +21,7 @@ func TestTunnelAddresses(t *testing.T) {
 		for _, text := range facts {
 			n.facts.Addresses = append(n.facts.Addresses, netip.MustParseAddr(text))
 		}
-		c.nodes.takeTunnels(n)
+		c.nodes.tunnels.take(n)
 	}
 	expect := func(name, want string) {
 		t.Helper()
@@ -43,10 +43,10 @@ func TestTunnelAddresses(t *testing.T) {
 	for _, name := range []string{"l1", "l2"} {
 		n := c.nodes.node(name)
 		n.object = nil
-		c.nodes.takeTunnels(n)
+		c.nodes.tunnels.take(n)
 	}
-	if len(c.nodes.tunnels) != 0 {
-		t.Errorf("%v are held for nodes that are gone", c.nodes.tunnels)
+	if len(c.nodes.tunnels.lines) != 0 {
+		t.Errorf("%v are held for nodes that are gone", c.nodes.tunnels.lines)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestTunnelAddressesOutliveTheirController(t *testing.T) {
 	}{{nil, "n1"}, {had("n1"), "n1"}, {had("n2"), "n2"}, {had("gone"), "n1"}} {
 		again := newCluster(testSettings(t, nil))
 		again.begin(records{nodes: c.records}, w.keys(), w.get)
-		if got := again.nodes.tunnels[shared]; len(got) != 2 || got[0] != c.want || !slices.Equal(again.nodes.all[c.want].tunnels, []netip.Addr{shared}) {
+		if got := again.nodes.tunnels.lines[shared]; len(got) != 2 || got[0] != c.want || !slices.Equal(again.nodes.all[c.want].tunnels, []netip.Addr{shared}) {
 			t.Errorf("with the records %v the address is that of %v, want %s first", c.records, got, c.want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestTunnelEnds(t *testing.T) {
 		}
 	}
 	for text, want := range ends {
-		if got := c.nodes.tunnelEnd(netip.MustParseAddr(text)); got != want {
+		if got := c.nodes.tunnels.mayEnd(netip.MustParseAddr(text)); got != want {
 			t.Errorf("tunnelEnd(%s) is %t", text, got)
 		}
 	}
