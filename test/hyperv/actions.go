@@ -134,13 +134,14 @@ func (f *forwarding) do(a attribute, last bool, k *key) (done, said bool, err er
 	return false, true, errNotSupported
 }
 
-// addOutput: Actions.c, OvsAddPorts and OvsDetectTunnelPkt. A port that is gone is passed over.
+// addOutput: Actions.c, OvsAddPorts and OvsDetectTunnelPkt. A port that is gone or not connected is passed over.
 func (f *forwarding) addOutput(a attribute, k *key) error {
 	if len(a.data) != 4 {
 		return dropped("an output without a port")
 	}
 	v := f.e.vports[native.Uint32(a.data)]
-	if v == nil {
+	if !v.usable() {
+		f.e.lose(errDisconnected)
 		return nil
 	}
 	v.txPackets++

@@ -18,6 +18,8 @@ type verb struct {
 }
 
 var verbs = map[string]verb{
+	"connect":    {"PORT", "connect the vNIC of a port again", connected(true)},
+	"disconnect": {"PORT", "disconnect the vNIC of a port, which stays", connected(false)},
 	"collisions": {"", "tell as JSON which connections have lately found a translation's port taken", collisions},
 	"extension":  {"on|off", "enable or disable the extension on the switch; off, ovs-vswitchd aborts", onOff((*Extension).SetEnabled)},
 	"vmms":       {"on|off", "start or stop Hyper-V's management service; off, no port of type internal comes", onOff((*Extension).SetVMMS)},
@@ -61,6 +63,10 @@ func onOff(set func(*Extension, bool)) func(*Extension, string) (string, error) 
 		set(e, arg == "on")
 		return "", nil
 	}
+}
+
+func connected(on bool) func(*Extension, string) (string, error) {
+	return func(e *Extension, arg string) (string, error) { return "", e.SetConnected(arg, on) }
 }
 
 func slow(e *Extension, arg string) (string, error) {

@@ -11,6 +11,10 @@ import (
 
 // ingress takes a frame in that has come in by a port: PacketIO.c, OvsStartNBLIngress.
 func (e *Extension) ingress(v *vport, frame []byte) {
+	if !v.usable() {
+		e.lose(errDisconnected)
+		return
+	}
 	v.rxPackets++
 	v.rxBytes += uint64(len(frame))
 	p := &packet{data: frame, source: v}

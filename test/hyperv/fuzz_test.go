@@ -3,6 +3,7 @@
 package hyperv
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
 	"reflect"
@@ -18,10 +19,14 @@ import (
 // noHost has no devices: frames that are sent are kept.
 type noHost struct{ sent map[string]chan []byte }
 
-type noDevice struct{ sent chan []byte }
+type noDevice struct {
+	sent   chan []byte
+	closed context.Context
+	cancel context.CancelFunc
+}
 
-func (d noDevice) Read([]byte) (int, error) { return 0, unix.ENODEV }
-func (d noDevice) Close() error             { return nil }
+func (d noDevice) Read([]byte) (int, error) { <-d.closed.Done(); return 0, unix.ENODEV }
+func (d noDevice) Close() error             { d.cancel(); return nil }
 func (d noDevice) Write(frame []byte) (int, error) {
 	select {
 	case d.sent <- append([]byte(nil), frame...):
@@ -34,7 +39,8 @@ func (h noHost) openVNIC(name string) (netdev.Device, error) {
 	if h.sent[name] == nil {
 		h.sent[name] = make(chan []byte, 64)
 	}
-	return noDevice{h.sent[name]}, nil
+	closed, cancel := context.WithCancel(context.Background())
+	return noDevice{h.sent[name], closed, cancel}, nil
 }
 func (h noHost) openDevice(name string) (netdev.Device, error) { return h.openVNIC(name) }
 func (noHost) removeVNIC(string) error                         { return nil }

@@ -99,6 +99,10 @@ func validChecksum(b []byte, l layers, t tunnelKey) bool {
 // again looks for the flow of a packet that has been put into a tunnel or taken out of one: Actions.c,
 // OvsDoFlowLookupOutput. What its actions put off is done with what the packet's first actions did.
 func (e *Extension) again(from *vport, p *packet, t tunnelKey) error {
+	if !from.usable() {
+		e.lose(errDisconnected)
+		return nil
+	}
 	var k key
 	l, err := e.faults.extract(p, from.number, t, &k)
 	if err != nil {

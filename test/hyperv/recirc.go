@@ -50,13 +50,17 @@ func (e *Extension) execute(p *packet, from uint32, k *key, l layers, actions []
 }
 
 // recirculate: Actions.c, OvsDoRecirc. The packet goes by from, the port of the packet that the actions
-// began with, although its key may have another one.
+// began with, although its key may have another one. That port is asked for only where no flow is found.
 func (e *Extension) recirculate(p *packet, from uint32, k *key, l layers) error {
 	f := e.lookup(k)
 	if f == nil {
-		if v := e.vports[from]; v != nil {
-			e.miss(v, p, k)
+		v := e.vports[from]
+		if !v.usable() {
+			e.stats.misses++
+			e.lose(errDisconnected)
+			return nil
 		}
+		e.miss(v, p, k)
 		return nil
 	}
 	if e.level > deferredLevel {

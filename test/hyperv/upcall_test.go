@@ -6,9 +6,12 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // told is what ovs-vswitchd gets of a packet.
@@ -162,4 +165,77 @@ func TestMissAfterTunnel(t *testing.T) {
 	if o.err != nil || len(tunnel()) != 0 || len(heard) != 1 || heard[0].key.recirc != 9 || heard[0].key.inPort != 5 {
 		t.Errorf("%v; the adapter's port has heard %+v", o.err, heard)
 	}
+}
+
+// A port whose vNIC is no longer connected sends nothing and gets nothing. A packet that has come by it goes on
+// after a recirculation where there is a flow for it, and is lost where there is none.
+func TestDisconnectedPort(t *testing.T) {
+	frame := udp(client, server, 1, 2, "x")
+	for _, c := range []struct {
+		name         string
+		flow         bool // for the recirculated packet
+		disconnected string
+		heard, out   int
+		lost         uint64
+	}{
+		{"all are connected", false, "", 1, 0, 0},
+		{"the packet's, and no flow", false, "pod3", 0, 0, 1},
+		{"the packet's, and a flow", true, "pod3", 0, 1, 0},
+		{"the one that it goes to", true, "pod4", 0, 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, h := bare(t, KnownFaults())
+			_, heard := listen(t, e, "pod3")
+			if c.flow {
+				var k key
+				if _, err := e.faults.extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+					t.Fatal(err)
+				}
+				k.recirc = 1
+				e.flows[e.lookupKey(k)] = &flow{key: k, actions: []attribute{act(actionOutput, 4)}}
+			}
+			if c.disconnected != "" {
+				if _, err := e.Control([]string{"disconnect", c.disconnected}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := send(t, e, h, frame, act(actionRecirc, 1))
+			if o.err != nil || len(o.out["pod4"]) != c.out || len(heard()) != c.heard || e.stats.losses[errDisconnected.Error()] != c.lost {
+				t.Errorf("%+v, losses %v", o, e.stats.losses)
+			}
+		})
+	}
+	t.Run("and a tunnel over it", func(t *testing.T) {
+		e, h, into := tunnelled(t, KnownFaults())
+		send(t, e, h, frame, into...)
+		resolved(t, e)
+		for _, c := range []struct {
+			verb string
+			out  int
+		}{{"disconnect", 0}, {"connect", 1}} {
+			if _, err := e.Control([]string{c.verb, "vEth-Ethernet"}); err != nil {
+				t.Fatal(err)
+			}
+			if o := send(t, e, h, frame, into...); o.err != nil || len(o.out["Ethernet"]) != c.out {
+				t.Errorf("%s: %+v", c.verb, o)
+			}
+		}
+	})
+	t.Run("its device goes", func(t *testing.T) {
+		e, _ := bare(t, KnownFaults())
+		_, heard := listen(t, e, "pod3")
+		e.vports[3].close()
+		nodetest.Eventually(t, 5*time.Second, func() error {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.vports[3].usable() {
+				return errors.New("it is connected still")
+			}
+			return nil
+		})
+		e.ingress(e.vports[3], frame)
+		if len(heard()) != 0 || e.stats.losses[errDisconnected.Error()] != 1 {
+			t.Errorf("losses %v", e.stats.losses)
+		}
+	})
 }

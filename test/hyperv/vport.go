@@ -43,6 +43,8 @@ type vport struct {
 	upcall   uint32        // netlink port id; 0: none
 	udpPort  uint16        // of a tunnel
 	device   netdev.Device // none: a tunnel
+	// disconnected: its vNIC is no longer connected, though nobody has deleted the port.
+	disconnected bool
 
 	rxPackets, rxBytes, txPackets, txBytes, txDropped uint64
 }
@@ -136,6 +138,24 @@ func (e *Extension) vportByName(name string) *vport {
 			return v
 		}
 	}
+	return nil
+}
+
+// usable says whether packets may go by a port: Vport.h, OVS_STATE_CONNECTED.
+func (v *vport) usable() bool { return v != nil && !v.disconnected }
+
+// errDisconnected is counted for a packet that goes no further because of that.
+var errDisconnected = dropped("a port that is not connected")
+
+// SetConnected connects and disconnects the vNIC of a port: Vport.c, HvConnectNic and HvDisconnectNic.
+func (e *Extension) SetConnected(port string, on bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v := e.vportByName(port)
+	if v == nil {
+		return fmt.Errorf("no port %q", port)
+	}
+	v.disconnected = !on
 	return nil
 }
 
@@ -237,13 +257,17 @@ func (v *vport) encode(command uint8) ([]byte, error) {
 	})
 }
 
-// receive takes what a port's device gets, until the device is closed.
+// receive takes what a port's device gets, until the device is closed. One that ends by itself is gone, and its
+// port is no longer connected.
 func (e *Extension) receive(v *vport) {
 	buffer := make([]byte, netdev.MaxFrame)
 	for {
 		n, err := v.device.Read(buffer)
 		if err != nil {
 			e.log.Debug("a port's device ends", "port", v.name, "err", err)
+			e.mu.Lock()
+			v.disconnected = true
+			e.mu.Unlock()
 			return
 		}
 		e.mu.Lock()
