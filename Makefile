@@ -80,13 +80,16 @@ windows-unit: $(LAB)/wine/.complete ## the unit tests of what runs on Windows, u
 	test/lab/scripts/wine-test.sh ./cni ./cmd/weft ./node ./node/hostservice ./node/tunnel ./node/doctor ./node/hns ./node/hostnet
 
 .PHONY: cluster-test
-cluster-test: lab bin/steady bin/ask ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
+cluster-test: lab bin/steady bin/ask bin/judge ## a cluster of Linux and Windows nodes: pods, Services, names, components killed, bad days
 	go test -tags cluster -count 1 -parallel 8 -timeout 25m -v ./test/e2e
 
 bin/steady: $(wildcard test/e2e/steady/*.go)
 bin/ask: $(wildcard test/e2e/ask/*.go)
 bin/steady bin/ask: bin/%:
 	@go build -o $@ ./test/e2e/$*
+
+bin/judge: $(wildcard test/oracle/*.go test/oracle/judge/*.go test/oracle/go.*)
+	@cd test/oracle && go build -o ../../$@ ./judge
 
 # The tests of OVN's rows that send packets, on the datapath of Linux itself. TestAffinity is not among them yet: see docs/lab.md.
 KERNEL := $(LAB)/kernel/linux-6.12
@@ -103,10 +106,10 @@ test-kernel: ovn $(KERNEL) ## the tests with packets, on the datapath of Linux 6
 test-ansible: lab-official lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off
 	go test -tags ansible -count 1 -p 1 -timeout 90m -v ./test/ansible/...
 
-e2e: lab-official bin/steady bin/ask ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
+e2e: lab-official bin/steady bin/ask bin/judge ## the official Kubernetes network tests on a mixed cluster, and what takes long of ours
 	test/e2e/official.sh
 	test/e2e/policies.sh
-	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates|TestHostsOwnTrafficSurvives' ./test/e2e -args -thorough
+	go test -tags cluster -count 1 -timeout 25m -v -run 'TestEveryComponentMayDie|TestBadCertificates|TestHostsOwnTrafficSurvives|TestPacketsAgreeWithPolicyOracles' ./test/e2e -args -thorough
 
 bench: lab bin/steady bin/ask ## benchmarks, each beside its floor
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./ovsdb/...

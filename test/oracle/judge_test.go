@@ -14,29 +14,13 @@ import (
 	"github.com/weftnet/weft/ovn/acl"
 )
 
-// end is one of a packet.
-type end struct {
-	address   netip.Addr
-	pod       *corev1.Pod // one with an address of its own; nil: somebody else
-	namespace *corev1.Namespace
-	port      string // of the pod's switch
-}
-
-// packet is a connection whose ends are known.
-type packet struct {
-	from, to *end
-	protocol corev1.Protocol
-	port     uint16
-}
-
 // court is all that judges a scene.
 type court struct {
-	scene    *scene
-	offline  *ovn.Offline
-	tables   *acl.Tables
-	ends     map[string][]*end // by pod; of those without an address of their own, what they have instead
-	cyclonus cyclonus
-	knp      *kubeNetworkPolicies
+	scene   *scene
+	offline *ovn.Offline
+	tables  *acl.Tables
+	ends    map[string][]*end // by pod; of those without an address of their own, what they have instead
+	oracles *oracles
 }
 
 func config(f families) ovn.Config {
@@ -53,8 +37,8 @@ func config(f families) ovn.Config {
 
 // newCourt translates a scene. Every policy that is made up is one that the API allows: Weft has nothing to
 // complain of but equal priorities.
-func newCourt(t testing.TB, s *scene, knp *kubeNetworkPolicies) (*court, error) {
-	c := &court{scene: s, ends: map[string][]*end{}, knp: knp}
+func newCourt(s *scene, knp *kubeNetworkPolicies) (*court, error) {
+	c := &court{scene: s, ends: map[string][]*end{}}
 	var err error
 	if c.offline, err = ovn.Translate(config(s.families), s.objects()); err != nil {
 		return nil, err
@@ -86,9 +70,8 @@ func newCourt(t testing.TB, s *scene, knp *kubeNetworkPolicies) (*court, error) 
 			}
 		}
 	}
-	c.cyclonus = newCyclonus(s)
-	knp.load(t, s, c.ends)
-	return c, nil
+	c.oracles, err = newOracles(s, c.ends, knp)
+	return c, err
 }
 
 // packet finds a connection's ends; nil where no packet goes between them, or none that policies are about:
@@ -115,12 +98,6 @@ func (c *court) endsOf(text string) []*end {
 	return c.ends[text]
 }
 
-// opinion is what somebody says of a packet.
-type opinion struct {
-	who     string
-	allowed bool
-}
-
 // judge asks everybody.
 func (c *court) judge(t testing.TB, p *packet) (rows acl.Verdict, others []opinion) {
 	rows = c.tables.Judge(c.entering(p))
@@ -128,10 +105,11 @@ func (c *court) judge(t testing.TB, p *packet) (rows acl.Verdict, others []opini
 		// The oracles leave it to their callers that a node reaches the pods on it.
 		return rows, []opinion{{"the API, of a node and its own pods,", true}}
 	}
-	if len(c.scene.wide) == 0 {
-		others = append(others, opinion{"cyclonus", c.cyclonus.allows(p)})
+	others, err := c.oracles.ask(p)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return rows, append(others, opinion{"kube-network-policies", c.knp.allows(t, p)})
+	return rows, others
 }
 
 var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: acl.TCP, corev1.ProtocolUDP: acl.UDP, corev1.ProtocolSCTP: acl.SCTP}

@@ -75,7 +75,7 @@ func TestRowsJudgeAsOracles(t *testing.T) {
 
 // dispute is what opinions differ in about a scene, "" if in nothing.
 func dispute(t testing.TB, knp *kubeNetworkPolicies, s *scene, ks []connection, count func(bool)) string {
-	c, err := newCourt(t, s, knp)
+	c, err := newCourt(s, knp)
 	if err != nil {
 		return err.Error()
 	}

@@ -31,7 +31,7 @@ func TestOVNJudgesAsRows(t *testing.T) {
 	for number := range uint64(traced) {
 		number += *first
 		g := newGenerator(*seed, number)
-		c, err := newCourt(t, g.scene(number%2 == 1), newKubeNetworkPolicies())
+		c, err := newCourt(g.scene(number%2 == 1), newKubeNetworkPolicies())
 		if err != nil {
 			t.Fatal(err)
 		}

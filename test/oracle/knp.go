@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"slices"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -83,7 +82,7 @@ func (o *kubeNetworkPolicies) GetPodInfoByIP(ip string) (*api.PodInfo, bool) {
 
 // load takes a scene in. The oracle knows nodes by their status alone: the addresses that Weft gives their hosts
 // among the pods, by which it knows them too, are put there.
-func (o *kubeNetworkPolicies) load(t testing.TB, s *scene, ends map[string][]*end) {
+func (o *kubeNetworkPolicies) load(s *scene, ends map[string][]*end) error {
 	var policies, wide, nodes []any
 	for _, p := range s.policies {
 		policies = append(policies, defaulted(p))
@@ -100,7 +99,7 @@ func (o *kubeNetworkPolicies) load(t testing.TB, s *scene, ends map[string][]*en
 	}
 	for store, list := range map[cache.Store][]any{o.policies: policies, o.wide: wide, o.nodes: nodes} {
 		if err := store.Replace(list, ""); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	o.pods = map[string]*api.PodInfo{}
@@ -113,13 +112,10 @@ func (o *kubeNetworkPolicies) load(t testing.TB, s *scene, ends map[string][]*en
 			}
 		}
 	}
+	return nil
 }
 
-func (o *kubeNetworkPolicies) allows(t testing.TB, p *packet) bool {
-	ok, err := o.engine.EvaluatePacket(context.Background(), &network.Packet{SrcIP: net.IP(p.from.address.AsSlice()), DstIP: net.IP(p.to.address.AsSlice()),
+func (o *kubeNetworkPolicies) allows(p *packet) (bool, error) {
+	return o.engine.EvaluatePacket(context.Background(), &network.Packet{SrcIP: net.IP(p.from.address.AsSlice()), DstIP: net.IP(p.to.address.AsSlice()),
 		Proto: p.protocol, SrcPort: 40000, DstPort: int(p.port)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ok
 }

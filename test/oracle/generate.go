@@ -19,10 +19,11 @@ type generator struct {
 	*rand.Rand
 	families families
 	labels   []string // keys
+	names    []string // of namespaces
 }
 
 func newGenerator(seed, number uint64) *generator {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, number)), labels: []string{"app", "tier", "x/y"}}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, number)), labels: []string{"app", "tier", "x/y"}, names: []string{"prod", "test", "kube-system", "a-b"}}
 	g.families = pick(g, families{true, true}, families{true, true}, families{true, false}, families{false, true})
 	return g
 }
@@ -43,21 +44,29 @@ func several[T any](g *generator, most int, one func() T) []T {
 
 var protocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 
-var namespaceNames = []string{"prod", "test", "kube-system", "a-b"}
-
 func (g *generator) scene(wide bool) *scene {
 	s := &scene{families: g.families}
 	for i := range 1 + g.IntN(3) {
 		s.nodes = append(s.nodes, g.node(i))
 	}
-	for _, i := range g.Perm(len(namespaceNames))[:2+g.IntN(3)] {
-		n := &corev1.Namespace{TypeMeta: metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: namespaceNames[i], Labels: g.labelled()}}
-		metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelMetadataName, n.Name)
-		s.namespaces = append(s.namespaces, n)
+	for _, i := range g.Perm(len(g.names))[:2+g.IntN(3)] {
+		s.namespaces = append(s.namespaces, g.namespace(g.names[i]))
 	}
 	for i := range 6 + g.IntN(7) {
 		s.pods = append(s.pods, g.pod(i, pick(g, s.namespaces...).Name, pick(g, s.nodes...)))
 	}
+	g.policies(s, wide)
+	return s
+}
+
+func (g *generator) namespace(name string) *corev1.Namespace {
+	n := &corev1.Namespace{TypeMeta: metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: g.labelled()}}
+	metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelMetadataName, n.Name)
+	return n
+}
+
+// policies gives a scene some; if wide, those of the whole cluster among them.
+func (g *generator) policies(s *scene, wide bool) {
 	policies := 2 + g.IntN(5)
 	if wide {
 		policies = g.IntN(4)
@@ -68,7 +77,6 @@ func (g *generator) scene(wide bool) *scene {
 	if wide {
 		s.wide = g.clusterPolicies()
 	}
-	return s
 }
 
 // labelled are some labels; a value may be empty.
@@ -184,7 +192,7 @@ func (g *generator) selector() *metav1.LabelSelector {
 // namespaceSelector also asks for the label that each namespace has of its name.
 func (g *generator) namespaceSelector() *metav1.LabelSelector {
 	if g.one(4) {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: pick(g, namespaceNames...)}}
+		return &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: pick(g, g.names...)}}
 	}
 	return g.selector()
 }
