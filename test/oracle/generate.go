@@ -229,7 +229,7 @@ func (g *generator) block() *networkingv1.IPBlock {
 	b := &networkingv1.IPBlock{CIDR: whole.String()}
 	for range g.IntN(4) {
 		// The API wants a real part.
-		if part := g.cidr(whole.Bits() + 1); part.Addr().Is4() == whole.Addr().Is4() && whole.Masked().Contains(part.Addr()) {
+		if part := g.cidr(whole.Bits() + 1); part.Addr().Is4() == whole.Addr().Is4() && part.Bits() > whole.Bits() && whole.Masked().Contains(part.Addr()) {
 			b.Except = append(b.Except, part.String())
 		}
 	}

@@ -83,13 +83,14 @@ func (g *generator) protocol(named bool) (p v1alpha2.ClusterNetworkPolicyProtoco
 		p.DestinationNamedPort = pick(g, append(portNames, "nobodys")...)
 		return p
 	}
-	var port *v1alpha2.Port
+	port := &v1alpha2.Port{}
 	switch first, last := g.ports(); {
-	case g.one(3):
+	case g.one(3): // all of them, which the API wants to be said
+		port.Range = &v1alpha2.PortRange{Start: 1, End: 65535}
 	case first < last && g.one(2):
-		port = &v1alpha2.Port{Range: &v1alpha2.PortRange{Start: first, End: last}}
+		port.Range = &v1alpha2.PortRange{Start: first, End: last}
 	default:
-		port = &v1alpha2.Port{Number: first}
+		port.Number = first
 	}
 	switch g.IntN(3) {
 	case 0:
