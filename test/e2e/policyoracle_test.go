@@ -118,7 +118,7 @@ func madeUp(t testing.TB) (list string, all []madeUpObject) {
 
 // areInForce waits until policies are: in the Northbound, in the flows of all nodes, and in what the datapaths of some
 // have cached of these.
-func areInForce(t testing.TB, all []madeUpObject, nodes []string) {
+func areInForce(t testing.TB, all []madeUpObject, on []string) {
 	t.Helper()
 	for _, o := range all {
 		switch o.Kind {
@@ -129,7 +129,7 @@ func areInForce(t testing.TB, all []madeUpObject, nodes []string) {
 		}
 	}
 	cluster.Must(t, "nbctl", "--", "--timeout=60", "--wait=hv", "sync")
-	for _, node := range nodes {
+	for _, node := range on {
 		cluster.On(t, node, "ovs-appctl", "--timeout=60", "revalidator/wait")
 	}
 }
