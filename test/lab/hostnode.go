@@ -29,10 +29,7 @@ const (
 func (c Config) nodeFiles(f files, h host) []machine.File {
 	f.containerd = 1 // both releases' is 1.6 or 1.7
 	kubelet := fmt.Sprintf("/usr/bin/kubelet --config=%s --kubeconfig=%s --node-ip=%s %s", kubeletYAML, kubeletConf, join(c.addrs(external, h.number)), c.nodeLabels(h.number))
-	enable := func(unit, path string) machine.File {
-		return machine.File{Path: unitDir + "multi-user.target.wants/" + unit, Content: path, Mode: os.ModeSymlink}
-	}
-	return []machine.File{
+	files := []machine.File{
 		{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, "runc")},
 		{Path: "/opt/cni/bin/loopback", Source: f.lab("loopback"), Mode: 0o755},
 		{Path: kubeletPKI + "ca.crt", Source: f.pki("ca.crt")},
@@ -40,13 +37,22 @@ func (c Config) nodeFiles(f files, h host) []machine.File {
 		{Path: kubeletPKI + "kubelet.key", Source: f.pki(h.name + ".key"), Mode: 0o600},
 		{Path: kubeletConf, Content: c.kubeletKubeconfig(), Mode: 0o600},
 		{Path: kubeletYAML, Content: c.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt", kubeletPKI+"kubelet.key")},
-		{Path: nodeNamespace, Content: nodeNamespaceScript(), Mode: 0o755},
 		{Path: unitDir + "kubelet.service", Content: kubeletUnit + kubelet + "\n"},
-		{Path: unitDir + "kubelet.service.d/lab.conf", Content: inNodeNamespace(kubelet)},
-		{Path: unitDir + "containerd.service.d/lab.conf", Content: inNodeNamespace("/usr/bin/containerd")},
-		enable("kubelet.service", unitDir+"kubelet.service"),
-		enable("containerd.service", "/lib/systemd/system/containerd.service"),
+		enabled("kubelet.service", unitDir+"kubelet.service"),
+		enabled("containerd.service", "/lib/systemd/system/containerd.service"),
 	}
+	if h.kernel {
+		return files
+	}
+	return append(files,
+		machine.File{Path: nodeNamespace, Content: nodeNamespaceScript(), Mode: 0o755},
+		machine.File{Path: unitDir + "kubelet.service.d/lab.conf", Content: inNodeNamespace(kubelet)},
+		machine.File{Path: unitDir + "containerd.service.d/lab.conf", Content: inNodeNamespace("/usr/bin/containerd")})
+}
+
+// enabled has a host start the unit that is at path.
+func enabled(unit, path string) machine.File {
+	return machine.File{Path: unitDir + "multi-user.target.wants/" + unit, Content: path, Mode: os.ModeSymlink}
 }
 
 // kubeletKubeconfig is like the one that kubeadm writes.

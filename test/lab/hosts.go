@@ -16,6 +16,8 @@ import (
 // Ansible's work.
 type host struct {
 	name, release string
+	// kernel: it has one of its own, that of its release; see [Config.kernelMachine].
+	kernel bool
 	// number is its own in the lab's networks.
 	number int
 }
@@ -35,6 +37,7 @@ func (c Config) hostList() ([]host, error) {
 	var errs []error
 	seen := map[string]bool{}
 	for i, text := range strings.Split(c.Hosts, ",") {
+		text, kernel := strings.CutSuffix(text, kernelMark)
 		name, release, named := strings.Cut(text, ":")
 		if !named {
 			release = releases[0]
@@ -49,7 +52,7 @@ func (c Config) hostList() ([]host, error) {
 			errs = append(errs, fmt.Errorf("--hosts %q: there are two hosts %s", c.Hosts, name))
 		}
 		seen[name] = true
-		hosts = append(hosts, host{name, release, firstNode + i})
+		hosts = append(hosts, host{name: name, release: release, kernel: kernel, number: firstNode + i})
 	}
 	if len(hosts) > MaxNodes {
 		errs = append(errs, fmt.Errorf("--hosts: a lab has up to %d of them", MaxNodes))
@@ -75,6 +78,16 @@ func (c Config) HostNames() []string {
 	return names
 }
 
+// hostNamed is the host of that name, if there is one.
+func (c Config) hostNamed(name string) (h host, found bool) {
+	hosts := c.hosts()
+	i := slices.IndexFunc(hosts, func(h host) bool { return h.name == name })
+	if i < 0 {
+		return host{}, false
+	}
+	return hosts[i], true
+}
+
 func (h host) isNode() bool { return strings.HasPrefix(h.name, "l") }
 
 // Registered are the names of all nodes that Kubernetes is to know.
@@ -90,8 +103,8 @@ func (c Config) Registered() []string {
 
 // HostAddresses are those by which Ansible reaches a host, in the management network.
 func (c Config) HostAddresses(name string) []netip.Addr {
-	hosts := c.hosts()
-	return c.addrs(management, hosts[slices.IndexFunc(hosts, func(h host) bool { return h.name == name })].number)
+	h, _ := c.hostNamed(name)
+	return c.addrs(management, h.number)
 }
 
 // systemComponent is the one component of a host.
@@ -118,10 +131,14 @@ func (c Config) hostMachine(f files, h host) *machine.Spec {
 	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
 		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(on, router)[i].String()})
 	}
-	spec.Overlays = []machine.Overlay{{
-		Lower: f.hosts("base/" + h.release), Upper: hostDisk(f, h.name) + "/root", Target: hostRoot(f, h.name), Files: c.hostFiles(f, h),
-	}}
-	spec.Components = []machine.Component{c.hostSystem(f, h)}
+	disk := machine.Overlay{Lower: f.hosts("base/" + h.release), Upper: hostDisk(f, h.name) + "/root", Target: hostRoot(f, h.name), Files: c.hostFiles(f, h)}
+	if h.kernel {
+		disk.Files = append(disk.Files, c.kernelFiles(f, h, spec)...)
+		c.kernelMachine(f, h, spec)
+	} else {
+		spec.Components = []machine.Component{c.hostSystem(f, h)}
+	}
+	spec.Overlays = []machine.Overlay{disk}
 	return spec
 }
 

@@ -105,7 +105,10 @@ func (l *Lab) namespace(name, kind string) (string, error) {
 	}
 	// The machine's PID is one of the lab's PID namespace, which the lab's own /proc shows.
 	process := fmt.Sprintf("/proc/%d/root/proc/%s", l.pid, pid)
-	if slices.Contains(l.HostNames(), name) {
+	switch h, isHost := l.hostNamed(name); {
+	case h.kernel:
+		return "", fmt.Errorf("host %s of lab %q has a kernel of its own, whose namespaces are none of this machine's", name, l.Name)
+	case isHost:
 		if process, err = systemProcess(process); err != nil {
 			return "", fmt.Errorf("the system of host %s of lab %q does not run: %w", name, l.Name, err)
 		}
@@ -131,8 +134,26 @@ func systemProcess(machine string) (string, error) {
 	return machine + "/root/proc/" + fields[0], nil
 }
 
+// hostEnv is what a command in a host's own system has in its environment.
+func hostEnv() []string {
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TERM=" + os.Getenv("TERM")}
+}
+
+// enterKernel is the command that runs argv in a host with a kernel of its own: by ssh, as root.
+func (l *Lab) enterKernel(name string, argv ...string) ([]string, error) {
+	command := "cd / && exec env -i"
+	for _, word := range append(hostEnv(), argv...) {
+		command += " '" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return l.Enter(Control, "ssh", "-q", "-o", "ConnectTimeout=5", "root@"+name, command)
+}
+
 // Enter is the command that runs argv in all namespaces of a machine, in its root directory.
 func (l *Lab) Enter(name string, argv ...string) ([]string, error) {
+	h, isHost := l.hostNamed(name)
+	if h.kernel {
+		return l.enterKernel(name, argv...)
+	}
 	command := []string{"nsenter"}
 	for _, kind := range [][2]string{{"mount", "mnt"}, {"uts", "uts"}, {"ipc", "ipc"}, {"net", "net"}, {"pid", "pid"}, {"cgroup", "cgroup"}} {
 		path, err := l.namespace(name, kind[1])
@@ -146,8 +167,8 @@ func (l *Lab) Enter(name string, argv ...string) ([]string, error) {
 		return nil, err
 	}
 	env := spec.Env
-	if slices.Contains(l.HostNames(), name) { // its own system's
-		env = []string{"-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TERM=" + os.Getenv("TERM")}
+	if isHost { // its own system's
+		env = append([]string{"-i"}, hostEnv()...)
 	}
 	command = append(append(command, "--", "env"), env...)
 	return append(command, argv...), nil

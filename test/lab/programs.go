@@ -40,6 +40,13 @@ func (c Config) requirements(f files) []requirements {
 	if c.Hosts == "" {
 		return append(all, ovn)
 	}
+	kernels := requirements{remedy: "`make lab-kernels` installs and makes them"}
+	for _, h := range c.hosts() {
+		if h.kernel {
+			kernels.files = append(kernels.files, f.kernel(h.release), "bash", "mkfs.ext4", "socat")
+		}
+	}
+	all = append(all, kernels)
 	return append(all, requirements{[]string{f.hosts(".complete"), "ssh-keygen", "/usr/bin/python3", "/usr/bin/ansible-playbook"},
 		"`make lab-hosts` installs and makes them"})
 }

@@ -156,11 +156,11 @@ func unplug(spec *Spec) {
 	}
 }
 
-// prepareForOVS makes up for what the userspace datapath does not do with the interfaces it reads:
-// it takes frames without completing their checksums, and it takes copies of them.
+// prepareForOVS makes up for what a userspace datapath does not do with the interfaces it reads:
+// it takes frames without completing their checksums, and it takes copies of them. So does a kernel in userspace.
 func prepareForOVS(ctx context.Context, spec *Spec, i Interface) error {
-	if !i.Switched {
-		return runLogged(ctx, spec, []string{"ethtool", "-K", i.Name, "tx", "off"})
+	if err := runLogged(ctx, spec, []string{"ethtool", "-K", i.Name, "tx", "off"}); err != nil || !i.Switched {
+		return err
 	}
 	if err := sysctl("net.ipv6.conf." + i.Name + ".disable_ipv6=1"); err != nil {
 		return err

@@ -57,8 +57,8 @@ type Interface struct {
 	MTU       int
 	// MAC is the kernel's choice where it is empty.
 	MAC string
-	// Switched: the interface belongs to the userspace datapath. It reads copies of the frames, so
-	// the kernel's own stack must be kept from seeing them too.
+	// Switched: the interface belongs to the userspace datapath, or to a kernel in userspace. It reads copies
+	// of the frames, so the kernel's own stack must be kept from seeing them too.
 	Switched bool
 }
 

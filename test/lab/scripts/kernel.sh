@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# kernel.sh VERSION OUT: the Linux kernel of a Debian release as a program, OUT, for user-mode Linux. 6.12 is Debian 13's.
+# kernel.sh VERSION OUT: the Linux kernel of a Debian release as a program, OUT, for user-mode Linux. 6.1 is Debian 12's
+# and 6.12 Debian 13's.
 # It is compiled from Debian's source with test/lab/kernel/config: Open vSwitch's datapath, connection tracking with zones,
 # GENEVE, nftables, XFRM, namespaces and cgroups, and no driver of any device.
 set -euo pipefail
@@ -8,8 +9,9 @@ set -euo pipefail
 [ $# = 2 ] || { echo "usage: $0 VERSION OUT" >&2; exit 2; }
 version=$1 out=$(realpath -m "$2") config=$(realpath "$(dirname "$0")/../kernel/config")
 case $version in
+6.1) release=bookworm ;;
 6.12) release=trixie ;;
-*) echo "$0: VERSION is $version, and this script knows 6.12" >&2; exit 2 ;;
+*) echo "$0: VERSION is $version, and this script knows 6.1 and 6.12" >&2; exit 2 ;;
 esac
 missing=""
 for pair in gcc=gcc make=make flex=flex bison=bison bc=bc xz=xz-utils; do

@@ -1,0 +1,133 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/weftnet/weft/test/lab/machine"
+)
+
+// kernels of the releases of Debian: `make lab-kernels` compiles them for user-mode Linux.
+var kernels = map[string]string{"bookworm": "6.1", "trixie": "6.12"}
+
+const (
+	// kernelMark follows a host's release, or its name, where the host has a kernel of its own.
+	kernelMark = "+kernel"
+	// kernelMemory bounds a host with a kernel of its own. It takes what it uses, and gives nothing back.
+	kernelMemory = "2G"
+	// kernelDisk bounds its disk, which takes what was written to it.
+	kernelDisk = "16G"
+
+	// sharedDir is all that such a host sees of its machine's files, there and in the host itself; below it are the lab's parts,
+	// and bootedFile exists when the last unit of the boot has started.
+	sharedDir   = "/run/lab"
+	sharedParts = sharedDir + "/parts"
+	bootedFile  = sharedDir + "/booted"
+
+	hostNetworkScript = "/usr/local/sbin/lab-network"
+	mconsole          = "/run/uml/system/mconsole"
+)
+
+// kernelMachine changes the machine around a host's system to one that has a kernel of its own: user-mode Linux, a program that takes the
+// interfaces' frames as they come. What the host has written is a disk's image.
+func (c Config) kernelMachine(f files, h host, spec *machine.Spec) {
+	for i := range spec.Interfaces {
+		spec.Interfaces[i].Addresses, spec.Interfaces[i].Switched = nil, true
+	}
+	spec.Routes, spec.Unified = nil, false
+	spec.Binds = append(spec.Binds, machine.Bind{Source: f.lab(""), Target: sharedParts})
+	spec.Components = []machine.Component{c.kernelSystem(f, h, spec.Interfaces)}
+}
+
+// kernelSystem boots the host's own system on a kernel of its own.
+func (c Config) kernelSystem(f files, h host, interfaces []machine.Interface) machine.Component {
+	disk := hostDisk(f, h.name)
+	kernel := f.kernel(h.release)
+	command := []string{"bash", "-c", `exec -a "$0" "$@"`,
+		// What it starts, by its own name, when the host's system has rebooted. It is to end instead, and not with status 0: then the machine
+		// starts anew.
+		"/bin/false",
+		kernel, "mem=" + kernelMemory, "umid=system", "uml_dir=/run/uml", "hostfs=" + sharedDir,
+		"ubd0=" + diskImage(disk), "root=/dev/ubda", "rootfstype=ext4", "rw", "init=/lib/systemd/systemd",
+		"con=null", "con0=null,fd:1", "systemd.log_level=warning", "systemd.show_status=false", "loglevel=5",
+	}
+	for i, on := range interfaces {
+		command = append(command, fmt.Sprintf("vec%d:transport=raw,ifname=%s,mac=%s,mtu=%d,depth=128", i, on.Name, on.MAC, on.MTU))
+	}
+	return machine.Component{
+		Name:    systemComponent,
+		Prepare: [][]string{{"rm", "-f", bootedFile}, {"sh", "-ec", makeDisk, hostRoot(f, h.name), disk, diskImage(disk), kernelDisk}},
+		Command: command,
+		Env:     []string{"TMPDIR=/dev/shm"}, // its memory is a file there, without a name
+		Ready:   machine.Probe{Path: bootedFile},
+		// The keys Ctrl, Alt and Del, as its console's protocol has them.
+		Stop:  []string{"sh", "-c", `printf '\276\272\376\312\2\0\0\0\3\0\0\0cad' | socat -u - UNIX-SENDTO:` + mconsole},
+		Vital: true,
+	}
+}
+
+// makeDisk makes the image of a new host's disk from its root file system, $0, and from what `nodeBinds` would show, in $1.
+const makeDisk = `[ ! -e "$2" ] || exit 0
+mkdir -p "$1/containerd" "$1/kubelet"
+exec unshare --mount sh -ec '
+mount --bind "$1/containerd" "$0/var/lib/containerd"
+mount --bind "$1/kubelet" "$0/var/lib/kubelet"
+mkfs.ext4 -q -F -d "$0" -E lazy_itable_init=1,lazy_journal_init=1 "$2.new" "$3"
+mv "$2.new" "$2"' "$0" "$1" "$2" "$3"`
+
+func diskImage(disk string) string { return disk + "/root.ext4" }
+
+// kernel is the program of a release's kernel.
+func (f files) kernel(release string) string { return f.lab("kernel/linux-" + kernels[release]) }
+
+// kernelFiles are what a host with a kernel of its own has beside the others: what is done for them from outside, it does itself.
+func (c Config) kernelFiles(f files, h host, spec *machine.Spec) []machine.File {
+	parts := strings.ReplaceAll(f.lab(""), " ", `\040`)
+	network := "#!/bin/sh -e\n"
+	for i, on := range spec.Interfaces {
+		network += fmt.Sprintf("ip link set vec%d name %s\n", i, on.Name)
+		for _, address := range on.Addresses {
+			network += fmt.Sprintf("ip address add %s dev %s\n", address, on.Name)
+		}
+		network += fmt.Sprintf("ip link set %s up\n", on.Name)
+	}
+	for _, r := range spec.Routes {
+		network += fmt.Sprintf("ip route replace %s via %s\n", r.Destination, r.Via)
+	}
+	files := []machine.File{
+		{Path: "/etc/fstab", Content: "none " + sharedDir + " hostfs defaults 0 0\n" + sharedParts + " " + parts + " none bind,ro 0 0\n"},
+		{Path: "/etc/sysctl.d/90-lab.conf", Content: strings.Join(spec.Sysctls, "\n") + "\n"},
+		// It has all its parts built in, and no list of them.
+		{Path: "/etc/modprobe.d/lab.conf", Content: "install openvswitch /bin/true\ninstall geneve /bin/true\ninstall br_netfilter /bin/true\ninstall overlay /bin/true\n"},
+		{Path: hostNetworkScript, Content: network, Mode: 0o755},
+		{Path: unitDir + "lab-network.service", Content: networkUnit},
+		{Path: unitDir + "lab-booted.service", Content: bootedUnit},
+		enabled("lab-network.service", unitDir+"lab-network.service"),
+		enabled("lab-booted.service", unitDir+"lab-booted.service"),
+	}
+	if h.isNode() {
+		files = append(files, machine.File{Path: "/usr/bin/kubelet", Content: f.hyperkube(), Mode: os.ModeSymlink})
+	}
+	return files
+}
+
+const networkUnit = `[Unit]
+Description=Addresses and routes of the lab's networks
+Before=network-pre.target network.target network-online.target
+Wants=network-pre.target network.target
+After=local-fs.target systemd-sysctl.service
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=` + hostNetworkScript + `
+`
+
+const bootedUnit = `[Unit]
+Description=What tells the lab that this host serves
+RequiresMountsFor=` + sharedDir + `
+
+[Service]
+ExecStart=/bin/sh -c 'until case $(systemctl is-system-running) in running | degraded) ;; *) false ;; esac; do sleep 0.1; done; touch ` + bootedFile + `'
+`
