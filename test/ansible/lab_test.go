@@ -26,6 +26,8 @@ var labName = flag.String("lab", "weft-ansible", "the lab's name")
 
 var keep = flag.Bool("keep", false, "leave the lab up, and use it if it is up already")
 
+var kernel = flag.Bool("kernel", false, "the nodes have kernels of their own, and Open vSwitch the kernel's datapath")
+
 // As whom a test runs this program: see [beWindowsNode].
 var (
 	asWindowsNode = flag.String("windows-node", "", "run no test, but a node like a Windows one with its state in this folder")
@@ -63,7 +65,11 @@ func run(m *testing.M) int {
 		defer servers.Down()
 	}
 	if !*keep || !servers.Running() {
-		if err := servers.Up("--hosts", "c1,c2,c3,l1,l2:trixie"); err != nil {
+		list := "c1,c2,c3,l1,l2:trixie"
+		if *kernel {
+			list = "c1,c2,c3,l1+kernel,l2:trixie+kernel"
+		}
+		if err := servers.Up("--hosts", list); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

@@ -48,6 +48,9 @@ var recapLine = regexp.MustCompile(`(?m)^(\S+) +: ok=(\d+) +changed=(\d+) +unrea
 func (r release) tryPlay(playbook string, args ...string) (string, map[string]tally, error) {
 	argv := []string{"control", "--", "ansible-playbook", "ansible/playbooks/" + playbook,
 		"--extra-vars", "@" + filepath.Join(repository(), "test/ansible/vars.yml")}
+	if *kernel {
+		argv = append(argv, "--extra-vars", "weft_datapath_type=system")
+	}
 	cmd := servers.Command(append(append(argv, r.vars...), args...)...)
 	cmd.Dir = r.dir // as the documents have it
 	cmd.Env = append(os.Environ(), "ANSIBLE_CALLBACKS_ENABLED=", "ANSIBLE_NOCOLOR=1")
@@ -150,6 +153,9 @@ func install(t testing.TB) {
 
 func mendDatapaths(t testing.TB) {
 	t.Helper()
+	if *kernel { // whose connection tracking has no such fault
+		return
+	}
 	for host := range hosts {
 		if err := mendDatapath(host); err != nil {
 			t.Fatal(err)

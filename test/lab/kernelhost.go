@@ -26,7 +26,8 @@ const (
 	bootedFile  = sharedDir + "/booted"
 
 	hostNetworkScript = "/usr/local/sbin/lab-network"
-	mconsole          = "/run/uml/system/mconsole"
+	umlDir            = "/run/uml"
+	mconsole          = umlDir + "/" + systemComponent + "/mconsole"
 )
 
 // kernelMachine changes the machine around a host's system to one that has a kernel of its own: user-mode Linux, a program that takes the
@@ -48,33 +49,37 @@ func (c Config) kernelSystem(f files, h host, interfaces []machine.Interface) ma
 		// What it starts, by its own name, when the host's system has rebooted. It is to end instead, and not with status 0: then the machine
 		// starts anew.
 		"/bin/false",
-		kernel, "mem=" + kernelMemory, "umid=system", "uml_dir=/run/uml", "hostfs=" + sharedDir,
+		kernel, "mem=" + kernelMemory, "umid=" + systemComponent, "uml_dir=" + umlDir, "hostfs=" + sharedDir,
 		"ubd0=" + diskImage(disk), "root=/dev/ubda", "rootfstype=ext4", "rw", "init=/lib/systemd/systemd",
-		"con=null", "con0=null,fd:1", "systemd.log_level=warning", "systemd.show_status=false", "loglevel=5",
+		"systemd.log_level=warning", "systemd.show_status=false", "loglevel=5",
 	}
 	for i, on := range interfaces {
-		command = append(command, fmt.Sprintf("vec%d:transport=raw,ifname=%s,mac=%s,mtu=%d,depth=128", i, on.Name, on.MAC, on.MTU))
+		command = append(command, fmt.Sprintf("vec%d:transport=raw,ifname=%s,mac=%s,mtu=%d", i, on.Name, on.MAC, on.MTU))
 	}
 	return machine.Component{
 		Name:    systemComponent,
-		Prepare: [][]string{{"rm", "-f", bootedFile}, {"sh", "-ec", makeDisk, hostRoot(f, h.name), disk, diskImage(disk), kernelDisk}},
+		Prepare: [][]string{{"rm", "-rf", bootedFile, umlDir}, {"sh", "-ec", makeDisk, hostRoot(f, h.name), disk, diskImage(disk), kernelDisk}},
 		Command: command,
 		Env:     []string{"TMPDIR=/dev/shm"}, // its memory is a file there, without a name
 		Ready:   machine.Probe{Path: bootedFile},
-		// The keys Ctrl, Alt and Del, as its console's protocol has them.
-		Stop:  []string{"sh", "-c", `printf '\276\272\376\312\2\0\0\0\3\0\0\0cad' | socat -u - UNIX-SENDTO:` + mconsole},
-		Vital: true,
+		Stop:    []string{"/usr/bin/python3", "-c", pressKeys, mconsole},
+		Vital:   true,
 	}
 }
 
 // makeDisk makes the image of a new host's disk from its root file system, $0, and from what `nodeBinds` would show, in $1.
 const makeDisk = `[ ! -e "$2" ] || exit 0
-mkdir -p "$1/containerd" "$1/kubelet"
+mkdir -p "$1/containerd" "$1/kubelet" "$0/var/lib/containerd" "$0/var/lib/kubelet"
 exec unshare --mount sh -ec '
 mount --bind "$1/containerd" "$0/var/lib/containerd"
 mount --bind "$1/kubelet" "$0/var/lib/kubelet"
 mkfs.ext4 -q -F -d "$0" -E lazy_itable_init=1,lazy_journal_init=1 "$2.new" "$3"
 mv "$2.new" "$2"' "$0" "$1" "$2" "$3"`
+
+// pressKeys has the host's system end by Ctrl, Alt and Del: a command to its management console, after a magic number, the version of the
+// protocol and the command's length.
+const pressKeys = `import socket, struct, sys
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(struct.pack("=III", 0xcafebabe, 2, 3) + b"cad", sys.argv[1])`
 
 func diskImage(disk string) string { return disk + "/root.ext4" }
 
@@ -84,7 +89,11 @@ func (f files) kernel(release string) string { return f.lab("kernel/linux-" + ke
 // kernelFiles are what a host with a kernel of its own has beside the others: what is done for them from outside, it does itself.
 func (c Config) kernelFiles(f files, h host, spec *machine.Spec) []machine.File {
 	parts := strings.ReplaceAll(f.lab(""), " ", `\040`)
-	network := "#!/bin/sh -e\n"
+	// The kubelet wants to know a speed, and user-mode Linux tells none.
+	network := `#!/bin/sh -e
+{ sed '/^$/d' /proc/cpuinfo; printf 'cpu MHz\t\t: 1000.000\n\n'; } > /run/cpuinfo
+mount --bind /run/cpuinfo /proc/cpuinfo
+`
 	for i, on := range spec.Interfaces {
 		network += fmt.Sprintf("ip link set vec%d name %s\n", i, on.Name)
 		for _, address := range on.Addresses {
@@ -100,6 +109,7 @@ func (c Config) kernelFiles(f files, h host, spec *machine.Spec) []machine.File 
 		{Path: "/etc/sysctl.d/90-lab.conf", Content: strings.Join(spec.Sysctls, "\n") + "\n"},
 		// It has all its parts built in, and no list of them.
 		{Path: "/etc/modprobe.d/lab.conf", Content: "install openvswitch /bin/true\ninstall geneve /bin/true\ninstall br_netfilter /bin/true\ninstall overlay /bin/true\n"},
+		{Path: unitDir + "getty@tty1.service", Content: "/dev/null", Mode: os.ModeSymlink},
 		{Path: hostNetworkScript, Content: network, Mode: 0o755},
 		{Path: unitDir + "lab-network.service", Content: networkUnit},
 		{Path: unitDir + "lab-booted.service", Content: bootedUnit},

@@ -22,7 +22,9 @@ LAB_PARTS := $(LAB)/ovn/.complete bin/weftlab bin/weft bin/weft-cni bin/weft.exe
 	$(addprefix $(LAB)/,hyperkube kubectl loopback ovs-ofctl.exe hnsemu hypervemu hyperv-netlink.so wine/.complete clusternetworkpolicies.yaml .images)
 OFFICIAL_PARTS := $(addprefix $(LAB)/,e2e.test ginkgo policy-conformance)
 
-.PHONY: lab lab-parts lab-official lab-official-parts lab-deps lab-hosts ovn
+KERNELS := $(addprefix $(LAB)/kernel/linux-,6.1 6.12)
+
+.PHONY: lab lab-parts lab-official lab-official-parts lab-deps lab-hosts lab-kernels ovn
 
 # Parts that are downloaded or unpacked are made while others are compiled, whatever -j says.
 BESIDE = $(MAKE) --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j4)
@@ -50,8 +52,10 @@ $(LAB)/hosts/.complete: $(LAB_SCRIPTS)/hosts.sh $(LAB_SCRIPTS)/debian.sh | lab-d
 	@rm -rf $(@D)
 	@$(PROGRESS) "making the hosts' root file systems" $(LAB_SCRIPTS)/hosts.sh $(@D)
 
+lab-kernels: lab-hosts $(KERNELS) ## the kernels of hosts that have their own, Debian's compiled for user-mode Linux
+
 # Linux as a program. What the kernel needs to be compiled, its script installs.
-$(LAB)/kernel/linux-%: $(LAB_SCRIPTS)/kernel.sh $(LAB_SCRIPTS)/debian.sh test/lab/kernel/config | lab-deps
+$(LAB)/kernel/linux-%: $(LAB_SCRIPTS)/kernel.sh $(LAB_SCRIPTS)/debian.sh test/lab/kernel/config test/lab/kernel/xstate.h | lab-deps
 	@$(PROGRESS) "compiling Linux $*" $(LAB_SCRIPTS)/kernel.sh $* $@
 
 # OVN as an operator may unpack it on hosts, below /opt/ovn-25.03.

@@ -43,7 +43,7 @@ func (c Config) requirements(f files) []requirements {
 	kernels := requirements{remedy: "`make lab-kernels` installs and makes them"}
 	for _, h := range c.hosts() {
 		if h.kernel {
-			kernels.files = append(kernels.files, f.kernel(h.release), "bash", "mkfs.ext4", "socat")
+			kernels.files = append(kernels.files, f.kernel(h.release), "bash", "mkfs.ext4")
 		}
 	}
 	all = append(all, kernels)

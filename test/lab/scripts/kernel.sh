@@ -7,7 +7,8 @@ set -euo pipefail
 . "$(dirname "$0")/debian.sh"
 
 [ $# = 2 ] || { echo "usage: $0 VERSION OUT" >&2; exit 2; }
-version=$1 out=$(realpath -m "$2") config=$(realpath "$(dirname "$0")/../kernel/config")
+version=$1 out=$(realpath -m "$2") dir=$(realpath "$(dirname "$0")/../kernel")
+config=$dir/config
 case $version in
 6.1) release=bookworm ;;
 6.12) release=trixie ;;
@@ -31,6 +32,10 @@ cd "$work"
 debian_apt "$mirror" "$release" "$work/apt" "$work/status" download "linux-source-$version"
 dpkg-deb --fsys-tarfile "linux-source-$version"_*.deb | tar -x --to-stdout "./usr/src/linux-source-$version.tar.xz" | xz -d | tar -x --strip-components=1
 rm -rf ./*.deb apt
+# See there.
+registers=arch/x86/um/os-Linux/registers.c
+sed -i -e "/^#include <registers.h>/a #include \"$dir/xstate.h\"" -e 's/ptrace(PTRACE_\([GS]\)ETREGSET, pid, NT_X86_XSTATE, &iov)/\L\1et_xstate(pid, \&iov)/' $registers
+[ "$(grep -c 'et_xstate(pid, &iov)' $registers)" = 3 ] || { echo "$0: $registers of Linux $version is not as expected" >&2; exit 1; }
 make -s ARCH=um tinyconfig
 ARCH=um scripts/kconfig/merge_config.sh -m .config "$config" > /dev/null
 make -s ARCH=um olddefconfig
@@ -39,4 +44,5 @@ while read -r option; do
     grep -qx "$option" .config || { echo "$0: Linux $version does not take $option of $config" >&2; exit 1; }
 done < <(grep -E '^CONFIG_[A-Z0-9_]+=' "$config" | grep -v '=n$')
 make ARCH=um -j"$(nproc)" vmlinux # which says what it compiles
-strip -o "$out" vmlinux
+strip -o vmlinux.stripped vmlinux
+mv vmlinux.stripped "$out" # which may be running
