@@ -102,6 +102,10 @@ test-kernel: ovn $(KERNEL) ## the tests with packets, on the datapath of Linux 6
 	$(UNIT_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
 	$(UNIT_TEST) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn
 
+.PHONY: test-kernel-nodes
+test-kernel-nodes: lab lab-kernels bin/steady bin/ask ## nodes with kernels of their own, installed by the playbooks: Debian 12's and 13's
+	nice -n 5 go test -tags ansible -count 1 -timeout 60m -v -run TestKernel ./test/ansible -args -kernel
+
 .PHONY: test-ansible
 test-ansible: lab-official lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off
 	go test -tags ansible -count 1 -p 1 -timeout 90m -v ./test/ansible/...
