@@ -107,6 +107,8 @@ mount --bind /run/cpuinfo /proc/cpuinfo
 	files := []machine.File{
 		{Path: "/etc/fstab", Content: "none " + sharedDir + " hostfs defaults 0 0\n" + sharedParts + " " + parts + " none bind,ro 0 0\n"},
 		{Path: "/etc/sysctl.d/90-lab.conf", Content: strings.Join(spec.Sysctls, "\n") + "\n"},
+		// The kernel's configuration is a small one, with fewer process IDs than Debian asks for.
+		{Path: "/etc/sysctl.d/50-pid-max.conf", Content: "/dev/null", Mode: os.ModeSymlink},
 		// It has all its parts built in, and no list of them.
 		{Path: "/etc/modprobe.d/lab.conf", Content: "install openvswitch /bin/true\ninstall geneve /bin/true\ninstall br_netfilter /bin/true\ninstall overlay /bin/true\n"},
 		{Path: unitDir + "getty@tty1.service", Content: "/dev/null", Mode: os.ModeSymlink},
