@@ -30,6 +30,8 @@ require (
 	sigs.k8s.io/network-policy-api v0.2.0
 )
 
+require github.com/strongswan/govici v0.8.0 // indirect
+
 require (
 	github.com/blang/semver/v4 v4.0.0 // indirect
 	k8s.io/apiserver v0.35.4

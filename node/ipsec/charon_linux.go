@@ -1,0 +1,78 @@
+package ipsec
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/strongswan/govici/vici"
+)
+
+// Commands of vici, see src/libcharon/plugins/vici/README.md of strongSwan.
+
+// call sends a command whose answer says no more than whether it was done.
+func call(ctx context.Context, session *vici.Session, command string, argument any) error {
+	message, err := vici.MarshalMessage(argument)
+	if err != nil {
+		return err
+	}
+	_, err = session.Call(ctx, command, message)
+	return err
+}
+
+// loadKey returns the key's ID.
+func loadKey(ctx context.Context, session *vici.Session, pem []byte) (string, error) {
+	message, err := vici.MarshalMessage(map[string]string{"type": "any", "data": string(pem)})
+	if err != nil {
+		return "", err
+	}
+	answer, err := session.Call(ctx, "load-key", message)
+	if err != nil {
+		return "", fmt.Errorf("give charon the key of encryption-private-key: %w", err)
+	}
+	id, _ := answer.Get("id").(string)
+	return id, nil
+}
+
+// connections names those that charon has been told of.
+func connections(ctx context.Context, session *vici.Session) ([]string, error) {
+	answer, err := session.Call(ctx, "get-conns", nil)
+	if err != nil {
+		return nil, fmt.Errorf("read charon's connections: %w", err)
+	}
+	names, _ := answer.Get("conns").([]string)
+	return names, nil
+}
+
+// associations are the IKE_SAs of tunnels.
+func associations(ctx context.Context, session *vici.Session) ([]association, error) {
+	var all []association
+	for message, err := range session.CallStreaming(ctx, "list-sas", "list-sa", nil) {
+		if err != nil {
+			return nil, fmt.Errorf("read charon's SAs: %w", err)
+		}
+		for _, name := range message.Keys() {
+			peer, ours := peerOf(name)
+			if !ours {
+				continue
+			}
+			a := association{peer: peer}
+			if section, is := message.Get(name).(*vici.Message); is {
+				if err := vici.UnmarshalMessage(section, &a); err != nil {
+					return nil, fmt.Errorf("read charon's SA with %v: %w", peer, err)
+				}
+			}
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// terminate closes IKE_SAs, and does not wait until the peers know.
+func terminate(ctx context.Context, session *vici.Session, ids []string) error {
+	for _, id := range ids {
+		if err := call(ctx, session, "terminate", map[string]string{"ike-id": id, "timeout": "-1"}); err != nil {
+			return fmt.Errorf("have charon close IKE_SA %s: %w", id, err)
+		}
+	}
+	return nil
+}

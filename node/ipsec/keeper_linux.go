@@ -1,0 +1,362 @@
+package ipsec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strongswan/govici/vici"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Config is what a [Keeper] is told.
+type Config struct {
+	Mode Mode
+	// Address is where this node's tunnels end.
+	Address netip.Addr
+	// Charon is the path of charon's vici socket.
+	Charon string
+	Files  Files
+	// Renewal is how old an IKE_SA gets before another one takes its place; an hour if 0.
+	Renewal time.Duration
+}
+
+const (
+	defaultRenewal = time.Hour
+	// resync is how often there is a look though nothing has told of a change.
+	resync = 2 * time.Second
+	// exchangeTime is how long a peer may take to answer; charon goes on asking it for longer.
+	exchangeTime = 10 * time.Second
+	firstPause   = time.Second // after which a peer that has refused is asked again
+	longestPause = 30 * time.Second
+	// callTime bounds charon's answer to what it does at once.
+	callTime = 5 * time.Second
+	// openings is how many peers are asked at the same time.
+	openings = 8
+)
+
+// Status is what a look has found.
+type Status struct {
+	// Encrypted is the number of peers to which the node sends by ESP, and Missing are the others, sorted.
+	Encrypted int
+	Missing   []netip.Addr
+}
+
+// Keeper keeps policies and SAs of one node as they shall be.
+type Keeper struct {
+	config   Config
+	policies policies
+	slots    chan struct{}
+	// attention is full when something may have changed.
+	attention chan struct{}
+
+	loaded map[string]connection // what charon has been told
+	keyID  string                // of the private key that it has
+	secure []netip.Addr          // peers that have been found encrypted
+
+	mu      sync.Mutex
+	opening map[netip.Addr]*opening
+}
+
+// opening is what has become of asking a peer.
+type opening struct {
+	under   bool
+	last    time.Time
+	pause   time.Duration
+	problem error
+}
+
+// New binds the keeper to a network namespace, the calling thread's where it is none.
+func New(config Config, ns netns.NsHandle) (*Keeper, error) {
+	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_XFRM)
+	if err != nil {
+		return nil, fmt.Errorf("open a netlink socket for IPsec policies: %w", err)
+	}
+	if config.Renewal == 0 {
+		config.Renewal = defaultRenewal
+	}
+	return &Keeper{
+		config: config, policies: policies{handle}, slots: make(chan struct{}, openings), attention: make(chan struct{}, 1),
+		loaded: map[string]connection{}, opening: map[netip.Addr]*opening{},
+	}, nil
+}
+
+// Close releases the keeper's sockets. What it made stays.
+func (k *Keeper) Close() { k.policies.netlink.Close() }
+
+// Guard makes the kernel's policies those of the mode. From then on nothing passes in the clear that shall not.
+func (k *Keeper) Guard() error { return k.policies.ensure(k.config.Mode, false) }
+
+// Keep looks once at policies, charon and its SAs, and puts right what is not as it shall be. It returns before peers
+// have answered, and asks for another look then.
+func (k *Keeper) Keep(ctx context.Context, peers []netip.Addr) (Status, error) {
+	status := Status{Missing: peers}
+	if err := k.Guard(); err != nil {
+		return status, err
+	}
+	if k.config.Mode == Off {
+		return Status{}, k.leave(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	secrets, err := k.config.Files.read(k.config.Address, time.Now())
+	if err != nil {
+		return status, err
+	}
+	session, err := k.dial()
+	if err != nil {
+		return status, err
+	}
+	defer session.Close()
+	if err := k.tell(ctx, session, peers, secrets); err != nil {
+		return status, err
+	}
+	found, err := associations(ctx, session)
+	if err != nil {
+		return status, err
+	}
+	steps := plan(peers, found, func(peer netip.Addr) bool { return k.waiting(peer, found) }, time.Since(secrets.changed), k.config.Renewal)
+	if err := terminate(ctx, session, steps.terminate); err != nil {
+		return status, err
+	}
+	for _, peer := range steps.initiate {
+		k.open(peer)
+	}
+	status = Status{Encrypted: len(peers) - len(steps.missing), Missing: steps.missing}
+	return status, k.welcome(peers, steps.missing)
+}
+
+// Problem is why no SA to a peer could be opened, nil if nothing is known.
+func (k *Keeper) Problem(peer netip.Addr) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o := k.opening[peer]; o != nil {
+		return o.problem
+	}
+	return nil
+}
+
+// welcome writes the policies afresh when a peer has become encrypted. The kernel's tunnels remember a route that
+// passes an optional policy in the clear, until a policy is written.
+func (k *Keeper) welcome(peers, missing []netip.Addr) error {
+	secure := slices.DeleteFunc(slices.Clone(peers), func(p netip.Addr) bool { return slices.Contains(missing, p) })
+	isNew := slices.ContainsFunc(secure, func(p netip.Addr) bool { return !slices.Contains(k.secure, p) })
+	k.secure = secure
+	if k.config.Mode != Begin || !isNew {
+		return nil
+	}
+	return k.policies.ensure(k.config.Mode, true)
+}
+
+// Look asks for a look.
+func (k *Keeper) Look() {
+	select {
+	case k.attention <- struct{}{}:
+	default:
+	}
+}
+
+// Run calls look, which is to call Keep, whenever something may have changed, until ctx ends.
+func (k *Keeper) Run(ctx context.Context, look func(context.Context)) {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	if k.config.Mode != Off {
+		watching.Go(func() { k.follow(ctx) })
+	}
+	tick := time.NewTicker(resync)
+	defer tick.Stop()
+	for {
+		look(ctx)
+		select {
+		case <-k.attention:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow asks for a look at each of charon's events, and begins anew when charon does.
+func (k *Keeper) follow(ctx context.Context) {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		if err := k.watch(ctx); err != nil {
+			slog.DebugContext(ctx, "charon's events cannot be followed", "error", err)
+		}
+		k.Look()
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watch returns when ctx or charon ends.
+func (k *Keeper) watch(ctx context.Context) error {
+	session, err := k.dial()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	events := make(chan vici.Event, 64) // one that does not fit has others before it
+	session.NotifyEvents(events)
+	if err := session.Subscribe("ike-updown", "child-updown"); err != nil {
+		return fmt.Errorf("subscribe to charon's events: %w", err)
+	}
+	for {
+		k.Look() // what has happened before is seen too
+		select {
+		case _, more := <-events:
+			if !more {
+				return errors.New("charon has ended")
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (k *Keeper) dial() (*vici.Session, error) {
+	session, err := vici.NewSession(vici.WithAddr("unix", k.config.Charon))
+	if err != nil {
+		return nil, fmt.Errorf("encryption-charon: %w; install strongSwan (charon-systemd, strongswan-swanctl) and see that its service strongswan runs", err)
+	}
+	return session, nil
+}
+
+// tell gives charon the key and the connections of the peers, and takes away those of others.
+func (k *Keeper) tell(ctx context.Context, session *vici.Session, peers []netip.Addr, secrets credentials) error {
+	before := k.keyID
+	var err error
+	if k.keyID, err = loadKey(ctx, session, secrets.privateKey); err != nil {
+		return err
+	}
+	there, err := connections(ctx, session)
+	if err != nil {
+		return err
+	}
+	for _, peer := range peers {
+		name, want := connectionName(peer), newConnection(k.config.Address, peer, secrets)
+		if slices.Contains(there, name) && reflect.DeepEqual(k.loaded[name], want) {
+			continue
+		}
+		if err := call(ctx, session, "load-conn", map[string]connection{name: want}); err != nil {
+			return fmt.Errorf("tell charon of peer %v: %w", peer, err)
+		}
+		k.loaded[name] = want
+	}
+	if err := k.forget(ctx, session, there, peers); err != nil {
+		return err
+	}
+	if before != "" && before != k.keyID {
+		if err := call(ctx, session, "unload-key", map[string]string{"id": before}); err != nil {
+			slog.Warn("charon keeps a key that is of no use any more", "error", err)
+		}
+	}
+	return nil
+}
+
+// forget takes the connections of all but the peers from charon.
+func (k *Keeper) forget(ctx context.Context, session *vici.Session, there []string, peers []netip.Addr) error {
+	for _, name := range there {
+		peer, ours := peerOf(name)
+		if !ours || slices.Contains(peers, peer) {
+			continue
+		}
+		if err := call(ctx, session, "unload-conn", map[string]string{"name": name}); err != nil {
+			return fmt.Errorf("take peer %v from charon: %w", peer, err)
+		}
+		delete(k.loaded, name)
+	}
+	return nil
+}
+
+// leave takes from charon what it has of the tunnels; where no charon is, there is nothing.
+func (k *Keeper) leave(ctx context.Context) error {
+	session, err := k.dial()
+	if err != nil {
+		return nil
+	}
+	defer session.Close()
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	there, err := connections(ctx, session)
+	if err != nil {
+		return err
+	}
+	if err := k.forget(ctx, session, there, nil); err != nil {
+		return err
+	}
+	found, err := associations(ctx, session)
+	if err != nil {
+		return err
+	}
+	return terminate(ctx, session, plan(nil, found, nil, 0, k.config.Renewal).terminate)
+}
+
+// waiting says whether a peer is being asked, or is to be left alone for a while since it has refused. One that
+// has asked itself meanwhile is not.
+func (k *Keeper) waiting(peer netip.Addr, found []association) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o := k.opening[peer]
+	if o == nil || o.under {
+		return o != nil
+	}
+	alive := slices.ContainsFunc(found, func(a association) bool {
+		return a.peer == peer && !a.Initiator && a.State == stateEstablished && a.age() < time.Since(o.last)
+	})
+	return !alive && time.Since(o.last) < o.pause
+}
+
+// open opens an IKE_SA to a peer with the child by which this node sends.
+func (k *Keeper) open(peer netip.Addr) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	o := k.opening[peer]
+	if o == nil {
+		o = &opening{}
+		k.opening[peer] = o
+	}
+	o.under = true
+	go func() {
+		k.slots <- struct{}{}
+		defer func() { <-k.slots }()
+		err := k.initiate(peer)
+		k.mu.Lock()
+		o.under, o.last, o.problem = false, time.Now(), err
+		o.pause = min(max(2*o.pause, firstPause), longestPause)
+		if err == nil {
+			o.pause = 0
+		}
+		k.mu.Unlock()
+		k.Look()
+	}()
+}
+
+func (k *Keeper) initiate(peer netip.Addr) error {
+	session, err := k.dial()
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*exchangeTime)
+	defer cancel()
+	err = call(ctx, session, "initiate", map[string]string{
+		"ike": connectionName(peer), "child": childOut, "timeout": fmt.Sprint(exchangeTime.Milliseconds()),
+	})
+	if err != nil {
+		return fmt.Errorf("open an IKE_SA to %v: %w; charon's log says why", peer, err)
+	}
+	return nil
+}

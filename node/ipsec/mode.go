@@ -1,0 +1,47 @@
+package ipsec
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Mode is how a node treats its tunnels.
+type Mode string
+
+const (
+	// Off sends and takes GENEVE in the clear.
+	Off Mode = "off"
+	// Begin encrypts what it sends to peers that can, and takes both.
+	Begin Mode = "begin"
+	// Enforce neither sends nor takes anything in the clear.
+	Enforce Mode = "enforce"
+)
+
+// ParseMode reads the name of a mode.
+func ParseMode(text string) (Mode, error) {
+	switch m := Mode(text); m {
+	case Off, Begin, Enforce:
+		return m, nil
+	}
+	return "", fmt.Errorf("%q is neither %q, %q nor %q", text, Off, Begin, Enforce)
+}
+
+// ESP's own bytes in transport mode with AES-GCM and an ICV of 16 bytes: SPI and sequence number, IV, ICV. The
+// trailer is padding, its length and the next header's number: what it protects ends at a multiple of four bytes.
+const (
+	espHeader  = 8
+	espIV      = 8
+	espICV     = 16
+	espTrailer = 2
+	espAlign   = 4
+)
+
+// Payload is how much of an IP packet ESP leaves for what is behind the IP header: it takes 34 bytes where mtu is a
+// multiple of four, and up to three more where it is not.
+func Payload(mtu, ipHeader int) int {
+	ciphertext := mtu - ipHeader - espHeader - espIV - espICV
+	return ciphertext - ciphertext%espAlign - espTrailer
+}
+
+// subject is the common name of the certificate of the node whose tunnels end at addr.
+func subject(addr netip.Addr) string { return addr.String() }
