@@ -3,6 +3,7 @@ package ipsec
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/strongswan/govici/vici"
 )
@@ -31,6 +32,16 @@ func loadKey(ctx context.Context, session *vici.Session, pem []byte) (string, er
 	}
 	id, _ := answer.Get("id").(string)
 	return id, nil
+}
+
+// keys are the IDs of those that charon has been given.
+func keys(ctx context.Context, session *vici.Session) ([]string, error) {
+	answer, err := session.Call(ctx, "get-keys", nil)
+	if err != nil {
+		return nil, fmt.Errorf("read which keys charon has: %w", err)
+	}
+	ids, _ := answer.Get("keys").([]string)
+	return ids, nil
 }
 
 // connections names those that charon has been told of.
@@ -67,11 +78,24 @@ func associations(ctx context.Context, session *vici.Session) ([]association, er
 	return all, nil
 }
 
-// terminate closes IKE_SAs, and does not wait until the peers know.
-func terminate(ctx context.Context, session *vici.Session, ids []string) error {
+// terminate closes associations, and does not wait until the peers know.
+func terminate(ctx context.Context, session *vici.Session, associations []association) error {
+	var ids []string
+	for _, a := range associations {
+		ids = append(ids, a.ID)
+	}
+	return terminateEach(ctx, session, "ike-id", ids)
+}
+
+// terminateEach closes what has these IDs, of kind "ike-id" or "child-id".
+func terminateEach(ctx context.Context, session *vici.Session, kind string, ids []string) error {
 	for _, id := range ids {
-		if err := call(ctx, session, "terminate", map[string]string{"ike-id": id, "timeout": "-1"}); err != nil {
-			return fmt.Errorf("have charon close IKE_SA %s: %w", id, err)
+		err := call(ctx, session, "terminate", map[string]string{kind: id, "timeout": "-1"})
+		if ctx.Err() != nil {
+			return fmt.Errorf("have charon close SA %s: %w", id, err)
+		}
+		if err != nil { // it has just gone
+			slog.DebugContext(ctx, "charon does not close an SA", kind, id, "error", err)
 		}
 	}
 	return nil

@@ -1,8 +1,13 @@
 package ipsec
 
 import (
+	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/strongswan/govici/vici"
 
 	"github.com/weftnet/weft/node/nodetest"
 )
@@ -41,16 +46,229 @@ func TestTransition(t *testing.T) {
 			}
 			t.Logf("%d packets sent", sent)
 			for _, n := range w.nodes {
-				if left := w.run("ip", "-n", n.space, "xfrm", "state"); left != "" {
-					t.Errorf("node %d still has SAs: %s", n.number, left)
-				}
+				nodetest.Eventually(t, 5*time.Second, n.bare)
 			}
 		})
 	}
+}
+
+// bare is nil when the kernel has neither SAs nor policies. What a node has asked of charon, SPI 0, goes by itself.
+func (n *node) bare() error {
+	left := ""
+	for _, line := range strings.Split(n.run("ip", "-n", n.space, "xfrm", "policy"), "\n") {
+		if strings.Contains(line, "dport 6081") {
+			left += line + "\n"
+		}
+	}
+	for _, line := range strings.Split(n.run("ip", "-n", n.space, "xfrm", "state"), "\n") {
+		if strings.Contains(line, "spi") && !strings.Contains(line, "spi 0x00000000") {
+			left += line + "\n"
+		}
+	}
+	if left != "" {
+		return fmt.Errorf("node %d still has %s", n.number, left)
+	}
+	return nil
 }
 
 // onlyESP is true from some moment on.
 func (w *world) onlyESP() {
 	w.tb.Helper()
 	nodetest.Eventually(w.tb, 5*time.Second, func() error { w.frames.reset(); return w.watchESP(200) })
+}
+
+// TestRekey: SAs are rekeyed by charon, renewed because of their age, and renewed with certificates of another authority,
+// and no packet is lost. At the end the first authority counts no more.
+func TestRekey(t *testing.T) {
+	w := newWorld(t, 3, false)
+	for _, n := range w.nodes {
+		n.startCharon()
+		n.config.Renewal = 10 * time.Second
+		n.keep(Enforce, n.peers()...)
+	}
+	w.awaitEncrypted()
+	w.frames.reset()
+	streams := w.startStreams(pace)
+	first := w.spis()
+	for _, n := range w.nodes {
+		n.command("rekey", map[string]string{"child": childOut})
+	}
+	nodetest.Eventually(t, 10*time.Second, func() error { return w.otherThan(first) })
+	aged := w.spis()
+	nodetest.Eventually(t, 10*time.Second, func() error { return w.otherThan(aged) })
+	next := newAuthority(t)
+	for _, step := range []struct {
+		signer  *authority
+		trusted []*authority
+	}{{w.authority, []*authority{w.authority, next}}, {next, []*authority{w.authority, next}}, {next, []*authority{next}}} {
+		before := w.spis()
+		for _, n := range w.nodes {
+			n.place(step.signer, step.trusted...)
+		}
+		nodetest.Eventually(t, 10*time.Second, func() error { return w.otherThan(before) })
+		w.awaitEncrypted()
+	}
+	missing, sent := lost(t, streams)
+	if missing > 0 || sent == 0 {
+		t.Errorf("%d of %d packets lost", missing, sent)
+	}
+	t.Logf("%d packets sent", sent)
+	if err := w.watchESP(1); err != nil {
+		t.Error(err)
+	}
+}
+
+// command asks charon.
+func (n *node) command(name string, argument map[string]string) {
+	n.tb.Helper()
+	session, err := vici.NewSession(vici.WithAddr("unix", n.vici()))
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	defer session.Close()
+	if err := call(n.tb.Context(), session, name, argument); err != nil {
+		n.tb.Fatalf("%s: %v", name, err)
+	}
+}
+
+// spis are those of all SAs of the nodes.
+func (w *world) spis() map[string]bool {
+	found := map[string]bool{}
+	for _, n := range w.nodes {
+		for _, word := range strings.Fields(n.run("ip", "-n", n.space, "xfrm", "state")) {
+			if strings.HasPrefix(word, "0x") && len(word) == 10 && word != "0x00000000" {
+				found[word] = true
+			}
+		}
+	}
+	return found
+}
+
+// otherThan is nil when none of the SAs is left.
+func (w *world) otherThan(before map[string]bool) error {
+	for spi := range w.spis() {
+		if before[spi] {
+			return fmt.Errorf("SA %s is still there", spi)
+		}
+	}
+	return nil
+}
+
+// TestStrangers: in enforce nothing gets through from a node without a certificate of the authority, nor from one that
+// shows another node's, nor to them.
+func TestStrangers(t *testing.T) {
+	w := newWorld(t, 3, false)
+	honest, other, stranger := w.nodes[0], w.nodes[1], w.nodes[2]
+	for _, n := range w.nodes {
+		n.startCharon()
+	}
+	honest.keep(Enforce, other, stranger) // as the Southbound would have it, should somebody write there
+	other.keep(Enforce, honest)
+	streams := w.startStreams(pace)
+	nodetest.Eventually(t, 10*time.Second, func() error { return honest.encrypted(1) })
+	between := func(a, b *node) (received int64) {
+		for _, s := range streams {
+			if s.from == a && s.to == b || s.from == b && s.to == a {
+				received += s.received.Load()
+			}
+		}
+		return received
+	}
+	refused := func(name string) {
+		t.Helper()
+		before := between(honest, other)
+		nodetest.Eventually(t, 10*time.Second, func() error {
+			if between(honest, other) < before+400 {
+				return fmt.Errorf("the honest nodes do not reach each other")
+			}
+			return nil
+		})
+		if got := between(honest, stranger); got > 0 {
+			t.Errorf("%s: %d packets got through", name, got)
+		}
+	}
+	refused("in the clear")
+	another := newAuthority(t)
+	for _, attack := range []struct {
+		name   string
+		signer *authority
+		who    netip.Addr
+	}{
+		{"another authority", another, stranger.address},
+		{"a stolen certificate at another address", w.authority, other.address},
+	} {
+		if err := stranger.attack(honest, attack.signer, attack.who); err == nil {
+			t.Errorf("%s: the honest node takes it", attack.name)
+		}
+		refused(attack.name)
+	}
+	// That the attack is one, its success says.
+	nodetest.Eventually(t, 10*time.Second, func() error { return stranger.attack(honest, w.authority, stranger.address) })
+}
+
+// attack has charon ask a node with a certificate of a name, whatever this node's own is.
+func (n *node) attack(victim *node, signer *authority, name netip.Addr) error {
+	n.tb.Helper()
+	n.placeFor(name, signer, signer, n.authority)
+	shown, err := n.files.read(name, time.Now())
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	session, err := vici.NewSession(vici.WithAddr("unix", n.vici()))
+	if err != nil {
+		n.tb.Fatal(err)
+	}
+	defer session.Close()
+	if _, err := loadKey(n.tb.Context(), session, shown.privateKey); err != nil {
+		n.tb.Fatal(err)
+	}
+	own := newConnection(n.address, victim.address, shown)
+	own.Local.ID = "CN=" + subject(name)
+	if err := call(n.tb.Context(), session, "load-conn", map[string]connection{"attack": own}); err != nil {
+		n.tb.Fatal(err)
+	}
+	return call(n.tb.Context(), session, "initiate", map[string]string{"ike": "attack", "child": childOut, "timeout": "10000"})
+}
+
+// TestCharonDies: without charon what has SAs goes on by ESP, what has none is not sent, and all comes back with charon.
+func TestCharonDies(t *testing.T) {
+	w := newWorld(t, 2, false)
+	for _, n := range w.nodes {
+		n.startCharon()
+		n.keep(Enforce, n.peers()...)
+	}
+	w.awaitEncrypted()
+	w.frames.reset()
+	streams := w.startStreams(pace)
+	arrives := func() error {
+		from := streams[0].received.Load()
+		deadline := time.After(500 * time.Millisecond)
+		for streams[0].received.Load() < from+10 {
+			select {
+			case <-time.After(pace):
+			case <-deadline:
+				return fmt.Errorf("nothing arrives")
+			}
+		}
+		return nil
+	}
+	nodetest.Eventually(t, 5*time.Second, arrives)
+	w.nodes[0].killCharon()
+	nodetest.Eventually(t, 5*time.Second, arrives)
+	w.run("ip", "-n", w.nodes[0].space, "xfrm", "state", "flush") // as they age
+	nodetest.Eventually(t, 5*time.Second, func() error {
+		if arrives() == nil {
+			return fmt.Errorf("packets arrive without SAs")
+		}
+		return nil
+	})
+	w.nodes[0].startCharon()
+	nodetest.Eventually(t, 15*time.Second, arrives)
+	w.awaitEncrypted()
+	if clear := w.frames.clear.Load() + w.frames.planted.Load(); clear > 0 {
+		t.Errorf("%d frames in the clear", clear)
+	}
+	for _, s := range streams {
+		s.end()
+	}
 }

@@ -1,6 +1,7 @@
 package ipsec
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,8 @@ type Keeper struct {
 	attention chan struct{}
 
 	loaded map[string]connection // what charon has been told
-	keyID  string                // of the private key that it has
+	key    []byte                // the private key that it has
+	keyID  string
 	secure []netip.Addr          // peers that have been found encrypted
 
 	mu      sync.Mutex
@@ -119,12 +121,19 @@ func (k *Keeper) Keep(ctx context.Context, peers []netip.Addr) (Status, error) {
 	if err := k.tell(ctx, session, peers, secrets); err != nil {
 		return status, err
 	}
+	asked := k.asked() // of these there may be associations that are not found yet
 	found, err := associations(ctx, session)
 	if err != nil {
 		return status, err
 	}
-	steps := plan(peers, found, func(peer netip.Addr) bool { return k.waiting(peer, found) }, time.Since(secrets.changed), k.config.Renewal)
-	if err := terminate(ctx, session, steps.terminate); err != nil {
+	waiting := func(peer netip.Addr) bool { return slices.Contains(asked, peer) || k.pausing(peer, found) }
+	steps := plan(peers, found, waiting, time.Since(secrets.changed), k.config.Renewal)
+	for _, a := range steps.retire {
+		if err := k.policies.withdraw(a); err != nil {
+			return status, err
+		}
+	}
+	if err := terminate(ctx, session, slices.Concat(steps.retire, steps.end)); err != nil {
 		return status, err
 	}
 	for _, peer := range steps.initiate {
@@ -210,7 +219,9 @@ func (k *Keeper) watch(ctx context.Context) error {
 	defer session.Close()
 	events := make(chan vici.Event, 64) // one that does not fit has others before it
 	session.NotifyEvents(events)
-	if err := session.Subscribe("ike-updown", "child-updown"); err != nil {
+	// An IKE_SA that goes takes its children along. A second event would be one too many: govici waits for charon to
+	// confirm it, with a lock that the first one needs to be heard (v0.8.0, clientConn.subscribe).
+	if err := session.Subscribe("child-updown"); err != nil {
 		return fmt.Errorf("subscribe to charon's events: %w", err)
 	}
 	for {
@@ -237,8 +248,7 @@ func (k *Keeper) dial() (*vici.Session, error) {
 // tell gives charon the key and the connections of the peers, and takes away those of others.
 func (k *Keeper) tell(ctx context.Context, session *vici.Session, peers []netip.Addr, secrets credentials) error {
 	before := k.keyID
-	var err error
-	if k.keyID, err = loadKey(ctx, session, secrets.privateKey); err != nil {
+	if err := k.tellKey(ctx, session, secrets.privateKey); err != nil {
 		return err
 	}
 	there, err := connections(ctx, session)
@@ -263,6 +273,19 @@ func (k *Keeper) tell(ctx context.Context, session *vici.Session, peers []netip.
 			slog.Warn("charon keeps a key that is of no use any more", "error", err)
 		}
 	}
+	return nil
+}
+
+// tellKey gives charon the private key, if it has not got it.
+func (k *Keeper) tellKey(ctx context.Context, session *vici.Session, pem []byte) error {
+	there, err := keys(ctx, session)
+	if err != nil || slices.Contains(there, k.keyID) && bytes.Equal(k.key, pem) {
+		return err
+	}
+	if k.keyID, err = loadKey(ctx, session, pem); err != nil {
+		return err
+	}
+	k.key = pem
 	return nil
 }
 
@@ -301,17 +324,31 @@ func (k *Keeper) leave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return terminate(ctx, session, plan(nil, found, nil, 0, k.config.Renewal).terminate)
+	children, last := farewell(found)
+	return errors.Join(terminateEach(ctx, session, "child-id", children), terminate(ctx, session, last))
 }
 
-// waiting says whether a peer is being asked, or is to be left alone for a while since it has refused. One that
-// has asked itself meanwhile is not.
-func (k *Keeper) waiting(peer netip.Addr, found []association) bool {
+// asked are the peers that are being asked for an association.
+func (k *Keeper) asked() []netip.Addr {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var peers []netip.Addr
+	for peer, o := range k.opening {
+		if o.under {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}
+
+// pausing says whether a peer is to be left alone for a while since it has refused. One that has asked itself
+// meanwhile is not.
+func (k *Keeper) pausing(peer netip.Addr, found []association) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	o := k.opening[peer]
-	if o == nil || o.under {
-		return o != nil
+	if o == nil {
+		return false
 	}
 	alive := slices.ContainsFunc(found, func(a association) bool {
 		return a.peer == peer && !a.Initiator && a.State == stateEstablished && a.age() < time.Since(o.last)

@@ -1,6 +1,8 @@
 package ipsec
 
 import (
+	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -18,8 +20,10 @@ type association struct {
 }
 
 type childStatus struct {
+	ID    string `vici:"uniqueid"`
 	Name  string `vici:"name"`
 	State string `vici:"state"`
+	Out   string `vici:"spi-out"` // in hexadecimal
 }
 
 // States of an IKE_SA and of a CHILD_SA.
@@ -47,9 +51,10 @@ func (a association) age() time.Duration { return time.Duration(a.Established) *
 
 // steps are what to do with the associations.
 type steps struct {
-	initiate  []netip.Addr
-	terminate []string // IDs
-	missing   []netip.Addr
+	initiate []netip.Addr
+	retire   []association // which others have replaced
+	end      []association
+	missing  []netip.Addr
 }
 
 // plan compares associations with what there shall be: for each peer one that this node has opened and that is younger
@@ -60,46 +65,53 @@ func plan(peers []netip.Addr, found []association, opening func(netip.Addr) bool
 	for _, a := range found {
 		gone := !slices.Contains(peers, a.peer)
 		if gone || !a.Initiator && a.State == stateEstablished && a.age() > 2*renewal {
-			s.terminate = append(s.terminate, a.ID)
+			s.end = append(s.end, a)
 		}
 	}
 	for _, peer := range peers {
-		var fresh, outdated, useless []association
 		connecting := opening(peer)
+		var fresh, outdated, useless []association
 		for _, a := range found {
 			switch {
 			case a.peer != peer || !a.Initiator:
 			case a.State == stateConnecting:
 				connecting = true
-			case a.carries() && a.age() < min(renewal, credentialsAge):
+			case a.carries() && a.age()+time.Second < min(renewal, credentialsAge): // charon rounds
 				fresh = append(fresh, a)
 			case a.carries():
 				outdated = append(outdated, a)
-			case a.State == stateEstablished:
+			case a.State == stateEstablished && !connecting: // without its child
 				useless = append(useless, a)
 			}
 		}
-		slices.SortFunc(fresh, func(a, b association) int { return int(a.Established - b.Established) })
-		switch {
-		case len(fresh) > 0:
-			outdated = append(outdated, fresh[1:]...)
-		case len(outdated) > 0:
-			outdated = nil // until there is another one
-			fallthrough
-		default:
-			if !connecting {
-				s.initiate = append(s.initiate, peer)
-			}
-		}
-		if !connecting { // its child may not be there yet
-			outdated = append(outdated, useless...)
-		}
-		for _, a := range outdated {
-			s.terminate = append(s.terminate, a.ID)
-		}
-		if !slices.ContainsFunc(found, func(a association) bool { return a.peer == peer && a.carries() }) {
+		if len(fresh)+len(outdated) == 0 {
 			s.missing = append(s.missing, peer)
 		}
+		slices.SortFunc(fresh, func(a, b association) int { return cmp.Compare(a.Established, b.Established) })
+		switch {
+		case len(fresh) > 0:
+			s.retire = slices.Concat(s.retire, outdated, fresh[1:])
+		case !connecting:
+			s.initiate = append(s.initiate, peer)
+		}
+		s.end = append(s.end, useless...)
 	}
 	return s
+}
+
+// farewell closes all associations, in two steps that lose no packet: by closing a child, one has the peer end what it
+// sends before this node ends to take it, which closing the IKE_SA does not.
+func farewell(found []association) (children []string, last []association) {
+	for _, a := range found {
+		taking := slices.ContainsFunc(slices.Collect(maps.Values(a.Children)), func(c childStatus) bool { return c.Name == childIn && c.State != "DELETED" })
+		if !taking {
+			last = append(last, a)
+		}
+		for _, c := range a.Children {
+			if c.Name == childIn && c.State == stateInstalled {
+				children = append(children, c.ID)
+			}
+		}
+	}
+	return children, last
 }

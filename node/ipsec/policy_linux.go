@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -115,4 +116,20 @@ func sameDemand(a, b netlink.XfrmPolicy) bool {
 
 func sameNet(a, b *net.IPNet) bool {
 	return a != nil && b != nil && a.IP.Equal(b.IP) && bytes.Equal(a.Mask, b.Mask)
+}
+
+// withdraw removes the SAs of a node's own association by which it sends, so that the kernel takes others from now on.
+// charon would do so when the peer has already ended to take what comes by them.
+func (p policies) withdraw(a association) error {
+	for _, c := range a.Children {
+		spi, err := strconv.ParseUint(c.Out, 16, 32)
+		if err != nil {
+			continue // it has none yet
+		}
+		state := &netlink.XfrmState{Dst: a.peer.AsSlice(), Proto: netlink.XFRM_PROTO_ESP, Spi: int(spi)}
+		if err := p.netlink.XfrmStateDel(state); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("remove the kernel's SA %s to %v: %w", c.Out, a.peer, err)
+		}
+	}
+	return nil
 }

@@ -113,9 +113,7 @@ func (w *world) newNode(i int, ipv6 bool) *node {
 	for _, device := range []string{"lo", "eth0"} {
 		w.run("ip", "-n", n.space, "link", "set", device, "up")
 	}
-	w.run("ip", "-n", n.space, "link", "add", "gnv0", "address", innerMAC(i), "mtu", "1400", "type", "geneve", "external")
-	w.run("ip", "-n", n.space, "link", "set", "gnv0", "up")
-	w.run("ip", "-n", n.space, "addr", "add", n.inner.String()+"/32", "dev", "gnv0")
+	w.run("ip", "-n", n.space, "addr", "add", n.inner.String()+"/32", "dev", "lo")
 	n.files = Files{filepath.Join(n.dir, "ca.crt"), filepath.Join(n.dir, "node.crt"), filepath.Join(n.dir, "node.key")}
 	n.place(w.authority, w.authority)
 	return n
@@ -126,12 +124,11 @@ func innerMAC(i int) string { return fmt.Sprintf("0a:58:0a:01:00:%02x", i) }
 // reach has packets to a peer's inner address go by the tunnel.
 func (n *node) reach(peer *node) {
 	n.tb.Helper()
-	encap := "ip"
-	if peer.address.Is6() {
-		encap = "ip6"
-	}
-	n.run("ip", "-n", n.space, "neigh", "add", peer.inner.String(), "lladdr", innerMAC(peer.number), "dev", "gnv0")
-	n.run("ip", "-n", n.space, "route", "add", peer.inner.String()+"/32", "encap", encap, "id", "7", "dst", peer.address.String(), "dev", "gnv0", "src", n.inner.String())
+	device := fmt.Sprintf("gnv%d", peer.number)
+	n.run("ip", "-n", n.space, "link", "add", device, "address", innerMAC(n.number), "mtu", "1400", "type", "geneve", "id", "7", "remote", peer.address.String())
+	n.run("ip", "-n", n.space, "link", "set", device, "up")
+	n.run("ip", "-n", n.space, "neigh", "add", peer.inner.String(), "lladdr", innerMAC(peer.number), "dev", device)
+	n.run("ip", "-n", n.space, "route", "add", peer.inner.String()+"/32", "dev", device, "src", n.inner.String())
 }
 
 // place gives the node a certificate of an authority, and has it trust the others.
