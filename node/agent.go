@@ -23,6 +23,7 @@ import (
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/hostservice"
+	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -48,6 +49,7 @@ type agent struct {
 	tunnel    *agentTunnel // nil where nobody has a stream to the node
 	services  *hostservice.Watcher
 	apiServer *apiServer
+	crypt     tunnelKeeper     // nil on systems whose tunnels cannot be encrypted
 	domains   *domains.Watcher // nil where the node's DNS servers cannot be watched
 
 	// attention is full when something may have changed and the node is to be looked at again.
@@ -98,6 +100,9 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 	}
 	if config.sharesAdapter() {
 		more = append(more, conditionUplink)
+	}
+	if config.Encryption == ipsec.Enforce {
+		more = append(more, conditionEncryption)
 	}
 	a.health = newHealth(func(c condition, err error) {
 		if err == nil {
@@ -194,6 +199,9 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("switch", a.watchSwitch)
 	part("services", a.services.Run)
 	part("host's services", a.keepServices)
+	if a.crypt != nil {
+		part("encryption", a.keepEncrypted)
+	}
 	if a.domains != nil {
 		part("domain names", a.domains.Run)
 		part("devices of DNS servers", a.followServers)
@@ -244,6 +252,9 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 			a.health.set(conditionDatabase, fmt.Errorf("no connection to %s", a.config.OVSDatabase))
 		}
 		a.look()
+		if a.crypt != nil {
+			a.crypt.Look() // at tunnels that have come
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -325,6 +336,9 @@ func (a *agent) keepBridges(ctx context.Context) error {
 	if !a.ovs.Connected() {
 		return ovsdb.ErrDisconnected
 	}
+	if err := a.guardTunnels(); err != nil {
+		return err
+	}
 	if err := a.releaseUplink(ctx); err != nil {
 		return err
 	}
@@ -388,7 +402,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 			return facts, fmt.Errorf("encap-address: the interface of %v has an MTU of %d bytes, less than the %d that pods need; raise it, or set uplink-mtu", a.config.EncapAddress, uplink, minUplinkMTU)
 		}
 	}
-	facts.MTU = podMTU(uplink, a.config.EncapAddress)
+	facts.MTU = podMTU(uplink, a.config.EncapAddress, a.config.encrypts())
 	if facts.Addresses, err = a.platform.HostAddresses(managementDevice); err != nil {
 		return facts, err
 	}

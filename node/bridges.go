@@ -108,6 +108,9 @@ func chassisSettings(c Config, uplink Uplink, now map[string]string) map[string]
 	if now["system-id"] == "" || c.Chassis == ChassisHosted {
 		want["system-id"] = c.NodeName
 	}
+	if c.encrypts() { // what pods send that have the MTU of the time before goes in fragments
+		want["ovn-encap-df_default"] = "false"
+	}
 	mappings := map[string]string{}
 	for _, m := range c.BridgeMappings {
 		mappings[m.Network] = m.Bridge

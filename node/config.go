@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -90,6 +91,13 @@ type Config struct {
 	EncapType string
 	// encap-address: the node's tunnel end point.
 	EncapAddress netip.Addr
+	// encryption (Linux): [ipsec.Off], [ipsec.Begin] or [ipsec.Enforce].
+	Encryption ipsec.Mode
+	// encryption-ca, encryption-certificate, encryption-private-key (Linux): PEM files. The certificate's subject is
+	// CN= and encap-address.
+	EncryptionCA, EncryptionCertificate, EncryptionPrivateKey string
+	// encryption-charon (Linux): the vici socket of strongSwan's charon.
+	EncryptionCharon string
 	// uplink-mtu: in bytes; 0 reads it from the interface that holds encap-address.
 	UplinkMTU int
 	// gateway: [GatewayLocal], [GatewayRouted], [GatewayShared] or [GatewayNone]. Empty: local where
@@ -193,6 +201,7 @@ func (c Config) Validate() error {
 	if c.UplinkMTU != 0 && (c.UplinkMTU < minUplinkMTU || c.UplinkMTU > 65535) {
 		bad("uplink-mtu", "%d is outside %d to 65535; 0 reads it from the interface", c.UplinkMTU, minUplinkMTU)
 	}
+	c.validateEncryption(bad)
 	c.validateChassis(bad)
 	c.validateUplink(bad)
 	c.validateGateway(bad)
@@ -274,6 +283,33 @@ func (c Config) validateUplink(bad func(key, format string, args ...any)) {
 	}
 	if strings.ContainsFunc(c.Adapter, func(r rune) bool { return unicode.IsControl(r) || r == '/' }) {
 		bad("adapter", "%q is no name of a network adapter; `Get-NetAdapter` lists them", c.Adapter)
+	}
+}
+
+// encrypts says whether tunnels are, or may be, encrypted.
+func (c Config) encrypts() bool { return c.Encryption == ipsec.Begin || c.Encryption == ipsec.Enforce }
+
+func (c Config) validateEncryption(bad func(key, format string, args ...any)) {
+	if c.Encryption == "" {
+		return
+	}
+	if _, err := ipsec.ParseMode(string(c.Encryption)); err != nil {
+		bad("encryption", "%v", err)
+		return
+	}
+	if !c.encrypts() {
+		return
+	}
+	if c.DatapathType != DatapathSystem {
+		bad("encryption", "%q needs datapath-type %q: the tunnels of %q do not pass the kernel's IPsec; change one of them", c.Encryption, DatapathSystem, c.DatapathType)
+	}
+	for key, path := range map[string]string{
+		"encryption-ca": c.EncryptionCA, "encryption-certificate": c.EncryptionCertificate,
+		"encryption-private-key": c.EncryptionPrivateKey, "encryption-charon": c.EncryptionCharon,
+	} {
+		if !filepath.IsAbs(path) {
+			bad(key, "%q is not an absolute path, and encryption is %q", path, c.Encryption)
+		}
 	}
 }
 

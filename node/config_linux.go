@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/ipsec"
 )
 
 // ovnRunDir is where OVN's programs have their control sockets.
@@ -16,12 +17,13 @@ const ovnRunDir = "/var/run/ovn"
 // DefaultConfig has a value for every key that has one.
 func DefaultConfig() Config {
 	return Config{
-		OVSDatabase:    "unix:/var/run/openvswitch/db.sock",
-		OVSOfctl:       "ovs-ofctl",
-		Chassis:        ChassisLocal,
-		TunnelAddress:  ":16642",
-		DatapathType:   DatapathSystem,
-		EncapType:      "geneve",
+		OVSDatabase:   "unix:/var/run/openvswitch/db.sock",
+		OVSOfctl:      "ovs-ofctl",
+		Chassis:       ChassisLocal,
+		TunnelAddress: ":16642",
+		DatapathType:  DatapathSystem,
+		EncapType:     "geneve",
+		Encryption:    ipsec.Off, EncryptionCharon: "/var/run/charon.vici",
 		GatewayBridge:  "br-ex",
 		GatewayNetwork: "external",
 		CNISocket:      cni.DefaultSocket,

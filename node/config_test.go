@@ -332,10 +332,14 @@ func TestPodMTU(t *testing.T) {
 	for _, test := range []struct {
 		uplink int
 		encap  string
+		esp    bool
 		want   int
-	}{{1500, "192.0.2.1", 1442}, {1500, "2001:db8::1", 1422}, {9000, "192.0.2.1", 8942}} {
-		if got := podMTU(test.uplink, netip.MustParseAddr(test.encap)); got != test.want {
-			t.Errorf("%d over %s: %d, want %d", test.uplink, test.encap, got, test.want)
+	}{
+		{1500, "192.0.2.1", false, 1442}, {1500, "2001:db8::1", false, 1422}, {9000, "192.0.2.1", false, 8942},
+		{1500, "192.0.2.1", true, 1408}, {1500, "2001:db8::1", true, 1388}, {9000, "192.0.2.1", true, 8908}, {1499, "192.0.2.1", true, 1404},
+	} {
+		if got := podMTU(test.uplink, netip.MustParseAddr(test.encap), test.esp); got != test.want {
+			t.Errorf("%d over %s, ESP %v: %d, want %d", test.uplink, test.encap, test.esp, got, test.want)
 		}
 	}
 }

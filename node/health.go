@@ -26,6 +26,7 @@ const (
 	conditionController condition = "ovn-controller" // runs and is connected
 	conditionFlows      condition = "external-flows" // the bridge to the outside divides its traffic, where it has to
 	conditionUplink     condition = "uplink"         // host and pods share the adapter, where they have to
+	conditionEncryption condition = "encryption"     // tunnels can be encrypted, where they have to be
 )
 
 // Notes are of what has nothing to do with most pods: each is told, and nothing waits for it.
@@ -34,6 +35,8 @@ const (
 	noteFlows    condition = "refused-flows"     // the bridge to the outside takes all flows that are meant for it
 	noteLookup   condition = "conntrack-lookup"  // flows have the lookup that the datapath needs
 	noteMappings condition = "external-networks" // further external networks have their bridges
+	noteClear    condition = "clear-tunnels"     // tunnels can be encrypted, where they may be
+	notePeers    condition = "encrypted-peers"   // what goes to other nodes is encrypted, where it is to be
 )
 
 // problems maps conditions that do not hold to the reason.

@@ -1,17 +1,28 @@
 package node
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/weftnet/weft/node/ipsec"
+)
 
 // GENEVE's overhead in bytes, with OVN's option: outer IP, UDP, GENEVE, its option, inner Ethernet.
 const (
-	overheadIPv4 = 58
-	overheadIPv6 = 78
+	headerIPv4   = 20
+	headerIPv6   = 40
+	geneve       = 38 // all behind the outer IP
+	overheadIPv4 = headerIPv4 + geneve
+	overheadIPv6 = headerIPv6 + geneve
 )
 
-// podMTU is what an uplink's MTU leaves for a packet inside the tunnel.
-func podMTU(uplink int, encapsulation netip.Addr) int {
+// podMTU is what an uplink's MTU leaves for a packet inside the tunnel, and inside ESP where tunnels are encrypted.
+func podMTU(uplink int, encapsulation netip.Addr, encrypted bool) int {
+	header := headerIPv4
 	if encapsulation.Is6() && !encapsulation.Is4In6() {
-		return uplink - overheadIPv6
+		header = headerIPv6
 	}
-	return uplink - overheadIPv4
+	if !encrypted {
+		return uplink - header - geneve
+	}
+	return ipsec.Payload(uplink, header) - geneve
 }

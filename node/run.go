@@ -46,6 +46,13 @@ func Run(ctx context.Context, config Config) error {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
 	a.apiServer = server
+	if a.crypt, err = newTunnelKeeper(config); err != nil {
+		return err
+	}
+	if a.crypt != nil {
+		defer a.crypt.Close()
+		a.metrics.registry.MustRegister(a.encryptionCollectors()...)
+	}
 	if err := a.watchNames(own); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}

@@ -29,10 +29,10 @@ const (
 
 // vswitchTables leaves out statistics, which the server would send every few seconds.
 var vswitchTables = []ovsdb.Table{
-	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "next_cfg", "cur_cfg"}},
+	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "next_cfg", "cur_cfg", "other_config"}},
 	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode", "other_config"}},
 	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces", "protected"}},
-	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "mac", "mtu_request", "ofport", "error"}},
+	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "mac", "mtu_request", "ofport", "error", "options"}},
 }
 
 func connectOpenVSwitch(ctx context.Context, database string) (*openVSwitch, error) {

@@ -18,18 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is what a [Keeper] is told.
-type Config struct {
-	Mode Mode
-	// Address is where this node's tunnels end.
-	Address netip.Addr
-	// Charon is the path of charon's vici socket.
-	Charon string
-	Files  Files
-	// Renewal is how old an IKE_SA gets before another one takes its place; an hour if 0.
-	Renewal time.Duration
-}
-
 const (
 	defaultRenewal = time.Hour
 	// resync is how often there is a look though nothing has told of a change.
@@ -44,13 +32,6 @@ const (
 	openings = 8
 )
 
-// Status is what a look has found.
-type Status struct {
-	// Encrypted is the number of peers to which the node sends by ESP, and Missing are the others, sorted.
-	Encrypted int
-	Missing   []netip.Addr
-}
-
 // Keeper keeps policies and SAs of one node as they shall be.
 type Keeper struct {
 	config   Config
@@ -62,7 +43,8 @@ type Keeper struct {
 	loaded map[string]connection // what charon has been told
 	key    []byte                // the private key that it has
 	keyID  string
-	secure []netip.Addr          // peers that have been found encrypted
+	left   bool         // encryption is off, and nothing of it is left
+	secure []netip.Addr // peers that have been found encrypted
 
 	mu      sync.Mutex
 	opening map[netip.Addr]*opening
@@ -173,7 +155,8 @@ func (k *Keeper) Look() {
 	}
 }
 
-// Run calls look, which is to call Keep, whenever something may have changed, until ctx ends.
+// Run calls look, which is to call Keep, whenever something may have changed, until ctx ends. Where encryption is
+// off, it ends when nothing of it is left.
 func (k *Keeper) Run(ctx context.Context, look func(context.Context)) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -184,6 +167,9 @@ func (k *Keeper) Run(ctx context.Context, look func(context.Context)) {
 	defer tick.Stop()
 	for {
 		look(ctx)
+		if k.left {
+			return
+		}
 		select {
 		case <-k.attention:
 		case <-tick.C:
@@ -304,10 +290,11 @@ func (k *Keeper) forget(ctx context.Context, session *vici.Session, there []stri
 	return nil
 }
 
-// leave takes from charon what it has of the tunnels; where no charon is, there is nothing.
+// leave takes from charon what it has of the tunnels.
 func (k *Keeper) leave(ctx context.Context) error {
 	session, err := k.dial()
-	if err != nil {
+	if err != nil { // a host without charon has nothing
+		k.left = true
 		return nil
 	}
 	defer session.Close()
@@ -324,6 +311,7 @@ func (k *Keeper) leave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.left = len(found) == 0
 	children, last := farewell(found)
 	return errors.Join(terminateEach(ctx, session, "child-id", children), terminate(ctx, session, last))
 }

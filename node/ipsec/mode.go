@@ -3,6 +3,7 @@ package ipsec
 import (
 	"fmt"
 	"net/netip"
+	"time"
 )
 
 // Mode is how a node treats its tunnels.
@@ -41,6 +42,25 @@ const (
 func Payload(mtu, ipHeader int) int {
 	ciphertext := mtu - ipHeader - espHeader - espIV - espICV
 	return ciphertext - ciphertext%espAlign - espTrailer
+}
+
+// Config is what a keeper is told.
+type Config struct {
+	Mode Mode
+	// Address is where this node's tunnels end.
+	Address netip.Addr
+	// Charon is the path of charon's vici socket.
+	Charon string
+	Files  Files
+	// Renewal is how old an IKE_SA gets before another one takes its place; an hour if 0.
+	Renewal time.Duration
+}
+
+// Status is what a look has found.
+type Status struct {
+	// Encrypted is the number of peers to which the node sends by ESP, and Missing are the others, sorted.
+	Encrypted int
+	Missing   []netip.Addr
 }
 
 // subject is the common name of the certificate of the node whose tunnels end at addr.
