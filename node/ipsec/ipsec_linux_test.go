@@ -2,6 +2,8 @@ package ipsec
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -270,5 +272,47 @@ func TestCharonDies(t *testing.T) {
 	}
 	for _, s := range streams {
 		s.end()
+	}
+}
+
+// BenchmarkThroughput is of one TCP connection through a tunnel, in the clear and by ESP.
+func BenchmarkThroughput(b *testing.B) {
+	for _, mode := range []Mode{Off, Enforce} {
+		b.Run(string(mode), func(b *testing.B) {
+			w := newWorld(b, 2, false)
+			from, to := w.nodes[0], w.nodes[1]
+			for _, n := range w.nodes {
+				n.startCharon()
+				n.keep(mode, n.peers()...)
+			}
+			if mode == Enforce {
+				w.awaitEncrypted()
+			}
+			var listener net.Listener
+			inside(b, to.space, func() (err error) {
+				listener, err = net.Listen("tcp", to.inner.String()+":7001")
+				return err
+			})
+			defer listener.Close()
+			var conn net.Conn
+			inside(b, from.space, func() (err error) {
+				conn, err = net.Dial("tcp", listener.Addr().String())
+				return err
+			})
+			defer conn.Close()
+			receiver, err := listener.Accept()
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer receiver.Close()
+			const size = 16 << 20
+			b.SetBytes(size)
+			for b.Loop() {
+				go func() { _, _ = conn.Write(make([]byte, size)) }()
+				if _, err := io.CopyN(io.Discard, receiver, size); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

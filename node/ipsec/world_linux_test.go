@@ -156,11 +156,10 @@ func (n *node) placeFor(addr netip.Addr, signer *authority, trusted ...*authorit
 
 func (n *node) vici() string { return filepath.Join(n.dir, "vici") }
 
-const charonConf = `charon-systemd {
+// The playbooks' file, and what keeps several charons on a machine apart.
+const charonConf = `include %s
+charon-systemd {
     load = random nonce openssl pem x509 pubkey pkcs1 pkcs8 revocation constraints hmac gcm kdf kernel-netlink socket-default vici
-    reuse_ikesa = no
-    retransmit_timeout = 1
-    retransmit_tries = 3
     plugins {
         vici {
             socket = unix://%s
@@ -179,8 +178,12 @@ const charonConf = `charon-systemd {
 // startCharon in the node's namespace.
 func (n *node) startCharon() {
 	n.tb.Helper()
+	shipped, err := filepath.Abs("../../ansible/roles/weft_node_linux/files/strongswan.conf")
+	if err != nil {
+		n.tb.Fatal(err)
+	}
 	conf, log := filepath.Join(n.dir, "strongswan.conf"), filepath.Join(n.dir, "charon.log")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, charonConf, n.vici(), log), 0o600); err != nil {
+	if err := os.WriteFile(conf, fmt.Appendf(nil, charonConf, shipped, n.vici(), log), 0o600); err != nil {
 		n.tb.Fatal(err)
 	}
 	n.charon = exec.Command("ip", "netns", "exec", n.space, charonProgram)
