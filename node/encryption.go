@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,6 +33,19 @@ type tunnelKeeper interface {
 
 // peerPatience is how long a peer may go without encryption before it is told: it may just join or start anew.
 const peerPatience = time.Minute
+
+// guardedTunnels comes before all else: after a boot Open vSwitch has tunnels from before, and nothing waits for the
+// agent before it sends by them. What fails here is told by the first look.
+func guardedTunnels(config Config) (tunnelKeeper, error) {
+	crypt, err := newTunnelKeeper(config)
+	if err != nil || crypt == nil || config.Encryption != ipsec.Enforce {
+		return crypt, err
+	}
+	if err := crypt.Guard(); err != nil {
+		slog.Warn("tunnels are not guarded yet", "error", err)
+	}
+	return crypt, nil
+}
 
 // keepEncrypted keeps the tunnels as the key encryption wants them.
 func (a *agent) keepEncrypted(ctx context.Context) error {

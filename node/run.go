@@ -26,6 +26,13 @@ func Run(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return err
 	}
+	crypt, err := guardedTunnels(config)
+	if err != nil {
+		return err
+	}
+	if crypt != nil {
+		defer crypt.Close()
+	}
 	client, own, server, err := newKubernetes(config.Kubeconfig)
 	if err != nil {
 		return err
@@ -46,11 +53,7 @@ func Run(ctx context.Context, config Config) error {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
 	a.apiServer = server
-	if a.crypt, err = newTunnelKeeper(config); err != nil {
-		return err
-	}
-	if a.crypt != nil {
-		defer a.crypt.Close()
+	if a.crypt = crypt; crypt != nil {
 		a.metrics.registry.MustRegister(a.encryptionCollectors()...)
 	}
 	if err := a.watchNames(own); err != nil {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +32,7 @@ func TestTransition(t *testing.T) {
 				t.Helper()
 				for _, n := range w.nodes {
 					n.keep(mode, n.peers()...)
-					nodetest.Eventually(t, 5*time.Second, func() error { n.mu.Lock(); defer n.mu.Unlock(); return n.err })
+					w.awaitLook(n)
 				}
 				if encrypted {
 					w.awaitEncrypted()
@@ -85,19 +87,23 @@ func TestRekey(t *testing.T) {
 	w := newWorld(t, 3, false)
 	for _, n := range w.nodes {
 		n.startCharon()
-		n.config.Renewal = 10 * time.Second
+		n.config.Renewal = 20 * time.Second
 		n.keep(Enforce, n.peers()...)
 	}
 	w.awaitEncrypted()
 	w.frames.reset()
 	streams := w.startStreams(pace)
-	first := w.spis()
+	// What a node is about to close is not to be rekeyed.
+	for _, n := range w.nodes {
+		nodetest.Eventually(t, 10*time.Second, func() error { return n.opened(2) })
+	}
+	first := w.spis() // whose children charon replaces, before their IKE_SAs are old
 	for _, n := range w.nodes {
 		n.command("rekey", map[string]string{"child": childOut})
 	}
 	nodetest.Eventually(t, 10*time.Second, func() error { return w.otherThan(first) })
 	aged := w.spis()
-	nodetest.Eventually(t, 10*time.Second, func() error { return w.otherThan(aged) })
+	nodetest.Eventually(t, 20*time.Second, func() error { return w.otherThan(aged) })
 	next := newAuthority(t)
 	for _, step := range []struct {
 		signer  *authority
@@ -118,6 +124,24 @@ func TestRekey(t *testing.T) {
 	if err := w.watchESP(1); err != nil {
 		t.Error(err)
 	}
+}
+
+// opened is nil when the node has so many IKE_SAs of its own.
+func (n *node) opened(want int) error {
+	session, err := vici.NewSession(vici.WithAddr("unix", n.vici()))
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	found, err := associations(n.tb.Context(), session)
+	if err != nil {
+		return err
+	}
+	found = slices.DeleteFunc(found, func(a association) bool { return !a.carries() })
+	if len(found) != want {
+		return fmt.Errorf("node %d has %d IKE_SAs, want %d", n.number, len(found), want)
+	}
+	return nil
 }
 
 // command asks charon.
@@ -273,6 +297,71 @@ func TestCharonDies(t *testing.T) {
 	for _, s := range streams {
 		s.end()
 	}
+}
+
+// TestOpenVSwitch: Open vSwitch's tunnels in the kernel take to ESP while flows are in use, and back, and what has the
+// MTU of the time before goes through in fragments, or its sender is told. No packet is lost.
+func TestOpenVSwitch(t *testing.T) {
+	w := newUnderlay(t, 2, false)
+	for _, n := range w.nodes {
+		n.startCharon()
+		peer := n.peers()[0]
+		inside(t, n.space, func() error {
+			ovs := nodetest.StartOVS(t)
+			ovs.VS("add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=system",
+				"--", "add-port", "br-int", "tunnel", "--", "set", "interface", "tunnel", "type=geneve",
+				"options:remote_ip="+peer.address.String(), "options:key=7", "options:df_default=false",
+				"--", "set", "interface", "br-int", "mtu_request=1442")
+			return nil
+		})
+		w.run("ip", "-n", n.space, "addr", "del", n.inner.String()+"/32", "dev", "lo")
+		w.run("ip", "-n", n.space, "addr", "add", n.inner.String()+"/24", "dev", "br-int")
+		w.run("ip", "-n", n.space, "link", "set", "br-int", "up")
+	}
+	nodetest.Eventually(t, 10*time.Second, func() error {
+		_, err := exec.Command("ip", "netns", "exec", w.nodes[0].space, "ping", "-c", "1", "-W", "1", w.nodes[1].inner.String()).CombinedOutput()
+		return err
+	})
+	ping := func(fragments string) (string, error) {
+		out, err := exec.Command("ip", "netns", "exec", w.nodes[0].space, "ping", "-c", "3", "-i", "0.05", "-W", "5", "-M", fragments, "-s", "1414", w.nodes[1].inner.String()).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := ping("do"); err != nil {
+		t.Fatal(out)
+	}
+	streams := w.startStreams(pace)
+	for _, mode := range []Mode{Begin, Enforce, Begin} {
+		for _, n := range w.nodes {
+			n.keep(mode, n.peers()...)
+			w.awaitLook(n)
+		}
+		w.awaitEncrypted()
+		w.onlyESP()
+		if out, err := ping("dont"); err != nil {
+			t.Errorf("%s: a large packet that may be fragmented is lost: %s", mode, out)
+		}
+		if out, _ := ping("do"); !strings.Contains(out, "mtu=1416") { // without OVN's option, 8 bytes more than pods get
+			t.Errorf("%s: nobody tells the sender of a packet that is too large: %s", mode, out)
+		}
+	}
+	for _, n := range w.nodes {
+		n.keep(Off, n.peers()...)
+		w.awaitLook(n)
+	}
+	missing, sent := lost(t, streams)
+	if missing > 0 || sent == 0 {
+		t.Errorf("%d of %d packets lost", missing, sent)
+	}
+	t.Logf("%d packets sent", sent)
+	for _, n := range w.nodes {
+		nodetest.Eventually(t, 5*time.Second, n.bare)
+	}
+}
+
+// awaitLook until the node's keeper has looked without an error.
+func (w *world) awaitLook(n *node) {
+	w.tb.Helper()
+	nodetest.Eventually(w.tb, 5*time.Second, func() error { n.mu.Lock(); defer n.mu.Unlock(); return n.err })
 }
 
 // BenchmarkThroughput is of one TCP connection through a tunnel, in the clear and by ESP.

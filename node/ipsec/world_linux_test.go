@@ -59,8 +59,20 @@ type node struct {
 	err    error
 }
 
-// newWorld needs the kernel's own tunnels and XFRM, and strongSwan.
+// newWorld has a tunnel from each node to each other one.
 func newWorld(tb testing.TB, number int, ipv6 bool) *world {
+	tb.Helper()
+	w := newUnderlay(tb, number, ipv6)
+	for _, n := range w.nodes {
+		for _, peer := range n.peers() {
+			n.reach(peer)
+		}
+	}
+	return w
+}
+
+// newUnderlay needs the kernel's own tunnels and XFRM, and strongSwan. Its nodes have no tunnels yet.
+func newUnderlay(tb testing.TB, number int, ipv6 bool) *world {
 	tb.Helper()
 	if nodetest.Userspace() {
 		tb.Skip("encryption is the kernel's: make test-kernel")
@@ -73,13 +85,6 @@ func newWorld(tb testing.TB, number int, ipv6 bool) *world {
 	w.run("ip", "-n", w.underlay, "link", "set", "br0", "up")
 	for i := 1; i <= number; i++ {
 		w.nodes = append(w.nodes, w.newNode(i, ipv6))
-	}
-	for _, n := range w.nodes {
-		for _, peer := range w.nodes {
-			if peer != n {
-				n.reach(peer)
-			}
-		}
 	}
 	w.frames.capture(tb, w.underlay)
 	return w

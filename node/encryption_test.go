@@ -1,0 +1,68 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/node/ipsec"
+)
+
+// fakeTunnels guard when problem is nil.
+type fakeTunnels struct{ problem error }
+
+func (f *fakeTunnels) Guard() error { return f.problem }
+func (f *fakeTunnels) Keep(_ context.Context, peers []netip.Addr) (ipsec.Status, error) {
+	return ipsec.Status{Missing: peers}, f.problem
+}
+func (f *fakeTunnels) Problem(netip.Addr) error                            { return errors.New("AUTHENTICATION_FAILED") }
+func (f *fakeTunnels) Run(ctx context.Context, look func(context.Context)) { look(ctx) }
+func (f *fakeTunnels) Look()                                               {}
+func (f *fakeTunnels) Close()                                              {}
+
+func TestUnencryptedPeersAreTold(t *testing.T) {
+	a := &agent{config: Config{Encryption: ipsec.Enforce}, crypt: &fakeTunnels{}}
+	first, second := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
+	since := map[netip.Addr]time.Time{}
+	if err := a.unencrypted([]netip.Addr{first, second}, since); err != nil {
+		t.Errorf("told at once: %v", err)
+	}
+	for peer := range since {
+		since[peer] = since[peer].Add(-2 * peerPatience)
+	}
+	err := a.unencrypted([]netip.Addr{second}, since)
+	if err == nil {
+		t.Fatal("nobody is told of a peer without encryption")
+	}
+	for _, part := range []string{"192.0.2.3 is dropped", "AUTHENTICATION_FAILED"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+	if _, kept := since[first]; kept {
+		t.Error("a peer that is encrypted is remembered as one that is not")
+	}
+}
+
+func TestEncryptionIsValidated(t *testing.T) {
+	for want, spoil := range map[string]func(*Config){
+		"encryption: \"yes\"":                 func(c *Config) { c.Encryption = "yes" },
+		"needs datapath-type \"system\"":      func(c *Config) { c.DatapathType = DatapathNetdev },
+		"encryption-ca: \"ca.crt\" is not":    func(c *Config) { c.EncryptionCA = "ca.crt" },
+		"encryption-certificate: \"\" is not": func(c *Config) { c.EncryptionCertificate = "" },
+	} {
+		c := validConfig()
+		c.Encryption, c.EncryptionCA, c.EncryptionCertificate, c.EncryptionPrivateKey, c.EncryptionCharon = ipsec.Enforce, "/ca", "/crt", "/key", "/run/charon.vici"
+		c.DatapathType = DatapathSystem
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
