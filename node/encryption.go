@@ -38,7 +38,7 @@ const peerPatience = time.Minute
 // agent before it sends by them. What fails here is told by the first look.
 func guardedTunnels(config Config) (tunnelKeeper, error) {
 	crypt, err := newTunnelKeeper(config)
-	if err != nil || crypt == nil || config.Encryption != ipsec.Enforce {
+	if err != nil || config.Encryption != ipsec.Enforce {
 		return crypt, err
 	}
 	if err := crypt.Guard(); err != nil {
@@ -125,7 +125,7 @@ func (a *agent) offloaded() error {
 	if err != nil || !a.config.encrypts() || root.OtherConfig["hw-offload"] != "true" {
 		return nil
 	}
-	return errors.New("Open vSwitch has other_config:hw-offload=true, and a device that encapsulates passes by the kernel's IPsec: remove it (ovs-vsctl remove Open_vSwitch . other_config hw-offload) and restart ovs-vswitchd, or set encryption to \"off\"")
+	return errors.New("other_config:hw-offload of Open vSwitch is true, and a device that encapsulates passes by the kernel's IPsec: remove it (ovs-vsctl remove Open_vSwitch . other_config hw-offload) and restart ovs-vswitchd, or set encryption to \"off\"")
 }
 
 // tunnelPeers are where the tunnels lead that ovn-controller has made, sorted.

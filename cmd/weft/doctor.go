@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/doctor"
+	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -100,6 +101,7 @@ func doctorConfig(c node.Config, problem error) doctor.Config {
 		Kubeconfig: c.Kubeconfig, NodeName: c.NodeName,
 		OVNSouthbound: c.OVNSouthbound, OVNRunDir: c.OVNRunDir, OVSDatabase: c.OVSDatabase, OVSOpenFlow: c.OVSOpenFlow,
 		DatapathType: c.DatapathType, EncapAddress: c.EncapAddress, UplinkMTU: c.UplinkMTU,
+		Encrypted: c.Encryption == ipsec.Begin || c.Encryption == ipsec.Enforce,
 		CNISocket: c.CNISocket, CNIConfDir: c.CNIConfDir, CNIConfName: c.CNIConfName,
 		MetricsAddress: c.MetricsAddress, StateDir: c.StateDir,
 		Hosted: c.Chassis == node.ChassisHosted, TunnelAddress: c.TunnelAddress, TunnelName: tunnel.AgentName(c.NodeName),

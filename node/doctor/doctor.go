@@ -24,6 +24,7 @@ type Config struct {
 	DatapathType   string
 	EncapAddress   netip.Addr
 	UplinkMTU      int
+	Encrypted      bool   // what the node's tunnels send, or part of it
 	CNISocket      string // a unix socket, or a named pipe
 	CNIConfDir     string
 	CNIConfName    string

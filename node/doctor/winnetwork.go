@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/ovsdriver"
 )
 
@@ -128,6 +129,7 @@ const (
 	overheadIPv4 = 58
 	overheadIPv6 = 78
 	leastPodMTU  = 1280
+	udpHeader    = 8 // ICMP's is as long
 )
 
 // judgeMTU tells what an uplink's MTU leaves for pods.
@@ -144,10 +146,15 @@ func judgeMTU(device string, actual int, config Config) []Finding {
 	if actual > 0 && mtu > actual {
 		return s.failed("lower uplink-mtu, or "+remedy, "uplink-mtu is %d, but %s carries only %d bytes: large packets would be lost", mtu, device, actual)
 	}
-	if mtu-overhead < leastPodMTU {
-		return s.failed(remedy, "%s carries %d bytes, which leaves %d for pods; IPv6 needs %d", device, mtu, mtu-overhead, leastPodMTU)
+	pods := mtu - overhead
+	if config.Encrypted {
+		header := headers - udpHeader
+		pods = ipsec.Payload(mtu, header) - (overhead - header)
 	}
-	return s.ok("%s carries %d bytes, pods get %d; whether the network between nodes carries them too, `ping %s-l %d` (Linux: `ping -M do -s %d`) to another node tells", device, mtu, mtu-overhead, whole, mtu-headers, mtu-headers)
+	if pods < leastPodMTU {
+		return s.failed(remedy, "%s carries %d bytes, which leaves %d for pods; IPv6 needs %d", device, mtu, pods, leastPodMTU)
+	}
+	return s.ok("%s carries %d bytes, pods get %d; whether the network between nodes carries them too, `ping %s-l %d` (Linux: `ping -M do -s %d`) to another node tells", device, mtu, pods, whole, mtu-headers, mtu-headers)
 }
 
 func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReader, config Config) []Finding {
