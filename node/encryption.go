@@ -38,7 +38,7 @@ const peerPatience = time.Minute
 // agent before it sends by them. What fails here is told by the first look.
 func guardedTunnels(config Config) (tunnelKeeper, error) {
 	crypt, err := newTunnelKeeper(config)
-	if err != nil || config.Encryption != ipsec.Enforce {
+	if err != nil || crypt == nil || config.Encryption != ipsec.Enforce {
 		return crypt, err
 	}
 	if err := crypt.Guard(); err != nil {
@@ -62,6 +62,10 @@ func (a *agent) keepEncryptedOnce(ctx context.Context, since map[netip.Addr]time
 		return // and who the peers are is not known
 	}
 	status, err := a.crypt.Keep(ctx, a.ovs.tunnelPeers())
+	if !a.config.encrypts() {
+		a.note(noteClear, "EncryptionLeft", err)
+		return
+	}
 	err = errors.Join(a.offloaded(), err)
 	if a.config.Encryption == ipsec.Enforce {
 		a.health.set(conditionEncryption, err)

@@ -1,15 +1,26 @@
 package node
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/node/ipsec"
 )
 
 // newTunnelKeeper binds it to the calling thread's network namespace.
 func newTunnelKeeper(c Config) (tunnelKeeper, error) {
-	return ipsec.New(ipsec.Config{
+	keeper, err := ipsec.New(ipsec.Config{
 		Mode: c.Encryption, Address: c.EncapAddress, Charon: c.EncryptionCharon,
 		Files: ipsec.Files{CA: c.EncryptionCA, Certificate: c.EncryptionCertificate, PrivateKey: c.EncryptionPrivateKey},
 	}, netns.None())
+	if errors.Is(err, unix.EPROTONOSUPPORT) && !c.encrypts() {
+		return nil, nil // a kernel without XFRM, in which nothing is left of a time with encryption
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encryption: %w", err)
+	}
+	return keeper, nil
 }

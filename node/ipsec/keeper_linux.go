@@ -62,7 +62,7 @@ type opening struct {
 func New(config Config, ns netns.NsHandle) (*Keeper, error) {
 	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_XFRM)
 	if err != nil {
-		return nil, fmt.Errorf("open a netlink socket for IPsec policies: %w", err)
+		return nil, fmt.Errorf("open a netlink socket for IPsec policies: %w; this needs a kernel with XFRM (CONFIG_XFRM_USER)", err)
 	}
 	if config.Renewal == 0 {
 		config.Renewal = defaultRenewal
