@@ -105,7 +105,8 @@ test-kernel: ovn $(KERNEL) $(CHARON) ## the tests with packets, on the datapath 
 	$(UNIT_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -bench . -benchtime 3x ./node/ipsec
 
 $(CHARON):
-	@apt-get -q -y --no-install-recommends install charon-systemd strongswan-swanctl libstrongswan-standard-plugins
+	@$(LAB_SCRIPTS)/progress.sh "installing strongSwan" sh -c 'apt-get -q update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install charon-systemd strongswan-swanctl libstrongswan-standard-plugins'
 
 .PHONY: test-kernel-nodes
 test-kernel-nodes: lab lab-kernels bin/steady bin/ask ## nodes with kernels of their own, installed by the playbooks: Debian 12's and 13's

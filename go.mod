@@ -19,6 +19,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/spf13/viper v1.21.0
+	github.com/strongswan/govici v0.8.0
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
 	go4.org/netipx v0.0.0-20231129151722-fdeea329fbba
@@ -29,8 +30,6 @@ require (
 	k8s.io/klog/v2 v2.140.0
 	sigs.k8s.io/network-policy-api v0.2.0
 )
-
-require github.com/strongswan/govici v0.8.0 // indirect
 
 require (
 	github.com/blang/semver/v4 v4.0.0 // indirect
