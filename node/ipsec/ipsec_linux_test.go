@@ -93,7 +93,7 @@ func TestRekey(t *testing.T) {
 	w.awaitEncrypted()
 	w.frames.reset()
 	streams := w.startStreams(pace)
-	// What a node is about to close is not to be rekeyed.
+	// What a node is about to close is not to be rekeyed: it does so an hour later, not now.
 	for _, n := range w.nodes {
 		nodetest.Eventually(t, 10*time.Second, func() error { return n.opened(2) })
 	}

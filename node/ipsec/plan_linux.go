@@ -76,7 +76,7 @@ func plan(peers []netip.Addr, found []association, opening func(netip.Addr) bool
 			case a.peer != peer || !a.Initiator:
 			case a.State == stateConnecting:
 				connecting = true
-			case a.carries() && a.age()+time.Second < min(renewal, credentialsAge): // charon rounds
+			case a.carries() && a.age() < min(renewal, credentialsAge+time.Second): // charon counts whole seconds
 				fresh = append(fresh, a)
 			case a.carries():
 				outdated = append(outdated, a)
