@@ -54,13 +54,25 @@ func connections(ctx context.Context, session *vici.Session) ([]string, error) {
 	return names, nil
 }
 
-// associations are the IKE_SAs of tunnels.
+// mostAssociations is how many IKE_SAs charon may have, a few for each peer.
+const mostAssociations = 1 << 13
+
+// associations are the IKE_SAs of tunnels; session is of no use for another call of it. govici has a call for answers
+// that come as events. It may take the end of the answer before the last of them, and gives up more than 128 (v0.8.0,
+// clientConn.wait and dispatch). Here all events are in the channel when the end of the answer is.
 func associations(ctx context.Context, session *vici.Session) ([]association, error) {
+	events := make(chan vici.Event, mostAssociations)
+	session.NotifyEvents(events)
+	defer session.StopEvents(events)
+	if err := session.Subscribe("list-sa"); err != nil {
+		return nil, fmt.Errorf("read charon's SAs: %w", err)
+	}
+	if err := call(ctx, session, "list-sas", map[string]string{}); err != nil {
+		return nil, fmt.Errorf("read charon's SAs: %w", err)
+	}
 	var all []association
-	for message, err := range session.CallStreaming(ctx, "list-sas", "list-sa", nil) {
-		if err != nil {
-			return nil, fmt.Errorf("read charon's SAs: %w", err)
-		}
+	for range len(events) {
+		message := (<-events).Message
 		for _, name := range message.Keys() {
 			peer, ours := peerOf(name)
 			if !ours {

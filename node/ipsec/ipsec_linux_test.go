@@ -87,7 +87,7 @@ func TestRekey(t *testing.T) {
 	w := newWorld(t, 3, false)
 	for _, n := range w.nodes {
 		n.startCharon()
-		n.config.Renewal = 20 * time.Second
+		n.config.Renewal = 10 * time.Second
 		n.keep(Enforce, n.peers()...)
 	}
 	w.awaitEncrypted()
