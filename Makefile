@@ -93,7 +93,7 @@ bin/judge: $(wildcard test/oracle/*.go test/oracle/judge/*.go test/oracle/go.*)
 
 # The tests of OVN's rows that send packets, on the datapath of Linux itself. TestAffinity is not among them yet: see docs/lab.md.
 KERNEL := $(LAB)/kernel/linux-6.12
-CHARON := /usr/sbin/charon-systemd
+CHARON := $(LAB)/strongswan/.complete
 KERNEL_TESTS := Packets|BalancersAreRenamed|ChangesLeave|ConnectionsAreSpread|ReachesTunnels|OneMeter|RoutersForget|Sockets|ConnectionsEnd|LocalAddresses|TooLarge
 
 .PHONY: test-kernel
@@ -102,11 +102,11 @@ test-kernel: export WEFT_TEST_KERNEL := $(abspath $(KERNEL))
 test-kernel: ovn $(KERNEL) $(CHARON) ## the tests with packets, on the datapath of Linux 6.12 (some 15 minutes)
 	$(UNIT_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh ./node/extbridge
 	$(UNIT_TEST) -p 1 -timeout 40m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -run '$(KERNEL_TESTS)' ./ovn
-	$(UNIT_TEST) -p 1 -timeout 20m -exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -bench . -benchtime 3x ./node/ipsec
+	WEFT_TEST_KERNEL_USR=$(abspath $(LAB)/strongswan/usr) $(UNIT_TEST) -p 1 -timeout 20m \
+		-exec $(abspath $(LAB_SCRIPTS))/in-kernel.sh -bench . -benchtime 3x ./node/ipsec
 
-$(CHARON):
-	@$(LAB_SCRIPTS)/progress.sh "installing strongSwan" sh -c 'apt-get -q update && \
-		DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install charon-systemd strongswan-swanctl libstrongswan-standard-plugins'
+$(CHARON): $(LAB_SCRIPTS)/strongswan.sh | lab-deps
+	@$(LAB_SCRIPTS)/progress.sh "unpacking strongSwan" $(LAB_SCRIPTS)/strongswan.sh $(@D)
 
 .PHONY: test-kernel-nodes
 test-kernel-nodes: lab lab-kernels bin/steady bin/ask ## nodes with kernels of their own, installed by the playbooks: Debian 12's and 13's

@@ -78,7 +78,7 @@ func newUnderlay(tb testing.TB, number int, ipv6 bool) *world {
 		tb.Skip("encryption is the kernel's: make test-kernel")
 	}
 	if _, err := os.Stat(charonProgram); err != nil {
-		tb.Fatalf("%v: install charon-systemd and strongswan-swanctl", err)
+		tb.Fatalf("%v: make test-kernel unpacks it", err)
 	}
 	w := &world{tb: tb, underlay: filepath.Base(nodetest.Sandbox(tb, "underlay")), authority: newAuthority(tb)}
 	w.run("ip", "-n", w.underlay, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")

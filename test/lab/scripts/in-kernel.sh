@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # in-kernel.sh PROGRAM ARGUMENT...: runs a program as root on a Linux kernel of its own, the one of kernel.sh that
-# $WEFT_TEST_KERNEL names, with this machine's files below it: what it writes is gone afterwards. It is to be given to
-# `go test -exec`. The status is the program's.
+# $WEFT_TEST_KERNEL names, with this machine's files below it: what it writes is gone afterwards. /usr has the files of
+# $WEFT_TEST_KERNEL_USR, too, if that is set. It is to be given to `go test -exec`. The status is the program's.
 set -euo pipefail
 
 # The first process of that kernel.
@@ -20,6 +20,9 @@ if [ "${1-}" = --first ]; then
         mkdir -p "/run/over/$dir/upper" "/run/over/$dir/work"
         mount -t overlay overlay "/$dir" -o "lowerdir=/$dir,upperdir=/run/over/$dir/upper,workdir=/run/over/$dir/work"
     done
+    if [ -s /run/scratch/usr ]; then
+        mount -t overlay overlay /usr -o "lowerdir=$(cat /run/scratch/usr):/usr"
+    fi
     ip link set lo up
     status=0
     bash /run/scratch/command > /run/scratch/output 2>&1 || status=$?
@@ -37,6 +40,7 @@ trap 'kill $(jobs -p) 2> /dev/null || true; rm -rf "$scratch"' EXIT
     printf '%q ' "$@"
 } > "$scratch/command"
 touch "$scratch/output"
+printf %s "${WEFT_TEST_KERNEL_USR-}" > "$scratch/usr"
 # Its memory is a file in TMPDIR. In a PID namespace of its own, it ends with this script, and all that it started.
 TMPDIR=/dev/shm unshare --net --pid --fork --kill-child --mount-proc "$kernel" mem="${WEFT_TEST_KERNEL_MEMORY:-3G}" \
     rootfstype=hostfs rootflags=/ ro con=null con0=null init="$(realpath "$0")" -- --first "$scratch" < /dev/null > "$scratch/console" 2>&1 &
