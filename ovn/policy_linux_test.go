@@ -105,6 +105,10 @@ func TestPoliciesWithPackets(t *testing.T) {
 ---
 {kind: ClusterNetworkPolicy, metadata: {name: last}, spec: {tier: Baseline, priority: 3, subject: {namespaces: {}}, egress: [{action: Deny, to: [{networks: ["0.0.0.0/0"]}], protocols: [{udp: {}}]}]}}`,
 		other, others, direct[2:], external, next)
+	check("Baseline passes on, and the answers of who may send nothing come", `{kind: NetworkPolicy, metadata: {namespace: default, name: a}, spec: {podSelector: {matchLabels: {app: a}}, policyTypes: [Egress]}}
+---
+{kind: ClusterNetworkPolicy, metadata: {name: last}, spec: {tier: Baseline, priority: 3, subject: {namespaces: {}}, ingress: [
+  {action: Pass, from: [{namespaces: {}}]}, {action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: c}}}}]}]}}`)
 }
 
 // TestRefusedConnectionsEnd: of a connection that a policy comes to refuse no packet passes any more, in

@@ -336,7 +336,7 @@ func (r *rows) policyACL(b *policyBook, o *policy.Policy, rule *policy.Rule, m r
 	if rule.Direction == policy.Egress { // the name is of the others' ports
 		port, number = "", portNumber{}
 	}
-	acl := &nb.ACL{Priority: priority, Tier: int(o.Tier), Action: ruleActions[rule.Action],
+	acl := &nb.ACL{Priority: priority, Tier: int(o.Tier), Action: ruleAction(o.Tier, rule.Action),
 		Match: strings.Join(append([]string{subjectSide(rule.Direction) + " == @" + groupName(o.Subject, port, number)}, m.parts...), " && ")}
 	key := fmt.Sprintf("%s/%d", rule.Direction, rule.Index)
 	b.finish(acl, o, rule.Direction, fmt.Sprintf("%s[%d]", rule.Direction, rule.Index))
@@ -344,8 +344,16 @@ func (r *rows) policyACL(b *policyBook, o *policy.Policy, rule *policy.Rule, m r
 		r.add(nb.ACLTable, setKey(key, m.port, m.number), acl))
 }
 
-var ruleActions = map[policy.Action]nb.ACLAction{
-	policy.Accept: nb.ACLActionAllowRelated, policy.Deny: nb.ACLActionDrop, policy.Pass: nb.ACLActionPass,
+// ruleAction is a rule's in its tier. What Baseline passes on nobody else decides, and it passes. To OVN a packet that
+// the last tier passes on is one of no connection (seen with 25.03, ls_in_acl_eval): answers to it would be invalid.
+func ruleAction(tier policy.Tier, action policy.Action) nb.ACLAction {
+	switch {
+	case action == policy.Deny:
+		return nb.ACLActionDrop
+	case action == policy.Pass && tier != policy.Baseline:
+		return nb.ACLActionPass
+	}
+	return nb.ACLActionAllowRelated
 }
 
 func subjectSide(d policy.Direction) string {
