@@ -31,11 +31,13 @@ func TestKernel(t *testing.T) {
 	deploy(t)
 	tr := startTraffic(t)
 	sideBySide(t)
+	tr.stop(t)
+	tr = startTraffic(t)
 	for _, n := range nodes {
 		restartVswitchd(t, n.name)
 		newPod(t, "restarted-"+n.name, n.name, n.other)
 	}
-	tr.stop(t)
+	tr.stopAfterStalls(t)
 }
 
 // restartVswitchd of a node in the orderly way, and returns when the agent is ready again.

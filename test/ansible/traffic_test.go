@@ -188,6 +188,17 @@ type answers struct {
 // datapath in userspace does where the processors are busy, but no two one after the other, and none of many at once.
 func (tr *traffic) stop(t testing.TB) {
 	t.Helper()
+	tr.end(t, true)
+}
+
+// stopAfterStalls does so where switches have stopped for some seconds: datagrams were lost, which is told.
+func (tr *traffic) stopAfterStalls(t testing.TB) {
+	t.Helper()
+	tr.end(t, false)
+}
+
+func (tr *traffic) end(t testing.TB, strict bool) {
+	t.Helper()
 	seconds := int(time.Since(tr.began).Seconds())
 	enough := max(seconds*3, 10) // of ten a second, on a machine that has other work
 	connections, sent, again, gap, slowest := 0, 0, 0, 0, 0
@@ -206,7 +217,7 @@ func (tr *traffic) stop(t testing.TB) {
 				count += n
 			}
 			sent, again, slowest = sent+count, again+a.Again, max(slowest, a.SlowestMs)
-			if len(a.Errors) > 0 || a.SlowestMs >= 2000 || count < enough {
+			if count < enough || strict && (len(a.Errors) > 0 || a.SlowestMs >= 2000) {
 				t.Errorf("datagrams from %s to %s: %d answered in %d s, the slowest after %d ms; errors %v", name, a.URL, count, seconds, a.SlowestMs, a.Errors)
 			}
 		}
@@ -214,7 +225,7 @@ func (tr *traffic) stop(t testing.TB) {
 	if connections != 10 || sent == 0 {
 		t.Errorf("the traffic was of %d connections and %d datagrams", connections, sent)
 	}
-	if again > 1+sent/1000 {
+	if strict && again > 1+sent/1000 {
 		t.Errorf("of %d datagrams %d were lost", sent, again)
 	}
 	t.Logf("traffic for %d s: %d connections, the longest gap %d ms; of %d datagrams %d lost, the slowest answer after %d ms", seconds, connections, gap, sent, again, slowest)
