@@ -44,6 +44,9 @@ func Payload(mtu, ipHeader int) int {
 	return ciphertext - ciphertext%espAlign - espTrailer
 }
 
+// Files are PEM files: the authorities that sign nodes' certificates, this node's certificate and its key.
+type Files struct{ CA, Certificate, PrivateKey string }
+
 // Config is what a keeper is told.
 type Config struct {
 	Mode Mode
@@ -62,6 +65,3 @@ type Status struct {
 	Encrypted int
 	Missing   []netip.Addr
 }
-
-// subject is the common name of the certificate of the node whose tunnels end at addr.
-func subject(addr netip.Addr) string { return addr.String() }

@@ -11,9 +11,6 @@ import (
 	"time"
 )
 
-// Files are PEM files: the authorities that sign nodes' certificates, this node's certificate and its key.
-type Files struct{ CA, Certificate, PrivateKey string }
-
 // credentials are what files had when they were read.
 type credentials struct {
 	authorities  []string // DER
@@ -92,3 +89,6 @@ func certificatesOf(text []byte) ([]*x509.Certificate, error) {
 	}
 	return found, nil
 }
+
+// subject is the common name of the certificate of the node whose tunnels end at addr.
+func subject(addr netip.Addr) string { return addr.String() }
