@@ -431,6 +431,9 @@ func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork
 	if err := a.ovs.apply(ctx, operations); err != nil {
 		return fmt.Errorf("make the management port: %w", err)
 	}
+	if m.MTU == 0 {
+		return errors.New("the MTU of the tunnels is not known yet: see the condition node-facts")
+	}
 	if err := a.platform.EnsureManagement(m); err != nil {
 		return err
 	}

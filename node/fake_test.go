@@ -200,6 +200,9 @@ func (f *fakePlatform) EnsureManagement(m Management) error {
 	if f.management == nil {
 		return ErrNoDevice
 	}
+	if m.MTU == 0 {
+		return errors.New("set MTU 0: invalid argument")
+	}
 	f.management = &m
 	return nil
 }
