@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 chown _apt "$work" 2> /dev/null || true # who downloads
 cd "$work"
 apt-get -q update
-apt-get -q download charon-systemd strongswan-libcharon libstrongswan libstrongswan-standard-plugins
+apt-get -q download charon-systemd strongswan-libcharon strongswan-swanctl libstrongswan libstrongswan-standard-plugins
 rm -rf "$directory"
 mkdir -p "$directory"
 for deb in ./*.deb; do
