@@ -31,7 +31,7 @@ type nodeSet struct {
 	widths   [2]int                  // of IPv4 and IPv6: the most addresses that a node has for NodePorts
 	own      [2][]ownAddress         // of IPv4 and IPv6: all nodes' addresses for NodePorts
 	pods     []netip.Prefix          // the ranges of pods' addresses
-	// balanced says whether load balancers have an address and port, see [cluster.balanced].
+	// balanced says whether load balancers have an address and port, see [serviceBook.balanced].
 	balanced func(claim) bool
 	// announcer says which node's gateway router answers for an address, see [cluster.announcer].
 	announcer func(netip.Addr) (node string, ok bool)

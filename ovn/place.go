@@ -426,7 +426,7 @@ func (b *nodeBook) release(subnet netip.Prefix) {
 	}
 }
 
-// touchPods has the pods of a node looked at again by the updatePods that follows.
+// touchPods has the pods of a node looked at again by the update of pods that follows.
 func (b *nodeBook) touchPods(n *nodeState) {
 	for name := range n.pods {
 		b.pods.touch(name)

@@ -44,14 +44,7 @@ func TestTransition(t *testing.T) {
 			w.onlyESP()
 			step(Begin, true)
 			step(Off, false)
-			missing, sent := lost(t, streams)
-			if missing > 0 || sent == 0 {
-				t.Errorf("%d of %d packets lost", missing, sent)
-			}
-			t.Logf("%d packets sent", sent)
-			for _, n := range w.nodes {
-				nodetest.Eventually(t, 5*time.Second, n.bare)
-			}
+			w.leftWithoutLoss(t, streams)
 		})
 	}
 }
@@ -348,14 +341,7 @@ func TestOpenVSwitch(t *testing.T) {
 		n.keep(Off, n.peers()...)
 		w.awaitLook(n)
 	}
-	missing, sent := lost(t, streams)
-	if missing > 0 || sent == 0 {
-		t.Errorf("%d of %d packets lost", missing, sent)
-	}
-	t.Logf("%d packets sent", sent)
-	for _, n := range w.nodes {
-		nodetest.Eventually(t, 5*time.Second, n.bare)
-	}
+	w.leftWithoutLoss(t, streams)
 }
 
 // awaitLook until the node's keeper has looked without an error.
@@ -403,5 +389,18 @@ func BenchmarkThroughput(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// leftWithoutLoss ends the streams, of which no packet was lost, and waits until no node has anything of encryption.
+func (w *world) leftWithoutLoss(t *testing.T, streams []*stream) {
+	t.Helper()
+	missing, sent := lost(t, streams)
+	if missing > 0 || sent == 0 {
+		t.Errorf("%d of %d packets lost", missing, sent)
+	}
+	t.Logf("%d packets sent", sent)
+	for _, n := range w.nodes {
+		nodetest.Eventually(t, 5*time.Second, n.bare)
 	}
 }

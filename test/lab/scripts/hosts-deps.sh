@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # hosts-deps.sh: gives a Debian or Ubuntu machine what a lab with hosts needs beyond deps.sh, if it is missing:
-# Ansible as the distribution has it, its linters, and room for the systemds' inotify instances.
+# Ansible as the distribution has it, its linters, what makes hosts' disks, and room for the systemds' inotify instances.
 set -euo pipefail
 
 # program=package
 needed="/usr/bin/ansible-playbook=ansible /usr/bin/ansible-lint=ansible-lint /usr/bin/yamllint=yamllint
-    /usr/bin/python3=python3 ssh=openssh-client ssh-keygen=openssh-client"
+    /usr/bin/python3=python3 ssh=openssh-client ssh-keygen=openssh-client /sbin/mkfs.ext4=e2fsprogs"
 
 missing=""
 for pair in $needed; do
