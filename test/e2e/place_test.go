@@ -235,6 +235,19 @@ func (h heard) answers() []string {
 	return slices.Compact(all)
 }
 
+// among is nil when each question has been answered by some of those who are wanted, and by nobody else.
+func (h heard) among(want []string) error {
+	if err := h.failed(); err != nil {
+		return err
+	}
+	for _, answer := range h.answers() {
+		if !slices.Contains(want, answer) {
+			return fmt.Errorf("%q answers, want %q: %v", answer, want, h.replies)
+		}
+	}
+	return nil
+}
+
 // are is nil when each question has been answered, and the answers are these, in order.
 func (h heard) are(want ...string) error {
 	if err := h.failed(); err != nil {

@@ -142,11 +142,12 @@ func clients(t testing.TB) []place {
 // time for it.
 const inForce = 20 * time.Second
 
-// served waits until a place hears of all who are wanted, and of nobody else, at each of the URLs.
+// served waits until only those who are wanted answer a place at each of the URLs. From then on all of them do, and
+// nobody else.
 func served(t testing.TB, from place, want []string, urls ...string) {
 	t.Helper()
 	eventually(t, inForce, from.String()+" is served", func() error {
-		return from.ask(append([]string{"-timeout", "2s"}, urls...)...).failed()
+		return from.ask(append([]string{"-timeout", "2s"}, urls...)...).among(want)
 	})
 	// The odds to miss one of four backends are 1 in 25,000 with forty questions.
 	times := fmt.Sprint(max(1, 40/len(urls)+1))
