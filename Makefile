@@ -112,6 +112,10 @@ $(CHARON): $(LAB_SCRIPTS)/strongswan.sh | lab-deps
 test-kernel-nodes: lab lab-kernels bin/steady bin/ask ## nodes with kernels of their own, installed by the playbooks: Debian 12's and 13's
 	nice -n 5 go test -tags ansible -count 1 -timeout 60m -v -run TestKernel ./test/ansible -args -kernel
 
+.PHONY: e2e-kernel
+e2e-kernel: lab lab-kernels lab-official bin/steady bin/ask ## the official Kubernetes network tests on nodes with kernels of their own (two hours)
+	go test -tags ansible -count 1 -timeout 5h -v -run TestKernel ./test/ansible -args -kernel -official
+
 .PHONY: test-ansible
 test-ansible: lab-official lab-hosts bin/steady bin/ask ## servers with a systemd of their own, on which the playbooks of ansible/ install Weft, upgrade it and take it off
 	go test -tags ansible -count 1 -p 1 -timeout 90m -v ./test/ansible/...

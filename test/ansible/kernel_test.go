@@ -3,17 +3,19 @@
 package ansible
 
 import (
+	"flag"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
+var official = flag.Bool("official", false, "also Kubernetes' own tests on nodes with kernels of their own, which takes more than an hour")
+
 // TestKernel is of nodes with kernels of their own: what the playbooks install there switches pods' packets in Linux' own datapath, of
 // Debian 12 with its Open vSwitch and of Debian 13 with its.
 func TestKernel(t *testing.T) {
-	if !*kernel {
-		t.Skip("the nodes share the machine's kernel; -args -kernel gives them their own")
-	}
+	needsKernels(t)
 	began := time.Now()
 	install(t)
 	t.Logf("site.yml took %s", time.Since(began).Round(time.Second))
@@ -38,6 +40,56 @@ func TestKernel(t *testing.T) {
 		newPod(t, "restarted-"+n.name, n.name, n.other)
 	}
 	tr.stopAfterStalls(t)
+}
+
+func needsKernels(t *testing.T) {
+	t.Helper()
+	if !*kernel {
+		t.Skip("the nodes share the machine's kernel; -args -kernel gives them their own")
+	}
+}
+
+// forgotten are Kubernetes' tests of UDP connections whose endpoint is gone.
+const forgotten = `Conntrack should be able to (preserve UDP traffic|cleanup conntrack entries)`
+
+// TestKernelPassesOfficialTests: Kubernetes' own tests of Services, networks and NetworkPolicies pass on the cluster of
+// [TestKernel], and so do the Network Policy API's conformance tests. docs/conformance.md says what is left out.
+func TestKernelPassesOfficialTests(t *testing.T) {
+	needsKernels(t)
+	if !*official {
+		t.Skip("it takes more than an hour; -args -kernel -official runs it")
+	}
+	install(t)
+	awaitCluster(t)
+	apiServerReachesPods(t)
+	for _, suite := range []struct {
+		name       string
+		least      int // of specs, which have to run
+		focus, not string
+	}{
+		{"Services and networks", 99, `\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|LoadBalancers|Conntrack)`,
+			`\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls|` + forgotten},
+		{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
+		{"SCTP", 7, `\[sig-network\].*\[Feature:SCTPConnectivity\]`, "node-(pod communication|Service): sctp"},
+		{"NetworkPolicy", 47, `\[sig-network\] Netpol`, "Feature:SCTPConnectivity"},
+	} {
+		t.Run(suite.name, func(t *testing.T) {
+			began := time.Now()
+			out, err := servers.Try("e2e", "--procs", "2", "--timeout", "2h", "--focus", suite.focus, "--skip", suite.not)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if passed := passedOfficial(t, out); passed < suite.least {
+				t.Errorf("only %d specs ran, not %d", passed, suite.least)
+			}
+			t.Logf("took %s", time.Since(began).Round(time.Second))
+		})
+	}
+	t.Run("ClusterNetworkPolicy", func(t *testing.T) {
+		began := time.Now()
+		servers.Must(t, "conformance", "--report", filepath.Join(t.TempDir(), "report.yaml"))
+		t.Logf("took %s", time.Since(began).Round(time.Second))
+	})
 }
 
 // restartVswitchd of a node in the orderly way, and returns when the agent is ready again.

@@ -105,17 +105,27 @@ func officialTestsPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := officialResult.FindStringSubmatch(out)
-	if result == nil {
-		t.Fatalf("Kubernetes' own tests say %s", out)
-	}
-	if passed, _ := strconv.Atoi(result[1]); passed < 20 {
+	if passed := passedOfficial(t, out); passed < 20 {
 		t.Errorf("only %d of Kubernetes' own tests ran", passed)
 	}
-	t.Logf("%s of Kubernetes' own tests passed", result[1])
 }
 
 var officialResult = regexp.MustCompile(`SUCCESS! -- (\d+) Passed \| 0 Failed`)
+
+// passedOfficial is how many of Kubernetes' own tests have passed, by what they say in the end.
+func passedOfficial(t testing.TB, said string) int {
+	t.Helper()
+	result := officialResult.FindStringSubmatch(said)
+	if result == nil {
+		t.Fatalf("Kubernetes' own tests say %s", said)
+	}
+	passed, err := strconv.Atoi(result[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of Kubernetes' own tests passed", passed)
+	return passed
+}
 
 func aNodeThatLostPowerComesBack(t *testing.T) {
 	install(t)
