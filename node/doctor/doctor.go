@@ -72,11 +72,14 @@ func Run(ctx context.Context, config Config) *Report {
 	return report
 }
 
+// grace is how long checks that heed the end of their time have to say what they know.
+const grace = 2 * time.Second
+
 // runChecks asks all at once and returns the findings in the order of the checks.
 func runChecks(ctx context.Context, patience time.Duration, checks []check) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	over := time.NewTimer(patience + patience/10) // those that heed ctx have a moment to say what they know
+	over := time.NewTimer(patience + grace)
 	defer over.Stop()
 	answers := make([]chan []Finding, len(checks))
 	for i, c := range checks {

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -116,18 +117,33 @@ func madeUp(t testing.TB) (list string, all []madeUpObject) {
 	return list, l.Items
 }
 
-// areInForce waits until policies are: in the Northbound, in the flows of all nodes, and in what the datapaths of some
-// have cached of these.
+// madeUpOwner is one of ACLs of a policy that judge has made up, by the names that it gives.
+var madeUpOwner = regexp.MustCompile(`(NetworkPolicy/oracle-\S+|ClusterNetworkPolicy/cnp\S+)`)
+
+// areInForce waits until these policies are, and none of former sets: in the Northbound, in the flows of all nodes, and
+// in what the datapaths of some have cached of these.
 func areInForce(t testing.TB, all []madeUpObject, on []string) {
 	t.Helper()
+	owners := map[string]bool{}
 	for _, o := range all {
 		switch o.Kind {
 		case "NetworkPolicy":
 			tenancy{name: o.Metadata.Namespace}.says(t, o.Metadata.Name, "InForce")
+			owners["NetworkPolicy/"+o.name()] = true
 		case "ClusterNetworkPolicy":
 			ready(t, o.Metadata.Name, "True", "InForce")
+			owners["ClusterNetworkPolicy/"+o.Metadata.Name] = true
 		}
 	}
+	eventually(t, inForce, "the Northbound has no ACL of a former set", func() error {
+		acls, err := cluster.Try("nbctl", "--", "--data=bare", "--no-headings", "--columns=external_ids", "find", "ACL")
+		for _, owner := range madeUpOwner.FindAllString(acls, -1) {
+			if !owners[owner] {
+				return fmt.Errorf("it has one of %s", owner)
+			}
+		}
+		return err
+	})
 	cluster.Must(t, "nbctl", "--", "--timeout=60", "--wait=hv", "sync")
 	for _, node := range on {
 		cluster.On(t, node, "ovs-appctl", "--timeout=60", "revalidator/wait")

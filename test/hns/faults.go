@@ -9,6 +9,7 @@ import (
 type faults struct {
 	mu    sync.Mutex
 	hangs map[string]hang
+	held  map[string]int // how many calls of a function hang now
 	fails map[string]failing
 	// delay is how long a vNIC comes after its container.
 	delay    time.Duration
@@ -50,6 +51,28 @@ func (f *faults) next(function string) (time.Duration, Error) {
 		}
 	}
 	return h.Time, e.With
+}
+
+// suffer holds a call for as long as a fault says, and tells what the call returns then. over ends the call, for those
+// who read the state.
+func (f *faults) suffer(function string) (fault Error, over func()) {
+	hold, fault := f.next(function)
+	if hold == 0 {
+		return fault, func() {}
+	}
+	count := func(by int) {
+		f.set(func(f *faults) {
+			if f.held == nil {
+				f.held = map[string]int{}
+			}
+			if f.held[function] += by; f.held[function] == 0 {
+				delete(f.held, function)
+			}
+		})
+	}
+	count(1)
+	time.Sleep(hold)
+	return fault, func() { count(-1) }
 }
 
 func (f *faults) hang(function string, h hang) {
@@ -114,6 +137,9 @@ func (f *faults) view() map[string]any {
 	view := map[string]any{}
 	for function, h := range f.hangs {
 		view["hang "+function] = map[string]any{"seconds": h.Time.Seconds(), "count": h.Count}
+	}
+	for function, calls := range f.held {
+		view["held "+function] = calls
 	}
 	for function, e := range f.fails {
 		view["fail "+function] = map[string]any{"error": e.With.Error(), "count": e.Count}

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Host is the host's own IP configuration, as iphlpapi reads and changes it. Interfaces are named by
@@ -96,8 +95,8 @@ func (s *Service) callHost(host Host, c call) Reply {
 	s.mu.Lock()
 	s.calls[c.function]++
 	s.mu.Unlock()
-	hold, fault := s.faults.next(c.function)
-	time.Sleep(hold)
+	fault, over := s.faults.suffer(c.function)
+	defer over()
 	if fault != 0 {
 		return Reply{Status: fault}
 	}

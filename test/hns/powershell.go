@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // PowerShell, as far as the agent uses it: powershell.exe (dll/powershell.c) sends its command here. What is not in
@@ -44,8 +43,8 @@ func (s *Service) powerShell(host Host, command string) Reply {
 	s.mu.Lock()
 	s.calls[powerShellFunction]++
 	s.mu.Unlock()
-	hold, fault := s.faults.next(powerShellFunction)
-	time.Sleep(hold)
+	fault, over := s.faults.suffer(powerShellFunction)
+	defer over()
 	out, err := "", error(nil)
 	if fault != 0 {
 		err = fault

@@ -141,8 +141,8 @@ func (s *Service) Call(function, id string, handle uint64, body string) Reply {
 	s.mu.Lock()
 	s.calls[function]++
 	s.mu.Unlock()
-	hold, fault := s.faults.next(function)
-	time.Sleep(hold)
+	fault, over := s.faults.suffer(function)
+	defer over()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reply := s.call(function, canonicalID(id), handle, body, fault)

@@ -352,16 +352,18 @@ func TestFaults(t *testing.T) {
 		opens()
 		held <- time.Since(began)
 	}()
-	for hung := false; !hung; {
-		_, still := s.faults.view()["hang HcnOpenNetwork"]
-		hung = !still
+	for hangs := false; !hangs; {
+		_, hangs = s.faults.view()["held HcnOpenNetwork"]
 	}
 	must(t, s, "HcnEnumerateNetworks", "", 0, "")
-	if len(held) > 0 {
-		t.Error("another call waited for the one that hangs")
+	if calls := s.faults.view()["held HcnOpenNetwork"]; len(held) > 0 || calls != 1 {
+		t.Errorf("another call waited for the one that hangs, or %v hang", calls)
 	}
 	if took := <-held; took < hang {
 		t.Errorf("the call took %v", took)
+	}
+	if calls, hang := s.faults.view()["held HcnOpenNetwork"]; hang {
+		t.Errorf("%v calls still hang", calls)
 	}
 
 	// While HNS restarts nobody answers, and handles are void after.
