@@ -54,6 +54,7 @@ func nodeCommand() *cobra.Command {
 		return node.Run(ctx, config)
 	})
 	cmd.AddCommand(releaseCommand(f))
+	cmd.AddCommand(systemCommands(f)...)
 	return cmd
 }
 
@@ -94,6 +95,21 @@ func releaseCommand(keys *pflag.FlagSet) *cobra.Command {
 		Short: "Give the host its uplink back while the agent does not run",
 		Long:  releaseHelp,
 	}
+	once(cmd, keys, func(s *settings) error {
+		// What the agent would refuse is no reason to leave the host without its uplink.
+		config, invalid := nodeConfig(s)
+		done, err := node.Release(cmd.Context(), config)
+		if err != nil {
+			return errors.Join(fmt.Errorf("release the uplink: %w", err), invalid)
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), done)
+		return nil
+	})
+	return cmd
+}
+
+// once has a command do something with the agent's keys, and end.
+func once(cmd *cobra.Command, keys *pflag.FlagSet, do func(*settings) error) {
 	cmd.Flags().AddFlagSet(keys)
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -105,14 +121,6 @@ func releaseCommand(keys *pflag.FlagSet) *cobra.Command {
 		if err := setUpLog(s); err != nil {
 			return err
 		}
-		// What the agent would refuse is no reason to leave the host without its uplink.
-		config, invalid := nodeConfig(s)
-		done, err := node.Release(cmd.Context(), config)
-		if err != nil {
-			return errors.Join(fmt.Errorf("release the uplink: %w", err), invalid)
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), done)
-		return nil
+		return do(s)
 	}
-	return cmd
 }

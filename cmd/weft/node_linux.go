@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
@@ -38,5 +41,30 @@ An agent whose gateway shares the host's addresses has put the device of gateway
 has on it, on gateway-bridge. This undoes it: the device has the host's addresses and routes again, and the
 bridge is gone. Connections of the host survive. Stop the agent first, which would do it again; it does the
 same by itself once gateway is "shared" or "none".
+
+It takes the keys of "weft node", from the same file.`
+
+// systemCommands are those of a Linux node alone.
+func systemCommands(keys *pflag.FlagSet) []*cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "await-flows",
+		Short: "Wait until an ovs-vswitchd that has started anew has its flows back",
+		Long:  awaitFlowsHelp,
+	}
+	once(cmd, keys, func(s *settings) error {
+		config, invalid := nodeConfig(s)
+		if err := node.AwaitFlows(cmd.Context(), config); err != nil {
+			return errors.Join(err, invalid)
+		}
+		return nil
+	})
+	return []*cobra.Command{cmd}
+}
+
+const awaitFlowsHelp = `Wait until an ovs-vswitchd that has started anew has its flows back.
+
+The kernel's datapath forwards by the flows that it has while other_config:flow-restore-wait is true in table
+Open_vSwitch. Flows count as complete when br-int, and gateway-bridge where the node has a gateway, have some
+and have got no more for a second. The role weft_node_linux uses this in weft-flows.service.
 
 It takes the keys of "weft node", from the same file.`

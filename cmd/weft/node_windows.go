@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/spf13/cast"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
@@ -57,3 +58,6 @@ pods that are left on the node have no network any more: drain it first. Stop th
 which would do it all again.
 
 It takes the keys of "weft node", from the same file.`
+
+// systemCommands are those of a Windows node alone: none.
+func systemCommands(*pflag.FlagSet) []*cobra.Command { return nil }
