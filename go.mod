@@ -6,6 +6,7 @@ ignore ./bin
 
 require (
 	github.com/containernetworking/cni v1.3.0
+	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/digitalocean/go-openvswitch v0.0.0-20241021184246-19e734367535
 	github.com/go-logr/logr v1.4.4
 	github.com/google/go-cmp v0.7.0

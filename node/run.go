@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -32,6 +33,10 @@ func Run(ctx context.Context, config Config) error {
 	}
 	if crypt != nil {
 		defer crypt.Close()
+	}
+	// From here on ovn-controller, which systemd starts after the agent, may have tunnels.
+	if _, err := systemd.SdNotify(false, systemd.SdNotifyReady); err != nil {
+		slog.WarnContext(ctx, "systemd is not told that the agent has started", "error", err)
 	}
 	client, own, server, err := newKubernetes(config.Kubeconfig)
 	if err != nil {
