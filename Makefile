@@ -112,6 +112,10 @@ $(CHARON): $(LAB_SCRIPTS)/strongswan.sh | lab-deps
 test-kernel-nodes: lab lab-kernels bin/steady bin/ask ## nodes with kernels of their own, installed by the playbooks: Debian 12's and 13's
 	nice -n 5 go test -tags ansible -count 1 -timeout 60m -v -run TestKernel ./test/ansible -args -kernel
 
+.PHONY: bench-kernel
+bench-kernel: lab lab-kernels bin/steady bin/ask ## connections and bytes on the kernel's datapath, by Services and policies and without
+	go test -tags ansible -run '^$$' -bench Kernel -benchtime 1x -timeout 60m ./test/ansible -args -kernel
+
 .PHONY: e2e-kernel
 e2e-kernel: lab lab-kernels lab-official bin/steady bin/ask ## the official Kubernetes network tests on nodes with kernels of their own (two hours)
 	go test -tags ansible -count 1 -timeout 5h -v -run TestKernel ./test/ansible -args -kernel -official

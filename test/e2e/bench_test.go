@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/test/lab/labtest"
 )
 
 // The benchmarks wire pods on a Linux and on a Windows node in turns, so that what else the machine does
@@ -99,7 +100,7 @@ func percentile(all []wiring, p int, of func(wiring) time.Duration) float64 {
 // newStopwatch has the nodes to itself until the benchmark ends, which must leave nothing in HNS.
 func newStopwatch(b *testing.B) stopwatch {
 	b.Helper()
-	path := buildProgram(b, "stopwatch")
+	path := labtest.BuildProgram(b, "stopwatch")
 	takeOverKubelet(b, linuxNode)
 	takeOverKubelet(b, windowsNode)
 	before := len(readHNS(b, windowsNode).Endpoints)
