@@ -3,12 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
-	"net"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/openflow"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -28,16 +28,17 @@ func AwaitFlows(ctx context.Context, config Config) error {
 	if err != nil {
 		return fmt.Errorf("ovs-openflow: %w", err)
 	}
-	bridges := []ovsdb.Endpoint{integration}
+	bridges := []awaited{{bridge: integration}}
 	if config.ownGateway() {
 		outside := integration
 		outside.Address = filepath.Join(filepath.Dir(integration.Address), config.GatewayBridge+".mgmt")
-		bridges = append(bridges, outside)
+		// It may have flows of others, and has one of Open vSwitch's own from its start.
+		bridges = append(bridges, awaited{outside, extbridge.CookieMark, extbridge.CookieMask})
 	}
 	var waits sync.WaitGroup
 	missing := make([]error, len(bridges))
 	for i, bridge := range bridges {
-		waits.Go(func() { missing[i] = awaitFlowsOf(ctx, bridge) })
+		waits.Go(func() { missing[i] = bridge.come(ctx) })
 	}
 	waits.Wait()
 	for _, err := range missing {
@@ -48,16 +49,22 @@ func AwaitFlows(ctx context.Context, config Config) error {
 	return nil
 }
 
-// awaitFlowsOf waits for the flows of a bridge, by its management socket.
-func awaitFlowsOf(ctx context.Context, bridge ovsdb.Endpoint) error {
+// awaited are the flows with some cookies of a bridge, by its management socket.
+type awaited struct {
+	bridge       ovsdb.Endpoint
+	cookie, mask uint64
+}
+
+// come waits for them.
+func (a awaited) come(ctx context.Context) error {
 	tick := time.NewTicker(flowsPeriod)
 	defer tick.Stop()
 	var flows uint32
 	since := time.Now()
 	for {
-		now, err := countFlows(ctx, bridge)
+		now, err := a.count(ctx)
 		if ctx.Err() != nil {
-			name := strings.TrimSuffix(filepath.Base(bridge.Address), ".mgmt")
+			name := strings.TrimSuffix(filepath.Base(a.bridge.Address), ".mgmt")
 			return fmt.Errorf("the flows of %s are not complete: %d have come: %w", name, flows, context.Cause(ctx))
 		}
 		if err != nil { // ovs-vswitchd may be on its way
@@ -76,19 +83,15 @@ func awaitFlowsOf(ctx context.Context, bridge ovsdb.Endpoint) error {
 	}
 }
 
-// countFlows asks a bridge how many flows it has.
-func countFlows(ctx context.Context, bridge ovsdb.Endpoint) (uint32, error) {
-	conn, err := dialLocal(ctx, bridge)
+// count asks the bridge how many of them it has.
+func (a awaited) count(ctx context.Context) (uint32, error) {
+	conn, err := dialLocal(ctx, a.bridge)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	return askCount(conn)
-}
-
-func askCount(conn net.Conn) (uint32, error) {
-	if _, err := conn.Write(append(openflow.Message(openflow.Hello, 0), openflow.AggregateAll(1)...)); err != nil {
+	if _, err := conn.Write(append(openflow.Message(openflow.Hello, 0), openflow.AggregateMasked(1, a.cookie, a.mask)...)); err != nil {
 		return 0, err
 	}
 	for {

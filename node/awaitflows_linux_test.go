@@ -9,21 +9,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-// TestAwaitFlows: it ends when each bridge has flows and gets no more, and not before.
+// TestAwaitFlows: it ends when each bridge has flows and gets no more, and not before. br-ex has one of Open vSwitch's own
+// from its start.
 func TestAwaitFlows(t *testing.T) {
 	o := nodetest.StartOVN(t)
 	for _, bridge := range []string{"br-int", "br-ex"} {
-		o.VS("--may-exist", "add-br", bridge, "--", "set", "Bridge", bridge, "datapath_type="+nodetest.Datapath(), "fail_mode=secure")
+		o.VS("--may-exist", "add-br", bridge, "--", "set", "Bridge", bridge, "datapath_type="+nodetest.Datapath())
 	}
 	c := DefaultConfig()
 	c.OVSDatabase, c.Gateway = o.OVSDatabase(), GatewayLocal
 	folder := "unix:" + filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:")) + "/"
 	add := func(bridge string, port int) {
 		t.Helper()
-		o.Run("ovs-ofctl", "add-flow", folder+bridge+".mgmt", fmt.Sprintf("udp,tp_dst=%d,actions=drop", port))
+		o.Run("ovs-ofctl", "add-flow", folder+bridge+".mgmt", fmt.Sprintf("cookie=%#x,udp,tp_dst=%d,actions=drop", uint64(extbridge.CookieMark)|5, port))
 	}
 
 	add("br-int", 1)

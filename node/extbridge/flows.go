@@ -49,11 +49,11 @@ const (
 // localPort is LOCAL as a field's value.
 const localPort = "0xfffe"
 
-// Cookies of the flows: the mark of all of them, and the digest of the flow's text, by which installed
+// The cookie of each flow has CookieMark under CookieMask. The rest is a digest of the flow's text, by which installed
 // flows are compared with wanted ones.
 const (
-	cookieMark = 0x7765 << 48 // "we"
-	cookieMask = 0xffff << 48
+	CookieMark = 0x7765 << 48 // "we"
+	CookieMask = 0xffff << 48
 )
 
 // Flows are the flows of a bridge that give OVN the entries and the pods' connections, and the host the
@@ -345,7 +345,7 @@ func (w *flows) finish() []*ovs.Flow {
 			panic(fmt.Sprintf("extbridge: flow %+v: %v", flow, err))
 		}
 		digest := sha256.Sum256(words)
-		flow.Cookie = cookieMark | binary.BigEndian.Uint64(digest[:])&^cookieMask
+		flow.Cookie = CookieMark | binary.BigEndian.Uint64(digest[:])&^CookieMask
 		if !seen[flow.Cookie] {
 			seen[flow.Cookie] = true
 			all = append(all, text{flow, string(words)})

@@ -109,7 +109,7 @@ func TestOrder(t *testing.T) {
 		if words(t, flow) != words(t, b[i]) || flow.Cookie != b[i].Cookie {
 			t.Fatalf("flow %d: %s and %s", i, words(t, flow), words(t, b[i]))
 		}
-		if flow.Cookie&cookieMask != cookieMark {
+		if flow.Cookie&CookieMask != CookieMark {
 			t.Errorf("cookie %#x", flow.Cookie)
 		}
 		match, _, _ := strings.Cut(words(t, flow), ",actions=")

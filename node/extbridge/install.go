@@ -98,7 +98,7 @@ func (i *Installer) change(ctx context.Context, bridge string, surplus []uint64,
 
 // list asks the bridge for the cookies of its flows that are this package's.
 func (i *Installer) list(ctx context.Context, bridge string) (map[uint64]struct{}, error) {
-	flows, err := i.client(ctx).OpenFlow.DumpFlowsWithFlowArgs(bridge, &ovs.MatchFlow{Cookie: cookieMark, CookieMask: cookieMask, Table: ovs.AnyTable})
+	flows, err := i.client(ctx).OpenFlow.DumpFlowsWithFlowArgs(bridge, &ovs.MatchFlow{Cookie: CookieMark, CookieMask: CookieMask, Table: ovs.AnyTable})
 	if err != nil {
 		return nil, i.explain("list the flows of bridge "+bridge, err)
 	}

@@ -106,7 +106,7 @@ func TestHostSurvives(t *testing.T) {
 	w.plugGateway()
 	w.install()
 	check("gateway is back, with another number")
-	w.ovn.Run("ovs-ofctl", "del-flows", w.target, fmt.Sprintf("cookie=%#x/%#x", uint64(cookieMark), uint64(cookieMask)))
+	w.ovn.Run("ovs-ofctl", "del-flows", w.target, fmt.Sprintf("cookie=%#x/%#x", uint64(CookieMark), uint64(CookieMask)))
 	// While there are no flows, a router that speaks makes the bridge take its port for the host's.
 	w.run(w.gateway, "sh", "-c", "ping -n -c1 -W0.1 "+outside4.String()+" || true")
 	w.installer.Forget()

@@ -14,13 +14,11 @@ const (
 // AggregateRequest asks what the flows of a cookie have counted in all tables. Open vSwitch finds the flows of a cookie
 // by an index (collect_rules_loose of ofproto/ofproto.c), and lists none.
 func AggregateRequest(number uint32, cookie uint64) []byte {
-	return aggregateRequest(number, cookie, ^uint64(0)) // and no other
+	return AggregateMasked(number, cookie, ^uint64(0)) // and no other
 }
 
-// AggregateAll asks what all flows have counted, which takes a switch as long as it has flows.
-func AggregateAll(number uint32) []byte { return aggregateRequest(number, 0, 0) }
-
-func aggregateRequest(number uint32, cookie, mask uint64) []byte {
+// AggregateMasked asks what the flows have counted whose cookies are this one under a mask, of which a switch lists all.
+func AggregateMasked(number uint32, cookie, mask uint64) []byte {
 	body := make([]byte, 0, 48)
 	body = append(body, 0, aggregate, 0, 0, 0, 0, 0, 0)
 	body = append(body, 0xff, 0, 0, 0)          // all tables
