@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,6 +56,36 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// documented is a command of weft.exe in a document, up to what the shell takes or the text goes on with.
+var documented = regexp.MustCompile("weft\\.exe ([a-z][^`|>#\\n]*)")
+
+// TestDocumentedCommandsAreThere: each command of weft.exe that docs/windows.md names has these flags.
+func TestDocumentedCommandsAreThere(t *testing.T) {
+	text, err := os.ReadFile("../../docs/windows.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := documented.FindAllStringSubmatch(string(text), -1)
+	if len(found) < 10 {
+		t.Fatalf("the document has only %d commands", len(found))
+	}
+	for _, m := range found {
+		if before, _, prose := strings.Cut(m[1], "  "); prose {
+			m[1] = before
+		}
+		cmd, args, err := rootCommand().Find(strings.Fields(m[1]))
+		if err == nil {
+			err = cmd.ParseFlags(args)
+		}
+		if err == nil && !cmd.Runnable() {
+			err = errors.New("it is no command of its own")
+		}
+		if err != nil {
+			t.Errorf("weft.exe %s: %v", m[1], err)
+		}
 	}
 }
 
