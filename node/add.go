@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -76,7 +75,7 @@ func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string, a
 	observe()
 	observe = a.metrics.phase(phasePlug)
 	if err := a.ovs.plug(ctx, e, ids); err != nil {
-		return fmt.Errorf("plug device %s into %s: %w", cni.HostInterface(e.Attachment), integrationBridge, err)
+		return fmt.Errorf("plug device %s into %s: %w", cni.HostInterface(e.Attachment), IntegrationBridge, err)
 	}
 	observe()
 	observe = a.metrics.phase(phaseConfigure)
@@ -128,12 +127,6 @@ func externalIDs(r record, network *podNetwork) map[string]string {
 		netnsKey:       r.Sandbox,
 		networkKey:     r.Network,
 	}
-}
-
-// podOf reads back which pod externalIDs wrote. Its UID is the API's.
-func podOf(ids map[string]string) cni.Pod {
-	namespace, name, _ := strings.Cut(ids["iface-id"], "_") // see contract.PodPort
-	return cni.Pod{Namespace: namespace, Name: name, UID: ids["iface-id-ver"]}
 }
 
 // detach removes an attachment; it is nil when there is nothing of it. The record goes first, so
@@ -222,7 +215,7 @@ func (a *agent) Check(ctx context.Context, call *cni.Call) error {
 	}
 	device, attached := a.ovs.attachedDevice(call.Attachment)
 	if !attached {
-		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment), integrationBridge), "")
+		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment), IntegrationBridge), "")
 	}
 	if port := contract.PodPort(call.Pod.Namespace, call.Pod.Name); device.ExternalIDs["iface-id"] != port {
 		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s has logical port %q instead of %q", call.Pod, device.Name, device.ExternalIDs["iface-id"], port), "")

@@ -19,8 +19,8 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-// advertisement is what a pod sends that would be everybody's router: of high preference, with a prefix to make addresses
-// of and a more specific route (RFC 4861, 4191). The kernel adds the checksum.
+// advertisement is what a pod sends that would be everybody's router: of high preference, with a prefix to make
+// addresses of and a more specific route (RFC 4861, 4191). The kernel adds the checksum.
 func advertisement() []byte {
 	message := []byte{134, 0, 0, 0, 64, 0x08, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0}
 	prefix := []byte{3, 4, 64, 0xc0}
@@ -79,7 +79,7 @@ func advertise(t *testing.T, namespace, device string) {
 
 // A pod says to all others that it is their router. OVN lets it through; neither pods nor the host may believe it.
 func TestPodsAreNoRouters(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	pod, other, neighbour := nodetest.Sandbox(t, "pod"), nodetest.Sandbox(t, "other"), nodetest.Sandbox(t, "neighbour")
 	e := endpoint("c1", pod)
 	attach(t, linux, e)

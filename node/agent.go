@@ -86,11 +86,11 @@ const (
 	lookTime = 5 * time.Second
 )
 
-func newAgent(config Config, platform Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
+func newAgent(config Config, system Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
 		flows:  newBridgeFlows(config),
 		lookup: newCommitLookup(config.ConntrackLookup), probe: ctprobe.Run, probeLimit: probeLimit,
-		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
+		config: config, platform: system, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
 		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime, reopenPeriod: resync,
 		rounds: newRounds(), apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
 	}
@@ -403,7 +403,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 		}
 	}
 	facts.MTU = podMTU(uplink, a.config.EncapAddress, a.config.encrypts())
-	if facts.Addresses, err = a.platform.HostAddresses(managementDevice); err != nil {
+	if facts.Addresses, err = a.platform.HostAddresses(ManagementDevice); err != nil {
 		return facts, err
 	}
 	facts.Listeners = a.listeners()
@@ -451,7 +451,7 @@ func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork
 
 // management is the host's interface as the controller's decision implies it.
 func management(network contract.NodeNetwork, mtu int) Management {
-	m := Management{Device: managementDevice, MTU: mtu}
+	m := Management{Device: ManagementDevice, MTU: mtu}
 	for _, subnet := range network.PodCIDRs {
 		source, gateway := contract.ManagementAddress(subnet), contract.GatewayAddress(subnet)
 		m.Addresses = append(m.Addresses, netip.PrefixFrom(source, subnet.Bits()))

@@ -95,18 +95,9 @@ func TestNodeComesUpAndPodsTalk(t *testing.T) {
 // tcp moves a stream, which a datapath with wrong checksums drops though it passes pings.
 func (c *cluster) tcp(from, to *pod) {
 	c.tb.Helper()
-	linux := c.agent.platform.(*Linux)
 	connected := make(chan error, 1)
 	var listener net.Listener
-	enter := func(sandbox string, do func() error) error {
-		ns, err := openSandbox(sandbox)
-		if err != nil {
-			return err
-		}
-		defer ns.Close()
-		return onThreadOf(linux.home, ns, do)
-	}
-	if err := enter(to.sandbox, func() (err error) {
+	if err := nodetest.Inside(to.sandbox, func() (err error) {
 		listener, err = net.Listen("tcp", net.JoinHostPort(to.address.String(), "8080"))
 		return err
 	}); err != nil {
@@ -122,7 +113,7 @@ func (c *cluster) tcp(from, to *pod) {
 		connected <- err
 	}()
 	total := 0
-	if err := enter(from.sandbox, func() error {
+	if err := nodetest.Inside(from.sandbox, func() error {
 		conn, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {
 			return err
@@ -325,7 +316,7 @@ func TestForeignPortWithThePodsNameIsNotThePods(t *testing.T) {
 	c := newReadyCluster(t)
 	old, p := c.newPod("web-0", 3), c.newPod("web-0", 4)
 	run := func(args ...string) { c.ovn.VS(args...) }
-	run("add-port", integrationBridge, "left0", "--", "set", "Interface", "left0", "type=internal",
+	run("add-port", IntegrationBridge, "left0", "--", "set", "Interface", "left0", "type=internal",
 		"external_ids:iface-id="+contract.PodPort(old.Namespace, old.Name), "external_ids:iface-id-ver="+old.UID)
 	c.allocate(p)
 	c.eventually(func() error { // the foreign one comes first
@@ -435,17 +426,4 @@ func TestAddWhileTheDatabaseIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.mustReach(nil, p.address)
-}
-
-func TestLinuxKeepsThePlatformsPromises(t *testing.T) {
-	for _, datapath := range []string{DatapathSystem, DatapathNetdev} {
-		t.Run(datapath, func(t *testing.T) {
-			linux, err := NewLinux(LinuxConfig{Datapath: datapath})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer linux.Close()
-			platformStory(t, linux, func(name string) string { return nodetest.Sandbox(t, name) }, func(name string) { nodetest.RemoveSandbox(t, name) })
-		})
-	}
 }

@@ -9,6 +9,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -22,6 +23,9 @@ const (
 	networkKey   = "weft.net/network" // the name in the network configuration of the ADD
 	installedKey = "ovn-installed"
 )
+
+// attachedKey in an interface's external_ids: the device that arrived was configured.
+const attachedKey = "weft.net/attached"
 
 func attachmentOwner(a cni.Attachment) ovsdb.Owner { return ovsdb.Owner(sandboxOwner + a.String()) }
 
@@ -53,6 +57,38 @@ func attachmentUUID(table string, a cni.Attachment) string {
 	return ovsdb.ID(table, attachmentOwner(a), cni.HostInterface(a))
 }
 
+// deviceOf is the host's end of a pod's interface.
+func (o *openVSwitch) deviceOf(pod cni.Pod) (device string, attached bool) {
+	if pod.UID == "" {
+		return "", false
+	}
+	port := contract.PodPort(pod.Namespace, pod.Name)
+	for _, i := range o.attached() {
+		if i.ExternalIDs["iface-id"] == port && i.ExternalIDs["iface-id-ver"] == pod.UID {
+			return i.Name, true
+		}
+	}
+	return "", false
+}
+
+// podOf reads back which pod externalIDs wrote. Its UID is the API's.
+func podOf(ids map[string]string) cni.Pod {
+	namespace, name, _ := strings.Cut(ids["iface-id"], "_") // see contract.PodPort
+	return cni.Pod{Namespace: namespace, Name: name, UID: ids["iface-id-ver"]}
+}
+
+// leaving takes back that a port's device is there.
+func leaving(device *vswitch.Interface) []libovsdb.Operation {
+	var operations []libovsdb.Operation
+	if device.Type != "" {
+		operations = append(operations, updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": ""}))
+	}
+	if mutations := setKeys("external_ids", device.ExternalIDs, map[string]string{attachedKey: ""}); len(mutations) > 0 {
+		operations = append(operations, mutateRow(vswitch.InterfaceTable, device.UUID, mutations...))
+	}
+	return operations
+}
+
 // plug makes the endpoint's device a port of br-int, and takes the logical port from any other
 // sandbox that still has it: OVN binds it to one interface, and the latest sandbox is the pod's.
 func (o *openVSwitch) plug(ctx context.Context, e Endpoint, externalIDs map[string]string) error {
@@ -81,10 +117,10 @@ func (o *openVSwitch) plug(ctx context.Context, e Endpoint, externalIDs map[stri
 	}
 }
 
-var errNoBridge = errors.New("there is no bridge " + integrationBridge)
+var errNoBridge = errors.New("there is no bridge " + IntegrationBridge)
 
 func (o *openVSwitch) plugging(e Endpoint, externalIDs map[string]string) ([]libovsdb.Operation, error) {
-	bridge := o.bridge(integrationBridge)
+	bridge := o.bridge(IntegrationBridge)
 	if bridge == nil {
 		return nil, errNoBridge
 	}
@@ -120,7 +156,7 @@ func (o *openVSwitch) unplugging(bridge *vswitch.Bridge, device *vswitch.Interfa
 // lost may be on the server only.
 func (o *openVSwitch) unplug(ctx context.Context, a cni.Attachment) error {
 	for {
-		bridge := o.bridge(integrationBridge)
+		bridge := o.bridge(IntegrationBridge)
 		if bridge == nil {
 			if !o.Connected() {
 				return ovsdb.ErrDisconnected

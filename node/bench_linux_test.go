@@ -153,7 +153,7 @@ func (x *bench) plugByHand(p *pod) error {
 		return err
 	}
 	owner := ovsdb.Owner("Hand/" + p.container)
-	bridge := x.agent.ovs.bridge(integrationBridge)
+	bridge := x.agent.ovs.bridge(IntegrationBridge)
 	operations := append(insertPort(owner, handDevice(p), deviceSettings{externalIDs: map[string]string{
 		"iface-id": contract.PodPort(p.Namespace, p.Name), "iface-id-ver": p.UID,
 	}}), mutateRow(vswitch.BridgeTable, bridge.UUID, addTo("ports", ovsdb.ID(vswitch.PortTable, owner, handDevice(p)))))
@@ -167,7 +167,7 @@ func (x *bench) plugByHand(p *pod) error {
 }
 
 func (x *bench) unplugByHand(p *pod) error {
-	bridge := x.agent.ovs.bridge(integrationBridge)
+	bridge := x.agent.ovs.bridge(IntegrationBridge)
 	port := ovsdb.ID(vswitch.PortTable, ovsdb.Owner("Hand/"+p.container), handDevice(p))
 	if err := x.agent.ovs.apply(x.tb.Context(), []libovsdb.Operation{mutateRow(vswitch.BridgeTable, bridge.UUID, removeFrom("ports", port))}); err != nil {
 		return err

@@ -29,13 +29,13 @@ func (o *openVSwitch) setUp(c Config, uplink Uplink) ([]libovsdb.Operation, erro
 		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
 	}
 	if c.sharesAdapter() && uplink == (Uplink{}) {
-		if o.bridge(integrationBridge) == nil {
+		if o.bridge(IntegrationBridge) == nil {
 			err = errNoUplink
 		}
 		return operations, err
 	}
 	operations = append(operations, o.ensureBridge(root, bridgeSettings{
-		owner: c.owner(), name: integrationBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeSecure,
+		owner: c.owner(), name: IntegrationBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeSecure,
 		config: map[string]string{"disable-in-band": "true"},
 	})...)
 	if uplink != (Uplink{}) {
@@ -86,9 +86,6 @@ func uplinkBridgeSettings(c Config, uplink Uplink) bridgeSettings {
 	return settings
 }
 
-// owner marks what the agent makes for the node itself.
-func (c Config) owner() ovsdb.Owner { return ovsdb.Owner("Node/" + c.NodeName) }
-
 // chassisSettings are the keys that ovn-controller reads. A chassis keeps the name that it has:
 // another one would be a second chassis in the Southbound. A chassis host gives it the node's name, and
 // takes no other.
@@ -98,7 +95,7 @@ func chassisSettings(c Config, uplink Uplink, now map[string]string) map[string]
 		"ovn-remote":                  c.OVNSouthbound,
 		"ovn-encap-type":              c.EncapType,
 		"ovn-encap-ip":                c.EncapAddress.String(),
-		"ovn-bridge":                  integrationBridge,
+		"ovn-bridge":                  IntegrationBridge,
 		"ovn-bridge-datapath-type":    c.DatapathType,
 		"ovn-monitor-all":             "true",
 		"ovn-remote-probe-interval":   "3000", // a central host that is lost is left after twice that
@@ -293,10 +290,36 @@ func (o *openVSwitch) ensurePort(owner ovsdb.Owner, bridgeName, name string, wan
 
 // managementPort returns what is missing of the host's port on br-int.
 func (o *openVSwitch) managementPort(c Config, m Management) ([]libovsdb.Operation, error) {
-	return o.ensurePort(c.owner(), integrationBridge, m.Device, deviceSettings{
+	return o.ensurePort(c.owner(), IntegrationBridge, m.Device, deviceSettings{
 		kind: typeInternal, mac: m.MAC.String(), mtu: m.MTU,
 		externalIDs: map[string]string{"iface-id": contract.ManagementPort(c.NodeName)},
 	})
+}
+
+// onlyDevice is the one device by which a bridge leads outside that somebody else has given it; empty
+// where there are several.
+func (o *openVSwitch) onlyDevice(name string) string {
+	bridge := o.bridge(name)
+	if bridge == nil {
+		return ""
+	}
+	devices := []string{}
+	for _, uuid := range bridge.Ports {
+		port, ok := ovsdb.Get[vswitch.Port](o.Client, uuid)
+		if !ok {
+			continue
+		}
+		for _, uuid := range port.Interfaces {
+			device, ok := ovsdb.Get[vswitch.Interface](o.Client, uuid)
+			if ok && device.Name != name && device.Type != typeInternal && device.Type != "patch" {
+				devices = append(devices, device.Name)
+			}
+		}
+	}
+	if len(devices) != 1 {
+		return ""
+	}
+	return devices[0]
 }
 
 // broken describes a device that Open vSwitch could not open.

@@ -118,11 +118,11 @@ func (c *cluster) startAgent() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	platform, err := newPlatform(c.config, ovs, nil, nil)
+	system, err := newPlatform(c.config, ovs, nil, nil)
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	if c.agent, err = newAgent(c.config, platform, ovs, c.client); err != nil {
+	if c.agent, err = newAgent(c.config, system, ovs, c.client); err != nil {
 		c.tb.Fatal(err)
 	}
 	if c.own != nil {
@@ -147,7 +147,7 @@ func (c *cluster) startAgent() {
 			c.tb.Errorf("the agent ended with %v", err)
 		}
 		ovs.Close()
-		if err := platform.Close(); err != nil {
+		if err := system.Close(); err != nil {
 			c.tb.Error(err)
 		}
 	}
@@ -325,7 +325,7 @@ func (c *cluster) mustReach(from *pod, to netip.Addr) {
 func (c *cluster) nothingLeft(p *pod) {
 	c.tb.Helper()
 	device := cni.HostInterface(cni.Attachment{ContainerID: p.container, IfName: "eth0"})
-	if ports := c.ovn.VS("list-ports", integrationBridge); strings.Contains(ports, device) {
+	if ports := c.ovn.VS("list-ports", IntegrationBridge); strings.Contains(ports, device) {
 		c.tb.Errorf("port %s is left", device)
 	}
 	if _, err := netlink.LinkByName(device); err == nil {

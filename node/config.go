@@ -28,6 +28,9 @@ const (
 	DatapathNetdev = "netdev"
 )
 
+// IntegrationBridge is the bridge that ovn-controller programs, with the ports of pods and host.
+const IntegrationBridge = "br-int"
+
 // Where a node's ovn-controller runs.
 const (
 	// ChassisLocal: on the node itself.
@@ -48,6 +51,25 @@ const (
 	// GatewayNone: not at all.
 	GatewayNone = "none"
 )
+
+// What conntrack-lookup may be. Empty is as [LookupOff], on systems that do not have the key.
+const (
+	LookupAuto = "auto" // as the datapath needs it, see package ctprobe
+	LookupOn   = "true"
+	LookupOff  = "false"
+)
+
+// ParseConntrackLookup reads auto, true or false.
+func ParseConntrackLookup(text string) (string, error) {
+	if text == LookupAuto {
+		return LookupAuto, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return "", fmt.Errorf("%q is neither %q, %q nor %q", text, LookupAuto, LookupOn, LookupOff)
+	}
+	return strconv.FormatBool(on), nil
+}
 
 // Config is what `weft node` is told. The key in front of each comment is the user's name for the
 // field, in flags, environment and file. Not every system offers every key; the fields of those
@@ -83,7 +105,8 @@ type Config struct {
 	Adapter string
 	// hns-network (Windows): the name of the HNS network on it. Empty on systems without HNS.
 	HNSNetwork string
-	// ovs-driver (Windows): the kind of Open vSwitch's driver, one of ovsdriver.Kinds. Empty: the one that is installed.
+	// ovs-driver (Windows): the kind of Open vSwitch's driver, one of ovsdriver.Kinds. Empty: the one that is
+	// installed.
 	OVSDriver string
 	// datapath-type: "system" (kernel) or "netdev" (userspace).
 	DatapathType string
@@ -138,10 +161,11 @@ type Config struct {
 	// Event says so. The agent goes on trying.
 	VNICTimeout time.Duration
 	// conntrack-lookup (Windows): flows look a packet up in a zone of no meaning before they commit a connection, which
-	// Open vSwitch's driver needs since 3.0, see package ctlookup: [LookupAuto], [LookupOn] or [LookupOff]. Empty elsewhere.
+	// Open vSwitch's driver needs since 3.0, see package ctlookup: [LookupAuto], [LookupOn] or [LookupOff]. Empty
+	// elsewhere.
 	ConntrackLookup string
-	// conntrack-flush (Windows): the driver forgets single connections when an endpoint of UDP goes. Open vSwitch's forgets
-	// others with them, see package ctlookup.
+	// conntrack-flush (Windows): the driver forgets single connections when an endpoint of UDP goes. Open vSwitch's
+	// forgets others with them, see package ctlookup.
 	ConntrackFlush bool
 	// dns-services (Linux): the cluster's DNS Services, each NAMESPACE/NAME. What their pods on the node
 	// answer is watched for the domain names in policies.
@@ -319,6 +343,13 @@ func (c Config) stateDir() string { return cmp.Or(c.StateDir, filepath.Dir(c.CNI
 // dataDir is the folder of the files that outlive the node's uptime.
 func (c Config) dataDir() string { return cmp.Or(c.DataDir, c.stateDir()) }
 
+// uplinkFile is where a Linux node keeps what its host has on a shared uplink. It is beside the agent's socket, in a
+// folder that ends with the node's uptime: so does what is in it.
+func (c Config) uplinkFile() string { return filepath.Join(c.stateDir(), "uplink.json") }
+
+// owner marks what the agent makes for the node itself.
+func (c Config) owner() ovsdb.Owner { return ovsdb.Owner("Node/" + c.NodeName) }
+
 // gateway is how the node's pods reach the outside.
 func (c Config) gateway() string {
 	switch {
@@ -351,9 +382,9 @@ func (c Config) openFlow() (ovsdb.Endpoint, error) {
 		first, _, _ := strings.Cut(c.OVSDatabase, ",")
 		socket, isUnix := strings.CutPrefix(first, "unix:")
 		if !isUnix {
-			return ovsdb.Endpoint{}, fmt.Errorf("is empty, and ovs-database %q is no socket that it could be beside; write it like \"unix:PATH/%s.mgmt\" or \"tcp:127.0.0.1:16653\"", c.OVSDatabase, integrationBridge)
+			return ovsdb.Endpoint{}, fmt.Errorf("is empty, and ovs-database %q is no socket that it could be beside; write it like \"unix:PATH/%s.mgmt\" or \"tcp:127.0.0.1:16653\"", c.OVSDatabase, IntegrationBridge)
 		}
-		connection = "unix:" + filepath.Join(filepath.Dir(socket), integrationBridge+".mgmt")
+		connection = "unix:" + filepath.Join(filepath.Dir(socket), IntegrationBridge+".mgmt")
 	}
 	if err := validLocal(connection); err != nil {
 		return ovsdb.Endpoint{}, err
@@ -366,6 +397,16 @@ func (c Config) openFlow() (ovsdb.Endpoint, error) {
 		return ovsdb.Endpoint{}, fmt.Errorf("%q is more than one connection", connection)
 	}
 	return endpoints[0], nil
+}
+
+// bridgeTarget is a bridge as ovs-ofctl dials it: its socket beside the database's, or just its name.
+func (c Config) bridgeTarget(bridge string) string {
+	first, _, _ := strings.Cut(c.OVSDatabase, ",")
+	socket, isUnix := strings.CutPrefix(first, "unix:")
+	if !isUnix {
+		return bridge
+	}
+	return "unix:" + filepath.Join(filepath.Dir(socket), bridge+".mgmt")
 }
 
 // servesTunnel says whether the agent takes streams.
@@ -404,7 +445,7 @@ func (c Config) validateOwnGateway(bad func(key, format string, args ...any)) {
 		if value == "" && (key == "gateway-interface" || c.HNSNetwork != "") { // the uplink's bridge
 			continue
 		}
-		if !interfaceName.MatchString(value) || value == integrationBridge {
+		if !interfaceName.MatchString(value) || value == IntegrationBridge {
 			bad(key, "%q is not the name of an interface that weft may use", value)
 		}
 	}
@@ -452,7 +493,7 @@ func (c Config) validateMappings(bad func(key, format string, args ...any)) {
 		switch {
 		case !networkName.MatchString(m.Network):
 			bad("bridge-mappings", "%q of %q is not a name of letters, digits, '.', '_' and '-'", m.Network, m)
-		case strings.ContainsAny(m.Bridge, ",:/") || m.Bridge == "" || m.Bridge == integrationBridge:
+		case strings.ContainsAny(m.Bridge, ",:/") || m.Bridge == "" || m.Bridge == IntegrationBridge:
 			bad("bridge-mappings", "%q of %q is not the name of a bridge to the outside", m.Bridge, m)
 		case taken && other == "":
 			bad("bridge-mappings", "%q names gateway-network, whose bridge is the gateway's", m)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // validConfig is what works on each system, without what some have alone.
@@ -235,7 +236,7 @@ func TestValidateReportsAllMistakes(t *testing.T) {
 
 func TestConflistReplacesOwnStaleOnesOnly(t *testing.T) {
 	c := validConfig()
-	c.CNIConfDir, c.CNISocket = filepath.Join(testFolder(t), "net.d"), "/run/weft/cni.sock"
+	c.CNIConfDir, c.CNISocket = filepath.Join(nodetest.Folder(t), "net.d"), "/run/weft/cni.sock"
 	write := func(name, text string) {
 		t.Helper()
 		if err := os.MkdirAll(c.CNIConfDir, 0o755); err != nil {
@@ -316,7 +317,7 @@ func TestManagementFollowsTheNodesNetwork(t *testing.T) {
 	v4, gw4 := netip.MustParseAddr("10.244.1.2"), netip.MustParseAddr("10.244.1.1")
 	v6, gw6 := netip.MustParseAddr("fd00:10:244:1::2"), netip.MustParseAddr("fd00:10:244:1::1")
 	want := Management{
-		Device: managementDevice, MTU: 1442, MAC: contract.MAC(v4),
+		Device: ManagementDevice, MTU: 1442, MAC: contract.MAC(v4),
 		Addresses: prefixes("10.244.1.2/24", "fd00:10:244:1::2/64"),
 		Routes: []Route{
 			{netip.MustParsePrefix("10.244.0.0/16"), gw4, v4}, {netip.MustParsePrefix("10.96.0.0/16"), gw4, v4},

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/windows"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 func TestDefaultsOfWindows(t *testing.T) {
@@ -57,7 +59,7 @@ func TestSocketIsAPipe(t *testing.T) {
 
 // A folder that somebody else has prepared becomes the Administrators'.
 func TestFolderIsClosedToOthers(t *testing.T) {
-	path := testFolder(t) + `\made\by\weft`
+	path := nodetest.Folder(t) + `\made\by\weft`
 	for range 2 { // made, and found
 		if err := SecureFolder(path); err != nil {
 			t.Fatal(err)
@@ -76,9 +78,10 @@ func TestFolderIsClosedToOthers(t *testing.T) {
 	}
 }
 
-// What somebody has put into the folder before is closed to him, too, and a link, by which he would have other files changed, is refused.
+// What somebody has put into the folder before is closed to him, too, and a link, by which he would have other
+// files changed, is refused.
 func TestWhatIsInTheFolderIsClosedToOthers(t *testing.T) {
-	path := testFolder(t) + `\weft`
+	path := nodetest.Folder(t) + `\weft`
 	planted := path + `\below\tls.key`
 	if err := os.MkdirAll(filepath.Dir(planted), 0o777); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,25 +14,6 @@ import (
 
 	"github.com/weftnet/weft/node/ctprobe"
 )
-
-// What conntrack-lookup may be. Empty is as [LookupOff], on systems that do not have the key.
-const (
-	LookupAuto = "auto" // as the datapath needs it, see package ctprobe
-	LookupOn   = "true"
-	LookupOff  = "false"
-)
-
-// ParseConntrackLookup reads auto, true or false.
-func ParseConntrackLookup(text string) (string, error) {
-	if text == LookupAuto {
-		return LookupAuto, nil
-	}
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return "", fmt.Errorf("%q is neither %q, %q nor %q", text, LookupAuto, LookupOn, LookupOff)
-	}
-	return strconv.FormatBool(on), nil
-}
 
 const (
 	// probeLimit bounds the examination of the datapath, with what it waits for and its repetitions.
@@ -197,5 +177,5 @@ func (a *agent) probedBridge() (name string, dial ctprobe.Dial, err error) {
 	if _, err := a.config.openFlow(); err != nil {
 		return "", nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
-	return integrationBridge, a.config.dialSwitch, nil
+	return IntegrationBridge, func(ctx context.Context) (net.Conn, error) { return dialSwitch(ctx, a.config) }, nil
 }

@@ -233,7 +233,7 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 		asked             bool
 	}{
 		"well":           {"", "tcp:127.0.0.1:1", true},
-		"without a port": {integrationBridge, "tcp:127.0.0.1:1", false},
+		"without a port": {IntegrationBridge, "tcp:127.0.0.1:1", false},
 		"without a way":  {"", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

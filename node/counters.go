@@ -22,16 +22,18 @@ const (
 	maxCountersRequest = 12 * contract.MaxCookies
 )
 
-// openCounters answers one [contract.CountersRequest] on the connection that it returns. It fails where br-int is not reached.
+// openCounters answers one [contract.CountersRequest] on the connection that it returns. It fails where br-int is
+// not reached.
 func (h *agentTunnel) openCounters(ctx context.Context) (net.Conn, error) {
-	bridge, err := h.config.dialSwitch(ctx)
+	bridge, err := dialSwitch(ctx, h.config)
 	if err != nil {
 		return nil, err
 	}
 	return Counters(bridge), nil
 }
 
-// Counters is a connection on which one [contract.CountersRequest] is answered by asking a bridge, by its connection for OpenFlow.
+// Counters is a connection on which one [contract.CountersRequest] is answered by asking a bridge, by its
+// connection for OpenFlow.
 func Counters(bridge net.Conn) net.Conn {
 	theirs, ours := net.Pipe()
 	go func() {
@@ -66,8 +68,8 @@ func tellCounters(asking, bridge net.Conn) error {
 	return nil
 }
 
-// readCounters asks a switch for what the flows of each cookie have counted; a cookie that no flow has is left out. OVN's
-// cookies have 32 bits.
+// readCounters asks a switch for what the flows of each cookie have counted; a cookie that no flow has is left out.
+// OVN's cookies have 32 bits.
 func readCounters(bridge net.Conn, cookies []uint32) ([]contract.Counter, error) {
 	if len(cookies) > contract.MaxCookies {
 		return nil, fmt.Errorf("%d cookies are asked for; the most are %d", len(cookies), contract.MaxCookies)

@@ -19,7 +19,8 @@ import (
 	"github.com/weftnet/weft/node/tunnel"
 )
 
-// TestCountersOfARealSwitch: the observer is told what flows of a cookie have counted in all tables, and nobody else is.
+// TestCountersOfARealSwitch: the observer is told what flows of a cookie have counted in all tables, and nobody
+// else is.
 func TestCountersOfARealSwitch(t *testing.T) {
 	o := nodetest.StartOVN(t)
 	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
-	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/domains"
 )
 
@@ -23,13 +23,13 @@ type answerWatcher interface {
 
 // watchNames prepares to watch the node's DNS servers, where the platform can.
 func (a *agent) watchNames(own dynamic.Interface) (err error) {
-	platform, can := a.platform.(answerWatcher)
+	system, can := a.platform.(answerWatcher)
 	if !can || len(a.config.DNSServices) == 0 {
 		return nil
 	}
 	a.domains, err = domains.New(domains.Config{
 		Client: a.node.client, Own: own, Node: a.config.NodeName, Services: a.config.DNSServices, NodeUID: a.node.uid,
-		PodDevice: a.ovs.deviceOf, HostDevices: platform.AnswerDevices, Open: platform.OpenFrames,
+		PodDevice: func(p domains.Pod) (string, bool) { return a.ovs.deviceOf(cni.Pod(p)) }, HostDevices: system.AnswerDevices, Open: system.OpenFrames,
 	})
 	if err == nil {
 		a.metrics.registry.MustRegister(a.domains.Collectors()...)
@@ -48,18 +48,4 @@ func (a *agent) followServers(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// deviceOf is the host's end of a pod's interface.
-func (o *openVSwitch) deviceOf(pod domains.Pod) (device string, attached bool) {
-	if pod.UID == "" {
-		return "", false
-	}
-	port := contract.PodPort(pod.Namespace, pod.Name)
-	for _, i := range o.attached() {
-		if i.ExternalIDs["iface-id"] == port && i.ExternalIDs["iface-id-ver"] == pod.UID {
-			return i.Name, true
-		}
-	}
-	return "", false
 }

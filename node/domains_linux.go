@@ -29,7 +29,7 @@ func (l *Linux) AnswerDevices(addr netip.Addr) []string {
 		if err != nil {
 			continue // it has just gone
 		}
-		return slices.Compact([]string{managementDevice, link.Attrs().Name})
+		return slices.Compact([]string{ManagementDevice, link.Attrs().Name})
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -72,12 +72,7 @@ func (c *cluster) answer(from *pod, to netip.Addr, addr string) error {
 	if err != nil {
 		return err
 	}
-	ns, err := openSandbox(from.sandbox)
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	return onThreadOf(c.agent.platform.(*Linux).home, ns, func() error {
+	return nodetest.Inside(from.sandbox, func() error {
 		conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from.address, 53)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 4000)))
 		if err != nil {
 			return err
@@ -113,13 +108,13 @@ func TestDevicesOfTheHostsAnswers(t *testing.T) {
 	c := newReadyCluster(t)
 	linux := c.agent.platform.(*Linux)
 	for addr, want := range map[string][]string{
-		"172.30.0.1": {managementDevice, "ul0"}, contract.ManagementAddress(testSubnet).String(): {managementDevice}, "192.0.2.1": nil,
+		"172.30.0.1": {ManagementDevice, "ul0"}, contract.ManagementAddress(testSubnet).String(): {ManagementDevice}, "192.0.2.1": nil,
 	} {
 		if got := linux.AnswerDevices(netip.MustParseAddr(addr)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", addr, got, want)
 		}
 	}
-	if device, attached := c.agent.ovs.deviceOf(domains.Pod{Namespace: "shop", Name: "nobody"}); attached {
+	if device, attached := c.agent.ovs.deviceOf(cni.Pod{Namespace: "shop", Name: "nobody"}); attached {
 		t.Errorf("a pod without a UID has %s", device)
 	}
 }

@@ -12,9 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/ipsec"
-	"github.com/weftnet/weft/ovsdb"
 )
 
 // tunnelKeeper encrypts what the node's tunnels send, see [ipsec.Keeper].
@@ -130,18 +128,6 @@ func (a *agent) offloaded() error {
 		return nil
 	}
 	return errors.New("other_config:hw-offload of Open vSwitch is true, and a device that encapsulates passes by the kernel's IPsec: remove it (ovs-vsctl remove Open_vSwitch . other_config hw-offload) and restart ovs-vswitchd, or set encryption to \"off\"")
-}
-
-// tunnelPeers are where the tunnels lead that ovn-controller has made, sorted.
-func (o *openVSwitch) tunnelPeers() []netip.Addr {
-	var peers []netip.Addr
-	for _, i := range ovsdb.List(o.Client, func(i *vswitch.Interface) bool { return i.Type == "geneve" }) {
-		if peer, err := netip.ParseAddr(i.Options["remote_ip"]); err == nil {
-			peers = append(peers, peer)
-		}
-	}
-	slices.SortFunc(peers, netip.Addr.Compare)
-	return slices.Compact(peers)
 }
 
 func (a *agent) encryptionCollectors() []prometheus.Collector {

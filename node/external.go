@@ -4,23 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/models/vswitch"
-	"github.com/weftnet/weft/ovsdb"
 )
-
-// HostInterface is what the host has on one of its interfaces.
-type HostInterface struct {
-	MAC net.HardwareAddr
-	// Addresses are the usable global ones, IPv4 first, in each family the main one first.
-	Addresses []netip.Prefix
-	// NextHops are of the best default routes by the interface, IPv4 first.
-	NextHops []netip.Addr
-}
 
 // External is the node's bridge to the outside, as its flows have to know it.
 type External struct {
@@ -120,30 +108,4 @@ func nextHops(c Config, bridge string, host HostInterface, addresses []netip.Pre
 		}
 	}
 	return good, errors.Join(errs...)
-}
-
-// onlyDevice is the one device by which a bridge leads outside that somebody else has given it; empty
-// where there are several.
-func (o *openVSwitch) onlyDevice(name string) string {
-	bridge := o.bridge(name)
-	if bridge == nil {
-		return ""
-	}
-	devices := []string{}
-	for _, uuid := range bridge.Ports {
-		port, ok := ovsdb.Get[vswitch.Port](o.Client, uuid)
-		if !ok {
-			continue
-		}
-		for _, uuid := range port.Interfaces {
-			device, ok := ovsdb.Get[vswitch.Interface](o.Client, uuid)
-			if ok && device.Name != name && device.Type != typeInternal && device.Type != "patch" {
-				devices = append(devices, device.Name)
-			}
-		}
-	}
-	if len(devices) != 1 {
-		return ""
-	}
-	return devices[0]
 }

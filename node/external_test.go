@@ -102,7 +102,7 @@ func TestBridgeMappingsAreRemembered(t *testing.T) {
 // A mapping to a bridge that is not there is told, and harms nothing else.
 func TestBridgeThatNobodyHasMade(t *testing.T) {
 	n := newBareNodeWith(t, func(c *Config, _ *fakePlatform) {
-		c.BridgeMappings = []BridgeMapping{{"storage", "br-st"}, {"lab", integrationBridge}}
+		c.BridgeMappings = []BridgeMapping{{"storage", "br-st"}, {"lab", IntegrationBridge}}
 	})
 	if problems := n.health.problems().all(); problems != nil {
 		t.Errorf("the node waits: %v", problems)

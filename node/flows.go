@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/digitalocean/go-openvswitch/ovs"
-	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/cache"
 
@@ -25,8 +22,6 @@ import (
 )
 
 const (
-	// flowsKey marks a bridge that has flows of the agent's.
-	flowsKey = "weft.net/flows"
 	// flowsTime bounds one pass over the flows; flowsRetry is between passes that failed, and flowsAwait
 	// while ovs-vswitchd comes up: the host has a plain switch meanwhile.
 	flowsTime  = 10 * time.Second
@@ -307,18 +302,6 @@ func (a *agent) removeFlows(ctx context.Context, keep string) error {
 	return nil
 }
 
-// clearFlows removes a bridge's flows, and what else it has had for them.
-func (o *openVSwitch) clearFlows(ctx context.Context, c Config, installer *extbridge.Installer, b *vswitch.Bridge) error {
-	installer.Keep = false
-	if _, err := installer.Apply(ctx, c.bridgeTarget(b.Name), nil); err != nil {
-		return err
-	}
-	if err := o.apply(ctx, o.undividing(b, patchName(c.NodeName))); err != nil {
-		return fmt.Errorf("bridge %s has no flows any more: %w", b.Name, err)
-	}
-	return nil
-}
-
 // describeBridge is the bridge as its flows depend on it. A node that has no subnets yet has no pods either.
 func (a *agent) describeBridge(external External) extbridge.Bridge {
 	ports := a.bridgePortsOf(external)
@@ -351,50 +334,4 @@ func (a *agent) bridgePortsOf(external External) (ports [2]uint16) {
 		}
 	}
 	return ports
-}
-
-// patchName is how ovn-controller names the bridge's port to the node's gateway router.
-func patchName(node string) string { return "patch-localnet-" + node + "-to-br-int" }
-
-// bridgeTarget is a bridge as ovs-ofctl dials it: its socket beside the database's, or just its name.
-func (c Config) bridgeTarget(bridge string) string {
-	first, _, _ := strings.Cut(c.OVSDatabase, ",")
-	socket, isUnix := strings.CutPrefix(first, "unix:")
-	if !isUnix {
-		return bridge
-	}
-	return "unix:" + filepath.Join(filepath.Dir(socket), bridge+".mgmt")
-}
-
-// dividing returns what a bridge needs beside its flows: the mark, and, where host and gateway router share
-// an address, that NORMAL switches nothing between their ports. Each would answer for the other's address.
-func (o *openVSwitch) dividing(bridge *vswitch.Bridge, patch string, shared bool) []libovsdb.Operation {
-	operations := o.protecting(bridge, patch, shared)
-	if mutations := setKeys("external_ids", bridge.ExternalIDs, map[string]string{flowsKey: "true"}); len(mutations) > 0 {
-		operations = append(operations, mutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
-	}
-	return operations
-}
-
-func (o *openVSwitch) undividing(bridge *vswitch.Bridge, patch string) []libovsdb.Operation {
-	mutations := setKeys("external_ids", bridge.ExternalIDs, map[string]string{flowsKey: ""})
-	return append(o.protecting(bridge, patch, false), mutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
-}
-
-// protecting sets whether the host's port and the gateway router's are protected from each other.
-func (o *openVSwitch) protecting(bridge *vswitch.Bridge, patch string, protected bool) []libovsdb.Operation {
-	var operations []libovsdb.Operation
-	for _, name := range []string{bridge.Name, patch} {
-		port := o.port(name)
-		if port != nil && port.Protected != protected && slices.Contains(bridge.Ports, port.UUID) {
-			operations = append(operations, updateRow(vswitch.PortTable, port.UUID, libovsdb.Row{"protected": protected}))
-		}
-	}
-	return operations
-}
-
-// holds says whether a bridge has a port of that name.
-func (o *openVSwitch) holds(bridge *vswitch.Bridge, name string) bool {
-	port := o.port(name)
-	return port != nil && slices.Contains(bridge.Ports, port.UUID)
 }

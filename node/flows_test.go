@@ -10,16 +10,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
-	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// EnsureNeighbours adds to the fake's what the host takes for neighbours.
-func (f *fakePlatform) EnsureNeighbours(string, []extbridge.Neighbour) error {
-	leave, err := f.enter("EnsureNeighbours")
-	defer leave()
-	return err
-}
 
 func TestBridgeTarget(t *testing.T) {
 	socket := "unix:" + filepath.FromSlash("/run/openvswitch/br-ex.mgmt")

@@ -180,11 +180,11 @@ func (h *agentTunnel) shut() (open func()) {
 	}
 }
 
-// dialBridge is for an ovn-controller. It waits until it is known what the datapath needs of its flows; a connection that
-// is there before keeps its lookups.
+// dialBridge is for an ovn-controller. It waits until it is known what the datapath needs of its flows; a
+// connection that is there before keeps its lookups.
 func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
 	lookups := h.lookup.await(ctx, lookupWait)
-	conn, err := h.config.dialSwitch(ctx)
+	conn, err := dialSwitch(ctx, h.config)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -72,7 +73,7 @@ func (a *authority) issue(name string, until time.Time) (ca, certificate, key st
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	folder := testFolder(a.t)
+	folder := nodetest.Folder(a.t)
 	write := func(file, kind string, text []byte) string {
 		path := filepath.Join(folder, file)
 		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: text}), 0o600); err != nil {

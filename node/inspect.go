@@ -36,7 +36,7 @@ const (
 const entryTable = 0
 
 func newInspector(c Config) *inspector {
-	i := &inspector{bridge: integrationBridge, run: runProgram, rest: inspectionRest}
+	i := &inspector{bridge: IntegrationBridge, run: runProgram, rest: inspectionRest}
 	if connection, err := c.openFlow(); err == nil { // else ovs-ofctl looks where it was built to
 		i.bridge = connection.String()
 	}

@@ -21,9 +21,6 @@ import (
 // ADD leaves the type empty, and here it is set when the device is there and taken back when it has
 // gone. What is to be done stands in the interface's row: an agent that starts goes on.
 
-// attachedKey in an interface's external_ids: the device that arrived was configured.
-const attachedKey = "weft.net/attached"
-
 const (
 	arrivalPoll = 100 * time.Millisecond
 	latePoll    = 2 * time.Second // of a device whose pod has been told
@@ -309,18 +306,6 @@ func (a *agent) complete(ctx context.Context, e Endpoint, device *vswitch.Interf
 		return fmt.Errorf("note that device %s is attached: %w", device.Name, err)
 	}
 	return nil
-}
-
-// leaving takes back that a port's device is there.
-func leaving(device *vswitch.Interface) []libovsdb.Operation {
-	var operations []libovsdb.Operation
-	if device.Type != "" {
-		operations = append(operations, updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": ""}))
-	}
-	if mutations := setKeys("external_ids", device.ExternalIDs, map[string]string{attachedKey: ""}); len(mutations) > 0 {
-		operations = append(operations, mutateRow(vswitch.InterfaceTable, device.UUID, mutations...))
-	}
-	return operations
 }
 
 // endpointOf is the endpoint of a port, as the record, the port and the pod's annotation have it.

@@ -59,10 +59,8 @@ func (n *bareNode) mustAdd(call *cni.Call) {
 func (n *bareNode) whole(call *cni.Call) {
 	n.t.Helper()
 	n.until(func() bool { device := n.port(call); return device != nil && n.finished(device) })
-	n.platform.mu.Lock()
-	defer n.platform.mu.Unlock()
-	device := n.platform.devices[cni.HostInterface(call.Attachment)]
-	if device == nil || !device.configured || device.endpoint.MTU != 1442 {
+	device := n.platform.device(call.Attachment)
+	if !device.configured || device.endpoint.MTU != 1442 {
 		n.t.Errorf("the device is %+v", device)
 	}
 }
@@ -100,9 +98,7 @@ func TestDeviceThatComesAfterAdd(t *testing.T) {
 	n.whole(call)
 	n.mustAdd(call)
 	n.whole(call)
-	n.platform.mu.Lock()
-	endpoint := n.platform.devices[cni.HostInterface(call.Attachment)].endpoint
-	n.platform.mu.Unlock()
+	endpoint := n.platform.device(call.Attachment).endpoint
 	if len(endpoint.DNS.Nameservers) != 1 {
 		t.Errorf("the endpoint has lost what the runtime said: %+v", endpoint)
 	}
@@ -243,9 +239,9 @@ func TestDeviceOfAPodThatEnds(t *testing.T) {
 func (n *bareNode) killed(stop func()) {
 	n.t.Helper()
 	stop()
-	platform := n.platform
+	system := n.platform
 	client := n.client
-	fresh, err := newAgent(n.config, platform, n.ovs, client)
+	fresh, err := newAgent(n.config, system, n.ovs, client)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -340,8 +336,8 @@ func TestLatePodIsPluggedInAgain(t *testing.T) {
 	}
 }
 
-// The agent looks at a late device all the time. A sweep that comes upon such a look waits for it: nobody else gives the
-// device its port back.
+// The agent looks at a late device all the time. A sweep that comes upon such a look waits for it: nobody else
+// gives the device its port back.
 func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
 	n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
 	n.installFlows()

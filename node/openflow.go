@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -40,15 +39,6 @@ func (a *agent) watchSwitch(ctx context.Context) error {
 		pause(ctx, flowsAwait)
 	}
 	return nil
-}
-
-// dialSwitch connects to br-int itself.
-func (c Config) dialSwitch(ctx context.Context) (net.Conn, error) {
-	endpoint, err := c.openFlow()
-	if err != nil {
-		return nil, fmt.Errorf("ovs-openflow: %w", err)
-	}
-	return dialLocal(ctx, endpoint)
 }
 
 // holdOpenFlow answers what a switch asks of whoever is connected, until the connection or ctx ends. It calls

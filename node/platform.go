@@ -3,12 +3,8 @@ package node
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 
-	"github.com/containernetworking/cni/pkg/types"
-
-	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/extbridge"
 )
 
@@ -16,6 +12,13 @@ import (
 // again at any time with the same arguments: it then finds its post-condition true and changes
 // nothing. Open vSwitch is not behind it: the agent reaches that by OVSDB on every system.
 type Platform interface {
+	Host
+	Uplinks
+	Endpoints
+}
+
+// Host is the host's own part in the network.
+type Host interface {
 	// UplinkMTU returns the MTU in bytes of the interface that holds address.
 	UplinkMTU(address netip.Addr) (int, error)
 	// HostAddresses returns the host's own global addresses, sorted, without those of the
@@ -24,10 +27,22 @@ type Platform interface {
 	// HostInterface returns what the host has on the interface of that name. [ErrNoDevice] if there is
 	// none.
 	HostInterface(name string) (HostInterface, error)
+	// EnsureManagement: the device has exactly the addresses and routes of m, its MTU, and is up; with
+	// m.Partial it may have more routes to single addresses.
+	// [ErrNoDevice] until Open vSwitch has made the device.
+	EnsureManagement(m Management) error
+	// Watch calls changed whenever the host's interfaces, addresses or routes may have changed,
+	// until ctx ends; it calls it once at the start, when nothing can be missed any more.
+	Watch(ctx context.Context, changed func()) error
+}
+
+// Uplinks is the node's way to the outside.
+type Uplinks interface {
 	// EnsureUplink: the host's uplink adapter and the host's own interface are ports of one switch
 	// whose packets Open vSwitch handles, and the host has the addresses that it had before. After an
 	// error the host is as reachable as it was; one that is [ErrNoUplink] says that there is no such
-	// switch, one that is [ErrOutdatedUplink] that it has to be released first. A zero Uplink: nothing of the kind is needed here.
+	// switch, one that is [ErrOutdatedUplink] that it has to be released first. A zero Uplink: nothing
+	// of the kind is needed here.
 	EnsureUplink(ctx context.Context) (Uplink, error)
 	// SwitchExists says whether EnsureUplink finds a switch, so that it need not make one.
 	SwitchExists(ctx context.Context) (bool, error)
@@ -41,10 +56,10 @@ type Platform interface {
 	// EnsureNeighbours: the host takes these for neighbours on the device, and knows them for good: it asks
 	// nobody for their MAC addresses.
 	EnsureNeighbours(device string, neighbours []extbridge.Neighbour) error
-	// EnsureManagement: the device has exactly the addresses and routes of m, its MTU, and is up; with
-	// m.Partial it may have more routes to single addresses.
-	// [ErrNoDevice] until Open vSwitch has made the device.
-	EnsureManagement(m Management) error
+}
+
+// Endpoints are the interfaces of pods.
+type Endpoints interface {
 	// SandboxExists says whether a sandbox of that name still is on the node.
 	SandboxExists(sandbox string) (bool, error)
 	// CreateEndpoint: the device [cni.HostInterface] of e is the host's end of an interface in the
@@ -66,9 +81,6 @@ type Platform interface {
 	DeleteEndpoint(ctx context.Context, device string) error
 	// Endpoints returns the devices of endpoints that are on the host, sorted.
 	Endpoints() ([]string, error)
-	// Watch calls changed whenever the host's interfaces, addresses or routes may have changed,
-	// until ctx ends; it calls it once at the start, when nothing can be missed any more.
-	Watch(ctx context.Context, changed func()) error
 }
 
 // ErrNoDevice: Open vSwitch has not made the device yet; a change will be seen when it has.
@@ -77,62 +89,12 @@ var ErrNoDevice = errors.New("the device does not exist yet")
 // ErrNoSandbox: the sandbox is gone, and with it all that was in it.
 var ErrNoSandbox = errors.New("the sandbox does not exist")
 
-// ErrOutdatedUplink: the uplink's switch is weft's own and no longer fits the node. It is to be released, once no
-// bridge uses it, and made again.
+// ErrOutdatedUplink: the uplink's switch is weft's own and no longer fits the node. It is to be released,
+// once no bridge uses it, and made again.
 var ErrOutdatedUplink = errors.New("the uplink's switch is outdated")
 
 // ErrNoUplink: host and pods share no switch, and the adapter is the host's alone.
 var ErrNoUplink = errors.New("there is no switch for host and pods")
 
-// Endpoint is a pod's interface.
-type Endpoint struct {
-	Attachment cni.Attachment
-	// Sandbox is the path of a network namespace (Linux) or the GUID of an HCN namespace (Windows).
-	Sandbox string
-	// Label is the pod's name for people who look at the host's devices.
-	Label     string
-	MAC       net.HardwareAddr
-	Addresses []netip.Prefix
-	Gateways  []netip.Addr
-	MTU       int
-	// DNS is what the sandbox's resolver shall use, where the platform configures it.
-	DNS types.DNS
-}
-
-// Uplink is the host's own adapter where it and Open vSwitch share it.
-type Uplink struct {
-	// Switch is what the switch is known by to those who made it, another one after it was lost and
-	// made anew: what Open vSwitch had on it is void then.
-	Switch string
-	// Adapter is the name of the physical adapter's port.
-	Adapter string
-	// Host is the host's own interface on the same switch, with its addresses. The bridge bears its
-	// name: Open vSwitch takes an interface that is named like a bridge for that bridge's own port.
-	Host string
-	// MAC and MTU are what Open vSwitch shall give to Host; empty and 0 where it has them already.
-	MAC string
-	MTU int
-}
-
-// Management is the host's interface on its node's logical switch.
-type Management struct {
-	Device    string
-	MAC       net.HardwareAddr
-	MTU       int
-	Addresses []netip.Prefix
-	Routes    []Route
-	// Partial: there may be more routes than are known yet. Those to single addresses stay.
-	Partial bool
-}
-
-// superfluous says whether a route of the device that is none of m's has to go.
-func (m Management) superfluous(destination netip.Prefix) bool {
-	return !m.Partial || !destination.IsSingleIP()
-}
-
-// Route of the host through the management device. Source is the address that the host uses.
-type Route struct {
-	Destination netip.Prefix
-	NextHop     netip.Addr
-	Source      netip.Addr
-}
+// ErrReleased: the host was given its adapter back.
+var ErrReleased = errors.New("the host has its adapter back")

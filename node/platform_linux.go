@@ -22,7 +22,8 @@ import (
 )
 
 // Linux is the [Platform] of a Linux node: veth pairs by netlink in the agent's own network
-// namespace. On the userspace datapath it also does what that needs of a device, see [DatapathNetdev].
+// namespace. On the userspace datapath it also does for each device what that needs: no partial checksums,
+// no second copy of a frame in the node's own stack.
 type Linux struct {
 	netlink   *netlink.Handle
 	home      netns.NsHandle
@@ -32,8 +33,8 @@ type Linux struct {
 
 // LinuxConfig is what the [Platform] of a Linux node is told.
 type LinuxConfig struct {
-	// Datapath is [DatapathSystem] or [DatapathNetdev].
-	Datapath string
+	// Userspace: Open vSwitch switches packets in userspace, on the datapath "netdev".
+	Userspace bool
 	// Uplink is the device that host and pods share, Bridge the bridge that it joins; empty: the host
 	// keeps what it has.
 	Uplink, Bridge string
@@ -41,6 +42,9 @@ type LinuxConfig struct {
 	StateFile string
 	// OpenVSwitch is needed for the uplink only.
 	OpenVSwitch UplinkBridge
+	// Step is called before each change that sharing the uplink makes to the host; a test stops there as a
+	// crash does.
+	Step func(name string)
 }
 
 // NewLinux binds the platform to the calling thread's network namespace.
@@ -54,8 +58,8 @@ func NewLinux(config LinuxConfig) (*Linux, error) {
 		home.Close()
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	return &Linux{netlink: handle, home: home, userspace: config.Datapath == DatapathNetdev, sharing: sharing{
-		device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, saved: savedHost[linuxUplink]{config.StateFile},
+	return &Linux{netlink: handle, home: home, userspace: config.Userspace, sharing: sharing{
+		device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, saved: savedHost[linuxUplink]{path: config.StateFile}, step: config.Step,
 	}}, nil
 }
 

@@ -24,9 +24,15 @@ import (
 
 func TestMain(m *testing.M) { nodetest.MainInParts(m, 2) }
 
-func newLinux(t testing.TB, datapath string) *node.Linux {
+// Where packets are switched.
+const (
+	onKernel    = false
+	onUserspace = true
+)
+
+func newLinux(t testing.TB, userspace bool) *node.Linux {
 	t.Helper()
-	linux, err := node.NewLinux(node.LinuxConfig{Datapath: datapath})
+	linux, err := node.NewLinux(node.LinuxConfig{Userspace: userspace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +86,9 @@ func run(t testing.TB, command ...string) string {
 }
 
 func TestEndpointIsCompleteAndRepeatable(t *testing.T) {
-	for _, datapath := range []string{node.DatapathSystem, node.DatapathNetdev} {
+	for datapath, userspace := range map[string]bool{"system": onKernel, "netdev": onUserspace} {
 		t.Run(datapath, func(t *testing.T) {
-			linux := newLinux(t, datapath)
+			linux := newLinux(t, userspace)
 			sandbox := nodetest.Sandbox(t, "pod-"+datapath)
 			e := endpoint("c-"+datapath, sandbox)
 			attach(t, linux, e)
@@ -122,7 +128,7 @@ func TestEndpointIsCompleteAndRepeatable(t *testing.T) {
 }
 
 func TestDeleteLeavesNothing(t *testing.T) {
-	linux := newLinux(t, node.DatapathNetdev)
+	linux := newLinux(t, onUserspace)
 	sandbox := nodetest.Sandbox(t, "pod")
 	e := endpoint("c1", sandbox)
 	device := cni.HostInterface(e.Attachment)
@@ -150,7 +156,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 }
 
 func TestDeleteAfterTheSandboxWent(t *testing.T) {
-	linux := newLinux(t, node.DatapathNetdev)
+	linux := newLinux(t, onUserspace)
 	sandbox := nodetest.Sandbox(t, "pod")
 	e := endpoint("c1", sandbox)
 	attach(t, linux, e)
@@ -167,7 +173,7 @@ func TestDeleteAfterTheSandboxWent(t *testing.T) {
 }
 
 func TestFileInPlaceOfSandbox(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	path := t.TempDir() + "/ns"
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -178,7 +184,7 @@ func TestFileInPlaceOfSandbox(t *testing.T) {
 }
 
 func TestCheckFindsWhatIsMissing(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	sandbox := nodetest.Sandbox(t, "pod")
 	e := endpoint("c1", sandbox)
 	for _, test := range []struct {
@@ -201,7 +207,7 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 }
 
 func TestForeignInterfaceInTheSandboxIsKept(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	sandbox := nodetest.Sandbox(t, "pod")
 	inside(t, sandbox, "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "other")
 	err := linux.CreateEndpoint(t.Context(), endpoint("c1", sandbox))
@@ -214,7 +220,7 @@ func TestForeignInterfaceInTheSandboxIsKept(t *testing.T) {
 }
 
 func TestRemnantOfAnotherSandboxIsReplaced(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	first, second := nodetest.Sandbox(t, "first"), nodetest.Sandbox(t, "second")
 	attach(t, linux, endpoint("c1", first))
 	attach(t, linux, endpoint("c1", second))
@@ -224,7 +230,7 @@ func TestRemnantOfAnotherSandboxIsReplaced(t *testing.T) {
 }
 
 func TestSandboxWithoutIPv6GetsIt(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	sandbox := nodetest.Sandbox(t, "pod")
 	inside(t, sandbox, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
 	e := endpoint("c1", sandbox)
@@ -235,7 +241,7 @@ func TestSandboxWithoutIPv6GetsIt(t *testing.T) {
 }
 
 func TestGatewayOutsideTheSubnet(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	e := endpoint("c1", nodetest.Sandbox(t, "pod"))
 	e.Addresses = []netip.Prefix{netip.MustParsePrefix("10.244.1.3/32")}
 	e.Gateways = []netip.Addr{netip.MustParseAddr("169.254.1.1")}
@@ -247,7 +253,7 @@ func TestGatewayOutsideTheSubnet(t *testing.T) {
 
 // Threads enter and leave network namespaces here: none may be left in the wrong one.
 func TestManyAtOnce(t *testing.T) {
-	linux := newLinux(t, node.DatapathNetdev)
+	linux := newLinux(t, onUserspace)
 	var pods sync.WaitGroup
 	for i := range 20 {
 		sandbox := nodetest.Sandbox(t, fmt.Sprintf("pod-%d", i))
@@ -274,7 +280,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 func TestManagementDeviceIsRepaired(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	m := node.Management{
 		Device: "mp-test", MTU: 1400,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.2/24"), netip.MustParsePrefix("fd00:10:244:1::2/64")},
@@ -326,7 +332,7 @@ func TestManagementDeviceIsRepaired(t *testing.T) {
 }
 
 func TestHostAddressesAndUplink(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	run(t, "ip", "link", "add", "up0", "mtu", "1450", "type", "veth", "peer", "name", "up1")
 	t.Cleanup(func() { run(t, "ip", "link", "del", "up0") })
 	run(t, "ip", "addr", "add", "192.0.2.10/24", "dev", "up0")
@@ -346,7 +352,7 @@ func TestHostAddressesAndUplink(t *testing.T) {
 }
 
 func TestGatewayDeviceWithTheHostsAddressIsRefused(t *testing.T) {
-	linux := newLinux(t, node.DatapathNetdev)
+	linux := newLinux(t, onUserspace)
 	run(t, "ip", "link", "add", "gw0", "type", "veth", "peer", "name", "gw1")
 	t.Cleanup(func() { run(t, "ip", "link", "del", "gw0") })
 	if err := linux.EnsureGatewayDevice("gw0"); err != nil {
@@ -362,7 +368,7 @@ func TestGatewayDeviceWithTheHostsAddressIsRefused(t *testing.T) {
 }
 
 func TestWatchTellsChangesAndEnds(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	ctx, cancel := context.WithCancel(t.Context())
 	changed := make(chan struct{}, 100)
 	ended := make(chan error, 1)

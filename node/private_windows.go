@@ -21,8 +21,8 @@ const (
 // privateFolder makes a folder below the agent's own, which [SecureFolder] has closed to others.
 func privateFolder(path string) error { return os.MkdirAll(path, 0o700) }
 
-// SecureFolder makes the agent's folder. One that is there already becomes the Administrators' with all that is in it, and
-// what others may do with it ends; a file or a link in its place, or a link in it, is refused.
+// SecureFolder makes the agent's folder. One that is there already becomes the Administrators' with all that is in
+// it, and what others may do with it ends; a file or a link in its place, or a link in it, is refused.
 func SecureFolder(path string) error {
 	access, err := windows.SecurityDescriptorFromString(folderAccess)
 	if err != nil {
@@ -79,8 +79,8 @@ func take(path string, access *windows.SECURITY_DESCRIPTOR, inherits windows.SEC
 	return nil
 }
 
-// takeContents gives what is in a folder the folder's own access list. Who has prepared a file there could go on reading or writing it
-// otherwise, since nobody has to pass a folder to open a file whose name he knows.
+// takeContents gives what is in a folder the folder's own access list. Who has prepared a file there could go on
+// reading or writing it otherwise, since nobody has to pass a folder to open a file whose name he knows.
 func takeContents(path string) error {
 	access, err := windows.SecurityDescriptorFromString(contentAccess)
 	if err != nil {

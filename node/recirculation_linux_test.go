@@ -20,9 +20,9 @@ const deferredActions = 10
 // mostPasses is what the longest way through a node takes, with some left for an OVN that needs another.
 const mostPasses = 7
 
-// What Weft's longest ways need of the datapath's passes, with Hyper-V's features alone: from outside and from pods, by the
-// gateway and by load balancers with several endpoints, under policies of both directions, to pods of the node and to its
-// host. The lookup before a commit (conntrack-lookup) is no pass of its own.
+// What Weft's longest ways need of the datapath's passes, with Hyper-V's features alone: from outside and from
+// pods, by the gateway and by load balancers with several endpoints, under policies of both directions, to pods of
+// the node and to its host. The lookup before a commit (conntrack-lookup) is no pass of its own.
 func TestPassesOfAWindowsNode(t *testing.T) {
 	if mostPasses >= deferredActions {
 		t.Fatalf("%d passes leave the driver none", mostPasses)
@@ -39,7 +39,7 @@ func TestPassesOfAWindowsNode(t *testing.T) {
 	var facts contract.NodeFacts
 	g.eventually(func() (err error) { facts, err = g.facts(); return err })
 	control := "--target=" + filepath.Join(filepath.Dir(strings.TrimPrefix(g.config.OVSDatabase, "unix:")), nodetest.Vswitchd+".ctl")
-	for _, bridge := range []string{integrationBridge, "br-ex"} {
+	for _, bridge := range []string{IntegrationBridge, "br-ex"} {
 		for _, feature := range hyperv.Features {
 			g.ovn.Run("ovs-appctl", control, "dpif/set-dp-features", bridge, feature.Name, feature.Value)
 		}

@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/cni"
-	"github.com/weftnet/weft/models/vswitch"
-	"github.com/weftnet/weft/node/extbridge"
-	"github.com/weftnet/weft/ovsdb"
 )
 
 // Release gives the host its uplink back while the agent does not run, and says what it has done. The
@@ -24,7 +21,7 @@ func release(ctx context.Context, config Config, patience time.Duration) (string
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	shared := LinuxConfig{Datapath: config.DatapathType, StateFile: config.uplinkFile()}
+	shared := LinuxConfig{Userspace: config.DatapathType == DatapathNetdev, StateFile: config.uplinkFile()}
 	ovs, connection := connectOpenVSwitch(connecting, config.OVSDatabase)
 	if connection == nil {
 		defer ovs.Close()
@@ -32,14 +29,12 @@ func release(ctx context.Context, config Config, patience time.Duration) (string
 	} else {
 		shared.OpenVSwitch = absentBridge{connection}
 	}
-	linux, err := NewLinux(shared)
+	system, err := NewLinux(shared)
 	if err != nil {
 		return "", err
 	}
-	defer linux.Close()
-	linux.sharing.mu.Lock()
-	defer linux.sharing.mu.Unlock()
-	device, err := linux.releaseSaved(ctx)
+	defer system.Close()
+	device, err := system.ReleaseDevice(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -47,33 +42,18 @@ func release(ctx context.Context, config Config, patience time.Duration) (string
 		return "", fmt.Errorf("it is not known whether anything is shared: nothing is written down in %s, and Open vSwitch's database does not answer (ovs-database): start it: %w", config.uplinkFile(), connection)
 	}
 	if ovs != nil {
-		if err := ovs.releaseFlows(ctx, config); err != nil {
+		if err := ovs.releaseFlows(ctx, config, flowsTime); err != nil {
 			return "", err
 		}
 	}
 	if device == "" {
 		return "nothing is shared: the host has its devices for itself", nil
 	}
-	own, err := linux.readHostNamed(device)
+	addresses, err := system.GlobalAddresses(device)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("the host has device %s for itself again, with the addresses %v", device, prefixesOf(globals(own.addresses))), nil
-}
-
-// releaseFlows clears the bridges that stay, as somebody else has made them: what nobody keeps any more would lead
-// NodePorts nowhere. A gateway router that is still there would answer for the host without its flows.
-func (o *openVSwitch) releaseFlows(ctx context.Context, config Config) error {
-	for _, b := range ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[flowsKey] != "" }) {
-		if o.holds(b, patchName(config.NodeName)) {
-			return fmt.Errorf("bridge %s keeps its flows as long as it has the node's gateway router (port %s): delete the Node or stop ovn-controller, and repeat this", b.Name, patchName(config.NodeName))
-		}
-		installer := &extbridge.Installer{Program: config.OVSOfctl, Timeout: flowsTime}
-		if err := o.clearFlows(ctx, config, installer, b); err != nil {
-			return fmt.Errorf("the host has its devices, but bridge %s is not cleared: %w", b.Name, err)
-		}
-	}
-	return nil
+	return fmt.Sprintf("the host has device %s for itself again, with the addresses %v", device, addresses), nil
 }
 
 // absentBridge is an Open vSwitch that does not answer: what the host has can be moved all the same.

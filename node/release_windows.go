@@ -16,11 +16,11 @@ func Release(ctx context.Context, config Config) (string, error) {
 		conn.Close()
 		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the adapter again: stop it first (weft service stop)", config.CNISocket)
 	}
-	platform, err := newPlatform(config, nil, func() []netip.Prefix { return nil }, prometheus.NewRegistry())
+	system, err := newPlatform(config, nil, func() []netip.Prefix { return nil }, prometheus.NewRegistry())
 	if err != nil {
 		return "", err
 	}
-	defer platform.Close()
+	defer system.Close()
 	connecting, cancel := context.WithTimeout(ctx, releaseConnectTime)
 	defer cancel()
 	ovs, unreachable := connectOpenVSwitch(connecting, config.OVSDatabase)
@@ -29,5 +29,5 @@ func Release(ctx context.Context, config Config) (string, error) {
 	} else {
 		defer ovs.Close()
 	}
-	return releaseWindows(ctx, config, platform.(windowsPlatform).Windows, ovs, unreachable)
+	return releaseWindows(ctx, config, system.(windowsPlatform).Windows, ovs, unreachable)
 }

@@ -8,19 +8,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
-	"github.com/weftnet/weft/ovsdb"
 )
-
-// refused lists the ports with a type of the platform's that Open vSwitch has tried to open in vain.
-func (o *openVSwitch) refused(kind string) []string {
-	var names []string
-	for _, device := range ovsdb.List(o.Client, func(d *vswitch.Interface) bool {
-		return d.Type == kind && d.Ofport != nil && *d.Ofport <= 0
-	}) {
-		names = append(names, device.Name)
-	}
-	return names
-}
 
 // keepPortsOpen looks again at ports in error until ctx ends.
 func (a *agent) keepPortsOpen(ctx context.Context) error {

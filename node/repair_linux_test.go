@@ -57,10 +57,10 @@ func TestSettingsAreRepaired(t *testing.T) {
 	for _, damage := range [][]string{
 		{"remove", "Open_vSwitch", ".", "external_ids", "ovn-encap-ip"},
 		{"set", "Open_vSwitch", ".", "external_ids:ovn-remote=tcp:192.0.2.1:1"},
-		{"set", "Bridge", integrationBridge, "other_config:disable-in-band=false"},
-		{"del-port", managementDevice},
-		{"set", "Interface", managementDevice, "external_ids:iface-id=other"},
-		{"del-br", integrationBridge},
+		{"set", "Bridge", IntegrationBridge, "other_config:disable-in-band=false"},
+		{"del-port", ManagementDevice},
+		{"set", "Interface", ManagementDevice, "external_ids:iface-id=other"},
+		{"del-br", IntegrationBridge},
 	} {
 		t.Run(strings.Join(damage, " "), func(t *testing.T) {
 			c.ovn.VS(damage...)
@@ -71,11 +71,11 @@ func TestSettingsAreRepaired(t *testing.T) {
 						return fmt.Errorf("no %s in %s", want, settings)
 					}
 				}
-				bridge := c.ovn.VS("--if-exists", "get", "Bridge", integrationBridge, "fail_mode", "other_config:disable-in-band")
+				bridge := c.ovn.VS("--if-exists", "get", "Bridge", IntegrationBridge, "fail_mode", "other_config:disable-in-band")
 				if bridge != "secure\n\"true\"" {
 					return errors.New("bridge " + bridge)
 				}
-				if id := c.ovn.VS("--if-exists", "get", "Interface", managementDevice, "external_ids:iface-id"); id != "mgmt-"+testNode {
+				if id := c.ovn.VS("--if-exists", "get", "Interface", ManagementDevice, "external_ids:iface-id"); id != "mgmt-"+testNode {
 					return errors.New("iface-id " + id)
 				}
 				return c.reaches(nil, contract.GatewayAddress(testSubnet))
@@ -90,15 +90,15 @@ func TestRepairsAreTakenUpByBusyDaemons(t *testing.T) {
 	c := newReadyCluster(t)
 	for _, daemon := range []string{nodetest.Vswitchd, nodetest.OVNController} {
 		for _, damage := range [][]string{
-			{"del-port", managementDevice},
-			{"set", "Interface", managementDevice, "external_ids:iface-id=other"},
-			{"del-br", integrationBridge},
+			{"del-port", ManagementDevice},
+			{"set", "Interface", ManagementDevice, "external_ids:iface-id=other"},
+			{"del-br", IntegrationBridge},
 		} {
 			t.Run(daemon+" "+strings.Join(damage, " "), func(t *testing.T) {
 				c.ovn.Pause(daemon)
 				c.ovn.VS(append([]string{"--no-wait"}, damage...)...)
 				c.eventually(func() error {
-					device := c.ovn.VS("--bare", "--columns=external_ids", "find", "Interface", "name="+managementDevice)
+					device := c.ovn.VS("--bare", "--columns=external_ids", "find", "Interface", "name="+ManagementDevice)
 					if !strings.Contains(device, "iface-id=mgmt-"+testNode) {
 						return errors.New("not repaired: " + device)
 					}

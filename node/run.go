@@ -49,12 +49,12 @@ func Run(ctx context.Context, config Config) error {
 		return err
 	}
 	defer ovs.Close()
-	platform, err := newPlatform(config, ovs, func() []netip.Prefix { return a.podSubnets() }, measured)
+	system, err := newPlatform(config, ovs, func() []netip.Prefix { return a.podSubnets() }, measured)
 	if err != nil {
 		return err
 	}
-	defer platform.Close()
-	if a, err = newAgent(config, platform, ovs, client); err != nil {
+	defer system.Close()
+	if a, err = newAgent(config, system, ovs, client); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
 	a.apiServer = server

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,7 +16,7 @@ func listenForPlugin(_ context.Context, c Config) (net.Listener, error) {
 
 func newPlatform(c Config, ovs *openVSwitch, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
 	config := LinuxConfig{
-		Datapath: c.DatapathType, StateFile: c.uplinkFile(),
+		Userspace: c.DatapathType == DatapathNetdev, StateFile: c.uplinkFile(),
 		OpenVSwitch: uplinkBridge{ovs, c, takeUpTime},
 	}
 	if c.sharesAdapter() {
@@ -25,6 +24,3 @@ func newPlatform(c Config, ovs *openVSwitch, _ func() []netip.Prefix, _ promethe
 	}
 	return NewLinux(config)
 }
-
-// uplinkFile is beside the agent's socket, in a folder that ends with the node's uptime: so does what is in it.
-func (c Config) uplinkFile() string { return filepath.Join(c.stateDir(), "uplink.json") }

@@ -33,7 +33,7 @@ func newPlatform(c Config, _ *openVSwitch, podSubnets func() []netip.Prefix, met
 	if err := SecureFolder(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}
-	platform, err := NewWindows(WindowsConfig{
+	system, err := NewWindows(WindowsConfig{
 		Adapter: c.Adapter, Network: c.HNSNetwork, Driver: c.OVSDriver, EncapAddress: c.EncapAddress,
 		StateFile:  filepath.Join(c.StateDir, "host.json"),
 		PodSubnets: podSubnets, Metrics: metrics,
@@ -41,5 +41,5 @@ func newPlatform(c Config, _ *openVSwitch, podSubnets func() []netip.Prefix, met
 	if err != nil {
 		return nil, err
 	}
-	return windowsPlatform{platform}, nil
+	return windowsPlatform{system}, nil
 }

@@ -18,20 +18,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // greet has a pod answer TCP and UDP with its name, at each of its addresses: whether ":8080" means both families Go
 // finds out once, perhaps in a namespace without any.
 func (c *cluster) greet(p *pod, port uint16) {
 	c.tb.Helper()
-	ns, err := openSandbox(p.sandbox)
-	if err != nil {
-		c.tb.Fatal(err)
-	}
-	defer ns.Close()
 	for _, address := range []netip.Addr{p.address, p.address6} {
 		at := netip.AddrPortFrom(address, port).String()
-		if err := onThreadOf(c.agent.platform.(*Linux).home, ns, func() error {
+		if err := nodetest.Inside(p.sandbox, func() error {
 			listener, err := net.Listen("tcp", at)
 			if err != nil {
 				return err

@@ -40,8 +40,8 @@ func TestHostPortsOfAPod(t *testing.T) {
 	}
 }
 
-// An agent that has just begun knows no daemons yet: those that the Node tells of stay, so that nobody takes their ports
-// meanwhile.
+// An agent that has just begun knows no daemons yet: those that the Node tells of stay, so that nobody takes their
+// ports meanwhile.
 func TestListenersStayWhileNobodyHasLooked(t *testing.T) {
 	client := fake.NewClientset()
 	a := &agent{}

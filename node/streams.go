@@ -18,3 +18,12 @@ func dialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
 	}
 	return nil, fmt.Errorf("%s is not on the node itself", endpoint)
 }
+
+// dialSwitch connects to br-int itself.
+func dialSwitch(ctx context.Context, c Config) (net.Conn, error) {
+	endpoint, err := c.openFlow()
+	if err != nil {
+		return nil, fmt.Errorf("ovs-openflow: %w", err)
+	}
+	return dialLocal(ctx, endpoint)
+}

@@ -189,8 +189,8 @@ func (a *agent) notePortless(ctx context.Context, devices []string, records []re
 
 // rescue plugs a device in again whose port is gone while its pod runs: the database was lost, or
 // somebody removed the port. It is left out while a call works on it, and where the pod has a newer
-// sandbox. The agent's own work on it is waited for: that may have found no port, and gives none. A device that cannot be rescued stays until it is old: the reason may pass, and a
-// database may come back from a backup.
+// sandbox. The agent's own work on it is waited for: that may have found no port, and gives none. A device that
+// cannot be rescued stays until it is old: the reason may pass, and a database may come back from a backup.
 func (a *agent) rescue(ctx context.Context, one record) (rescued bool) {
 	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
 	if err == nil && unlock == nil {
@@ -237,8 +237,8 @@ func (a *agent) plugAgain(ctx context.Context, one record) error {
 	return a.ovs.plug(ctx, e, ids)
 }
 
-// collectRecord removes the record of a device that is gone. It looks again, since an ADD may have ended meanwhile: without its
-// record the pod's device is not plugged in again when the database is lost.
+// collectRecord removes the record of a device that is gone. It looks again, since an ADD may have ended meanwhile:
+// without its record the pod's device is not plugged in again when the database is lost.
 func (a *agent) collectRecord(ctx context.Context, one record) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
 	if unlock == nil {

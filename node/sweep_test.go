@@ -205,9 +205,9 @@ func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
 			return err
 		},
 		"the device has other addresses": func(n *bareNode, call *cni.Call) error {
-			n.platform.mu.Lock()
-			defer n.platform.mu.Unlock()
-			n.platform.devices[cni.HostInterface(call.Attachment)].endpoint.MAC = contract.MAC(bareNetwork.PodCIDRs[0].Addr())
+			n.platform.change(func() {
+				n.platform.devices[cni.HostInterface(call.Attachment)].endpoint.MAC = contract.MAC(bareNetwork.PodCIDRs[0].Addr())
+			})
 			return nil
 		},
 		"the record is spoilt": func(n *bareNode, call *cni.Call) error {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
-
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -22,15 +20,10 @@ const (
 	// none: there the host may be waiting for an address that came to the wrong device.
 	uplinkRest = 5 * time.Second
 	hostRest   = 250 * time.Millisecond
-	// takeUpTime is how long ovs-vswitchd may take for what was written to its database.
-	takeUpTime = 20 * time.Second
 	// releaseRest is the pause after the host was given its adapter back, twice as long each time: each new
 	// attempt takes it from the network for a while.
 	releaseRest = time.Minute
 )
-
-// switchKey is the mark of the bridge that has the uplink: [Uplink.Switch] that it was made for.
-const switchKey = "weft.net/switch"
 
 // sharedUplink is the uplink where host and pods share it. It has a part of its own in the agent,
 // since a look at the node shall not wait for a virtual switch.
@@ -111,7 +104,7 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	}
 	a.flows.look()
 	switch {
-	case errors.Is(err, errReleased):
+	case errors.Is(err, ErrReleased):
 		return a.uplink.backOff()
 	case err != nil && len(a.podSubnets()) == 0:
 		// A switch that is there has been looked for all the same: the host may need its bridge to reach
@@ -131,9 +124,6 @@ func (u *sharedUplink) backOff() time.Duration {
 	u.failures++
 	return rest
 }
-
-// errReleased: the host was given its adapter back.
-var errReleased = errors.New("the host has its adapter back")
 
 // ensureUplink brings the system's part and Open vSwitch's together. On the new switch packets go
 // nowhere until a bridge has the host and the adapter, so the bridge follows at once, and the host gets its
@@ -179,7 +169,7 @@ func (a *agent) giveUpUnless(ctx context.Context, worked bool, err error) error 
 		return err
 	}
 	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)
-	return errors.Join(fmt.Errorf("%w: %w", errReleased, err), a.releaseSwitch(ctx))
+	return errors.Join(fmt.Errorf("%w: %w", ErrReleased, err), a.releaseSwitch(ctx))
 }
 
 // releaseSwitch takes all bridges away and then the switch, also where the bridges cannot be taken away: the
@@ -275,7 +265,7 @@ func (a *agent) clearBridges(ctx context.Context) error {
 	operations := a.ovs.clearingUplink(a.config.owner(), a.platform.PortType() != "", false)
 	going := a.platform.PortType() != "" && len(a.ovs.attached()) == 0
 	if going {
-		operations = append(operations, a.ovs.removing(integrationBridge)...)
+		operations = append(operations, a.ovs.removing(IntegrationBridge)...)
 	}
 	if len(operations) == 0 {
 		return nil
@@ -286,102 +276,10 @@ func (a *agent) clearBridges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.takeUpTime)
 	defer cancel()
 	if err := a.ovs.WaitFor(ctx, func() bool {
-		return a.ovs.uplinkBridge(a.config.owner()) == nil && (!going || a.ovs.bridge(integrationBridge) == nil)
+		return a.ovs.uplinkBridge(a.config.owner()) == nil && (!going || a.ovs.bridge(IntegrationBridge) == nil)
 	}); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}
 	a.arrivals.look()
-	return nil
-}
-
-// removing returns what takes a bridge away, whoever has made it.
-func (o *openVSwitch) removing(name string) []libovsdb.Operation {
-	root, err := o.root()
-	bridge := o.bridge(name)
-	if err != nil || bridge == nil {
-		return nil
-	}
-	return []libovsdb.Operation{mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID))}
-}
-
-// uplinkBridge is the bridge that the agent has made for an uplink.
-func (o *openVSwitch) uplinkBridge(owner ovsdb.Owner) *vswitch.Bridge {
-	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool {
-		_, marked := b.ExternalIDs[switchKey]
-		return marked && b.ExternalIDs[ovsdb.OwnerMark] == string(owner)
-	}))
-}
-
-// clearingUplink returns what makes a switch void for Open vSwitch; keep leaves the uplink's bridge.
-func (o *openVSwitch) clearingUplink(owner ovsdb.Owner, late, keep bool) []libovsdb.Operation {
-	root, err := o.root()
-	if err != nil {
-		return nil
-	}
-	var operations []libovsdb.Operation
-	if bridge := o.uplinkBridge(owner); bridge != nil && !keep {
-		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
-	}
-	integration := o.bridge(integrationBridge)
-	if integration == nil || !late {
-		return operations
-	}
-	if device := o.device(managementDevice); device != nil {
-		operations = append(operations, o.unplugging(integration, device)...)
-	}
-	for _, device := range o.attached() {
-		operations = append(operations, leaving(device)...)
-	}
-	return operations
-}
-
-// roundTrip returns when ovs-vswitchd has done all that is in its database now, as ovs-vsctl waits
-// for it: by a number that one side raises and the other copies.
-func (o *openVSwitch) roundTrip(ctx context.Context, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	root, err := o.root()
-	if err != nil {
-		return err
-	}
-	target := root.NextCfg + 1
-	_, err = o.Transact(ctx, mutateRow(vswitch.OpenvSwitchTable, root.UUID,
-		libovsdb.Mutation{Column: "next_cfg", Mutator: libovsdb.MutateOperationAdd, Value: 1}))
-	if err != nil {
-		return err
-	}
-	err = o.WaitFor(ctx, func() bool {
-		now, err := o.root()
-		return err == nil && now.CurCfg >= target
-	})
-	if err != nil {
-		return fmt.Errorf("ovs-vswitchd has not taken up its database within %v", limit)
-	}
-	return nil
-}
-
-// awaitPorts returns when ovs-vswitchd uses the devices.
-func (o *openVSwitch) awaitPorts(ctx context.Context, limit time.Duration, names ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	var problem error
-	err := o.WaitFor(ctx, func() bool {
-		for _, name := range names {
-			device := o.device(name)
-			if device == nil {
-				problem = fmt.Errorf("device %s is no port", name)
-				return false
-			}
-			// The bridge's own port has OpenFlow port 65534, other numbers are from 1.
-			if device.Ofport == nil || *device.Ofport <= 0 {
-				problem = fmt.Errorf("device %s cannot be used by Open vSwitch: %s", name, broken(device))
-				return false
-			}
-		}
-		return true
-	})
-	if err != nil {
-		return problem
-	}
 	return nil
 }

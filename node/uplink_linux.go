@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 )
@@ -22,9 +23,24 @@ type sharing struct {
 	ovs            UplinkBridge
 	saved          savedHost[linuxUplink]
 
-	mu sync.Mutex // held while somebody works on it
-	// step is called before each change of the host; a test stops there as a crash does.
-	step func(name string)
+	mu   sync.Mutex        // held while somebody works on it
+	step func(name string) // before each change of the host
+}
+
+// UplinkBridge is what sharing the host's uplink needs of Open vSwitch. Every method returns when
+// ovs-vswitchd has done its part, and changes nothing where its post-condition holds.
+type UplinkBridge interface {
+	// Ensure: the bridge [Uplink.Host] exists, and its own interface is a device of the host's with
+	// the uplink's MAC and MTU.
+	Ensure(ctx context.Context, u Uplink) error
+	// Join: the adapter is a port of the bridge.
+	Join(ctx context.Context, u Uplink) error
+	// Leave: the adapter is no port of the bridge. A bridge that weft has made is gone.
+	Leave(ctx context.Context, u Uplink) error
+	// Holder is the bridge of which a device is a port; empty if it is none's.
+	Holder(device string) string
+	// Made is the uplink that a bridge was made for, as far as Open vSwitch knows it.
+	Made() (Uplink, bool)
 }
 
 // linuxUplink is what has to be known after a crash, whenever it comes.
@@ -58,6 +74,9 @@ func (s linuxUplink) without(device hostNetwork) hostNetwork {
 		}),
 	}
 }
+
+// undoTime bounds giving the device back to the host after sharing it has failed.
+const undoTime = 3 * time.Minute
 
 // EnsureUplink puts the device and what the host has on it on the bridge, see [Platform]. The host works
 // after each step, so that it can end after any: first the bridge's interface gets the addresses too,
@@ -102,12 +121,12 @@ func (l *Linux) EnsureUplink(ctx context.Context) (Uplink, error) {
 	if joined || saved != nil && saved.Ready || ctx.Err() != nil {
 		return Uplink{}, err
 	}
-	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), uplinkTime)
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	if _, undone := l.releaseSaved(undo); undone != nil {
 		return Uplink{}, errors.Join(err, undone)
 	}
-	return Uplink{}, fmt.Errorf("%w: %w: %w", errReleased, ErrNoUplink, err)
+	return Uplink{}, fmt.Errorf("%w: %w: %w", ErrReleased, ErrNoUplink, err)
 }
 
 // before announces a change. An agent that was told to end goes no further.

@@ -144,14 +144,20 @@ func (h *uplinkHost) state(device string) string {
 }
 
 // start is what a start of the agent makes.
-func (h *uplinkHost) start() *Linux {
+func (h *uplinkHost) start() *Linux { return h.startWith(nil) }
+
+// startWith calls step before each change of the host.
+func (h *uplinkHost) startWith(step func(name string)) *Linux {
 	h.t.Helper()
-	platform, err := newPlatform(h.config, h.ovs, nil, nil)
+	system, err := NewLinux(LinuxConfig{
+		Userspace: nodetest.Userspace(), Uplink: h.config.GatewayInterface, Bridge: testBridge,
+		StateFile: h.config.uplinkFile(), OpenVSwitch: uplinkBridge{h.ovs, h.config, takeUpTime}, Step: step,
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { platform.Close() })
-	return platform.(*Linux)
+	h.t.Cleanup(func() { system.Close() })
+	return system
 }
 
 // shared fails unless the bridge has all that the device had, and the device nothing.
@@ -305,17 +311,7 @@ func (h *uplinkHost) session(address, client string) *session {
 }
 
 func (h *uplinkHost) outsideDo(do func() error) error {
-	linux, err := NewLinux(LinuxConfig{Datapath: DatapathSystem})
-	if err != nil {
-		return err
-	}
-	defer linux.Close()
-	ns, err := openSandbox(h.outside)
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	return onThreadOf(linux.home, ns, do)
+	return nodetest.Inside(h.outside, do)
 }
 
 // alive fails if a session broke, or gets no echo any more.
@@ -377,16 +373,15 @@ func TestHostKeepsItsSessionsWhenItsDeviceIsShared(t *testing.T) {
 // that was; "" if work ended before.
 func (h *uplinkHost) killAt(n int, work func(*Linux, context.Context) error) string {
 	h.t.Helper()
-	linux := h.start()
 	ctx, kill := context.WithCancel(h.t.Context())
 	defer kill()
 	count, killed := 0, ""
-	linux.sharing.step = func(name string) {
+	linux := h.startWith(func(name string) {
 		if count++; count == n {
 			killed = name
 			kill()
 		}
-	}
+	})
 	err := work(linux, ctx)
 	if killed == "" && err != nil || killed != "" && !errors.Is(err, context.Canceled) {
 		h.t.Fatalf("killed at %q: %v", killed, err)

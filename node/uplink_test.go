@@ -86,7 +86,7 @@ func (n *bareNode) uplinkProblem() string {
 func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	daemon := &vswitchd{}
 	n := newUplinkNode(t, daemon)
-	if n.ovs.bridge(integrationBridge) != nil {
+	if n.ovs.bridge(IntegrationBridge) != nil {
 		t.Error("br-int is there before the uplink")
 	}
 	n.keepUplinkOnce(t.Context())
@@ -128,7 +128,7 @@ func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	if n.platform.called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls; %s", n.platform.called("EnsureUplink"), n.uplinkProblem())
 	}
-	if n.ovs.bridge(integrationBridge) != nil {
+	if n.ovs.bridge(IntegrationBridge) != nil {
 		t.Error("bridges were made")
 	}
 }
@@ -179,9 +179,7 @@ func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
 
 // loseSwitch is what a boot may do to a Windows node, and what it is like before its first start.
 func (n *bareNode) loseSwitch() {
-	n.platform.mu.Lock()
-	defer n.platform.mu.Unlock()
-	n.platform.noSwitch = true
+	n.platform.change(func() { n.platform.noSwitch = true })
 }
 
 // A chassis host of an earlier agent's may have made br-int, over which ovs-vswitchd ends. It is asked once the
@@ -194,13 +192,13 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ovs.apply(t.Context(), n.ovs.ensureBridge(root, bridgeSettings{owner: "ovn-controller", name: integrationBridge, failMode: vswitch.BridgeFailModeSecure})); err != nil {
+	if err := n.ovs.apply(t.Context(), n.ovs.ensureBridge(root, bridgeSettings{owner: "ovn-controller", name: IntegrationBridge, failMode: vswitch.BridgeFailModeSecure})); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.bridge(integrationBridge) != nil })
+	n.until(func() bool { return n.ovs.bridge(IntegrationBridge) != nil })
 	n.keepUplinkOnce(t.Context())
-	if n.platform.called("EnsureUplink") != 0 || n.ovs.bridge(integrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
-		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.called("EnsureUplink"), n.ovs.bridge(integrationBridge) != nil, n.uplinkProblem())
+	if n.platform.called("EnsureUplink") != 0 || n.ovs.bridge(IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.called("EnsureUplink"), n.ovs.bridge(IntegrationBridge) != nil, n.uplinkProblem())
 	}
 	go (&vswitchd{}).run(n)
 	n.takeUpTime = 5 * time.Second
@@ -356,10 +354,10 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	n.mustAdd(call)
 	n.platform.startSandbox(call.Netns)
 	n.whole(call)
-	n.platform.mu.Lock()
-	n.platform.uplink.Switch = "guid-2"
-	clear(n.platform.devices)
-	n.platform.mu.Unlock()
+	n.platform.change(func() {
+		n.platform.uplink.Switch = "guid-2"
+		clear(n.platform.devices)
+	})
 	goes := make(chan struct{})
 	go n.watchBridge(t.Context(), "vEthernet (Ethernet)", goes)
 	n.keepUplinkOnce(t.Context())
@@ -396,9 +394,7 @@ func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.keepUplinkOnce(t.Context())
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
-	n.platform.mu.Lock()
-	n.platform.uplink.Switch = "guid-2"
-	n.platform.mu.Unlock()
+	n.platform.change(func() { n.platform.uplink.Switch = "guid-2" })
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	others.Go(func() {

@@ -11,22 +11,6 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// UplinkBridge is what sharing the host's uplink needs of Open vSwitch. Every method returns when
-// ovs-vswitchd has done its part, and changes nothing where its post-condition holds.
-type UplinkBridge interface {
-	// Ensure: the bridge [Uplink.Host] exists, and its own interface is a device of the host's with
-	// the uplink's MAC and MTU.
-	Ensure(ctx context.Context, u Uplink) error
-	// Join: the adapter is a port of the bridge.
-	Join(ctx context.Context, u Uplink) error
-	// Leave: the adapter is no port of the bridge. A bridge that weft has made is gone.
-	Leave(ctx context.Context, u Uplink) error
-	// Holder is the bridge of which a device is a port; empty if it is none's.
-	Holder(device string) string
-	// Made is the uplink that a bridge was made for, as far as Open vSwitch knows it.
-	Made() (Uplink, bool)
-}
-
 // uplinkBridge is the [UplinkBridge] of the node's Open vSwitch.
 type uplinkBridge struct {
 	ovs    *openVSwitch

@@ -156,15 +156,15 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 	h := newUplinkHost(t)
 	open := h.sessions()
 	share := func() error {
-		linux, err := NewLinux(LinuxConfig{
-			Datapath: nodetest.Datapath(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.uplinkFile(),
+		system, err := NewLinux(LinuxConfig{
+			Userspace: nodetest.Userspace(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.uplinkFile(),
 			OpenVSwitch: uplinkBridge{h.ovs, h.config, time.Second},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer linux.Close()
-		_, err = linux.EnsureUplink(t.Context())
+		defer system.Close()
+		_, err = system.EnsureUplink(t.Context())
 		return err
 	}
 	h.ovn.Pause(nodetest.Vswitchd)

@@ -14,10 +14,23 @@ import (
 // EnsureUplink: the host works after each step, too. It finds out by itself what was shared; nothing where
 // nothing was.
 func (l *Linux) ReleaseUplink(ctx context.Context) error {
+	_, err := l.ReleaseDevice(ctx)
+	return err
+}
+
+// ReleaseDevice does what ReleaseUplink does, and names the device that the host has got back; empty if nothing
+// was shared.
+func (l *Linux) ReleaseDevice(ctx context.Context) (device string, err error) {
 	l.sharing.mu.Lock()
 	defer l.sharing.mu.Unlock()
-	_, err := l.releaseSaved(ctx)
-	return err
+	return l.releaseSaved(ctx)
+}
+
+// GlobalAddresses are the global addresses that the host has on a device, as they are written; none where there
+// is no such device.
+func (l *Linux) GlobalAddresses(device string) ([]string, error) {
+	has, err := l.readHostNamed(device)
+	return prefixesOf(globals(has.addresses)), err
 }
 
 // SwitchExists: Open vSwitch on Linux needs none.

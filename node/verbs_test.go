@@ -24,6 +24,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -51,10 +52,10 @@ func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNod
 	}
 	config := DefaultConfig()
 	config.NodeName, config.OVNSouthbound, config.EncapAddress = "n1", "tcp:192.0.2.1:6642", netip.MustParseAddr("172.30.0.1")
-	config.CNIConfDir, config.CNITimeout = testFolder(t), 5*time.Second
+	config.CNIConfDir, config.CNITimeout = nodetest.Folder(t), 5*time.Second
 	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", ChassisLocal // those of any system
 	config.ConntrackLookup = ""
-	config.StateDir, config.DataDir = testFolder(t), testFolder(t)
+	config.StateDir, config.DataDir = nodetest.Folder(t), nodetest.Folder(t)
 	n := &bareNode{t: t, platform: newFakePlatform()}
 	if change != nil {
 		change(&config, n.platform)
@@ -77,7 +78,7 @@ func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNod
 	n.health.set(conditionController, nil)
 	n.health.set(conditionFlows, nil) // there is no Open vSwitch that could have any
 	go n.install(ovs, func() []*vswitch.Interface {
-		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == managementDevice })
+		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == ManagementDevice })
 	})
 	n.until(func() bool {
 		if config.sharesAdapter() {
@@ -440,9 +441,7 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	if facts.Gateway == nil || facts.Gateway.Network != "external" || facts.Gateway.MAC != "0a:58:c0:00:02:05" || facts.MTU != 1442 || facts.Chassis != "n1" {
 		t.Errorf("facts %+v", facts)
 	}
-	n.platform.mu.Lock()
-	n.platform.mtu = 1000
-	n.platform.mu.Unlock()
+	n.platform.change(func() { n.platform.mtu = 1000 })
 	n.keepOnce(t.Context())
 	if err := n.health.problems()[conditionFacts]; err == nil || !strings.Contains(err.Error(), "uplink-mtu") {
 		t.Errorf("an uplink too small for IPv6: %v", err)
@@ -456,7 +455,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = n.ovs.Transact(t.Context(), append(insertPort("Other/1", "other0", deviceSettings{}),
-		mutateRow(vswitch.BridgeTable, n.ovs.bridge(integrationBridge).UUID, addTo("ports", ovsdb.ID(vswitch.PortTable, "Other/1", "other0"))),
+		mutateRow(vswitch.BridgeTable, n.ovs.bridge(IntegrationBridge).UUID, addTo("ports", ovsdb.ID(vswitch.PortTable, "Other/1", "other0"))),
 		mutateRow(vswitch.OpenvSwitchTable, root.UUID, setKeys("external_ids", root.ExternalIDs, map[string]string{"system-id": "theirs", "ovn-bridge-mappings": "storage:br-st"})...))...)
 	if err != nil {
 		t.Fatal(err)
@@ -477,7 +476,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	if err := n.health.problems()[conditionBridges]; err == nil || !strings.Contains(err.Error(), "del-port br-int other0") {
 		t.Errorf("took a port from another bridge: %v", err)
 	}
-	if holder := n.ovs.bridgeOf(n.ovs.port("other0").UUID); holder == nil || holder.Name != integrationBridge {
+	if holder := n.ovs.bridgeOf(n.ovs.port("other0").UUID); holder == nil || holder.Name != IntegrationBridge {
 		t.Errorf("the port moved to %v", holder)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // While it is not known which virtual addresses there are, those that an agent before has routed stay.
 func TestRoutesOfVirtualAddressesOutliveTheAgent(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	gateway, source := netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("10.244.1.2")
 	route := func(destination string) node.Route {
 		return node.Route{Destination: netip.MustParsePrefix(destination), NextHop: gateway, Source: source}
@@ -48,7 +48,7 @@ func TestRoutesOfVirtualAddressesOutliveTheAgent(t *testing.T) {
 // An address that a Service has may be that of somebody who has connections to this host: answers to him, and what
 // others send to him by this host, go the way that they went before.
 func TestAVirtualAddressTakesNoOthersPackets(t *testing.T) {
-	linux := newLinux(t, node.DatapathSystem)
+	linux := newLinux(t, onKernel)
 	for _, command := range []string{
 		"link add mp-test type veth peer name mp-peer", "link set mp-peer up", "link add up-test type veth peer name up-peer", "link set up-peer up", "link set up-test up",
 		"addr add 172.31.0.2/24 dev up-test", "addr add fd00:172:31::2/64 dev up-test nodad", "route add default via 172.31.0.254", "-6 route add default via fd00:172:31::254",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -21,10 +22,7 @@ type openVSwitch struct {
 }
 
 const (
-	integrationBridge = "br-int"
-	// managementDevice is the host's own port on br-int.
-	managementDevice = "weft-mp0"
-	typeInternal     = "internal"
+	typeInternal = "internal"
 )
 
 // vswitchTables leaves out statistics, which the server would send every few seconds.
@@ -72,6 +70,29 @@ func (o *openVSwitch) device(name string) *vswitch.Interface {
 // bridgeOf is the bridge that holds a port.
 func (o *openVSwitch) bridgeOf(port string) *vswitch.Bridge {
 	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return slices.Contains(b.Ports, port) }))
+}
+
+// refused lists the ports with a type of the platform's that Open vSwitch has tried to open in vain.
+func (o *openVSwitch) refused(kind string) []string {
+	var names []string
+	for _, device := range ovsdb.List(o.Client, func(d *vswitch.Interface) bool {
+		return d.Type == kind && d.Ofport != nil && *d.Ofport <= 0
+	}) {
+		names = append(names, device.Name)
+	}
+	return names
+}
+
+// tunnelPeers are where the tunnels lead that ovn-controller has made, sorted.
+func (o *openVSwitch) tunnelPeers() []netip.Addr {
+	var peers []netip.Addr
+	for _, i := range ovsdb.List(o.Client, func(i *vswitch.Interface) bool { return i.Type == "geneve" }) {
+		if peer, err := netip.ParseAddr(i.Options["remote_ip"]); err == nil {
+			peers = append(peers, peer)
+		}
+	}
+	slices.SortFunc(peers, netip.Addr.Compare)
+	return slices.Compact(peers)
 }
 
 func first[T any](rows []*T) *T {

@@ -74,7 +74,7 @@ func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*
 	if !filepath.IsAbs(config.StateFile) {
 		return nil, fmt.Errorf("the file %q for the host's networking is not an absolute path", config.StateFile)
 	}
-	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: savedHost[hostSettings]{config.StateFile}, busy: make(chan struct{}, 1)}
+	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: savedHost[hostSettings]{path: config.StateFile}, busy: make(chan struct{}, 1)}
 	if config.Metrics != nil {
 		for _, collector := range w.hns.Worker().Metrics() {
 			if err := config.Metrics.Register(collector); err != nil {

@@ -13,35 +13,21 @@ import (
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // winBench is a Windows machine with an adapter of two addresses, and the platform on it.
 type winBench struct {
-	*testing.T
-	*hnstest.Machine
+	*hnstest.Node
 	windows *Windows
 	config  WindowsConfig
 }
 
-const winMAC = "02:00:00:00:00:03"
-
-var (
-	winAddress = netip.MustParseAddr("172.30.0.3")
-	winRoutes  = []hostnet.Route{{Destination: netip.MustParsePrefix("0.0.0.0/0"), NextHop: netip.MustParseAddr("172.30.0.254"), Metric: 10}}
-	winDNS     = hostnet.DNS{Servers: []netip.Addr{netip.MustParseAddr("172.30.0.53")}, Suffix: "corp.example"}
-)
-
 func newWinBench(t *testing.T, change ...func(*WindowsConfig)) *winBench {
 	t.Helper()
-	b := &winBench{T: t, Machine: hnstest.New()}
-	b.AddAdapter(hostnet.Adapter{Alias: "Loopback Pseudo-Interface 1", Kind: hostnet.Loopback, Addresses: []hostnet.Address{hnstest.LocalAddress("127.0.0.1/8")}})
-	b.AddAdapter(hostnet.Adapter{Alias: "Management", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:77"), MTU: 1500, Addresses: []hostnet.Address{hnstest.LocalAddress("192.0.2.3/24")}})
-	b.AddAdapter(hostnet.Adapter{
-		Alias: "Ethernet", Kind: hostnet.Physical, MAC: hnstest.MAC(winMAC), MTU: 1500, DNS: winDNS,
-		Addresses: []hostnet.Address{hnstest.LocalAddress("172.30.0.3/24"), hnstest.LocalAddress("fd30::3/64"), hnstest.LocalAddress("fe80::3/64")},
-	}, winRoutes...)
+	b := &winBench{Node: hnstest.NewNode(t)}
 	b.config = WindowsConfig{
-		Network: "weft", EncapAddress: winAddress, StateFile: filepath.Join(testFolder(t), "host.json"),
+		Network: "weft", EncapAddress: hnstest.NodeAddress, StateFile: filepath.Join(nodetest.Folder(t), "host.json"),
 		PodSubnets: func() []netip.Prefix {
 			return []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:1::/64")}
 		},
@@ -71,39 +57,13 @@ func (b *winBench) ensureUplink() Uplink {
 	return uplink
 }
 
-// reachable: the adapter of that alias has the host's addresses, routes and resolvers.
-func (b *winBench) reachable(alias string) {
-	b.Helper()
-	adapters, err := b.Adapters()
-	if err != nil {
-		b.Fatal(err)
-	}
-	a, ok := hostnet.Named(adapters, alias)
-	want := []netip.Prefix{netip.MustParsePrefix("172.30.0.3/24"), netip.MustParsePrefix("fd30::3/64")}
-	routes, err := b.Routes(a)
-	has := a.Global() // what was set again comes last
-	slices.SortFunc(has, func(a, b netip.Prefix) int { return a.Addr().BitLen() - b.Addr().BitLen() })
-	if !ok || err != nil || !slices.Equal(has, want) || !slices.Equal(routes, winRoutes) || !slices.Equal(a.DNS.Servers, winDNS.Servers) {
-		b.Fatalf("adapter %s: there %v, addresses %v, routes %v, resolvers %v, error %v\n%s", alias, ok, a.Global(), routes, a.DNS.Servers, err, b.Dump())
-	}
-}
-
-func (b *winBench) networks() int {
-	b.Helper()
-	networks, err := b.Networks()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return len(networks)
-}
-
 func TestUplinkIsMadeOnceAndKept(t *testing.T) {
 	b := newWinBench(t)
 	uplink := b.ensureUplink()
 	if uplink.Adapter != "Ethernet" || uplink.Host != hostnet.HostAdapter || uplink.Switch == "" {
 		t.Errorf("uplink %+v", uplink)
 	}
-	b.reachable(hostnet.HostAdapter)
+	b.Reachable(hostnet.HostAdapter)
 	b.Calls()
 	if again := b.ensureUplink(); again != uplink {
 		t.Errorf("uplink %+v, then %+v", uplink, again)
@@ -112,13 +72,13 @@ func TestUplinkIsMadeOnceAndKept(t *testing.T) {
 		t.Errorf("an uplink that was just seen in order cost the calls %v", calls)
 	}
 	b.restart()
-	if again := b.ensureUplink(); again != uplink || b.networks() != 1 {
+	if again := b.ensureUplink(); again != uplink || b.NetworkCount() != 1 {
 		t.Errorf("after a restart %+v\n%s", again, b.Dump())
 	}
-	if err := b.windows.ReleaseUplink(t.Context()); err != nil || b.networks() != 0 {
+	if err := b.windows.ReleaseUplink(t.Context()); err != nil || b.NetworkCount() != 0 {
 		t.Errorf("release: %v\n%s", err, b.Dump())
 	}
-	b.reachable("Ethernet")
+	b.Reachable("Ethernet")
 	if again := b.ensureUplink(); again.Switch == uplink.Switch {
 		t.Errorf("a new switch is told by the old one's ID %s", again.Switch)
 	}
@@ -148,7 +108,7 @@ func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
 			if after := b.Dump(); after != before {
 				t.Errorf("changed from\n%sto\n%s", before, after)
 			}
-			b.reachable(hostnet.HostAdapter)
+			b.Reachable(hostnet.HostAdapter)
 		})
 	}
 }
@@ -237,13 +197,13 @@ func TestHostStaysReachable(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%v\n%s", err, b.Dump())
 					}
-					b.reachable(hostnet.HostAdapter)
+					b.Reachable(hostnet.HostAdapter)
 					return
 				}
-				if err == nil || !strings.Contains(err.Error(), test.want) || b.networks() != 0 {
+				if err == nil || !strings.Contains(err.Error(), test.want) || b.NetworkCount() != 0 {
 					t.Fatalf("error %v\n%s", err, b.Dump())
 				}
-				b.reachable("Ethernet")
+				b.Reachable("Ethernet")
 				b.Calls()
 				if _, again := b.windows.EnsureUplink(t.Context()); again == nil || !strings.Contains(again.Error(), "made again in") || !strings.Contains(again.Error(), test.want) || slices.Contains(b.Calls(), "CreateNetwork") {
 					t.Errorf("at once again: %v", again)
@@ -253,7 +213,7 @@ func TestHostStaysReachable(t *testing.T) {
 				b.Fail("CreateNetwork", nil)
 				b.Fail("EnableExtension", nil)
 				b.ensureUplink()
-				b.reachable(hostnet.HostAdapter)
+				b.Reachable(hostnet.HostAdapter)
 			})
 		})
 	}
@@ -279,7 +239,7 @@ func TestWhatAWindowsHostHasOnItsUplink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if has.MAC.String() != winMAC || !slices.Equal(has.Addresses, prefixes("172.30.0.3/24", "fd30::3/64")) || !slices.Equal(has.NextHops, addrs("172.30.0.254")) {
+	if has.MAC.String() != hnstest.NodeMAC || !slices.Equal(has.Addresses, prefixes("172.30.0.3/24", "fd30::3/64")) || !slices.Equal(has.NextHops, addrs("172.30.0.254")) {
 		t.Errorf("the host has %+v", has)
 	}
 	if _, err := b.windows.HostInterface("Ethernet 9"); !errors.Is(err, ErrNoDevice) {

@@ -310,7 +310,7 @@ func TestEmulatedManagement(t *testing.T) {
 	e := newEmulated(t)
 	address := netip.MustParsePrefix("10.244.1.2/24")
 	m := Management{
-		Device: managementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address, netip.MustParsePrefix("fd00:1::2/64")},
+		Device: ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address, netip.MustParsePrefix("fd00:1::2/64")},
 		Routes: []Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
 	}
 	for range 2 {
@@ -320,7 +320,7 @@ func TestEmulatedManagement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ := hostnet.Named(adapters, managementDevice)
+	a, _ := hostnet.Named(adapters, ManagementDevice)
 	routes, err := e.host.Routes(a)
 	if err != nil || a.MTU != 1400 || !slices.Contains(a.Global(), address) || len(routes) != 1 || routes[0].Destination != m.Routes[0].Destination {
 		t.Errorf("adapter %+v, routes %v, error %v", a, routes, err)

@@ -143,22 +143,22 @@ func TestManagementAdapter(t *testing.T) {
 	b.ensureUplink()
 	address := netip.MustParsePrefix("10.244.1.2/24")
 	m := Management{
-		Device: managementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address},
+		Device: ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address},
 		Routes: []Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
 	}
 	if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) {
 		t.Fatalf("before Open vSwitch has made it: %v", err)
 	}
-	b.AddAdapter(hostnet.Adapter{Alias: managementDevice, Kind: hostnet.Virtual, MAC: hnstest.MAC("02:00:00:00:00:88"), MTU: 1500,
+	b.AddAdapter(hostnet.Adapter{Alias: ManagementDevice, Kind: hostnet.Virtual, MAC: hnstest.MAC("02:00:00:00:00:88"), MTU: 1500,
 		Addresses: []hostnet.Address{hnstest.LocalAddress("10.244.9.2/24"), hnstest.LocalAddress("169.254.7.7/16")}},
 		hostnet.Route{Destination: netip.MustParsePrefix("10.97.0.0/16"), NextHop: netip.MustParseAddr("10.244.9.1")})
 	if err := b.windows.EnsureManagement(m); err != nil {
 		t.Fatal(err)
 	}
-	adapter, _ := hostnet.Named(must(b.Adapters()), managementDevice)
+	adapter, _ := hostnet.Named(must(b.Adapters()), ManagementDevice)
 	routes := must(b.Routes(adapter))
 	want := []hostnet.Route{{Destination: m.Routes[0].Destination, NextHop: m.Routes[0].NextHop}}
-	if adapter.MAC.String() != m.MAC.String() || adapter.MTU != 1400 || !adapter.Up || !slices.Equal(adapter.Global(), m.Addresses) || !slices.Equal(routes, want) || !b.Isolated(managementDevice) {
+	if adapter.MAC.String() != m.MAC.String() || adapter.MTU != 1400 || !adapter.Up || !slices.Equal(adapter.Global(), m.Addresses) || !slices.Equal(routes, want) || !b.Isolated(ManagementDevice) {
 		t.Errorf("adapter %+v, routes %v", adapter, routes)
 	}
 	b.Calls()
@@ -168,10 +168,10 @@ func TestManagementAdapter(t *testing.T) {
 	if calls := b.Calls(); !slices.Equal(calls, []string{"Isolate"}) { // which compares by itself
 		t.Errorf("an adapter in order was changed: %v", calls)
 	}
-	if hosts := must(b.windows.HostAddresses(managementDevice)); !slices.Equal(hosts, []netip.Addr{winAddress, netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("fd30::3")}) {
+	if hosts := must(b.windows.HostAddresses(ManagementDevice)); !slices.Equal(hosts, []netip.Addr{hnstest.NodeAddress, netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("fd30::3")}) {
 		t.Errorf("the host's addresses are %v", hosts)
 	}
-	if mtu := must(b.windows.UplinkMTU(winAddress)); mtu != 1500 {
+	if mtu := must(b.windows.UplinkMTU(hnstest.NodeAddress)); mtu != 1500 {
 		t.Errorf("the uplink's MTU is %d", mtu)
 	}
 	if err := b.windows.EnsureGatewayDevice("Ethernet 2"); err == nil || !strings.Contains(err.Error(), "gateway-interface") {
@@ -184,7 +184,7 @@ func TestManagementAdapterIsBornDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWinBench(t)
 		b.ensureUplink()
-		m := Management{Device: managementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400, Addresses: prefixes("10.244.1.2/24")}
+		m := Management{Device: ManagementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400, Addresses: prefixes("10.244.1.2/24")}
 		if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) {
 			t.Errorf("before Open vSwitch has made it: %v", err)
 		}

@@ -138,7 +138,7 @@ func (s *firstStart) start() error {
 func (s *firstStart) agent() *agent {
 	s.Helper()
 	config := s.n.config
-	config.Chassis, config.EncapAddress = ChassisHosted, winAddress
+	config.Chassis, config.EncapAddress = ChassisHosted, hnstest.NodeAddress
 	s.restart()
 	a, err := newAgent(config, s.windows, s.n.ovs, s.n.client)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *firstStart) agent() *agent {
 
 // chassisHost has its ovn-controller make br-int where it gets a way to the database.
 func (s *firstStart) chassisHost(a *agent) {
-	if a.admitChassisHost() == nil && s.n.ovs.bridge(integrationBridge) == nil {
+	if a.admitChassisHost() == nil && s.n.ovs.bridge(IntegrationBridge) == nil {
 		s.bridge()
 	}
 }
@@ -162,7 +162,7 @@ func (s *firstStart) bridge() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	want := bridgeSettings{owner: "ovn-controller", name: integrationBridge, failMode: vswitch.BridgeFailModeSecure}
+	want := bridgeSettings{owner: "ovn-controller", name: IntegrationBridge, failMode: vswitch.BridgeFailModeSecure}
 	if err := s.n.ovs.apply(s.Context(), s.n.ovs.ensureBridge(root, want)); err != nil {
 		s.Fatal(err)
 	}
@@ -171,14 +171,14 @@ func (s *firstStart) bridge() {
 // whole: the host has its addresses on the switch, and the bridge works.
 func (s *firstStart) whole(problem error) {
 	s.Helper()
-	if problem != nil || s.networks() != 1 || !s.Extension() {
+	if problem != nil || s.NetworkCount() != 1 || !s.Extension() {
 		s.Fatalf("%v\n%s", problem, s.Dump())
 	}
 	uplink := s.n.ovs.uplinkBridge(s.n.config.owner())
 	if uplink == nil {
 		s.Fatal("there is no bridge")
 	}
-	s.reachable(uplink.Name)
+	s.Reachable(uplink.Name)
 	if !s.Tunnels(uplink.Name) {
 		s.Fatalf("the driver does not find the port %s of the tunnels' packets\n%s", uplink.Name, s.Dump())
 	}
@@ -187,10 +187,10 @@ func (s *firstStart) whole(problem error) {
 // alone: the host has its addresses on its own adapter, and ovs-vswitchd finds nothing that it would end over.
 func (s *firstStart) alone() {
 	s.Helper()
-	if bridges := ovsdb.List[vswitch.Bridge](s.n.ovs.Client, nil); s.networks() != 0 || len(bridges) != 0 {
+	if bridges := ovsdb.List[vswitch.Bridge](s.n.ovs.Client, nil); s.NetworkCount() != 0 || len(bridges) != 0 {
 		s.Errorf("bridges %d, left:\n%s", len(bridges), s.Dump())
 	}
-	s.reachable("Ethernet")
+	s.Reachable("Ethernet")
 }
 
 // calls numbers those of the platform, and returns what f makes of each.
@@ -438,7 +438,7 @@ func TestFirstStartWhoseSwitchIsLeft(t *testing.T) {
 			s := newFirstStart(t)
 			fail(s)
 			s.tidying(func(int, string) error { return nil })
-			s.reachable("Ethernet")
+			s.Reachable("Ethernet")
 			s.LeavesSwitch = false
 			s.Fail("DeleteNetwork", nil)
 			if problem := s.start(); problem != nil { // the network without the host's vNIC goes

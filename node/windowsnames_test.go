@@ -18,7 +18,7 @@ import (
 func TestNamesOfPortsAreNotAlike(t *testing.T) {
 	names := append([]string{cni.HostInterface(cni.Attachment{ContainerID: "a", IfName: "eth0"}),
 		cni.HostInterface(cni.Attachment{ContainerID: "b", IfName: "eth0"})}, hostnet.InternalPorts...)
-	if !slices.Contains(names, integrationBridge) || !slices.Contains(names, managementDevice) {
+	if !slices.Contains(names, IntegrationBridge) || !slices.Contains(names, ManagementDevice) {
 		t.Errorf("the ports %v are not all", names)
 	}
 	for _, one := range names {
@@ -107,7 +107,7 @@ func TestUplinkTakesTheDriverThatIsThere(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.problem) {
 					t.Errorf("uplink %+v, error %v", uplink, err)
 				}
-				b.reachable("Ethernet")
+				b.Reachable("Ethernet")
 				return
 			}
 			if err != nil || b.windows.lastSeen().driver.Name != test.want || !b.windows.uplinkHolds(t.Context()) {
@@ -156,7 +156,7 @@ func (s *firstStart) former() {
 	if err := s.n.ovs.apply(s.Context(), s.n.ovs.ensureBridge(root, want)); err != nil {
 		s.Fatal(err)
 	}
-	s.reachable("vEthernet (Ethernet)")
+	s.Reachable("vEthernet (Ethernet)")
 }
 
 func TestANodeWithFormerNamesGetsOver(t *testing.T) {
@@ -169,7 +169,7 @@ func TestANodeWithFormerNamesGetsOver(t *testing.T) {
 				if problem := s.start(); problem == nil || !strings.Contains(problem.Error(), hostnet.HostAdapter) {
 					t.Errorf("the problem is %v", problem)
 				}
-				s.reachable("vEthernet (Ethernet)")
+				s.Reachable("vEthernet (Ethernet)")
 				if s.n.ovs.bridge("vEthernet (Ethernet)") == nil {
 					t.Error("the bridge that the host depends on has gone")
 				}

@@ -17,7 +17,8 @@ import (
 // errForeignNetwork: a network of weft's name is somebody else's.
 var errForeignNetwork = errors.New("it was not made by weft, which leaves it alone")
 
-// ReleaseUplink removes the network, if it is weft's own: the host gets its adapter back, also while HNS does not answer.
+// ReleaseUplink removes the network, if it is weft's own: the host gets its adapter back, also while HNS does not
+// answer.
 func (w *Windows) ReleaseUplink(ctx context.Context) error {
 	select {
 	case w.busy <- struct{}{}:
@@ -54,6 +55,9 @@ func (w *Windows) releasable(ctx context.Context) (hns.Network, *hostSettings, e
 	}
 	return network, saved, err
 }
+
+// ForgetHost: nothing is written down of the host any more. What it gets later on is its own business.
+func (w *Windows) ForgetHost() error { return w.saved.remove() }
 
 // removeNetwork: the network is gone, and the host has its addresses again on the adapter. HNS is asked twice.
 func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved hostSettings) error {

@@ -5,18 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-
-	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
-
-	"github.com/weftnet/weft/models/vswitch"
-	"github.com/weftnet/weft/ovsdb"
 )
 
 // releaseWindows gives the host its adapter back while the agent does not run, and says what it has done. The
 // bridges go first, since ovs-vswitchd ends over one without its switch, and the network goes whatever has become
 // of them. unreachable is why ovs is nil, where it is.
-func releaseWindows(ctx context.Context, config Config, platform *Windows, ovs *openVSwitch, unreachable error) (string, error) {
-	_, saved, err := platform.releasable(ctx)
+func releaseWindows(ctx context.Context, config Config, system *Windows, ovs *openVSwitch, unreachable error) (string, error) {
+	_, saved, err := system.releasable(ctx)
 	if err != nil && (saved == nil || errors.Is(err, errForeignNetwork)) {
 		return "", err
 	}
@@ -28,7 +23,7 @@ func releaseWindows(ctx context.Context, config Config, platform *Windows, ovs *
 			}
 		}
 	}
-	if err := platform.ReleaseUplink(ctx); err != nil {
+	if err := system.ReleaseUplink(ctx); err != nil {
 		return "", err
 	}
 	if left != nil {
@@ -41,45 +36,8 @@ func releaseWindows(ctx context.Context, config Config, platform *Windows, ovs *
 		return "nothing is shared: the host has its adapters for itself", nil
 	}
 	// Addresses that the host gets later on are its own business.
-	if err := platform.saved.remove(); err != nil {
+	if err := system.ForgetHost(); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("the host has adapter %s for itself again, with the addresses %v", saved.Adapter, saved.Addresses), nil
-}
-
-// removeOwn removes the bridges that the agent has made for its node, with all their ports, and its settings. It
-// says whether there were any. It does not wait for ovs-vswitchd, which may not run.
-func (o *openVSwitch) removeOwn(ctx context.Context, config Config) (removed bool, err error) {
-	o.bridges.Lock()
-	defer o.bridges.Unlock()
-	root, err := o.root()
-	if errors.Is(err, errNoRoot) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	var operations []libovsdb.Operation
-	own := ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[ovsdb.OwnerMark] == string(config.owner()) })
-	for _, bridge := range own {
-		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
-	}
-	if mutations := setKeys("external_ids", root.ExternalIDs, withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {
-		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
-	}
-	return len(operations) > 0, o.apply(ctx, operations)
-}
-
-// withoutChassisSettings takes back chassisSettings. Bridge mappings that somebody else has made stay, and so
-// does the identity of a chassis that no chassis host has named.
-func withoutChassisSettings(config Config, now map[string]string) map[string]string {
-	if now[mappingsKey] == "" && now["ovn-remote"] == "" {
-		return nil
-	}
-	want := chassisSettings(config, Uplink{}, now)
-	for key := range want {
-		want[key] = ""
-	}
-	want["ovn-bridge-mappings"], want[mappingsKey] = withMappings(now["ovn-bridge-mappings"], now[mappingsKey], nil)
-	return want
 }

@@ -35,9 +35,9 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		})...)); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.bridge("br-storage") != nil && n.ovs.bridge(integrationBridge) != nil })
+	n.until(func() bool { return n.ovs.bridge("br-storage") != nil && n.ovs.bridge(IntegrationBridge) != nil })
 	machine.Fail("DeleteNetwork", func() error {
-		if n.ovs.bridge(integrationBridge) != nil || n.ovs.uplinkBridge(n.config.owner()) != nil {
+		if n.ovs.bridge(IntegrationBridge) != nil || n.ovs.uplinkBridge(n.config.owner()) != nil {
 			t.Error("the network goes before the bridges")
 		}
 		return nil
@@ -47,12 +47,12 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		if err != nil || said != want {
 			t.Fatalf("said %q, want %q; error %v", said, want, err)
 		}
-		machine.reachable("Ethernet")
-		if machine.networks() != 0 {
+		machine.Reachable("Ethernet")
+		if machine.NetworkCount() != 0 {
 			t.Error("the HNS network is still there")
 		}
 		n.until(func() bool {
-			return n.ovs.bridge(integrationBridge) == nil && n.ovs.bridge("vEthernet (Ethernet)") == nil
+			return n.ovs.bridge(IntegrationBridge) == nil && n.ovs.bridge("vEthernet (Ethernet)") == nil
 		})
 		if bridges := ovsdb.List[vswitch.Bridge](n.ovs.Client, nil); len(bridges) != 1 || bridges[0].Name != "br-storage" {
 			t.Errorf("bridges %v", bridges)
@@ -72,8 +72,8 @@ func TestWindowsHostGetsItsAdapterBackWithoutOpenVSwitch(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "start it and repeat this") {
 		t.Errorf("said %q, error %v", said, err)
 	}
-	machine.reachable("Ethernet")
-	if machine.networks() != 0 {
+	machine.Reachable("Ethernet")
+	if machine.NetworkCount() != 0 {
 		t.Error("the HNS network is still there")
 	}
 }
@@ -90,7 +90,7 @@ func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 	if said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil); err == nil || !strings.Contains(err.Error(), "was not made by weft") {
 		t.Errorf("said %q, error %v", said, err)
 	}
-	if machine.networks() != 1 || n.ovs.bridge(integrationBridge) == nil {
+	if machine.NetworkCount() != 1 || n.ovs.bridge(IntegrationBridge) == nil {
 		t.Error("something was removed")
 	}
 }
@@ -117,7 +117,7 @@ func TestWindowsHostGetsItsAdapterBackWithoutHNS(t *testing.T) {
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("said %q, error %v", said, err)
 			}
-			machine.reachable("Ethernet")
+			machine.Reachable("Ethernet")
 			adapters, _ := machine.Adapters()
 			if host, left := hostnet.Named(adapters, hostnet.HostAdapter); left {
 				t.Errorf("the switch is left with %+v", host)

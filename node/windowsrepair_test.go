@@ -53,8 +53,8 @@ func crashAt(t *testing.T, moves bool, call string, after bool) {
 	b.Fail(call, nil)
 	b.restart()
 	b.ensureUplink()
-	b.reachable(hostnet.HostAdapter)
-	if b.networks() != 1 || !strings.Contains(b.Dump(), "extension true") {
+	b.Reachable(hostnet.HostAdapter)
+	if b.NetworkCount() != 1 || !strings.Contains(b.Dump(), "extension true") {
 		t.Errorf("left:\n%s", b.Dump())
 	}
 }
@@ -167,7 +167,7 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 				if (after.Switch != before.Switch) != test.new || !strings.Contains(b.Dump(), "extension true") {
 					t.Errorf("switch %s, then %s\n%s", before.Switch, after.Switch, b.Dump())
 				}
-				b.reachable(hostnet.HostAdapter)
+				b.Reachable(hostnet.HostAdapter)
 				cancel()
 				if err := <-ended; err != nil {
 					t.Error(err)
@@ -186,12 +186,12 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 		if _, err := b.windows.EnsureUplink(t.Context()); !errors.As(err, &hung) {
 			t.Fatalf("error %v", err)
 		}
-		b.reachable("Ethernet")
+		b.Reachable("Ethernet")
 		close(held) // and now it is made after all
 		synctest.Wait()
 		b.ensureUplink()
-		b.reachable(hostnet.HostAdapter)
-		if b.networks() != 1 {
+		b.Reachable(hostnet.HostAdapter)
+		if b.NetworkCount() != 1 {
 			t.Errorf("left:\n%s", b.Dump())
 		}
 	})
@@ -200,8 +200,8 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 // outdated: the network is told to be outdated, is there until the bridges have gone, and goes by a release.
 func (b *winBench) outdated() {
 	b.Helper()
-	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, ErrOutdatedUplink) || b.networks() != 1 {
-		b.Errorf("%d networks are there before the bridges of the old switch have gone: %v", b.networks(), err)
+	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, ErrOutdatedUplink) || b.NetworkCount() != 1 {
+		b.Errorf("%d networks are there before the bridges of the old switch have gone: %v", b.NetworkCount(), err)
 	}
 	if err := b.windows.ReleaseUplink(b.Context()); err != nil {
 		b.Error(err)
@@ -218,11 +218,11 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		before := b.ensureUplink()
 		other(b)
 		b.outdated()
-		b.reachable("Ethernet")
+		b.Reachable("Ethernet")
 		if after := b.ensureUplink(); after.Switch == before.Switch {
 			t.Errorf("kept:\n%s", b.Dump())
 		}
-		b.reachable(hostnet.HostAdapter)
+		b.Reachable(hostnet.HostAdapter)
 	})
 	// As when the Node was deleted and has come back: nobody starts the agent again.
 	t.Run("they change while the agent runs", func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		uplink := b.ensureUplink()
 		b.AddForeignEndpoint(hns.Endpoint{Name: "weft00000000001", Network: uplink.Switch})
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), "drain the node") || b.networks() != 1 {
+		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), "drain the node") || b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
@@ -251,7 +251,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 			t.Fatal(err)
 		}
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "leaves it alone") || b.networks() != 1 {
+		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "leaves it alone") || b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})

@@ -114,6 +114,32 @@ func Sandbox(tb testing.TB, name string) string {
 	return "/run/netns/" + name
 }
 
+// Inside runs do on a thread that is in the network namespace of that path. The thread comes back: a daemon that
+// it has started would end with it.
+func Inside(path string, do func() error) error {
+	there, err := netns.GetFromPath(path)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	if err := netns.Set(there); err != nil {
+		return err
+	}
+	defer func() {
+		if err := netns.Set(home); err != nil {
+			panic(err) // the thread is lost to the tests
+		}
+	}()
+	return do()
+}
+
 // RemoveSandbox removes a network namespace and what is plugged in there; one that is gone is fine.
 func RemoveSandbox(tb testing.TB, name string) {
 	tb.Helper()

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"reflect"
 	"slices"
 	"sync"
-	"testing"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/extbridge"
 )
 
 // fakePlatform keeps the post-conditions of [Platform] on a host that is only a few maps. The same
-// story runs on it and on the real ones (platform_test.go), so that it stays honest.
+// [platformStory] runs on it and on the real ones, so that it stays honest. Its fields are set before somebody
+// uses it, or by change.
 type fakePlatform struct {
 	mu         sync.Mutex
 	sandboxes  map[string]bool
@@ -38,6 +38,7 @@ type fakePlatform struct {
 	external         HostInterface // what the host has on the bridge to the outside
 }
 
+// fakeDevice is the host's end of an endpoint.
 type fakeDevice struct {
 	endpoint   Endpoint
 	configured bool
@@ -63,6 +64,23 @@ func (f *fakePlatform) called(method string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[method]
+}
+
+// change changes its fields while somebody uses it.
+func (f *fakePlatform) change(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// device is the host's device of an attachment; the zero device if there is none.
+func (f *fakePlatform) device(a cni.Attachment) fakeDevice {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if d := f.devices[cni.HostInterface(a)]; d != nil {
+		return *d
+	}
+	return fakeDevice{}
 }
 
 // startSandbox runs its first container: the devices that it has endpoints for come, where they come
@@ -159,7 +177,7 @@ func (f *fakePlatform) EndpointArrived(_ context.Context, e Endpoint) (bool, err
 
 func (f *fakePlatform) PortType() string {
 	if f.late {
-		return typeInternal
+		return "internal"
 	}
 	return ""
 }
@@ -187,6 +205,12 @@ func (f *fakePlatform) HostInterface(string) (HostInterface, error) {
 
 func (f *fakePlatform) EnsureGatewayDevice(string) error {
 	leave, err := f.enter("EnsureGatewayDevice")
+	defer leave()
+	return err
+}
+
+func (f *fakePlatform) EnsureNeighbours(string, []extbridge.Neighbour) error {
+	leave, err := f.enter("EnsureNeighbours")
 	defer leave()
 	return err
 }
@@ -297,19 +321,4 @@ func (f *fakePlatform) Watch(ctx context.Context, changed func()) error {
 			return nil
 		}
 	}
-}
-
-// testFolder goes with the test as far as the system lets it: Wine 8 cannot remove folders.
-func testFolder(t *testing.T) string {
-	t.Helper()
-	path, err := os.MkdirTemp("", "weft-test-*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(path); err != nil {
-			t.Log(err)
-		}
-	})
-	return path
 }

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// removeOwn removes the bridges that the agent has made for its node, with all their ports, and its settings. It
+// says whether there were any. It does not wait for ovs-vswitchd, which may not run.
+func (o *openVSwitch) removeOwn(ctx context.Context, config Config) (removed bool, err error) {
+	o.bridges.Lock()
+	defer o.bridges.Unlock()
+	root, err := o.root()
+	if errors.Is(err, errNoRoot) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var operations []libovsdb.Operation
+	own := ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[ovsdb.OwnerMark] == string(config.owner()) })
+	for _, bridge := range own {
+		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
+	}
+	if mutations := setKeys("external_ids", root.ExternalIDs, withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {
+		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
+	}
+	return len(operations) > 0, o.apply(ctx, operations)
+}
+
+// withoutChassisSettings takes back chassisSettings. Bridge mappings that somebody else has made stay, and so
+// does the identity of a chassis that no chassis host has named.
+func withoutChassisSettings(config Config, now map[string]string) map[string]string {
+	if now[mappingsKey] == "" && now["ovn-remote"] == "" {
+		return nil
+	}
+	want := chassisSettings(config, Uplink{}, now)
+	for key := range want {
+		want[key] = ""
+	}
+	want["ovn-bridge-mappings"], want[mappingsKey] = withMappings(now["ovn-bridge-mappings"], now[mappingsKey], nil)
+	return want
+}
+
+// releaseFlows clears the bridges that stay, as somebody else has made them: what nobody keeps any more would lead
+// NodePorts nowhere. A gateway router that is still there would answer for the host without its flows.
+func (o *openVSwitch) releaseFlows(ctx context.Context, config Config, limit time.Duration) error {
+	for _, b := range ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[flowsKey] != "" }) {
+		if o.holds(b, patchName(config.NodeName)) {
+			return fmt.Errorf("bridge %s keeps its flows as long as it has the node's gateway router (port %s): delete the Node or stop ovn-controller, and repeat this", b.Name, patchName(config.NodeName))
+		}
+		installer := &extbridge.Installer{Program: config.OVSOfctl, Timeout: limit}
+		if err := o.clearFlows(ctx, config, installer, b); err != nil {
+			return fmt.Errorf("the host has its devices, but bridge %s is not cleared: %w", b.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+
+	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// takeUpTime is how long ovs-vswitchd may take for what was written to its database.
+const takeUpTime = 20 * time.Second
+
+// switchKey is the mark of the bridge that has the uplink: [Uplink.Switch] that it was made for.
+const switchKey = "weft.net/switch"
+
+// removing returns what takes a bridge away, whoever has made it.
+func (o *openVSwitch) removing(name string) []libovsdb.Operation {
+	root, err := o.root()
+	bridge := o.bridge(name)
+	if err != nil || bridge == nil {
+		return nil
+	}
+	return []libovsdb.Operation{mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID))}
+}
+
+// uplinkBridge is the bridge that the agent has made for an uplink.
+func (o *openVSwitch) uplinkBridge(owner ovsdb.Owner) *vswitch.Bridge {
+	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool {
+		_, marked := b.ExternalIDs[switchKey]
+		return marked && b.ExternalIDs[ovsdb.OwnerMark] == string(owner)
+	}))
+}
+
+// clearingUplink returns what makes a switch void for Open vSwitch; keep leaves the uplink's bridge.
+func (o *openVSwitch) clearingUplink(owner ovsdb.Owner, late, keep bool) []libovsdb.Operation {
+	root, err := o.root()
+	if err != nil {
+		return nil
+	}
+	var operations []libovsdb.Operation
+	if bridge := o.uplinkBridge(owner); bridge != nil && !keep {
+		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
+	}
+	integration := o.bridge(IntegrationBridge)
+	if integration == nil || !late {
+		return operations
+	}
+	if device := o.device(ManagementDevice); device != nil {
+		operations = append(operations, o.unplugging(integration, device)...)
+	}
+	for _, device := range o.attached() {
+		operations = append(operations, leaving(device)...)
+	}
+	return operations
+}
+
+// roundTrip returns when ovs-vswitchd has done all that is in its database now, as ovs-vsctl waits
+// for it: by a number that one side raises and the other copies.
+func (o *openVSwitch) roundTrip(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	root, err := o.root()
+	if err != nil {
+		return err
+	}
+	target := root.NextCfg + 1
+	_, err = o.Transact(ctx, mutateRow(vswitch.OpenvSwitchTable, root.UUID,
+		libovsdb.Mutation{Column: "next_cfg", Mutator: libovsdb.MutateOperationAdd, Value: 1}))
+	if err != nil {
+		return err
+	}
+	err = o.WaitFor(ctx, func() bool {
+		now, err := o.root()
+		return err == nil && now.CurCfg >= target
+	})
+	if err != nil {
+		return fmt.Errorf("ovs-vswitchd has not taken up its database within %v", limit)
+	}
+	return nil
+}
+
+// awaitPorts returns when ovs-vswitchd uses the devices.
+func (o *openVSwitch) awaitPorts(ctx context.Context, limit time.Duration, names ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var problem error
+	err := o.WaitFor(ctx, func() bool {
+		for _, name := range names {
+			device := o.device(name)
+			if device == nil {
+				problem = fmt.Errorf("device %s is no port", name)
+				return false
+			}
+			// The bridge's own port has OpenFlow port 65534, other numbers are from 1.
+			if device.Ofport == nil || *device.Ofport <= 0 {
+				problem = fmt.Errorf("device %s cannot be used by Open vSwitch: %s", name, broken(device))
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return problem
+	}
+	return nil
+}

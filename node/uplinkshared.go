@@ -1,0 +1,30 @@
+package node
+
+import (
+	"net"
+	"net/netip"
+)
+
+// Uplink is the host's own adapter where it and Open vSwitch share it.
+type Uplink struct {
+	// Switch is what the switch is known by to those who made it, another one after it was lost and
+	// made anew: what Open vSwitch had on it is void then.
+	Switch string
+	// Adapter is the name of the physical adapter's port.
+	Adapter string
+	// Host is the host's own interface on the same switch, with its addresses. The bridge bears its
+	// name: Open vSwitch takes an interface that is named like a bridge for that bridge's own port.
+	Host string
+	// MAC and MTU are what Open vSwitch shall give to Host; empty and 0 where it has them already.
+	MAC string
+	MTU int
+}
+
+// HostInterface is what the host has on one of its interfaces.
+type HostInterface struct {
+	MAC net.HardwareAddr
+	// Addresses are the usable global ones, IPv4 first, in each family the main one first.
+	Addresses []netip.Prefix
+	// NextHops are of the best default routes by the interface, IPv4 first.
+	NextHops []netip.Addr
+}
