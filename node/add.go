@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // cleanupTime bounds the removal of what a failed ADD made, and a DEL.
@@ -67,7 +68,7 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 
 // attach makes the device, plugs it, and configures its sandbox while ovn-controller works. again says
 // that an earlier call has plugged it.
-func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string, again bool) error {
+func (a *agent) attach(ctx context.Context, e platform.Endpoint, ids map[string]string, again bool) error {
 	observe := a.metrics.phase(phaseDevice)
 	if err := a.platform.CreateEndpoint(ctx, e); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (a *agent) attach(ctx context.Context, e Endpoint, ids map[string]string, a
 
 // configure finishes the endpoint whose device is there. Where that comes after ADD has returned, the
 // rest is finishArrivals' work; a sandbox's first call is not worth a look, which lists all adapters.
-func (a *agent) configure(ctx context.Context, e Endpoint, again bool) (later bool, err error) {
+func (a *agent) configure(ctx context.Context, e platform.Endpoint, again bool) (later bool, err error) {
 	if a.platform.PortType() == "" {
 		return false, a.platform.ConfigureEndpoint(ctx, e)
 	}
@@ -146,7 +147,7 @@ func (a *agent) detach(ctx context.Context, attachment cni.Attachment) error {
 // asCNIError gives an error of attach its code: what time may heal is to be tried again.
 func asCNIError(pod cni.Pod, err error) error {
 	switch {
-	case errors.Is(err, ErrNoSandbox):
+	case errors.Is(err, platform.ErrNoSandbox):
 		return types.NewError(types.ErrInvalidNetNS, "CNI_NETNS of pod "+pod.String()+" does not exist", err.Error())
 	case errors.Is(err, errReaddressed):
 		return cni.TryAgain("pod "+pod.String()+" has another address by now", err.Error())
@@ -156,7 +157,7 @@ func asCNIError(pod cni.Pod, err error) error {
 	return types.NewError(types.ErrInternal, "attach pod "+pod.String()+": "+err.Error(), "")
 }
 
-func result(e Endpoint, dns types.DNS) *types100.Result {
+func result(e platform.Endpoint, dns types.DNS) *types100.Result {
 	inSandbox := 1
 	r := &types100.Result{
 		CNIVersion: types100.ImplementedSpecVersion,
@@ -227,11 +228,11 @@ func (a *agent) Check(ctx context.Context, call *cni.Call) error {
 }
 
 // previousEndpoint is the endpoint that an ADD returned.
-func previousEndpoint(call *cni.Call) (Endpoint, error) {
+func previousEndpoint(call *cni.Call) (platform.Endpoint, error) {
 	invalid := func(what string) error {
 		return types.NewError(types.ErrInvalidNetworkConfig, `"prevResult": `+what, "")
 	}
-	e := Endpoint{Attachment: call.Attachment, Sandbox: call.Netns, Label: call.Pod.String()}
+	e := platform.Endpoint{Attachment: call.Attachment, Sandbox: call.Netns, Label: call.Pod.String()}
 	for _, i := range call.Config.Previous.Interfaces {
 		if i.Sandbox == "" || i.Name != call.Attachment.IfName {
 			continue

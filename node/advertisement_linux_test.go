@@ -15,8 +15,8 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // advertisement is what a pod sends that would be everybody's router: of high preference, with a prefix to make
@@ -85,7 +85,7 @@ func TestPodsAreNoRouters(t *testing.T) {
 	attach(t, linux, e)
 	run(t, "ip", "link", "add", "mp-test", "type", "veth", "peer", "name", "eth0", "netns", "neighbour")
 	inside(t, neighbour, "ip", "link", "set", "eth0", "up")
-	m := node.Management{Device: "mp-test", MTU: 1400, Addresses: []netip.Prefix{netip.MustParsePrefix("fd00:10:244:1::2/64")}}
+	m := platform.Management{Device: "mp-test", MTU: 1400, Addresses: []netip.Prefix{netip.MustParsePrefix("fd00:10:244:1::2/64")}}
 	m.MAC = contract.MAC(contract.Addrs(m.Addresses)...)
 	if err := linux.EnsureManagement(m); err != nil {
 		t.Fatal(err)

@@ -24,13 +24,14 @@ import (
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/ipsec"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // agent keeps one node fit for pods and serves its CNI plugin.
 type agent struct {
 	config    Config
-	platform  Platform
+	platform  platform.Platform
 	ovs       *openVSwitch
 	node      *ownNode
 	pods      *pods
@@ -86,7 +87,7 @@ const (
 	lookTime = 5 * time.Second
 )
 
-func newAgent(config Config, system Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
+func newAgent(config Config, system platform.Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
 		flows:  newBridgeFlows(config),
 		lookup: newCommitLookup(config.ConntrackLookup), probe: ctprobe.Run, probeLimit: probeLimit,
@@ -387,7 +388,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if a.tunnel != nil {
 		facts.Counters = a.config.tunnelEnd()
 	}
-	if a.config.sharesAdapter() && a.uplink.get() == (Uplink{}) { // addresses are on the way
+	if a.config.sharesAdapter() && a.uplink.get() == (platform.Uplink{}) { // addresses are on the way
 		return facts, errNoUplink
 	}
 	if facts.Chassis == "" {
@@ -403,7 +404,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 		}
 	}
 	facts.MTU = podMTU(uplink, a.config.EncapAddress, a.config.encrypts())
-	if facts.Addresses, err = a.platform.HostAddresses(ManagementDevice); err != nil {
+	if facts.Addresses, err = a.platform.HostAddresses(platform.ManagementDevice); err != nil {
 		return facts, err
 	}
 	facts.Listeners = a.listeners()
@@ -450,15 +451,15 @@ func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork
 }
 
 // management is the host's interface as the controller's decision implies it.
-func management(network contract.NodeNetwork, mtu int) Management {
-	m := Management{Device: ManagementDevice, MTU: mtu}
+func management(network contract.NodeNetwork, mtu int) platform.Management {
+	m := platform.Management{Device: platform.ManagementDevice, MTU: mtu}
 	for _, subnet := range network.PodCIDRs {
 		source, gateway := contract.ManagementAddress(subnet), contract.GatewayAddress(subnet)
 		m.Addresses = append(m.Addresses, netip.PrefixFrom(source, subnet.Bits()))
 		for _, destination := range slices.Concat(network.ClusterCIDRs, network.ServiceCIDRs) {
 			destination = destination.Masked()
 			if destination.Addr().Is4() == source.Is4() && destination != subnet.Masked() {
-				m.Routes = append(m.Routes, Route{Destination: destination, NextHop: gateway, Source: source})
+				m.Routes = append(m.Routes, platform.Route{Destination: destination, NextHop: gateway, Source: source})
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
 )
 
 func dialer(socket string) func(context.Context) (net.Conn, error) {
@@ -345,7 +346,7 @@ func TestGCAndSweep(t *testing.T) {
 	attachment := cni.Attachment{ContainerID: half.container, IfName: "eth0"}
 	if err := errors.Join(
 		c.agent.records.write(record{Attachment: attachment, Pod: half.Pod, Sandbox: half.sandbox, Network: "weft"}),
-		c.agent.platform.CreateEndpoint(t.Context(), Endpoint{Attachment: attachment, Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400}),
+		c.agent.platform.CreateEndpoint(t.Context(), platform.Endpoint{Attachment: attachment, Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400}),
 	); err != nil {
 		t.Fatal(err)
 	}

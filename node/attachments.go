@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -91,7 +92,7 @@ func leaving(device *vswitch.Interface) []libovsdb.Operation {
 
 // plug makes the endpoint's device a port of br-int, and takes the logical port from any other
 // sandbox that still has it: OVN binds it to one interface, and the latest sandbox is the pod's.
-func (o *openVSwitch) plug(ctx context.Context, e Endpoint, externalIDs map[string]string) error {
+func (o *openVSwitch) plug(ctx context.Context, e platform.Endpoint, externalIDs map[string]string) error {
 	for {
 		changed := o.Changed()
 		operations, err := o.plugging(e, externalIDs)
@@ -119,7 +120,7 @@ func (o *openVSwitch) plug(ctx context.Context, e Endpoint, externalIDs map[stri
 
 var errNoBridge = errors.New("there is no bridge " + IntegrationBridge)
 
-func (o *openVSwitch) plugging(e Endpoint, externalIDs map[string]string) ([]libovsdb.Operation, error) {
+func (o *openVSwitch) plugging(e platform.Endpoint, externalIDs map[string]string) ([]libovsdb.Operation, error) {
 	bridge := o.bridge(IntegrationBridge)
 	if bridge == nil {
 		return nil, errNoBridge

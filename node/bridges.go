@@ -13,13 +13,14 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // setUp returns what has to be changed in the node's Open vSwitch so that ovn-controller finds its
 // settings and bridges; nothing when all is as it shall be. The bridges are made at once: where the
 // host shares its adapter, what it has on the new switch passes only by the uplink's bridge.
-func (o *openVSwitch) setUp(c Config, uplink Uplink) ([]libovsdb.Operation, error) {
+func (o *openVSwitch) setUp(c Config, uplink platform.Uplink) ([]libovsdb.Operation, error) {
 	root, err := o.root()
 	if err != nil {
 		return nil, err
@@ -28,7 +29,7 @@ func (o *openVSwitch) setUp(c Config, uplink Uplink) ([]libovsdb.Operation, erro
 	if mutations := setKeys("external_ids", root.ExternalIDs, chassisSettings(c, uplink, root.ExternalIDs)); len(mutations) > 0 {
 		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
 	}
-	if c.sharesAdapter() && uplink == (Uplink{}) {
+	if c.sharesAdapter() && uplink == (platform.Uplink{}) {
 		if o.bridge(IntegrationBridge) == nil {
 			err = errNoUplink
 		}
@@ -38,7 +39,7 @@ func (o *openVSwitch) setUp(c Config, uplink Uplink) ([]libovsdb.Operation, erro
 		owner: c.owner(), name: IntegrationBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeSecure,
 		config: map[string]string{"disable-in-band": "true"},
 	})...)
-	if uplink != (Uplink{}) {
+	if uplink != (platform.Uplink{}) {
 		joined, err := o.setUpUplink(c, root, uplink)
 		return append(operations, joined...), err
 	}
@@ -59,7 +60,7 @@ var errNoUplink = errors.New("the bridges wait for the uplink")
 
 // setUpUplink returns what is missing of the bridge that has the adapter and the host's interface. It
 // passes packets as a learning switch does without any controller: the host depends on it.
-func (o *openVSwitch) setUpUplink(c Config, root *vswitch.OpenvSwitch, uplink Uplink) ([]libovsdb.Operation, error) {
+func (o *openVSwitch) setUpUplink(c Config, root *vswitch.OpenvSwitch, uplink platform.Uplink) ([]libovsdb.Operation, error) {
 	existed := o.bridge(uplink.Host) != nil
 	settings := uplinkBridgeSettings(c, uplink)
 	settings.device = uplink.Adapter
@@ -75,7 +76,7 @@ func (o *openVSwitch) setUpUplink(c Config, root *vswitch.OpenvSwitch, uplink Up
 	return slices.Concat(operations, port, own), err
 }
 
-func uplinkBridgeSettings(c Config, uplink Uplink) bridgeSettings {
+func uplinkBridgeSettings(c Config, uplink platform.Uplink) bridgeSettings {
 	settings := bridgeSettings{
 		owner: c.owner(), name: uplink.Host, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
 		ids: map[string]string{switchKey: uplink.Switch}, mtu: uplink.MTU,
@@ -89,7 +90,7 @@ func uplinkBridgeSettings(c Config, uplink Uplink) bridgeSettings {
 // chassisSettings are the keys that ovn-controller reads. A chassis keeps the name that it has:
 // another one would be a second chassis in the Southbound. A chassis host gives it the node's name, and
 // takes no other.
-func chassisSettings(c Config, uplink Uplink, now map[string]string) map[string]string {
+func chassisSettings(c Config, uplink platform.Uplink, now map[string]string) map[string]string {
 	want := map[string]string{
 		"hostname":                    c.NodeName,
 		"ovn-remote":                  c.OVNSouthbound,
@@ -289,7 +290,7 @@ func (o *openVSwitch) ensurePort(owner ovsdb.Owner, bridgeName, name string, wan
 }
 
 // managementPort returns what is missing of the host's port on br-int.
-func (o *openVSwitch) managementPort(c Config, m Management) ([]libovsdb.Operation, error) {
+func (o *openVSwitch) managementPort(c Config, m platform.Management) ([]libovsdb.Operation, error) {
 	return o.ensurePort(c.owner(), IntegrationBridge, m.Device, deviceSettings{
 		kind: typeInternal, mac: m.MAC.String(), mtu: m.MTU,
 		externalIDs: map[string]string{"iface-id": contract.ManagementPort(c.NodeName)},

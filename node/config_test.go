@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // validConfig is what works on each system, without what some have alone.
@@ -316,12 +317,13 @@ func TestManagementFollowsTheNodesNetwork(t *testing.T) {
 	}, 1442)
 	v4, gw4 := netip.MustParseAddr("10.244.1.2"), netip.MustParseAddr("10.244.1.1")
 	v6, gw6 := netip.MustParseAddr("fd00:10:244:1::2"), netip.MustParseAddr("fd00:10:244:1::1")
-	want := Management{
-		Device: ManagementDevice, MTU: 1442, MAC: contract.MAC(v4),
+	want := platform.Management{
+		Device: platform.ManagementDevice, MTU: 1442, MAC: contract.MAC(v4),
 		Addresses: prefixes("10.244.1.2/24", "fd00:10:244:1::2/64"),
-		Routes: []Route{
-			{netip.MustParsePrefix("10.244.0.0/16"), gw4, v4}, {netip.MustParsePrefix("10.96.0.0/16"), gw4, v4},
-			{netip.MustParsePrefix("fd00:10:244::/48"), gw6, v6},
+		Routes: []platform.Route{
+			{Destination: netip.MustParsePrefix("10.244.0.0/16"), NextHop: gw4, Source: v4},
+			{Destination: netip.MustParsePrefix("10.96.0.0/16"), NextHop: gw4, Source: v4},
+			{Destination: netip.MustParsePrefix("fd00:10:244::/48"), NextHop: gw6, Source: v6},
 		},
 	}
 	if diff := cmp.Diff(want, m, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {

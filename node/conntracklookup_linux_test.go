@@ -12,7 +12,7 @@ func TestARealDatapathIsExamined(t *testing.T) {
 	o := nodetest.StartOVS(t)
 	o.VS("add-br", uplink, "--", "set", "bridge", uplink, "datapath_type="+nodetest.Datapath(), "fail_mode=standalone")
 	n := newUplinkNode(t, &vswitchd{})
-	n.platform.uplink.Host = uplink
+	n.platform.Uplink.Host = uplink
 	n.lookup = newCommitLookup(LookupAuto)
 	n.config.OVSDatabase = o.OVSDatabase() // beside which the bridge's socket is
 	n.keepUplinkOnce(t.Context())

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/node/domains"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // OpenFrames is part of answerWatcher.
@@ -29,7 +30,7 @@ func (l *Linux) AnswerDevices(addr netip.Addr) []string {
 		if err != nil {
 			continue // it has just gone
 		}
-		return slices.Compact([]string{ManagementDevice, link.Attrs().Name})
+		return slices.Compact([]string{platform.ManagementDevice, link.Attrs().Name})
 	}
 	return nil
 }

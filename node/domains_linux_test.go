@@ -23,6 +23,7 @@ import (
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
 )
 
 var domainPolicies = schema.GroupVersionResource{Group: "policy.networking.k8s.io", Version: "v1alpha2", Resource: "clusternetworkpolicies"}
@@ -108,7 +109,7 @@ func TestDevicesOfTheHostsAnswers(t *testing.T) {
 	c := newReadyCluster(t)
 	linux := c.agent.platform.(*Linux)
 	for addr, want := range map[string][]string{
-		"172.30.0.1": {ManagementDevice, "ul0"}, contract.ManagementAddress(testSubnet).String(): {ManagementDevice}, "192.0.2.1": nil,
+		"172.30.0.1": {platform.ManagementDevice, "ul0"}, contract.ManagementAddress(testSubnet).String(): {platform.ManagementDevice}, "192.0.2.1": nil,
 	} {
 		if got := linux.AnswerDevices(netip.MustParseAddr(addr)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", addr, got, want)

@@ -16,9 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/platform"
 )
 
-func (l *Linux) CreateEndpoint(_ context.Context, e Endpoint) error {
+func (l *Linux) CreateEndpoint(_ context.Context, e platform.Endpoint) error {
 	sandbox, err := openSandbox(e.Sandbox)
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func (l *Linux) CreateEndpoint(_ context.Context, e Endpoint) error {
 
 // createPair makes the veth pair with its far end in the sandbox from the first moment, or finds
 // the pair of an earlier call. A device of that name which is not the pair is a remnant and goes.
-func (l *Linux) createPair(device string, sandbox netns.NsHandle, e Endpoint) (netlink.Link, error) {
+func (l *Linux) createPair(device string, sandbox netns.NsHandle, e platform.Endpoint) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = device, e.MTU
 	pair := netlink.NewVeth(attrs)
@@ -75,7 +76,7 @@ func (l *Linux) createPair(device string, sandbox netns.NsHandle, e Endpoint) (n
 }
 
 // isPair says whether the interface in the sandbox is the other end of host.
-func (l *Linux) isPair(host netlink.Link, sandbox netns.NsHandle, e Endpoint) bool {
+func (l *Linux) isPair(host netlink.Link, sandbox netns.NsHandle, e platform.Endpoint) bool {
 	if host.Type() != "veth" {
 		return false
 	}
@@ -92,7 +93,7 @@ func (l *Linux) isPair(host netlink.Link, sandbox netns.NsHandle, e Endpoint) bo
 	return err == nil
 }
 
-func (l *Linux) ConfigureEndpoint(_ context.Context, e Endpoint) error {
+func (l *Linux) ConfigureEndpoint(_ context.Context, e platform.Endpoint) error {
 	sandbox, err := openSandbox(e.Sandbox)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (l *Linux) ConfigureEndpoint(_ context.Context, e Endpoint) error {
 }
 
 // configure runs on a thread inside the sandbox.
-func (l *Linux) configure(h *netlink.Handle, e Endpoint) error {
+func (l *Linux) configure(h *netlink.Handle, e platform.Endpoint) error {
 	link, err := h.LinkByName(e.Attachment.IfName)
 	if err != nil {
 		return err
@@ -190,7 +191,7 @@ func enableIPv6(device string) error {
 	return nil
 }
 
-func (l *Linux) CheckEndpoint(_ context.Context, e Endpoint) error {
+func (l *Linux) CheckEndpoint(_ context.Context, e platform.Endpoint) error {
 	device := cni.HostInterface(e.Attachment)
 	host, err := l.linkByName(device)
 	if err != nil {
@@ -214,7 +215,7 @@ func (l *Linux) CheckEndpoint(_ context.Context, e Endpoint) error {
 	return nil
 }
 
-func check(h *netlink.Handle, e Endpoint) error {
+func check(h *netlink.Handle, e platform.Endpoint) error {
 	link, err := h.LinkByName(e.Attachment.IfName)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // External is the node's bridge to the outside, as its flows have to know it.
@@ -17,7 +18,7 @@ type External struct {
 	// Uplink is the device by which it leads outside; empty while it has none, or more than one.
 	Uplink string
 	// Host is what the host has on the bridge.
-	Host HostInterface
+	Host platform.HostInterface
 	// Gateway is the node's gateway router, as its facts have it.
 	Gateway contract.Gateway
 	// incomplete says why the gateway lacks next hops; nil if it lacks none.
@@ -34,7 +35,7 @@ func (a *agent) external() (External, error) {
 		return External{}, errNoGateway
 	}
 	uplink := a.uplink.get()
-	if a.config.sharesAdapter() && uplink == (Uplink{}) { // addresses are on the way
+	if a.config.sharesAdapter() && uplink == (platform.Uplink{}) { // addresses are on the way
 		return External{}, errNoUplink
 	}
 	e := External{Bridge: cmp.Or(uplink.Host, a.config.GatewayBridge), Uplink: cmp.Or(uplink.Adapter, a.config.GatewayInterface)}
@@ -54,7 +55,7 @@ func (a *agent) external() (External, error) {
 
 // gatewayOf is the gateway router, but for its next hops, of a node whose host has so much on the bridge to
 // the outside.
-func gatewayOf(c Config, bridge string, host HostInterface) (contract.Gateway, error) {
+func gatewayOf(c Config, bridge string, host platform.HostInterface) (contract.Gateway, error) {
 	gateway := contract.Gateway{Network: c.GatewayNetwork, Addresses: c.GatewayAddresses, Routed: c.gateway() == GatewayRouted}
 	if c.hostGateway() {
 		gateway.HostAddresses, gateway.Addresses, gateway.MAC = true, mainAddresses(host.Addresses), host.MAC.String()
@@ -80,7 +81,7 @@ func mainAddresses(addresses []netip.Prefix) []netip.Prefix {
 
 // nextHops are those of the key, or of the host's default routes, as far as the gateway's addresses
 // reach them; the error says what is missing.
-func nextHops(c Config, bridge string, host HostInterface, addresses []netip.Prefix) ([]netip.Addr, error) {
+func nextHops(c Config, bridge string, host platform.HostInterface, addresses []netip.Prefix) ([]netip.Addr, error) {
 	candidates, source := c.GatewayNextHops, "gateway-next-hops:"
 	if len(candidates) == 0 {
 		candidates, source = slices.DeleteFunc(slices.Clone(host.NextHops), func(hop netip.Addr) bool {

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -46,7 +48,7 @@ func TestNextHops(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Config{GatewayNextHops: addrs(strings.Fields(test.key)...)}
-			hops, err := nextHops(c, "br-ex", HostInterface{NextHops: addrs(strings.Fields(test.found)...)}, prefixes(strings.Fields(test.addresses)...))
+			hops, err := nextHops(c, "br-ex", platform.HostInterface{NextHops: addrs(strings.Fields(test.found)...)}, prefixes(strings.Fields(test.addresses)...))
 			if !slices.Equal(hops, addrs(strings.Fields(test.want)...)) {
 				t.Errorf("next hops %v", hops)
 			}
@@ -59,14 +61,14 @@ func TestNextHops(t *testing.T) {
 
 func TestGatewayOfTheHostsAddresses(t *testing.T) {
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 7}
-	host := HostInterface{MAC: mac, Addresses: prefixes("192.0.2.10/24", "192.0.2.11/24", "2001:db8::10/64", "2001:db8::11/64")}
+	host := platform.HostInterface{MAC: mac, Addresses: prefixes("192.0.2.10/24", "192.0.2.11/24", "2001:db8::10/64", "2001:db8::11/64")}
 	c := Config{GatewayNetwork: "external", GatewayInterface: "eth1", Gateway: GatewayRouted}
 	got, err := gatewayOf(c, "br-ex", host)
 	want := contract.Gateway{Network: "external", MAC: mac.String(), Addresses: prefixes("192.0.2.10/24", "2001:db8::10/64"), HostAddresses: true, Routed: true}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	if _, err := gatewayOf(c, "br-ex", HostInterface{MAC: mac}); err == nil || !strings.Contains(err.Error(), "gateway-addresses") {
+	if _, err := gatewayOf(c, "br-ex", platform.HostInterface{MAC: mac}); err == nil || !strings.Contains(err.Error(), "gateway-addresses") {
 		t.Errorf("a host without addresses: %v", err)
 	}
 	c.Gateway, c.GatewayAddresses = "", prefixes("192.0.2.20/24")
@@ -101,7 +103,7 @@ func TestBridgeMappingsAreRemembered(t *testing.T) {
 
 // A mapping to a bridge that is not there is told, and harms nothing else.
 func TestBridgeThatNobodyHasMade(t *testing.T) {
-	n := newBareNodeWith(t, func(c *Config, _ *fakePlatform) {
+	n := newBareNodeWith(t, func(c *Config, _ *platformtest.Fake) {
 		c.BridgeMappings = []BridgeMapping{{"storage", "br-st"}, {"lab", IntegrationBridge}}
 	})
 	if problems := n.health.problems().all(); problems != nil {

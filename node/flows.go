@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -228,7 +229,7 @@ func (a *agent) applyFlows(ctx context.Context, external External) error {
 	want, target := extbridge.Flows(bridge, entries), a.config.bridgeTarget(external.Bridge)
 	row := a.ovs.bridge(external.Bridge)
 	if row == nil {
-		return fmt.Errorf("bridge %s, which shall have flows: %w", external.Bridge, ErrNoDevice)
+		return fmt.Errorf("bridge %s, which shall have flows: %w", external.Bridge, platform.ErrNoDevice)
 	}
 	if len(want) == 0 && row.ExternalIDs[flowsKey] == "" {
 		f.mu.Lock()

@@ -7,25 +7,27 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/node/platform"
 )
 
 // passing are the flags of an address that cannot be used yet, or not for long any more.
 const passing = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED
 
 // HostInterface reads the main routing table: what other tables say is for some packets only.
-func (l *Linux) HostInterface(name string) (HostInterface, error) {
+func (l *Linux) HostInterface(name string) (platform.HostInterface, error) {
 	link, err := l.linkByName(name)
 	if err != nil {
-		return HostInterface{}, err
+		return platform.HostInterface{}, err
 	}
 	if link == nil {
-		return HostInterface{}, fmt.Errorf("interface %s: %w", name, ErrNoDevice)
+		return platform.HostInterface{}, fmt.Errorf("interface %s: %w", name, platform.ErrNoDevice)
 	}
 	addrs, err := l.addresses(link)
 	if err != nil {
-		return HostInterface{}, fmt.Errorf("list the addresses of %s: %w", name, err)
+		return platform.HostInterface{}, fmt.Errorf("list the addresses of %s: %w", name, err)
 	}
-	found := HostInterface{MAC: link.Attrs().HardwareAddr}
+	found := platform.HostInterface{MAC: link.Attrs().HardwareAddr}
 	// An address of a narrower scope is for neighbours; the kernel lists it first.
 	slices.SortStableFunc(addrs, func(a, b netlink.Addr) int { return a.Scope - b.Scope })
 	for _, a := range addrs {
@@ -45,7 +47,7 @@ func (l *Linux) HostInterface(name string) (HostInterface, error) {
 			return l.netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
 		})
 		if err != nil {
-			return HostInterface{}, fmt.Errorf("list the host's routes: %w", err)
+			return platform.HostInterface{}, fmt.Errorf("list the host's routes: %w", err)
 		}
 		found.NextHops = append(found.NextHops, defaultNextHops(routes, link.Attrs().Index)...)
 	}

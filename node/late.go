@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // On Windows a pod's device comes with its sandbox's first container, after ADD has returned. Open
@@ -250,7 +251,7 @@ func (a *agent) lateness(ctx context.Context, attachment cni.Attachment, one *ar
 }
 
 // finish brings a port and its device together. The attachment is locked.
-func (a *agent) finish(ctx context.Context, one *arrival, e Endpoint, device *vswitch.Interface) (bool, error) {
+func (a *agent) finish(ctx context.Context, one *arrival, e platform.Endpoint, device *vswitch.Interface) (bool, error) {
 	here, err := a.platform.EndpointArrived(ctx, e)
 	if err != nil {
 		return false, err
@@ -289,7 +290,7 @@ func (a *agent) finish(ctx context.Context, one *arrival, e Endpoint, device *vs
 }
 
 // complete makes the port of a device that is there, or finds it made.
-func (a *agent) complete(ctx context.Context, e Endpoint, device *vswitch.Interface) error {
+func (a *agent) complete(ctx context.Context, e platform.Endpoint, device *vswitch.Interface) error {
 	if kind := a.platform.PortType(); device.Type != kind {
 		if err := a.ovs.apply(ctx, []libovsdb.Operation{updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": kind})}); err != nil {
 			return fmt.Errorf("set the type of device %s: %w", device.Name, err)
@@ -309,7 +310,7 @@ func (a *agent) complete(ctx context.Context, e Endpoint, device *vswitch.Interf
 }
 
 // endpointOf is the endpoint of a port, as the record, the port and the pod's annotation have it.
-func (a *agent) endpointOf(device *vswitch.Interface) (Endpoint, error) {
+func (a *agent) endpointOf(device *vswitch.Interface) (platform.Endpoint, error) {
 	attachment, _ := attachmentOf(device)
 	one, err := a.records.read(device.Name)
 	if err != nil { // lost: what the port knows is enough but for DNS
@@ -317,7 +318,7 @@ func (a *agent) endpointOf(device *vswitch.Interface) (Endpoint, error) {
 	}
 	network, err := a.pods.lookUp(one.Pod, a.podSubnets())
 	if err != nil {
-		return Endpoint{}, err
+		return platform.Endpoint{}, err
 	}
 	return one.endpoint(network, a.mtu()), nil
 }

@@ -15,14 +15,15 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
 // newLateNode is a node whose devices come with their sandboxes, with all of the agent that attends to
 // them.
 func newLateNode(t *testing.T, change func(*Config)) *bareNode {
 	t.Helper()
-	n := newBareNodeWith(t, func(c *Config, f *fakePlatform) {
-		f.late = true
+	n := newBareNodeWith(t, func(c *Config, f *platformtest.Fake) {
+		f.Late = true
 		if change != nil {
 			change(c)
 		}
@@ -59,8 +60,8 @@ func (n *bareNode) mustAdd(call *cni.Call) {
 func (n *bareNode) whole(call *cni.Call) {
 	n.t.Helper()
 	n.until(func() bool { device := n.port(call); return device != nil && n.finished(device) })
-	device := n.platform.device(call.Attachment)
-	if !device.configured || device.endpoint.MTU != 1442 {
+	device := n.platform.Device(call.Attachment)
+	if !device.Configured || device.Endpoint.MTU != 1442 {
 		n.t.Errorf("the device is %+v", device)
 	}
 }
@@ -94,11 +95,11 @@ func TestDeviceThatComesAfterAdd(t *testing.T) {
 	if device := n.port(call); device.Type != "" || device.ExternalIDs[attachedKey] != "" {
 		t.Errorf("the port has type %q before its device is there: %v", device.Type, device.ExternalIDs)
 	}
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
 	n.mustAdd(call)
 	n.whole(call)
-	endpoint := n.platform.device(call.Attachment).endpoint
+	endpoint := n.platform.Device(call.Attachment).Endpoint
 	if len(endpoint.DNS.Nameservers) != 1 {
 		t.Errorf("the endpoint has lost what the runtime said: %+v", endpoint)
 	}
@@ -120,7 +121,7 @@ func TestDelComesBeforeTheDevice(t *testing.T) {
 	if err := n.Del(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	n.empty()
 	n.until(func() bool { return n.arrivals.pending() == 0 || n.lookAgain() })
 }
@@ -135,7 +136,7 @@ func TestDeviceThatDoesNotCome(t *testing.T) {
 	if device := n.port(call); device == nil || device.Type != "" {
 		t.Errorf("the port is %+v", device)
 	}
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
 	n.event(reasonAttached)
 	recorder := httptest.NewRecorder()
@@ -151,21 +152,21 @@ func TestDeviceThatCannotBeConfigured(t *testing.T) {
 	n := newLateNode(t, func(c *Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	n.platform.failing("ConfigureEndpoint", errors.New("HNS is busy"))
-	n.platform.startSandbox(call.Netns)
+	n.platform.Failing("ConfigureEndpoint", errors.New("HNS is busy"))
+	n.platform.StartSandbox(call.Netns)
 	if text := n.event(reasonNotAttached); !strings.Contains(text, "HNS is busy") {
 		t.Errorf("the Event says %q", text)
 	}
-	n.platform.failing("ConfigureEndpoint", nil)
+	n.platform.Failing("ConfigureEndpoint", nil)
 	n.whole(call)
 }
 
 func TestDeviceWithoutFlows(t *testing.T) {
-	n := newBareNodeWith(t, func(c *Config, f *fakePlatform) { f.late, c.VNICTimeout = true, 50*time.Millisecond })
+	n := newBareNodeWith(t, func(c *Config, f *platformtest.Fake) { f.Late, c.VNICTimeout = true, 50*time.Millisecond })
 	n.follow() // and no flows
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	if text := n.event(reasonNotAttached); !strings.Contains(text, "no flows") {
 		t.Errorf("the Event says %q", text)
 	}
@@ -177,16 +178,16 @@ func TestDeviceThatGoesAway(t *testing.T) {
 	n := newLateNode(t, nil)
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
-	made := n.platform.called("CreateEndpoint")
-	n.platform.failing("CreateEndpoint", errors.New("there is no network"))
-	n.platform.loseDevices()
+	made := n.platform.Called("CreateEndpoint")
+	n.platform.Failing("CreateEndpoint", errors.New("there is no network"))
+	n.platform.LoseDevices()
 	n.until(func() bool { device := n.port(call); return device.Type == "" && device.ExternalIDs[attachedKey] == "" })
-	for n.platform.called("CreateEndpoint") == made {
+	for n.platform.Called("CreateEndpoint") == made {
 		time.Sleep(time.Millisecond)
 	}
-	n.platform.failing("CreateEndpoint", nil)
+	n.platform.Failing("CreateEndpoint", nil)
 	n.whole(call)
 }
 
@@ -195,7 +196,7 @@ func TestDeviceOfAPodThatEnds(t *testing.T) {
 	n := newLateNode(t, func(c *Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
 	pod, err := n.client.CoreV1().Pods("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil {
@@ -218,12 +219,12 @@ func TestDeviceOfAPodThatEnds(t *testing.T) {
 		}
 		return times
 	}
-	before, made := told(), n.platform.called("CreateEndpoint")
-	n.platform.loseDevices()
+	before, made := told(), n.platform.Called("CreateEndpoint")
+	n.platform.LoseDevices()
 	n.until(func() bool { return n.port(call).Type == "" })
-	looks := n.platform.called("EndpointArrived")
-	n.until(func() bool { return n.platform.called("EndpointArrived") > looks+1 || n.lookAgain() })
-	if n.platform.called("CreateEndpoint") != made {
+	looks := n.platform.Called("EndpointArrived")
+	n.until(func() bool { return n.platform.Called("EndpointArrived") > looks+1 || n.lookAgain() })
+	if n.platform.Called("CreateEndpoint") != made {
 		t.Error("the endpoint was made again")
 	}
 	if err := n.Del(t.Context(), call); err != nil {
@@ -259,42 +260,42 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 		"port plugged in": func(n *bareNode, call *cni.Call) error { _, err := n.Add(n.t.Context(), call); return err },
 		"device arrived": func(n *bareNode, call *cni.Call) error {
 			_, err := n.Add(n.t.Context(), call)
-			n.platform.startSandbox(call.Netns)
+			n.platform.StartSandbox(call.Netns)
 			return err
 		},
 		"type set": func(n *bareNode, call *cni.Call) error {
-			n.platform.failing("ConfigureEndpoint", errors.New("killed"))
+			n.platform.Failing("ConfigureEndpoint", errors.New("killed"))
 			_, err := n.Add(n.t.Context(), call)
-			n.platform.startSandbox(call.Netns)
+			n.platform.StartSandbox(call.Netns)
 			n.until(func() bool { device := n.port(call); return device != nil && device.Type == typeInternal })
 			return err
 		},
 	}
 	for name, reach := range steps {
 		t.Run(name+", pod lives on", func(t *testing.T) {
-			n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
+			n := newBareNodeWith(t, func(_ *Config, f *platformtest.Fake) { f.Late = true })
 			n.installFlows()
 			stop := n.follow()
 			call := n.pod("web", "u1", nil)
 			if err := reach(n, call); err != nil {
 				t.Fatal(err)
 			}
-			n.platform.failing("ConfigureEndpoint", nil)
+			n.platform.Failing("ConfigureEndpoint", nil)
 			n.killed(stop)
 			n.mustAdd(call) // kubelet has had no answer, or asks again
-			n.platform.startSandbox(call.Netns)
+			n.platform.StartSandbox(call.Netns)
 			n.whole(call)
 			n.has(call)
 		})
 		t.Run(name+", pod goes", func(t *testing.T) {
-			n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
+			n := newBareNodeWith(t, func(_ *Config, f *platformtest.Fake) { f.Late = true })
 			n.installFlows()
 			stop := n.follow()
 			call := n.pod("web", "u1", nil)
 			if err := reach(n, call); err != nil {
 				t.Fatal(err)
 			}
-			n.platform.forgetSandbox(call.Netns)
+			n.platform.ForgetSandbox(call.Netns)
 			n.killed(stop)
 			n.until(func() bool { // what is being worked on is left to the next sweep
 				n.mustSweep()
@@ -308,13 +309,13 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 }
 
 func TestRestartedAgentGoesOnWaiting(t *testing.T) {
-	n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
+	n := newBareNodeWith(t, func(_ *Config, f *platformtest.Fake) { f.Late = true })
 	n.installFlows()
 	stop := n.follow()
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
 	n.killed(stop)
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
 }
 
@@ -325,12 +326,12 @@ func TestLatePodIsPluggedInAgain(t *testing.T) {
 		call := n.pod("web", "u1", nil)
 		n.mustAdd(call)
 		if started {
-			n.platform.startSandbox(call.Netns)
+			n.platform.StartSandbox(call.Netns)
 			n.whole(call)
 		}
 		n.removePort(call)
 		n.mustSweep()
-		n.platform.startSandbox(call.Netns)
+		n.platform.StartSandbox(call.Netns)
 		n.whole(call)
 		n.has(call)
 	}
@@ -339,7 +340,7 @@ func TestLatePodIsPluggedInAgain(t *testing.T) {
 // The agent looks at a late device all the time. A sweep that comes upon such a look waits for it: nobody else
 // gives the device its port back.
 func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
-	n := newBareNodeWith(t, func(_ *Config, f *fakePlatform) { f.late = true })
+	n := newBareNodeWith(t, func(_ *Config, f *platformtest.Fake) { f.Late = true })
 	n.installFlows()
 	stop := n.follow()
 	call := n.pod("web", "u1", nil)

@@ -9,15 +9,17 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/node/platform"
 )
 
-func (l *Linux) EnsureManagement(m Management) error {
+func (l *Linux) EnsureManagement(m platform.Management) error {
 	link, err := l.linkByName(m.Device)
 	if err != nil {
 		return err
 	}
 	if link == nil {
-		return fmt.Errorf("management device %s: %w", m.Device, ErrNoDevice)
+		return fmt.Errorf("management device %s: %w", m.Device, platform.ErrNoDevice)
 	}
 	attrs := link.Attrs()
 	if !bytes.Equal(attrs.HardwareAddr, m.MAC) {
@@ -80,8 +82,8 @@ func (l *Linux) ensureAddresses(link netlink.Link, wanted []netip.Prefix) error 
 
 // ensureRoutes owns all routes by the device's gateways; those that the kernel itself made from
 // addresses have none. Routes to single addresses are in a table of their own, see [vipTable].
-func (l *Linux) ensureRoutes(link netlink.Link, m Management) error {
-	missing := map[int]map[Route]bool{unix.RT_TABLE_MAIN: {}, vipTable: {}} // by table
+func (l *Linux) ensureRoutes(link netlink.Link, m platform.Management) error {
+	missing := map[int]map[platform.Route]bool{unix.RT_TABLE_MAIN: {}, vipTable: {}} // by table
 	for _, route := range m.Routes {
 		missing[tableFor(route)][route] = true
 	}
@@ -101,7 +103,7 @@ func (l *Linux) ensureRoutes(link netlink.Link, m Management) error {
 				delete(missing, found)
 				continue
 			}
-			if !m.superfluous(found.Destination) {
+			if !m.Superfluous(found.Destination) {
 				continue
 			}
 			if err := l.netlink.RouteDel(&r); err != nil {
@@ -129,18 +131,18 @@ func (l *Linux) ensureRoutes(link netlink.Link, m Management) error {
 	return ensureVIPRules(sources)
 }
 
-func tableFor(r Route) int {
+func tableFor(r platform.Route) int {
 	if r.Destination.IsSingleIP() {
 		return vipTable
 	}
 	return unix.RT_TABLE_MAIN
 }
 
-func readRoute(r netlink.Route) (Route, bool) {
+func readRoute(r netlink.Route) (platform.Route, bool) {
 	hop, ok := netip.AddrFromSlice(r.Gw)
 	if !ok || r.Dst == nil {
-		return Route{}, false
+		return platform.Route{}, false
 	}
 	source, _ := netip.AddrFromSlice(r.Src)
-	return Route{Destination: toPrefix(r.Dst), NextHop: hop.Unmap(), Source: source.Unmap()}, true
+	return platform.Route{Destination: toPrefix(r.Dst), NextHop: hop.Unmap(), Source: source.Unmap()}, true
 }

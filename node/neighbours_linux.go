@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // EnsureNeighbours looks before it writes: a route that is replaced by itself is news for all who watch.
@@ -18,7 +19,7 @@ func (l *Linux) EnsureNeighbours(device string, neighbours []extbridge.Neighbour
 		return err
 	}
 	if link == nil {
-		return fmt.Errorf("device %s: %w", device, ErrNoDevice)
+		return fmt.Errorf("device %s: %w", device, platform.ErrNoDevice)
 	}
 	routes, err := retryDump(func() ([]netlink.Route, error) { return l.netlink.RouteList(link, netlink.FAMILY_ALL) })
 	if err != nil {

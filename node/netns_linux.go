@@ -9,14 +9,16 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/node/platform"
 )
 
-// openSandbox opens a network namespace by path; [ErrNoSandbox] if it is gone. A file without a
+// openSandbox opens a network namespace by path; [platform.ErrNoSandbox] if it is gone. A file without a
 // namespace mounted on it is what remains of one after a reboot.
 func openSandbox(path string) (netns.NsHandle, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return netns.None(), fmt.Errorf("network namespace %s: %w", path, ErrNoSandbox)
+		return netns.None(), fmt.Errorf("network namespace %s: %w", path, platform.ErrNoSandbox)
 	}
 	if err != nil {
 		return netns.None(), fmt.Errorf("open network namespace %s: %w", path, err)
@@ -28,7 +30,7 @@ func openSandbox(path string) (netns.NsHandle, error) {
 	}
 	if int64(stat.Type) != unix.NSFS_MAGIC && int64(stat.Type) != unix.PROC_SUPER_MAGIC {
 		unix.Close(fd)
-		return netns.None(), fmt.Errorf("network namespace %s is only a file: %w", path, ErrNoSandbox)
+		return netns.None(), fmt.Errorf("network namespace %s is only a file: %w", path, platform.ErrNoSandbox)
 	}
 	return netns.NsHandle(fd), nil
 }

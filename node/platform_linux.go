@@ -19,9 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/platform"
 )
 
-// Linux is the [Platform] of a Linux node: veth pairs by netlink in the agent's own network
+// Linux is the [platform.Platform] of a Linux node: veth pairs by netlink in the agent's own network
 // namespace. On the userspace datapath it also does for each device what that needs: no partial checksums,
 // no second copy of a frame in the node's own stack.
 type Linux struct {
@@ -31,7 +32,7 @@ type Linux struct {
 	sharing   sharing
 }
 
-// LinuxConfig is what the [Platform] of a Linux node is told.
+// LinuxConfig is what the [platform.Platform] of a Linux node is told.
 type LinuxConfig struct {
 	// Userspace: Open vSwitch switches packets in userspace, on the datapath "netdev".
 	Userspace bool
@@ -59,7 +60,7 @@ func NewLinux(config LinuxConfig) (*Linux, error) {
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
 	return &Linux{netlink: handle, home: home, userspace: config.Userspace, sharing: sharing{
-		device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, saved: savedHost[linuxUplink]{path: config.StateFile}, step: config.Step,
+		device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, saved: platform.SavedHost[linuxUplink]{Path: config.StateFile}, step: config.Step,
 	}}, nil
 }
 
@@ -116,7 +117,7 @@ func (l *Linux) HostAddresses(except ...string) ([]netip.Addr, error) {
 
 func (l *Linux) SandboxExists(sandbox string) (bool, error) {
 	ns, err := openSandbox(sandbox)
-	if errors.Is(err, ErrNoSandbox) {
+	if errors.Is(err, platform.ErrNoSandbox) {
 		return false, nil
 	}
 	if err != nil {
@@ -141,7 +142,7 @@ func (l *Linux) Endpoints() ([]string, error) {
 }
 
 // EndpointArrived says that CreateEndpoint makes the device itself.
-func (l *Linux) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {
+func (l *Linux) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
 	link, err := l.linkByName(cni.HostInterface(e.Attachment))
 	return link != nil, err
 }
@@ -155,7 +156,7 @@ func (l *Linux) EnsureGatewayDevice(name string) error {
 		return err
 	}
 	if link == nil {
-		return fmt.Errorf("gateway device %s: %w", name, ErrNoDevice)
+		return fmt.Errorf("gateway device %s: %w", name, platform.ErrNoDevice)
 	}
 	addrs, err := l.addresses(link)
 	if err != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
 func TestMain(m *testing.M) { nodetest.MainInParts(m, 2) }
@@ -44,9 +46,9 @@ func newLinux(t testing.TB, userspace bool) *node.Linux {
 	return linux
 }
 
-func endpoint(id, sandbox string) node.Endpoint {
+func endpoint(id, sandbox string) platform.Endpoint {
 	v4, v6 := netip.MustParsePrefix("10.244.1.3/24"), netip.MustParsePrefix("fd00:10:244:1::3/64")
-	return node.Endpoint{
+	return platform.Endpoint{
 		Attachment: cni.Attachment{ContainerID: id, IfName: "eth0"}, Sandbox: sandbox, Label: "shop/web-0",
 		MAC: contract.MAC(v4.Addr()), Addresses: []netip.Prefix{v4, v6},
 		Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("fd00:10:244:1::1")}, MTU: 1400,
@@ -54,7 +56,7 @@ func endpoint(id, sandbox string) node.Endpoint {
 }
 
 // attach is what an ADD does on the platform.
-func attach(t testing.TB, p node.Platform, e node.Endpoint) {
+func attach(t testing.TB, p platform.Platform, e platform.Endpoint) {
 	t.Helper()
 	if err := errors.Join(p.CreateEndpoint(t.Context(), e), p.ConfigureEndpoint(t.Context(), e)); err != nil {
 		t.Fatal(err)
@@ -83,6 +85,16 @@ func run(t testing.TB, command ...string) string {
 		t.Fatalf("%v: %v\n%s", command, err, output)
 	}
 	return string(output)
+}
+
+func TestLinuxKeepsThePlatformsPromises(t *testing.T) {
+	for datapath, userspace := range map[string]bool{"system": onKernel, "netdev": onUserspace} {
+		t.Run(datapath, func(t *testing.T) {
+			linux := newLinux(t, userspace)
+			platformtest.Story(t, linux, func(name string) string { return nodetest.Sandbox(t, name) },
+				func(name string) { nodetest.RemoveSandbox(t, name) })
+		})
+	}
 }
 
 func TestEndpointIsCompleteAndRepeatable(t *testing.T) {
@@ -167,7 +179,7 @@ func TestDeleteAfterTheSandboxWent(t *testing.T) {
 	if err := linux.DeleteEndpoint(t.Context(), cni.HostInterface(e.Attachment)); err != nil {
 		t.Error(err)
 	}
-	if err := linux.CreateEndpoint(t.Context(), e); !errors.Is(err, node.ErrNoSandbox) {
+	if err := linux.CreateEndpoint(t.Context(), e); !errors.Is(err, platform.ErrNoSandbox) {
 		t.Errorf("create in a sandbox that went: %v", err)
 	}
 }
@@ -281,16 +293,16 @@ func TestManyAtOnce(t *testing.T) {
 
 func TestManagementDeviceIsRepaired(t *testing.T) {
 	linux := newLinux(t, onKernel)
-	m := node.Management{
+	m := platform.Management{
 		Device: "mp-test", MTU: 1400,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.2/24"), netip.MustParsePrefix("fd00:10:244:1::2/64")},
-		Routes: []node.Route{
+		Routes: []platform.Route{
 			{Destination: netip.MustParsePrefix("10.244.0.0/16"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: netip.MustParseAddr("10.244.1.2")},
 			{Destination: netip.MustParsePrefix("fd00:10:96::/112"), NextHop: netip.MustParseAddr("fd00:10:244:1::1"), Source: netip.MustParseAddr("fd00:10:244:1::2")},
 		},
 	}
 	m.MAC = contract.MAC(contract.Addrs(m.Addresses)...)
-	if err := linux.EnsureManagement(m); !errors.Is(err, node.ErrNoDevice) {
+	if err := linux.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
 		t.Fatalf("without device: %v", err)
 	}
 	run(t, "ip", "link", "add", "mp-test", "type", "veth", "peer", "name", "mp-peer")

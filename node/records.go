@@ -15,6 +15,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // record is an ADD as the runtime asked for it. What runs is in the Open_vSwitch database; records
@@ -40,8 +41,8 @@ func recordOf(call *cni.Call) record {
 
 func (r record) device() string { return cni.HostInterface(r.Attachment) }
 
-func (r record) endpoint(network *podNetwork, mtu int) Endpoint {
-	return Endpoint{
+func (r record) endpoint(network *podNetwork, mtu int) platform.Endpoint {
+	return platform.Endpoint{
 		Attachment: r.Attachment, Sandbox: r.Sandbox, Label: r.Pod.String(),
 		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: mtu,
 		DNS: r.DNS,

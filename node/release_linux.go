@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // Release gives the host its uplink back while the agent does not run, and says what it has done. The
@@ -59,11 +60,11 @@ func release(ctx context.Context, config Config, patience time.Duration) (string
 // absentBridge is an Open vSwitch that does not answer: what the host has can be moved all the same.
 type absentBridge struct{ err error }
 
-func (b absentBridge) Ensure(context.Context, Uplink) error { return b.err }
-func (b absentBridge) Join(context.Context, Uplink) error   { return b.err }
-func (b absentBridge) Holder(string) string                 { return "" }
-func (b absentBridge) Made() (Uplink, bool)                 { return Uplink{}, false }
+func (b absentBridge) Ensure(context.Context, platform.Uplink) error { return b.err }
+func (b absentBridge) Join(context.Context, platform.Uplink) error   { return b.err }
+func (b absentBridge) Holder(string) string                          { return "" }
+func (b absentBridge) Made() (platform.Uplink, bool)                 { return platform.Uplink{}, false }
 
-func (b absentBridge) Leave(_ context.Context, u Uplink) error {
+func (b absentBridge) Leave(_ context.Context, u platform.Uplink) error {
 	return fmt.Errorf("device %s has the host's addresses again, but is still a port of bridge %s: start Open vSwitch's database and repeat this: %w", u.Adapter, u.Host, b.err)
 }

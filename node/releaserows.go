@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -42,7 +43,7 @@ func withoutChassisSettings(config Config, now map[string]string) map[string]str
 	if now[mappingsKey] == "" && now["ovn-remote"] == "" {
 		return nil
 	}
-	want := chassisSettings(config, Uplink{}, now)
+	want := chassisSettings(config, platform.Uplink{}, now)
 	for key := range want {
 		want[key] = ""
 	}

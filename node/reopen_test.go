@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -36,11 +37,11 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	a.keepUplinkOnce(t.Context())
 	s.whole(a.health.problems()[conditionUplink])
 	s.manage(false)
-	if err := s.n.ovs.apply(t.Context(), must(s.n.ovs.managementPort(a.config, Management{Device: ManagementDevice, MTU: 1400}))); err != nil {
+	if err := s.n.ovs.apply(t.Context(), must(s.n.ovs.managementPort(a.config, platform.Management{Device: platform.ManagementDevice, MTU: 1400}))); err != nil {
 		t.Fatal(err)
 	}
-	s.n.until(func() bool { return s.ofport(ManagementDevice) == -1 })
-	if ports := s.n.ovs.refused(typeInternal); !slices.Equal(ports, []string{ManagementDevice}) {
+	s.n.until(func() bool { return s.ofport(platform.ManagementDevice) == -1 })
+	if ports := s.n.ovs.refused(typeInternal); !slices.Equal(ports, []string{platform.ManagementDevice}) {
 		t.Errorf("the ports in error are %v", ports)
 	}
 	a.reopenPorts(t.Context()) // too early
@@ -51,15 +52,15 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 		return nil
 	})
 	s.manage(true)
-	if port := s.ofport(ManagementDevice); port != -1 {
+	if port := s.ofport(platform.ManagementDevice); port != -1 {
 		t.Fatalf("it is opened without a word: port %d", port)
 	}
 	a.reopenPeriod = 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var kept sync.WaitGroup
 	kept.Go(func() { _ = a.keepPortsOpen(ctx) })
-	s.n.until(func() bool { return s.ofport(ManagementDevice) > 0 })
-	if s.ofport(ManagementDevice) <= 0 {
+	s.n.until(func() bool { return s.ofport(platform.ManagementDevice) > 0 })
+	if s.ofport(platform.ManagementDevice) <= 0 {
 		t.Error("the port is still in error")
 	}
 	cancel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // The node's database is lost while pods run: what is left of them is enough to attach them again.
@@ -58,8 +59,8 @@ func TestSettingsAreRepaired(t *testing.T) {
 		{"remove", "Open_vSwitch", ".", "external_ids", "ovn-encap-ip"},
 		{"set", "Open_vSwitch", ".", "external_ids:ovn-remote=tcp:192.0.2.1:1"},
 		{"set", "Bridge", IntegrationBridge, "other_config:disable-in-band=false"},
-		{"del-port", ManagementDevice},
-		{"set", "Interface", ManagementDevice, "external_ids:iface-id=other"},
+		{"del-port", platform.ManagementDevice},
+		{"set", "Interface", platform.ManagementDevice, "external_ids:iface-id=other"},
 		{"del-br", IntegrationBridge},
 	} {
 		t.Run(strings.Join(damage, " "), func(t *testing.T) {
@@ -75,7 +76,7 @@ func TestSettingsAreRepaired(t *testing.T) {
 				if bridge != "secure\n\"true\"" {
 					return errors.New("bridge " + bridge)
 				}
-				if id := c.ovn.VS("--if-exists", "get", "Interface", ManagementDevice, "external_ids:iface-id"); id != "mgmt-"+testNode {
+				if id := c.ovn.VS("--if-exists", "get", "Interface", platform.ManagementDevice, "external_ids:iface-id"); id != "mgmt-"+testNode {
 					return errors.New("iface-id " + id)
 				}
 				return c.reaches(nil, contract.GatewayAddress(testSubnet))
@@ -90,15 +91,15 @@ func TestRepairsAreTakenUpByBusyDaemons(t *testing.T) {
 	c := newReadyCluster(t)
 	for _, daemon := range []string{nodetest.Vswitchd, nodetest.OVNController} {
 		for _, damage := range [][]string{
-			{"del-port", ManagementDevice},
-			{"set", "Interface", ManagementDevice, "external_ids:iface-id=other"},
+			{"del-port", platform.ManagementDevice},
+			{"set", "Interface", platform.ManagementDevice, "external_ids:iface-id=other"},
 			{"del-br", IntegrationBridge},
 		} {
 			t.Run(daemon+" "+strings.Join(damage, " "), func(t *testing.T) {
 				c.ovn.Pause(daemon)
 				c.ovn.VS(append([]string{"--no-wait"}, damage...)...)
 				c.eventually(func() error {
-					device := c.ovn.VS("--bare", "--columns=external_ids", "find", "Interface", "name="+ManagementDevice)
+					device := c.ovn.VS("--bare", "--columns=external_ids", "find", "Interface", "name="+platform.ManagementDevice)
 					if !strings.Contains(device, "iface-id=mgmt-"+testNode) {
 						return errors.New("not repaired: " + device)
 					}

@@ -10,11 +10,13 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/node/platform"
 )
 
-// ownPlatform is the system's own [Platform].
+// ownPlatform is the system's own [platform.Platform].
 type ownPlatform interface {
-	Platform
+	platform.Platform
 	io.Closer
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/node/hostservice"
+	"github.com/weftnet/weft/node/platform"
 )
 
 func (a *agent) newServices(client kubernetes.Interface) error {
@@ -134,12 +135,12 @@ func onlyHostPorts(pod *corev1.Pod) []corev1.Container {
 
 // vipRoutes lead to virtual addresses through the management port. The next hop is the cluster's router, which
 // has no part in it: the load balancer of the node's switch takes the packets first.
-func vipRoutes(network contract.NodeNetwork, vips []netip.Addr) []Route {
-	var routes []Route
+func vipRoutes(network contract.NodeNetwork, vips []netip.Addr) []platform.Route {
+	var routes []platform.Route
 	for _, vip := range vips {
 		for _, subnet := range network.PodCIDRs {
 			if source := contract.ManagementAddress(subnet); source.Is4() == vip.Is4() {
-				routes = append(routes, Route{Destination: netip.PrefixFrom(vip, vip.BitLen()), NextHop: contract.GatewayAddress(subnet), Source: source})
+				routes = append(routes, platform.Route{Destination: netip.PrefixFrom(vip, vip.BitLen()), NextHop: contract.GatewayAddress(subnet), Source: source})
 				break
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hostservice"
+	"github.com/weftnet/weft/node/platform"
 )
 
 func TestHostPortsOfAPod(t *testing.T) {
@@ -69,7 +70,7 @@ func TestListenersStayWhileNobodyHasLooked(t *testing.T) {
 func TestRoutesOfVirtualAddresses(t *testing.T) {
 	network := contract.NodeNetwork{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}
 	got := vipRoutes(network, []netip.Addr{netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("2001:db8::50")})
-	want := []Route{{Destination: netip.MustParsePrefix("192.0.2.50/32"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: netip.MustParseAddr("10.244.1.2")}}
+	want := []platform.Route{{Destination: netip.MustParsePrefix("192.0.2.50/32"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: netip.MustParseAddr("10.244.1.2")}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 		t.Error(diff)
 	}

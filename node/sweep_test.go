@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // attached is a pod with its sandbox, attached to a network.
@@ -29,7 +30,7 @@ func (n *bareNode) attached(name, uid, network string) *cni.Call {
 // halfDone is what an ADD leaves that is killed before it has plugged its device in.
 func (n *bareNode) halfDone(call *cni.Call) {
 	n.t.Helper()
-	endpoint := Endpoint{Attachment: call.Attachment, Sandbox: call.Netns}
+	endpoint := platform.Endpoint{Attachment: call.Attachment, Sandbox: call.Netns}
 	if err := errors.Join(n.records.write(recordOf(call)), n.platform.CreateEndpoint(n.t.Context(), endpoint)); err != nil {
 		n.t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.platform.forgetSandbox(gone.Netns)
+	n.platform.ForgetSandbox(gone.Netns)
 	devices := func() int { all, _ := n.platform.Endpoints(); return len(all) }
 
 	n.mustSweep()
@@ -200,13 +201,13 @@ func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
 		"another sandbox has the port": func(n *bareNode, call *cni.Call) error {
 			newer := n.sandbox("web", "u1")
 			newer.Attachment.ContainerID, newer.Netns = "c-newer", "/sandbox/newer"
-			n.platform.addSandbox(newer.Netns)
+			n.platform.AddSandbox(newer.Netns)
 			_, err := n.Add(n.t.Context(), newer)
 			return err
 		},
 		"the device has other addresses": func(n *bareNode, call *cni.Call) error {
-			n.platform.change(func() {
-				n.platform.devices[cni.HostInterface(call.Attachment)].endpoint.MAC = contract.MAC(bareNetwork.PodCIDRs[0].Addr())
+			n.platform.Change(func() {
+				n.platform.Devices[cni.HostInterface(call.Attachment)].Endpoint.MAC = contract.MAC(bareNetwork.PodCIDRs[0].Addr())
 			})
 			return nil
 		},

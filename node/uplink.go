@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -32,8 +33,8 @@ type sharedUplink struct {
 	rest   time.Duration // between passes
 
 	mu       sync.Mutex
-	now      Uplink // zero while there is none
-	released bool   // the host has its adapter for itself
+	now      platform.Uplink // zero while there is none
+	released bool            // the host has its adapter for itself
 
 	failures int // of keepUplink alone: how often in a row the host was given its adapter back
 }
@@ -46,13 +47,13 @@ func newSharedUplink(c Config) *sharedUplink {
 	return &sharedUplink{wanted: make(chan struct{}, 1), rest: rest}
 }
 
-func (u *sharedUplink) get() Uplink {
+func (u *sharedUplink) get() platform.Uplink {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.now
 }
 
-func (u *sharedUplink) set(now Uplink) {
+func (u *sharedUplink) set(now platform.Uplink) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.now = now
@@ -87,7 +88,7 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, uplinkTime)
 	defer cancel()
 	if !a.ovs.Connected() { // nobody could tell the new switch where packets go
-		if a.uplink.get() == (Uplink{}) {
+		if a.uplink.get() == (platform.Uplink{}) {
 			a.health.set(conditionUplink, fmt.Errorf("the adapter is left alone until there is a connection to %s", a.config.OVSDatabase))
 		}
 		return 0
@@ -104,7 +105,7 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 	}
 	a.flows.look()
 	switch {
-	case errors.Is(err, ErrReleased):
+	case errors.Is(err, platform.ErrReleased):
 		return a.uplink.backOff()
 	case err != nil && len(a.podSubnets()) == 0:
 		// A switch that is there has been looked for all the same: the host may need its bridge to reach
@@ -136,17 +137,17 @@ func (a *agent) ensureUplink(ctx context.Context) error {
 	uplink, err := a.platform.EnsureUplink(ctx)
 	if err != nil {
 		switch {
-		case errors.Is(err, ErrOutdatedUplink):
+		case errors.Is(err, platform.ErrOutdatedUplink):
 			err = errors.Join(err, a.releaseSwitch(ctx))
-		case errors.Is(err, ErrNoUplink):
-			a.uplink.set(Uplink{})
+		case errors.Is(err, platform.ErrNoUplink):
+			a.uplink.set(platform.Uplink{})
 			err = errors.Join(err, a.clearBridges(ctx))
 		}
 		return err
 	}
 	if before != nil && (before.Name != uplink.Host || before.ExternalIDs[switchKey] != uplink.Switch) {
 		slog.WarnContext(ctx, "the uplink's switch is a new one; bridge and ports are made again", "bridge", before.Name, "switch", uplink.Switch)
-		a.uplink.set(Uplink{}) // whoever keeps the bridges meanwhile would make it again for the old switch
+		a.uplink.set(platform.Uplink{}) // whoever keeps the bridges meanwhile would make it again for the old switch
 		if err := a.clearUplink(ctx, uplink.Host); err != nil {
 			return err
 		}
@@ -169,7 +170,7 @@ func (a *agent) giveUpUnless(ctx context.Context, worked bool, err error) error 
 		return err
 	}
 	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)
-	return errors.Join(fmt.Errorf("%w: %w", ErrReleased, err), a.releaseSwitch(ctx))
+	return errors.Join(fmt.Errorf("%w: %w", platform.ErrReleased, err), a.releaseSwitch(ctx))
 }
 
 // releaseSwitch takes all bridges away and then the switch, also where the bridges cannot be taken away: the
@@ -177,7 +178,7 @@ func (a *agent) giveUpUnless(ctx context.Context, worked bool, err error) error 
 func (a *agent) releaseSwitch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uplinkTime)
 	defer cancel()
-	a.uplink.set(Uplink{})
+	a.uplink.set(platform.Uplink{})
 	err := a.clearBridges(ctx)
 	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil { // it may be what does not work
 		slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
@@ -195,7 +196,7 @@ func (a *agent) prepareUplink(ctx context.Context) error {
 		return err
 	}
 	if !exists {
-		a.uplink.set(Uplink{})
+		a.uplink.set(platform.Uplink{})
 		if err := a.clearBridges(ctx); err != nil {
 			return err
 		}
@@ -203,7 +204,7 @@ func (a *agent) prepareUplink(ctx context.Context) error {
 			return nil
 		}
 	}
-	if a.ovs.uplinkBridge(a.config.owner()) != nil || a.uplink.get() != (Uplink{}) {
+	if a.ovs.uplinkBridge(a.config.owner()) != nil || a.uplink.get() != (platform.Uplink{}) {
 		return nil
 	}
 	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil {
@@ -249,7 +250,7 @@ func (a *agent) clearUplink(ctx context.Context, host string) error {
 // admitChassisHost: on Windows there has to be a switch, or the bridge of one that was there when the agent
 // ran last.
 func (a *agent) admitChassisHost() error {
-	if a.config.HNSNetwork != "" && a.uplink.get() == (Uplink{}) && a.ovs.uplinkBridge(a.config.owner()) == nil {
+	if a.config.HNSNetwork != "" && a.uplink.get() == (platform.Uplink{}) && a.ovs.uplinkBridge(a.config.owner()) == nil {
 		return errNoUplink
 	}
 	return nil

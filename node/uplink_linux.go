@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/weftnet/weft/node/platform"
 )
 
 // sharing is a Linux node's uplink where the host and Open vSwitch share it: the device is a port of a
@@ -21,7 +23,7 @@ import (
 type sharing struct {
 	device, bridge string // empty: nothing is shared
 	ovs            UplinkBridge
-	saved          savedHost[linuxUplink]
+	saved          platform.SavedHost[linuxUplink]
 
 	mu   sync.Mutex        // held while somebody works on it
 	step func(name string) // before each change of the host
@@ -30,17 +32,17 @@ type sharing struct {
 // UplinkBridge is what sharing the host's uplink needs of Open vSwitch. Every method returns when
 // ovs-vswitchd has done its part, and changes nothing where its post-condition holds.
 type UplinkBridge interface {
-	// Ensure: the bridge [Uplink.Host] exists, and its own interface is a device of the host's with
+	// Ensure: the bridge [platform.Uplink.Host] exists, and its own interface is a device of the host's with
 	// the uplink's MAC and MTU.
-	Ensure(ctx context.Context, u Uplink) error
+	Ensure(ctx context.Context, u platform.Uplink) error
 	// Join: the adapter is a port of the bridge.
-	Join(ctx context.Context, u Uplink) error
+	Join(ctx context.Context, u platform.Uplink) error
 	// Leave: the adapter is no port of the bridge. A bridge that weft has made is gone.
-	Leave(ctx context.Context, u Uplink) error
+	Leave(ctx context.Context, u platform.Uplink) error
 	// Holder is the bridge of which a device is a port; empty if it is none's.
 	Holder(device string) string
 	// Made is the uplink that a bridge was made for, as far as Open vSwitch knows it.
-	Made() (Uplink, bool)
+	Made() (platform.Uplink, bool)
 }
 
 // linuxUplink is what has to be known after a crash, whenever it comes.
@@ -58,8 +60,8 @@ type linuxUplink struct {
 	AddrGenMode string `json:"addrGenMode,omitempty"`
 }
 
-func (s linuxUplink) uplink() Uplink {
-	return Uplink{Switch: s.Device, Adapter: s.Device, Host: s.Bridge}
+func (s linuxUplink) uplink() platform.Uplink {
+	return platform.Uplink{Switch: s.Device, Adapter: s.Device, Host: s.Bridge}
 }
 
 // without is what was written down and is not on the device.
@@ -78,39 +80,39 @@ func (s linuxUplink) without(device hostNetwork) hostNetwork {
 // undoTime bounds giving the device back to the host after sharing it has failed.
 const undoTime = 3 * time.Minute
 
-// EnsureUplink puts the device and what the host has on it on the bridge, see [Platform]. The host works
+// EnsureUplink puts the device and what the host has on it on the bridge, see [platform.Platform]. The host works
 // after each step, so that it can end after any: first the bridge's interface gets the addresses too,
 // then the bridge gets the device, and only then the host's routes go by the bridge. What appears on the
 // device later, as a DHCP client puts it there, follows.
-func (l *Linux) EnsureUplink(ctx context.Context) (Uplink, error) {
+func (l *Linux) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	s := &l.sharing
 	if s.device == "" {
-		return Uplink{}, nil
+		return platform.Uplink{}, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	saved, err := l.readUplink()
 	if err != nil {
-		return Uplink{}, err
+		return platform.Uplink{}, err
 	}
 	if made, ok := s.ovs.Made(); ok && saved == nil && (made.Adapter != s.device || made.Host != s.bridge) {
 		saved = &linuxUplink{Device: made.Adapter, Bridge: made.Host} // it was written down before a boot
 	}
 	if saved != nil && (saved.Device != s.device || saved.Bridge != s.bridge) {
 		if err := l.release(ctx, *saved); err != nil {
-			return Uplink{}, fmt.Errorf("give the host device %s back, which is not gateway-interface any more: %w", saved.Device, err)
+			return platform.Uplink{}, fmt.Errorf("give the host device %s back, which is not gateway-interface any more: %w", saved.Device, err)
 		}
 		saved = nil
 	}
 	joined := s.ovs.Holder(s.device) == s.bridge
 	device, err := l.chooseDevice(saved)
 	if err != nil && !joined && saved == nil {
-		return Uplink{}, fmt.Errorf("%w: %w", ErrNoUplink, err)
+		return platform.Uplink{}, fmt.Errorf("%w: %w", platform.ErrNoUplink, err)
 	}
 	if err != nil {
-		return Uplink{}, err
+		return platform.Uplink{}, err
 	}
-	uplink := Uplink{
+	uplink := platform.Uplink{
 		Switch: s.device, Adapter: s.device, Host: s.bridge,
 		MAC: device.Attrs().HardwareAddr.String(), MTU: device.Attrs().MTU,
 	}
@@ -119,14 +121,14 @@ func (l *Linux) EnsureUplink(ctx context.Context) (Uplink, error) {
 		return uplink, nil
 	}
 	if joined || saved != nil && saved.Ready || ctx.Err() != nil {
-		return Uplink{}, err
+		return platform.Uplink{}, err
 	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	if _, undone := l.releaseSaved(undo); undone != nil {
-		return Uplink{}, errors.Join(err, undone)
+		return platform.Uplink{}, errors.Join(err, undone)
 	}
-	return Uplink{}, fmt.Errorf("%w: %w: %w", ErrReleased, ErrNoUplink, err)
+	return platform.Uplink{}, fmt.Errorf("%w: %w: %w", platform.ErrReleased, platform.ErrNoUplink, err)
 }
 
 // before announces a change. An agent that was told to end goes no further.
@@ -137,7 +139,7 @@ func (l *Linux) before(ctx context.Context, name string) error {
 	return ctx.Err()
 }
 
-func (l *Linux) share(ctx context.Context, device netlink.Link, uplink Uplink, saved *linuxUplink) error {
+func (l *Linux) share(ctx context.Context, device netlink.Link, uplink platform.Uplink, saved *linuxUplink) error {
 	s := &l.sharing
 	own, err := readHost(device.Attrs().Index)
 	if err != nil {
@@ -249,7 +251,7 @@ func (l *Linux) saveUplink(ctx context.Context, own hostNetwork, before *linuxUp
 	if err := l.before(ctx, "save"); err != nil {
 		return nil, err
 	}
-	return saved, s.saved.write(*saved)
+	return saved, s.saved.Write(*saved)
 }
 
 // addrGenModeOf is the device's setting as it was before hideFromStack.
@@ -267,7 +269,7 @@ func (l *Linux) addrGenModeOf(saved *linuxUplink) string {
 // readUplink returns nil where nothing is written down that is still of use. After another boot nothing is:
 // the host has its addresses where it always gets them.
 func (l *Linux) readUplink() (*linuxUplink, error) {
-	saved, err := l.sharing.saved.read()
+	saved, err := l.sharing.saved.Read()
 	if err != nil || saved == nil {
 		return nil, err
 	}
@@ -276,16 +278,16 @@ func (l *Linux) readUplink() (*linuxUplink, error) {
 		return nil, err
 	}
 	if saved.Boot != boot {
-		return nil, l.sharing.saved.remove()
+		return nil, l.sharing.saved.Remove()
 	}
 	for i := range saved.Addresses {
 		if saved.Addresses[i].m, err = parseMessage(saved.Addresses[i].Message, addressHeader); err != nil {
-			return nil, fmt.Errorf("read the host's saved networking from %s: %w", l.sharing.saved.path, err)
+			return nil, fmt.Errorf("read the host's saved networking from %s: %w", l.sharing.saved.Path, err)
 		}
 	}
 	for i := range saved.Routes {
 		if saved.Routes[i].m, err = parseMessage(saved.Routes[i].Message, routeHeader); err != nil {
-			return nil, fmt.Errorf("read the host's saved networking from %s: %w", l.sharing.saved.path, err)
+			return nil, fmt.Errorf("read the host's saved networking from %s: %w", l.sharing.saved.Path, err)
 		}
 	}
 	return saved, nil
@@ -300,13 +302,13 @@ func bootID() (string, error) {
 }
 
 // bridgeInterface is the bridge's own interface, which Open vSwitch has made.
-func (l *Linux) bridgeInterface(u Uplink) (netlink.Link, error) {
+func (l *Linux) bridgeInterface(u platform.Uplink) (netlink.Link, error) {
 	host, err := l.linkByName(u.Host)
 	if err != nil {
 		return nil, err
 	}
 	if host == nil {
-		return nil, fmt.Errorf("interface %s of the bridge of that name: %w", u.Host, ErrNoDevice)
+		return nil, fmt.Errorf("interface %s of the bridge of that name: %w", u.Host, platform.ErrNoDevice)
 	}
 	if mac, err := net.ParseMAC(u.MAC); err != nil || !bytes.Equal(mac, host.Attrs().HardwareAddr) {
 		return nil, fmt.Errorf("interface %s of the bridge of that name has the MAC %v and not yet %s, that of %s", u.Host, host.Attrs().HardwareAddr, u.MAC, u.Adapter)
@@ -354,7 +356,7 @@ func (l *Linux) remember(saved linuxUplink, host netlink.Link) error {
 		return nil
 	}
 	saved.Ready, saved.Index, saved.Addresses, saved.Routes = true, now.index, now.addresses, now.routes
-	return l.sharing.saved.write(saved)
+	return l.sharing.saved.Write(saved)
 }
 
 // dropOldLease: a DHCP client has one IPv4 address a device. It has put another one there, and does not

@@ -18,6 +18,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/platform/platformtest"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -30,13 +32,13 @@ type vswitchd struct {
 func newUplinkNode(t *testing.T, daemon *vswitchd) *bareNode {
 	t.Helper()
 	var n *bareNode
-	n = newBareNodeWith(t, func(c *Config, f *fakePlatform) {
+	n = newBareNodeWith(t, func(c *Config, f *platformtest.Fake) {
 		c.HNSNetwork, c.Gateway = "weft", GatewayLocal
 		c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("172.30.0.101/24")}
 		c.GatewayBridge = ""
-		f.late = true
-		f.count = func() int { return len(ovsdb.List[vswitch.Bridge](n.ovs.Client, nil)) }
-		f.uplink = Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
+		f.Late = true
+		f.Bridges = func() int { return len(ovsdb.List[vswitch.Bridge](n.ovs.Client, nil)) }
+		f.Uplink = platform.Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
 	})
 	n.takeUpTime = 300 * time.Millisecond
 	if daemon != nil {
@@ -125,8 +127,8 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	n := newUplinkNode(t, nil)
 	n.keepUplinkOnce(t.Context())
-	if n.platform.called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
-		t.Errorf("%d calls; %s", n.platform.called("EnsureUplink"), n.uplinkProblem())
+	if n.platform.Called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+		t.Errorf("%d calls; %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
 	if n.ovs.bridge(IntegrationBridge) != nil {
 		t.Error("bridges were made")
@@ -141,7 +143,7 @@ func TestUplinkDoesNotWaitForTheController(t *testing.T) {
 	if n.health.problems()[conditionUplink] != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no bridge: %s", n.uplinkProblem())
 	}
-	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", ErrNoUplink))
+	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
 	if rest := n.keepUplinkOnce(t.Context()); rest != 0 {
 		t.Errorf("the subnets are not taken up for %v", rest)
 	}
@@ -152,8 +154,8 @@ func TestHostGetsItsAdapterBack(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
 	n.takeUpTime = 2 * time.Second // the stand-in's answers have to fit in
 	n.keepUplinkOnce(t.Context())
-	if n.platform.called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
-		t.Errorf("%d calls; %s", n.platform.called("ReleaseUplink"), n.uplinkProblem())
+	if n.platform.Called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
+		t.Errorf("%d calls; %s", n.platform.Called("ReleaseUplink"), n.uplinkProblem())
 	}
 	n.until(func() bool { return n.ovs.bridge("vEthernet (Ethernet)") == nil })
 	n.keepOnce(t.Context())
@@ -169,8 +171,8 @@ func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
 	n.takeUpTime = 2 * time.Second
 	n.loseSwitch()
 	rest := n.keepUplinkOnce(t.Context())
-	if n.platform.called("ReleaseUplink") != 1 || n.platform.bridgesAtRelease != 0 {
-		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.called("ReleaseUplink"), n.platform.bridgesAtRelease, n.uplinkProblem())
+	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
+		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.Called("ReleaseUplink"), n.platform.BridgesAtRelease, n.uplinkProblem())
 	}
 	if next := n.keepUplinkOnce(t.Context()); next != 2*rest {
 		t.Errorf("the host's next pauses are %v and %v apart", rest, next)
@@ -179,7 +181,7 @@ func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
 
 // loseSwitch is what a boot may do to a Windows node, and what it is like before its first start.
 func (n *bareNode) loseSwitch() {
-	n.platform.change(func() { n.platform.noSwitch = true })
+	n.platform.Change(func() { n.platform.NoSwitch = true })
 }
 
 // A chassis host of an earlier agent's may have made br-int, over which ovs-vswitchd ends. It is asked once the
@@ -197,8 +199,8 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	}
 	n.until(func() bool { return n.ovs.bridge(IntegrationBridge) != nil })
 	n.keepUplinkOnce(t.Context())
-	if n.platform.called("EnsureUplink") != 0 || n.ovs.bridge(IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
-		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.called("EnsureUplink"), n.ovs.bridge(IntegrationBridge) != nil, n.uplinkProblem())
+	if n.platform.Called("EnsureUplink") != 0 || n.ovs.bridge(IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"), n.ovs.bridge(IntegrationBridge) != nil, n.uplinkProblem())
 	}
 	go (&vswitchd{}).run(n)
 	n.takeUpTime = 5 * time.Second
@@ -220,10 +222,10 @@ func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.until(func() bool { return n.ovs.bridge("br-storage") != nil })
-	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", ErrNoUplink))
+	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
 	n.keepUplinkOnce(t.Context())
-	if n.platform.called("EnsureUplink") != 1 || n.ovs.bridge("br-storage") == nil {
-		t.Errorf("%d calls for the adapter: %s", n.platform.called("EnsureUplink"), n.uplinkProblem())
+	if n.platform.Called("EnsureUplink") != 1 || n.ovs.bridge("br-storage") == nil {
+		t.Errorf("%d calls for the adapter: %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
 }
 
@@ -234,12 +236,12 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
 			n.keepUplinkOnce(t.Context())
 			if restarted {
-				n.uplink.set(Uplink{})
+				n.uplink.set(platform.Uplink{})
 			}
 			n.loseSwitch()
 			n.keepUplinkOnce(t.Context())
-			if n.platform.called("EnsureUplink") != 2 || n.platform.bridgesBefore != 0 || n.ovs.bridge("vEthernet (Ethernet)") == nil {
-				t.Errorf("%d bridges were there when the next switch was made; %s", n.platform.bridgesBefore, n.uplinkProblem())
+			if n.platform.Called("EnsureUplink") != 2 || n.platform.BridgesBefore != 0 || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+				t.Errorf("%d bridges were there when the next switch was made; %s", n.platform.BridgesBefore, n.uplinkProblem())
 			}
 		})
 	}
@@ -248,12 +250,12 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.keepUplinkOnce(t.Context())
-	n.platform.failing("EnsureUplink", fmt.Errorf("%w: its subnets are not the node's", ErrOutdatedUplink))
+	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: its subnets are not the node's", platform.ErrOutdatedUplink))
 	n.keepUplinkOnce(t.Context())
-	if n.platform.called("ReleaseUplink") != 1 || n.platform.bridgesAtRelease != 0 {
-		t.Errorf("%d calls; %d bridges were there when the switch went", n.platform.called("ReleaseUplink"), n.platform.bridgesAtRelease)
+	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
+		t.Errorf("%d calls; %d bridges were there when the switch went", n.platform.Called("ReleaseUplink"), n.platform.BridgesAtRelease)
 	}
-	n.platform.failing("EnsureUplink", nil)
+	n.platform.Failing("EnsureUplink", nil)
 	n.keepUplinkOnce(t.Context())
 	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("it is not made again: %v", problem)
@@ -269,9 +271,9 @@ func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n.follow()
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
-	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the network is lost", ErrNoUplink))
+	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
 	n.keepUplinkOnce(t.Context())
 	if len(n.ovs.attached()) != 1 || n.ovs.bridge("vEthernet (Ethernet)") != nil {
 		t.Errorf("%d pods' ports are left", len(n.ovs.attached()))
@@ -301,7 +303,7 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	n.platform.failing("EnsureUplink", fmt.Errorf("%w: the network is lost", ErrNoUplink))
+	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
 	fresh.keepUplinkOnce(t.Context())
 	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second)) // refused where it is closed, as it shall be
 	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, net.ErrClosed) {
@@ -319,22 +321,22 @@ func TestUplinkThatFailsLater(t *testing.T) {
 		goes bool
 	}{
 		"HNS hangs":           {errors.New("HNS has not answered within 10s"), false},
-		"the network is lost": {fmt.Errorf("%w: no adapter", ErrNoUplink), true},
+		"the network is lost": {fmt.Errorf("%w: no adapter", platform.ErrNoUplink), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
 			n.keepUplinkOnce(t.Context())
-			n.platform.failing("EnsureUplink", test.err)
+			n.platform.Failing("EnsureUplink", test.err)
 			n.keepUplinkOnce(t.Context())
 			if !strings.Contains(n.uplinkProblem(), test.err.Error()) {
 				t.Error(n.uplinkProblem())
 			}
 			n.keepOnce(t.Context())
 			n.until(func() bool { return (n.ovs.bridge("vEthernet (Ethernet)") == nil) == test.goes })
-			if n.platform.called("ReleaseUplink") != 0 {
+			if n.platform.Called("ReleaseUplink") != 0 {
 				t.Error("the agent has released what the platform sees to")
 			}
-			n.platform.failing("EnsureUplink", nil)
+			n.platform.Failing("EnsureUplink", nil)
 			n.keepUplinkOnce(t.Context())
 			if n.health.problems()[conditionUplink] != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("not repaired: %s", n.uplinkProblem())
@@ -352,11 +354,11 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	n.follow()
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	n.platform.startSandbox(call.Netns)
+	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
-	n.platform.change(func() {
-		n.platform.uplink.Switch = "guid-2"
-		clear(n.platform.devices)
+	n.platform.Change(func() {
+		n.platform.Uplink.Switch = "guid-2"
+		clear(n.platform.Devices)
 	})
 	goes := make(chan struct{})
 	go n.watchBridge(t.Context(), "vEthernet (Ethernet)", goes)
@@ -394,7 +396,7 @@ func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.keepUplinkOnce(t.Context())
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
-	n.platform.change(func() { n.platform.uplink.Switch = "guid-2" })
+	n.platform.Change(func() { n.platform.Uplink.Switch = "guid-2" })
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	others.Go(func() {
@@ -419,11 +421,11 @@ func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 func TestAHostedChassisHasTheNodesName(t *testing.T) {
 	had := map[string]string{"system-id": "theirs"}
 	c := hostedConfig()
-	if got := chassisSettings(c, Uplink{}, had)["system-id"]; got != c.NodeName {
+	if got := chassisSettings(c, platform.Uplink{}, had)["system-id"]; got != c.NodeName {
 		t.Errorf("system-id becomes %q", got)
 	}
 	c.Chassis = ChassisLocal
-	if got, set := chassisSettings(c, Uplink{}, had)["system-id"]; set {
+	if got, set := chassisSettings(c, platform.Uplink{}, had)["system-id"]; set {
 		t.Errorf("a chassis of its own is renamed to %q", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -18,7 +19,7 @@ type uplinkBridge struct {
 	limit  time.Duration // of ovs-vswitchd
 }
 
-func (b uplinkBridge) Ensure(ctx context.Context, u Uplink) error {
+func (b uplinkBridge) Ensure(ctx context.Context, u platform.Uplink) error {
 	if err := b.change(ctx, func(root *vswitch.OpenvSwitch) ([]libovsdb.Operation, error) {
 		existed := b.ovs.bridge(u.Host) != nil
 		operations := b.ovs.ensureBridge(root, uplinkBridgeSettings(b.config, u))
@@ -33,7 +34,7 @@ func (b uplinkBridge) Ensure(ctx context.Context, u Uplink) error {
 	return b.ovs.awaitPorts(ctx, b.limit, u.Host)
 }
 
-func (b uplinkBridge) Join(ctx context.Context, u Uplink) error {
+func (b uplinkBridge) Join(ctx context.Context, u platform.Uplink) error {
 	if err := b.change(ctx, func(*vswitch.OpenvSwitch) ([]libovsdb.Operation, error) {
 		return b.ovs.ensurePort(b.config.owner(), u.Host, u.Adapter, deviceSettings{})
 	}); err != nil {
@@ -42,7 +43,7 @@ func (b uplinkBridge) Join(ctx context.Context, u Uplink) error {
 	return b.ovs.awaitPorts(ctx, b.limit, u.Adapter)
 }
 
-func (b uplinkBridge) Leave(ctx context.Context, u Uplink) error {
+func (b uplinkBridge) Leave(ctx context.Context, u platform.Uplink) error {
 	err := b.change(ctx, func(root *vswitch.OpenvSwitch) ([]libovsdb.Operation, error) {
 		bridge := b.ovs.bridge(u.Host)
 		if bridge == nil {
@@ -77,13 +78,13 @@ func (b uplinkBridge) Holder(device string) string {
 	return ""
 }
 
-func (b uplinkBridge) Made() (Uplink, bool) {
+func (b uplinkBridge) Made() (platform.Uplink, bool) {
 	bridge := b.ovs.uplinkBridge(b.config.owner())
 	if bridge == nil {
-		return Uplink{}, false
+		return platform.Uplink{}, false
 	}
 	device := bridge.ExternalIDs[switchKey]
-	return Uplink{Switch: device, Adapter: device, Host: bridge.Name}, true
+	return platform.Uplink{Switch: device, Adapter: device, Host: bridge.Name}, true
 }
 
 // change writes what is missing, and waits for ovs-vswitchd to take it up.

@@ -13,9 +13,10 @@ import (
 
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
 )
 
-func (h *uplinkHost) mustShare(linux *Linux) Uplink {
+func (h *uplinkHost) mustShare(linux *Linux) platform.Uplink {
 	h.t.Helper()
 	uplink, err := linux.EnsureUplink(h.t.Context())
 	if err != nil {
@@ -93,12 +94,12 @@ func TestUplinkIsGivenBackWithoutTheFile(t *testing.T) {
 	open := h.sessions()
 	linux := h.start()
 	h.mustShare(linux)
-	if err := linux.sharing.saved.remove(); err != nil {
+	if err := linux.sharing.saved.Remove(); err != nil {
 		t.Fatal(err)
 	}
 	h.mustShare(h.start())
 	h.shared()
-	if err := linux.sharing.saved.remove(); err != nil {
+	if err := linux.sharing.saved.Remove(); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.start().ReleaseUplink(t.Context()); err != nil {
@@ -113,13 +114,13 @@ func TestUplinkAfterABoot(t *testing.T) {
 	h := newUplinkHost(t)
 	linux := h.start()
 	h.mustShare(linux)
-	saved, err := linux.sharing.saved.read()
+	saved, err := linux.sharing.saved.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	saved.Boot = "another"
 	saved.Addresses[0].Address = netip.MustParsePrefix("192.0.2.99/24")
-	if err := linux.sharing.saved.write(*saved); err != nil {
+	if err := linux.sharing.saved.Write(*saved); err != nil {
 		t.Fatal(err)
 	}
 	h.ovn.Kill(nodetest.Vswitchd)
@@ -203,13 +204,13 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 	} {
 		h.config.GatewayInterface = device
 		_, err := h.start().EnsureUplink(t.Context())
-		if !errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "gateway-interface") {
+		if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "gateway-interface") {
 			t.Errorf("%s: %v", device, err)
 		}
 	}
 	h.shell("ip route del 198.18.0.0/24 dev routed")
 	h.config.GatewayInterface = "routed"
-	if _, err := h.start().EnsureUplink(t.Context()); !errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), "has no address of the host's") {
+	if _, err := h.start().EnsureUplink(t.Context()); !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), "has no address of the host's") {
 		t.Errorf("a device without anything: %v", err)
 	}
 	if h.ovs.bridge(testBridge) != nil {

@@ -68,7 +68,7 @@ func (l *Linux) release(ctx context.Context, saved linuxUplink) error {
 	}
 	if device == nil && len(globals(has.addresses)) > 0 {
 		return fmt.Errorf("device %s is gone, and bridge %s has the addresses that it had: they stay there until it is back; if it never will be, remove the bridge (ovs-vsctl del-br %s) and the file %s",
-			saved.Device, saved.Bridge, saved.Bridge, l.sharing.saved.path)
+			saved.Device, saved.Bridge, saved.Bridge, l.sharing.saved.Path)
 	}
 	if device != nil {
 		if err := l.giveBack(ctx, saved, has, device, host); err != nil {
@@ -88,7 +88,7 @@ func (l *Linux) release(ctx context.Context, saved linuxUplink) error {
 		return err
 	}
 	slog.InfoContext(ctx, "the host has its device for itself again", "device", saved.Device, "addresses", prefixesOf(globals(has.addresses)))
-	return l.sharing.saved.remove()
+	return l.sharing.saved.Remove()
 }
 
 // whatToGiveBack is what the host has on the bridge's interface; where that is lost, and the device has

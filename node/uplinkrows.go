@@ -8,13 +8,14 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // takeUpTime is how long ovs-vswitchd may take for what was written to its database.
 const takeUpTime = 20 * time.Second
 
-// switchKey is the mark of the bridge that has the uplink: [Uplink.Switch] that it was made for.
+// switchKey is the mark of the bridge that has the uplink: [platform.Uplink.Switch] that it was made for.
 const switchKey = "weft.net/switch"
 
 // removing returns what takes a bridge away, whoever has made it.
@@ -49,7 +50,7 @@ func (o *openVSwitch) clearingUplink(owner ovsdb.Owner, late, keep bool) []libov
 	if integration == nil || !late {
 		return operations
 	}
-	if device := o.device(ManagementDevice); device != nil {
+	if device := o.device(platform.ManagementDevice); device != nil {
 		operations = append(operations, o.unplugging(integration, device)...)
 	}
 	for _, device := range o.attached() {

@@ -25,6 +25,8 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/platform/platformtest"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -34,7 +36,7 @@ import (
 type bareNode struct {
 	*agent
 	t        *testing.T
-	platform *fakePlatform
+	platform *platformtest.Fake
 	client   *fake.Clientset
 }
 
@@ -43,7 +45,7 @@ var bareNetwork = contract.NodeNetwork{ID: 1, PodCIDRs: []netip.Prefix{netip.Mus
 func newBareNode(t *testing.T) *bareNode { return newBareNodeWith(t, nil) }
 
 // newBareNodeWith lets a test change what the agent starts with.
-func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNode {
+func newBareNodeWith(t *testing.T, change func(*Config, *platformtest.Fake)) *bareNode {
 	t.Helper()
 	database := ovsdbtest.OpenVSwitch(t)
 	ovs := &openVSwitch{Client: ovsdbtest.Connect(t, database, ovsdbtest.Memory(t, database), vswitchTables...)}
@@ -56,7 +58,7 @@ func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNod
 	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", ChassisLocal // those of any system
 	config.ConntrackLookup = ""
 	config.StateDir, config.DataDir = nodetest.Folder(t), nodetest.Folder(t)
-	n := &bareNode{t: t, platform: newFakePlatform()}
+	n := &bareNode{t: t, platform: platformtest.New()}
 	if change != nil {
 		change(&config, n.platform)
 	}
@@ -72,13 +74,13 @@ func newBareNodeWith(t *testing.T, change func(*Config, *fakePlatform)) *bareNod
 	if !cache.WaitForCacheSync(t.Context().Done(), n.pods.informer.HasSynced, n.node.informer.HasSynced) {
 		t.Fatal("informers")
 	}
-	n.platform.management = &Management{}
+	n.platform.Management = &platform.Management{}
 	n.until(func() bool { return len(ovsdb.List[vswitch.OpenvSwitch](ovs.Client, nil)) == 1 })
 	n.health.set(conditionDatabase, nil)
 	n.health.set(conditionController, nil)
 	n.health.set(conditionFlows, nil) // there is no Open vSwitch that could have any
 	go n.install(ovs, func() []*vswitch.Interface {
-		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == ManagementDevice })
+		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == platform.ManagementDevice })
 	})
 	n.until(func() bool {
 		if config.sharesAdapter() {
@@ -140,7 +142,7 @@ func (n *bareNode) pod(name, uid string, change func(*corev1.Pod)) *cni.Call {
 
 func (n *bareNode) sandbox(name, uid string) *cni.Call {
 	path := "/sandbox/" + uid
-	n.platform.addSandbox(path)
+	n.platform.AddSandbox(path)
 	return &cni.Call{Attachment: cni.Attachment{ContainerID: "c-" + uid, IfName: "eth0"}, Netns: path, Pod: cni.Pod{Namespace: "shop", Name: name, UID: uid}, Config: cni.NetworkConfig{Network: "weft"}}
 }
 
@@ -159,13 +161,13 @@ func TestFailedStepsAreUndone(t *testing.T) {
 			n := newBareNode(t)
 			n.installFlows()
 			call := n.pod("web", "u1", nil)
-			n.platform.failing(step, errors.New("no space left"))
+			n.platform.Failing(step, errors.New("no space left"))
 			_, err := n.Add(t.Context(), call)
 			if code(err) != types.ErrInternal || !strings.Contains(err.Error(), "no space left") || !strings.Contains(err.Error(), "shop/web") {
 				t.Errorf("got %v", err)
 			}
 			n.empty()
-			n.platform.failing(step, nil)
+			n.platform.Failing(step, nil)
 			if _, err := n.Add(t.Context(), call); err != nil {
 				t.Errorf("the repeated ADD: %v", err)
 			}
@@ -188,7 +190,7 @@ func TestFailedRepetitionKeepsTheAttachment(t *testing.T) {
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	n.platform.failing("ConfigureEndpoint", errors.New("interrupted"))
+	n.platform.Failing("ConfigureEndpoint", errors.New("interrupted"))
 	if _, err := n.Add(t.Context(), call); err == nil {
 		t.Error("success though the sandbox could not be configured")
 	}
@@ -218,11 +220,11 @@ func TestDelThatFailsIsTriedAgain(t *testing.T) {
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	n.platform.failing("DeleteEndpoint", errors.New("busy"))
+	n.platform.Failing("DeleteEndpoint", errors.New("busy"))
 	if err := n.Del(t.Context(), call); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "busy") {
 		t.Errorf("got %v", err)
 	}
-	n.platform.failing("DeleteEndpoint", nil)
+	n.platform.Failing("DeleteEndpoint", nil)
 	for range 2 {
 		if err := n.Del(t.Context(), call); err != nil {
 			t.Errorf("got %v", err)
@@ -238,7 +240,7 @@ func TestSweepLeavesWhatIsBeingAdded(t *testing.T) {
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	n.platform.removeSandbox(call.Netns)
+	n.platform.RemoveSandbox(call.Netns)
 	unlock, err := n.sandboxes.lock(t.Context(), cni.HostInterface(call.Attachment)) // as a call in progress does
 	if err != nil {
 		t.Fatal(err)
@@ -441,7 +443,7 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	if facts.Gateway == nil || facts.Gateway.Network != "external" || facts.Gateway.MAC != "0a:58:c0:00:02:05" || facts.MTU != 1442 || facts.Chassis != "n1" {
 		t.Errorf("facts %+v", facts)
 	}
-	n.platform.change(func() { n.platform.mtu = 1000 })
+	n.platform.Change(func() { n.platform.MTU = 1000 })
 	n.keepOnce(t.Context())
 	if err := n.health.problems()[conditionFacts]; err == nil || !strings.Contains(err.Error(), "uplink-mtu") {
 		t.Errorf("an uplink too small for IPv6: %v", err)

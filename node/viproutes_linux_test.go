@@ -7,29 +7,29 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // While it is not known which virtual addresses there are, those that an agent before has routed stay.
 func TestRoutesOfVirtualAddressesOutliveTheAgent(t *testing.T) {
 	linux := newLinux(t, onKernel)
 	gateway, source := netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("10.244.1.2")
-	route := func(destination string) node.Route {
-		return node.Route{Destination: netip.MustParsePrefix(destination), NextHop: gateway, Source: source}
+	route := func(destination string) platform.Route {
+		return platform.Route{Destination: netip.MustParsePrefix(destination), NextHop: gateway, Source: source}
 	}
-	m := node.Management{Device: "mp-test", MTU: 1400, MAC: contract.MAC(source), Addresses: []netip.Prefix{netip.PrefixFrom(source, 24)}}
+	m := platform.Management{Device: "mp-test", MTU: 1400, MAC: contract.MAC(source), Addresses: []netip.Prefix{netip.PrefixFrom(source, 24)}}
 	run(t, "ip", "link", "add", "mp-test", "type", "veth", "peer", "name", "mp-peer")
 	t.Cleanup(func() { run(t, "ip", "link", "del", "mp-test") })
 	run(t, "ip", "link", "set", "mp-peer", "up")
 	for _, step := range []struct {
-		routes  []node.Route
+		routes  []platform.Route
 		partial bool
 		want    string
 	}{
-		{[]node.Route{route("10.96.0.0/16"), route("192.0.2.50/32")}, false, "192.0.2.50 10.96.0.0/16"},
-		{[]node.Route{route("10.97.0.0/16")}, true, "192.0.2.50 10.97.0.0/16"},
-		{[]node.Route{route("10.97.0.0/16"), route("192.0.2.51/32")}, true, "192.0.2.50 192.0.2.51 10.97.0.0/16"},
-		{[]node.Route{route("10.97.0.0/16"), route("192.0.2.51/32")}, false, "192.0.2.51 10.97.0.0/16"},
+		{[]platform.Route{route("10.96.0.0/16"), route("192.0.2.50/32")}, false, "192.0.2.50 10.96.0.0/16"},
+		{[]platform.Route{route("10.97.0.0/16")}, true, "192.0.2.50 10.97.0.0/16"},
+		{[]platform.Route{route("10.97.0.0/16"), route("192.0.2.51/32")}, true, "192.0.2.50 192.0.2.51 10.97.0.0/16"},
+		{[]platform.Route{route("10.97.0.0/16"), route("192.0.2.51/32")}, false, "192.0.2.51 10.97.0.0/16"},
 	} {
 		m.Routes, m.Partial = step.routes, step.partial
 		if err := linux.EnsureManagement(m); err != nil {
@@ -56,11 +56,11 @@ func TestAVirtualAddressTakesNoOthersPackets(t *testing.T) {
 		run(t, append([]string{"ip"}, strings.Fields(command)...)...)
 	}
 	t.Cleanup(func() { run(t, "ip", "link", "del", "mp-test"); run(t, "ip", "link", "del", "up-test") })
-	m := node.Management{Device: "mp-test", MTU: 1400}
+	m := platform.Management{Device: "mp-test", MTU: 1400}
 	for _, family := range [][3]string{{"10.244.1.1", "10.244.1.2/24", "192.0.2.50"}, {"fd00:1::1", "fd00:1::2/64", "2001:db8::50"}} {
 		address, vip := netip.MustParsePrefix(family[1]), netip.MustParseAddr(family[2])
 		m.Addresses = append(m.Addresses, address)
-		m.Routes = append(m.Routes, node.Route{Destination: netip.PrefixFrom(vip, vip.BitLen()), NextHop: netip.MustParseAddr(family[0]), Source: address.Addr()})
+		m.Routes = append(m.Routes, platform.Route{Destination: netip.PrefixFrom(vip, vip.BitLen()), NextHop: netip.MustParseAddr(family[0]), Source: address.Addr()})
 	}
 	m.MAC = contract.MAC(contract.Addrs(m.Addresses)...)
 	ensure := func() {

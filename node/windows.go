@@ -15,9 +15,10 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/platform"
 )
 
-// WindowsConfig is what the [Platform] of a Windows node is told.
+// WindowsConfig is what the [platform.Platform] of a Windows node is told.
 type WindowsConfig struct {
 	// Adapter is the uplink's name, the user's key adapter; empty: the one that holds EncapAddress.
 	Adapter string
@@ -47,13 +48,13 @@ type WindowsConfig struct {
 // sandboxTime bounds calls of HNS by methods that are given no context.
 const sandboxTime = 30 * time.Second
 
-// Windows is the [Platform] of a Windows node: HNS endpoints of one Transparent network, whose virtual
+// Windows is the [platform.Platform] of a Windows node: HNS endpoints of one Transparent network, whose virtual
 // switch hands all packets to Open vSwitch.
 type Windows struct {
 	config WindowsConfig
 	hns    *hns.Client
 	host   hostnet.Host
-	saved  savedHost[hostSettings]
+	saved  platform.SavedHost[hostSettings]
 
 	busy  chan struct{} // full while somebody works on the uplink
 	retry uplinkRetry   // of whoever does
@@ -74,7 +75,7 @@ func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*
 	if !filepath.IsAbs(config.StateFile) {
 		return nil, fmt.Errorf("the file %q for the host's networking is not an absolute path", config.StateFile)
 	}
-	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: savedHost[hostSettings]{path: config.StateFile}, busy: make(chan struct{}, 1)}
+	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: platform.SavedHost[hostSettings]{Path: config.StateFile}, busy: make(chan struct{}, 1)}
 	if config.Metrics != nil {
 		for _, collector := range w.hns.Worker().Metrics() {
 			if err := config.Metrics.Register(collector); err != nil {
@@ -118,20 +119,20 @@ func (w *Windows) HostAddresses(except ...string) ([]netip.Addr, error) {
 	return slices.Compact(found), nil
 }
 
-func (w *Windows) HostInterface(name string) (HostInterface, error) {
+func (w *Windows) HostInterface(name string) (platform.HostInterface, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
-		return HostInterface{}, fmt.Errorf("list the host's adapters: %w", err)
+		return platform.HostInterface{}, fmt.Errorf("list the host's adapters: %w", err)
 	}
 	adapter, ok := hostnet.Named(adapters, name)
 	if !ok {
-		return HostInterface{}, fmt.Errorf("adapter %q: %w", name, ErrNoDevice)
+		return platform.HostInterface{}, fmt.Errorf("adapter %q: %w", name, platform.ErrNoDevice)
 	}
 	routes, err := w.host.Routes(adapter)
 	if err != nil {
-		return HostInterface{}, fmt.Errorf("list the routes by adapter %s: %w", name, err)
+		return platform.HostInterface{}, fmt.Errorf("list the routes by adapter %s: %w", name, err)
 	}
-	found := HostInterface{MAC: adapter.MAC, Addresses: adapter.Global(), NextHops: hostnet.DefaultNextHops(routes)}
+	found := platform.HostInterface{MAC: adapter.MAC, Addresses: adapter.Global(), NextHops: hostnet.DefaultNextHops(routes)}
 	// IPv4 first, each family in Windows' own order.
 	slices.SortStableFunc(found.Addresses, func(a, b netip.Prefix) int { return a.Addr().BitLen() - b.Addr().BitLen() })
 	return found, nil
@@ -210,4 +211,4 @@ func (w *Windows) watchNetwork(ctx context.Context, changed func()) {
 	}
 }
 
-var _ Platform = (*Windows)(nil)
+var _ platform.Platform = (*Windows)(nil)

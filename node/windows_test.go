@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // winBench is a Windows machine with an adapter of two addresses, and the platform on it.
@@ -48,7 +49,7 @@ func (b *winBench) restart() {
 	}
 }
 
-func (b *winBench) ensureUplink() Uplink {
+func (b *winBench) ensureUplink() platform.Uplink {
 	b.Helper()
 	uplink, err := b.windows.EnsureUplink(b.Context())
 	if err != nil {
@@ -102,7 +103,7 @@ func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
 			change(&b.config)
 			b.restart()
 			before := b.Dump()
-			if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, ErrNoUplink) {
+			if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, platform.ErrNoUplink) {
 				t.Errorf("error %v", err)
 			}
 			if after := b.Dump(); after != before {
@@ -159,7 +160,7 @@ func TestUplinkIsRefusedBeforeAnythingChanges(t *testing.T) {
 			before := b.Dump()
 			for range 2 {
 				_, err := b.windows.EnsureUplink(t.Context())
-				if !errors.Is(err, ErrNoUplink) {
+				if !errors.Is(err, platform.ErrNoUplink) {
 					t.Fatalf("error %v", err)
 				}
 				for _, want := range test.want {
@@ -242,7 +243,7 @@ func TestWhatAWindowsHostHasOnItsUplink(t *testing.T) {
 	if has.MAC.String() != hnstest.NodeMAC || !slices.Equal(has.Addresses, prefixes("172.30.0.3/24", "fd30::3/64")) || !slices.Equal(has.NextHops, addrs("172.30.0.254")) {
 		t.Errorf("the host has %+v", has)
 	}
-	if _, err := b.windows.HostInterface("Ethernet 9"); !errors.Is(err, ErrNoDevice) {
+	if _, err := b.windows.HostInterface("Ethernet 9"); !errors.Is(err, platform.ErrNoDevice) {
 		t.Errorf("an adapter that is not there: %v", err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // The tests here run under Wine over the emulated HNS, see node/hns/winetest.
@@ -81,9 +82,9 @@ func (e *emulated) control(words string) {
 }
 
 // ensureUplink tries again for as long as an agent would.
-func (e *emulated) ensureUplink() Uplink {
+func (e *emulated) ensureUplink() platform.Uplink {
 	e.Helper()
-	uplink := Uplink{}
+	uplink := platform.Uplink{}
 	e.eventually("an uplink", func() (err error) { uplink, err = e.windows.EnsureUplink(e.Context()); return err })
 	e.reachable(uplink.Host)
 	return uplink
@@ -222,13 +223,13 @@ const (
 	secondSandbox = "0B5D8A44-7C5A-4F4C-8D1A-3F0A0D4B0002"
 )
 
-func (e *emulated) pod(id, sandbox string, host byte) Endpoint {
+func (e *emulated) pod(id, sandbox string, host byte) platform.Endpoint {
 	e.Helper()
 	path := strings.Split(os.Getenv("WEFT_TEST_NETNS"), ",")[int(host)%4]
 	e.control("namespace add " + sandbox + " " + path)
 	e.Cleanup(func() { e.control("namespace del " + sandbox) })
 	address := netip.AddrFrom4([4]byte{10, 244, 1, host})
-	return Endpoint{
+	return platform.Endpoint{
 		Attachment: cni.Attachment{ContainerID: id, IfName: "eth0"}, Sandbox: sandbox, Label: "shop/" + id, MAC: contract.MAC(address), MTU: 1400,
 		Addresses: []netip.Prefix{netip.PrefixFrom(address, 24)}, Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1")},
 		DNS: types.DNS{Nameservers: []string{"10.96.0.10"}, Search: []string{"shop.svc.cluster.local"}, Options: []string{"ndots:5"}},
@@ -272,7 +273,7 @@ func TestEmulatedEndpoint(t *testing.T) {
 		t.Errorf("endpoints %v, %v", names, err)
 	}
 	e.control("namespace del " + firstSandbox)
-	if err := e.windows.CreateEndpoint(t.Context(), pod); !errors.Is(err, ErrNoSandbox) {
+	if err := e.windows.CreateEndpoint(t.Context(), pod); !errors.Is(err, platform.ErrNoSandbox) {
 		t.Errorf("in a sandbox that is gone: %v", err)
 	}
 	if exists, err := e.windows.SandboxExists(firstSandbox); exists || err != nil {
@@ -309,9 +310,9 @@ func TestEmulatedHang(t *testing.T) {
 func TestEmulatedManagement(t *testing.T) {
 	e := newEmulated(t)
 	address := netip.MustParsePrefix("10.244.1.2/24")
-	m := Management{
-		Device: ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address, netip.MustParsePrefix("fd00:1::2/64")},
-		Routes: []Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
+	m := platform.Management{
+		Device: platform.ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address, netip.MustParsePrefix("fd00:1::2/64")},
+		Routes: []platform.Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
 	}
 	for range 2 {
 		e.eventually("the management adapter", func() error { return e.windows.EnsureManagement(m) })
@@ -320,12 +321,12 @@ func TestEmulatedManagement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ := hostnet.Named(adapters, ManagementDevice)
+	a, _ := hostnet.Named(adapters, platform.ManagementDevice)
 	routes, err := e.host.Routes(a)
 	if err != nil || a.MTU != 1400 || !slices.Contains(a.Global(), address) || len(routes) != 1 || routes[0].Destination != m.Routes[0].Destination {
 		t.Errorf("adapter %+v, routes %v, error %v", a, routes, err)
 	}
-	if err := e.windows.EnsureManagement(Management{Device: "weft-mp9"}); !errors.Is(err, ErrNoDevice) {
+	if err := e.windows.EnsureManagement(platform.Management{Device: "weft-mp9"}); !errors.Is(err, platform.ErrNoDevice) {
 		t.Errorf("a device that is not there: %v", err)
 	}
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // CreateEndpoint: the HNS endpoint is attached to the sandbox. Windows makes its adapter when the
 // sandbox's first container starts.
-func (w *Windows) CreateEndpoint(ctx context.Context, e Endpoint) error {
+func (w *Windows) CreateEndpoint(ctx context.Context, e platform.Endpoint) error {
 	network, err := w.ownNetwork(ctx)
 	if err != nil {
 		return err
@@ -26,7 +27,7 @@ func (w *Windows) CreateEndpoint(ctx context.Context, e Endpoint) error {
 	_, err = w.hns.EnsureEndpoint(ctx, endpointOf(e, network.ID), stale)
 	if errors.Is(err, hns.ErrNotFound) {
 		if exists, gone := w.SandboxExists(e.Sandbox); gone == nil && !exists {
-			return fmt.Errorf("%w: %w", ErrNoSandbox, err)
+			return fmt.Errorf("%w: %w", platform.ErrNoSandbox, err)
 		}
 		w.forgetUplink() // then it is the network that HNS does not know
 	}
@@ -58,7 +59,7 @@ func (w *Windows) ownNetwork(ctx context.Context) (hns.Network, error) {
 	return network, err
 }
 
-func endpointOf(e Endpoint, network string) hns.Endpoint {
+func endpointOf(e platform.Endpoint, network string) hns.Endpoint {
 	return hns.Endpoint{
 		Name: cni.HostInterface(e.Attachment), Network: network, Namespace: e.Sandbox, MAC: e.MAC, Addresses: e.Addresses, Gateways: e.Gateways,
 		DNS: hns.DNS{Domain: e.DNS.Domain, Servers: e.DNS.Nameservers, Search: e.DNS.Search, Options: e.DNS.Options},
@@ -67,12 +68,12 @@ func endpointOf(e Endpoint, network string) hns.Endpoint {
 
 // EndpointArrived asks Windows for the adapter, in all compartments, and not HNS: a namespace tells that
 // it has a container some time before that container's adapter is on the switch.
-func (w *Windows) EndpointArrived(_ context.Context, e Endpoint) (bool, error) {
+func (w *Windows) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
 	_, arrived, err := w.adapterOf(e)
 	return arrived, err
 }
 
-func (w *Windows) adapterOf(e Endpoint) (hostnet.Adapter, bool, error) {
+func (w *Windows) adapterOf(e platform.Endpoint) (hostnet.Adapter, bool, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return hostnet.Adapter{}, false, fmt.Errorf("list the host's adapters: %w", err)
@@ -83,7 +84,7 @@ func (w *Windows) adapterOf(e Endpoint) (hostnet.Adapter, bool, error) {
 
 // ConfigureEndpoint sets the MTU, for which an HNS endpoint has no field. Addresses and routes are HNS's
 // own to set.
-func (w *Windows) ConfigureEndpoint(ctx context.Context, e Endpoint) error {
+func (w *Windows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
 	endpoint, err := w.attached(ctx, e)
 	if err != nil {
 		return err
@@ -104,11 +105,11 @@ func (w *Windows) ConfigureEndpoint(ctx context.Context, e Endpoint) error {
 	return nil
 }
 
-// attached returns e's HNS endpoint, which is attached to e's sandbox; [ErrNoSandbox].
-func (w *Windows) attached(ctx context.Context, e Endpoint) (hns.Endpoint, error) {
+// attached returns e's HNS endpoint, which is attached to e's sandbox; [platform.ErrNoSandbox].
+func (w *Windows) attached(ctx context.Context, e platform.Endpoint) (hns.Endpoint, error) {
 	namespace, err := w.hns.Namespace(ctx, e.Sandbox)
 	if errors.Is(err, hns.ErrNotFound) {
-		return hns.Endpoint{}, fmt.Errorf("%w: %w", ErrNoSandbox, err)
+		return hns.Endpoint{}, fmt.Errorf("%w: %w", platform.ErrNoSandbox, err)
 	}
 	if err != nil {
 		return hns.Endpoint{}, err
@@ -123,7 +124,7 @@ func (w *Windows) attached(ctx context.Context, e Endpoint) (hns.Endpoint, error
 	return endpoint, nil
 }
 
-func (w *Windows) CheckEndpoint(ctx context.Context, e Endpoint) error {
+func (w *Windows) CheckEndpoint(ctx context.Context, e platform.Endpoint) error {
 	endpoint, err := w.attached(ctx, e)
 	if err != nil {
 		return err
@@ -159,7 +160,7 @@ func (w *Windows) DeleteEndpoint(ctx context.Context, device string) error {
 }
 
 // EnsureManagement configures the adapter that Open vSwitch has made for its internal port.
-func (w *Windows) EnsureManagement(m Management) error {
+func (w *Windows) EnsureManagement(m platform.Management) error {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return fmt.Errorf("list the host's adapters: %w", err)
@@ -189,10 +190,10 @@ func (w *Windows) enableNamed(name string) (hostnet.Adapter, error) {
 	}
 	w.mu.Unlock()
 	if soon {
-		return hostnet.Adapter{}, ErrNoDevice
+		return hostnet.Adapter{}, platform.ErrNoDevice
 	}
 	if err := w.host.EnableNamed(name); err != nil {
-		return hostnet.Adapter{}, fmt.Errorf("%w, or cannot be enabled: %w", ErrNoDevice, err)
+		return hostnet.Adapter{}, fmt.Errorf("%w, or cannot be enabled: %w", platform.ErrNoDevice, err)
 	}
 	adapters, err := w.host.Adapters()
 	if err != nil {
@@ -200,7 +201,7 @@ func (w *Windows) enableNamed(name string) (hostnet.Adapter, error) {
 	}
 	adapter, ok := hostnet.Named(adapters, name)
 	if !ok {
-		return hostnet.Adapter{}, ErrNoDevice
+		return hostnet.Adapter{}, platform.ErrNoDevice
 	}
 	return adapter, nil
 }
@@ -224,7 +225,7 @@ func (w *Windows) ensureUp(adapter hostnet.Adapter) (hostnet.Adapter, error) {
 	return now, nil
 }
 
-func (w *Windows) ensureManagement(adapter hostnet.Adapter, m Management) error {
+func (w *Windows) ensureManagement(adapter hostnet.Adapter, m platform.Management) error {
 	var err error
 	if adapter, err = w.ensureUp(adapter); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (w *Windows) ensureMAC(adapter hostnet.Adapter, mac net.HardwareAddr) (host
 	}
 	now, ok := hostnet.Named(adapters, adapter.Alias)
 	if !ok {
-		return adapter, fmt.Errorf("it went away when it got MAC %v: %w", mac, ErrNoDevice)
+		return adapter, fmt.Errorf("it went away when it got MAC %v: %w", mac, platform.ErrNoDevice)
 	}
 	if !bytes.Equal(now.MAC, mac) {
 		return adapter, fmt.Errorf("it has MAC %v and does not take %v", now.MAC, mac)
@@ -300,16 +301,16 @@ func (w *Windows) ensureAddresses(adapter hostnet.Adapter, wanted []netip.Prefix
 
 // ensureRoutes owns all routes by the adapter that have a next hop. Windows has no source in a route: it
 // takes the adapter's own address, of which there is one for each family.
-func (w *Windows) ensureRoutes(adapter hostnet.Adapter, m Management) error {
+func (w *Windows) ensureRoutes(adapter hostnet.Adapter, m platform.Management) error {
 	have, err := w.host.Routes(adapter)
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}
-	same := func(r hostnet.Route, route Route) bool {
+	same := func(r hostnet.Route, route platform.Route) bool {
 		return r.Destination == route.Destination && r.NextHop == route.NextHop
 	}
 	for _, r := range have {
-		if slices.ContainsFunc(m.Routes, func(route Route) bool { return same(r, route) }) || !m.superfluous(r.Destination) {
+		if slices.ContainsFunc(m.Routes, func(route platform.Route) bool { return same(r, route) }) || !m.Superfluous(r.Destination) {
 			continue
 		}
 		if err := w.host.DeleteRoute(adapter, r); err != nil {

@@ -18,6 +18,8 @@ import (
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
 // lateWindows starts the container of a sandbox as soon as an endpoint is made in it, for the story that
@@ -28,7 +30,7 @@ type lateWindows struct {
 	started map[string]bool
 }
 
-func (l *lateWindows) ConfigureEndpoint(ctx context.Context, e Endpoint) error {
+func (l *lateWindows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
 	if !l.started[e.Sandbox] {
 		if err := l.Windows.ConfigureEndpoint(ctx, e); err == nil {
 			return errors.New("an endpoint was configured before its device arrived")
@@ -49,15 +51,15 @@ func TestWindowsKeepsThePlatformsPromises(t *testing.T) {
 	b := newWinBench(t)
 	b.ensureUplink()
 	sandboxes := map[string]string{}
-	platformStory(t, &lateWindows{b.windows, b.Machine, map[string]bool{}},
+	platformtest.Story(t, &lateWindows{b.windows, b.Machine, map[string]bool{}},
 		func(name string) string { sandboxes[name] = b.AddNamespace(); return sandboxes[name] },
 		func(name string) { b.RemoveNamespace(sandboxes[name]) })
 }
 
 // winPod is an endpoint of both address families in a new sandbox.
-func winPod(b *winBench) Endpoint {
+func winPod(b *winBench) platform.Endpoint {
 	address := netip.MustParseAddr("10.244.1.3")
-	return Endpoint{
+	return platform.Endpoint{
 		Attachment: cni.Attachment{ContainerID: "c1", IfName: "eth0"}, Sandbox: b.AddNamespace(), Label: "shop/web", MAC: contract.MAC(address), MTU: 1400,
 		Addresses: []netip.Prefix{netip.PrefixFrom(address, 24), netip.MustParsePrefix("fd00:1::3/64")},
 		Gateways:  []netip.Addr{netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("fd00:1::1")},
@@ -100,7 +102,7 @@ func TestEndpointErrorsSayWhatToDo(t *testing.T) {
 	}
 	b.ensureUplink()
 	b.LoseNetworks()
-	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || errors.Is(err, ErrNoSandbox) {
+	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || errors.Is(err, platform.ErrNoSandbox) {
 		t.Errorf("a network that is lost: %v", err)
 	}
 	b.ensureUplink()
@@ -108,7 +110,7 @@ func TestEndpointErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("after the repair: %v", err)
 	}
 	e.Sandbox = "00000099-0000-4000-8000-000000000000"
-	if err := b.windows.CreateEndpoint(t.Context(), e); !errors.Is(err, ErrNoSandbox) || len(must(b.windows.Endpoints())) != 0 {
+	if err := b.windows.CreateEndpoint(t.Context(), e); !errors.Is(err, platform.ErrNoSandbox) || len(must(b.windows.Endpoints())) != 0 {
 		t.Errorf("a sandbox that is gone: %v\n%s", err, b.Dump())
 	}
 }
@@ -142,23 +144,23 @@ func TestManagementAdapter(t *testing.T) {
 	b := newWinBench(t)
 	b.ensureUplink()
 	address := netip.MustParsePrefix("10.244.1.2/24")
-	m := Management{
-		Device: ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address},
-		Routes: []Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
+	m := platform.Management{
+		Device: platform.ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address},
+		Routes: []platform.Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
 	}
-	if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) {
+	if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
 		t.Fatalf("before Open vSwitch has made it: %v", err)
 	}
-	b.AddAdapter(hostnet.Adapter{Alias: ManagementDevice, Kind: hostnet.Virtual, MAC: hnstest.MAC("02:00:00:00:00:88"), MTU: 1500,
+	b.AddAdapter(hostnet.Adapter{Alias: platform.ManagementDevice, Kind: hostnet.Virtual, MAC: hnstest.MAC("02:00:00:00:00:88"), MTU: 1500,
 		Addresses: []hostnet.Address{hnstest.LocalAddress("10.244.9.2/24"), hnstest.LocalAddress("169.254.7.7/16")}},
 		hostnet.Route{Destination: netip.MustParsePrefix("10.97.0.0/16"), NextHop: netip.MustParseAddr("10.244.9.1")})
 	if err := b.windows.EnsureManagement(m); err != nil {
 		t.Fatal(err)
 	}
-	adapter, _ := hostnet.Named(must(b.Adapters()), ManagementDevice)
+	adapter, _ := hostnet.Named(must(b.Adapters()), platform.ManagementDevice)
 	routes := must(b.Routes(adapter))
 	want := []hostnet.Route{{Destination: m.Routes[0].Destination, NextHop: m.Routes[0].NextHop}}
-	if adapter.MAC.String() != m.MAC.String() || adapter.MTU != 1400 || !adapter.Up || !slices.Equal(adapter.Global(), m.Addresses) || !slices.Equal(routes, want) || !b.Isolated(ManagementDevice) {
+	if adapter.MAC.String() != m.MAC.String() || adapter.MTU != 1400 || !adapter.Up || !slices.Equal(adapter.Global(), m.Addresses) || !slices.Equal(routes, want) || !b.Isolated(platform.ManagementDevice) {
 		t.Errorf("adapter %+v, routes %v", adapter, routes)
 	}
 	b.Calls()
@@ -168,7 +170,7 @@ func TestManagementAdapter(t *testing.T) {
 	if calls := b.Calls(); !slices.Equal(calls, []string{"Isolate"}) { // which compares by itself
 		t.Errorf("an adapter in order was changed: %v", calls)
 	}
-	if hosts := must(b.windows.HostAddresses(ManagementDevice)); !slices.Equal(hosts, []netip.Addr{hnstest.NodeAddress, netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("fd30::3")}) {
+	if hosts := must(b.windows.HostAddresses(platform.ManagementDevice)); !slices.Equal(hosts, []netip.Addr{hnstest.NodeAddress, netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("fd30::3")}) {
 		t.Errorf("the host's addresses are %v", hosts)
 	}
 	if mtu := must(b.windows.UplinkMTU(hnstest.NodeAddress)); mtu != 1500 {
@@ -184,15 +186,15 @@ func TestManagementAdapterIsBornDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWinBench(t)
 		b.ensureUplink()
-		m := Management{Device: ManagementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400, Addresses: prefixes("10.244.1.2/24")}
-		if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) {
+		m := platform.Management{Device: platform.ManagementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400, Addresses: prefixes("10.244.1.2/24")}
+		if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
 			t.Errorf("before Open vSwitch has made it: %v", err)
 		}
 		if err := b.CreateWMIPort(m.Device); err != nil {
 			t.Fatal(err)
 		}
 		b.Calls()
-		if err := b.windows.EnsureManagement(m); !errors.Is(err, ErrNoDevice) || len(b.Calls()) != 0 {
+		if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) || len(b.Calls()) != 0 {
 			t.Errorf("a command for each look: %v", err)
 		}
 		time.Sleep(enablePeriod)

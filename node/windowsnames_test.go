@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/ovsdriver"
+	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestNamesOfPortsAreNotAlike(t *testing.T) {
 	names := append([]string{cni.HostInterface(cni.Attachment{ContainerID: "a", IfName: "eth0"}),
 		cni.HostInterface(cni.Attachment{ContainerID: "b", IfName: "eth0"})}, hostnet.InternalPorts...)
-	if !slices.Contains(names, IntegrationBridge) || !slices.Contains(names, ManagementDevice) {
+	if !slices.Contains(names, IntegrationBridge) || !slices.Contains(names, platform.ManagementDevice) {
 		t.Errorf("the ports %v are not all", names)
 	}
 	for _, one := range names {
@@ -41,7 +42,7 @@ func TestAdaptersWhoseNamesOpenVSwitchWouldTake(t *testing.T) {
 			b.AddAdapter(hostnet.Adapter{Alias: alias, Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:78")})
 			before := b.Dump()
 			_, err := b.windows.EnsureUplink(t.Context())
-			if !errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), `"`+alias+`"`) || !strings.Contains(err.Error(), "Rename-NetAdapter") {
+			if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), `"`+alias+`"`) || !strings.Contains(err.Error(), "Rename-NetAdapter") {
 				t.Errorf("error %v", err)
 			}
 			if after := b.Dump(); after != before {
@@ -134,12 +135,12 @@ func (s *firstStart) former() {
 	if err := s.RenameVMAdapter(s.Context(), "weft", host.MAC, "Ethernet"); err != nil {
 		s.Fatal(err)
 	}
-	saved, err := s.windows.saved.read()
+	saved, err := s.windows.saved.Read()
 	if err != nil {
 		s.Fatal(err)
 	}
 	saved.Host = ""
-	if err := s.windows.saved.write(*saved); err != nil {
+	if err := s.windows.saved.Write(*saved); err != nil {
 		s.Fatal(err)
 	}
 	root, err := s.n.ovs.root()

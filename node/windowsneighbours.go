@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // EnsureNeighbours leaves it to Windows to know which routes are there: it refuses one that is.
@@ -16,7 +17,7 @@ func (w *Windows) EnsureNeighbours(device string, neighbours []extbridge.Neighbo
 	}
 	adapter, ok := hostnet.Named(adapters, device)
 	if !ok {
-		return fmt.Errorf("adapter %q: %w", device, ErrNoDevice)
+		return fmt.Errorf("adapter %q: %w", device, platform.ErrNoDevice)
 	}
 	for _, n := range neighbours {
 		if err := w.host.SetNeighbour(adapter, n.Addr, n.MAC); err != nil {

@@ -42,7 +42,7 @@ func (w *Windows) ReleaseUplink(ctx context.Context) error {
 // releasable is the network, zero where there is none, and what the host had before it, nil where weft has
 // made none. A network of the name that is not weft's is [errForeignNetwork].
 func (w *Windows) releasable(ctx context.Context) (hns.Network, *hostSettings, error) {
-	saved, err := w.saved.read()
+	saved, err := w.saved.Read()
 	if err != nil {
 		return hns.Network{}, nil, err
 	}
@@ -57,7 +57,7 @@ func (w *Windows) releasable(ctx context.Context) (hns.Network, *hostSettings, e
 }
 
 // ForgetHost: nothing is written down of the host any more. What it gets later on is its own business.
-func (w *Windows) ForgetHost() error { return w.saved.remove() }
+func (w *Windows) ForgetHost() error { return w.saved.Remove() }
 
 // removeNetwork: the network is gone, and the host has its addresses again on the adapter. HNS is asked twice.
 func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved hostSettings) error {

@@ -84,7 +84,7 @@ func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 	n.keepUplinkOnce(t.Context())
 	machine := newWinBench(t)
 	machine.ensureUplink()
-	if err := machine.windows.saved.remove(); err != nil {
+	if err := machine.windows.saved.Remove(); err != nil {
 		t.Fatal(err)
 	}
 	if said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil); err == nil || !strings.Contains(err.Error(), "was not made by weft") {

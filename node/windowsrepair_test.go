@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // A process may end at any of the calls that it makes on the way to an uplink; the next one finds what
@@ -200,7 +201,7 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 // outdated: the network is told to be outdated, is there until the bridges have gone, and goes by a release.
 func (b *winBench) outdated() {
 	b.Helper()
-	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, ErrOutdatedUplink) || b.NetworkCount() != 1 {
+	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, platform.ErrOutdatedUplink) || b.NetworkCount() != 1 {
 		b.Errorf("%d networks are there before the bridges of the old switch have gone: %v", b.NetworkCount(), err)
 	}
 	if err := b.windows.ReleaseUplink(b.Context()); err != nil {
@@ -240,7 +241,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		uplink := b.ensureUplink()
 		b.AddForeignEndpoint(hns.Endpoint{Name: "weft00000000001", Network: uplink.Switch})
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, ErrNoUplink) || !strings.Contains(err.Error(), "drain the node") || b.NetworkCount() != 1 {
+		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), "drain the node") || b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
@@ -267,7 +268,7 @@ func TestSavedHostFollowsTheHost(t *testing.T) {
 	}
 	b.restart() // the operator's change is no loss
 	b.ensureUplink()
-	saved, err := b.windows.saved.read()
+	saved, err := b.windows.saved.Read()
 	if err != nil || !saved.Ready || !slices.Equal(saved.Addresses, []netip.Prefix{netip.MustParsePrefix("172.30.0.3/24"), netip.MustParsePrefix("fd30::33/64")}) {
 		t.Errorf("saved %+v, error %v", saved, err)
 	}

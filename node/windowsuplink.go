@@ -13,11 +13,12 @@ import (
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/ovsdriver"
+	"github.com/weftnet/weft/node/platform"
 )
 
 // uplinkSeen is the uplink as it was last found in order, until something may have changed.
 type uplinkSeen struct {
-	uplink   Uplink
+	uplink   platform.Uplink
 	network  hns.Network
 	driver   ovsdriver.Kind
 	lookedAt time.Time
@@ -34,22 +35,22 @@ type uplinkRetry struct {
 // maxRetryShift bounds the doubling of RetryTime.
 const maxRetryShift = 5
 
-// EnsureUplink makes the HNS network on the node's adapter, see [Platform]. It may take a minute: once
+// EnsureUplink makes the HNS network on the node's adapter, see [platform.Platform]. It may take a minute: once
 // the network is being made, what has to follow for the host to be reachable is done even if ctx ends.
 // It is to be called again whenever Watch tells of a change; then it costs no call of HNS as long as
 // the network was found in order within the last seconds.
-func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
+func (w *Windows) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	select {
 	case w.busy <- struct{}{}:
 		defer func() { <-w.busy }()
 	case <-ctx.Done():
-		return Uplink{}, fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
+		return platform.Uplink{}, fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
 	}
 	adapters, err := w.host.Adapters()
 	if err != nil {
-		return Uplink{}, fmt.Errorf("list the host's adapters: %w", err)
+		return platform.Uplink{}, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	if uplink := w.inOrder(adapters); uplink != (Uplink{}) {
+	if uplink := w.inOrder(adapters); uplink != (platform.Uplink{}) {
 		return uplink, nil
 	}
 	w.forgetUplink()
@@ -63,11 +64,11 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 		err = w.adoptNetwork(ctx, adapters, &network)
 	}
 	if err != nil {
-		return Uplink{}, err
+		return platform.Uplink{}, err
 	}
 	uplink, driver, err := w.keepNetwork(context.WithoutCancel(ctx), network)
 	if err != nil {
-		return Uplink{}, err
+		return platform.Uplink{}, err
 	}
 	w.see(uplinkSeen{uplink, network, driver, time.Now()})
 	w.retry.failures, w.retry.err = 0, nil
@@ -76,13 +77,13 @@ func (w *Windows) EnsureUplink(ctx context.Context) (Uplink, error) {
 }
 
 // inOrder is the uplink as it was seen within the last seconds; zero where HNS has to be asked.
-func (w *Windows) inOrder(adapters []hostnet.Adapter) Uplink {
+func (w *Windows) inOrder(adapters []hostnet.Adapter) platform.Uplink {
 	seen := w.lastSeen()
-	if seen.uplink == (Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod || !w.hasPodSubnets(seen.network) {
-		return Uplink{}
+	if seen.uplink == (platform.Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod || !w.hasPodSubnets(seen.network) {
+		return platform.Uplink{}
 	}
 	if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); !ok || host.Alias != seen.uplink.Host {
-		return Uplink{}
+		return platform.Uplink{}
 	}
 	return seen.uplink
 }
@@ -93,7 +94,7 @@ func (w *Windows) withoutUplink(adapters []hostnet.Adapter, err error) error {
 	if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Kind == hostnet.Virtual {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrNoUplink, err)
+	return fmt.Errorf("%w: %w", platform.ErrNoUplink, err)
 }
 
 func (w *Windows) lastSeen() uplinkSeen {
@@ -119,7 +120,7 @@ func (w *Windows) uplinkHolds(ctx context.Context) bool {
 		return true // somebody is at work on it
 	}
 	seen := w.lastSeen()
-	if seen.uplink == (Uplink{}) {
+	if seen.uplink == (platform.Uplink{}) {
 		return true // EnsureUplink has not succeeded yet, and is called again anyway
 	}
 	ctx, cancel := context.WithTimeout(ctx, sandboxTime)
@@ -180,7 +181,7 @@ func (w *Windows) outdated(ctx context.Context, network hns.Network, refuse func
 		prefixes = append(prefixes, s.Prefix.String())
 	}
 	problem := fmt.Sprintf("has the subnets %v and not all of the node's pod subnets %v", prefixes, w.config.PodSubnets())
-	saved, err := w.saved.read()
+	saved, err := w.saved.Read()
 	if err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (w *Windows) outdated(ctx context.Context, network hns.Network, refuse func
 			return fmt.Errorf("HNS network %s %s, and cannot be made again while it has endpoints (%s is one): drain the node", network.Name, problem, e.Name)
 		}
 	}
-	return fmt.Errorf("%w: HNS network %s %s: it is removed and made again", ErrOutdatedUplink, network.Name, problem)
+	return fmt.Errorf("%w: HNS network %s %s: it is removed and made again", platform.ErrOutdatedUplink, network.Name, problem)
 }
 
 // makeNetwork makes the network on the node's adapter. What the host had there is written down first:
@@ -226,7 +227,7 @@ func (w *Windows) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 	}
 	saved := settingsOf(adapter, routes)
 	saved.Adapter, saved.MAC = adapter.Alias, adapter.MAC.String()
-	if err := w.saved.write(saved); err != nil {
+	if err := w.saved.Write(saved); err != nil {
 		return hns.Network{}, err
 	}
 	network := hns.Network{Name: w.config.Network, Type: hns.Transparent, Adapter: adapter.Alias}
@@ -242,7 +243,7 @@ func (w *Windows) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 	}
 	created.Adapter = adapter.Alias
 	saved.Network = created.ID
-	if err := w.saved.write(saved); err != nil {
+	if err := w.saved.Write(saved); err != nil {
 		return hns.Network{}, w.failed(errors.Join(err, w.removeNetwork(ctx, created, saved)))
 	}
 	return created, nil
@@ -253,7 +254,7 @@ func (w *Windows) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 	if _, held := hostnet.Holding(adapters, w.config.EncapAddress); held {
 		return adapters, nil
 	}
-	saved, err := w.saved.read()
+	saved, err := w.saved.Read()
 	if err != nil || saved == nil || !saved.holds(w.config.EncapAddress) {
 		return adapters, err
 	}
@@ -266,20 +267,20 @@ func (w *Windows) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 
 // keepNetwork: the host has its addresses on the network's switch, and the extension is enabled. A network
 // that has never come so far is removed again, and so is one that has lost the host's vNIC.
-func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink, ovsdriver.Kind, error) {
-	saved, err := w.saved.read()
+func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (platform.Uplink, ovsdriver.Kind, error) {
+	saved, err := w.saved.Read()
 	if err != nil {
-		return Uplink{}, ovsdriver.Kind{}, err
+		return platform.Uplink{}, ovsdriver.Kind{}, err
 	}
 	fresh := saved != nil && !saved.Ready && hns.SameID(saved.Network, network.ID)
-	giveUp := func(err error) (Uplink, ovsdriver.Kind, error) {
+	giveUp := func(err error) (platform.Uplink, ovsdriver.Kind, error) {
 		if own := saved != nil && hns.SameID(saved.Network, network.ID); !fresh && !(own && errors.Is(err, errNoHostAdapter)) {
-			return Uplink{}, ovsdriver.Kind{}, err
+			return platform.Uplink{}, ovsdriver.Kind{}, err
 		}
 		if failed := w.removeNetwork(ctx, network, *saved); failed != nil {
-			return Uplink{}, ovsdriver.Kind{}, w.failed(errors.Join(err, failed))
+			return platform.Uplink{}, ovsdriver.Kind{}, w.failed(errors.Join(err, failed))
 		}
-		return Uplink{}, ovsdriver.Kind{}, w.failed(fmt.Errorf("%w: %w", ErrNoUplink, err))
+		return platform.Uplink{}, ovsdriver.Kind{}, w.failed(fmt.Errorf("%w: %w", platform.ErrNoUplink, err))
 	}
 	host, err := w.ensureHost(ctx, network, saved)
 	if err != nil {
@@ -295,7 +296,7 @@ func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (Uplink,
 	if err := w.remember(network, host, saved); err != nil {
 		return giveUp(err) // without an uplink nobody makes the bridge that the host's packets need
 	}
-	return Uplink{Switch: network.ID, Adapter: network.Adapter, Host: host.Alias}, driver, nil
+	return platform.Uplink{Switch: network.ID, Adapter: network.Adapter, Host: host.Alias}, driver, nil
 }
 
 // enableDriver: the extension of Open vSwitch's driver that the switch has is enabled.
@@ -330,7 +331,7 @@ func (w *Windows) remember(network hns.Network, host hostnet.Adapter, saved *hos
 	if saved != nil && now.equal(*saved) {
 		return nil
 	}
-	return w.saved.write(now)
+	return w.saved.Write(now)
 }
 
 // failed counts a failure that cost the host its connections for a moment.
@@ -348,7 +349,7 @@ func (w *Windows) SwitchExists(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	if w.inOrder(adapters) != (Uplink{}) {
+	if w.inOrder(adapters) != (platform.Uplink{}) {
 		return true, nil
 	}
 	_, err = w.hns.Network(ctx, w.config.Network)

@@ -1,4 +1,4 @@
-package node
+package platform
 
 import (
 	"net"
@@ -19,8 +19,8 @@ type Management struct {
 	Partial bool
 }
 
-// superfluous says whether a route of the device that is none of m's has to go.
-func (m Management) superfluous(destination netip.Prefix) bool {
+// Superfluous says whether a route of the device that is none of m's has to go.
+func (m Management) Superfluous(destination netip.Prefix) bool {
 	return !m.Partial || !destination.IsSingleIP()
 }
 

@@ -1,4 +1,4 @@
-package node
+package platformtest
 
 import (
 	"errors"
@@ -8,16 +8,17 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/platform"
 )
 
-// platformStory is an endpoint's life, with every step done twice: what a [Platform] promises.
+// Story is an endpoint's life, with every step done twice: what a [platform.Platform] promises.
 // make, remove and, where devices come late, start are the container runtime's work.
-func platformStory(t *testing.T, p Platform, makeSandbox func(name string) (path string), removeSandbox func(name string), startSandbox ...func(name string)) {
+func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (path string), removeSandbox func(name string), startSandbox ...func(name string)) {
 	t.Helper()
 	ctx := t.Context()
 	sandbox := makeSandbox("story")
 	v4 := netip.MustParsePrefix("10.244.1.3/24")
-	e := Endpoint{
+	e := platform.Endpoint{
 		Attachment: cni.Attachment{ContainerID: "story", IfName: "eth0"}, Sandbox: sandbox, Label: "shop/story",
 		MAC: contract.MAC(v4.Addr()), Addresses: []netip.Prefix{v4}, Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1")}, MTU: 1400,
 	}
@@ -77,10 +78,10 @@ func platformStory(t *testing.T, p Platform, makeSandbox func(name string) (path
 	if exists, err := p.SandboxExists(sandbox); exists || err != nil {
 		t.Errorf("the sandbox that was removed exists: %v, %v", exists, err)
 	}
-	if err := p.CreateEndpoint(ctx, e); !errors.Is(err, ErrNoSandbox) {
+	if err := p.CreateEndpoint(ctx, e); !errors.Is(err, platform.ErrNoSandbox) {
 		t.Errorf("create in a sandbox that was removed: %v", err)
 	}
-	if err := p.ConfigureEndpoint(ctx, e); !errors.Is(err, ErrNoSandbox) {
+	if err := p.ConfigureEndpoint(ctx, e); !errors.Is(err, platform.ErrNoSandbox) {
 		t.Errorf("configure in a sandbox that was removed: %v", err)
 	}
 	must("delete after the sandbox", p.DeleteEndpoint(ctx, device))
