@@ -76,7 +76,7 @@ func (a *agent) attach(ctx context.Context, e platform.Endpoint, ids map[string]
 	observe()
 	observe = a.metrics.phase(phasePlug)
 	if err := a.ovs.plug(ctx, e, ids); err != nil {
-		return fmt.Errorf("plug device %s into %s: %w", cni.HostInterface(e.Attachment), IntegrationBridge, err)
+		return fmt.Errorf("plug device %s into %s: %w", e.Device, IntegrationBridge, err)
 	}
 	observe()
 	observe = a.metrics.phase(phaseConfigure)
@@ -105,7 +105,7 @@ func (a *agent) configure(ctx context.Context, e platform.Endpoint, again bool) 
 		}
 	}
 	if !here {
-		a.arrivals.await(cni.HostInterface(e.Attachment))
+		a.arrivals.await(e.Device)
 		return true, nil
 	}
 	var device *vswitch.Interface
@@ -162,7 +162,7 @@ func result(e platform.Endpoint, dns types.DNS) *types100.Result {
 	r := &types100.Result{
 		CNIVersion: types100.ImplementedSpecVersion,
 		Interfaces: []*types100.Interface{
-			{Name: cni.HostInterface(e.Attachment)},
+			{Name: e.Device},
 			{Name: e.Attachment.IfName, Mac: e.MAC.String(), Mtu: e.MTU, Sandbox: e.Sandbox},
 		},
 		DNS: dns,
@@ -232,7 +232,7 @@ func previousEndpoint(call *cni.Call) (platform.Endpoint, error) {
 	invalid := func(what string) error {
 		return types.NewError(types.ErrInvalidNetworkConfig, `"prevResult": `+what, "")
 	}
-	e := platform.Endpoint{Attachment: call.Attachment, Sandbox: call.Netns, Label: call.Pod.String()}
+	e := platform.Endpoint{Attachment: call.Attachment, Device: cni.HostInterface(call.Attachment), Sandbox: call.Netns, Label: call.Pod.String()}
 	for _, i := range call.Config.Previous.Interfaces {
 		if i.Sandbox == "" || i.Name != call.Attachment.IfName {
 			continue

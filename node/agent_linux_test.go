@@ -346,7 +346,7 @@ func TestGCAndSweep(t *testing.T) {
 	attachment := cni.Attachment{ContainerID: half.container, IfName: "eth0"}
 	if err := errors.Join(
 		c.agent.records.write(record{Attachment: attachment, Pod: half.Pod, Sandbox: half.sandbox, Network: "weft"}),
-		c.agent.platform.CreateEndpoint(t.Context(), platform.Endpoint{Attachment: attachment, Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400}),
+		c.agent.platform.CreateEndpoint(t.Context(), platform.Endpoint{Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400}),
 	); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func (o *openVSwitch) plugging(e platform.Endpoint, externalIDs map[string]strin
 	if bridge == nil {
 		return nil, errNoBridge
 	}
-	owner, name := attachmentOwner(e.Attachment), cni.HostInterface(e.Attachment)
+	owner, name := attachmentOwner(e.Attachment), e.Device
 	var operations []libovsdb.Operation
 	for _, other := range o.attached() {
 		if other.ExternalIDs["iface-id"] == externalIDs["iface-id"] && other.Name != name {

@@ -15,7 +15,6 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -25,8 +24,7 @@ func (l *Linux) CreateEndpoint(_ context.Context, e platform.Endpoint) error {
 		return err
 	}
 	defer sandbox.Close()
-	device := cni.HostInterface(e.Attachment)
-	host, err := l.createPair(device, sandbox, e)
+	host, err := l.createPair(sandbox, e)
 	if err != nil {
 		return err
 	}
@@ -34,19 +32,19 @@ func (l *Linux) CreateEndpoint(_ context.Context, e platform.Endpoint) error {
 		return err
 	}
 	if err := l.netlink.LinkSetAlias(host, e.Label); err != nil {
-		return fmt.Errorf("label device %s: %w", device, err)
+		return fmt.Errorf("label device %s: %w", e.Device, err)
 	}
 	if err := l.netlink.LinkSetUp(host); err != nil {
-		return fmt.Errorf("set device %s up: %w", device, err)
+		return fmt.Errorf("set device %s up: %w", e.Device, err)
 	}
 	return nil
 }
 
 // createPair makes the veth pair with its far end in the sandbox from the first moment, or finds
 // the pair of an earlier call. A device of that name which is not the pair is a remnant and goes.
-func (l *Linux) createPair(device string, sandbox netns.NsHandle, e platform.Endpoint) (netlink.Link, error) {
+func (l *Linux) createPair(sandbox netns.NsHandle, e platform.Endpoint) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = device, e.MTU
+	attrs.Name, attrs.MTU = e.Device, e.MTU
 	pair := netlink.NewVeth(attrs)
 	pair.PeerName, pair.PeerHardwareAddr, pair.PeerMTU = e.Attachment.IfName, e.MAC, uint32(e.MTU)
 	pair.PeerNamespace = netlink.NsFd(sandbox)
@@ -56,9 +54,9 @@ func (l *Linux) createPair(device string, sandbox netns.NsHandle, e platform.End
 			return pair, nil
 		}
 		if !errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("create device %s with %s in %s: %w", device, e.Attachment.IfName, e.Sandbox, err)
+			return nil, fmt.Errorf("create device %s with %s in %s: %w", e.Device, e.Attachment.IfName, e.Sandbox, err)
 		}
-		old, err := l.linkByName(device)
+		old, err := l.linkByName(e.Device)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +67,7 @@ func (l *Linux) createPair(device string, sandbox netns.NsHandle, e platform.End
 			return old, nil
 		}
 		if err := l.netlink.LinkDel(old); err != nil {
-			return nil, fmt.Errorf("remove a remnant %s: %w", device, err)
+			return nil, fmt.Errorf("remove a remnant %s: %w", e.Device, err)
 		}
 	}
 	return nil, fmt.Errorf("sandbox %s has an interface %s of its own already", e.Sandbox, e.Attachment.IfName)
@@ -192,13 +190,12 @@ func enableIPv6(device string) error {
 }
 
 func (l *Linux) CheckEndpoint(_ context.Context, e platform.Endpoint) error {
-	device := cni.HostInterface(e.Attachment)
-	host, err := l.linkByName(device)
+	host, err := l.linkByName(e.Device)
 	if err != nil {
 		return err
 	}
 	if host == nil || host.Attrs().Flags&net.FlagUp == 0 {
-		return fmt.Errorf("device %s of pod %s is missing or down", device, e.Label)
+		return fmt.Errorf("device %s of pod %s is missing or down", e.Device, e.Label)
 	}
 	sandbox, err := openSandbox(e.Sandbox)
 	if err != nil {
@@ -206,7 +203,7 @@ func (l *Linux) CheckEndpoint(_ context.Context, e platform.Endpoint) error {
 	}
 	defer sandbox.Close()
 	if !l.isPair(host, sandbox, e) {
-		return fmt.Errorf("interface %s in %s is missing or not the other end of device %s", e.Attachment.IfName, e.Sandbox, device)
+		return fmt.Errorf("interface %s in %s is missing or not the other end of device %s", e.Attachment.IfName, e.Sandbox, e.Device)
 	}
 	err = inSandbox(l.home, sandbox, func(h *netlink.Handle) error { return check(h, e) })
 	if err != nil {

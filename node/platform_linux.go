@@ -143,7 +143,7 @@ func (l *Linux) Endpoints() ([]string, error) {
 
 // EndpointArrived says that CreateEndpoint makes the device itself.
 func (l *Linux) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
-	link, err := l.linkByName(cni.HostInterface(e.Attachment))
+	link, err := l.linkByName(e.Device)
 	return link != nil, err
 }
 

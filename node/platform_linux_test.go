@@ -48,8 +48,9 @@ func newLinux(t testing.TB, userspace bool) *node.Linux {
 
 func endpoint(id, sandbox string) platform.Endpoint {
 	v4, v6 := netip.MustParsePrefix("10.244.1.3/24"), netip.MustParsePrefix("fd00:10:244:1::3/64")
+	attachment := cni.Attachment{ContainerID: id, IfName: "eth0"}
 	return platform.Endpoint{
-		Attachment: cni.Attachment{ContainerID: id, IfName: "eth0"}, Sandbox: sandbox, Label: "shop/web-0",
+		Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: sandbox, Label: "shop/web-0",
 		MAC: contract.MAC(v4.Addr()), Addresses: []netip.Prefix{v4, v6},
 		Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("fd00:10:244:1::1")}, MTU: 1400,
 	}
@@ -61,7 +62,7 @@ func attach(t testing.TB, p platform.Platform, e platform.Endpoint) {
 	if err := errors.Join(p.CreateEndpoint(t.Context(), e), p.ConfigureEndpoint(t.Context(), e)); err != nil {
 		t.Fatal(err)
 	}
-	device := cni.HostInterface(e.Attachment)
+	device := e.Device
 	t.Cleanup(func() {
 		if err := p.DeleteEndpoint(context.Background(), device); err != nil {
 			t.Error(err)
@@ -104,7 +105,7 @@ func TestEndpointIsCompleteAndRepeatable(t *testing.T) {
 			sandbox := nodetest.Sandbox(t, "pod-"+datapath)
 			e := endpoint("c-"+datapath, sandbox)
 			attach(t, linux, e)
-			device := cni.HostInterface(e.Attachment)
+			device := e.Device
 			before, err := netlink.LinkByName(device)
 			if err != nil {
 				t.Fatal(err)
@@ -143,7 +144,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 	linux := newLinux(t, onUserspace)
 	sandbox := nodetest.Sandbox(t, "pod")
 	e := endpoint("c1", sandbox)
-	device := cni.HostInterface(e.Attachment)
+	device := e.Device
 	attach(t, linux, e)
 	if devices, err := linux.Endpoints(); err != nil || !slices.Equal(devices, []string{device}) {
 		t.Fatalf("endpoints %v, %v", devices, err)
@@ -176,7 +177,7 @@ func TestDeleteAfterTheSandboxWent(t *testing.T) {
 	if exists, err := linux.SandboxExists(sandbox); err != nil || exists {
 		t.Errorf("sandbox exists: %v, %v", exists, err)
 	}
-	if err := linux.DeleteEndpoint(t.Context(), cni.HostInterface(e.Attachment)); err != nil {
+	if err := linux.DeleteEndpoint(t.Context(), e.Device); err != nil {
 		t.Error(err)
 	}
 	if err := linux.CreateEndpoint(t.Context(), e); !errors.Is(err, platform.ErrNoSandbox) {
@@ -207,8 +208,8 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 		{[]string{"nsenter", "--net=" + sandbox, "ip", "route", "del", "default"}, "10.244.1.1"},
 		{[]string{"nsenter", "--net=" + sandbox, "ip", "-6", "route", "del", "default"}, "fd00:10:244:1::1"},
 		{[]string{"nsenter", "--net=" + sandbox, "ip", "link", "set", "eth0", "address", "02:00:00:00:00:01"}, "02:00:00:00:00:01"},
-		{[]string{"ip", "link", "set", cni.HostInterface(e.Attachment), "down"}, "down"},
-		{[]string{"ip", "link", "del", cni.HostInterface(e.Attachment)}, "missing"},
+		{[]string{"ip", "link", "set", e.Device, "down"}, "down"},
+		{[]string{"ip", "link", "del", e.Device}, "missing"},
 	} {
 		attach(t, linux, e)
 		run(t, test.damage...)
@@ -276,10 +277,10 @@ func TestManyAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := net.InterfaceByName(cni.HostInterface(e.Attachment)); err != nil {
+				if _, err := net.InterfaceByName(e.Device); err != nil {
 					t.Error(err)
 				}
-				if err := linux.DeleteEndpoint(t.Context(), cni.HostInterface(e.Attachment)); err != nil {
+				if err := linux.DeleteEndpoint(t.Context(), e.Device); err != nil {
 					t.Error(err)
 				}
 			}

@@ -43,7 +43,7 @@ func (r record) device() string { return cni.HostInterface(r.Attachment) }
 
 func (r record) endpoint(network *podNetwork, mtu int) platform.Endpoint {
 	return platform.Endpoint{
-		Attachment: r.Attachment, Sandbox: r.Sandbox, Label: r.Pod.String(),
+		Attachment: r.Attachment, Device: r.device(), Sandbox: r.Sandbox, Label: r.Pod.String(),
 		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: mtu,
 		DNS: r.DNS,
 	}

@@ -30,7 +30,7 @@ func (n *bareNode) attached(name, uid, network string) *cni.Call {
 // halfDone is what an ADD leaves that is killed before it has plugged its device in.
 func (n *bareNode) halfDone(call *cni.Call) {
 	n.t.Helper()
-	endpoint := platform.Endpoint{Attachment: call.Attachment, Sandbox: call.Netns}
+	endpoint := platform.Endpoint{Attachment: call.Attachment, Device: cni.HostInterface(call.Attachment), Sandbox: call.Netns}
 	if err := errors.Join(n.records.write(recordOf(call)), n.platform.CreateEndpoint(n.t.Context(), endpoint)); err != nil {
 		n.t.Fatal(err)
 	}

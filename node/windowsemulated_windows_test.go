@@ -229,8 +229,10 @@ func (e *emulated) pod(id, sandbox string, host byte) platform.Endpoint {
 	e.control("namespace add " + sandbox + " " + path)
 	e.Cleanup(func() { e.control("namespace del " + sandbox) })
 	address := netip.AddrFrom4([4]byte{10, 244, 1, host})
+	attachment := cni.Attachment{ContainerID: id, IfName: "eth0"}
 	return platform.Endpoint{
-		Attachment: cni.Attachment{ContainerID: id, IfName: "eth0"}, Sandbox: sandbox, Label: "shop/" + id, MAC: contract.MAC(address), MTU: 1400,
+		Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: sandbox, Label: "shop/" + id,
+		MAC: contract.MAC(address), MTU: 1400,
 		Addresses: []netip.Prefix{netip.PrefixFrom(address, 24)}, Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1")},
 		DNS: types.DNS{Nameservers: []string{"10.96.0.10"}, Search: []string{"shop.svc.cluster.local"}, Options: []string{"ndots:5"}},
 	}
@@ -261,11 +263,11 @@ func TestEmulatedEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if names, err := e.windows.Endpoints(); err != nil || !slices.Equal(names, []string{cni.HostInterface(pod.Attachment)}) {
+	if names, err := e.windows.Endpoints(); err != nil || !slices.Equal(names, []string{pod.Device}) {
 		t.Errorf("endpoints %v, %v", names, err)
 	}
 	for range 2 {
-		if err := e.windows.DeleteEndpoint(t.Context(), cni.HostInterface(pod.Attachment)); err != nil {
+		if err := e.windows.DeleteEndpoint(t.Context(), pod.Device); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -61,7 +61,7 @@ func (w *Windows) ownNetwork(ctx context.Context) (hns.Network, error) {
 
 func endpointOf(e platform.Endpoint, network string) hns.Endpoint {
 	return hns.Endpoint{
-		Name: cni.HostInterface(e.Attachment), Network: network, Namespace: e.Sandbox, MAC: e.MAC, Addresses: e.Addresses, Gateways: e.Gateways,
+		Name: e.Device, Network: network, Namespace: e.Sandbox, MAC: e.MAC, Addresses: e.Addresses, Gateways: e.Gateways,
 		DNS: hns.DNS{Domain: e.DNS.Domain, Servers: e.DNS.Nameservers, Search: e.DNS.Search, Options: e.DNS.Options},
 	}
 }
@@ -78,7 +78,7 @@ func (w *Windows) adapterOf(e platform.Endpoint) (hostnet.Adapter, bool, error) 
 	if err != nil {
 		return hostnet.Adapter{}, false, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	adapter, ok := hostnet.Endpoint(adapters, cni.HostInterface(e.Attachment), e.MAC)
+	adapter, ok := hostnet.Endpoint(adapters, e.Device, e.MAC)
 	return adapter, ok, nil
 }
 
@@ -114,7 +114,7 @@ func (w *Windows) attached(ctx context.Context, e platform.Endpoint) (hns.Endpoi
 	if err != nil {
 		return hns.Endpoint{}, err
 	}
-	endpoint, err := w.hns.EndpointNamed(ctx, cni.HostInterface(e.Attachment))
+	endpoint, err := w.hns.EndpointNamed(ctx, e.Device)
 	if err != nil {
 		return hns.Endpoint{}, err
 	}

@@ -38,7 +38,7 @@ func (l *lateWindows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint
 		if arrived, err := l.EndpointArrived(ctx, e); arrived || err != nil {
 			return errors.New("the device arrived before the container started")
 		}
-		if _, err := l.hns.EndpointNamed(ctx, cni.HostInterface(e.Attachment)); err != nil {
+		if _, err := l.hns.EndpointNamed(ctx, e.Device); err != nil {
 			return err
 		}
 		l.machine.StartContainer(e.Sandbox)
@@ -57,10 +57,14 @@ func TestWindowsKeepsThePlatformsPromises(t *testing.T) {
 }
 
 // winPod is an endpoint of both address families in a new sandbox.
-func winPod(b *winBench) platform.Endpoint {
+func winPod(b *winBench) platform.Endpoint { return winContainer(b, "c1") }
+
+func winContainer(b *winBench, id string) platform.Endpoint {
+	attachment := cni.Attachment{ContainerID: id, IfName: "eth0"}
 	address := netip.MustParseAddr("10.244.1.3")
 	return platform.Endpoint{
-		Attachment: cni.Attachment{ContainerID: "c1", IfName: "eth0"}, Sandbox: b.AddNamespace(), Label: "shop/web", MAC: contract.MAC(address), MTU: 1400,
+		Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: b.AddNamespace(), Label: "shop/web",
+		MAC: contract.MAC(address), MTU: 1400,
 		Addresses: []netip.Prefix{netip.PrefixFrom(address, 24), netip.MustParsePrefix("fd00:1::3/64")},
 		Gateways:  []netip.Addr{netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("fd00:1::1")},
 		DNS:       types.DNS{Nameservers: []string{"10.96.0.10"}, Search: []string{"shop.svc.cluster.local", "svc.cluster.local"}, Options: []string{"ndots:5"}},
@@ -74,7 +78,7 @@ func TestEndpointHasWhatThePodAsksFor(t *testing.T) {
 	if err := b.windows.CreateEndpoint(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	made, err := b.windows.hns.EndpointNamed(t.Context(), cni.HostInterface(e.Attachment))
+	made, err := b.windows.hns.EndpointNamed(t.Context(), e.Device)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +133,8 @@ func TestEndpointOfADeadPodGivesItsAddressBack(t *testing.T) {
 	if err := b.windows.CreateEndpoint(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
-	e := winPod(b)
-	e.Attachment.ContainerID = "c2"
-	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), cni.HostInterface(dead.Attachment)) {
+	e := winContainer(b, "c2")
+	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), dead.Device) {
 		t.Errorf("the address of a pod that lives: %v", err)
 	}
 	b.RemoveNamespace(dead.Sandbox)

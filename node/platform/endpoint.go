@@ -12,6 +12,8 @@ import (
 // Endpoint is a pod's interface.
 type Endpoint struct {
 	Attachment cni.Attachment
+	// Device is the name of the host's end, [cni.HostInterface] of the attachment.
+	Device string
 	// Sandbox is the path of a network namespace (Linux) or the GUID of an HCN namespace (Windows).
 	Sandbox string
 	// Label is the pod's name for people who look at the host's devices.

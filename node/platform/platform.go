@@ -62,7 +62,7 @@ type Uplinks interface {
 type Endpoints interface {
 	// SandboxExists says whether a sandbox of that name still is on the node.
 	SandboxExists(sandbox string) (bool, error)
-	// CreateEndpoint: the device [cni.HostInterface] of e is the host's end of an interface in the
+	// CreateEndpoint: the device of e is the host's end of an interface in the
 	// sandbox with e's name and MAC. The device exists on the host and is up, or will be when the
 	// sandbox starts, see EndpointArrived.
 	CreateEndpoint(ctx context.Context, e Endpoint) error

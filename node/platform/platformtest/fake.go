@@ -172,7 +172,7 @@ func (f *Fake) ReleaseUplink(context.Context) error {
 func (f *Fake) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
 	leave, err := f.enter("EndpointArrived")
 	defer leave()
-	d := f.Devices[cni.HostInterface(e.Attachment)]
+	d := f.Devices[e.Device]
 	return d != nil && d.arrived, err
 }
 
@@ -247,7 +247,7 @@ func (f *Fake) CreateEndpoint(_ context.Context, e platform.Endpoint) error {
 	if !f.sandboxes[e.Sandbox] {
 		return platform.ErrNoSandbox
 	}
-	name := cni.HostInterface(e.Attachment)
+	name := e.Device
 	if d := f.Devices[name]; d != nil && d.Endpoint.Sandbox == e.Sandbox {
 		return nil
 	}
@@ -270,7 +270,7 @@ func (f *Fake) ConfigureEndpoint(_ context.Context, e platform.Endpoint) error {
 	if !f.sandboxes[e.Sandbox] {
 		return platform.ErrNoSandbox
 	}
-	d := f.Devices[cni.HostInterface(e.Attachment)]
+	d := f.Devices[e.Device]
 	if d == nil || !d.arrived || d.Endpoint.Sandbox != e.Sandbox {
 		return errors.New("Link not found")
 	}
@@ -281,7 +281,7 @@ func (f *Fake) ConfigureEndpoint(_ context.Context, e platform.Endpoint) error {
 func (f *Fake) CheckEndpoint(_ context.Context, e platform.Endpoint) error {
 	leave, err := f.enter("CheckEndpoint")
 	defer leave()
-	d := f.Devices[cni.HostInterface(e.Attachment)]
+	d := f.Devices[e.Device]
 	switch {
 	case err != nil:
 		return err

@@ -18,11 +18,11 @@ func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (pat
 	ctx := t.Context()
 	sandbox := makeSandbox("story")
 	v4 := netip.MustParsePrefix("10.244.1.3/24")
+	attachment := cni.Attachment{ContainerID: "story", IfName: "eth0"}
 	e := platform.Endpoint{
-		Attachment: cni.Attachment{ContainerID: "story", IfName: "eth0"}, Sandbox: sandbox, Label: "shop/story",
+		Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: sandbox, Label: "shop/story",
 		MAC: contract.MAC(v4.Addr()), Addresses: []netip.Prefix{v4}, Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1")}, MTU: 1400,
 	}
-	device := cni.HostInterface(e.Attachment)
 	must := func(what string, err error) {
 		t.Helper()
 		if err != nil {
@@ -45,7 +45,7 @@ func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (pat
 	}
 	for range 2 {
 		must("create", p.CreateEndpoint(ctx, e))
-		devices(device)
+		devices(e.Device)
 	}
 	for _, start := range startSandbox {
 		if here, err := p.EndpointArrived(ctx, e); err != nil || here {
@@ -65,12 +65,13 @@ func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (pat
 	}
 	second := e
 	second.Attachment.ContainerID = "second"
+	second.Device = cni.HostInterface(second.Attachment)
 	if err := p.CreateEndpoint(ctx, second); err == nil {
 		t.Error("two endpoints share an interface of a sandbox")
 	}
-	devices(device)
+	devices(e.Device)
 	for range 2 {
-		must("delete", p.DeleteEndpoint(ctx, device))
+		must("delete", p.DeleteEndpoint(ctx, e.Device))
 		devices()
 	}
 	must("create again", p.CreateEndpoint(ctx, e))
@@ -84,6 +85,6 @@ func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (pat
 	if err := p.ConfigureEndpoint(ctx, e); !errors.Is(err, platform.ErrNoSandbox) {
 		t.Errorf("configure in a sandbox that was removed: %v", err)
 	}
-	must("delete after the sandbox", p.DeleteEndpoint(ctx, device))
+	must("delete after the sandbox", p.DeleteEndpoint(ctx, e.Device))
 	devices()
 }
