@@ -1,9 +1,10 @@
 package node
 
 import (
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/weftnet/weft/node/ipsec"
 )
 
 func TestBridgeIsBesideTheDatabase(t *testing.T) {
@@ -18,17 +19,22 @@ func TestBridgeIsBesideTheDatabase(t *testing.T) {
 	}
 }
 
-func TestControllerFolders(t *testing.T) {
-	for _, test := range []struct {
-		database, rundir string
-		want             []string
-	}{
-		{"unix:/var/run/openvswitch/db.sock", "", []string{"/var/run/openvswitch", "/var/run/ovn"}},
-		{"unix:/var/run/openvswitch/db.sock", "/opt/ovn", []string{"/opt/ovn"}},
-		{"tcp:127.0.0.1:6640", "", []string{"/var/run/ovn"}},
+func TestEncryptionIsValidated(t *testing.T) {
+	for want, spoil := range map[string]func(*Config){
+		"encryption: \"yes\"":                 func(c *Config) { c.Encryption = "yes" },
+		"needs datapath-type \"system\"":      func(c *Config) { c.DatapathType = DatapathNetdev },
+		"encryption-ca: \"ca.crt\" is not":    func(c *Config) { c.EncryptionCA = "ca.crt" },
+		"encryption-certificate: \"\" is not": func(c *Config) { c.EncryptionCertificate = "" },
 	} {
-		if diff := cmp.Diff(test.want, controllerFolders(Config{OVSDatabase: test.database, OVNRunDir: test.rundir})); diff != "" {
-			t.Errorf("%s: %s", test.database, diff)
+		c := validConfig()
+		c.Encryption, c.EncryptionCA, c.EncryptionCertificate, c.EncryptionPrivateKey, c.EncryptionCharon = ipsec.Enforce, "/ca", "/crt", "/key", "/run/charon.vici"
+		c.DatapathType = DatapathSystem
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

@@ -1,20 +1,11 @@
 package node
 
 import (
-	"encoding/json"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/containernetworking/cni/libcni"
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/node/nodetest"
-	"github.com/weftnet/weft/node/platform"
 )
 
 // validConfig is what works on each system, without what some have alone.
@@ -235,102 +226,6 @@ func TestValidateReportsAllMistakes(t *testing.T) {
 	}
 }
 
-func TestConflistReplacesOwnStaleOnesOnly(t *testing.T) {
-	c := validConfig()
-	c.CNIConfDir, c.CNISocket = filepath.Join(nodetest.Folder(t), "net.d"), "/run/weft/cni.sock"
-	write := func(name, text string) {
-		t.Helper()
-		if err := os.MkdirAll(c.CNIConfDir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(c.CNIConfDir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("05-weft.conflist", `{"name":"weft","plugins":[{"type":"weft-cni"}]}`)
-	write("20-other.conflist", `{"name":"other","plugins":[{"type":"bridge"}]}`)
-	write("30-chain.conflist", `{"name":"chain","plugins":[{"type":"weft-cni"},{"type":"portmap"}]}`)
-	for range 2 {
-		if err := writeConflist(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	entries, err := os.ReadDir(c.CNIConfDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if diff := cmp.Diff([]string{"10-weft.conflist", "20-other.conflist", "30-chain.conflist"}, names); diff != "" {
-		t.Error(diff)
-	}
-	text, err := os.ReadFile(filepath.Join(c.CNIConfDir, c.CNIConfName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{
-  "cniVersion": "1.0.0",
-  "cniVersions": [
-    "1.0.0",
-    "1.1.0"
-  ],
-  "name": "weft",
-  "plugins": [
-    {
-      "socket": "/run/weft/cni.sock",
-      "type": "weft-cni"
-    }
-  ]
-}
-`
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// A runtime of today calls GC and STATUS, which it does from 1.1.0 on.
-func TestRuntimesChooseTheLatestVersionOfTheConflist(t *testing.T) {
-	text, err := conflist(validConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := libcni.NetworkConfFromBytes(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list.CNIVersion != "1.1.0" || list.Name != "weft" || len(list.Plugins) != 1 {
-		t.Errorf("libcni reads %+v", list)
-	}
-	var old struct{ CNIVersion string } // as libcni 1.1 reads it
-	if err := json.Unmarshal(text, &old); err != nil || old.CNIVersion != "1.0.0" {
-		t.Errorf("libcni 1.1 reads %+v, %v", old, err)
-	}
-}
-
-func TestManagementFollowsTheNodesNetwork(t *testing.T) {
-	m := management(contract.NodeNetwork{
-		PodCIDRs:     prefixes("10.244.1.0/24", "fd00:10:244:1::/64"),
-		ClusterCIDRs: prefixes("10.244.0.0/16", "fd00:10:244::/48"),
-		ServiceCIDRs: prefixes("10.96.0.0/16"),
-	}, 1442)
-	v4, gw4 := netip.MustParseAddr("10.244.1.2"), netip.MustParseAddr("10.244.1.1")
-	v6, gw6 := netip.MustParseAddr("fd00:10:244:1::2"), netip.MustParseAddr("fd00:10:244:1::1")
-	want := platform.Management{
-		Device: platform.ManagementDevice, MTU: 1442, MAC: contract.MAC(v4),
-		Addresses: prefixes("10.244.1.2/24", "fd00:10:244:1::2/64"),
-		Routes: []platform.Route{
-			{Destination: netip.MustParsePrefix("10.244.0.0/16"), NextHop: gw4, Source: v4},
-			{Destination: netip.MustParsePrefix("10.96.0.0/16"), NextHop: gw4, Source: v4},
-			{Destination: netip.MustParsePrefix("fd00:10:244::/48"), NextHop: gw6, Source: v6},
-		},
-	}
-	if diff := cmp.Diff(want, m, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestPodMTU(t *testing.T) {
 	for _, test := range []struct {
 		uplink int
@@ -343,6 +238,31 @@ func TestPodMTU(t *testing.T) {
 	} {
 		if got := podMTU(test.uplink, netip.MustParseAddr(test.encap), test.esp); got != test.want {
 			t.Errorf("%d over %s, ESP %v: %d, want %d", test.uplink, test.encap, test.esp, got, test.want)
+		}
+	}
+}
+
+func TestBridgeTarget(t *testing.T) {
+	socket := "unix:" + filepath.FromSlash("/run/openvswitch/br-ex.mgmt")
+	for database, want := range map[string]string{
+		"unix:/run/openvswitch/db.sock":                    socket,
+		"unix:/run/openvswitch/db.sock,tcp:127.0.0.1:6640": socket,
+		"tcp:127.0.0.1:16640":                              "br-ex",
+	} {
+		if got := (Config{OVSDatabase: database}).bridgeTarget("br-ex"); got != want {
+			t.Errorf("%s: got %s, want %s", database, got, want)
+		}
+	}
+}
+
+func TestParseConntrackLookup(t *testing.T) {
+	for text, want := range map[string]string{
+		"auto": LookupAuto, "true": LookupOn, "True": LookupOn, "1": LookupOn, "false": LookupOff, "0": LookupOff,
+		"": "", "Auto": "", "yes": "", "automatic": "",
+	} {
+		got, err := ParseConntrackLookup(text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
 		}
 	}
 }

@@ -17,18 +17,6 @@ import (
 	"github.com/weftnet/weft/node/ctprobe"
 )
 
-func TestParseConntrackLookup(t *testing.T) {
-	for text, want := range map[string]string{
-		"auto": LookupAuto, "true": LookupOn, "True": LookupOn, "1": LookupOn, "false": LookupOff, "0": LookupOff,
-		"": "", "Auto": "", "yes": "", "automatic": "",
-	} {
-		got, err := ParseConntrackLookup(text)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q is %q, %v; want %q", text, got, err, want)
-		}
-	}
-}
-
 // TestLookupFollowsTheDatapath: what is set counts, and with auto what was found. What is not known is as if it were
 // needed.
 func TestLookupFollowsTheDatapath(t *testing.T) {

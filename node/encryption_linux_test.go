@@ -46,23 +46,3 @@ func TestUnencryptedPeersAreTold(t *testing.T) {
 		t.Error("a peer that is encrypted is remembered as one that is not")
 	}
 }
-
-func TestEncryptionIsValidated(t *testing.T) {
-	for want, spoil := range map[string]func(*Config){
-		"encryption: \"yes\"":                 func(c *Config) { c.Encryption = "yes" },
-		"needs datapath-type \"system\"":      func(c *Config) { c.DatapathType = DatapathNetdev },
-		"encryption-ca: \"ca.crt\" is not":    func(c *Config) { c.EncryptionCA = "ca.crt" },
-		"encryption-certificate: \"\" is not": func(c *Config) { c.EncryptionCertificate = "" },
-	} {
-		c := validConfig()
-		c.Encryption, c.EncryptionCA, c.EncryptionCertificate, c.EncryptionPrivateKey, c.EncryptionCharon = ipsec.Enforce, "/ca", "/crt", "/key", "/run/charon.vici"
-		c.DatapathType = DatapathSystem
-		if err := c.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		spoil(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
-}

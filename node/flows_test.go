@@ -2,7 +2,6 @@ package node
 
 import (
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,19 +11,6 @@ import (
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-func TestBridgeTarget(t *testing.T) {
-	socket := "unix:" + filepath.FromSlash("/run/openvswitch/br-ex.mgmt")
-	for database, want := range map[string]string{
-		"unix:/run/openvswitch/db.sock":                    socket,
-		"unix:/run/openvswitch/db.sock,tcp:127.0.0.1:6640": socket,
-		"tcp:127.0.0.1:16640":                              "br-ex",
-	} {
-		if got := (Config{OVSDatabase: database}).bridgeTarget("br-ex"); got != want {
-			t.Errorf("%s: got %s, want %s", database, got, want)
-		}
-	}
-}
 
 // The controller is told of a gateway with the host's addresses when flows for just these are there; one with
 // addresses of its own waits for nothing.

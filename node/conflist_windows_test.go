@@ -1,0 +1,25 @@
+package node
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestRuntimeIsToldOfThePipe(t *testing.T) {
+	text, err := conflist(DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct {
+		Plugins []struct {
+			Socket       string
+			Capabilities map[string]bool
+		}
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	if p := list.Plugins[0]; p.Socket != `\\.\pipe\weft-cni` || !p.Capabilities["dns"] || p.Capabilities["portMappings"] { // hostPorts are no matter of HNS's
+		t.Errorf("the container runtime is told of %+v", p)
+	}
+}

@@ -1,0 +1,9 @@
+package node
+
+import "testing"
+
+func TestDatabaseIsAPipe(t *testing.T) {
+	if got := pipeOf(`C:/openvswitch/var\run/openvswitch/db.sock`); got != `\\.\pipe\C:openvswitchvarrunopenvswitchdb.sock` {
+		t.Errorf("the database's pipe is %q", got)
+	}
+}
