@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -76,7 +77,7 @@ func (a *agent) attach(ctx context.Context, e platform.Endpoint, ids map[string]
 	observe()
 	observe = a.metrics.phase(phasePlug)
 	if err := a.ovs.plug(ctx, e, ids); err != nil {
-		return fmt.Errorf("plug device %s into %s: %w", e.Device, IntegrationBridge, err)
+		return fmt.Errorf("plug device %s into %s: %w", e.Device, nodeconfig.IntegrationBridge, err)
 	}
 	observe()
 	observe = a.metrics.phase(phaseConfigure)
@@ -216,7 +217,7 @@ func (a *agent) Check(ctx context.Context, call *cni.Call) error {
 	}
 	device, attached := a.ovs.attachedDevice(call.Attachment)
 	if !attached {
-		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment), IntegrationBridge), "")
+		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment), nodeconfig.IntegrationBridge), "")
 	}
 	if port := contract.PodPort(call.Pod.Namespace, call.Pod.Name); device.ExternalIDs["iface-id"] != port {
 		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s has logical port %q instead of %q", call.Pod, device.Name, device.ExternalIDs["iface-id"], port), "")

@@ -24,13 +24,14 @@ import (
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/ipsec"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // agent keeps one node fit for pods and serves its CNI plugin.
 type agent struct {
-	config    Config
+	config    nodeconfig.Config
 	platform  platform.Platform
 	ovs       *openVSwitch
 	node      *ownNode
@@ -87,7 +88,7 @@ const (
 	lookTime = 5 * time.Second
 )
 
-func newAgent(config Config, system platform.Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
+func newAgent(config nodeconfig.Config, system platform.Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
 		flows:  newBridgeFlows(config),
 		lookup: newCommitLookup(config.ConntrackLookup), probe: ctprobe.Run, probeLimit: probeLimit,
@@ -96,10 +97,10 @@ func newAgent(config Config, system platform.Platform, ovs *openVSwitch, client 
 		rounds: newRounds(), apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
 	}
 	var more []condition
-	if config.ownGateway() {
+	if config.OwnGateway() {
 		more = append(more, conditionFlows)
 	}
-	if config.sharesAdapter() {
+	if config.SharesAdapter() {
 		more = append(more, conditionUplink)
 	}
 	if config.Encryption == ipsec.Enforce {
@@ -128,7 +129,7 @@ func newAgent(config Config, system platform.Platform, ovs *openVSwitch, client 
 	a.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
 	}, func() float64 { return float64(a.arrivals.pending()) }))
-	if config.servesTunnel() {
+	if config.ServesTunnel() {
 		a.tunnel = newAgentTunnel(config)
 		a.tunnel.admit, a.tunnel.lookup = a.admitChassisHost, a.lookup
 		a.metrics.registry.MustRegister(a.tunnel.collectors()...)
@@ -188,12 +189,12 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	if a.tunnel != nil {
 		part("tunnel", a.tunnel.serve)
 	}
-	if a.config.Chassis == ChassisHosted {
+	if a.config.Chassis == nodeconfig.ChassisHosted {
 		part("chassis host", a.watchHosted)
 	} else {
 		part("ovn-controller", a.watchController)
 	}
-	if a.config.sharesAdapter() {
+	if a.config.SharesAdapter() {
 		part("uplink", a.keepUplink)
 	}
 	part("flows", a.keepFlows)
@@ -356,7 +357,7 @@ func (a *agent) keepBridges(ctx context.Context) error {
 	if problem != nil {
 		return problem
 	}
-	if a.config.GatewayInterface == "" || !a.config.ownGateway() || a.config.sharesAdapter() {
+	if a.config.GatewayInterface == "" || !a.config.OwnGateway() || a.config.SharesAdapter() {
 		return nil
 	}
 	return a.platform.EnsureGatewayDevice(a.config.GatewayInterface)
@@ -378,17 +379,17 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if err != nil {
 		return contract.NodeFacts{}, err
 	}
-	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], SharedGateway: a.config.gateway() == GatewayShared}
+	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], SharedGateway: a.config.GatewayMode() == nodeconfig.GatewayShared}
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS
 	}
-	if a.config.Chassis == ChassisHosted {
-		facts.Hosted = &contract.Hosted{Address: a.config.tunnelEnd()}
+	if a.config.Chassis == nodeconfig.ChassisHosted {
+		facts.Hosted = &contract.Hosted{Address: a.config.TunnelEnd()}
 	}
 	if a.tunnel != nil {
-		facts.Counters = a.config.tunnelEnd()
+		facts.Counters = a.config.TunnelEnd()
 	}
-	if a.config.sharesAdapter() && a.uplink.get() == (platform.Uplink{}) { // addresses are on the way
+	if a.config.SharesAdapter() && a.uplink.get() == (platform.Uplink{}) { // addresses are on the way
 		return facts, errNoUplink
 	}
 	if facts.Chassis == "" {
@@ -399,11 +400,11 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 		if uplink, err = a.platform.UplinkMTU(a.config.EncapAddress); err != nil {
 			return facts, fmt.Errorf("encap-address: %w", err)
 		}
-		if uplink < minUplinkMTU {
-			return facts, fmt.Errorf("encap-address: the interface of %v has an MTU of %d bytes, less than the %d that pods need; raise it, or set uplink-mtu", a.config.EncapAddress, uplink, minUplinkMTU)
+		if uplink < nodeconfig.MinUplinkMTU {
+			return facts, fmt.Errorf("encap-address: the interface of %v has an MTU of %d bytes, less than the %d that pods need; raise it, or set uplink-mtu", a.config.EncapAddress, uplink, nodeconfig.MinUplinkMTU)
 		}
 	}
-	facts.MTU = podMTU(uplink, a.config.EncapAddress, a.config.encrypts())
+	facts.MTU = nodeconfig.PodMTU(uplink, a.config.EncapAddress, a.config.Encrypts())
 	if facts.Addresses, err = a.platform.HostAddresses(platform.ManagementDevice); err != nil {
 		return facts, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 )
@@ -317,7 +318,7 @@ func TestForeignPortWithThePodsNameIsNotThePods(t *testing.T) {
 	c := newReadyCluster(t)
 	old, p := c.newPod("web-0", 3), c.newPod("web-0", 4)
 	run := func(args ...string) { c.ovn.VS(args...) }
-	run("add-port", IntegrationBridge, "left0", "--", "set", "Interface", "left0", "type=internal",
+	run("add-port", nodeconfig.IntegrationBridge, "left0", "--", "set", "Interface", "left0", "type=internal",
 		"external_ids:iface-id="+contract.PodPort(old.Namespace, old.Name), "external_ids:iface-id-ver="+old.UID)
 	c.allocate(p)
 	c.eventually(func() error { // the foreign one comes first

@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -118,10 +119,10 @@ func (o *openVSwitch) plug(ctx context.Context, e platform.Endpoint, externalIDs
 	}
 }
 
-var errNoBridge = errors.New("there is no bridge " + IntegrationBridge)
+var errNoBridge = errors.New("there is no bridge " + nodeconfig.IntegrationBridge)
 
 func (o *openVSwitch) plugging(e platform.Endpoint, externalIDs map[string]string) ([]libovsdb.Operation, error) {
-	bridge := o.bridge(IntegrationBridge)
+	bridge := o.bridge(nodeconfig.IntegrationBridge)
 	if bridge == nil {
 		return nil, errNoBridge
 	}
@@ -157,7 +158,7 @@ func (o *openVSwitch) unplugging(bridge *vswitch.Bridge, device *vswitch.Interfa
 // lost may be on the server only.
 func (o *openVSwitch) unplug(ctx context.Context, a cni.Attachment) error {
 	for {
-		bridge := o.bridge(IntegrationBridge)
+		bridge := o.bridge(nodeconfig.IntegrationBridge)
 		if bridge == nil {
 			if !o.Connected() {
 				return ovsdb.ErrDisconnected

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openflow"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -23,13 +24,13 @@ const (
 
 // AwaitFlows returns when an ovs-vswitchd that has started anew has its flows back: those of ovn-controller on br-int,
 // and those of the agent on the bridge to the outside. The error is that of ctx, or of the configuration.
-func AwaitFlows(ctx context.Context, config Config) error {
-	integration, err := config.openFlow()
+func AwaitFlows(ctx context.Context, config nodeconfig.Config) error {
+	integration, err := config.OpenFlow()
 	if err != nil {
 		return fmt.Errorf("ovs-openflow: %w", err)
 	}
 	bridges := []awaited{{bridge: integration}}
-	if config.ownGateway() {
+	if config.OwnGateway() {
 		outside := integration
 		outside.Address = filepath.Join(filepath.Dir(integration.Address), config.GatewayBridge+".mgmt")
 		// It may have flows of others, and has one of Open vSwitch's own from its start.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -20,8 +21,8 @@ func TestAwaitFlows(t *testing.T) {
 	for _, bridge := range []string{"br-int", "br-ex"} {
 		o.VS("--may-exist", "add-br", bridge, "--", "set", "Bridge", bridge, "datapath_type="+nodetest.Datapath())
 	}
-	c := DefaultConfig()
-	c.OVSDatabase, c.Gateway = o.OVSDatabase(), GatewayLocal
+	c := nodeconfig.Default()
+	c.OVSDatabase, c.Gateway = o.OVSDatabase(), nodeconfig.GatewayLocal
 	folder := "unix:" + filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:")) + "/"
 	add := func(bridge string, port int) {
 		t.Helper()

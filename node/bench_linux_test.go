@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -153,7 +154,7 @@ func (x *bench) plugByHand(p *pod) error {
 		return err
 	}
 	owner := ovsdb.Owner("Hand/" + p.container)
-	bridge := x.agent.ovs.bridge(IntegrationBridge)
+	bridge := x.agent.ovs.bridge(nodeconfig.IntegrationBridge)
 	operations := append(insertPort(owner, handDevice(p), deviceSettings{externalIDs: map[string]string{
 		"iface-id": contract.PodPort(p.Namespace, p.Name), "iface-id-ver": p.UID,
 	}}), mutateRow(vswitch.BridgeTable, bridge.UUID, addTo("ports", ovsdb.ID(vswitch.PortTable, owner, handDevice(p)))))
@@ -167,7 +168,7 @@ func (x *bench) plugByHand(p *pod) error {
 }
 
 func (x *bench) unplugByHand(p *pod) error {
-	bridge := x.agent.ovs.bridge(IntegrationBridge)
+	bridge := x.agent.ovs.bridge(nodeconfig.IntegrationBridge)
 	port := ovsdb.ID(vswitch.PortTable, ovsdb.Owner("Hand/"+p.container), handDevice(p))
 	if err := x.agent.ovs.apply(x.tb.Context(), []libovsdb.Operation{mutateRow(vswitch.BridgeTable, bridge.UUID, removeFrom("ports", port))}); err != nil {
 		return err

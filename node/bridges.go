@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -20,7 +21,7 @@ import (
 // setUp returns what has to be changed in the node's Open vSwitch so that ovn-controller finds its
 // settings and bridges; nothing when all is as it shall be. The bridges are made at once: where the
 // host shares its adapter, what it has on the new switch passes only by the uplink's bridge.
-func (o *openVSwitch) setUp(c Config, uplink platform.Uplink) ([]libovsdb.Operation, error) {
+func (o *openVSwitch) setUp(c nodeconfig.Config, uplink platform.Uplink) ([]libovsdb.Operation, error) {
 	root, err := o.root()
 	if err != nil {
 		return nil, err
@@ -29,30 +30,30 @@ func (o *openVSwitch) setUp(c Config, uplink platform.Uplink) ([]libovsdb.Operat
 	if mutations := setKeys("external_ids", root.ExternalIDs, chassisSettings(c, uplink, root.ExternalIDs)); len(mutations) > 0 {
 		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
 	}
-	if c.sharesAdapter() && uplink == (platform.Uplink{}) {
-		if o.bridge(IntegrationBridge) == nil {
+	if c.SharesAdapter() && uplink == (platform.Uplink{}) {
+		if o.bridge(nodeconfig.IntegrationBridge) == nil {
 			err = errNoUplink
 		}
 		return operations, err
 	}
 	operations = append(operations, o.ensureBridge(root, bridgeSettings{
-		owner: c.owner(), name: IntegrationBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeSecure,
+		owner: c.Owner(), name: nodeconfig.IntegrationBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeSecure,
 		config: map[string]string{"disable-in-band": "true"},
 	})...)
 	if uplink != (platform.Uplink{}) {
 		joined, err := o.setUpUplink(c, root, uplink)
 		return append(operations, joined...), err
 	}
-	if !c.ownGateway() {
+	if !c.OwnGateway() {
 		return operations, nil
 	}
 	operations = append(operations, o.ensureBridge(root, bridgeSettings{
-		owner: c.owner(), name: c.GatewayBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
+		owner: c.Owner(), name: c.GatewayBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
 	})...)
 	if c.GatewayInterface == "" {
 		return operations, nil
 	}
-	port, err := o.ensurePort(c.owner(), c.GatewayBridge, c.GatewayInterface, deviceSettings{})
+	port, err := o.ensurePort(c.Owner(), c.GatewayBridge, c.GatewayInterface, deviceSettings{})
 	return append(operations, port...), err
 }
 
@@ -60,7 +61,7 @@ var errNoUplink = errors.New("the bridges wait for the uplink")
 
 // setUpUplink returns what is missing of the bridge that has the adapter and the host's interface. It
 // passes packets as a learning switch does without any controller: the host depends on it.
-func (o *openVSwitch) setUpUplink(c Config, root *vswitch.OpenvSwitch, uplink platform.Uplink) ([]libovsdb.Operation, error) {
+func (o *openVSwitch) setUpUplink(c nodeconfig.Config, root *vswitch.OpenvSwitch, uplink platform.Uplink) ([]libovsdb.Operation, error) {
 	existed := o.bridge(uplink.Host) != nil
 	settings := uplinkBridgeSettings(c, uplink)
 	settings.device = uplink.Adapter
@@ -68,17 +69,17 @@ func (o *openVSwitch) setUpUplink(c Config, root *vswitch.OpenvSwitch, uplink pl
 	if !existed {
 		return operations, nil
 	}
-	port, err := o.ensurePort(c.owner(), uplink.Host, uplink.Adapter, deviceSettings{})
+	port, err := o.ensurePort(c.Owner(), uplink.Host, uplink.Adapter, deviceSettings{})
 	if err != nil || uplink.MTU == 0 {
 		return append(operations, port...), err
 	}
-	own, err := o.ensurePort(c.owner(), uplink.Host, uplink.Host, deviceSettings{kind: typeInternal, mtu: uplink.MTU})
+	own, err := o.ensurePort(c.Owner(), uplink.Host, uplink.Host, deviceSettings{kind: typeInternal, mtu: uplink.MTU})
 	return slices.Concat(operations, port, own), err
 }
 
-func uplinkBridgeSettings(c Config, uplink platform.Uplink) bridgeSettings {
+func uplinkBridgeSettings(c nodeconfig.Config, uplink platform.Uplink) bridgeSettings {
 	settings := bridgeSettings{
-		owner: c.owner(), name: uplink.Host, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
+		owner: c.Owner(), name: uplink.Host, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
 		ids: map[string]string{switchKey: uplink.Switch}, mtu: uplink.MTU,
 	}
 	if uplink.MAC != "" {
@@ -90,30 +91,30 @@ func uplinkBridgeSettings(c Config, uplink platform.Uplink) bridgeSettings {
 // chassisSettings are the keys that ovn-controller reads. A chassis keeps the name that it has:
 // another one would be a second chassis in the Southbound. A chassis host gives it the node's name, and
 // takes no other.
-func chassisSettings(c Config, uplink platform.Uplink, now map[string]string) map[string]string {
+func chassisSettings(c nodeconfig.Config, uplink platform.Uplink, now map[string]string) map[string]string {
 	want := map[string]string{
 		"hostname":                    c.NodeName,
 		"ovn-remote":                  c.OVNSouthbound,
 		"ovn-encap-type":              c.EncapType,
 		"ovn-encap-ip":                c.EncapAddress.String(),
-		"ovn-bridge":                  IntegrationBridge,
+		"ovn-bridge":                  nodeconfig.IntegrationBridge,
 		"ovn-bridge-datapath-type":    c.DatapathType,
 		"ovn-monitor-all":             "true",
 		"ovn-remote-probe-interval":   "3000", // a central host that is lost is left after twice that
 		"ovn-openflow-probe-interval": "180",
 		"ovn-enable-lflow-cache":      "true",
 	}
-	if now["system-id"] == "" || c.Chassis == ChassisHosted {
+	if now["system-id"] == "" || c.Chassis == nodeconfig.ChassisHosted {
 		want["system-id"] = c.NodeName
 	}
-	if c.encrypts() { // what pods send that have the MTU of the time before goes in fragments
+	if c.Encrypts() { // what pods send that have the MTU of the time before goes in fragments
 		want["ovn-encap-df_default"] = "false"
 	}
 	mappings := map[string]string{}
 	for _, m := range c.BridgeMappings {
 		mappings[m.Network] = m.Bridge
 	}
-	if c.ownGateway() {
+	if c.OwnGateway() {
 		bridge := cmp.Or(uplink.Host, c.GatewayBridge)
 		if bridge == "" { // it has the uplink's name, which is not known yet
 			return want
@@ -155,7 +156,7 @@ func withMappings(list, ours string, want map[string]string) (all, mine string) 
 }
 
 // unmapped names the bridges of the key bridge-mappings that nobody has made.
-func (o *openVSwitch) unmapped(c Config) error {
+func (o *openVSwitch) unmapped(c nodeconfig.Config) error {
 	var errs []error
 	for _, m := range c.BridgeMappings {
 		if o.bridge(m.Bridge) == nil {
@@ -290,8 +291,8 @@ func (o *openVSwitch) ensurePort(owner ovsdb.Owner, bridgeName, name string, wan
 }
 
 // managementPort returns what is missing of the host's port on br-int.
-func (o *openVSwitch) managementPort(c Config, m platform.Management) ([]libovsdb.Operation, error) {
-	return o.ensurePort(c.owner(), IntegrationBridge, m.Device, deviceSettings{
+func (o *openVSwitch) managementPort(c nodeconfig.Config, m platform.Management) ([]libovsdb.Operation, error) {
+	return o.ensurePort(c.Owner(), nodeconfig.IntegrationBridge, m.Device, deviceSettings{
 		kind: typeInternal, mac: m.MAC.String(), mtu: m.MTU,
 		externalIDs: map[string]string{"iface-id": contract.ManagementPort(c.NodeName)},
 	})

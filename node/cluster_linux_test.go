@@ -24,6 +24,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -34,7 +35,7 @@ type cluster struct {
 	ovn    *nodetest.OVN
 	client kubernetes.Interface
 	own    dynamic.Interface // nil: domain names are not watched
-	config Config
+	config nodeconfig.Config
 	agent  *agent
 	stop   func()
 }
@@ -71,7 +72,7 @@ func newCluster(tb testing.TB) *cluster {
 		tb.Fatal(err)
 	}
 	dir := tb.TempDir()
-	c := &cluster{tb: tb, ovn: nodetest.StartOVN(tb), config: DefaultConfig()}
+	c := &cluster{tb: tb, ovn: nodetest.StartOVN(tb), config: nodeconfig.Default()}
 	c.config.NodeName = testNode
 	c.config.OVSDatabase, c.config.OVNSouthbound = c.ovn.OVSDatabase(), c.ovn.Southbound()
 	c.config.DatapathType = nodetest.Datapath()
@@ -325,7 +326,7 @@ func (c *cluster) mustReach(from *pod, to netip.Addr) {
 func (c *cluster) nothingLeft(p *pod) {
 	c.tb.Helper()
 	device := cni.HostInterface(cni.Attachment{ContainerID: p.container, IfName: "eth0"})
-	if ports := c.ovn.VS("list-ports", IntegrationBridge); strings.Contains(ports, device) {
+	if ports := c.ovn.VS("list-ports", nodeconfig.IntegrationBridge); strings.Contains(ports, device) {
 		c.tb.Errorf("port %s is left", device)
 	}
 	if _, err := netlink.LinkByName(device); err == nil {

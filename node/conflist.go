@@ -8,15 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // conflist is the network configuration list for the container runtime. It has two versions:
 // libcni before 1.2 (containerd 1.6 and 1.7) reads cniVersion only, and fails each ADD of 1.1.0 with
 // "unsupported CNI result version"; later ones (containerd 2) choose the highest of cniVersions,
 // and with 1.1.0 call STATUS and GC.
-func conflist(c Config) ([]byte, error) {
+func conflist(c nodeconfig.Config) ([]byte, error) {
 	plugin := map[string]any{"type": "weft-cni", "socket": c.CNISocket}
-	if c.sharesAdapter() { // HNS gives a sandbox its resolver, kubelet does not
+	if c.SharesAdapter() { // HNS gives a sandbox its resolver, kubelet does not
 		plugin["capabilities"] = map[string]bool{"dns": true}
 	}
 	list, err := json.MarshalIndent(map[string]any{
@@ -31,7 +33,7 @@ func conflist(c Config) ([]byte, error) {
 // writeConflist tells the container runtime that this node's network is weft's. The file appears
 // complete or not at all. A list of weft's under another name, from an earlier configuration,
 // would be a second network for the runtime to choose, so it goes.
-func writeConflist(c Config) error {
+func writeConflist(c nodeconfig.Config) error {
 	content, err := conflist(c)
 	if err != nil {
 		return err

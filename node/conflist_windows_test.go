@@ -3,10 +3,12 @@ package node
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 func TestRuntimeIsToldOfThePipe(t *testing.T) {
-	text, err := conflist(DefaultConfig())
+	text, err := conflist(nodeconfig.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

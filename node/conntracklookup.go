@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/ctprobe"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 const (
@@ -51,7 +52,7 @@ func newCommitLookup(setting string) *commitLookup {
 		}
 		return 0
 	})
-	if setting != LookupAuto {
+	if setting != nodeconfig.LookupAuto {
 		close(l.decided)
 	}
 	return l
@@ -68,8 +69,8 @@ func (l *commitLookup) collectors() []prometheus.Collector {
 // does would lose connections, and one that does not only has more to do.
 func (l *commitLookup) state() (on, known bool) {
 	switch l.setting {
-	case LookupAuto:
-	case LookupOn:
+	case nodeconfig.LookupAuto:
+	case nodeconfig.LookupOn:
 		return true, true
 	default:
 		return false, true
@@ -94,7 +95,7 @@ func (l *commitLookup) await(ctx context.Context, limit time.Duration) (on bool)
 func (l *commitLookup) due() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.examined && (l.setting == LookupAuto || l.setting == LookupOff)
+	return !l.examined && (l.setting == nodeconfig.LookupAuto || l.setting == nodeconfig.LookupOff)
 }
 
 // decide takes what was found.
@@ -106,7 +107,7 @@ func (l *commitLookup) decide(needed ctprobe.Answer) {
 	}
 	l.examined, l.needed = true, needed
 	l.found.WithLabelValues(needed.String()).Set(1)
-	if l.setting == LookupAuto {
+	if l.setting == nodeconfig.LookupAuto {
 		close(l.decided)
 	}
 }
@@ -171,11 +172,11 @@ func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 // of Actions.c). So on Windows nothing would be known then.
 func (a *agent) probedBridge() (name string, dial ctprobe.Dial, err error) {
 	uplink := a.uplink.get().Host
-	if socket, isUnix := strings.CutPrefix(a.config.bridgeTarget(uplink), "unix:"); isUnix {
+	if socket, isUnix := strings.CutPrefix(a.config.BridgeTarget(uplink), "unix:"); isUnix {
 		return uplink, func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, socket) }, nil
 	}
-	if _, err := a.config.openFlow(); err != nil {
+	if _, err := a.config.OpenFlow(); err != nil {
 		return "", nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
-	return IntegrationBridge, func(ctx context.Context) (net.Conn, error) { return dialSwitch(ctx, a.config) }, nil
+	return nodeconfig.IntegrationBridge, func(ctx context.Context) (net.Conn, error) { return dialSwitch(ctx, a.config) }, nil
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"testing"
 
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -13,7 +14,7 @@ func TestARealDatapathIsExamined(t *testing.T) {
 	o.VS("add-br", uplink, "--", "set", "bridge", uplink, "datapath_type="+nodetest.Datapath(), "fail_mode=standalone")
 	n := newUplinkNode(t, &vswitchd{})
 	n.platform.Uplink.Host = uplink
-	n.lookup = newCommitLookup(LookupAuto)
+	n.lookup = newCommitLookup(nodeconfig.LookupAuto)
 	n.config.OVSDatabase = o.OVSDatabase() // beside which the bridge's socket is
 	n.keepUplinkOnce(t.Context())
 	if on, known := n.lookup.state(); on || !known {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/ctprobe"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // TestLookupFollowsTheDatapath: what is set counts, and with auto what was found. What is not known is as if it were
@@ -27,14 +28,14 @@ func TestLookupFollowsTheDatapath(t *testing.T) {
 		known   bool
 		metrics string
 	}{
-		{LookupAuto, nil, true, false, "weft_conntrack_lookup 1"},
-		{LookupAuto, []ctprobe.Answer{ctprobe.Needed}, true, true, "weft_conntrack_lookup 1 needed"},
-		{LookupAuto, []ctprobe.Answer{ctprobe.Unneeded}, false, true, "weft_conntrack_lookup 0 unneeded"},
-		{LookupAuto, []ctprobe.Answer{ctprobe.Unknown}, true, true, "weft_conntrack_lookup 1 unknown"},
-		{LookupAuto, []ctprobe.Answer{ctprobe.Needed, ctprobe.Unneeded}, true, true, "weft_conntrack_lookup 1 needed"},
-		{LookupOn, nil, true, true, "weft_conntrack_lookup 1"},
-		{LookupOff, nil, false, true, "weft_conntrack_lookup 0"},
-		{LookupOff, []ctprobe.Answer{ctprobe.Needed}, false, true, "weft_conntrack_lookup 0 needed"},
+		{nodeconfig.LookupAuto, nil, true, false, "weft_conntrack_lookup 1"},
+		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Needed}, true, true, "weft_conntrack_lookup 1 needed"},
+		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Unneeded}, false, true, "weft_conntrack_lookup 0 unneeded"},
+		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Unknown}, true, true, "weft_conntrack_lookup 1 unknown"},
+		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Needed, ctprobe.Unneeded}, true, true, "weft_conntrack_lookup 1 needed"},
+		{nodeconfig.LookupOn, nil, true, true, "weft_conntrack_lookup 1"},
+		{nodeconfig.LookupOff, nil, false, true, "weft_conntrack_lookup 0"},
+		{nodeconfig.LookupOff, []ctprobe.Answer{ctprobe.Needed}, false, true, "weft_conntrack_lookup 0 needed"},
 		{"", nil, false, true, ""},
 	} {
 		l := newCommitLookup(c.setting)
@@ -74,11 +75,11 @@ func TestAStreamWaitsForTheDatapath(t *testing.T) {
 		on      bool
 		waited  time.Duration
 	}{
-		"found":     {LookupAuto, time.Second, false, time.Second},
-		"not found": {LookupAuto, 0, true, lookupWait},
-		"too late":  {LookupAuto, lookupWait + time.Second, true, lookupWait},
-		"set":       {LookupOn, 0, true, 0},
-		"set off":   {LookupOff, 0, false, 0},
+		"found":     {nodeconfig.LookupAuto, time.Second, false, time.Second},
+		"not found": {nodeconfig.LookupAuto, 0, true, lookupWait},
+		"too late":  {nodeconfig.LookupAuto, lookupWait + time.Second, true, lookupWait},
+		"set":       {nodeconfig.LookupOn, 0, true, 0},
+		"set off":   {nodeconfig.LookupOff, 0, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestFlowsOfAStreamFollowTheDatapath(t *testing.T) {
 			}
 			defer listener.Close()
 			c := hostedConfig()
-			c.OVSOpenFlow, c.ConntrackLookup = "tcp:"+listener.Addr().String(), LookupAuto
+			c.OVSOpenFlow, c.ConntrackLookup = "tcp:"+listener.Addr().String(), nodeconfig.LookupAuto
 			h := newAgentTunnel(c)
 			h.lookup.decide(answer)
 			conn, err := h.dialBridge(t.Context())
@@ -173,13 +174,13 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 		asked   int // at least
 		note    string
 	}{
-		"needed":         {LookupAuto, []error{nil}, time.Minute, true, 1, ""},
-		"unneeded":       {LookupAuto, []error{errUnneeded}, time.Minute, false, 1, ""},
-		"at last":        {LookupAuto, []error{broken, errUnneeded}, time.Minute, false, 2, ""},
-		"never":          {LookupAuto, []error{broken}, 10 * time.Millisecond, true, 1, ""},
-		"off and needed": {LookupOff, []error{nil}, time.Minute, false, 1, "conntrack-lookup is false"},
-		"off and sound":  {LookupOff, []error{errUnneeded}, time.Minute, false, 1, ""},
-		"on":             {LookupOn, nil, time.Minute, true, 0, ""},
+		"needed":         {nodeconfig.LookupAuto, []error{nil}, time.Minute, true, 1, ""},
+		"unneeded":       {nodeconfig.LookupAuto, []error{errUnneeded}, time.Minute, false, 1, ""},
+		"at last":        {nodeconfig.LookupAuto, []error{broken, errUnneeded}, time.Minute, false, 2, ""},
+		"never":          {nodeconfig.LookupAuto, []error{broken}, 10 * time.Millisecond, true, 1, ""},
+		"off and needed": {nodeconfig.LookupOff, []error{nil}, time.Minute, false, 1, "conntrack-lookup is false"},
+		"off and sound":  {nodeconfig.LookupOff, []error{errUnneeded}, time.Minute, false, 1, ""},
+		"on":             {nodeconfig.LookupOn, nil, time.Minute, true, 0, ""},
 		"no such key":    {"", nil, time.Minute, false, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +188,7 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 			datapath := &answers{list: c.answers}
 			n.lookup, n.probe, n.probeLimit = newCommitLookup(c.setting), datapath.probe, c.limit
 			n.config.ConntrackLookup = c.setting
-			if err := n.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) != (c.setting == LookupAuto) {
+			if err := n.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) != (c.setting == nodeconfig.LookupAuto) {
 				t.Errorf("before the examination: flows %v", err)
 			}
 			n.keepUplinkOnce(t.Context())
@@ -221,12 +222,12 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 		asked             bool
 	}{
 		"well":           {"", "tcp:127.0.0.1:1", true},
-		"without a port": {IntegrationBridge, "tcp:127.0.0.1:1", false},
+		"without a port": {nodeconfig.IntegrationBridge, "tcp:127.0.0.1:1", false},
 		"without a way":  {"", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{refuses: c.refuses})
-			n.lookup, n.probeLimit = newCommitLookup(LookupAuto), time.Second
+			n.lookup, n.probeLimit = newCommitLookup(nodeconfig.LookupAuto), time.Second
 			n.config.OVSDatabase, n.config.OVSOpenFlow = "tcp:127.0.0.1:1", c.openFlow
 			asked := false
 			n.probe = func(ctx context.Context, dial ctprobe.Dial) (ctprobe.Answer, error) {
@@ -247,7 +248,7 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 // An agent that ends has found nothing out.
 func TestAnExaminationThatIsBrokenOff(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.lookup = newCommitLookup(LookupAuto)
+	n.lookup = newCommitLookup(nodeconfig.LookupAuto)
 	ctx, cancel := context.WithCancel(t.Context())
 	n.probe = func(ctx context.Context, _ ctprobe.Dial) (ctprobe.Answer, error) {
 		cancel()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/tunnel"
 )
@@ -31,7 +32,7 @@ func TestCountersOfARealSwitch(t *testing.T) {
 	} {
 		o.Run("ovs-ofctl", "add-flow", bridge, flow)
 	}
-	c, ca := DefaultConfig(), newAuthority(t)
+	c, ca := nodeconfig.Default(), newAuthority(t)
 	c.NodeName, c.OVSOpenFlow, c.TunnelAddress = "n1", bridge, freeAddress(t)
 	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = ca.issue(tunnel.AgentName("n1"), time.Now().Add(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/ipsec"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // tunnelKeeper encrypts what the node's tunnels send, see [ipsec.Keeper].
@@ -34,7 +35,7 @@ const peerPatience = time.Minute
 
 // guardedTunnels comes before all else: after a boot Open vSwitch has tunnels from before, and nothing waits for the
 // agent before it sends by them. What fails here is told by the first look.
-func guardedTunnels(config Config) (tunnelKeeper, error) {
+func guardedTunnels(config nodeconfig.Config) (tunnelKeeper, error) {
 	crypt, err := newTunnelKeeper(config)
 	if err != nil || crypt == nil || config.Encryption != ipsec.Enforce {
 		return crypt, err
@@ -60,7 +61,7 @@ func (a *agent) keepEncryptedOnce(ctx context.Context, since map[netip.Addr]time
 		return // and who the peers are is not known
 	}
 	status, err := a.crypt.Keep(ctx, a.ovs.tunnelPeers())
-	if !a.config.encrypts() {
+	if !a.config.Encrypts() {
 		a.note(noteClear, "EncryptionLeft", err)
 		return
 	}
@@ -124,7 +125,7 @@ func (a *agent) guardTunnels() error {
 // offloaded says why the kernel's IPsec does not see all that the tunnels send.
 func (a *agent) offloaded() error {
 	root, err := a.ovs.root()
-	if err != nil || !a.config.encrypts() || root.OtherConfig["hw-offload"] != "true" {
+	if err != nil || !a.config.Encrypts() || root.OtherConfig["hw-offload"] != "true" {
 		return nil
 	}
 	return errors.New("other_config:hw-offload of Open vSwitch is true, and a device that encapsulates passes by the kernel's IPsec: remove it (ovs-vsctl remove Open_vSwitch . other_config hw-offload) and restart ovs-vswitchd, or set encryption to \"off\"")

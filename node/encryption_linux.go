@@ -8,15 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/node/ipsec"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // newTunnelKeeper binds it to the calling thread's network namespace.
-func newTunnelKeeper(c Config) (tunnelKeeper, error) {
+func newTunnelKeeper(c nodeconfig.Config) (tunnelKeeper, error) {
 	keeper, err := ipsec.New(ipsec.Config{
 		Mode: c.Encryption, Address: c.EncapAddress, Charon: c.EncryptionCharon,
 		Files: ipsec.Files{CA: c.EncryptionCA, Certificate: c.EncryptionCertificate, PrivateKey: c.EncryptionPrivateKey},
 	}, netns.None())
-	if errors.Is(err, unix.EPROTONOSUPPORT) && !c.encrypts() {
+	if errors.Is(err, unix.EPROTONOSUPPORT) && !c.Encrypts() {
 		return nil, nil // a kernel without XFRM, in which nothing is left of a time with encryption
 	}
 	if err != nil {

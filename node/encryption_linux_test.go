@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/ipsec"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // fakeTunnels guard when problem is nil.
@@ -24,7 +25,7 @@ func (f *fakeTunnels) Look()                                               {}
 func (f *fakeTunnels) Close()                                              {}
 
 func TestUnencryptedPeersAreTold(t *testing.T) {
-	a := &agent{config: Config{Encryption: ipsec.Enforce}, crypt: &fakeTunnels{}}
+	a := &agent{config: nodeconfig.Config{Encryption: ipsec.Enforce}, crypt: &fakeTunnels{}}
 	first, second := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
 	since := map[netip.Addr]time.Time{}
 	if err := a.unencrypted([]netip.Addr{first, second}, since); err != nil {

@@ -1,4 +1,6 @@
 package node
 
+import "github.com/weftnet/weft/node/nodeconfig"
+
 // newTunnelKeeper returns none: no key asks for it on Windows.
-func newTunnelKeeper(Config) (tunnelKeeper, error) { return nil, nil }
+func newTunnelKeeper(nodeconfig.Config) (tunnelKeeper, error) { return nil, nil }

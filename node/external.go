@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -31,11 +32,11 @@ var errNoGateway = errors.New("the node has no gateway of its own")
 // external describes the bridge to the outside as it is now; errNoGateway where there shall be none. It
 // asks the system, and changes nothing.
 func (a *agent) external() (External, error) {
-	if !a.config.ownGateway() {
+	if !a.config.OwnGateway() {
 		return External{}, errNoGateway
 	}
 	uplink := a.uplink.get()
-	if a.config.sharesAdapter() && uplink == (platform.Uplink{}) { // addresses are on the way
+	if a.config.SharesAdapter() && uplink == (platform.Uplink{}) { // addresses are on the way
 		return External{}, errNoUplink
 	}
 	e := External{Bridge: cmp.Or(uplink.Host, a.config.GatewayBridge), Uplink: cmp.Or(uplink.Adapter, a.config.GatewayInterface)}
@@ -55,9 +56,9 @@ func (a *agent) external() (External, error) {
 
 // gatewayOf is the gateway router, but for its next hops, of a node whose host has so much on the bridge to
 // the outside.
-func gatewayOf(c Config, bridge string, host platform.HostInterface) (contract.Gateway, error) {
-	gateway := contract.Gateway{Network: c.GatewayNetwork, Addresses: c.GatewayAddresses, Routed: c.gateway() == GatewayRouted}
-	if c.hostGateway() {
+func gatewayOf(c nodeconfig.Config, bridge string, host platform.HostInterface) (contract.Gateway, error) {
+	gateway := contract.Gateway{Network: c.GatewayNetwork, Addresses: c.GatewayAddresses, Routed: c.GatewayMode() == nodeconfig.GatewayRouted}
+	if c.HostGateway() {
 		gateway.HostAddresses, gateway.Addresses, gateway.MAC = true, mainAddresses(host.Addresses), host.MAC.String()
 		if len(gateway.Addresses) == 0 || len(host.MAC) == 0 {
 			return gateway, fmt.Errorf("the host has no usable address on bridge %s, which its gateway shall have; give it one there, or set gateway-addresses", bridge)
@@ -81,7 +82,7 @@ func mainAddresses(addresses []netip.Prefix) []netip.Prefix {
 
 // nextHops are those of the key, or of the host's default routes, as far as the gateway's addresses
 // reach them; the error says what is missing.
-func nextHops(c Config, bridge string, host platform.HostInterface, addresses []netip.Prefix) ([]netip.Addr, error) {
+func nextHops(c nodeconfig.Config, bridge string, host platform.HostInterface, addresses []netip.Prefix) ([]netip.Addr, error) {
 	candidates, source := c.GatewayNextHops, "gateway-next-hops:"
 	if len(candidates) == 0 {
 		candidates, source = slices.DeleteFunc(slices.Clone(host.NextHops), func(hop netip.Addr) bool {
@@ -90,7 +91,7 @@ func nextHops(c Config, bridge string, host platform.HostInterface, addresses []
 	}
 	good, errs := []netip.Addr{}, []error{}
 	for _, hop := range candidates {
-		if onLink(addresses, hop) {
+		if nodeconfig.OnLink(addresses, hop) {
 			good = append(good, hop)
 			continue
 		}

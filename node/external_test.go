@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
@@ -47,7 +48,7 @@ func TestNextHops(t *testing.T) {
 		"the gateway itself":            {"192.0.2.10", "", "192.0.2.10/24", "", "192.0.2.10 is no neighbour"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Config{GatewayNextHops: addrs(strings.Fields(test.key)...)}
+			c := nodeconfig.Config{GatewayNextHops: addrs(strings.Fields(test.key)...)}
 			hops, err := nextHops(c, "br-ex", platform.HostInterface{NextHops: addrs(strings.Fields(test.found)...)}, prefixes(strings.Fields(test.addresses)...))
 			if !slices.Equal(hops, addrs(strings.Fields(test.want)...)) {
 				t.Errorf("next hops %v", hops)
@@ -62,7 +63,7 @@ func TestNextHops(t *testing.T) {
 func TestGatewayOfTheHostsAddresses(t *testing.T) {
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 7}
 	host := platform.HostInterface{MAC: mac, Addresses: prefixes("192.0.2.10/24", "192.0.2.11/24", "2001:db8::10/64", "2001:db8::11/64")}
-	c := Config{GatewayNetwork: "external", GatewayInterface: "eth1", Gateway: GatewayRouted}
+	c := nodeconfig.Config{GatewayNetwork: "external", GatewayInterface: "eth1", Gateway: nodeconfig.GatewayRouted}
 	got, err := gatewayOf(c, "br-ex", host)
 	want := contract.Gateway{Network: "external", MAC: mac.String(), Addresses: prefixes("192.0.2.10/24", "2001:db8::10/64"), HostAddresses: true, Routed: true}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
@@ -103,8 +104,8 @@ func TestBridgeMappingsAreRemembered(t *testing.T) {
 
 // A mapping to a bridge that is not there is told, and harms nothing else.
 func TestBridgeThatNobodyHasMade(t *testing.T) {
-	n := newBareNodeWith(t, func(c *Config, _ *platformtest.Fake) {
-		c.BridgeMappings = []BridgeMapping{{"storage", "br-st"}, {"lab", IntegrationBridge}}
+	n := newBareNodeWith(t, func(c *nodeconfig.Config, _ *platformtest.Fake) {
+		c.BridgeMappings = []nodeconfig.BridgeMapping{{Network: "storage", Bridge: "br-st"}, {Network: "lab", Bridge: nodeconfig.IntegrationBridge}}
 	})
 	if problems := n.health.problems().all(); problems != nil {
 		t.Errorf("the node waits: %v", problems)

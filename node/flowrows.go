@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // flowsKey marks a bridge that has flows of the agent's.
@@ -51,9 +52,9 @@ func (o *openVSwitch) holds(bridge *vswitch.Bridge, name string) bool {
 }
 
 // clearFlows removes a bridge's flows, and what else it has had for them.
-func (o *openVSwitch) clearFlows(ctx context.Context, c Config, installer *extbridge.Installer, b *vswitch.Bridge) error {
+func (o *openVSwitch) clearFlows(ctx context.Context, c nodeconfig.Config, installer *extbridge.Installer, b *vswitch.Bridge) error {
 	installer.Keep = false
-	if _, err := installer.Apply(ctx, c.bridgeTarget(b.Name), nil); err != nil {
+	if _, err := installer.Apply(ctx, c.BridgeTarget(b.Name), nil); err != nil {
 		return err
 	}
 	if err := o.apply(ctx, o.undividing(b, patchName(c.NodeName))); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -50,7 +51,7 @@ type bridgeFlows struct {
 	count   prometheus.Gauge
 }
 
-func newBridgeFlows(c Config) *bridgeFlows {
+func newBridgeFlows(c nodeconfig.Config) *bridgeFlows {
 	return &bridgeFlows{
 		wanted: make(chan struct{}, 1), installer: &extbridge.Installer{Program: c.OVSOfctl, Timeout: flowsTime},
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
@@ -226,7 +227,7 @@ func (a *agent) applyFlows(ctx context.Context, external External) error {
 	f := a.flows
 	entries, known := a.services.Entries()
 	bridge := a.describeBridge(external)
-	want, target := extbridge.Flows(bridge, entries), a.config.bridgeTarget(external.Bridge)
+	want, target := extbridge.Flows(bridge, entries), a.config.BridgeTarget(external.Bridge)
 	row := a.ovs.bridge(external.Bridge)
 	if row == nil {
 		return fmt.Errorf("bridge %s, which shall have flows: %w", external.Bridge, platform.ErrNoDevice)

@@ -287,7 +287,7 @@ func TestGatewayWithTheHostsAddresses(t *testing.T) {
 		}
 		return err
 	})
-	if flows := g.ovn.Run("ovs-ofctl", "dump-flows", g.config.bridgeTarget("br-ex")); !strings.Contains(flows, "ct_mark") {
+	if flows := g.ovn.Run("ovs-ofctl", "dump-flows", g.config.BridgeTarget("br-ex")); !strings.Contains(flows, "ct_mark") {
 		t.Errorf("the controller was told of the gateway before its flows were there:\n%s", flows)
 	}
 	web := g.newPod("web", 3)
@@ -343,7 +343,7 @@ func TestGatewayWithTheHostsAddresses(t *testing.T) {
 	check()
 
 	// Flows that somebody deletes come with the next look.
-	g.ovn.Run("ovs-ofctl", "del-flows", g.config.bridgeTarget("br-ex"), "table=10")
+	g.ovn.Run("ovs-ofctl", "del-flows", g.config.BridgeTarget("br-ex"), "table=10")
 	g.agent.flows.lose()
 	check()
 	g.awaitReady()
@@ -369,13 +369,13 @@ func TestFlowsOutliveVswitchd(t *testing.T) {
 		defer conn.Close()
 		talks[name] = conn
 	}
-	want := g.ovn.Run("ovs-ofctl", "--no-stats", "dump-flows", g.config.bridgeTarget("br-ex"))
+	want := g.ovn.Run("ovs-ofctl", "--no-stats", "dump-flows", g.config.BridgeTarget("br-ex"))
 	g.ovn.Kill(nodetest.Vswitchd)
 	g.ovn.Start(nodetest.Vswitchd)
 	began := time.Now()
 	var plain time.Time // since when there is a bridge, which has no flows yet
 	g.eventually(func() error {
-		output, err := exec.Command(g.config.OVSOfctl, "--no-stats", "dump-flows", g.config.bridgeTarget("br-ex")).CombinedOutput()
+		output, err := exec.Command(g.config.OVSOfctl, "--no-stats", "dump-flows", g.config.BridgeTarget("br-ex")).CombinedOutput()
 		if err == nil && plain.IsZero() {
 			plain = time.Now()
 		}

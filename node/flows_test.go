@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -36,7 +37,7 @@ func TestGatewayWaitsForItsFlows(t *testing.T) {
 		"addresses were own": {external("02:00:00:00:00:02", false, "192.0.2.2/24", "2001:db8::2/64"), now, false},
 		"own addresses":      {External{}, external("02:00:00:00:00:99", false, "192.0.2.2/24"), true},
 	} {
-		f := newBridgeFlows(Config{})
+		f := newBridgeFlows(nodeconfig.Config{})
 		f.inForce = test.inForce
 		if err := f.ready(test.wanted); (err == nil) != test.ready {
 			t.Errorf("%s: got %v", name, err)

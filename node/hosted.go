@@ -15,13 +15,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/ctlookup"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // agentTunnel is the node's end of the streams of a chassis host, where the node has one, and of `weft observe`.
 type agentTunnel struct {
-	config      Config
+	config      nodeconfig.Config
 	credentials tunnel.Credentials
 	changed     chan struct{} // full when a stream has come or gone
 	// admit returns why a chassis host gets no way to the database, where it gets none: its ovn-controller
@@ -42,7 +43,7 @@ type agentTunnel struct {
 	refused *prometheus.CounterVec
 }
 
-func newAgentTunnel(c Config) *agentTunnel {
+func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 	return &agentTunnel{
 		config: c, credentials: tunnel.Files(c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey),
 		changed: make(chan struct{}, 1), open: map[tunnel.Target]int{}, ways: map[net.Conn]struct{}{},
@@ -105,7 +106,7 @@ func (h *agentTunnel) listen(ctx context.Context) error {
 // services are for a chassis host only where the node is hosted: a node's own ovn-controller needs nobody's help.
 func (h *agentTunnel) services() map[tunnel.Target]tunnel.Service {
 	services := map[tunnel.Target]tunnel.Service{tunnel.Counters: {Peer: tunnel.ObserverName, Open: h.openCounters}}
-	if h.config.Chassis == ChassisHosted {
+	if h.config.Chassis == nodeconfig.ChassisHosted {
 		services[tunnel.OVSDB] = tunnel.Service{Peer: tunnel.HostName, Open: h.dialDatabase}
 		services[tunnel.OpenFlow] = tunnel.Service{Peer: tunnel.HostName, Open: h.dialBridge}
 	}
@@ -233,7 +234,7 @@ func (h *agentTunnel) status(now time.Time) error {
 	case open[tunnel.OVSDB] > 0:
 		missing = "has a stream to the database and none to br-int; see its log, and ovs-openflow"
 	case open[tunnel.OpenFlow] == 0:
-		missing = fmt.Sprintf("is connected to %s: see whether `weft chassis` runs, its log, and whether a firewall lets it through", h.config.tunnelEnd())
+		missing = fmt.Sprintf("is connected to %s: see whether `weft chassis` runs, its log, and whether a firewall lets it through", h.config.TunnelEnd())
 		return errors.New("no chassis host " + missing)
 	}
 	return errors.New("the chassis host " + missing)

@@ -12,6 +12,7 @@ import (
 	openvswitch "github.com/digitalocean/go-openvswitch/ovs"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // inspector looks into the integration bridge by `ovs-ofctl` when an ADD has waited for its flows in
@@ -35,9 +36,9 @@ const (
 // entryTable is where OVN's flows classify what comes in by a port.
 const entryTable = 0
 
-func newInspector(c Config) *inspector {
-	i := &inspector{bridge: IntegrationBridge, run: runProgram, rest: inspectionRest}
-	if connection, err := c.openFlow(); err == nil { // else ovs-ofctl looks where it was built to
+func newInspector(c nodeconfig.Config) *inspector {
+	i := &inspector{bridge: nodeconfig.IntegrationBridge, run: runProgram, rest: inspectionRest}
+	if connection, err := c.OpenFlow(); err == nil { // else ovs-ofctl looks where it was built to
 		i.bridge = connection.String()
 	}
 	return i

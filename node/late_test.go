@@ -15,14 +15,15 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
 // newLateNode is a node whose devices come with their sandboxes, with all of the agent that attends to
 // them.
-func newLateNode(t *testing.T, change func(*Config)) *bareNode {
+func newLateNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
 	t.Helper()
-	n := newBareNodeWith(t, func(c *Config, f *platformtest.Fake) {
+	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
 		f.Late = true
 		if change != nil {
 			change(c)
@@ -127,7 +128,7 @@ func TestDelComesBeforeTheDevice(t *testing.T) {
 }
 
 func TestDeviceThatDoesNotCome(t *testing.T) {
-	n := newLateNode(t, func(c *Config) { c.VNICTimeout = 50 * time.Millisecond })
+	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
 	if text := n.event(reasonNotAttached); !strings.Contains(text, "has not appeared") || !strings.Contains(text, cni.HostInterface(call.Attachment)) {
@@ -149,7 +150,7 @@ func TestDeviceThatDoesNotCome(t *testing.T) {
 }
 
 func TestDeviceThatCannotBeConfigured(t *testing.T) {
-	n := newLateNode(t, func(c *Config) { c.VNICTimeout = 50 * time.Millisecond })
+	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
 	n.platform.Failing("ConfigureEndpoint", errors.New("HNS is busy"))
@@ -162,7 +163,7 @@ func TestDeviceThatCannotBeConfigured(t *testing.T) {
 }
 
 func TestDeviceWithoutFlows(t *testing.T) {
-	n := newBareNodeWith(t, func(c *Config, f *platformtest.Fake) { f.Late, c.VNICTimeout = true, 50*time.Millisecond })
+	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) { f.Late, c.VNICTimeout = true, 50*time.Millisecond })
 	n.follow() // and no flows
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
@@ -193,7 +194,7 @@ func TestDeviceThatGoesAway(t *testing.T) {
 
 // A pod that ends loses its device before its DEL comes. Nobody makes it anew, and nobody is told.
 func TestDeviceOfAPodThatEnds(t *testing.T) {
-	n := newLateNode(t, func(c *Config) { c.VNICTimeout = 50 * time.Millisecond })
+	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
 	n.platform.StartSandbox(call.Netns)
@@ -273,7 +274,7 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 	}
 	for name, reach := range steps {
 		t.Run(name+", pod lives on", func(t *testing.T) {
-			n := newBareNodeWith(t, func(_ *Config, f *platformtest.Fake) { f.Late = true })
+			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
 			n.installFlows()
 			stop := n.follow()
 			call := n.pod("web", "u1", nil)
@@ -288,7 +289,7 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 			n.has(call)
 		})
 		t.Run(name+", pod goes", func(t *testing.T) {
-			n := newBareNodeWith(t, func(_ *Config, f *platformtest.Fake) { f.Late = true })
+			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
 			n.installFlows()
 			stop := n.follow()
 			call := n.pod("web", "u1", nil)
@@ -309,7 +310,7 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 }
 
 func TestRestartedAgentGoesOnWaiting(t *testing.T) {
-	n := newBareNodeWith(t, func(_ *Config, f *platformtest.Fake) { f.Late = true })
+	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
 	n.installFlows()
 	stop := n.follow()
 	call := n.pod("web", "u1", nil)
@@ -340,7 +341,7 @@ func TestLatePodIsPluggedInAgain(t *testing.T) {
 // The agent looks at a late device all the time. A sweep that comes upon such a look waits for it: nobody else
 // gives the device its port back.
 func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
-	n := newBareNodeWith(t, func(_ *Config, f *platformtest.Fake) { f.Late = true })
+	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
 	n.installFlows()
 	stop := n.follow()
 	call := n.pod("web", "u1", nil)

@@ -16,7 +16,7 @@ const openFlowSilence = 3 * time.Minute
 // ovs-vswitchd that ends: its database, which it writes little of at a restart, does not tell. What has
 // lost its flows is told as soon as there is a connection again.
 func (a *agent) watchSwitch(ctx context.Context) error {
-	endpoint, err := a.config.openFlow()
+	endpoint, err := a.config.OpenFlow()
 	if err != nil {
 		slog.WarnContext(ctx, "a restart of ovs-vswitchd will be noticed late: the external bridge's flows are then away for up to half a minute; set ovs-openflow", "error", err)
 		<-ctx.Done()

@@ -10,18 +10,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/unixctl"
 )
 
 // controllerFolders are where ovn-controller may have its control socket.
-func controllerFolders(c Config) []string {
+func controllerFolders(c nodeconfig.Config) []string {
 	if c.OVNRunDir != "" {
 		return []string{c.OVNRunDir}
 	}
 	first, _, _ := strings.Cut(c.OVSDatabase, ",")
 	path, isUnix := strings.CutPrefix(first, "unix:")
 	if !isUnix {
-		return []string{ovnRunDir}
+		return []string{nodeconfig.DefaultOVNRunDir}
 	}
 	folder := filepath.Dir(path)
 	return []string{folder, filepath.Join(filepath.Dir(folder), "ovn")}

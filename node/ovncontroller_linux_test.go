@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 func TestControllerFolders(t *testing.T) {
@@ -15,7 +17,7 @@ func TestControllerFolders(t *testing.T) {
 		{"unix:/var/run/openvswitch/db.sock", "/opt/ovn", []string{"/opt/ovn"}},
 		{"tcp:127.0.0.1:6640", "", []string{"/var/run/ovn"}},
 	} {
-		if diff := cmp.Diff(test.want, controllerFolders(Config{OVSDatabase: test.database, OVNRunDir: test.rundir})); diff != "" {
+		if diff := cmp.Diff(test.want, controllerFolders(nodeconfig.Config{OVSDatabase: test.database, OVNRunDir: test.rundir})); diff != "" {
 			t.Errorf("%s: %s", test.database, diff)
 		}
 	}

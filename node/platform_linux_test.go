@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
@@ -133,7 +134,7 @@ func TestEndpointIsCompleteAndRepeatable(t *testing.T) {
 				t.Errorf("the pod waits for duplicate address detection:\n%s", show)
 			}
 			offload := inside(t, sandbox, "ethtool", "-k", "eth0")
-			if want := map[string]string{node.DatapathSystem: "tx-checksumming: on", node.DatapathNetdev: "tx-checksumming: off"}[datapath]; !strings.Contains(offload, want) {
+			if want := map[string]string{nodeconfig.DatapathSystem: "tx-checksumming: on", nodeconfig.DatapathNetdev: "tx-checksumming: off"}[datapath]; !strings.Contains(offload, want) {
 				t.Errorf("no %q in\n%s", want, offload)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/nodetest/hyperv"
 )
@@ -28,7 +29,7 @@ func TestPassesOfAWindowsNode(t *testing.T) {
 		t.Fatalf("%d passes leave the driver none", mostPasses)
 	}
 	g := newGatewayCluster(t)
-	g.config.ConntrackLookup = LookupOff // the datapath here is Linux', and does not bear it: see docs/windows.md
+	g.config.ConntrackLookup = nodeconfig.LookupOff // the datapath here is Linux', and does not bear it: see docs/windows.md
 	g.echo("", 22)
 	g.echo("", 23)
 	g.echo(g.outside, 80)
@@ -39,7 +40,7 @@ func TestPassesOfAWindowsNode(t *testing.T) {
 	var facts contract.NodeFacts
 	g.eventually(func() (err error) { facts, err = g.facts(); return err })
 	control := "--target=" + filepath.Join(filepath.Dir(strings.TrimPrefix(g.config.OVSDatabase, "unix:")), nodetest.Vswitchd+".ctl")
-	for _, bridge := range []string{IntegrationBridge, "br-ex"} {
+	for _, bridge := range []string{nodeconfig.IntegrationBridge, "br-ex"} {
 		for _, feature := range hyperv.Features {
 			g.ovn.Run("ovs-appctl", control, "dpif/set-dp-features", bridge, feature.Name, feature.Value)
 		}

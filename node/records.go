@@ -15,6 +15,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -53,8 +54,8 @@ func (r record) endpoint(network *podNetwork, mtu int) platform.Endpoint {
 // the node's uptime as the devices do; on Windows it outlasts that, and the sweep finds no sandbox.
 type records struct{ folder string }
 
-func newRecords(c Config) records {
-	return records{filepath.Join(c.stateDir(), "attachments")}
+func newRecords(c nodeconfig.Config) records {
+	return records{filepath.Join(c.StateFolder(), "attachments")}
 }
 
 func (r records) path(device string) string { return filepath.Join(r.folder, device+".json") }

@@ -6,23 +6,24 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 )
 
 // Release gives the host its uplink back while the agent does not run, and says what it has done. The
 // configuration is the agent's; what was shared is found out.
-func Release(ctx context.Context, config Config) (string, error) {
+func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
 	return release(ctx, config, releaseConnectTime)
 }
 
-func release(ctx context.Context, config Config, patience time.Duration) (string, error) {
+func release(ctx context.Context, config nodeconfig.Config, patience time.Duration) (string, error) {
 	if conn, err := cni.Dial(ctx, config.CNISocket); err == nil {
 		conn.Close()
 		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the uplink again: stop it first", config.CNISocket)
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	shared := LinuxConfig{Userspace: config.DatapathType == DatapathNetdev, StateFile: config.uplinkFile()}
+	shared := LinuxConfig{Userspace: config.DatapathType == nodeconfig.DatapathNetdev, StateFile: config.UplinkFile()}
 	ovs, connection := connectOpenVSwitch(connecting, config.OVSDatabase)
 	if connection == nil {
 		defer ovs.Close()
@@ -40,7 +41,7 @@ func release(ctx context.Context, config Config, patience time.Duration) (string
 		return "", err
 	}
 	if device == "" && ovs == nil {
-		return "", fmt.Errorf("it is not known whether anything is shared: nothing is written down in %s, and Open vSwitch's database does not answer (ovs-database): start it: %w", config.uplinkFile(), connection)
+		return "", fmt.Errorf("it is not known whether anything is shared: nothing is written down in %s, and Open vSwitch's database does not answer (ovs-database): start it: %w", config.UplinkFile(), connection)
 	}
 	if ovs != nil {
 		if err := ovs.releaseFlows(ctx, config, flowsTime); err != nil {

@@ -8,10 +8,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // Release gives the host its adapter back while the agent does not run, and says what it has done.
-func Release(ctx context.Context, config Config) (string, error) {
+func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
 	if conn, err := cni.Dial(ctx, config.CNISocket); err == nil {
 		conn.Close()
 		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the adapter again: stop it first (weft service stop)", config.CNISocket)

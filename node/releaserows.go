@@ -10,13 +10,14 @@ import (
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // removeOwn removes the bridges that the agent has made for its node, with all their ports, and its settings. It
 // says whether there were any. It does not wait for ovs-vswitchd, which may not run.
-func (o *openVSwitch) removeOwn(ctx context.Context, config Config) (removed bool, err error) {
+func (o *openVSwitch) removeOwn(ctx context.Context, config nodeconfig.Config) (removed bool, err error) {
 	o.bridges.Lock()
 	defer o.bridges.Unlock()
 	root, err := o.root()
@@ -27,7 +28,7 @@ func (o *openVSwitch) removeOwn(ctx context.Context, config Config) (removed boo
 		return false, err
 	}
 	var operations []libovsdb.Operation
-	own := ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[ovsdb.OwnerMark] == string(config.owner()) })
+	own := ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[ovsdb.OwnerMark] == string(config.Owner()) })
 	for _, bridge := range own {
 		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
 	}
@@ -39,7 +40,7 @@ func (o *openVSwitch) removeOwn(ctx context.Context, config Config) (removed boo
 
 // withoutChassisSettings takes back chassisSettings. Bridge mappings that somebody else has made stay, and so
 // does the identity of a chassis that no chassis host has named.
-func withoutChassisSettings(config Config, now map[string]string) map[string]string {
+func withoutChassisSettings(config nodeconfig.Config, now map[string]string) map[string]string {
 	if now[mappingsKey] == "" && now["ovn-remote"] == "" {
 		return nil
 	}
@@ -53,7 +54,7 @@ func withoutChassisSettings(config Config, now map[string]string) map[string]str
 
 // releaseFlows clears the bridges that stay, as somebody else has made them: what nobody keeps any more would lead
 // NodePorts nowhere. A gateway router that is still there would answer for the host without its flows.
-func (o *openVSwitch) releaseFlows(ctx context.Context, config Config, limit time.Duration) error {
+func (o *openVSwitch) releaseFlows(ctx context.Context, config nodeconfig.Config, limit time.Duration) error {
 	for _, b := range ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[flowsKey] != "" }) {
 		if o.holds(b, patchName(config.NodeName)) {
 			return fmt.Errorf("bridge %s keeps its flows as long as it has the node's gateway router (port %s): delete the Node or stop ovn-controller, and repeat this", b.Name, patchName(config.NodeName))

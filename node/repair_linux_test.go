@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 )
@@ -58,10 +59,10 @@ func TestSettingsAreRepaired(t *testing.T) {
 	for _, damage := range [][]string{
 		{"remove", "Open_vSwitch", ".", "external_ids", "ovn-encap-ip"},
 		{"set", "Open_vSwitch", ".", "external_ids:ovn-remote=tcp:192.0.2.1:1"},
-		{"set", "Bridge", IntegrationBridge, "other_config:disable-in-band=false"},
+		{"set", "Bridge", nodeconfig.IntegrationBridge, "other_config:disable-in-band=false"},
 		{"del-port", platform.ManagementDevice},
 		{"set", "Interface", platform.ManagementDevice, "external_ids:iface-id=other"},
-		{"del-br", IntegrationBridge},
+		{"del-br", nodeconfig.IntegrationBridge},
 	} {
 		t.Run(strings.Join(damage, " "), func(t *testing.T) {
 			c.ovn.VS(damage...)
@@ -72,7 +73,7 @@ func TestSettingsAreRepaired(t *testing.T) {
 						return fmt.Errorf("no %s in %s", want, settings)
 					}
 				}
-				bridge := c.ovn.VS("--if-exists", "get", "Bridge", IntegrationBridge, "fail_mode", "other_config:disable-in-band")
+				bridge := c.ovn.VS("--if-exists", "get", "Bridge", nodeconfig.IntegrationBridge, "fail_mode", "other_config:disable-in-band")
 				if bridge != "secure\n\"true\"" {
 					return errors.New("bridge " + bridge)
 				}
@@ -93,7 +94,7 @@ func TestRepairsAreTakenUpByBusyDaemons(t *testing.T) {
 		for _, damage := range [][]string{
 			{"del-port", platform.ManagementDevice},
 			{"set", "Interface", platform.ManagementDevice, "external_ids:iface-id=other"},
-			{"del-br", IntegrationBridge},
+			{"del-br", nodeconfig.IntegrationBridge},
 		} {
 			t.Run(daemon+" "+strings.Join(damage, " "), func(t *testing.T) {
 				c.ovn.Pause(daemon)

@@ -11,6 +11,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -25,7 +26,7 @@ const releaseConnectTime = 10 * time.Second
 
 // Run keeps the node fit for pods and serves its CNI plugin, until ctx ends. It waits for whatever
 // is not there yet; an error means that waiting would not help.
-func Run(ctx context.Context, config Config) error {
+func Run(ctx context.Context, config nodeconfig.Config) error {
 	if err := config.Validate(); err != nil {
 		return err
 	}

@@ -8,18 +8,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
-func listenForPlugin(_ context.Context, c Config) (net.Listener, error) {
+func listenForPlugin(_ context.Context, c nodeconfig.Config) (net.Listener, error) {
 	return cni.Listen(c.CNISocket)
 }
 
-func newPlatform(c Config, ovs *openVSwitch, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
+func newPlatform(c nodeconfig.Config, ovs *openVSwitch, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
 	config := LinuxConfig{
-		Userspace: c.DatapathType == DatapathNetdev, StateFile: c.uplinkFile(),
+		Userspace: c.DatapathType == nodeconfig.DatapathNetdev, StateFile: c.UplinkFile(),
 		OpenVSwitch: uplinkBridge{ovs, c, takeUpTime},
 	}
-	if c.sharesAdapter() {
+	if c.SharesAdapter() {
 		config.Uplink, config.Bridge = c.GatewayInterface, c.GatewayBridge
 	}
 	return NewLinux(config)

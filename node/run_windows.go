@@ -10,9 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
-func listenForPlugin(ctx context.Context, c Config) (net.Listener, error) {
+func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, error) {
 	listener, err := cni.Listen(c.CNISocket)
 	if err != nil || !c.PrimeSocket {
 		return listener, err
@@ -29,7 +30,7 @@ type windowsPlatform struct{ *Windows }
 
 func (windowsPlatform) Close() error { return nil }
 
-func newPlatform(c Config, _ *openVSwitch, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
+func newPlatform(c nodeconfig.Config, _ *openVSwitch, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
 	if err := SecureFolder(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}

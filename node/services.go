@@ -28,7 +28,7 @@ func (a *agent) newServices(client kubernetes.Interface) error {
 			lasting := a.health.lasting()
 			return lasting[conditionDatabase] == nil && lasting[conditionBridges] == nil
 		},
-		DaemonsFile: filepath.Join(a.config.dataDir(), "daemons.json"),
+		DaemonsFile: filepath.Join(a.config.DataFolder(), "daemons.json"),
 	})
 	if err == nil {
 		a.metrics.registry.MustRegister(a.services.Collectors()...)

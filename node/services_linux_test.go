@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -186,7 +187,7 @@ func TestNoServiceTakesWhatTheAPIServersNameStandsFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{apiServer: api, config: Config{EncapAddress: netip.MustParseAddr("172.30.0.1")}}
+	a := &agent{apiServer: api, config: nodeconfig.Config{EncapAddress: netip.MustParseAddr("172.30.0.1")}}
 	if reserved := a.reserved(contract.NodeFacts{}); len(reserved) != 1 {
 		t.Errorf("before it was asked: %v", reserved)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/hostservice"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -80,7 +81,7 @@ func TestAddressesThatNoServiceTakes(t *testing.T) {
 	for server, want := range map[string]string{
 		"172.29.0.1:6443": "172.29.0.1", "172.29.0.1": "172.29.0.1", "[2001:db8::1]:6443": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "api.example:6443": "",
 	} {
-		a := &agent{apiServer: &apiServer{host: server}, config: Config{EncapAddress: netip.MustParseAddr("172.30.0.1"), OVNSouthbound: "ssl:172.30.0.9:6642,unix:/run/sb.sock"}}
+		a := &agent{apiServer: &apiServer{host: server}, config: nodeconfig.Config{EncapAddress: netip.MustParseAddr("172.30.0.1"), OVNSouthbound: "ssl:172.30.0.9:6642,unix:/run/sb.sock"}}
 		reserved := a.reserved(contract.NodeFacts{Gateway: &contract.Gateway{
 			Addresses: []netip.Prefix{netip.MustParsePrefix("172.31.0.1/24")}, NextHops: []netip.Addr{netip.MustParseAddr("172.31.0.254")},
 		}})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -20,8 +21,8 @@ func dialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
 }
 
 // dialSwitch connects to br-int itself.
-func dialSwitch(ctx context.Context, c Config) (net.Conn, error) {
-	endpoint, err := c.openFlow()
+func dialSwitch(ctx context.Context, c nodeconfig.Config) (net.Conn, error) {
+	endpoint, err := c.OpenFlow()
 	if err != nil {
 		return nil, fmt.Errorf("ovs-openflow: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -39,7 +40,7 @@ type sharedUplink struct {
 	failures int // of keepUplink alone: how often in a row the host was given its adapter back
 }
 
-func newSharedUplink(c Config) *sharedUplink {
+func newSharedUplink(c nodeconfig.Config) *sharedUplink {
 	rest := hostRest
 	if c.HNSNetwork != "" {
 		rest = uplinkRest
@@ -133,7 +134,7 @@ func (a *agent) ensureUplink(ctx context.Context) error {
 	if err := a.prepareUplink(ctx); err != nil {
 		return fmt.Errorf("the adapter is left alone: %w", err)
 	}
-	before := a.ovs.uplinkBridge(a.config.owner())
+	before := a.ovs.uplinkBridge(a.config.Owner())
 	uplink, err := a.platform.EnsureUplink(ctx)
 	if err != nil {
 		switch {
@@ -204,7 +205,7 @@ func (a *agent) prepareUplink(ctx context.Context) error {
 			return nil
 		}
 	}
-	if a.ovs.uplinkBridge(a.config.owner()) != nil || a.uplink.get() != (platform.Uplink{}) {
+	if a.ovs.uplinkBridge(a.config.Owner()) != nil || a.uplink.get() != (platform.Uplink{}) {
 		return nil
 	}
 	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil {
@@ -217,7 +218,7 @@ func (a *agent) prepareUplink(ctx context.Context) error {
 func (a *agent) releaseUplink(ctx context.Context) error {
 	a.uplink.mu.Lock()
 	defer a.uplink.mu.Unlock()
-	if a.uplink.released || a.config.sharesAdapter() {
+	if a.uplink.released || a.config.SharesAdapter() {
 		return nil
 	}
 	if err := a.platform.ReleaseUplink(ctx); err != nil {
@@ -232,8 +233,8 @@ func (a *agent) releaseUplink(ctx context.Context) error {
 // name stays, for the vNIC would go with it, and is the new switch's from now on.
 func (a *agent) clearUplink(ctx context.Context, host string) error {
 	late := a.platform.PortType() != ""
-	bridge := a.ovs.uplinkBridge(a.config.owner())
-	operations := a.ovs.clearingUplink(a.config.owner(), late, late && bridge != nil && bridge.Name == host)
+	bridge := a.ovs.uplinkBridge(a.config.Owner())
+	operations := a.ovs.clearingUplink(a.config.Owner(), late, late && bridge != nil && bridge.Name == host)
 	if len(operations) == 0 {
 		return nil
 	}
@@ -250,7 +251,7 @@ func (a *agent) clearUplink(ctx context.Context, host string) error {
 // admitChassisHost: on Windows there has to be a switch, or the bridge of one that was there when the agent
 // ran last.
 func (a *agent) admitChassisHost() error {
-	if a.config.HNSNetwork != "" && a.uplink.get() == (platform.Uplink{}) && a.ovs.uplinkBridge(a.config.owner()) == nil {
+	if a.config.HNSNetwork != "" && a.uplink.get() == (platform.Uplink{}) && a.ovs.uplinkBridge(a.config.Owner()) == nil {
 		return errNoUplink
 	}
 	return nil
@@ -263,10 +264,10 @@ func (a *agent) clearBridges(ctx context.Context) error {
 	if a.tunnel != nil {
 		defer a.tunnel.shut()()
 	}
-	operations := a.ovs.clearingUplink(a.config.owner(), a.platform.PortType() != "", false)
+	operations := a.ovs.clearingUplink(a.config.Owner(), a.platform.PortType() != "", false)
 	going := a.platform.PortType() != "" && len(a.ovs.attached()) == 0
 	if going {
-		operations = append(operations, a.ovs.removing(IntegrationBridge)...)
+		operations = append(operations, a.ovs.removing(nodeconfig.IntegrationBridge)...)
 	}
 	if len(operations) == 0 {
 		return nil
@@ -277,7 +278,7 @@ func (a *agent) clearBridges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.takeUpTime)
 	defer cancel()
 	if err := a.ovs.WaitFor(ctx, func() bool {
-		return a.ovs.uplinkBridge(a.config.owner()) == nil && (!going || a.ovs.bridge(IntegrationBridge) == nil)
+		return a.ovs.uplinkBridge(a.config.Owner()) == nil && (!going || a.ovs.bridge(nodeconfig.IntegrationBridge) == nil)
 	}); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 )
 
@@ -21,7 +22,7 @@ type uplinkHost struct {
 	t       *testing.T
 	ovn     *nodetest.OVN
 	ovs     *openVSwitch
-	config  Config
+	config  nodeconfig.Config
 	outside string // the sandbox at the device's other end
 	before  string // what the host had
 }
@@ -33,7 +34,7 @@ const (
 
 func newUplinkHost(t *testing.T) *uplinkHost {
 	t.Helper()
-	h := &uplinkHost{t: t, ovn: nodetest.StartOVN(t), config: DefaultConfig()}
+	h := &uplinkHost{t: t, ovn: nodetest.StartOVN(t), config: nodeconfig.Default()}
 	h.ovn.Kill(nodetest.OVNController)
 	h.config.NodeName, h.config.OVSDatabase = testNode, h.ovn.OVSDatabase()
 	h.config.DatapathType, h.config.GatewayInterface = nodetest.Datapath(), testDevice
@@ -151,7 +152,7 @@ func (h *uplinkHost) startWith(step func(name string)) *Linux {
 	h.t.Helper()
 	system, err := NewLinux(LinuxConfig{
 		Userspace: nodetest.Userspace(), Uplink: h.config.GatewayInterface, Bridge: testBridge,
-		StateFile: h.config.uplinkFile(), OpenVSwitch: uplinkBridge{h.ovs, h.config, takeUpTime}, Step: step,
+		StateFile: h.config.UplinkFile(), OpenVSwitch: uplinkBridge{h.ovs, h.config, takeUpTime}, Step: step,
 	})
 	if err != nil {
 		h.t.Fatal(err)

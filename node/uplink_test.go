@@ -18,6 +18,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
 	"github.com/weftnet/weft/ovsdb"
@@ -32,8 +33,8 @@ type vswitchd struct {
 func newUplinkNode(t *testing.T, daemon *vswitchd) *bareNode {
 	t.Helper()
 	var n *bareNode
-	n = newBareNodeWith(t, func(c *Config, f *platformtest.Fake) {
-		c.HNSNetwork, c.Gateway = "weft", GatewayLocal
+	n = newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
+		c.HNSNetwork, c.Gateway = "weft", nodeconfig.GatewayLocal
 		c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("172.30.0.101/24")}
 		c.GatewayBridge = ""
 		f.Late = true
@@ -88,7 +89,7 @@ func (n *bareNode) uplinkProblem() string {
 func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	daemon := &vswitchd{}
 	n := newUplinkNode(t, daemon)
-	if n.ovs.bridge(IntegrationBridge) != nil {
+	if n.ovs.bridge(nodeconfig.IntegrationBridge) != nil {
 		t.Error("br-int is there before the uplink")
 	}
 	n.keepUplinkOnce(t.Context())
@@ -130,7 +131,7 @@ func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	if n.platform.Called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls; %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
-	if n.ovs.bridge(IntegrationBridge) != nil {
+	if n.ovs.bridge(nodeconfig.IntegrationBridge) != nil {
 		t.Error("bridges were made")
 	}
 }
@@ -194,13 +195,13 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ovs.apply(t.Context(), n.ovs.ensureBridge(root, bridgeSettings{owner: "ovn-controller", name: IntegrationBridge, failMode: vswitch.BridgeFailModeSecure})); err != nil {
+	if err := n.ovs.apply(t.Context(), n.ovs.ensureBridge(root, bridgeSettings{owner: "ovn-controller", name: nodeconfig.IntegrationBridge, failMode: vswitch.BridgeFailModeSecure})); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.bridge(IntegrationBridge) != nil })
+	n.until(func() bool { return n.ovs.bridge(nodeconfig.IntegrationBridge) != nil })
 	n.keepUplinkOnce(t.Context())
-	if n.platform.Called("EnsureUplink") != 0 || n.ovs.bridge(IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
-		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"), n.ovs.bridge(IntegrationBridge) != nil, n.uplinkProblem())
+	if n.platform.Called("EnsureUplink") != 0 || n.ovs.bridge(nodeconfig.IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"), n.ovs.bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
 	}
 	go (&vswitchd{}).run(n)
 	n.takeUpTime = 5 * time.Second
@@ -283,7 +284,7 @@ func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 func TestChassisHostWaitsForTheUplink(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	config := n.config
-	config.Chassis, config.OVSDatabase = ChassisHosted, daemon(t, "database")
+	config.Chassis, config.OVSDatabase = nodeconfig.ChassisHosted, daemon(t, "database")
 	fresh, err := newAgent(config, n.platform, n.ovs, n.client)
 	if err != nil {
 		t.Fatal(err)
@@ -424,7 +425,7 @@ func TestAHostedChassisHasTheNodesName(t *testing.T) {
 	if got := chassisSettings(c, platform.Uplink{}, had)["system-id"]; got != c.NodeName {
 		t.Errorf("system-id becomes %q", got)
 	}
-	c.Chassis = ChassisLocal
+	c.Chassis = nodeconfig.ChassisLocal
 	if got, set := chassisSettings(c, platform.Uplink{}, had)["system-id"]; set {
 		t.Errorf("a chassis of its own is renamed to %q", got)
 	}

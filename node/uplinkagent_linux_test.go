@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // gatewayFacts waits for facts of a gateway that are as they shall be.
@@ -39,7 +40,7 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 	h := &uplinkHost{t: t, outside: g.outside}
 	before := h.state("ex0")
 	open := []*session{h.session(gatewayHost.String(), "outside"), h.session(outsideHost6.String(), "host")}
-	g.config.BridgeMappings = []BridgeMapping{{"storage", "br-storage"}}
+	g.config.BridgeMappings = []nodeconfig.BridgeMapping{{Network: "storage", Bridge: "br-storage"}}
 	g.decide()
 	g.startAgent()
 	first := g.gatewayFacts(func(gw contract.Gateway) bool { return len(gw.NextHops) == 2 })
@@ -67,7 +68,7 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 
 	g.stop()
 	h.alive(open, "without an agent")
-	g.config.Gateway, g.config.BridgeMappings = GatewayRouted, nil
+	g.config.Gateway, g.config.BridgeMappings = nodeconfig.GatewayRouted, nil
 	g.startAgent()
 	g.gatewayFacts(func(gw contract.Gateway) bool { return gw.Routed && gw.HostAddresses })
 	h.alive(open, "routed")
@@ -76,7 +77,7 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 	}
 
 	g.stop()
-	g.config.Gateway = GatewayNone
+	g.config.Gateway = nodeconfig.GatewayNone
 	g.startAgent()
 	g.eventually(func() error {
 		facts, err := g.facts()

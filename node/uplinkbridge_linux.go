@@ -8,6 +8,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -15,7 +16,7 @@ import (
 // uplinkBridge is the [UplinkBridge] of the node's Open vSwitch.
 type uplinkBridge struct {
 	ovs    *openVSwitch
-	config Config
+	config nodeconfig.Config
 	limit  time.Duration // of ovs-vswitchd
 }
 
@@ -26,7 +27,7 @@ func (b uplinkBridge) Ensure(ctx context.Context, u platform.Uplink) error {
 		if !existed {
 			return operations, nil
 		}
-		own, err := b.ovs.ensurePort(b.config.owner(), u.Host, u.Host, deviceSettings{kind: typeInternal, mtu: u.MTU})
+		own, err := b.ovs.ensurePort(b.config.Owner(), u.Host, u.Host, deviceSettings{kind: typeInternal, mtu: u.MTU})
 		return append(operations, own...), err
 	}); err != nil {
 		return fmt.Errorf("make bridge %s: %w", u.Host, err)
@@ -36,7 +37,7 @@ func (b uplinkBridge) Ensure(ctx context.Context, u platform.Uplink) error {
 
 func (b uplinkBridge) Join(ctx context.Context, u platform.Uplink) error {
 	if err := b.change(ctx, func(*vswitch.OpenvSwitch) ([]libovsdb.Operation, error) {
-		return b.ovs.ensurePort(b.config.owner(), u.Host, u.Adapter, deviceSettings{})
+		return b.ovs.ensurePort(b.config.Owner(), u.Host, u.Adapter, deviceSettings{})
 	}); err != nil {
 		return fmt.Errorf("make device %s a port of bridge %s: %w", u.Adapter, u.Host, err)
 	}
@@ -49,7 +50,7 @@ func (b uplinkBridge) Leave(ctx context.Context, u platform.Uplink) error {
 		if bridge == nil {
 			return nil, nil
 		}
-		if bridge.ExternalIDs[ovsdb.OwnerMark] == string(b.config.owner()) {
+		if bridge.ExternalIDs[ovsdb.OwnerMark] == string(b.config.Owner()) {
 			return []libovsdb.Operation{mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID))}, nil
 		}
 		operations := []libovsdb.Operation{}
@@ -79,7 +80,7 @@ func (b uplinkBridge) Holder(device string) string {
 }
 
 func (b uplinkBridge) Made() (platform.Uplink, bool) {
-	bridge := b.ovs.uplinkBridge(b.config.owner())
+	bridge := b.ovs.uplinkBridge(b.config.Owner())
 	if bridge == nil {
 		return platform.Uplink{}, false
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 )
@@ -158,7 +159,7 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 	open := h.sessions()
 	share := func() error {
 		system, err := NewLinux(LinuxConfig{
-			Userspace: nodetest.Userspace(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.uplinkFile(),
+			Userspace: nodetest.Userspace(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.UplinkFile(),
 			OpenVSwitch: uplinkBridge{h.ovs, h.config, time.Second},
 		})
 		if err != nil {
@@ -294,7 +295,7 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	}
 	installer := &extbridge.Installer{Program: h.config.OVSOfctl}
 	flows := extbridge.Flows(extbridge.Bridge{MAC: mac, Host: addrs("192.0.2.10"), HostAddresses: true}, nil)
-	if _, err := installer.Apply(t.Context(), h.config.bridgeTarget(testBridge), flows); err != nil {
+	if _, err := installer.Apply(t.Context(), h.config.BridgeTarget(testBridge), flows); err != nil {
 		t.Fatal(err)
 	}
 	h.ovn.VS("set", "bridge", testBridge, "external_ids:"+flowsKey+"=true", "--", "set", "port", testBridge, "protected=true")
@@ -306,7 +307,7 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 		t.Errorf("%q, %v", said, err)
 	}
 	installer.Forget()
-	if left, err := installer.Apply(t.Context(), h.config.bridgeTarget(testBridge), nil); err != nil || left > 0 {
+	if left, err := installer.Apply(t.Context(), h.config.BridgeTarget(testBridge), nil); err != nil || left > 0 {
 		t.Errorf("%d flows are left, %v", left, err)
 	}
 	if marks := h.ovn.VS("get", "bridge", testBridge, "external_ids") + h.ovn.VS("get", "port", testBridge, "protected"); strings.Contains(marks, flowsKey) || strings.Contains(marks, "true") {
@@ -315,7 +316,7 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 }
 
 func TestNothingIsKnownWithoutFileAndDatabase(t *testing.T) {
-	config := DefaultConfig()
+	config := nodeconfig.Default()
 	config.CNISocket, config.OVSDatabase = t.TempDir()+"/cni.sock", "unix:"+t.TempDir()+"/db.sock"
 	if said, err := release(t.Context(), config, 100*time.Millisecond); err == nil || !strings.Contains(err.Error(), "ovs-database") {
 		t.Errorf("%q, %v", said, err)

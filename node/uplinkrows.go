@@ -8,6 +8,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -46,7 +47,7 @@ func (o *openVSwitch) clearingUplink(owner ovsdb.Owner, late, keep bool) []libov
 	if bridge := o.uplinkBridge(owner); bridge != nil && !keep {
 		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
 	}
-	integration := o.bridge(IntegrationBridge)
+	integration := o.bridge(nodeconfig.IntegrationBridge)
 	if integration == nil || !late {
 		return operations
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
@@ -45,17 +46,17 @@ var bareNetwork = contract.NodeNetwork{ID: 1, PodCIDRs: []netip.Prefix{netip.Mus
 func newBareNode(t *testing.T) *bareNode { return newBareNodeWith(t, nil) }
 
 // newBareNodeWith lets a test change what the agent starts with.
-func newBareNodeWith(t *testing.T, change func(*Config, *platformtest.Fake)) *bareNode {
+func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest.Fake)) *bareNode {
 	t.Helper()
 	database := ovsdbtest.OpenVSwitch(t)
 	ovs := &openVSwitch{Client: ovsdbtest.Connect(t, database, ovsdbtest.Memory(t, database), vswitchTables...)}
 	if _, err := ovs.Transact(t.Context(), insertRow(vswitch.OpenvSwitchTable, "", libovsdb.Row{})); err != nil {
 		t.Fatal(err)
 	}
-	config := DefaultConfig()
+	config := nodeconfig.Default()
 	config.NodeName, config.OVNSouthbound, config.EncapAddress = "n1", "tcp:192.0.2.1:6642", netip.MustParseAddr("172.30.0.1")
 	config.CNIConfDir, config.CNITimeout = nodetest.Folder(t), 5*time.Second
-	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", ChassisLocal // those of any system
+	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", nodeconfig.ChassisLocal // those of any system
 	config.ConntrackLookup = ""
 	config.StateDir, config.DataDir = nodetest.Folder(t), nodetest.Folder(t)
 	n := &bareNode{t: t, platform: platformtest.New()}
@@ -83,7 +84,7 @@ func newBareNodeWith(t *testing.T, change func(*Config, *platformtest.Fake)) *ba
 		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == platform.ManagementDevice })
 	})
 	n.until(func() bool {
-		if config.sharesAdapter() {
+		if config.SharesAdapter() {
 			return true // a test's own story
 		}
 		n.keepOnce(t.Context())
@@ -457,7 +458,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = n.ovs.Transact(t.Context(), append(insertPort("Other/1", "other0", deviceSettings{}),
-		mutateRow(vswitch.BridgeTable, n.ovs.bridge(IntegrationBridge).UUID, addTo("ports", ovsdb.ID(vswitch.PortTable, "Other/1", "other0"))),
+		mutateRow(vswitch.BridgeTable, n.ovs.bridge(nodeconfig.IntegrationBridge).UUID, addTo("ports", ovsdb.ID(vswitch.PortTable, "Other/1", "other0"))),
 		mutateRow(vswitch.OpenvSwitchTable, root.UUID, setKeys("external_ids", root.ExternalIDs, map[string]string{"system-id": "theirs", "ovn-bridge-mappings": "storage:br-st"})...))...)
 	if err != nil {
 		t.Fatal(err)
@@ -478,7 +479,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	if err := n.health.problems()[conditionBridges]; err == nil || !strings.Contains(err.Error(), "del-port br-int other0") {
 		t.Errorf("took a port from another bridge: %v", err)
 	}
-	if holder := n.ovs.bridgeOf(n.ovs.port("other0").UUID); holder == nil || holder.Name != IntegrationBridge {
+	if holder := n.ovs.bridgeOf(n.ovs.port("other0").UUID); holder == nil || holder.Name != nodeconfig.IntegrationBridge {
 		t.Errorf("the port moved to %v", holder)
 	}
 }

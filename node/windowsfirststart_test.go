@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/hns/hnstest"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -138,7 +139,7 @@ func (s *firstStart) start() error {
 func (s *firstStart) agent() *agent {
 	s.Helper()
 	config := s.n.config
-	config.Chassis, config.EncapAddress = ChassisHosted, hnstest.NodeAddress
+	config.Chassis, config.EncapAddress = nodeconfig.ChassisHosted, hnstest.NodeAddress
 	s.restart()
 	a, err := newAgent(config, s.windows, s.n.ovs, s.n.client)
 	if err != nil {
@@ -150,7 +151,7 @@ func (s *firstStart) agent() *agent {
 
 // chassisHost has its ovn-controller make br-int where it gets a way to the database.
 func (s *firstStart) chassisHost(a *agent) {
-	if a.admitChassisHost() == nil && s.n.ovs.bridge(IntegrationBridge) == nil {
+	if a.admitChassisHost() == nil && s.n.ovs.bridge(nodeconfig.IntegrationBridge) == nil {
 		s.bridge()
 	}
 }
@@ -162,7 +163,7 @@ func (s *firstStart) bridge() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	want := bridgeSettings{owner: "ovn-controller", name: IntegrationBridge, failMode: vswitch.BridgeFailModeSecure}
+	want := bridgeSettings{owner: "ovn-controller", name: nodeconfig.IntegrationBridge, failMode: vswitch.BridgeFailModeSecure}
 	if err := s.n.ovs.apply(s.Context(), s.n.ovs.ensureBridge(root, want)); err != nil {
 		s.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func (s *firstStart) whole(problem error) {
 	if problem != nil || s.NetworkCount() != 1 || !s.Extension() {
 		s.Fatalf("%v\n%s", problem, s.Dump())
 	}
-	uplink := s.n.ovs.uplinkBridge(s.n.config.owner())
+	uplink := s.n.ovs.uplinkBridge(s.n.config.Owner())
 	if uplink == nil {
 		s.Fatal("there is no bridge")
 	}
@@ -469,10 +470,10 @@ func TestFirstStartWhoseTidyingFails(t *testing.T) {
 func TestLostNetworkIsMadeAgainWithItsVNIC(t *testing.T) {
 	s := newFirstStart(t)
 	s.whole(s.start())
-	before := s.n.ovs.uplinkBridge(s.n.config.owner())
+	before := s.n.ovs.uplinkBridge(s.n.config.Owner())
 	s.LoseNetworks()
 	s.whole(s.start())
-	if after := s.n.ovs.uplinkBridge(s.n.config.owner()); after.ExternalIDs[switchKey] == before.ExternalIDs[switchKey] {
+	if after := s.n.ovs.uplinkBridge(s.n.config.Owner()); after.ExternalIDs[switchKey] == before.ExternalIDs[switchKey] {
 		t.Error("the bridge is the lost switch's")
 	}
 }

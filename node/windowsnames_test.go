@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
@@ -19,7 +20,7 @@ import (
 func TestNamesOfPortsAreNotAlike(t *testing.T) {
 	names := append([]string{cni.HostInterface(cni.Attachment{ContainerID: "a", IfName: "eth0"}),
 		cni.HostInterface(cni.Attachment{ContainerID: "b", IfName: "eth0"})}, hostnet.InternalPorts...)
-	if !slices.Contains(names, IntegrationBridge) || !slices.Contains(names, platform.ManagementDevice) {
+	if !slices.Contains(names, nodeconfig.IntegrationBridge) || !slices.Contains(names, platform.ManagementDevice) {
 		t.Errorf("the ports %v are not all", names)
 	}
 	for _, one := range names {
@@ -147,7 +148,7 @@ func (s *firstStart) former() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	bridge := s.n.ovs.uplinkBridge(s.n.config.owner())
+	bridge := s.n.ovs.uplinkBridge(s.n.config.Owner())
 	want := bridgeSettings{owner: ovsdb.Owner(bridge.ExternalIDs[ovsdb.OwnerMark]), name: "vEthernet (Ethernet)",
 		failMode: *bridge.FailMode, ids: map[string]string{switchKey: bridge.ExternalIDs[switchKey]}, device: "Ethernet"}
 	if err := s.n.ovs.apply(s.Context(), s.n.ovs.removing(hostnet.HostAdapter)); err != nil {

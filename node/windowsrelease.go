@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // releaseWindows gives the host its adapter back while the agent does not run, and says what it has done. The
 // bridges go first, since ovs-vswitchd ends over one without its switch, and the network goes whatever has become
 // of them. unreachable is why ovs is nil, where it is.
-func releaseWindows(ctx context.Context, config Config, system *Windows, ovs *openVSwitch, unreachable error) (string, error) {
+func releaseWindows(ctx context.Context, config nodeconfig.Config, system *Windows, ovs *openVSwitch, unreachable error) (string, error) {
 	_, saved, err := system.releasable(ctx)
 	if err != nil && (saved == nil || errors.Is(err, errForeignNetwork)) {
 		return "", err

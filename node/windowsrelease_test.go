@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -20,7 +21,7 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 	machine := newWinBench(t)
 	machine.ensureUplink()
 	n.keepUplinkOnce(t.Context())
-	n.config.Chassis = ChassisHosted
+	n.config.Chassis = nodeconfig.ChassisHosted
 	root, err := n.ovs.root()
 	if err != nil {
 		t.Fatal(err)
@@ -35,9 +36,11 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		})...)); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.bridge("br-storage") != nil && n.ovs.bridge(IntegrationBridge) != nil })
+	n.until(func() bool {
+		return n.ovs.bridge("br-storage") != nil && n.ovs.bridge(nodeconfig.IntegrationBridge) != nil
+	})
 	machine.Fail("DeleteNetwork", func() error {
-		if n.ovs.bridge(IntegrationBridge) != nil || n.ovs.uplinkBridge(n.config.owner()) != nil {
+		if n.ovs.bridge(nodeconfig.IntegrationBridge) != nil || n.ovs.uplinkBridge(n.config.Owner()) != nil {
 			t.Error("the network goes before the bridges")
 		}
 		return nil
@@ -52,7 +55,7 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 			t.Error("the HNS network is still there")
 		}
 		n.until(func() bool {
-			return n.ovs.bridge(IntegrationBridge) == nil && n.ovs.bridge("vEthernet (Ethernet)") == nil
+			return n.ovs.bridge(nodeconfig.IntegrationBridge) == nil && n.ovs.bridge("vEthernet (Ethernet)") == nil
 		})
 		if bridges := ovsdb.List[vswitch.Bridge](n.ovs.Client, nil); len(bridges) != 1 || bridges[0].Name != "br-storage" {
 			t.Errorf("bridges %v", bridges)
@@ -68,7 +71,7 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 func TestWindowsHostGetsItsAdapterBackWithoutOpenVSwitch(t *testing.T) {
 	machine := newWinBench(t)
 	machine.ensureUplink()
-	said, err := releaseWindows(t.Context(), Config{NodeName: "n1"}, machine.windows, nil, context.DeadlineExceeded)
+	said, err := releaseWindows(t.Context(), nodeconfig.Config{NodeName: "n1"}, machine.windows, nil, context.DeadlineExceeded)
 	if err == nil || !strings.Contains(err.Error(), "start it and repeat this") {
 		t.Errorf("said %q, error %v", said, err)
 	}
@@ -90,7 +93,7 @@ func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 	if said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil); err == nil || !strings.Contains(err.Error(), "was not made by weft") {
 		t.Errorf("said %q, error %v", said, err)
 	}
-	if machine.NetworkCount() != 1 || n.ovs.bridge(IntegrationBridge) == nil {
+	if machine.NetworkCount() != 1 || n.ovs.bridge(nodeconfig.IntegrationBridge) == nil {
 		t.Error("something was removed")
 	}
 }

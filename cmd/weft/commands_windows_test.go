@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 const goodNode = "--node-name=w1 --ovn-southbound=ssl:192.0.2.1:6642 --encap-address=192.0.2.10 --tunnel-ca=a --tunnel-certificate=b --tunnel-private-key=c"
@@ -92,10 +92,10 @@ func TestDocumentedCommandsAreThere(t *testing.T) {
 // The key conntrack-lookup was a boolean once, and takes what it took then.
 func TestConntrackLookupIsReadInAllWays(t *testing.T) {
 	for text, want := range map[string]string{
-		"": node.LookupAuto, "--conntrack-lookup": node.LookupOn, "--conntrack-lookup=true": node.LookupOn, "--conntrack-lookup=1": node.LookupOn,
-		"--conntrack-lookup=false": node.LookupOff, "--conntrack-lookup=auto": node.LookupAuto,
-		"conntrack-lookup: auto": node.LookupAuto, "conntrack-lookup: true": node.LookupOn, "conntrack-lookup: false": node.LookupOff,
-		"conntrack-lookup: 'false'": node.LookupOff,
+		"": nodeconfig.LookupAuto, "--conntrack-lookup": nodeconfig.LookupOn, "--conntrack-lookup=true": nodeconfig.LookupOn, "--conntrack-lookup=1": nodeconfig.LookupOn,
+		"--conntrack-lookup=false": nodeconfig.LookupOff, "--conntrack-lookup=auto": nodeconfig.LookupAuto,
+		"conntrack-lookup: auto": nodeconfig.LookupAuto, "conntrack-lookup: true": nodeconfig.LookupOn, "conntrack-lookup: false": nodeconfig.LookupOff,
+		"conntrack-lookup: 'false'": nodeconfig.LookupOff,
 	} {
 		t.Run(text, func(t *testing.T) {
 			var args []string
@@ -110,7 +110,7 @@ func TestConntrackLookupIsReadInAllWays(t *testing.T) {
 			}
 			cmd := &cobra.Command{Use: "try"}
 			cmd.Flags().String("config", "", "")
-			systemFlags(cmd.Flags(), node.DefaultConfig())
+			systemFlags(cmd.Flags(), nodeconfig.Default())
 			if err := cmd.ParseFlags(args); err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestConntrackLookupIsReadInAllWays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var config node.Config
+			var config nodeconfig.Config
 			if systemConfig(s, &config); s.err() != nil || config.ConntrackLookup != want {
 				t.Errorf("%q, %v; want %q", config.ConntrackLookup, s.err(), want)
 			}

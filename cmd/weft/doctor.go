@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/doctor"
 	"github.com/weftnet/weft/node/ipsec"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/tunnel"
 )
 
@@ -95,7 +95,7 @@ func writeJSON(report *doctor.Report, w io.Writer) error {
 	return encoder.Encode(report)
 }
 
-func doctorConfig(c node.Config, problem error) doctor.Config {
+func doctorConfig(c nodeconfig.Config, problem error) doctor.Config {
 	config := doctor.Config{
 		Version: version, Problem: problem,
 		Kubeconfig: c.Kubeconfig, NodeName: c.NodeName,
@@ -104,7 +104,7 @@ func doctorConfig(c node.Config, problem error) doctor.Config {
 		Encrypted: c.Encryption == ipsec.Begin || c.Encryption == ipsec.Enforce,
 		CNISocket: c.CNISocket, CNIConfDir: c.CNIConfDir, CNIConfName: c.CNIConfName,
 		MetricsAddress: c.MetricsAddress, StateDir: c.StateDir,
-		Hosted: c.Chassis == node.ChassisHosted, TunnelAddress: c.TunnelAddress, TunnelName: tunnel.AgentName(c.NodeName),
+		Hosted: c.Chassis == nodeconfig.ChassisHosted, TunnelAddress: c.TunnelAddress, TunnelName: tunnel.AgentName(c.NodeName),
 		TunnelCA: c.TunnelCA, TunnelCertificate: c.TunnelCertificate, TunnelPrivateKey: c.TunnelPrivateKey,
 		Adapter: c.Adapter, HNSNetwork: c.HNSNetwork, OVSDriver: c.OVSDriver, ConntrackLookup: c.ConntrackLookup, Service: "weft-node", // as `weft.exe service install` makes it
 	}

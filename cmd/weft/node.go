@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 func nodeCommand() *cobra.Command {
@@ -18,7 +19,7 @@ func nodeCommand() *cobra.Command {
 		Use:   "node",
 		Short: "Prepare Open vSwitch on this node and serve the CNI plugin",
 	}
-	defaults := node.DefaultConfig()
+	defaults := nodeconfig.Default()
 	hostname, _ := os.Hostname() // without one the key has no default, and its absence is reported
 	f := cmd.Flags()
 	f.String("kubeconfig", "", "credentials for the API server; empty inside a pod")
@@ -59,8 +60,8 @@ func nodeCommand() *cobra.Command {
 }
 
 // nodeConfig reads every key that this system offers.
-func nodeConfig(s *settings) (node.Config, error) {
-	config := node.DefaultConfig()
+func nodeConfig(s *settings) (nodeconfig.Config, error) {
+	config := nodeconfig.Default()
 	config.Kubeconfig = s.text("kubeconfig")
 	config.NodeName = s.text("node-name")
 	config.OVNSouthbound = strings.Join(s.list("ovn-southbound"), ",")
@@ -75,7 +76,7 @@ func nodeConfig(s *settings) (node.Config, error) {
 	config.GatewayNetwork = s.text("gateway-network")
 	config.GatewayAddresses = s.prefixes("gateway-addresses")
 	config.GatewayNextHops = s.addresses("gateway-next-hops")
-	config.BridgeMappings = parseList(s, "bridge-mappings", node.ParseBridgeMapping, "NETWORK:BRIDGE, such as storage:br-storage")
+	config.BridgeMappings = parseList(s, "bridge-mappings", nodeconfig.ParseBridgeMapping, "NETWORK:BRIDGE, such as storage:br-storage")
 	config.CNISocket = s.text("cni-socket")
 	config.CNIConfDir = s.text("cni-conf-dir")
 	config.CNIConfName = s.text("cni-conf-name")

@@ -8,10 +8,11 @@ import (
 
 	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/ipsec"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // systemFlags are the keys of a Linux node alone.
-func systemFlags(f *pflag.FlagSet, defaults node.Config) {
+func systemFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.String("gateway-interface", "", "device that joins gateway-bridge, which takes over its addresses if the gateway has none of its own; empty if the bridge has a device already")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' answers say what domain names in policies mean")
 	f.String("encryption", string(defaults.Encryption), "of what goes to other nodes: off, begin (ESP with those that can, in the clear with the others) or enforce (ESP alone)")
@@ -23,7 +24,7 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside, of a node with a gateway of its own")
 }
 
-func systemConfig(s *settings, config *node.Config) {
+func systemConfig(s *settings, config *nodeconfig.Config) {
 	config.GatewayInterface = s.text("gateway-interface")
 	config.GatewayBridge = s.text("gateway-bridge")
 	config.Encryption = ipsec.Mode(s.text("encryption"))

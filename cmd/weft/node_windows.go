@@ -5,12 +5,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/ovsdriver"
 )
 
 // systemFlags are the keys of a Windows node alone.
-func systemFlags(f *pflag.FlagSet, defaults node.Config) {
+func systemFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
 	f.Bool("service", false, "run under the service control manager, as \"weft service\" does")
 	f.String("log-file", "", "write the log to this file too; a service's default is weft-node.log in state-dir")
 	f.String("adapter", "", "network adapter that pods share with the host; empty is the one that holds encap-address")
@@ -22,12 +22,12 @@ func systemFlags(f *pflag.FlagSet, defaults node.Config) {
 	f.Bool("cni-socket-prime", false, "connect to cni-socket once at the start, which Wine needs and Windows does not")
 	_ = f.MarkHidden("cni-socket-prime") // the flag is there
 	f.String("conntrack-lookup", defaults.ConntrackLookup, "look packets up in connection tracking once more before a connection is committed, which Open vSwitch's driver needs since 3.0: true, false, or auto (the agent finds out whether the driver needs it)")
-	f.Lookup("conntrack-lookup").NoOptDefVal = node.LookupOn
+	f.Lookup("conntrack-lookup").NoOptDefVal = nodeconfig.LookupOn
 	f.Bool("conntrack-flush", false, "have connections to UDP endpoints that are gone forgotten; Open vSwitch's driver forgets others with them, and may end the system")
 	f.Duration("vnic-timeout", defaults.VNICTimeout, "how long a pod may lack its network interface or flows before an Event says so")
 }
 
-func systemConfig(s *settings, config *node.Config) {
+func systemConfig(s *settings, config *nodeconfig.Config) {
 	config.Adapter = s.text("adapter")
 	config.HNSNetwork = s.text("hns-network")
 	config.OVSDriver = s.text("ovs-driver")
@@ -46,7 +46,7 @@ func parseLookup(value any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return node.ParseConntrackLookup(text)
+	return nodeconfig.ParseConntrackLookup(text)
 }
 
 const releaseHelp = `Give the host its adapter back, and take Weft's bridges from Open vSwitch.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/windows/svc/mgr"
 
 	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // What the service control manager does when the agent ends without having been told to: the same as
@@ -88,24 +89,24 @@ func serviceCommand() *cobra.Command {
 }
 
 // checkArguments refuses flags that `weft node` would not start with.
-func checkArguments(args []string) (node.Config, error) {
+func checkArguments(args []string) (nodeconfig.Config, error) {
 	if i := slices.IndexFunc(args, func(a string) bool { return a == "--service" || strings.HasPrefix(a, "--service=") }); i >= 0 {
-		return node.Config{}, fmt.Errorf("%s goes without saying", args[i])
+		return nodeconfig.Config{}, fmt.Errorf("%s goes without saying", args[i])
 	}
 	cmd := nodeCommand()
 	if err := cmd.ParseFlags(args); err != nil {
-		return node.Config{}, fmt.Errorf("flags of weft node: %w", err)
+		return nodeconfig.Config{}, fmt.Errorf("flags of weft node: %w", err)
 	}
 	if rest := cmd.Flags().Args(); len(rest) > 0 {
-		return node.Config{}, fmt.Errorf("flags of weft node: %q is none", rest[0])
+		return nodeconfig.Config{}, fmt.Errorf("flags of weft node: %q is none", rest[0])
 	}
 	settings, err := loadSettings(cmd)
 	if err != nil {
-		return node.Config{}, err
+		return nodeconfig.Config{}, err
 	}
 	config, err := nodeConfig(settings)
 	if err != nil {
-		return node.Config{}, fmt.Errorf("configuration:\n%w", err)
+		return nodeconfig.Config{}, fmt.Errorf("configuration:\n%w", err)
 	}
 	return config, nil
 }

@@ -1,4 +1,4 @@
-package node
+package nodeconfig
 
 import (
 	"net/netip"
@@ -14,7 +14,7 @@ func TestDefaultsOfWindows(t *testing.T) {
 	if c.ConntrackLookup != LookupAuto {
 		t.Errorf("conntrack-lookup is %q", c.ConntrackLookup)
 	}
-	endpoint, err := c.openFlow()
+	endpoint, err := c.OpenFlow()
 	if err != nil || endpoint.String() != `unix:C:\openvswitch\var\run\openvswitch\br-int.mgmt` {
 		t.Errorf("br-int is reached at %v, %v", endpoint, err)
 	}
@@ -33,7 +33,7 @@ func TestSocketIsAPipe(t *testing.T) {
 
 // windowsConfig is what works on Windows.
 func windowsConfig() Config {
-	c := DefaultConfig()
+	c := Default()
 	c.NodeName, c.OVNSouthbound, c.EncapAddress = "n1", "ssl:192.0.2.1:6642", netip.MustParseAddr("192.0.2.10")
 	c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.110/24")}
 	c.TunnelCA, c.TunnelCertificate, c.TunnelPrivateKey = "ca", "crt", "key"

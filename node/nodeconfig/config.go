@@ -1,4 +1,4 @@
-package node
+package nodeconfig
 
 import (
 	"cmp"
@@ -73,7 +73,7 @@ func ParseConntrackLookup(text string) (string, error) {
 
 // Config is what `weft node` is told. The key in front of each comment is the user's name for the
 // field, in flags, environment and file. Not every system offers every key; the fields of those
-// that it does not offer keep what [DefaultConfig] gives them.
+// that it does not offer keep what [Default] gives them.
 type Config struct {
 	// kubeconfig: credentials of a kubelet's kind (own Node, own Pods); empty inside a pod.
 	Kubeconfig string
@@ -191,7 +191,7 @@ func ParseBridgeMapping(text string) (BridgeMapping, error) {
 func (m BridgeMapping) String() string { return m.Network + ":" + m.Bridge }
 
 // Least MTU of an uplink: IPv6 wants 1280 bytes inside the tunnel.
-const minUplinkMTU = 1280 + overheadIPv4
+const MinUplinkMTU = 1280 + overheadIPv4
 
 // Validate reports every mistake at once, each with the key as the user writes it.
 func (c Config) Validate() error {
@@ -222,8 +222,8 @@ func (c Config) Validate() error {
 	} else if c.EncapAddress.IsUnspecified() || c.EncapAddress.IsLoopback() || c.EncapAddress.IsMulticast() {
 		bad("encap-address", "%v cannot end a tunnel; set it to the node's address on the network between nodes", c.EncapAddress)
 	}
-	if c.UplinkMTU != 0 && (c.UplinkMTU < minUplinkMTU || c.UplinkMTU > 65535) {
-		bad("uplink-mtu", "%d is outside %d to 65535; 0 reads it from the interface", c.UplinkMTU, minUplinkMTU)
+	if c.UplinkMTU != 0 && (c.UplinkMTU < MinUplinkMTU || c.UplinkMTU > 65535) {
+		bad("uplink-mtu", "%d is outside %d to 65535; 0 reads it from the interface", c.UplinkMTU, MinUplinkMTU)
 	}
 	c.validateEncryption(bad)
 	c.validateChassis(bad)
@@ -269,7 +269,7 @@ func (c Config) validateCNI(bad func(key, format string, args ...any)) {
 func (c Config) validateChassis(bad func(key, format string, args ...any)) {
 	switch c.Chassis {
 	case ChassisLocal:
-		if !c.servesTunnel() {
+		if !c.ServesTunnel() {
 			return
 		}
 	case ChassisHosted:
@@ -277,7 +277,7 @@ func (c Config) validateChassis(bad func(key, format string, args ...any)) {
 		bad("chassis", "%q is neither %q nor %q", c.Chassis, ChassisHosted, ChassisLocal)
 		return
 	}
-	if _, err := c.openFlow(); err != nil {
+	if _, err := c.OpenFlow(); err != nil {
 		bad("ovs-openflow", "%v", err)
 	}
 	if _, port, err := net.SplitHostPort(c.TunnelAddress); err != nil {
@@ -310,8 +310,8 @@ func (c Config) validateUplink(bad func(key, format string, args ...any)) {
 	}
 }
 
-// encrypts says whether tunnels are, or may be, encrypted.
-func (c Config) encrypts() bool { return c.Encryption == ipsec.Begin || c.Encryption == ipsec.Enforce }
+// Encrypts says whether tunnels are, or may be, encrypted.
+func (c Config) Encrypts() bool { return c.Encryption == ipsec.Begin || c.Encryption == ipsec.Enforce }
 
 func (c Config) validateEncryption(bad func(key, format string, args ...any)) {
 	if c.Encryption == "" {
@@ -321,7 +321,7 @@ func (c Config) validateEncryption(bad func(key, format string, args ...any)) {
 		bad("encryption", "%v", err)
 		return
 	}
-	if !c.encrypts() {
+	if !c.Encrypts() {
 		return
 	}
 	if c.DatapathType != DatapathSystem {
@@ -337,21 +337,21 @@ func (c Config) validateEncryption(bad func(key, format string, args ...any)) {
 	}
 }
 
-// stateDir is the folder of the agent's own files.
-func (c Config) stateDir() string { return cmp.Or(c.StateDir, filepath.Dir(c.CNISocket)) }
+// StateFolder is the folder of the agent's own files.
+func (c Config) StateFolder() string { return cmp.Or(c.StateDir, filepath.Dir(c.CNISocket)) }
 
-// dataDir is the folder of the files that outlive the node's uptime.
-func (c Config) dataDir() string { return cmp.Or(c.DataDir, c.stateDir()) }
+// DataFolder is the folder of the files that outlive the node's uptime.
+func (c Config) DataFolder() string { return cmp.Or(c.DataDir, c.StateFolder()) }
 
-// uplinkFile is where a Linux node keeps what its host has on a shared uplink. It is beside the agent's socket, in a
+// UplinkFile is where a Linux node keeps what its host has on a shared uplink. It is beside the agent's socket, in a
 // folder that ends with the node's uptime: so does what is in it.
-func (c Config) uplinkFile() string { return filepath.Join(c.stateDir(), "uplink.json") }
+func (c Config) UplinkFile() string { return filepath.Join(c.StateFolder(), "uplink.json") }
 
-// owner marks what the agent makes for the node itself.
-func (c Config) owner() ovsdb.Owner { return ovsdb.Owner("Node/" + c.NodeName) }
+// Owner marks what the agent makes for the node itself.
+func (c Config) Owner() ovsdb.Owner { return ovsdb.Owner("Node/" + c.NodeName) }
 
-// gateway is how the node's pods reach the outside.
-func (c Config) gateway() string {
+// GatewayMode is how the node's pods reach the outside.
+func (c Config) GatewayMode() string {
 	switch {
 	case c.Gateway != "":
 		return c.Gateway
@@ -361,22 +361,22 @@ func (c Config) gateway() string {
 	return GatewayNone
 }
 
-// ownGateway says whether the node has a gateway router of its own.
-func (c Config) ownGateway() bool {
-	return c.gateway() == GatewayLocal || c.gateway() == GatewayRouted
+// OwnGateway says whether the node has a gateway router of its own.
+func (c Config) OwnGateway() bool {
+	return c.GatewayMode() == GatewayLocal || c.GatewayMode() == GatewayRouted
 }
 
-// hostGateway says whether that has the host's addresses.
-func (c Config) hostGateway() bool { return c.ownGateway() && len(c.GatewayAddresses) == 0 }
+// HostGateway says whether that has the host's addresses.
+func (c Config) HostGateway() bool { return c.OwnGateway() && len(c.GatewayAddresses) == 0 }
 
-// sharesAdapter says whether host and pods share the host's adapter: on Windows always, on Linux where
+// SharesAdapter says whether host and pods share the host's adapter: on Windows always, on Linux where
 // the gateway router has the host's addresses.
-func (c Config) sharesAdapter() bool {
-	return c.HNSNetwork != "" || c.hostGateway() && c.GatewayInterface != ""
+func (c Config) SharesAdapter() bool {
+	return c.HNSNetwork != "" || c.HostGateway() && c.GatewayInterface != ""
 }
 
-// openFlow is where br-int takes OpenFlow connections.
-func (c Config) openFlow() (ovsdb.Endpoint, error) {
+// OpenFlow is where br-int takes OpenFlow connections.
+func (c Config) OpenFlow() (ovsdb.Endpoint, error) {
 	connection := c.OVSOpenFlow
 	if connection == "" {
 		first, _, _ := strings.Cut(c.OVSDatabase, ",")
@@ -399,8 +399,8 @@ func (c Config) openFlow() (ovsdb.Endpoint, error) {
 	return endpoints[0], nil
 }
 
-// bridgeTarget is a bridge as ovs-ofctl dials it: its socket beside the database's, or just its name.
-func (c Config) bridgeTarget(bridge string) string {
+// BridgeTarget is a bridge as ovs-ofctl dials it: its socket beside the database's, or just its name.
+func (c Config) BridgeTarget(bridge string) string {
 	first, _, _ := strings.Cut(c.OVSDatabase, ",")
 	socket, isUnix := strings.CutPrefix(first, "unix:")
 	if !isUnix {
@@ -409,13 +409,13 @@ func (c Config) bridgeTarget(bridge string) string {
 	return "unix:" + filepath.Join(filepath.Dir(socket), bridge+".mgmt")
 }
 
-// servesTunnel says whether the agent takes streams.
-func (c Config) servesTunnel() bool {
+// ServesTunnel says whether the agent takes streams.
+func (c Config) ServesTunnel() bool {
 	return c.Chassis == ChassisHosted || c.TunnelCA+c.TunnelCertificate+c.TunnelPrivateKey != ""
 }
 
-// tunnelEnd is what chassis host and observer are to dial.
-func (c Config) tunnelEnd() string {
+// TunnelEnd is what chassis host and observer are to dial.
+func (c Config) TunnelEnd() string {
 	host, port, _ := net.SplitHostPort(c.TunnelAddress) // validated
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
 		host = c.EncapAddress.String()
@@ -424,15 +424,15 @@ func (c Config) tunnelEnd() string {
 }
 
 func (c Config) validateGateway(bad func(key, format string, args ...any)) {
-	switch c.gateway() {
+	switch c.GatewayMode() {
 	case GatewayLocal, GatewayRouted:
 		c.validateOwnGateway(bad)
 	case GatewayShared, GatewayNone:
 		if len(c.GatewayAddresses) > 0 {
-			bad("gateway-addresses", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayAddresses, c.gateway(), GatewayLocal, GatewayRouted)
+			bad("gateway-addresses", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayAddresses, c.GatewayMode(), GatewayLocal, GatewayRouted)
 		}
 		if len(c.GatewayNextHops) > 0 {
-			bad("gateway-next-hops", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayNextHops, c.gateway(), GatewayLocal, GatewayRouted)
+			bad("gateway-next-hops", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayNextHops, c.GatewayMode(), GatewayLocal, GatewayRouted)
 		}
 	default:
 		bad("gateway", "%q is none of %q, %q, %q and %q", c.Gateway, GatewayLocal, GatewayRouted, GatewayShared, GatewayNone)
@@ -469,14 +469,14 @@ func (c Config) validateOwnGateway(bad func(key, format string, args ...any)) {
 		if slices.Contains(c.GatewayNextHops[:i], hop) {
 			bad("gateway-next-hops", "%v is there twice", hop)
 		}
-		if len(c.GatewayAddresses) > 0 && !onLink(c.GatewayAddresses, hop) {
+		if len(c.GatewayAddresses) > 0 && !OnLink(c.GatewayAddresses, hop) {
 			bad("gateway-next-hops", "%v is not a neighbour in the subnet of gateway-addresses %v", hop, c.GatewayAddresses)
 		}
 	}
 }
 
-// onLink says whether a next hop is a neighbour of whoever has the addresses.
-func onLink(addresses []netip.Prefix, hop netip.Addr) bool {
+// OnLink says whether a next hop is a neighbour of whoever has the addresses.
+func OnLink(addresses []netip.Prefix, hop netip.Addr) bool {
 	return slices.ContainsFunc(addresses, func(p netip.Prefix) bool {
 		sameFamily := p.Addr().Is4() == hop.Is4()
 		return sameFamily && p.Addr() != hop && (p.Contains(hop) || hop.Is6() && hop.IsLinkLocalUnicast())
@@ -485,7 +485,7 @@ func onLink(addresses []netip.Prefix, hop netip.Addr) bool {
 
 func (c Config) validateMappings(bad func(key, format string, args ...any)) {
 	bridges := map[string]string{}
-	if c.ownGateway() {
+	if c.OwnGateway() {
 		bridges[c.GatewayNetwork] = "" // the gateway's
 	}
 	for _, m := range c.BridgeMappings {

@@ -1,4 +1,4 @@
-package node
+package nodeconfig
 
 import (
 	"net/netip"
@@ -10,7 +10,7 @@ import (
 
 // validConfig is what works on each system, without what some have alone.
 func validConfig() Config {
-	c := DefaultConfig()
+	c := Default()
 	c.Chassis, c.HNSNetwork, c.Gateway, c.GatewayBridge, c.ConntrackLookup = ChassisLocal, "", "", "br-ex", ""
 	c.NodeName, c.OVNSouthbound, c.EncapAddress = "n1", "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642", netip.MustParseAddr("192.0.2.10")
 	return c
@@ -129,8 +129,8 @@ func TestGatewayByDefault(t *testing.T) {
 	} {
 		c := validConfig()
 		test.change(&c)
-		if c.gateway() != test.want || c.hostGateway() != test.hosts || c.sharesAdapter() != test.shares {
-			t.Errorf("%s: %s, host's addresses %v, shared adapter %v", name, c.gateway(), c.hostGateway(), c.sharesAdapter())
+		if c.GatewayMode() != test.want || c.HostGateway() != test.hosts || c.SharesAdapter() != test.shares {
+			t.Errorf("%s: %s, host's addresses %v, shared adapter %v", name, c.GatewayMode(), c.HostGateway(), c.SharesAdapter())
 		}
 	}
 }
@@ -202,16 +202,16 @@ func TestTunnelEndIsWhereTheChassisHostFindsTheNode(t *testing.T) {
 	} {
 		c := hostedConfig()
 		c.TunnelAddress = listen
-		if got := c.tunnelEnd(); got != want {
+		if got := c.TunnelEnd(); got != want {
 			t.Errorf("%s: %s, want %s", listen, got, want)
 		}
 	}
 }
 
 func TestMetricsAreTheNodesOwnByDefault(t *testing.T) {
-	address, err := netip.ParseAddrPort(DefaultConfig().MetricsAddress)
+	address, err := netip.ParseAddrPort(Default().MetricsAddress)
 	if err != nil || !address.Addr().IsLoopback() {
-		t.Errorf("metrics-address %q, %v", DefaultConfig().MetricsAddress, err)
+		t.Errorf("metrics-address %q, %v", Default().MetricsAddress, err)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestPodMTU(t *testing.T) {
 		{1500, "192.0.2.1", false, 1442}, {1500, "2001:db8::1", false, 1422}, {9000, "192.0.2.1", false, 8942},
 		{1500, "192.0.2.1", true, 1408}, {1500, "2001:db8::1", true, 1388}, {9000, "192.0.2.1", true, 8908}, {1499, "192.0.2.1", true, 1404},
 	} {
-		if got := podMTU(test.uplink, netip.MustParseAddr(test.encap), test.esp); got != test.want {
+		if got := PodMTU(test.uplink, netip.MustParseAddr(test.encap), test.esp); got != test.want {
 			t.Errorf("%d over %s, ESP %v: %d, want %d", test.uplink, test.encap, test.esp, got, test.want)
 		}
 	}
@@ -249,7 +249,7 @@ func TestBridgeTarget(t *testing.T) {
 		"unix:/run/openvswitch/db.sock,tcp:127.0.0.1:6640": socket,
 		"tcp:127.0.0.1:16640":                              "br-ex",
 	} {
-		if got := (Config{OVSDatabase: database}).bridgeTarget("br-ex"); got != want {
+		if got := (Config{OVSDatabase: database}).BridgeTarget("br-ex"); got != want {
 			t.Errorf("%s: got %s, want %s", database, got, want)
 		}
 	}

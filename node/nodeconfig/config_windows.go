@@ -1,4 +1,4 @@
-package node
+package nodeconfig
 
 import (
 	"fmt"
@@ -11,13 +11,13 @@ import (
 	"github.com/weftnet/weft/cni"
 )
 
-// ovnRunDir is where a user's own ovn-controller.exe has its control socket.
-const ovnRunDir = `C:\openvswitch\var\run\openvswitch`
+// DefaultOVNRunDir is where a user's own ovn-controller.exe has its control socket.
+const DefaultOVNRunDir = `C:\openvswitch\var\run\openvswitch`
 
-// DefaultConfig has a value for every key that has one. The folders are those of containerd
+// Default has a value for every key that has one. The folders are those of containerd
 // (its config.toml on Windows, plugins."io.containerd.grpc.v1.cri".cni.conf_dir) and of Open
 // vSwitch's build for Windows.
-func DefaultConfig() Config {
+func Default() Config {
 	return Config{
 		OVSDatabase:     `unix:C:\openvswitch\var\run\openvswitch\db.sock`,
 		OVSOfctl:        "ovs-ofctl",

@@ -1,4 +1,4 @@
-package node
+package nodeconfig
 
 import (
 	"strings"
@@ -10,11 +10,11 @@ import (
 func TestBridgeIsBesideTheDatabase(t *testing.T) {
 	c := validConfig()
 	c.OVSDatabase = "unix:/run/other/db.sock,unix:/run/third/db.sock"
-	if endpoint, err := c.openFlow(); err != nil || endpoint.String() != "unix:/run/other/br-int.mgmt" {
+	if endpoint, err := c.OpenFlow(); err != nil || endpoint.String() != "unix:/run/other/br-int.mgmt" {
 		t.Errorf("br-int is reached at %v, %v", endpoint, err)
 	}
 	c.OVSDatabase = "tcp:127.0.0.1:6640"
-	if endpoint, err := c.openFlow(); err == nil {
+	if endpoint, err := c.OpenFlow(); err == nil {
 		t.Errorf("br-int is reached at %v beside no socket", endpoint)
 	}
 }

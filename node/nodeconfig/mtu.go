@@ -1,4 +1,4 @@
-package node
+package nodeconfig
 
 import (
 	"net/netip"
@@ -15,8 +15,8 @@ const (
 	overheadIPv6 = headerIPv6 + geneve
 )
 
-// podMTU is what an uplink's MTU leaves for a packet inside the tunnel, and inside ESP where tunnels are encrypted.
-func podMTU(uplink int, encapsulation netip.Addr, encrypted bool) int {
+// PodMTU is what an uplink's MTU leaves for a packet inside the tunnel, and inside ESP where tunnels are encrypted.
+func PodMTU(uplink int, encapsulation netip.Addr, encrypted bool) int {
 	header := headerIPv4
 	if encapsulation.Is6() && !encapsulation.Is4In6() {
 		header = headerIPv6

@@ -1,4 +1,4 @@
-package node
+package nodeconfig
 
 import (
 	"fmt"
@@ -11,11 +11,11 @@ import (
 	"github.com/weftnet/weft/node/ipsec"
 )
 
-// ovnRunDir is where OVN's programs have their control sockets.
-const ovnRunDir = "/var/run/ovn"
+// DefaultOVNRunDir is where OVN's programs have their control sockets.
+const DefaultOVNRunDir = "/var/run/ovn"
 
-// DefaultConfig has a value for every key that has one.
-func DefaultConfig() Config {
+// Default has a value for every key that has one.
+func Default() Config {
 	return Config{
 		OVSDatabase:      "unix:/var/run/openvswitch/db.sock",
 		OVSOfctl:         "ovs-ofctl",
