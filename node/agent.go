@@ -344,14 +344,9 @@ func (a *agent) keepBridges(ctx context.Context) error {
 	if err := a.releaseUplink(ctx); err != nil {
 		return err
 	}
-	a.ovs.bridges.Lock()
-	defer a.ovs.bridges.Unlock()
-	operations, problem := a.ovs.setUp(a.config, a.uplink.get())
-	if len(operations) > 0 {
+	written, problem := a.ovs.setUp(ctx, a.config, a.uplink.get)
+	if written {
 		a.metrics.repairs.Inc()
-		if err := a.ovs.apply(ctx, operations); err != nil {
-			return fmt.Errorf("set up Open vSwitch: %w", err)
-		}
 	}
 	a.note(noteMappings, "BridgeMissing", a.ovs.unmapped(a.config))
 	if problem != nil {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,10 +19,22 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// setUp returns what has to be changed in the node's Open vSwitch so that ovn-controller finds its
-// settings and bridges; nothing when all is as it shall be. The bridges are made at once: where the
-// host shares its adapter, what it has on the new switch passes only by the uplink's bridge.
-func (o *openVSwitch) setUp(c nodeconfig.Config, uplink platform.Uplink) ([]libovsdb.Operation, error) {
+// setUp: ovn-controller finds its settings and bridges in the node's Open vSwitch. It says whether something had to be
+// written for that; the error also tells what cannot be as it shall be. The uplink is asked for when nobody else works
+// on the bridges.
+func (o *openVSwitch) setUp(ctx context.Context, c nodeconfig.Config, uplink func() platform.Uplink) (written bool, err error) {
+	o.bridges.Lock()
+	defer o.bridges.Unlock()
+	operations, problem := o.settingUp(c, uplink())
+	if err := o.apply(ctx, operations); err != nil {
+		return true, fmt.Errorf("set up Open vSwitch: %w", err)
+	}
+	return len(operations) > 0, problem
+}
+
+// settingUp returns what has to be changed for setUp, nothing when all is as it shall be. The bridges are made at once:
+// where the host shares its adapter, what it has on the new switch passes only by the uplink's bridge.
+func (o *openVSwitch) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]libovsdb.Operation, error) {
 	root, err := o.root()
 	if err != nil {
 		return nil, err

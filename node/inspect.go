@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	openvswitch "github.com/digitalocean/go-openvswitch/ovs"
+	goovs "github.com/digitalocean/go-openvswitch/ovs"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -64,10 +64,10 @@ func (i *inspector) look(ctx context.Context, port int) string {
 	ctx, cancel := context.WithTimeout(ctx, inspectionTime)
 	defer cancel()
 	defer func() { i.last = time.Now() }()
-	client := openvswitch.New(openvswitch.Exec(func(program string, args ...string) ([]byte, error) {
+	client := goovs.New(goovs.Exec(func(program string, args ...string) ([]byte, error) {
 		return i.run(ctx, program, args...)
 	}))
-	flows, err := client.OpenFlow.DumpFlowsWithFlowArgs(i.bridge, &openvswitch.MatchFlow{Table: entryTable})
+	flows, err := client.OpenFlow.DumpFlowsWithFlowArgs(i.bridge, &goovs.MatchFlow{Table: entryTable})
 	if err != nil {
 		return "its flows could not be looked at: " + unreadable(err)
 	}
@@ -92,7 +92,7 @@ func (i *inspector) look(ctx context.Context, port int) string {
 
 // unreadable tells an operator what to do about ovs-ofctl.
 func unreadable(err error) string {
-	var failed *openvswitch.Error
+	var failed *goovs.Error
 	if !errors.As(err, &failed) {
 		return err.Error() // the answer is not what go-openvswitch reads
 	}

@@ -418,15 +418,3 @@ func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 		t.Errorf("the bridge is %+v", bridge)
 	}
 }
-
-func TestAHostedChassisHasTheNodesName(t *testing.T) {
-	had := map[string]string{"system-id": "theirs"}
-	c := hostedConfig()
-	if got := chassisSettings(c, platform.Uplink{}, had)["system-id"]; got != c.NodeName {
-		t.Errorf("system-id becomes %q", got)
-	}
-	c.Chassis = nodeconfig.ChassisLocal
-	if got, set := chassisSettings(c, platform.Uplink{}, had)["system-id"]; set {
-		t.Errorf("a chassis of its own is renamed to %q", got)
-	}
-}
