@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -50,7 +51,7 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 	}
 	observe()
 	endpoint := recordOf(call).endpoint(network, mtu)
-	_, existed := a.ovs.attachedDevice(call.Attachment)
+	_, existed := a.ovs.AttachedDevice(call.Attachment)
 	if err := a.records.write(recordOf(call)); err != nil { // a pod without one fares well until the database is lost
 		slog.WarnContext(ctx, "cannot keep a record of the attachment", "pod", call.Pod, "error", err)
 	}
@@ -76,7 +77,7 @@ func (a *agent) attach(ctx context.Context, e platform.Endpoint, ids map[string]
 	}
 	observe()
 	observe = a.metrics.phase(phasePlug)
-	if err := a.ovs.plug(ctx, e, ids); err != nil {
+	if err := a.ovs.Plug(ctx, e, ids); err != nil {
 		return fmt.Errorf("plug device %s into %s: %w", e.Device, nodeconfig.IntegrationBridge, err)
 	}
 	observe()
@@ -86,7 +87,7 @@ func (a *agent) attach(ctx context.Context, e platform.Endpoint, ids map[string]
 		return err
 	}
 	observe()
-	if err := a.ovs.awaitFlows(ctx, e.Attachment); err != nil {
+	if err := a.ovs.AwaitFlows(ctx, e.Attachment); err != nil {
 		return a.explain(ctx, e.Attachment, err)
 	}
 	flows()
@@ -111,7 +112,7 @@ func (a *agent) configure(ctx context.Context, e platform.Endpoint, again bool) 
 	}
 	var device *vswitch.Interface
 	if err := a.ovs.WaitFor(ctx, func() (attached bool) { // the replica may be behind
-		device, attached = a.ovs.attachedDevice(e.Attachment)
+		device, attached = a.ovs.AttachedDevice(e.Attachment)
 		return attached
 	}); err != nil {
 		return false, err
@@ -122,12 +123,12 @@ func (a *agent) configure(ctx context.Context, e platform.Endpoint, again bool) 
 // externalIDs are what the attachment's interface tells OVN, other people, and the agent later.
 func externalIDs(r record, network *podNetwork) map[string]string {
 	return map[string]string{
-		"iface-id":     contract.PodPort(r.Pod.Namespace, r.Pod.Name),
-		"iface-id-ver": network.uid,
-		"attached_mac": network.mac.String(),
-		sandboxKey:     r.Attachment.ContainerID,
-		netnsKey:       r.Sandbox,
-		networkKey:     r.Network,
+		"iface-id":             contract.PodPort(r.Pod.Namespace, r.Pod.Name),
+		"iface-id-ver":         network.uid,
+		"attached_mac":         network.mac.String(),
+		openvswitch.SandboxKey: r.Attachment.ContainerID,
+		openvswitch.NetnsKey:   r.Sandbox,
+		openvswitch.NetworkKey: r.Network,
 	}
 }
 
@@ -139,7 +140,7 @@ func (a *agent) detach(ctx context.Context, attachment cni.Attachment) error {
 	if err := a.records.remove(cni.HostInterface(attachment)); err != nil {
 		return err
 	}
-	if err := a.ovs.unplug(ctx, attachment); err != nil {
+	if err := a.ovs.Unplug(ctx, attachment); err != nil {
 		return fmt.Errorf("unplug device %s: %w", cni.HostInterface(attachment), err)
 	}
 	return a.platform.DeleteEndpoint(ctx, cni.HostInterface(attachment))
@@ -152,7 +153,7 @@ func asCNIError(pod cni.Pod, err error) error {
 		return types.NewError(types.ErrInvalidNetNS, "CNI_NETNS of pod "+pod.String()+" does not exist", err.Error())
 	case errors.Is(err, errReaddressed):
 		return cni.TryAgain("pod "+pod.String()+" has another address by now", err.Error())
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, errUnplugged):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, openvswitch.ErrUnplugged):
 		return cni.TryAgain("pod "+pod.String()+" could not be attached in time", err.Error())
 	}
 	return types.NewError(types.ErrInternal, "attach pod "+pod.String()+": "+err.Error(), "")
@@ -215,15 +216,15 @@ func (a *agent) Check(ctx context.Context, call *cni.Call) error {
 	if err := a.platform.CheckEndpoint(ctx, endpoint); err != nil {
 		return types.NewError(types.ErrInternal, "pod "+call.Pod.String()+": "+err.Error(), "")
 	}
-	device, attached := a.ovs.attachedDevice(call.Attachment)
+	device, attached := a.ovs.AttachedDevice(call.Attachment)
 	if !attached {
 		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment), nodeconfig.IntegrationBridge), "")
 	}
 	if port := contract.PodPort(call.Pod.Namespace, call.Pod.Name); device.ExternalIDs["iface-id"] != port {
 		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s has logical port %q instead of %q", call.Pod, device.Name, device.ExternalIDs["iface-id"], port), "")
 	}
-	if device.ExternalIDs[installedKey] != "true" {
-		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: OVN has no flows for device %s (%s)", call.Pod, device.Name, broken(device)), "")
+	if device.ExternalIDs[openvswitch.InstalledKey] != "true" {
+		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: OVN has no flows for device %s (%s)", call.Pod, device.Name, openvswitch.DeviceProblem(device)), "")
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -33,7 +34,7 @@ import (
 type agent struct {
 	config    nodeconfig.Config
 	platform  platform.Platform
-	ovs       *openVSwitch
+	ovs       *openvswitch.Database
 	node      *ownNode
 	pods      *pods
 	sandboxes *sandboxes
@@ -88,12 +89,12 @@ const (
 	lookTime = 5 * time.Second
 )
 
-func newAgent(config nodeconfig.Config, system platform.Platform, ovs *openVSwitch, client kubernetes.Interface) (*agent, error) {
+func newAgent(config nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
 		flows:  newBridgeFlows(config),
 		lookup: newCommitLookup(config.ConntrackLookup), probe: ctprobe.Run, probeLimit: probeLimit,
 		config: config, platform: system, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
-		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime, reopenPeriod: resync,
+		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: openvswitch.TakeUpTime, reopenPeriod: resync,
 		rounds: newRounds(), apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
 	}
 	var more []condition
@@ -116,7 +117,7 @@ func newAgent(config nodeconfig.Config, system platform.Platform, ovs *openVSwit
 		a.look()
 	}, more...)
 	a.metrics = newMetrics(
-		func() float64 { return float64(len(ovs.attached())) },
+		func() float64 { return float64(len(ovs.Attached())) },
 		func() float64 {
 			if len(a.health.problems()) > 0 {
 				return 0
@@ -344,11 +345,11 @@ func (a *agent) keepBridges(ctx context.Context) error {
 	if err := a.releaseUplink(ctx); err != nil {
 		return err
 	}
-	written, problem := a.ovs.setUp(ctx, a.config, a.uplink.get)
+	written, problem := a.ovs.SetUp(ctx, a.config, a.uplink.get)
 	if written {
 		a.metrics.repairs.Inc()
 	}
-	a.note(noteMappings, "BridgeMissing", a.ovs.unmapped(a.config))
+	a.note(noteMappings, "BridgeMissing", a.ovs.Unmapped(a.config))
 	if problem != nil {
 		return problem
 	}
@@ -370,7 +371,7 @@ func (a *agent) publishFacts(ctx context.Context) (contract.NodeFacts, error) {
 }
 
 func (a *agent) facts() (contract.NodeFacts, error) {
-	root, err := a.ovs.root()
+	root, err := a.ovs.Root()
 	if err != nil {
 		return contract.NodeFacts{}, err
 	}
@@ -385,7 +386,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 		facts.Counters = a.config.TunnelEnd()
 	}
 	if a.config.SharesAdapter() && a.uplink.get() == (platform.Uplink{}) { // addresses are on the way
-		return facts, errNoUplink
+		return facts, openvswitch.ErrAwaitsUplink
 	}
 	if facts.Chassis == "" {
 		return facts, errors.New("the chassis has no system-id yet")
@@ -421,11 +422,11 @@ func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork
 	m := management(network, a.mtu())
 	vips, all := a.services.Routes()
 	m.Routes, m.Partial = append(m.Routes, vipRoutes(network, vips)...), !all
-	operations, err := a.ovs.managementPort(a.config, m)
+	operations, err := a.ovs.ManagementPort(a.config, m)
 	if err != nil {
 		return err
 	}
-	if err := a.ovs.apply(ctx, operations); err != nil {
+	if err := a.ovs.Apply(ctx, operations); err != nil {
 		return fmt.Errorf("make the management port: %w", err)
 	}
 	if m.MTU == 0 {
@@ -439,8 +440,8 @@ func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork
 	}
 	// This port's flows are also the proof that ovn-controller reaches br-int and not only the
 	// Southbound.
-	device := a.ovs.device(m.Device)
-	if device == nil || device.ExternalIDs[installedKey] != "true" {
+	device := a.ovs.Device(m.Device)
+	if device == nil || device.ExternalIDs[openvswitch.InstalledKey] != "true" {
 		return fmt.Errorf("ovn-controller has not installed the flows of logical port %s yet: see its log, and whether the Northbound has the port", contract.ManagementPort(a.config.NodeName))
 	}
 	return nil

@@ -156,7 +156,7 @@ func TestAddIsIdempotentAndParallel(t *testing.T) {
 		}
 	}
 	calls.Wait()
-	if attached := len(c.agent.ovs.attached()); attached != len(pods) {
+	if attached := len(c.agent.ovs.Attached()); attached != len(pods) {
 		t.Errorf("%d ports of %d pods", attached, len(pods))
 	}
 	for _, p := range pods[1:] {
@@ -187,7 +187,7 @@ func TestAddWaitsForTheController(t *testing.T) {
 	})
 	c.annotate(p) // the pod is known, its port not yet in the Northbound
 	c.eventually(func() error {
-		if len(c.agent.ovs.attached()) == 0 {
+		if len(c.agent.ovs.Attached()) == 0 {
 			return errors.New("not plugged")
 		}
 		return nil
@@ -212,7 +212,7 @@ func TestAddComparesAgain(t *testing.T) {
 	c.annotate(p)
 	go func() { _, err := c.add(p); done <- err }()
 	c.eventually(func() error {
-		if len(c.agent.ovs.attached()) == 0 {
+		if len(c.agent.ovs.Attached()) == 0 {
 			return errors.New("not plugged")
 		}
 		return nil
@@ -283,7 +283,7 @@ func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", nodetest.Programs(t)+":"+path)
-	device, _ := c.agent.ovs.attachedDevice(cni.Attachment{ContainerID: attached.container, IfName: "eth0"})
+	device, _ := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: attached.container, IfName: "eth0"})
 	if seen := c.agent.inspector.look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
 		t.Errorf("of an attached pod: %q", seen)
 	}
@@ -354,7 +354,7 @@ func TestGCAndSweep(t *testing.T) {
 	nodetest.RemoveSandbox(t, filepath.Base(rebooted.sandbox))
 	c.agent.sweepSoon()
 	c.eventually(func() error {
-		if _, attached := c.agent.ovs.attachedDevice(cni.Attachment{ContainerID: rebooted.container, IfName: "eth0"}); attached {
+		if _, attached := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: rebooted.container, IfName: "eth0"}); attached {
 			return errors.New("a sandbox that is gone is still attached")
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -109,17 +110,17 @@ func (x *bench) addLogicalPort(p *pod) error {
 	uuid := ovsdb.ID(nb.LogicalSwitchPortTable, ovsdb.Owner("Pod/"+p.String()), port)
 	addresses := fmt.Sprintf("%v %v %v", contract.MAC(p.address), p.address, p.address6)
 	_, err := x.northbound.Transact(x.tb.Context(),
-		insertRow(nb.LogicalSwitchPortTable, uuid, libovsdb.Row{
+		openvswitch.InsertRow(nb.LogicalSwitchPortTable, uuid, libovsdb.Row{
 			"name": port, "addresses": addresses, "port_security": addresses,
-			"options": stringMap(map[string]string{"requested-chassis": testNode, "iface-id-ver": p.UID}),
+			"options": openvswitch.StringMap(map[string]string{"requested-chassis": testNode, "iface-id-ver": p.UID}),
 		}),
-		mutateRow(nb.LogicalSwitchTable, x.lswitch, addTo("ports", uuid)))
+		openvswitch.MutateRow(nb.LogicalSwitchTable, x.lswitch, openvswitch.AddTo("ports", uuid)))
 	return err
 }
 
 func (x *bench) removeLogicalPort(p *pod) error {
 	uuid := ovsdb.ID(nb.LogicalSwitchPortTable, ovsdb.Owner("Pod/"+p.String()), contract.PodPort(p.Namespace, p.Name))
-	_, err := x.northbound.Transact(x.tb.Context(), mutateRow(nb.LogicalSwitchTable, x.lswitch, removeFrom("ports", uuid)))
+	_, err := x.northbound.Transact(x.tb.Context(), openvswitch.MutateRow(nb.LogicalSwitchTable, x.lswitch, openvswitch.RemoveFrom("ports", uuid)))
 	return err
 }
 
@@ -154,23 +155,23 @@ func (x *bench) plugByHand(p *pod) error {
 		return err
 	}
 	owner := ovsdb.Owner("Hand/" + p.container)
-	bridge := x.agent.ovs.bridge(nodeconfig.IntegrationBridge)
-	operations := append(insertPort(owner, handDevice(p), deviceSettings{externalIDs: map[string]string{
+	bridge := x.agent.ovs.Bridge(nodeconfig.IntegrationBridge)
+	operations := append(openvswitch.InsertPort(owner, handDevice(p), openvswitch.DeviceSettings{ExternalIDs: map[string]string{
 		"iface-id": contract.PodPort(p.Namespace, p.Name), "iface-id-ver": p.UID,
-	}}), mutateRow(vswitch.BridgeTable, bridge.UUID, addTo("ports", ovsdb.ID(vswitch.PortTable, owner, handDevice(p)))))
-	if err := x.agent.ovs.apply(x.tb.Context(), operations); err != nil {
+	}}), openvswitch.MutateRow(vswitch.BridgeTable, bridge.UUID, openvswitch.AddTo("ports", ovsdb.ID(vswitch.PortTable, owner, handDevice(p)))))
+	if err := x.agent.ovs.Apply(x.tb.Context(), operations); err != nil {
 		return err
 	}
 	return x.agent.ovs.WaitFor(x.tb.Context(), func() bool {
 		device, ok := ovsdb.Get[vswitch.Interface](x.agent.ovs.Client, ovsdb.ID(vswitch.InterfaceTable, owner, handDevice(p)))
-		return ok && device.ExternalIDs[installedKey] == "true"
+		return ok && device.ExternalIDs[openvswitch.InstalledKey] == "true"
 	})
 }
 
 func (x *bench) unplugByHand(p *pod) error {
-	bridge := x.agent.ovs.bridge(nodeconfig.IntegrationBridge)
+	bridge := x.agent.ovs.Bridge(nodeconfig.IntegrationBridge)
 	port := ovsdb.ID(vswitch.PortTable, ovsdb.Owner("Hand/"+p.container), handDevice(p))
-	if err := x.agent.ovs.apply(x.tb.Context(), []libovsdb.Operation{mutateRow(vswitch.BridgeTable, bridge.UUID, removeFrom("ports", port))}); err != nil {
+	if err := x.agent.ovs.Apply(x.tb.Context(), []libovsdb.Operation{openvswitch.MutateRow(vswitch.BridgeTable, bridge.UUID, openvswitch.RemoveFrom("ports", port))}); err != nil {
 		return err
 	}
 	if err := netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: handDevice(p)}}); err != nil {

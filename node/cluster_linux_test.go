@@ -26,6 +26,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // cluster is a node with a whole OVN, an API server that is only a store, and a test in the role of
@@ -115,7 +116,7 @@ func (c *cluster) decide() {
 func (c *cluster) startAgent() {
 	c.tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	ovs, err := connectOpenVSwitch(ctx, c.config.OVSDatabase)
+	ovs, err := openvswitch.Connect(ctx, c.config.OVSDatabase)
 	if err != nil {
 		c.tb.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 const (
@@ -147,7 +148,7 @@ func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 	if err != nil {
 		return ctprobe.Unknown, err
 	}
-	if err := a.ovs.awaitPorts(ctx, a.probeLimit, bridge); err != nil {
+	if err := a.ovs.AwaitPorts(ctx, a.probeLimit, bridge); err != nil {
 		return ctprobe.Unknown, err
 	}
 	var reason error
@@ -173,10 +174,10 @@ func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 func (a *agent) probedBridge() (name string, dial ctprobe.Dial, err error) {
 	uplink := a.uplink.get().Host
 	if socket, isUnix := strings.CutPrefix(a.config.BridgeTarget(uplink), "unix:"); isUnix {
-		return uplink, func(ctx context.Context) (net.Conn, error) { return dialSocket(ctx, socket) }, nil
+		return uplink, func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSocket(ctx, socket) }, nil
 	}
 	if _, err := a.config.OpenFlow(); err != nil {
 		return "", nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
-	return nodeconfig.IntegrationBridge, func(ctx context.Context) (net.Conn, error) { return dialSwitch(ctx, a.config) }, nil
+	return nodeconfig.IntegrationBridge, func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSwitch(ctx, a.config) }, nil
 }

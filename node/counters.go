@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/openflow"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // openCounters answers one [contract.CountersRequest] on the connection that it returns. It fails where br-int is
 // not reached.
 func (h *agentTunnel) openCounters(ctx context.Context) (net.Conn, error) {
-	bridge, err := dialSwitch(ctx, h.config)
+	bridge, err := openvswitch.DialSwitch(ctx, h.config)
 	if err != nil {
 		return nil, err
 	}

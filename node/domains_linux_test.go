@@ -115,7 +115,7 @@ func TestDevicesOfTheHostsAnswers(t *testing.T) {
 			t.Errorf("%s: %v, want %v", addr, got, want)
 		}
 	}
-	if device, attached := c.agent.ovs.deviceOf(cni.Pod{Namespace: "shop", Name: "nobody"}); attached {
+	if device, attached := c.agent.ovs.DeviceOf(cni.Pod{Namespace: "shop", Name: "nobody"}); attached {
 		t.Errorf("a pod without a UID has %s", device)
 	}
 }

@@ -60,7 +60,7 @@ func (a *agent) keepEncryptedOnce(ctx context.Context, since map[netip.Addr]time
 	if !a.ovs.Connected() {
 		return // and who the peers are is not known
 	}
-	status, err := a.crypt.Keep(ctx, a.ovs.tunnelPeers())
+	status, err := a.crypt.Keep(ctx, a.ovs.TunnelPeers())
 	if !a.config.Encrypts() {
 		a.note(noteClear, "EncryptionLeft", err)
 		return
@@ -124,7 +124,7 @@ func (a *agent) guardTunnels() error {
 
 // offloaded says why the kernel's IPsec does not see all that the tunnels send.
 func (a *agent) offloaded() error {
-	root, err := a.ovs.root()
+	root, err := a.ovs.Root()
 	if err != nil || !a.config.Encrypts() || root.OtherConfig["hw-offload"] != "true" {
 		return nil
 	}

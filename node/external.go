@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -37,11 +38,11 @@ func (a *agent) external() (External, error) {
 	}
 	uplink := a.uplink.get()
 	if a.config.SharesAdapter() && uplink == (platform.Uplink{}) { // addresses are on the way
-		return External{}, errNoUplink
+		return External{}, openvswitch.ErrAwaitsUplink
 	}
 	e := External{Bridge: cmp.Or(uplink.Host, a.config.GatewayBridge), Uplink: cmp.Or(uplink.Adapter, a.config.GatewayInterface)}
 	if e.Uplink == "" {
-		e.Uplink = a.ovs.onlyDevice(e.Bridge)
+		e.Uplink = a.ovs.OnlyDevice(e.Bridge)
 	}
 	var err error
 	if e.Host, err = a.platform.HostInterface(e.Bridge); err != nil {

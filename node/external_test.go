@@ -90,14 +90,14 @@ func TestBridgeThatNobodyHasMade(t *testing.T) {
 	if !strings.Contains(note, "storage:br-st") || !strings.Contains(note, "ovs-vsctl add-br br-st") || strings.Contains(note, "lab") {
 		t.Errorf("noted %s", note)
 	}
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "lab:br-int,storage:br-st" {
 		t.Errorf("settings %v, %v", root, err)
 	}
 	n.config.BridgeMappings = nil
 	n.until(func() bool {
 		n.keepOnce(t.Context())
-		root, err := n.ovs.root()
+		root, err := n.ovs.Root()
 		_, mapped := root.ExternalIDs["ovn-bridge-mappings"]
 		return err == nil && !mapped && len(n.health.noted()) == 0
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -228,17 +229,17 @@ func (a *agent) applyFlows(ctx context.Context, external External) error {
 	entries, known := a.services.Entries()
 	bridge := a.describeBridge(external)
 	want, target := extbridge.Flows(bridge, entries), a.config.BridgeTarget(external.Bridge)
-	row := a.ovs.bridge(external.Bridge)
+	row := a.ovs.Bridge(external.Bridge)
 	if row == nil {
 		return fmt.Errorf("bridge %s, which shall have flows: %w", external.Bridge, platform.ErrNoDevice)
 	}
-	if len(want) == 0 && row.ExternalIDs[flowsKey] == "" {
+	if len(want) == 0 && row.ExternalIDs[openvswitch.FlowsKey] == "" {
 		f.mu.Lock()
 		f.inForce = external
 		f.mu.Unlock()
 		return nil
 	}
-	if err := a.ovs.apply(ctx, a.ovs.dividing(row, patchName(a.config.NodeName), bridge.HostAddresses)); err != nil {
+	if err := a.ovs.Apply(ctx, a.ovs.Dividing(row, openvswitch.PatchName(a.config.NodeName), bridge.HostAddresses)); err != nil {
 		return fmt.Errorf("prepare bridge %s for its flows: %w", external.Bridge, err)
 	}
 	f.mu.Lock()
@@ -286,13 +287,13 @@ var errNotExamined = errors.New("the flows wait until the datapath has been exam
 // still the gateway router's: that has to lose the host's addresses first.
 func (a *agent) removeFlows(ctx context.Context, keep string) error {
 	marked := ovsdb.List(a.ovs.Client, func(b *vswitch.Bridge) bool {
-		return b.Name != keep && b.ExternalIDs[flowsKey] != ""
+		return b.Name != keep && b.ExternalIDs[openvswitch.FlowsKey] != ""
 	})
 	for _, b := range marked {
-		if patch := a.ovs.device(patchName(a.config.NodeName)); patch != nil && a.ovs.holds(b, patch.Name) {
+		if patch := a.ovs.Device(openvswitch.PatchName(a.config.NodeName)); patch != nil && a.ovs.Holds(b, patch.Name) {
 			continue // its end calls us again
 		}
-		if err := a.ovs.clearFlows(ctx, a.config, a.flows.installer, b); err != nil {
+		if err := a.ovs.ClearFlows(ctx, a.config, a.flows.installer, b); err != nil {
 			return err
 		}
 		a.flows.target, a.flows.applied = "", nil
@@ -329,8 +330,8 @@ func (a *agent) bridgePorts() []uint16 {
 }
 
 func (a *agent) bridgePortsOf(external External) (ports [2]uint16) {
-	for i, name := range []string{external.Uplink, patchName(a.config.NodeName)} {
-		device := a.ovs.device(name)
+	for i, name := range []string{external.Uplink, openvswitch.PatchName(a.config.NodeName)} {
+		device := a.ovs.Device(name)
 		if device != nil && device.Ofport != nil && *device.Ofport > 0 && *device.Ofport < 0xff00 {
 			ports[i] = uint16(*device.Ofport)
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // gatewayCluster is a cluster whose node shares its device ex0 with a gateway router that has the host's
@@ -329,12 +330,12 @@ func TestGatewayWithTheHostsAddresses(t *testing.T) {
 	}
 
 	// The patch port is made anew, with another number.
-	before := g.ovn.VS("get", "interface", patchName(testNode), "ofport")
+	before := g.ovn.VS("get", "interface", openvswitch.PatchName(testNode), "ofport")
 	g.ovn.Kill(nodetest.OVNController)
-	g.ovn.VS("del-port", "br-ex", patchName(testNode))
+	g.ovn.VS("del-port", "br-ex", openvswitch.PatchName(testNode))
 	g.ovn.Start(nodetest.OVNController)
 	g.eventually(func() error {
-		device := g.agent.ovs.device(patchName(testNode))
+		device := g.agent.ovs.Device(openvswitch.PatchName(testNode))
 		if device == nil || device.Ofport == nil || fmt.Sprint(*device.Ofport) == before {
 			return fmt.Errorf("the patch port is %+v, and was %s", device, before)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -48,29 +49,29 @@ func TestGatewayWaitsForItsFlows(t *testing.T) {
 // Ports are protected from each other while they share an address, and the bridge is marked while it has flows.
 func TestDividing(t *testing.T) {
 	n := newBareNode(t)
-	bridge, patch := ovsdb.ID(vswitch.BridgeTable, "test", "br-ex"), patchName("n1")
+	bridge, patch := ovsdb.ID(vswitch.BridgeTable, "test", "br-ex"), openvswitch.PatchName("n1")
 	var operations []libovsdb.Operation
 	var ports []string
 	for _, name := range []string{"br-ex", "ex0", patch, "patch-localnet@shared-to-br-int"} {
-		operations = append(operations, insertPort("test", name, deviceSettings{})...)
+		operations = append(operations, openvswitch.InsertPort("test", name, openvswitch.DeviceSettings{})...)
 		ports = append(ports, ovsdb.ID(vswitch.PortTable, "test", name))
 	}
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	operations = append(operations, insertRow(vswitch.BridgeTable, bridge, libovsdb.Row{"name": "br-ex", "ports": references(ports...)}),
-		mutateRow(vswitch.OpenvSwitchTable, root.UUID, addTo("bridges", bridge)))
-	if err := n.ovs.apply(t.Context(), operations); err != nil {
+	operations = append(operations, openvswitch.InsertRow(vswitch.BridgeTable, bridge, libovsdb.Row{"name": "br-ex", "ports": openvswitch.References(ports...)}),
+		openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID, openvswitch.AddTo("bridges", bridge)))
+	if err := n.ovs.Apply(t.Context(), operations); err != nil {
 		t.Fatal(err)
 	}
 	state := func() (marked bool, protected []string) {
-		row := n.ovs.bridge("br-ex")
+		row := n.ovs.Bridge("br-ex")
 		for _, port := range ovsdb.List(n.ovs.Client, func(p *vswitch.Port) bool { return p.Protected }) {
 			protected = append(protected, port.Name)
 		}
 		slices.Sort(protected)
-		return row != nil && row.ExternalIDs[flowsKey] != "", protected
+		return row != nil && row.ExternalIDs[openvswitch.FlowsKey] != "", protected
 	}
 	for _, step := range []struct {
 		name      string
@@ -78,19 +79,19 @@ func TestDividing(t *testing.T) {
 		marked    bool
 		protected []string
 	}{
-		{"the host's addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.dividing(b, patch, true) }, true, []string{"br-ex", patch}},
-		{"own addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.dividing(b, patch, false) }, true, nil},
-		{"none", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.undividing(b, patch) }, false, nil},
+		{"the host's addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Dividing(b, patch, true) }, true, []string{"br-ex", patch}},
+		{"own addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Dividing(b, patch, false) }, true, nil},
+		{"none", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Undividing(b, patch) }, false, nil},
 	} {
-		n.until(func() bool { return n.ovs.bridge("br-ex") != nil })
-		if err := n.ovs.apply(t.Context(), step.change(n.ovs.bridge("br-ex"))); err != nil {
+		n.until(func() bool { return n.ovs.Bridge("br-ex") != nil })
+		if err := n.ovs.Apply(t.Context(), step.change(n.ovs.Bridge("br-ex"))); err != nil {
 			t.Fatal(err)
 		}
 		n.until(func() bool {
 			marked, protected := state()
 			return marked == step.marked && slices.Equal(protected, step.protected)
 		})
-		if again := n.ovs.dividing(n.ovs.bridge("br-ex"), patch, len(step.protected) > 0); step.marked && len(again) > 0 {
+		if again := n.ovs.Dividing(n.ovs.Bridge("br-ex"), patch, len(step.protected) > 0); step.marked && len(again) > 0 {
 			t.Errorf("%s: a second time it wants %v", step.name, again)
 		}
 	}

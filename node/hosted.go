@@ -16,6 +16,7 @@ import (
 
 	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -123,7 +124,7 @@ func (h *agentTunnel) dialDatabase(ctx context.Context) (net.Conn, error) {
 	}
 	var problems []error
 	for _, endpoint := range endpoints {
-		conn, err := dialLocal(ctx, endpoint)
+		conn, err := openvswitch.DialLocal(ctx, endpoint)
 		if err == nil {
 			return h.keepWay(conn)
 		}
@@ -160,7 +161,7 @@ func (h *agentTunnel) keepWay(conn net.Conn) (net.Conn, error) {
 	defer h.mu.Unlock()
 	if h.closed {
 		conn.Close()
-		return nil, errNoUplink
+		return nil, openvswitch.ErrAwaitsUplink
 	}
 	h.ways[conn] = struct{}{}
 	return databaseWay{conn, h}, nil
@@ -185,7 +186,7 @@ func (h *agentTunnel) shut() (open func()) {
 // connection that is there before keeps its lookups.
 func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
 	lookups := h.lookup.await(ctx, lookupWait)
-	conn, err := dialSwitch(ctx, h.config)
+	conn, err := openvswitch.DialSwitch(ctx, h.config)
 	if err != nil {
 		return nil, err
 	}

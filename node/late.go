@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -177,11 +178,11 @@ func (a *agent) unfinished(all bool) []cni.Attachment {
 	}
 	ports := map[string]bool{}
 	var list []cni.Attachment
-	for _, device := range a.ovs.attached() {
+	for _, device := range a.ovs.Attached() {
 		ports[device.Name] = true
 		waiting, due := a.arrivals.due(device.Name)
 		if all || due || !waiting && !a.finished(device) {
-			attachment, _ := attachmentOf(device)
+			attachment, _ := openvswitch.AttachmentOf(device)
 			list = append(list, attachment)
 		}
 	}
@@ -190,11 +191,11 @@ func (a *agent) unfinished(all bool) []cni.Attachment {
 }
 
 func (a *agent) arrived(device *vswitch.Interface) bool {
-	return device.Type == a.platform.PortType() && device.ExternalIDs[attachedKey] == "true"
+	return device.Type == a.platform.PortType() && device.ExternalIDs[openvswitch.AttachedKey] == "true"
 }
 
 func (a *agent) finished(device *vswitch.Interface) bool {
-	return a.arrived(device) && device.ExternalIDs[installedKey] == "true"
+	return a.arrived(device) && device.ExternalIDs[openvswitch.InstalledKey] == "true"
 }
 
 // finishStep does for one device what can be done now, and tells the pod when that has not been
@@ -210,7 +211,7 @@ func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment, one *
 	defer unlock()
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
-	device, attached := a.ovs.attachedDevice(attachment)
+	device, attached := a.ovs.AttachedDevice(attachment)
 	if !attached {
 		return
 	}
@@ -222,7 +223,7 @@ func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment, one *
 		finished, err = a.finish(ctx, one, endpoint, device)
 	}
 	one.problem, one.waited = err, one.waited || !finished
-	switch pod := podOf(device.ExternalIDs); {
+	switch pod := openvswitch.PodOf(device.ExternalIDs); {
 	case finished && !one.waited: // nothing was wrong with it
 	case finished:
 		a.metrics.arrivals.Observe(time.Since(one.since).Seconds())
@@ -239,12 +240,12 @@ func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment, one *
 // lateness says what is missing, and what to do about it.
 func (a *agent) lateness(ctx context.Context, attachment cni.Attachment, one *arrival) string {
 	name, took := cni.HostInterface(attachment), time.Since(one.since).Round(time.Second)
-	device, _ := a.ovs.attachedDevice(attachment)
+	device, _ := a.ovs.AttachedDevice(attachment)
 	switch {
 	case one.problem != nil:
 		return fmt.Sprintf("device %s is not attached after %v: %v", name, took, one.problem)
 	case device != nil && a.arrived(device):
-		err := a.explain(ctx, attachment, fmt.Errorf("%s: %w", missingFlows(device), context.DeadlineExceeded))
+		err := a.explain(ctx, attachment, fmt.Errorf("%s: %w", openvswitch.MissingFlows(device), context.DeadlineExceeded))
 		return fmt.Sprintf("device %s has no flows after %v: %v", name, took, err)
 	}
 	return fmt.Sprintf("device %s has not appeared after %v although the sandbox has its endpoint: see whether the pod's containers start, and the node's HNS and Hyper-V switch events; if they run, delete the pod", name, took)
@@ -265,14 +266,14 @@ func (a *agent) finish(ctx context.Context, one *arrival, e platform.Endpoint, d
 		}
 		return false, a.complete(ctx, e, device)
 	}
-	pod := podOf(device.ExternalIDs)
+	pod := openvswitch.PodOf(device.ExternalIDs)
 	ends := a.pods.leaving(pod) // then its device goes before its DEL comes
-	if operations := leaving(device); len(operations) > 0 {
+	if operations := openvswitch.Leaving(device); len(operations) > 0 {
 		if !ends {
 			slog.WarnContext(ctx, "a pod's device has gone", "device", device.Name, "pod", pod)
 			a.metrics.vanished.Inc()
 		}
-		if err := a.ovs.apply(ctx, operations); err != nil {
+		if err := a.ovs.Apply(ctx, operations); err != nil {
 			return false, err
 		}
 	}
@@ -292,18 +293,18 @@ func (a *agent) finish(ctx context.Context, one *arrival, e platform.Endpoint, d
 // complete makes the port of a device that is there, or finds it made.
 func (a *agent) complete(ctx context.Context, e platform.Endpoint, device *vswitch.Interface) error {
 	if kind := a.platform.PortType(); device.Type != kind {
-		if err := a.ovs.apply(ctx, []libovsdb.Operation{updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": kind})}); err != nil {
+		if err := a.ovs.Apply(ctx, []libovsdb.Operation{openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": kind})}); err != nil {
 			return fmt.Errorf("set the type of device %s: %w", device.Name, err)
 		}
 	}
 	if err := a.platform.ConfigureEndpoint(ctx, e); err != nil {
 		return err
 	}
-	mutations := setKeys("external_ids", device.ExternalIDs, map[string]string{attachedKey: "true"})
+	mutations := openvswitch.SetKeys("external_ids", device.ExternalIDs, map[string]string{openvswitch.AttachedKey: "true"})
 	if len(mutations) == 0 {
 		return nil
 	}
-	if err := a.ovs.apply(ctx, []libovsdb.Operation{mutateRow(vswitch.InterfaceTable, device.UUID, mutations...)}); err != nil {
+	if err := a.ovs.Apply(ctx, []libovsdb.Operation{openvswitch.MutateRow(vswitch.InterfaceTable, device.UUID, mutations...)}); err != nil {
 		return fmt.Errorf("note that device %s is attached: %w", device.Name, err)
 	}
 	return nil
@@ -311,10 +312,10 @@ func (a *agent) complete(ctx context.Context, e platform.Endpoint, device *vswit
 
 // endpointOf is the endpoint of a port, as the record, the port and the pod's annotation have it.
 func (a *agent) endpointOf(device *vswitch.Interface) (platform.Endpoint, error) {
-	attachment, _ := attachmentOf(device)
+	attachment, _ := openvswitch.AttachmentOf(device)
 	one, err := a.records.read(device.Name)
 	if err != nil { // lost: what the port knows is enough but for DNS
-		one = record{Attachment: attachment, Pod: podOf(device.ExternalIDs), Sandbox: device.ExternalIDs[netnsKey], Network: device.ExternalIDs[networkKey]}
+		one = record{Attachment: attachment, Pod: openvswitch.PodOf(device.ExternalIDs), Sandbox: device.ExternalIDs[openvswitch.NetnsKey], Network: device.ExternalIDs[openvswitch.NetworkKey]}
 	}
 	network, err := a.pods.lookUp(one.Pod, a.podSubnets())
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
@@ -46,7 +47,7 @@ func (n *bareNode) follow() (stop func()) {
 }
 
 func (n *bareNode) port(call *cni.Call) *vswitch.Interface {
-	device, _ := n.ovs.attachedDevice(call.Attachment)
+	device, _ := n.ovs.AttachedDevice(call.Attachment)
 	return device
 }
 
@@ -93,7 +94,7 @@ func TestDeviceThatComesAfterAdd(t *testing.T) {
 	n.mustAdd(call)
 	n.mustAdd(call) // as kubelet repeats it
 	n.until(func() bool { return n.port(call) != nil })
-	if device := n.port(call); device.Type != "" || device.ExternalIDs[attachedKey] != "" {
+	if device := n.port(call); device.Type != "" || device.ExternalIDs[openvswitch.AttachedKey] != "" {
 		t.Errorf("the port has type %q before its device is there: %v", device.Type, device.ExternalIDs)
 	}
 	n.platform.StartSandbox(call.Netns)
@@ -184,7 +185,10 @@ func TestDeviceThatGoesAway(t *testing.T) {
 	made := n.platform.Called("CreateEndpoint")
 	n.platform.Failing("CreateEndpoint", errors.New("there is no network"))
 	n.platform.LoseDevices()
-	n.until(func() bool { device := n.port(call); return device.Type == "" && device.ExternalIDs[attachedKey] == "" })
+	n.until(func() bool {
+		device := n.port(call)
+		return device.Type == "" && device.ExternalIDs[openvswitch.AttachedKey] == ""
+	})
 	for n.platform.Called("CreateEndpoint") == made {
 		time.Sleep(time.Millisecond)
 	}
@@ -268,7 +272,7 @@ func TestAgentKilledAtEachStep(t *testing.T) {
 			n.platform.Failing("ConfigureEndpoint", errors.New("killed"))
 			_, err := n.Add(n.t.Context(), call)
 			n.platform.StartSandbox(call.Netns)
-			n.until(func() bool { device := n.port(call); return device != nil && device.Type == typeInternal })
+			n.until(func() bool { device := n.port(call); return device != nil && device.Type == openvswitch.TypeInternal })
 			return err
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/openflow"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // openFlowSilence is how long ovs-vswitchd may say nothing: it asks for an echo after a minute.
@@ -23,7 +24,7 @@ func (a *agent) watchSwitch(ctx context.Context) error {
 		return nil
 	}
 	for ctx.Err() == nil {
-		conn, err := dialLocal(ctx, endpoint)
+		conn, err := openvswitch.DialLocal(ctx, endpoint)
 		if err != nil {
 			pause(ctx, flowsAwait)
 			continue

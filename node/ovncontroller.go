@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/unixctl"
 )
 
@@ -73,7 +74,7 @@ func controlSockets(folders []string) []string {
 func control(ctx context.Context, socket, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	conn, err := dialSocket(ctx, socket)
+	conn, err := openvswitch.DialSocket(ctx, socket)
 	if err != nil {
 		return "", err
 	}

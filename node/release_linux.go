@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -24,10 +25,10 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	shared := LinuxConfig{Userspace: config.DatapathType == nodeconfig.DatapathNetdev, StateFile: config.UplinkFile()}
-	ovs, connection := connectOpenVSwitch(connecting, config.OVSDatabase)
+	ovs, connection := openvswitch.Connect(connecting, config.OVSDatabase)
 	if connection == nil {
 		defer ovs.Close()
-		shared.OpenVSwitch = uplinkBridge{ovs, config, takeUpTime}
+		shared.OpenVSwitch = openvswitch.NewUplinkBridge(ovs, config, openvswitch.TakeUpTime)
 	} else {
 		shared.OpenVSwitch = absentBridge{connection}
 	}
@@ -44,7 +45,7 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 		return "", fmt.Errorf("it is not known whether anything is shared: nothing is written down in %s, and Open vSwitch's database does not answer (ovs-database): start it: %w", config.UplinkFile(), connection)
 	}
 	if ovs != nil {
-		if err := ovs.releaseFlows(ctx, config, flowsTime); err != nil {
+		if err := ovs.ReleaseFlows(ctx, config, flowsTime); err != nil {
 			return "", err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // Release gives the host its adapter back while the agent does not run, and says what it has done.
@@ -24,7 +25,7 @@ func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
 	defer system.Close()
 	connecting, cancel := context.WithTimeout(ctx, releaseConnectTime)
 	defer cancel()
-	ovs, unreachable := connectOpenVSwitch(connecting, config.OVSDatabase)
+	ovs, unreachable := openvswitch.Connect(connecting, config.OVSDatabase)
 	if unreachable != nil {
 		ovs = nil
 	} else {

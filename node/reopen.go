@@ -8,6 +8,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // keepPortsOpen looks again at ports in error until ctx ends.
@@ -31,18 +32,18 @@ func (a *agent) keepPortsOpen(ctx context.Context) error {
 // database changes, while Hyper-V's management, which makes their vNICs, may have come back since. Whoever waits for
 // the ports sees what comes of it.
 func (a *agent) reopenPorts(ctx context.Context) {
-	ports := a.ovs.refused(a.platform.PortType())
+	ports := a.ovs.Refused(a.platform.PortType())
 	if len(ports) == 0 || !a.ovs.Connected() {
 		return
 	}
-	root, err := a.ovs.root()
+	root, err := a.ovs.Root()
 	if err != nil {
 		return
 	}
 	slog.InfoContext(ctx, "ovs-vswitchd is to open ports that it could not open before", "ports", ports)
 	ctx, cancel := context.WithTimeout(ctx, reopenTime)
 	defer cancel()
-	if _, err := a.ovs.Transact(ctx, mutateRow(vswitch.OpenvSwitchTable, root.UUID,
+	if _, err := a.ovs.Transact(ctx, openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID,
 		libovsdb.Mutation{Column: "next_cfg", Mutator: libovsdb.MutateOperationAdd, Value: 1})); err != nil {
 		slog.WarnContext(ctx, "ovs-vswitchd cannot be told to open ports again", "ports", ports, "error", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -23,7 +24,7 @@ func (s *firstStart) manage(runs bool) {
 
 // ofport is the OpenFlow port of a device, 0 while there is none.
 func (s *firstStart) ofport(name string) int {
-	if device := s.n.ovs.device(name); device != nil && device.Ofport != nil {
+	if device := s.n.ovs.Device(name); device != nil && device.Ofport != nil {
 		return *device.Ofport
 	}
 	return 0
@@ -37,11 +38,11 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	a.keepUplinkOnce(t.Context())
 	s.whole(a.health.problems()[conditionUplink])
 	s.manage(false)
-	if err := s.n.ovs.apply(t.Context(), must(s.n.ovs.managementPort(a.config, platform.Management{Device: platform.ManagementDevice, MTU: 1400}))); err != nil {
+	if err := s.n.ovs.Apply(t.Context(), must(s.n.ovs.ManagementPort(a.config, platform.Management{Device: platform.ManagementDevice, MTU: 1400}))); err != nil {
 		t.Fatal(err)
 	}
 	s.n.until(func() bool { return s.ofport(platform.ManagementDevice) == -1 })
-	if ports := s.n.ovs.refused(typeInternal); !slices.Equal(ports, []string{platform.ManagementDevice}) {
+	if ports := s.n.ovs.Refused(openvswitch.TypeInternal); !slices.Equal(ports, []string{platform.ManagementDevice}) {
 		t.Errorf("the ports in error are %v", ports)
 	}
 	a.reopenPorts(t.Context()) // too early
@@ -65,12 +66,12 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	}
 	cancel()
 	kept.Wait()
-	root, err := s.n.ovs.root()
+	root, err := s.n.ovs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.reopenPorts(t.Context())
-	if now := must(s.n.ovs.root()); now.NextCfg != root.NextCfg {
+	if now := must(s.n.ovs.Root()); now.NextCfg != root.NextCfg {
 		t.Error("ovs-vswitchd is bothered though nothing is in error")
 	}
 	if devices := ovsdb.List(s.n.ovs.Client, func(d *vswitch.Interface) bool { return d.Ofport != nil && *d.Ofport < 0 }); len(devices) > 0 {

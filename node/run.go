@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -47,7 +48,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	}
 	var a *agent
 	measured := prometheus.NewRegistry()
-	ovs, err := connectOpenVSwitch(ctx, config.OVSDatabase)
+	ovs, err := openvswitch.Connect(ctx, config.OVSDatabase)
 	if err != nil {
 		return err
 	}

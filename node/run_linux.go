@@ -9,16 +9,17 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 func listenForPlugin(_ context.Context, c nodeconfig.Config) (net.Listener, error) {
 	return cni.Listen(c.CNISocket)
 }
 
-func newPlatform(c nodeconfig.Config, ovs *openVSwitch, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
+func newPlatform(c nodeconfig.Config, ovs *openvswitch.Database, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
 	config := LinuxConfig{
 		Userspace: c.DatapathType == nodeconfig.DatapathNetdev, StateFile: c.UplinkFile(),
-		OpenVSwitch: uplinkBridge{ovs, c, takeUpTime},
+		OpenVSwitch: openvswitch.NewUplinkBridge(ovs, c, openvswitch.TakeUpTime),
 	}
 	if c.SharesAdapter() {
 		config.Uplink, config.Bridge = c.GatewayInterface, c.GatewayBridge

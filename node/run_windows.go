@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, error) {
@@ -30,7 +31,7 @@ type windowsPlatform struct{ *Windows }
 
 func (windowsPlatform) Close() error { return nil }
 
-func newPlatform(c nodeconfig.Config, _ *openVSwitch, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
+func newPlatform(c nodeconfig.Config, _ *openvswitch.Database, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
 	if err := SecureFolder(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // Reasons of removing an attachment that nobody asked to delete, as the metric names them.
@@ -29,16 +30,16 @@ const portlessTime = 10 * time.Minute
 // runtime has just given up is as stale as an old one. A call under way is left alone all the same.
 func (a *agent) GC(ctx context.Context, network string, valid map[cni.Attachment]bool) error {
 	var problems []error
-	for _, device := range a.ovs.attached() {
-		attachment, _ := attachmentOf(device)
-		if device.ExternalIDs[networkKey] == network && !valid[attachment] {
+	for _, device := range a.ovs.Attached() {
+		attachment, _ := openvswitch.AttachmentOf(device)
+		if device.ExternalIDs[openvswitch.NetworkKey] == network && !valid[attachment] {
 			problems = append(problems, a.collect(ctx, attachment, sweptByGC))
 		}
 	}
 	records, err := a.records.list() // of devices that an ADD left without a port
 	problems = append(problems, err)
 	for _, one := range records {
-		if one.Network == network && !valid[one.Attachment] && a.ovs.port(one.device()) == nil {
+		if one.Network == network && !valid[one.Attachment] && a.ovs.Port(one.device()) == nil {
 			problems = append(problems, a.collect(ctx, one.Attachment, sweptByGC))
 		}
 	}
@@ -97,9 +98,9 @@ func (a *agent) sweep(ctx context.Context) error {
 		return nil // what is known of the ports may be out of date; a new connection calls again
 	}
 	var problems []error
-	for _, device := range a.ovs.attached() {
-		attachment, _ := attachmentOf(device)
-		exists, err := a.platform.SandboxExists(device.ExternalIDs[netnsKey])
+	for _, device := range a.ovs.Attached() {
+		attachment, _ := openvswitch.AttachmentOf(device)
+		exists, err := a.platform.SandboxExists(device.ExternalIDs[openvswitch.NetnsKey])
 		switch {
 		case err != nil:
 			problems = append(problems, err)
@@ -120,11 +121,11 @@ func (a *agent) keepRecord(ctx context.Context, attachment cni.Attachment, ids m
 	}
 	defer unlock()
 	_, err = a.records.read(cni.HostInterface(attachment))
-	_, attached := a.ovs.attachedDevice(attachment)
+	_, attached := a.ovs.AttachedDevice(attachment)
 	if err == nil || !attached {
 		return nil
 	}
-	return a.records.write(record{Attachment: attachment, Pod: podOf(ids), Sandbox: ids[netnsKey], Network: ids[networkKey]})
+	return a.records.write(record{Attachment: attachment, Pod: openvswitch.PodOf(ids), Sandbox: ids[openvswitch.NetnsKey], Network: ids[openvswitch.NetworkKey]})
 }
 
 func (a *agent) sweepPortless(ctx context.Context) error {
@@ -140,7 +141,7 @@ func (a *agent) sweepPortless(ctx context.Context) error {
 	var problems []error
 	for _, one := range records {
 		if a.portless[one.device()].IsZero() {
-			if a.ovs.port(one.device()) == nil {
+			if a.ovs.Port(one.device()) == nil {
 				problems = append(problems, a.collectRecord(ctx, one))
 			}
 			continue
@@ -172,7 +173,7 @@ func (a *agent) notePortless(ctx context.Context, devices []string, records []re
 	}
 	since := map[string]time.Time{}
 	for _, device := range devices {
-		if a.ovs.port(device) != nil {
+		if a.ovs.Port(device) != nil {
 			continue
 		}
 		since[device] = a.portless[device]
@@ -198,7 +199,7 @@ func (a *agent) rescue(ctx context.Context, one record) (rescued bool) {
 	}
 	if err == nil {
 		defer unlock()
-		if a.ovs.port(one.device()) != nil {
+		if a.ovs.Port(one.device()) != nil {
 			return true // a call has seen to it meanwhile
 		}
 		err = a.plugAgain(ctx, one)
@@ -222,7 +223,7 @@ func (a *agent) plugAgain(ctx context.Context, one record) error {
 		return err
 	}
 	ids := externalIDs(one, network)
-	if other := a.ovs.holder(ids["iface-id"]); other != nil {
+	if other := a.ovs.HolderOf(ids["iface-id"]); other != nil {
 		return fmt.Errorf("device %s has its logical port %s", other.Name, ids["iface-id"])
 	}
 	e := one.endpoint(network, a.mtu())
@@ -234,7 +235,7 @@ func (a *agent) plugAgain(ctx context.Context, one record) error {
 	if err != nil {
 		return err
 	}
-	return a.ovs.plug(ctx, e, ids)
+	return a.ovs.Plug(ctx, e, ids)
 }
 
 // collectRecord removes the record of a device that is gone. It looks again, since an ADD may have ended meanwhile:
@@ -245,7 +246,7 @@ func (a *agent) collectRecord(ctx context.Context, one record) error {
 		return err
 	}
 	defer unlock()
-	if a.ovs.port(one.device()) != nil {
+	if a.ovs.Port(one.device()) != nil {
 		return nil
 	}
 	return a.records.remove(one.device())
@@ -264,7 +265,7 @@ func (a *agent) collectDevice(ctx context.Context, device string) error {
 		return nil
 	}
 	defer unlock()
-	if a.ovs.port(device) != nil {
+	if a.ovs.Port(device) != nil {
 		return nil
 	}
 	if err := errors.Join(a.records.remove(device), a.platform.DeleteEndpoint(ctx, device)); err != nil {

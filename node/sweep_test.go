@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -65,7 +66,7 @@ func (n *bareNode) has(calls ...*cni.Call) {
 	}
 	n.until(func() bool {
 		ports := []string{}
-		for _, device := range n.ovs.attached() {
+		for _, device := range n.ovs.Attached() {
 			ports = append(ports, device.Name)
 		}
 		slices.Sort(ports)
@@ -75,10 +76,10 @@ func (n *bareNode) has(calls ...*cni.Call) {
 
 func (n *bareNode) removePort(call *cni.Call) {
 	n.t.Helper()
-	if err := n.ovs.unplug(n.t.Context(), call.Attachment); err != nil {
+	if err := n.ovs.Unplug(n.t.Context(), call.Attachment); err != nil {
 		n.t.Fatal(err)
 	}
-	n.until(func() bool { _, attached := n.ovs.attachedDevice(call.Attachment); return !attached })
+	n.until(func() bool { _, attached := n.ovs.AttachedDevice(call.Attachment); return !attached })
 }
 
 func TestGCLeavesOtherNetworksAlone(t *testing.T) {
@@ -95,7 +96,7 @@ func TestGCLeavesOtherNetworksAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.has(kept)
-	if _, attached := n.ovs.attachedDevice(stale.Attachment); attached {
+	if _, attached := n.ovs.AttachedDevice(stale.Attachment); attached {
 		t.Error("the stale attachment is left")
 	}
 }
@@ -161,12 +162,12 @@ func TestSweepPlugsARunningPodInAgain(t *testing.T) {
 	n.installFlows()
 	n.portlessTime = time.Nanosecond
 	call := n.attached("web", "u1", "weft")
-	before, _ := n.ovs.attachedDevice(call.Attachment)
+	before, _ := n.ovs.AttachedDevice(call.Attachment)
 	n.removePort(call)
 	n.mustSweep()
 	n.has(call)
-	after, _ := n.ovs.attachedDevice(call.Attachment)
-	for _, key := range []string{"iface-id", "iface-id-ver", "attached_mac", sandboxKey, netnsKey, networkKey} {
+	after, _ := n.ovs.AttachedDevice(call.Attachment)
+	for _, key := range []string{"iface-id", "iface-id-ver", "attached_mac", openvswitch.SandboxKey, openvswitch.NetnsKey, openvswitch.NetworkKey} {
 		if after.ExternalIDs[key] != before.ExternalIDs[key] || after.ExternalIDs[key] == "" {
 			t.Errorf("%s is %q, was %q", key, after.ExternalIDs[key], before.ExternalIDs[key])
 		}
@@ -189,8 +190,8 @@ func TestSweepKeepsRecords(t *testing.T) {
 	n.removePort(call)
 	n.mustSweep()
 	n.has(call)
-	device, _ := n.ovs.attachedDevice(call.Attachment)
-	if device.ExternalIDs["iface-id-ver"] != "mirror-uid" || device.ExternalIDs[networkKey] != "weft" {
+	device, _ := n.ovs.AttachedDevice(call.Attachment)
+	if device.ExternalIDs["iface-id-ver"] != "mirror-uid" || device.ExternalIDs[openvswitch.NetworkKey] != "weft" {
 		t.Errorf("plugged in as %v", device.ExternalIDs)
 	}
 }
@@ -227,7 +228,7 @@ func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.mustSweep()
-			if _, attached := n.ovs.attachedDevice(call.Attachment); attached {
+			if _, attached := n.ovs.AttachedDevice(call.Attachment); attached {
 				t.Error("plugged in")
 			}
 			if devices, _ := n.platform.Endpoints(); !slices.Contains(devices, cni.HostInterface(call.Attachment)) {

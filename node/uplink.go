@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -134,7 +135,7 @@ func (a *agent) ensureUplink(ctx context.Context) error {
 	if err := a.prepareUplink(ctx); err != nil {
 		return fmt.Errorf("the adapter is left alone: %w", err)
 	}
-	before := a.ovs.uplinkBridge(a.config.Owner())
+	before := a.ovs.UplinkBridge(a.config.Owner())
 	uplink, err := a.platform.EnsureUplink(ctx)
 	if err != nil {
 		switch {
@@ -146,7 +147,7 @@ func (a *agent) ensureUplink(ctx context.Context) error {
 		}
 		return err
 	}
-	if before != nil && (before.Name != uplink.Host || before.ExternalIDs[switchKey] != uplink.Switch) {
+	if before != nil && (before.Name != uplink.Host || before.ExternalIDs[openvswitch.SwitchKey] != uplink.Switch) {
 		slog.WarnContext(ctx, "the uplink's switch is a new one; bridge and ports are made again", "bridge", before.Name, "switch", uplink.Switch)
 		a.uplink.set(platform.Uplink{}) // whoever keeps the bridges meanwhile would make it again for the old switch
 		if err := a.clearUplink(ctx, uplink.Host); err != nil {
@@ -158,7 +159,7 @@ func (a *agent) ensureUplink(ctx context.Context) error {
 	if err := a.keepBridges(ctx); err != nil {
 		return a.giveUpUnless(ctx, before != nil, err)
 	}
-	if err := a.ovs.awaitPorts(ctx, a.takeUpTime, uplink.Adapter, uplink.Host); err != nil {
+	if err := a.ovs.AwaitPorts(ctx, a.takeUpTime, uplink.Adapter, uplink.Host); err != nil {
 		return a.giveUpUnless(ctx, before != nil, err)
 	}
 	return nil
@@ -181,7 +182,7 @@ func (a *agent) releaseSwitch(ctx context.Context) error {
 	defer cancel()
 	a.uplink.set(platform.Uplink{})
 	err := a.clearBridges(ctx)
-	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil { // it may be what does not work
+	if err := a.ovs.RoundTrip(ctx, a.takeUpTime); err != nil { // it may be what does not work
 		slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
 	}
 	return errors.Join(err, a.platform.ReleaseUplink(ctx))
@@ -205,10 +206,10 @@ func (a *agent) prepareUplink(ctx context.Context) error {
 			return nil
 		}
 	}
-	if a.ovs.uplinkBridge(a.config.Owner()) != nil || a.uplink.get() != (platform.Uplink{}) {
+	if a.ovs.UplinkBridge(a.config.Owner()) != nil || a.uplink.get() != (platform.Uplink{}) {
 		return nil
 	}
-	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil {
+	if err := a.ovs.RoundTrip(ctx, a.takeUpTime); err != nil {
 		return fmt.Errorf("ovs-vswitchd has to answer first; see whether its service runs: %w", err)
 	}
 	return nil
@@ -233,15 +234,15 @@ func (a *agent) releaseUplink(ctx context.Context) error {
 // name stays, for the vNIC would go with it, and is the new switch's from now on.
 func (a *agent) clearUplink(ctx context.Context, host string) error {
 	late := a.platform.PortType() != ""
-	bridge := a.ovs.uplinkBridge(a.config.Owner())
-	operations := a.ovs.clearingUplink(a.config.Owner(), late, late && bridge != nil && bridge.Name == host)
+	bridge := a.ovs.UplinkBridge(a.config.Owner())
+	operations := a.ovs.ClearingUplink(a.config.Owner(), late, late && bridge != nil && bridge.Name == host)
 	if len(operations) == 0 {
 		return nil
 	}
-	if err := a.ovs.apply(ctx, operations); err != nil {
+	if err := a.ovs.Apply(ctx, operations); err != nil {
 		return fmt.Errorf("remove the uplink's bridge: %w", err)
 	}
-	if err := a.ovs.roundTrip(ctx, a.takeUpTime); err != nil { // one transaction later, and it would see no change
+	if err := a.ovs.RoundTrip(ctx, a.takeUpTime); err != nil { // one transaction later, and it would see no change
 		return fmt.Errorf("remove the uplink's bridge: %w", err)
 	}
 	a.arrivals.look()
@@ -251,8 +252,8 @@ func (a *agent) clearUplink(ctx context.Context, host string) error {
 // admitChassisHost: on Windows there has to be a switch, or the bridge of one that was there when the agent
 // ran last.
 func (a *agent) admitChassisHost() error {
-	if a.config.HNSNetwork != "" && a.uplink.get() == (platform.Uplink{}) && a.ovs.uplinkBridge(a.config.Owner()) == nil {
-		return errNoUplink
+	if a.config.HNSNetwork != "" && a.uplink.get() == (platform.Uplink{}) && a.ovs.UplinkBridge(a.config.Owner()) == nil {
+		return openvswitch.ErrAwaitsUplink
 	}
 	return nil
 }
@@ -264,21 +265,21 @@ func (a *agent) clearBridges(ctx context.Context) error {
 	if a.tunnel != nil {
 		defer a.tunnel.shut()()
 	}
-	operations := a.ovs.clearingUplink(a.config.Owner(), a.platform.PortType() != "", false)
-	going := a.platform.PortType() != "" && len(a.ovs.attached()) == 0
+	operations := a.ovs.ClearingUplink(a.config.Owner(), a.platform.PortType() != "", false)
+	going := a.platform.PortType() != "" && len(a.ovs.Attached()) == 0
 	if going {
-		operations = append(operations, a.ovs.removing(nodeconfig.IntegrationBridge)...)
+		operations = append(operations, a.ovs.Removing(nodeconfig.IntegrationBridge)...)
 	}
 	if len(operations) == 0 {
 		return nil
 	}
-	if err := a.ovs.apply(ctx, operations); err != nil {
+	if err := a.ovs.Apply(ctx, operations); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.takeUpTime)
 	defer cancel()
 	if err := a.ovs.WaitFor(ctx, func() bool {
-		return a.ovs.uplinkBridge(a.config.Owner()) == nil && (!going || a.ovs.bridge(nodeconfig.IntegrationBridge) == nil)
+		return a.ovs.UplinkBridge(a.config.Owner()) == nil && (!going || a.ovs.Bridge(nodeconfig.IntegrationBridge) == nil)
 	}); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}

@@ -15,13 +15,14 @@ import (
 
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // uplinkHost is a host with one device to the outside, an Open vSwitch, and people who work on it by TCP.
 type uplinkHost struct {
 	t       *testing.T
 	ovn     *nodetest.OVN
-	ovs     *openVSwitch
+	ovs     *openvswitch.Database
 	config  nodeconfig.Config
 	outside string // the sandbox at the device's other end
 	before  string // what the host had
@@ -43,7 +44,7 @@ func newUplinkHost(t *testing.T) *uplinkHost {
 	t.Cleanup(h.removeDevices)
 	h.device()
 	var err error
-	if h.ovs, err = connectOpenVSwitch(t.Context(), h.config.OVSDatabase); err != nil {
+	if h.ovs, err = openvswitch.Connect(t.Context(), h.config.OVSDatabase); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.ovs.Close)
@@ -152,7 +153,7 @@ func (h *uplinkHost) startWith(step func(name string)) *Linux {
 	h.t.Helper()
 	system, err := NewLinux(LinuxConfig{
 		Userspace: nodetest.Userspace(), Uplink: h.config.GatewayInterface, Bridge: testBridge,
-		StateFile: h.config.UplinkFile(), OpenVSwitch: uplinkBridge{h.ovs, h.config, takeUpTime}, Step: step,
+		StateFile: h.config.UplinkFile(), OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, openvswitch.TakeUpTime), Step: step,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -168,7 +169,7 @@ func (h *uplinkHost) shared() {
 	if left := h.state(testDevice); left != "" {
 		h.t.Fatalf("the device still has\n%s", left)
 	}
-	if holder := (uplinkBridge{h.ovs, h.config, takeUpTime}).Holder(testDevice); holder != testBridge {
+	if holder := openvswitch.NewUplinkBridge(h.ovs, h.config, openvswitch.TakeUpTime).Holder(testDevice); holder != testBridge {
 		h.t.Fatalf("the device is a port of %q", holder)
 	}
 	device, err := net.InterfaceByName(testDevice)
@@ -185,7 +186,7 @@ func (h *uplinkHost) shared() {
 func (h *uplinkHost) alone() {
 	h.t.Helper()
 	h.has(testDevice, h.before)
-	if links := h.shell("ip -o link"); strings.Contains(links, testBridge) || h.ovs.bridge(testBridge) != nil {
+	if links := h.shell("ip -o link"); strings.Contains(links, testBridge) || h.ovs.Bridge(testBridge) != nil {
 		h.t.Fatalf("the bridge is left:\n%s", links)
 	}
 	if rules := h.shell("nft list ruleset"); strings.Contains(rules, testDevice) {

@@ -19,6 +19,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
 	"github.com/weftnet/weft/ovsdb"
@@ -60,11 +61,11 @@ func (d *vswitchd) run(n *bareNode) {
 				port = -1
 			}
 			if device.Ofport == nil || *device.Ofport != port {
-				_, _ = n.ovs.Transact(n.t.Context(), updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
+				_, _ = n.ovs.Transact(n.t.Context(), openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
 			}
 		}
-		if root, err := n.ovs.root(); err == nil && root.CurCfg != root.NextCfg {
-			_, _ = n.ovs.Transact(n.t.Context(), updateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
+		if root, err := n.ovs.Root(); err == nil && root.CurCfg != root.NextCfg {
+			_, _ = n.ovs.Transact(n.t.Context(), openvswitch.UpdateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
 		}
 		select {
 		case <-changed:
@@ -89,21 +90,21 @@ func (n *bareNode) uplinkProblem() string {
 func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	daemon := &vswitchd{}
 	n := newUplinkNode(t, daemon)
-	if n.ovs.bridge(nodeconfig.IntegrationBridge) != nil {
+	if n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil {
 		t.Error("br-int is there before the uplink")
 	}
 	n.keepUplinkOnce(t.Context())
 	if problem := n.health.problems()[conditionUplink]; problem != nil {
 		t.Fatal(problem)
 	}
-	bridge := n.ovs.bridge("vEthernet (Ethernet)")
-	if bridge == nil || bridge.FailMode == nil || *bridge.FailMode != vswitch.BridgeFailModeStandalone || len(bridge.Ports) != 2 || bridge.ExternalIDs[switchKey] != "guid-1" {
+	bridge := n.ovs.Bridge("vEthernet (Ethernet)")
+	if bridge == nil || bridge.FailMode == nil || *bridge.FailMode != vswitch.BridgeFailModeStandalone || len(bridge.Ports) != 2 || bridge.ExternalIDs[openvswitch.SwitchKey] != "guid-1" {
 		t.Fatalf("the bridge is %+v", bridge)
 	}
-	if adapter := n.ovs.port("Ethernet"); adapter == nil || !slices.Contains(bridge.Ports, adapter.UUID) {
+	if adapter := n.ovs.Port("Ethernet"); adapter == nil || !slices.Contains(bridge.Ports, adapter.UUID) {
 		t.Errorf("the adapter's port is %+v", adapter)
 	}
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "external:vEthernet (Ethernet)" {
 		t.Errorf("settings %v, %v", root, err)
 	}
@@ -131,7 +132,7 @@ func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	if n.platform.Called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls; %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
-	if n.ovs.bridge(nodeconfig.IntegrationBridge) != nil {
+	if n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil {
 		t.Error("bridges were made")
 	}
 }
@@ -141,7 +142,7 @@ func TestUplinkDoesNotWaitForTheController(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.setSubnets(nil)
 	n.keepUplinkOnce(t.Context())
-	if n.health.problems()[conditionUplink] != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+	if n.health.problems()[conditionUplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no bridge: %s", n.uplinkProblem())
 	}
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
@@ -158,9 +159,9 @@ func TestHostGetsItsAdapterBack(t *testing.T) {
 	if n.platform.Called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
 		t.Errorf("%d calls; %s", n.platform.Called("ReleaseUplink"), n.uplinkProblem())
 	}
-	n.until(func() bool { return n.ovs.bridge("vEthernet (Ethernet)") == nil })
+	n.until(func() bool { return n.ovs.Bridge("vEthernet (Ethernet)") == nil })
 	n.keepOnce(t.Context())
-	if n.ovs.bridge("vEthernet (Ethernet)") != nil {
+	if n.ovs.Bridge("vEthernet (Ethernet)") != nil {
 		t.Error("the bridge is back without its switch")
 	}
 }
@@ -191,22 +192,22 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	n := newUplinkNode(t, nil)
 	n.takeUpTime = 2 * time.Second
 	n.loseSwitch()
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ovs.apply(t.Context(), n.ovs.ensureBridge(root, bridgeSettings{owner: "ovn-controller", name: nodeconfig.IntegrationBridge, failMode: vswitch.BridgeFailModeSecure})); err != nil {
+	if err := n.ovs.Apply(t.Context(), n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "ovn-controller", Name: nodeconfig.IntegrationBridge, FailMode: vswitch.BridgeFailModeSecure})); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.bridge(nodeconfig.IntegrationBridge) != nil })
+	n.until(func() bool { return n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil })
 	n.keepUplinkOnce(t.Context())
-	if n.platform.Called("EnsureUplink") != 0 || n.ovs.bridge(nodeconfig.IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
-		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"), n.ovs.bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
+	if n.platform.Called("EnsureUplink") != 0 || n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"), n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
 	}
 	go (&vswitchd{}).run(n)
 	n.takeUpTime = 5 * time.Second
 	n.keepUplinkOnce(t.Context())
-	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no uplink over a daemon that lives: %v", problem)
 	}
 }
@@ -215,17 +216,17 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
 	n := newUplinkNode(t, nil)
 	n.loseSwitch()
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ovs.apply(t.Context(), n.ovs.ensureBridge(root, bridgeSettings{owner: "Somebody/else", name: "br-storage", failMode: vswitch.BridgeFailModeStandalone})); err != nil {
+	if err := n.ovs.Apply(t.Context(), n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "Somebody/else", Name: "br-storage", FailMode: vswitch.BridgeFailModeStandalone})); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.bridge("br-storage") != nil })
+	n.until(func() bool { return n.ovs.Bridge("br-storage") != nil })
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
 	n.keepUplinkOnce(t.Context())
-	if n.platform.Called("EnsureUplink") != 1 || n.ovs.bridge("br-storage") == nil {
+	if n.platform.Called("EnsureUplink") != 1 || n.ovs.Bridge("br-storage") == nil {
 		t.Errorf("%d calls for the adapter: %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
 }
@@ -241,7 +242,7 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 			}
 			n.loseSwitch()
 			n.keepUplinkOnce(t.Context())
-			if n.platform.Called("EnsureUplink") != 2 || n.platform.BridgesBefore != 0 || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+			if n.platform.Called("EnsureUplink") != 2 || n.platform.BridgesBefore != 0 || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("%d bridges were there when the next switch was made; %s", n.platform.BridgesBefore, n.uplinkProblem())
 			}
 		})
@@ -258,7 +259,7 @@ func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 	}
 	n.platform.Failing("EnsureUplink", nil)
 	n.keepUplinkOnce(t.Context())
-	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("it is not made again: %v", problem)
 	}
 }
@@ -276,8 +277,8 @@ func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n.whole(call)
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
 	n.keepUplinkOnce(t.Context())
-	if len(n.ovs.attached()) != 1 || n.ovs.bridge("vEthernet (Ethernet)") != nil {
-		t.Errorf("%d pods' ports are left", len(n.ovs.attached()))
+	if len(n.ovs.Attached()) != 1 || n.ovs.Bridge("vEthernet (Ethernet)") != nil {
+		t.Errorf("%d pods' ports are left", len(n.ovs.Attached()))
 	}
 }
 
@@ -295,7 +296,7 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 		t.Error("a chassis host reaches the database before the uplink")
 	}
 	fresh.tunnel.problem = nil // as if it listened
-	if err := fresh.tunnel.status(time.Now()); !errors.Is(err, errNoUplink) {
+	if err := fresh.tunnel.status(time.Now()); !errors.Is(err, openvswitch.ErrAwaitsUplink) {
 		t.Errorf("the condition says %v", err)
 	}
 	fresh.keepUplinkOnce(t.Context())
@@ -333,13 +334,13 @@ func TestUplinkThatFailsLater(t *testing.T) {
 				t.Error(n.uplinkProblem())
 			}
 			n.keepOnce(t.Context())
-			n.until(func() bool { return (n.ovs.bridge("vEthernet (Ethernet)") == nil) == test.goes })
+			n.until(func() bool { return (n.ovs.Bridge("vEthernet (Ethernet)") == nil) == test.goes })
 			if n.platform.Called("ReleaseUplink") != 0 {
 				t.Error("the agent has released what the platform sees to")
 			}
 			n.platform.Failing("EnsureUplink", nil)
 			n.keepUplinkOnce(t.Context())
-			if n.health.problems()[conditionUplink] != nil || n.ovs.bridge("vEthernet (Ethernet)") == nil {
+			if n.health.problems()[conditionUplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("not repaired: %s", n.uplinkProblem())
 			}
 		})
@@ -369,8 +370,8 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 		t.Error("the bridge went, and the host's vNIC with it")
 	default:
 	}
-	bridge := n.ovs.bridge("vEthernet (Ethernet)")
-	if bridge == nil || bridge.ExternalIDs[switchKey] != "guid-2" {
+	bridge := n.ovs.Bridge("vEthernet (Ethernet)")
+	if bridge == nil || bridge.ExternalIDs[openvswitch.SwitchKey] != "guid-2" {
 		t.Fatalf("the bridge is %+v", bridge)
 	}
 	n.whole(call)
@@ -381,7 +382,7 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 func (n *bareNode) watchBridge(ctx context.Context, name string, goes chan<- struct{}) {
 	for ctx.Err() == nil {
 		changed := n.ovs.Changed()
-		if n.ovs.bridge(name) == nil {
+		if n.ovs.Bridge(name) == nil {
 			close(goes)
 			return
 		}
@@ -413,8 +414,8 @@ func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	n.keepUplinkOnce(t.Context())
 	stop()
 	others.Wait()
-	bridge := n.ovs.bridge("vEthernet (Ethernet)")
-	if bridge == nil || bridge.ExternalIDs[switchKey] != "guid-2" {
+	bridge := n.ovs.Bridge("vEthernet (Ethernet)")
+	if bridge == nil || bridge.ExternalIDs[openvswitch.SwitchKey] != "guid-2" {
 		t.Errorf("the bridge is %+v", bridge)
 	}
 }

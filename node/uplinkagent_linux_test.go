@@ -84,7 +84,7 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 		if err != nil || facts.Gateway != nil {
 			return fmt.Errorf("the gateway is %+v, %v", facts.Gateway, err)
 		}
-		if g.agent.ovs.bridge("br-ex") != nil {
+		if g.agent.ovs.Bridge("br-ex") != nil {
 			return errors.New("the bridge is there")
 		}
 		return nil
@@ -92,7 +92,7 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 	g.awaitReady()
 	h.has("ex0", before)
 	h.alive(open, "given back")
-	root, err := g.agent.ovs.root()
+	root, err := g.agent.ovs.Root()
 	if _, mapped := root.ExternalIDs["ovn-bridge-mappings"]; mapped || err != nil {
 		t.Errorf("mappings %v, %v", root.ExternalIDs, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/node/extbridge"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -61,7 +62,7 @@ func TestLostBridgeComesBackWithAllThatItHad(t *testing.T) {
 			h.ovn.Kill(nodetest.OVSServer)
 			h.ovn.LoseOVSDatabase()
 			nodetest.Eventually(h.t, 20*time.Second, func() error {
-				if h.ovs.bridge(testBridge) != nil {
+				if h.ovs.Bridge(testBridge) != nil {
 					return errors.New("the replica has the old content")
 				}
 				return nil
@@ -160,7 +161,7 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 	share := func() error {
 		system, err := NewLinux(LinuxConfig{
 			Userspace: nodetest.Userspace(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.UplinkFile(),
-			OpenVSwitch: uplinkBridge{h.ovs, h.config, time.Second},
+			OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +195,7 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 		h.shell(command)
 	}
 	nodetest.Eventually(t, 10*time.Second, func() error {
-		if (uplinkBridge{h.ovs, h.config, time.Second}).Holder("other1") == "" {
+		if openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second).Holder("other1") == "" {
 			return errors.New("the port has not come")
 		}
 		return nil
@@ -214,7 +215,7 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 	if _, err := h.start().EnsureUplink(t.Context()); !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), "has no address of the host's") {
 		t.Errorf("a device without anything: %v", err)
 	}
-	if h.ovs.bridge(testBridge) != nil {
+	if h.ovs.Bridge(testBridge) != nil {
 		t.Error("a bridge was made")
 	}
 	h.alone()
@@ -273,7 +274,7 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 	h.ovn.Start(nodetest.OVSServer)
 	nodetest.Eventually(t, 20*time.Second, func() error { _, err := Release(t.Context(), h.config); return err })
 	nodetest.Eventually(t, 20*time.Second, func() error {
-		if h.ovs.bridge(testBridge) != nil {
+		if h.ovs.Bridge(testBridge) != nil {
 			return fmt.Errorf("the bridge is there")
 		}
 		return nil
@@ -286,7 +287,7 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	h := newUplinkHost(t)
 	h.config.CNISocket, h.config.OVSOfctl = t.TempDir()+"/cni.sock", filepath.Join(nodetest.Programs(t), "ovs-ofctl")
-	patch := patchName(testNode)
+	patch := openvswitch.PatchName(testNode)
 	h.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type="+nodetest.Datapath(), "--", "add-port", testBridge, patch, "--", "set", "interface", patch, "type=internal")
 	h.mustShare(h.start())
 	mac, err := net.ParseMAC("02:00:00:00:00:02")
@@ -298,7 +299,7 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	if _, err := installer.Apply(t.Context(), h.config.BridgeTarget(testBridge), flows); err != nil {
 		t.Fatal(err)
 	}
-	h.ovn.VS("set", "bridge", testBridge, "external_ids:"+flowsKey+"=true", "--", "set", "port", testBridge, "protected=true")
+	h.ovn.VS("set", "bridge", testBridge, "external_ids:"+openvswitch.FlowsKey+"=true", "--", "set", "port", testBridge, "protected=true")
 	if said, err := Release(t.Context(), h.config); err == nil || !strings.Contains(err.Error(), patch) {
 		t.Errorf("beside a gateway router: %q, %v", said, err)
 	}
@@ -310,7 +311,7 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	if left, err := installer.Apply(t.Context(), h.config.BridgeTarget(testBridge), nil); err != nil || left > 0 {
 		t.Errorf("%d flows are left, %v", left, err)
 	}
-	if marks := h.ovn.VS("get", "bridge", testBridge, "external_ids") + h.ovn.VS("get", "port", testBridge, "protected"); strings.Contains(marks, flowsKey) || strings.Contains(marks, "true") {
+	if marks := h.ovn.VS("get", "bridge", testBridge, "external_ids") + h.ovn.VS("get", "port", testBridge, "protected"); strings.Contains(marks, openvswitch.FlowsKey) || strings.Contains(marks, "true") {
 		t.Errorf("the bridge has %s", marks)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
 	"github.com/weftnet/weft/ovsdb"
@@ -49,8 +50,8 @@ func newBareNode(t *testing.T) *bareNode { return newBareNodeWith(t, nil) }
 func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest.Fake)) *bareNode {
 	t.Helper()
 	database := ovsdbtest.OpenVSwitch(t)
-	ovs := &openVSwitch{Client: ovsdbtest.Connect(t, database, ovsdbtest.Memory(t, database), vswitchTables...)}
-	if _, err := ovs.Transact(t.Context(), insertRow(vswitch.OpenvSwitchTable, "", libovsdb.Row{})); err != nil {
+	ovs := &openvswitch.Database{Client: ovsdbtest.Connect(t, database, ovsdbtest.Memory(t, database), openvswitch.Tables...)}
+	if _, err := ovs.Transact(t.Context(), openvswitch.InsertRow(vswitch.OpenvSwitchTable, "", libovsdb.Row{})); err != nil {
 		t.Fatal(err)
 	}
 	config := nodeconfig.Default()
@@ -105,19 +106,19 @@ func (n *bareNode) until(condition func() bool) {
 
 // installFlows does what ovs-vswitchd and ovn-controller do for each new device.
 func (n *bareNode) installFlows() {
-	go n.install(n.ovs, n.ovs.attached) // a test may replace the agent
+	go n.install(n.ovs, n.ovs.Attached) // a test may replace the agent
 }
 
-func (n *bareNode) install(ovs *openVSwitch, devices func() []*vswitch.Interface) {
+func (n *bareNode) install(ovs *openvswitch.Database, devices func() []*vswitch.Interface) {
 	for n.t.Context().Err() == nil {
 		changed := ovs.Changed()
 		for _, device := range devices() {
 			want := "true"
-			if _, pod := attachmentOf(device); pod && device.Type != n.platform.PortType() {
+			if _, pod := openvswitch.AttachmentOf(device); pod && device.Type != n.platform.PortType() {
 				want = "" // Open vSwitch has not opened the device
 			}
-			if device.ExternalIDs[installedKey] != want {
-				_, _ = ovs.Transact(n.t.Context(), mutateRow(vswitch.InterfaceTable, device.UUID, setKeys("external_ids", device.ExternalIDs, map[string]string{installedKey: want})...))
+			if device.ExternalIDs[openvswitch.InstalledKey] != want {
+				_, _ = ovs.Transact(n.t.Context(), openvswitch.MutateRow(vswitch.InterfaceTable, device.UUID, openvswitch.SetKeys("external_ids", device.ExternalIDs, map[string]string{openvswitch.InstalledKey: want})...))
 			}
 		}
 		select {
@@ -153,7 +154,7 @@ func (n *bareNode) empty() {
 	if devices, err := n.platform.Endpoints(); err != nil || len(devices) != 0 {
 		n.t.Errorf("devices left: %v, %v", devices, err)
 	}
-	n.until(func() bool { return len(n.ovs.attached()) == 0 })
+	n.until(func() bool { return len(n.ovs.Attached()) == 0 })
 }
 
 func TestFailedStepsAreUndone(t *testing.T) {
@@ -195,7 +196,7 @@ func TestFailedRepetitionKeepsTheAttachment(t *testing.T) {
 	if _, err := n.Add(t.Context(), call); err == nil {
 		t.Error("success though the sandbox could not be configured")
 	}
-	if _, attached := n.ovs.attachedDevice(call.Attachment); !attached {
+	if _, attached := n.ovs.AttachedDevice(call.Attachment); !attached {
 		t.Error("a running pod lost its port")
 	}
 }
@@ -206,7 +207,7 @@ func TestAddThatNobodyWaitsForIsUndone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { _, err := n.Add(ctx, call); done <- err }()
-	n.until(func() bool { return len(n.ovs.attached()) == 1 })
+	n.until(func() bool { return len(n.ovs.Attached()) == 1 })
 	cancel()
 	if err := <-done; code(err) != types.ErrTryAgainLater {
 		t.Errorf("got %v", err)
@@ -249,7 +250,7 @@ func TestSweepLeavesWhatIsBeingAdded(t *testing.T) {
 	if err := errors.Join(n.sweep(t.Context()), n.GC(t.Context(), "weft", nil)); err != nil {
 		t.Fatal(err)
 	}
-	if _, attached := n.ovs.attachedDevice(call.Attachment); !attached {
+	if _, attached := n.ovs.AttachedDevice(call.Attachment); !attached {
 		t.Error("removed under the hands of a call in progress")
 	}
 	unlock()
@@ -267,7 +268,7 @@ func TestStaticPodIsKnownByItsHash(t *testing.T) {
 	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	device, _ := n.ovs.attachedDevice(call.Attachment)
+	device, _ := n.ovs.AttachedDevice(call.Attachment)
 	if got := device.ExternalIDs["iface-id-ver"]; got != "mirror-uid" {
 		t.Errorf("iface-id-ver %q is not the UID that the controller knows", got)
 	}
@@ -347,12 +348,12 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 
 // lookAgain touches the database so that until asks its condition again.
 func (n *bareNode) lookAgain() bool {
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	_, err = n.ovs.Transact(n.t.Context(), mutateRow(vswitch.OpenvSwitchTable, root.UUID,
-		setKeys("external_ids", root.ExternalIDs, map[string]string{"test": fmt.Sprint(time.Now().UnixNano())})...))
+	_, err = n.ovs.Transact(n.t.Context(), openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID,
+		openvswitch.SetKeys("external_ids", root.ExternalIDs, map[string]string{"test": fmt.Sprint(time.Now().UnixNano())})...))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -426,10 +427,10 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	n.keepOnce(t.Context())
 	n.until(func() bool { // the bridge first, its device when the bridge is there
 		n.keepOnce(t.Context())
-		bridge, port := n.ovs.bridge("br-ex"), n.ovs.port("ex0")
-		return bridge != nil && port != nil && n.ovs.bridgeOf(port.UUID) != nil && n.ovs.bridgeOf(port.UUID).Name == "br-ex"
+		bridge, port := n.ovs.Bridge("br-ex"), n.ovs.Port("ex0")
+		return bridge != nil && port != nil && n.ovs.BridgeOf(port.UUID) != nil && n.ovs.BridgeOf(port.UUID).Name == "br-ex"
 	})
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "external:br-ex" {
 		t.Errorf("settings %v, %v", root, err)
 	}
@@ -453,17 +454,17 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 
 func TestForeignRowsAreLeftAlone(t *testing.T) {
 	n := newBareNode(t)
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = n.ovs.Transact(t.Context(), append(insertPort("Other/1", "other0", deviceSettings{}),
-		mutateRow(vswitch.BridgeTable, n.ovs.bridge(nodeconfig.IntegrationBridge).UUID, addTo("ports", ovsdb.ID(vswitch.PortTable, "Other/1", "other0"))),
-		mutateRow(vswitch.OpenvSwitchTable, root.UUID, setKeys("external_ids", root.ExternalIDs, map[string]string{"system-id": "theirs", "ovn-bridge-mappings": "storage:br-st"})...))...)
+	_, err = n.ovs.Transact(t.Context(), append(openvswitch.InsertPort("Other/1", "other0", openvswitch.DeviceSettings{}),
+		openvswitch.MutateRow(vswitch.BridgeTable, n.ovs.Bridge(nodeconfig.IntegrationBridge).UUID, openvswitch.AddTo("ports", ovsdb.ID(vswitch.PortTable, "Other/1", "other0"))),
+		openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID, openvswitch.SetKeys("external_ids", root.ExternalIDs, map[string]string{"system-id": "theirs", "ovn-bridge-mappings": "storage:br-st"})...))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.ovs.port("other0") != nil })
+	n.until(func() bool { return n.ovs.Port("other0") != nil })
 	n.config.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.5/24")}
 	n.config.GatewayInterface = "other0"
 	n.keepOnce(t.Context())
@@ -472,14 +473,14 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	}
 	n.until(func() bool {
 		n.keepOnce(t.Context())
-		root, err := n.ovs.root()
+		root, err := n.ovs.Root()
 		return err == nil && root.ExternalIDs["system-id"] == "theirs" && root.ExternalIDs["ovn-bridge-mappings"] == "external:br-ex,storage:br-st"
 	})
 	n.keepOnce(t.Context())
 	if err := n.health.problems()[conditionBridges]; err == nil || !strings.Contains(err.Error(), "del-port br-int other0") {
 		t.Errorf("took a port from another bridge: %v", err)
 	}
-	if holder := n.ovs.bridgeOf(n.ovs.port("other0").UUID); holder == nil || holder.Name != nodeconfig.IntegrationBridge {
+	if holder := n.ovs.BridgeOf(n.ovs.Port("other0").UUID); holder == nil || holder.Name != nodeconfig.IntegrationBridge {
 		t.Errorf("the port moved to %v", holder)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -66,7 +67,7 @@ func (d *extensionDaemon) run(ctx context.Context) {
 func (d *extensionDaemon) idle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	root, err := d.n.ovs.root()
+	root, err := d.n.ovs.Root()
 	return err == nil && root.CurCfg == root.NextCfg && d.rests == d.n.ovs.Changed()
 }
 
@@ -74,7 +75,7 @@ func (d *extensionDaemon) once(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	bridges := ovsdb.List[vswitch.Bridge](d.n.ovs.Client, nil)
-	root, err := d.n.ovs.root()
+	root, err := d.n.ovs.Root()
 	if err != nil || d.dead || len(bridges) > 0 && !d.machine.Extension() {
 		d.vNICs = nil // it has ended, and does not know what it had
 		return
@@ -85,7 +86,7 @@ func (d *extensionDaemon) once(ctx context.Context) {
 		switch {
 		case d.broken != nil && d.broken(device.Name):
 			port = -1
-		case device.Type == typeInternal:
+		case device.Type == openvswitch.TypeInternal:
 			if !d.vNICs[device.Name] && d.machine.CreateWMIPort(device.Name) != nil {
 				port = -1
 				break
@@ -93,7 +94,7 @@ func (d *extensionDaemon) once(ctx context.Context) {
 			now[device.Name] = true
 		}
 		if device.Ofport == nil || *device.Ofport != port {
-			_, _ = d.n.ovs.Transact(ctx, updateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
+			_, _ = d.n.ovs.Transact(ctx, openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
 		}
 	}
 	for name := range d.vNICs {
@@ -103,7 +104,7 @@ func (d *extensionDaemon) once(ctx context.Context) {
 	}
 	d.vNICs = now
 	if root.CurCfg != root.NextCfg {
-		_, _ = d.n.ovs.Transact(ctx, updateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
+		_, _ = d.n.ovs.Transact(ctx, openvswitch.UpdateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
 	}
 }
 
@@ -151,7 +152,7 @@ func (s *firstStart) agent() *agent {
 
 // chassisHost has its ovn-controller make br-int where it gets a way to the database.
 func (s *firstStart) chassisHost(a *agent) {
-	if a.admitChassisHost() == nil && s.n.ovs.bridge(nodeconfig.IntegrationBridge) == nil {
+	if a.admitChassisHost() == nil && s.n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {
 		s.bridge()
 	}
 }
@@ -159,12 +160,12 @@ func (s *firstStart) chassisHost(a *agent) {
 // bridge makes br-int as ovn-controller does.
 func (s *firstStart) bridge() {
 	s.Helper()
-	root, err := s.n.ovs.root()
+	root, err := s.n.ovs.Root()
 	if err != nil {
 		s.Fatal(err)
 	}
-	want := bridgeSettings{owner: "ovn-controller", name: nodeconfig.IntegrationBridge, failMode: vswitch.BridgeFailModeSecure}
-	if err := s.n.ovs.apply(s.Context(), s.n.ovs.ensureBridge(root, want)); err != nil {
+	want := openvswitch.BridgeSettings{Owner: "ovn-controller", Name: nodeconfig.IntegrationBridge, FailMode: vswitch.BridgeFailModeSecure}
+	if err := s.n.ovs.Apply(s.Context(), s.n.ovs.EnsureBridge(root, want)); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -175,7 +176,7 @@ func (s *firstStart) whole(problem error) {
 	if problem != nil || s.NetworkCount() != 1 || !s.Extension() {
 		s.Fatalf("%v\n%s", problem, s.Dump())
 	}
-	uplink := s.n.ovs.uplinkBridge(s.n.config.Owner())
+	uplink := s.n.ovs.UplinkBridge(s.n.config.Owner())
 	if uplink == nil {
 		s.Fatal("there is no bridge")
 	}
@@ -470,10 +471,10 @@ func TestFirstStartWhoseTidyingFails(t *testing.T) {
 func TestLostNetworkIsMadeAgainWithItsVNIC(t *testing.T) {
 	s := newFirstStart(t)
 	s.whole(s.start())
-	before := s.n.ovs.uplinkBridge(s.n.config.Owner())
+	before := s.n.ovs.UplinkBridge(s.n.config.Owner())
 	s.LoseNetworks()
 	s.whole(s.start())
-	if after := s.n.ovs.uplinkBridge(s.n.config.Owner()); after.ExternalIDs[switchKey] == before.ExternalIDs[switchKey] {
+	if after := s.n.ovs.UplinkBridge(s.n.config.Owner()); after.ExternalIDs[openvswitch.SwitchKey] == before.ExternalIDs[openvswitch.SwitchKey] {
 		t.Error("the bridge is the lost switch's")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/ovsdb"
@@ -144,18 +145,18 @@ func (s *firstStart) former() {
 	if err := s.windows.saved.Write(*saved); err != nil {
 		s.Fatal(err)
 	}
-	root, err := s.n.ovs.root()
+	root, err := s.n.ovs.Root()
 	if err != nil {
 		s.Fatal(err)
 	}
-	bridge := s.n.ovs.uplinkBridge(s.n.config.Owner())
-	want := bridgeSettings{owner: ovsdb.Owner(bridge.ExternalIDs[ovsdb.OwnerMark]), name: "vEthernet (Ethernet)",
-		failMode: *bridge.FailMode, ids: map[string]string{switchKey: bridge.ExternalIDs[switchKey]}, device: "Ethernet"}
-	if err := s.n.ovs.apply(s.Context(), s.n.ovs.removing(hostnet.HostAdapter)); err != nil {
+	bridge := s.n.ovs.UplinkBridge(s.n.config.Owner())
+	want := openvswitch.BridgeSettings{Owner: ovsdb.Owner(bridge.ExternalIDs[ovsdb.OwnerMark]), Name: "vEthernet (Ethernet)",
+		FailMode: *bridge.FailMode, IDs: map[string]string{openvswitch.SwitchKey: bridge.ExternalIDs[openvswitch.SwitchKey]}, Device: "Ethernet"}
+	if err := s.n.ovs.Apply(s.Context(), s.n.ovs.Removing(hostnet.HostAdapter)); err != nil {
 		s.Fatal(err)
 	}
-	s.n.until(func() bool { return s.n.ovs.bridge(hostnet.HostAdapter) == nil && s.n.ovs.device("Ethernet") == nil })
-	if err := s.n.ovs.apply(s.Context(), s.n.ovs.ensureBridge(root, want)); err != nil {
+	s.n.until(func() bool { return s.n.ovs.Bridge(hostnet.HostAdapter) == nil && s.n.ovs.Device("Ethernet") == nil })
+	if err := s.n.ovs.Apply(s.Context(), s.n.ovs.EnsureBridge(root, want)); err != nil {
 		s.Fatal(err)
 	}
 	s.Reachable("vEthernet (Ethernet)")
@@ -172,7 +173,7 @@ func TestANodeWithFormerNamesGetsOver(t *testing.T) {
 					t.Errorf("the problem is %v", problem)
 				}
 				s.Reachable("vEthernet (Ethernet)")
-				if s.n.ovs.bridge("vEthernet (Ethernet)") == nil {
+				if s.n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 					t.Error("the bridge that the host depends on has gone")
 				}
 				s.NoVMMS = false
@@ -182,7 +183,7 @@ func TestANodeWithFormerNamesGetsOver(t *testing.T) {
 				s.daemon.set(func(d *extensionDaemon) { d.dead = false })
 			}()
 			s.whole(s.start())
-			if s.n.ovs.bridge("vEthernet (Ethernet)") != nil {
+			if s.n.ovs.Bridge("vEthernet (Ethernet)") != nil {
 				t.Error("the former bridge is still there")
 			}
 		})

@@ -7,20 +7,21 @@ import (
 	"log/slog"
 
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // releaseWindows gives the host its adapter back while the agent does not run, and says what it has done. The
 // bridges go first, since ovs-vswitchd ends over one without its switch, and the network goes whatever has become
 // of them. unreachable is why ovs is nil, where it is.
-func releaseWindows(ctx context.Context, config nodeconfig.Config, system *Windows, ovs *openVSwitch, unreachable error) (string, error) {
+func releaseWindows(ctx context.Context, config nodeconfig.Config, system *Windows, ovs *openvswitch.Database, unreachable error) (string, error) {
 	_, saved, err := system.releasable(ctx)
 	if err != nil && (saved == nil || errors.Is(err, errForeignNetwork)) {
 		return "", err
 	}
 	removed, left := false, fmt.Errorf("start it and repeat this: %w", unreachable)
 	if ovs != nil {
-		if removed, left = ovs.removeOwn(ctx, config); removed && left == nil {
-			if err := ovs.roundTrip(ctx, takeUpTime); err != nil { // it may be dead
+		if removed, left = ovs.RemoveOwn(ctx, config); removed && left == nil {
+			if err := ovs.RoundTrip(ctx, openvswitch.TakeUpTime); err != nil { // it may be dead
 				slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
 			}
 		}

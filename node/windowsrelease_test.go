@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -22,25 +23,25 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 	machine.ensureUplink()
 	n.keepUplinkOnce(t.Context())
 	n.config.Chassis = nodeconfig.ChassisHosted
-	root, err := n.ovs.root()
+	root, err := n.ovs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ovs.apply(t.Context(), slices.Concat(
-		n.ovs.ensureBridge(root, bridgeSettings{owner: "Somebody/else", name: "br-storage", failMode: vswitch.BridgeFailModeStandalone}))); err != nil {
+	if err := n.ovs.Apply(t.Context(), slices.Concat(
+		n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "Somebody/else", Name: "br-storage", FailMode: vswitch.BridgeFailModeStandalone}))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.ovs.Transact(t.Context(), mutateRow(vswitch.OpenvSwitchTable, root.UUID,
-		setKeys("external_ids", root.ExternalIDs, map[string]string{
+	if _, err := n.ovs.Transact(t.Context(), openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID,
+		openvswitch.SetKeys("external_ids", root.ExternalIDs, map[string]string{
 			"rack": "r7", "ovn-bridge-mappings": root.ExternalIDs["ovn-bridge-mappings"] + ",storage:br-storage",
 		})...)); err != nil {
 		t.Fatal(err)
 	}
 	n.until(func() bool {
-		return n.ovs.bridge("br-storage") != nil && n.ovs.bridge(nodeconfig.IntegrationBridge) != nil
+		return n.ovs.Bridge("br-storage") != nil && n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil
 	})
 	machine.Fail("DeleteNetwork", func() error {
-		if n.ovs.bridge(nodeconfig.IntegrationBridge) != nil || n.ovs.uplinkBridge(n.config.Owner()) != nil {
+		if n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil || n.ovs.UplinkBridge(n.config.Owner()) != nil {
 			t.Error("the network goes before the bridges")
 		}
 		return nil
@@ -55,13 +56,13 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 			t.Error("the HNS network is still there")
 		}
 		n.until(func() bool {
-			return n.ovs.bridge(nodeconfig.IntegrationBridge) == nil && n.ovs.bridge("vEthernet (Ethernet)") == nil
+			return n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil && n.ovs.Bridge("vEthernet (Ethernet)") == nil
 		})
 		if bridges := ovsdb.List[vswitch.Bridge](n.ovs.Client, nil); len(bridges) != 1 || bridges[0].Name != "br-storage" {
 			t.Errorf("bridges %v", bridges)
 		}
 		n.until(func() bool {
-			root, err := n.ovs.root()
+			root, err := n.ovs.Root()
 			return err == nil && maps.Equal(root.ExternalIDs, map[string]string{"rack": "r7", "ovn-bridge-mappings": "storage:br-storage"})
 		})
 	}
@@ -93,7 +94,7 @@ func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 	if said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil); err == nil || !strings.Contains(err.Error(), "was not made by weft") {
 		t.Errorf("said %q, error %v", said, err)
 	}
-	if machine.NetworkCount() != 1 || n.ovs.bridge(nodeconfig.IntegrationBridge) == nil {
+	if machine.NetworkCount() != 1 || n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {
 		t.Error("something was removed")
 	}
 }

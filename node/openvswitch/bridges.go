@@ -1,4 +1,4 @@
-package node
+package openvswitch
 
 import (
 	"cmp"
@@ -19,38 +19,38 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// setUp: ovn-controller finds its settings and bridges in the node's Open vSwitch. It says whether something had to be
+// SetUp: ovn-controller finds its settings and bridges in the node's Open vSwitch. It says whether something had to be
 // written for that; the error also tells what cannot be as it shall be. The uplink is asked for when nobody else works
 // on the bridges.
-func (o *openVSwitch) setUp(ctx context.Context, c nodeconfig.Config, uplink func() platform.Uplink) (written bool, err error) {
-	o.bridges.Lock()
-	defer o.bridges.Unlock()
+func (o *Database) SetUp(ctx context.Context, c nodeconfig.Config, uplink func() platform.Uplink) (written bool, err error) {
+	o.changing.Lock()
+	defer o.changing.Unlock()
 	operations, problem := o.settingUp(c, uplink())
-	if err := o.apply(ctx, operations); err != nil {
+	if err := o.Apply(ctx, operations); err != nil {
 		return true, fmt.Errorf("set up Open vSwitch: %w", err)
 	}
 	return len(operations) > 0, problem
 }
 
-// settingUp returns what has to be changed for setUp, nothing when all is as it shall be. The bridges are made at once:
+// settingUp returns what has to be changed for SetUp, nothing when all is as it shall be. The bridges are made at once:
 // where the host shares its adapter, what it has on the new switch passes only by the uplink's bridge.
-func (o *openVSwitch) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]libovsdb.Operation, error) {
-	root, err := o.root()
+func (o *Database) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]libovsdb.Operation, error) {
+	root, err := o.Root()
 	if err != nil {
 		return nil, err
 	}
 	var operations []libovsdb.Operation
-	if mutations := setKeys("external_ids", root.ExternalIDs, chassisSettings(c, uplink, root.ExternalIDs)); len(mutations) > 0 {
-		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
+	if mutations := SetKeys("external_ids", root.ExternalIDs, chassisSettings(c, uplink, root.ExternalIDs)); len(mutations) > 0 {
+		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
 	}
 	if c.SharesAdapter() && uplink == (platform.Uplink{}) {
-		if o.bridge(nodeconfig.IntegrationBridge) == nil {
-			err = errNoUplink
+		if o.Bridge(nodeconfig.IntegrationBridge) == nil {
+			err = ErrAwaitsUplink
 		}
 		return operations, err
 	}
-	operations = append(operations, o.ensureBridge(root, bridgeSettings{
-		owner: c.Owner(), name: nodeconfig.IntegrationBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeSecure,
+	operations = append(operations, o.EnsureBridge(root, BridgeSettings{
+		Owner: c.Owner(), Name: nodeconfig.IntegrationBridge, datapath: c.DatapathType, FailMode: vswitch.BridgeFailModeSecure,
 		config: map[string]string{"disable-in-band": "true"},
 	})...)
 	if uplink != (platform.Uplink{}) {
@@ -60,40 +60,40 @@ func (o *openVSwitch) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]
 	if !c.OwnGateway() {
 		return operations, nil
 	}
-	operations = append(operations, o.ensureBridge(root, bridgeSettings{
-		owner: c.Owner(), name: c.GatewayBridge, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
+	operations = append(operations, o.EnsureBridge(root, BridgeSettings{
+		Owner: c.Owner(), Name: c.GatewayBridge, datapath: c.DatapathType, FailMode: vswitch.BridgeFailModeStandalone,
 	})...)
 	if c.GatewayInterface == "" {
 		return operations, nil
 	}
-	port, err := o.ensurePort(c.Owner(), c.GatewayBridge, c.GatewayInterface, deviceSettings{})
+	port, err := o.ensurePort(c.Owner(), c.GatewayBridge, c.GatewayInterface, DeviceSettings{})
 	return append(operations, port...), err
 }
 
-var errNoUplink = errors.New("the bridges wait for the uplink")
+var ErrAwaitsUplink = errors.New("the bridges wait for the uplink")
 
 // setUpUplink returns what is missing of the bridge that has the adapter and the host's interface. It
 // passes packets as a learning switch does without any controller: the host depends on it.
-func (o *openVSwitch) setUpUplink(c nodeconfig.Config, root *vswitch.OpenvSwitch, uplink platform.Uplink) ([]libovsdb.Operation, error) {
-	existed := o.bridge(uplink.Host) != nil
+func (o *Database) setUpUplink(c nodeconfig.Config, root *vswitch.OpenvSwitch, uplink platform.Uplink) ([]libovsdb.Operation, error) {
+	existed := o.Bridge(uplink.Host) != nil
 	settings := uplinkBridgeSettings(c, uplink)
-	settings.device = uplink.Adapter
-	operations := o.ensureBridge(root, settings)
+	settings.Device = uplink.Adapter
+	operations := o.EnsureBridge(root, settings)
 	if !existed {
 		return operations, nil
 	}
-	port, err := o.ensurePort(c.Owner(), uplink.Host, uplink.Adapter, deviceSettings{})
+	port, err := o.ensurePort(c.Owner(), uplink.Host, uplink.Adapter, DeviceSettings{})
 	if err != nil || uplink.MTU == 0 {
 		return append(operations, port...), err
 	}
-	own, err := o.ensurePort(c.Owner(), uplink.Host, uplink.Host, deviceSettings{kind: typeInternal, mtu: uplink.MTU})
+	own, err := o.ensurePort(c.Owner(), uplink.Host, uplink.Host, DeviceSettings{kind: TypeInternal, mtu: uplink.MTU})
 	return slices.Concat(operations, port, own), err
 }
 
-func uplinkBridgeSettings(c nodeconfig.Config, uplink platform.Uplink) bridgeSettings {
-	settings := bridgeSettings{
-		owner: c.Owner(), name: uplink.Host, datapath: c.DatapathType, failMode: vswitch.BridgeFailModeStandalone,
-		ids: map[string]string{switchKey: uplink.Switch}, mtu: uplink.MTU,
+func uplinkBridgeSettings(c nodeconfig.Config, uplink platform.Uplink) BridgeSettings {
+	settings := BridgeSettings{
+		Owner: c.Owner(), Name: uplink.Host, datapath: c.DatapathType, FailMode: vswitch.BridgeFailModeStandalone,
+		IDs: map[string]string{SwitchKey: uplink.Switch}, mtu: uplink.MTU,
 	}
 	if uplink.MAC != "" {
 		settings.config = map[string]string{"hwaddr": uplink.MAC}
@@ -168,11 +168,11 @@ func withMappings(list, ours string, want map[string]string) (all, mine string) 
 	return strings.Join(kept, ","), strings.Join(own, ",")
 }
 
-// unmapped names the bridges of the key bridge-mappings that nobody has made.
-func (o *openVSwitch) unmapped(c nodeconfig.Config) error {
+// Unmapped names the bridges of the key bridge-mappings that nobody has made.
+func (o *Database) Unmapped(c nodeconfig.Config) error {
 	var errs []error
 	for _, m := range c.BridgeMappings {
-		if o.bridge(m.Bridge) == nil {
+		if o.Bridge(m.Bridge) == nil {
 			errs = append(errs, fmt.Errorf("bridge-mappings: %s: this node's Open vSwitch has no bridge %s, so that pods here do not reach network %s; make it (ovs-vsctl add-br %s) with a device that leads there, or remove the entry",
 				m, m.Bridge, m.Network, m.Bridge))
 		}
@@ -180,76 +180,76 @@ func (o *openVSwitch) unmapped(c nodeconfig.Config) error {
 	return errors.Join(errs...)
 }
 
-type bridgeSettings struct {
-	owner          ovsdb.Owner
-	name, datapath string
-	failMode       vswitch.BridgeFailMode
+type BridgeSettings struct {
+	Owner          ovsdb.Owner
+	Name, datapath string
+	FailMode       vswitch.BridgeFailMode
 	config         map[string]string
-	ids            map[string]string
-	device         string // a port that the bridge has from its first moment
+	IDs            map[string]string
+	Device         string // a port that the bridge has from its first moment
 	mtu            int    // of the bridge's own port
 }
 
-func (o *openVSwitch) ensureBridge(root *vswitch.OpenvSwitch, want bridgeSettings) []libovsdb.Operation {
-	bridge := o.bridge(want.name)
+func (o *Database) EnsureBridge(root *vswitch.OpenvSwitch, want BridgeSettings) []libovsdb.Operation {
+	bridge := o.Bridge(want.Name)
 	if bridge == nil {
-		uuid := ovsdb.ID(vswitch.BridgeTable, want.owner, want.name)
-		port := ovsdb.ID(vswitch.PortTable, want.owner, want.name)
-		operations, ports := insertPort(want.owner, want.name, deviceSettings{kind: typeInternal, mtu: want.mtu}), []string{port}
-		if want.device != "" {
-			operations = append(operations, insertPort(want.owner, want.device, deviceSettings{})...)
-			ports = append(ports, ovsdb.ID(vswitch.PortTable, want.owner, want.device))
+		uuid := ovsdb.ID(vswitch.BridgeTable, want.Owner, want.Name)
+		port := ovsdb.ID(vswitch.PortTable, want.Owner, want.Name)
+		operations, ports := InsertPort(want.Owner, want.Name, DeviceSettings{kind: TypeInternal, mtu: want.mtu}), []string{port}
+		if want.Device != "" {
+			operations = append(operations, InsertPort(want.Owner, want.Device, DeviceSettings{})...)
+			ports = append(ports, ovsdb.ID(vswitch.PortTable, want.Owner, want.Device))
 		}
-		ids := marks(want.owner, want.name)
-		maps.Copy(ids, want.ids)
+		ids := marks(want.Owner, want.Name)
+		maps.Copy(ids, want.IDs)
 		return append(operations,
-			insertRow(vswitch.BridgeTable, uuid, libovsdb.Row{
-				"name": want.name, "datapath_type": want.datapath, "fail_mode": want.failMode, "ports": references(ports...),
-				"other_config": stringMap(want.config), "external_ids": stringMap(ids),
+			InsertRow(vswitch.BridgeTable, uuid, libovsdb.Row{
+				"name": want.Name, "datapath_type": want.datapath, "fail_mode": want.FailMode, "ports": References(ports...),
+				"other_config": StringMap(want.config), "external_ids": StringMap(ids),
 			}),
-			mutateRow(vswitch.OpenvSwitchTable, root.UUID, addTo("bridges", uuid)),
+			MutateRow(vswitch.OpenvSwitchTable, root.UUID, AddTo("bridges", uuid)),
 		)
 	}
 	row := libovsdb.Row{}
 	if bridge.DatapathType != want.datapath {
 		row["datapath_type"] = want.datapath
 	}
-	if bridge.FailMode == nil || *bridge.FailMode != want.failMode {
-		row["fail_mode"] = want.failMode
+	if bridge.FailMode == nil || *bridge.FailMode != want.FailMode {
+		row["fail_mode"] = want.FailMode
 	}
 	var operations []libovsdb.Operation
 	if len(row) > 0 {
-		operations = append(operations, updateRow(vswitch.BridgeTable, bridge.UUID, row))
+		operations = append(operations, UpdateRow(vswitch.BridgeTable, bridge.UUID, row))
 	}
-	if mutations := setKeys("other_config", bridge.OtherConfig, want.config); len(mutations) > 0 {
-		operations = append(operations, mutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
+	if mutations := SetKeys("other_config", bridge.OtherConfig, want.config); len(mutations) > 0 {
+		operations = append(operations, MutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
 	}
-	if mutations := setKeys("external_ids", bridge.ExternalIDs, want.ids); len(mutations) > 0 && bridge.ExternalIDs[ovsdb.OwnerMark] == string(want.owner) {
-		operations = append(operations, mutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
+	if mutations := SetKeys("external_ids", bridge.ExternalIDs, want.IDs); len(mutations) > 0 && bridge.ExternalIDs[ovsdb.OwnerMark] == string(want.Owner) {
+		operations = append(operations, MutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
 	}
 	return operations
 }
 
-// deviceSettings are the columns of a port's only interface.
-type deviceSettings struct {
+// DeviceSettings are the columns of a port's only interface.
+type DeviceSettings struct {
 	kind        string
 	mac         string
 	mtu         int
-	externalIDs map[string]string
+	ExternalIDs map[string]string
 }
 
 func marks(owner ovsdb.Owner, key string) map[string]string {
 	return map[string]string{ovsdb.OwnerMark: string(owner), ovsdb.KeyMark: key}
 }
 
-// insertPort makes a port and its interface, not yet in any bridge.
-func insertPort(owner ovsdb.Owner, name string, want deviceSettings) []libovsdb.Operation {
+// InsertPort makes a port and its interface, not yet in any bridge.
+func InsertPort(owner ovsdb.Owner, name string, want DeviceSettings) []libovsdb.Operation {
 	device := ovsdb.ID(vswitch.InterfaceTable, owner, name)
 	ids := marks(owner, name)
-	for key, value := range want.externalIDs {
+	for key, value := range want.ExternalIDs {
 		ids[key] = value
 	}
-	row := libovsdb.Row{"name": name, "type": want.kind, "external_ids": stringMap(ids)}
+	row := libovsdb.Row{"name": name, "type": want.kind, "external_ids": StringMap(ids)}
 	if want.mac != "" {
 		row["mac"] = want.mac
 	}
@@ -257,29 +257,29 @@ func insertPort(owner ovsdb.Owner, name string, want deviceSettings) []libovsdb.
 		row["mtu_request"] = want.mtu
 	}
 	return []libovsdb.Operation{
-		insertRow(vswitch.InterfaceTable, device, row),
-		insertRow(vswitch.PortTable, ovsdb.ID(vswitch.PortTable, owner, name), libovsdb.Row{
-			"name": name, "interfaces": references(device), "external_ids": stringMap(marks(owner, name)),
+		InsertRow(vswitch.InterfaceTable, device, row),
+		InsertRow(vswitch.PortTable, ovsdb.ID(vswitch.PortTable, owner, name), libovsdb.Row{
+			"name": name, "interfaces": References(device), "external_ids": StringMap(marks(owner, name)),
 		}),
 	}
 }
 
 // ensurePort returns what makes a bridge have a port of that name with one interface as wanted. A
 // port of another bridge is not taken from it.
-func (o *openVSwitch) ensurePort(owner ovsdb.Owner, bridgeName, name string, want deviceSettings) ([]libovsdb.Operation, error) {
-	bridge := o.bridge(bridgeName)
+func (o *Database) ensurePort(owner ovsdb.Owner, bridgeName, name string, want DeviceSettings) ([]libovsdb.Operation, error) {
+	bridge := o.Bridge(bridgeName)
 	if bridge == nil {
 		return nil, nil // it is being made; its appearance calls us again
 	}
-	port := o.port(name)
+	port := o.Port(name)
 	if port == nil {
 		uuid := ovsdb.ID(vswitch.PortTable, owner, name)
-		return append(insertPort(owner, name, want), mutateRow(vswitch.BridgeTable, bridge.UUID, addTo("ports", uuid))), nil
+		return append(InsertPort(owner, name, want), MutateRow(vswitch.BridgeTable, bridge.UUID, AddTo("ports", uuid))), nil
 	}
-	if holder := o.bridgeOf(port.UUID); holder != nil && holder.UUID != bridge.UUID {
+	if holder := o.BridgeOf(port.UUID); holder != nil && holder.UUID != bridge.UUID {
 		return nil, fmt.Errorf("device %s is a port of bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it for %s", name, holder.Name, holder.Name, name, bridgeName)
 	}
-	device := o.device(name)
+	device := o.Device(name)
 	if device == nil {
 		return nil, fmt.Errorf("port %s of bridge %s has no interface of its name; run `ovs-vsctl del-port %s`", name, bridgeName, name)
 	}
@@ -295,26 +295,26 @@ func (o *openVSwitch) ensurePort(owner ovsdb.Owner, bridgeName, name string, wan
 	}
 	var operations []libovsdb.Operation
 	if len(row) > 0 {
-		operations = append(operations, updateRow(vswitch.InterfaceTable, device.UUID, row))
+		operations = append(operations, UpdateRow(vswitch.InterfaceTable, device.UUID, row))
 	}
-	if mutations := setKeys("external_ids", device.ExternalIDs, want.externalIDs); len(mutations) > 0 {
-		operations = append(operations, mutateRow(vswitch.InterfaceTable, device.UUID, mutations...))
+	if mutations := SetKeys("external_ids", device.ExternalIDs, want.ExternalIDs); len(mutations) > 0 {
+		operations = append(operations, MutateRow(vswitch.InterfaceTable, device.UUID, mutations...))
 	}
 	return operations, nil
 }
 
-// managementPort returns what is missing of the host's port on br-int.
-func (o *openVSwitch) managementPort(c nodeconfig.Config, m platform.Management) ([]libovsdb.Operation, error) {
-	return o.ensurePort(c.Owner(), nodeconfig.IntegrationBridge, m.Device, deviceSettings{
-		kind: typeInternal, mac: m.MAC.String(), mtu: m.MTU,
-		externalIDs: map[string]string{"iface-id": contract.ManagementPort(c.NodeName)},
+// ManagementPort returns what is missing of the host's port on br-int.
+func (o *Database) ManagementPort(c nodeconfig.Config, m platform.Management) ([]libovsdb.Operation, error) {
+	return o.ensurePort(c.Owner(), nodeconfig.IntegrationBridge, m.Device, DeviceSettings{
+		kind: TypeInternal, mac: m.MAC.String(), mtu: m.MTU,
+		ExternalIDs: map[string]string{"iface-id": contract.ManagementPort(c.NodeName)},
 	})
 }
 
-// onlyDevice is the one device by which a bridge leads outside that somebody else has given it; empty
+// OnlyDevice is the one device by which a bridge leads outside that somebody else has given it; empty
 // where there are several.
-func (o *openVSwitch) onlyDevice(name string) string {
-	bridge := o.bridge(name)
+func (o *Database) OnlyDevice(name string) string {
+	bridge := o.Bridge(name)
 	if bridge == nil {
 		return ""
 	}
@@ -326,7 +326,7 @@ func (o *openVSwitch) onlyDevice(name string) string {
 		}
 		for _, uuid := range port.Interfaces {
 			device, ok := ovsdb.Get[vswitch.Interface](o.Client, uuid)
-			if ok && device.Name != name && device.Type != typeInternal && device.Type != "patch" {
+			if ok && device.Name != name && device.Type != TypeInternal && device.Type != "patch" {
 				devices = append(devices, device.Name)
 			}
 		}
@@ -337,8 +337,8 @@ func (o *openVSwitch) onlyDevice(name string) string {
 	return devices[0]
 }
 
-// broken describes a device that Open vSwitch could not open.
-func broken(device *vswitch.Interface) string {
+// DeviceProblem describes a device that Open vSwitch could not open.
+func DeviceProblem(device *vswitch.Interface) string {
 	if device.Error != nil && *device.Error != "" {
 		return *device.Error
 	}

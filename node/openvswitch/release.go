@@ -1,4 +1,4 @@
-package node
+package openvswitch
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// removeOwn removes the bridges that the agent has made for its node, with all their ports, and its settings. It
+// RemoveOwn removes the bridges that the agent has made for its node, with all their ports, and its settings. It
 // says whether there were any. It does not wait for ovs-vswitchd, which may not run.
-func (o *openVSwitch) removeOwn(ctx context.Context, config nodeconfig.Config) (removed bool, err error) {
-	o.bridges.Lock()
-	defer o.bridges.Unlock()
-	root, err := o.root()
+func (o *Database) RemoveOwn(ctx context.Context, config nodeconfig.Config) (removed bool, err error) {
+	o.changing.Lock()
+	defer o.changing.Unlock()
+	root, err := o.Root()
 	if errors.Is(err, errNoRoot) {
 		return false, nil
 	}
@@ -30,12 +30,12 @@ func (o *openVSwitch) removeOwn(ctx context.Context, config nodeconfig.Config) (
 	var operations []libovsdb.Operation
 	own := ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[ovsdb.OwnerMark] == string(config.Owner()) })
 	for _, bridge := range own {
-		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, removeFrom("bridges", bridge.UUID)))
+		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID)))
 	}
-	if mutations := setKeys("external_ids", root.ExternalIDs, withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {
-		operations = append(operations, mutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
+	if mutations := SetKeys("external_ids", root.ExternalIDs, withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {
+		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
 	}
-	return len(operations) > 0, o.apply(ctx, operations)
+	return len(operations) > 0, o.Apply(ctx, operations)
 }
 
 // withoutChassisSettings takes back chassisSettings. Bridge mappings that somebody else has made stay, and so
@@ -52,15 +52,15 @@ func withoutChassisSettings(config nodeconfig.Config, now map[string]string) map
 	return want
 }
 
-// releaseFlows clears the bridges that stay, as somebody else has made them: what nobody keeps any more would lead
+// ReleaseFlows clears the bridges that stay, as somebody else has made them: what nobody keeps any more would lead
 // NodePorts nowhere. A gateway router that is still there would answer for the host without its flows.
-func (o *openVSwitch) releaseFlows(ctx context.Context, config nodeconfig.Config, limit time.Duration) error {
-	for _, b := range ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[flowsKey] != "" }) {
-		if o.holds(b, patchName(config.NodeName)) {
-			return fmt.Errorf("bridge %s keeps its flows as long as it has the node's gateway router (port %s): delete the Node or stop ovn-controller, and repeat this", b.Name, patchName(config.NodeName))
+func (o *Database) ReleaseFlows(ctx context.Context, config nodeconfig.Config, limit time.Duration) error {
+	for _, b := range ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[FlowsKey] != "" }) {
+		if o.Holds(b, PatchName(config.NodeName)) {
+			return fmt.Errorf("bridge %s keeps its flows as long as it has the node's gateway router (port %s): delete the Node or stop ovn-controller, and repeat this", b.Name, PatchName(config.NodeName))
 		}
 		installer := &extbridge.Installer{Program: config.OVSOfctl, Timeout: limit}
-		if err := o.clearFlows(ctx, config, installer, b); err != nil {
+		if err := o.ClearFlows(ctx, config, installer, b); err != nil {
 			return fmt.Errorf("the host has its devices, but bridge %s is not cleared: %w", b.Name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package node
+package openvswitch
 
 import (
 	"context"
@@ -9,22 +9,22 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// dialLocal connects to a daemon on the node itself.
-func dialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
+// DialLocal connects to a daemon on the node itself.
+func DialLocal(ctx context.Context, endpoint ovsdb.Endpoint) (net.Conn, error) {
 	switch endpoint.Scheme {
 	case "unix":
-		return dialSocket(ctx, endpoint.Address)
+		return DialSocket(ctx, endpoint.Address)
 	case "tcp":
 		return (&net.Dialer{}).DialContext(ctx, "tcp", endpoint.Address)
 	}
 	return nil, fmt.Errorf("%s is not on the node itself", endpoint)
 }
 
-// dialSwitch connects to br-int itself.
-func dialSwitch(ctx context.Context, c nodeconfig.Config) (net.Conn, error) {
+// DialSwitch connects to br-int itself.
+func DialSwitch(ctx context.Context, c nodeconfig.Config) (net.Conn, error) {
 	endpoint, err := c.OpenFlow()
 	if err != nil {
 		return nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
-	return dialLocal(ctx, endpoint)
+	return DialLocal(ctx, endpoint)
 }

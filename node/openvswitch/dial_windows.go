@@ -1,4 +1,4 @@
-package node
+package openvswitch
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"github.com/Microsoft/go-winio"
 )
 
-// dialSocket connects to what Open vSwitch calls a unix socket: on Windows a named pipe, whose name
+// DialSocket connects to what Open vSwitch calls a unix socket: on Windows a named pipe, whose name
 // is the socket's path without its slashes and backslashes (lib/stream-windows.c, remove_slashes).
-func dialSocket(ctx context.Context, path string) (net.Conn, error) {
+func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 	return winio.DialPipeContext(ctx, pipeOf(path))
 }
 

@@ -1,4 +1,4 @@
-package node
+package openvswitch
 
 import (
 	"context"
@@ -14,40 +14,40 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// openVSwitch is the node's Open_vSwitch database: a replica to read, transactions to write.
-type openVSwitch struct {
+// Database is the node's Open_vSwitch database: a replica to read, transactions to write.
+type Database struct {
 	*ovsdb.Client
 
-	bridges sync.Mutex // held while bridges are compared and written
+	changing sync.Mutex // held while bridges are compared and written
 }
 
 const (
-	typeInternal = "internal"
+	TypeInternal = "internal"
 )
 
-// vswitchTables leaves out statistics, which the server would send every few seconds.
-var vswitchTables = []ovsdb.Table{
+// Tables leaves out statistics, which the server would send every few seconds.
+var Tables = []ovsdb.Table{
 	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "next_cfg", "cur_cfg", "other_config"}},
 	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode", "other_config"}},
 	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces", "protected"}},
 	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "mac", "mtu_request", "ofport", "error", "options"}},
 }
 
-func connectOpenVSwitch(ctx context.Context, database string) (*openVSwitch, error) {
+func Connect(ctx context.Context, database string) (*Database, error) {
 	model, err := vswitch.FullDatabaseModel()
 	if err != nil {
 		return nil, err
 	}
-	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: database, Model: model, Tables: vswitchTables, Dial: dialLocal})
+	client, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: database, Model: model, Tables: Tables, Dial: DialLocal})
 	if err != nil {
 		return nil, fmt.Errorf("ovs-database: %w", err)
 	}
-	return &openVSwitch{Client: client}, nil
+	return &Database{Client: client}, nil
 }
 
 var errNoRoot = errors.New("the Open_vSwitch database is empty: run `ovs-vsctl init`, as the openvswitch service does")
 
-func (o *openVSwitch) root() (*vswitch.OpenvSwitch, error) {
+func (o *Database) Root() (*vswitch.OpenvSwitch, error) {
 	rows := ovsdb.List[vswitch.OpenvSwitch](o.Client, nil)
 	if len(rows) == 0 {
 		return nil, errNoRoot
@@ -55,25 +55,25 @@ func (o *openVSwitch) root() (*vswitch.OpenvSwitch, error) {
 	return rows[0], nil
 }
 
-func (o *openVSwitch) bridge(name string) *vswitch.Bridge {
+func (o *Database) Bridge(name string) *vswitch.Bridge {
 	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.Name == name }))
 }
 
-func (o *openVSwitch) port(name string) *vswitch.Port {
+func (o *Database) Port(name string) *vswitch.Port {
 	return first(ovsdb.List(o.Client, func(p *vswitch.Port) bool { return p.Name == name }))
 }
 
-func (o *openVSwitch) device(name string) *vswitch.Interface {
+func (o *Database) Device(name string) *vswitch.Interface {
 	return first(ovsdb.List(o.Client, func(i *vswitch.Interface) bool { return i.Name == name }))
 }
 
-// bridgeOf is the bridge that holds a port.
-func (o *openVSwitch) bridgeOf(port string) *vswitch.Bridge {
+// BridgeOf is the bridge that holds a port.
+func (o *Database) BridgeOf(port string) *vswitch.Bridge {
 	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return slices.Contains(b.Ports, port) }))
 }
 
-// refused lists the ports with a type of the platform's that Open vSwitch has tried to open in vain.
-func (o *openVSwitch) refused(kind string) []string {
+// Refused lists the ports with a type of the platform's that Open vSwitch has tried to open in vain.
+func (o *Database) Refused(kind string) []string {
 	var names []string
 	for _, device := range ovsdb.List(o.Client, func(d *vswitch.Interface) bool {
 		return d.Type == kind && d.Ofport != nil && *d.Ofport <= 0
@@ -83,8 +83,8 @@ func (o *openVSwitch) refused(kind string) []string {
 	return names
 }
 
-// tunnelPeers are where the tunnels lead that ovn-controller has made, sorted.
-func (o *openVSwitch) tunnelPeers() []netip.Addr {
+// TunnelPeers are where the tunnels lead that ovn-controller has made, sorted.
+func (o *Database) TunnelPeers() []netip.Addr {
 	var peers []netip.Addr
 	for _, i := range ovsdb.List(o.Client, func(i *vswitch.Interface) bool { return i.Type == "geneve" }) {
 		if peer, err := netip.ParseAddr(i.Options["remote_ip"]); err == nil {
@@ -102,8 +102,8 @@ func first[T any](rows []*T) *T {
 	return rows[0]
 }
 
-// apply sends operations, none of which changes anything when repeated.
-func (o *openVSwitch) apply(ctx context.Context, operations []libovsdb.Operation) error {
+// Apply sends operations, none of which changes anything when repeated.
+func (o *Database) Apply(ctx context.Context, operations []libovsdb.Operation) error {
 	if len(operations) == 0 {
 		return nil
 	}
@@ -113,15 +113,15 @@ func (o *openVSwitch) apply(ctx context.Context, operations []libovsdb.Operation
 
 // Operations as the server reads them.
 
-func insertRow(table, uuid string, row libovsdb.Row) libovsdb.Operation {
+func InsertRow(table, uuid string, row libovsdb.Row) libovsdb.Operation {
 	return libovsdb.Operation{Op: libovsdb.OperationInsert, Table: table, UUID: uuid, Row: row}
 }
 
-func updateRow(table, uuid string, row libovsdb.Row) libovsdb.Operation {
+func UpdateRow(table, uuid string, row libovsdb.Row) libovsdb.Operation {
 	return libovsdb.Operation{Op: libovsdb.OperationUpdate, Table: table, Where: whereUUID(uuid), Row: row}
 }
 
-func mutateRow(table, uuid string, mutations ...libovsdb.Mutation) libovsdb.Operation {
+func MutateRow(table, uuid string, mutations ...libovsdb.Mutation) libovsdb.Operation {
 	return libovsdb.Operation{Op: libovsdb.OperationMutate, Table: table, Where: whereUUID(uuid), Mutations: mutations}
 }
 
@@ -129,7 +129,7 @@ func whereUUID(uuid string) []libovsdb.Condition {
 	return []libovsdb.Condition{{Column: "_uuid", Function: libovsdb.ConditionEqual, Value: libovsdb.UUID{GoUUID: uuid}}}
 }
 
-func references(uuids ...string) libovsdb.OvsSet {
+func References(uuids ...string) libovsdb.OvsSet {
 	set := libovsdb.OvsSet{GoSet: []any{}}
 	for _, uuid := range uuids {
 		set.GoSet = append(set.GoSet, libovsdb.UUID{GoUUID: uuid})
@@ -137,7 +137,7 @@ func references(uuids ...string) libovsdb.OvsSet {
 	return set
 }
 
-func stringMap(values map[string]string) libovsdb.OvsMap {
+func StringMap(values map[string]string) libovsdb.OvsMap {
 	m := libovsdb.OvsMap{GoMap: map[any]any{}}
 	for key, value := range values {
 		m.GoMap[key] = value
@@ -145,17 +145,17 @@ func stringMap(values map[string]string) libovsdb.OvsMap {
 	return m
 }
 
-func addTo(column string, uuids ...string) libovsdb.Mutation {
-	return libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationInsert, Value: references(uuids...)}
+func AddTo(column string, uuids ...string) libovsdb.Mutation {
+	return libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationInsert, Value: References(uuids...)}
 }
 
-func removeFrom(column string, uuids ...string) libovsdb.Mutation {
-	return libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationDelete, Value: references(uuids...)}
+func RemoveFrom(column string, uuids ...string) libovsdb.Mutation {
+	return libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationDelete, Value: References(uuids...)}
 }
 
-// setKeys returns the mutations that give a map column the wanted keys and leave its others alone;
+// SetKeys returns the mutations that give a map column the wanted keys and leave its others alone;
 // a wanted value of "" takes the key away.
-func setKeys(column string, has, want map[string]string) []libovsdb.Mutation {
+func SetKeys(column string, has, want map[string]string) []libovsdb.Mutation {
 	remove, add := libovsdb.OvsSet{GoSet: []any{}}, map[string]string{}
 	for key, value := range want {
 		now, present := has[key]
@@ -174,7 +174,7 @@ func setKeys(column string, has, want map[string]string) []libovsdb.Mutation {
 		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationDelete, Value: remove})
 	}
 	if len(add) > 0 {
-		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationInsert, Value: stringMap(add)})
+		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationInsert, Value: StringMap(add)})
 	}
 	return mutations
 }

@@ -1,0 +1,14 @@
+// Package openvswitch is the node's Open_vSwitch database: a replica to read, and transactions of which none changes
+// anything when it is repeated.
+//
+//	database      the connection, and rows as the server reads them
+//	bridges       br-int, the bridge to the outside, and the settings of ovn-controller
+//	attachments   ports of pods
+//	uplink        the bridge of an uplink that host and pods share
+//	flows         what a bridge needs beside its flows
+//	release       all of it taken back, while the agent does not run
+//	dial          connections to daemons on the node itself
+//
+// It writes what its callers have decided, and decides nothing itself. It imports platform and nodeconfig, and
+// knows neither system nor the agent.
+package openvswitch
