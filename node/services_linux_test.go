@@ -104,8 +104,11 @@ func (c *cluster) answers(name, protocol string, at ...string) {
 	}
 }
 
+// routed says whether the host has a route to an address in the table for virtual ones, see node/linux.
 func routed(destination netip.Addr) bool {
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Dst: fromPrefix(netip.PrefixFrom(destination, destination.BitLen())), Table: vipTable}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
+	const vipTable = 0x7765
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL,
+		&netlink.Route{Dst: netlink.NewIPNet(destination.AsSlice()), Table: vipTable}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
 	return err == nil && len(routes) > 0
 }
 

@@ -93,9 +93,7 @@ func (h *uplinkHost) device() {
 func (h *uplinkHost) removeDevices() {
 	for _, device := range []string{testDevice, "other0"} {
 		h.shell("ip link del " + device)
-		if err := passIngress(device); err != nil {
-			h.t.Error(err)
-		}
+		_ = exec.Command("nft", "delete", "chain", "netdev", "weft", device).Run() // there may be none
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,12 +96,12 @@ func TestUplinkIsGivenBackWithoutTheFile(t *testing.T) {
 	open := h.sessions()
 	linux := h.start()
 	h.mustShare(linux)
-	if err := linux.sharing.saved.Remove(); err != nil {
+	if err := os.Remove(h.config.UplinkFile()); err != nil {
 		t.Fatal(err)
 	}
 	h.mustShare(h.start())
 	h.shared()
-	if err := linux.sharing.saved.Remove(); err != nil {
+	if err := os.Remove(h.config.UplinkFile()); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.start().ReleaseUplink(t.Context()); err != nil {
@@ -114,15 +114,15 @@ func TestUplinkIsGivenBackWithoutTheFile(t *testing.T) {
 // After a boot the database still has the bridge with the device, and the host its addresses on the device.
 func TestUplinkAfterABoot(t *testing.T) {
 	h := newUplinkHost(t)
-	linux := h.start()
-	h.mustShare(linux)
-	saved, err := linux.sharing.saved.Read()
+	h.mustShare(h.start())
+	file := platform.SavedHost[map[string]any]{Path: h.config.UplinkFile()}
+	saved, err := file.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved.Boot = "another"
-	saved.Addresses[0].Address = netip.MustParsePrefix("192.0.2.99/24")
-	if err := linux.sharing.saved.Write(*saved); err != nil {
+	(*saved)["boot"] = "another"
+	(*saved)["addresses"].([]any)[0].(map[string]any)["address"] = "192.0.2.99/24"
+	if err := file.Write(*saved); err != nil {
 		t.Fatal(err)
 	}
 	h.ovn.Kill(nodetest.Vswitchd)
