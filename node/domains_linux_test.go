@@ -22,6 +22,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 )
@@ -107,7 +108,7 @@ func (c *cluster) reported(addr string) error {
 // The host's own answers leave by the management device and by the one that has the address.
 func TestDevicesOfTheHostsAnswers(t *testing.T) {
 	c := newReadyCluster(t)
-	linux := c.agent.platform.(*Linux)
+	linux := c.agent.platform.(*linux.Platform)
 	for addr, want := range map[string][]string{
 		"172.30.0.1": {platform.ManagementDevice, "ul0"}, contract.ManagementAddress(testSubnet).String(): {platform.ManagementDevice}, "192.0.2.1": nil,
 	} {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -24,7 +25,7 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	shared := LinuxConfig{Userspace: config.DatapathType == nodeconfig.DatapathNetdev, StateFile: config.UplinkFile()}
+	shared := linux.Config{Userspace: config.DatapathType == nodeconfig.DatapathNetdev, StateFile: config.UplinkFile()}
 	ovs, connection := openvswitch.Connect(connecting, config.OVSDatabase)
 	if connection == nil {
 		defer ovs.Close()
@@ -32,7 +33,7 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 	} else {
 		shared.OpenVSwitch = absentBridge{connection}
 	}
-	system, err := NewLinux(shared)
+	system, err := linux.New(shared)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 )
@@ -17,12 +18,12 @@ func listenForPlugin(_ context.Context, c nodeconfig.Config) (net.Listener, erro
 }
 
 func newPlatform(c nodeconfig.Config, ovs *openvswitch.Database, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
-	config := LinuxConfig{
+	config := linux.Config{
 		Userspace: c.DatapathType == nodeconfig.DatapathNetdev, StateFile: c.UplinkFile(),
 		OpenVSwitch: openvswitch.NewUplinkBridge(ovs, c, openvswitch.TakeUpTime),
 	}
 	if c.SharesAdapter() {
 		config.Uplink, config.Bridge = c.GatewayInterface, c.GatewayBridge
 	}
-	return NewLinux(config)
+	return linux.New(config)
 }

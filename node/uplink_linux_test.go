@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -144,12 +145,12 @@ func (h *uplinkHost) state(device string) string {
 }
 
 // start is what a start of the agent makes.
-func (h *uplinkHost) start() *Linux { return h.startWith(nil) }
+func (h *uplinkHost) start() *linux.Platform { return h.startWith(nil) }
 
 // startWith calls step before each change of the host.
-func (h *uplinkHost) startWith(step func(name string)) *Linux {
+func (h *uplinkHost) startWith(step func(name string)) *linux.Platform {
 	h.t.Helper()
-	system, err := NewLinux(LinuxConfig{
+	system, err := linux.New(linux.Config{
 		Userspace: nodetest.Userspace(), Uplink: h.config.GatewayInterface, Bridge: testBridge,
 		StateFile: h.config.UplinkFile(), OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, openvswitch.TakeUpTime), Step: step,
 	})
@@ -371,7 +372,7 @@ func TestHostKeepsItsSessionsWhenItsDeviceIsShared(t *testing.T) {
 
 // killAt has work stop before its n-th change of the host, as if the agent were killed there. It says which
 // that was; "" if work ended before.
-func (h *uplinkHost) killAt(n int, work func(*Linux, context.Context) error) string {
+func (h *uplinkHost) killAt(n int, work func(*linux.Platform, context.Context) error) string {
 	h.t.Helper()
 	ctx, kill := context.WithCancel(h.t.Context())
 	defer kill()
@@ -389,12 +390,12 @@ func (h *uplinkHost) killAt(n int, work func(*Linux, context.Context) error) str
 	return killed
 }
 
-func ensureUplink(linux *Linux, ctx context.Context) error {
+func ensureUplink(linux *linux.Platform, ctx context.Context) error {
 	_, err := linux.EnsureUplink(ctx)
 	return err
 }
 
-func releaseUplink(linux *Linux, ctx context.Context) error { return linux.ReleaseUplink(ctx) }
+func releaseUplink(linux *linux.Platform, ctx context.Context) error { return linux.ReleaseUplink(ctx) }
 
 func TestAgentIsKilledAtEachStepOfSharing(t *testing.T) {
 	h := newUplinkHost(t)

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
 
-func (h *uplinkHost) mustShare(linux *Linux) platform.Uplink {
+func (h *uplinkHost) mustShare(linux *linux.Platform) platform.Uplink {
 	h.t.Helper()
 	uplink, err := linux.EnsureUplink(h.t.Context())
 	if err != nil {
@@ -159,7 +160,7 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 	h := newUplinkHost(t)
 	open := h.sessions()
 	share := func() error {
-		system, err := NewLinux(LinuxConfig{
+		system, err := linux.New(linux.Config{
 			Userspace: nodetest.Userspace(), Uplink: testDevice, Bridge: testBridge, StateFile: h.config.UplinkFile(),
 			OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, time.Second),
 		})

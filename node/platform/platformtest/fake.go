@@ -323,3 +323,5 @@ func (f *Fake) Watch(ctx context.Context, changed func()) error {
 		}
 	}
 }
+
+var _ platform.Platform = (*Fake)(nil)

@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/node/platform"
 )
 
-func (l *Linux) CreateEndpoint(_ context.Context, e platform.Endpoint) error {
+func (l *Platform) CreateEndpoint(_ context.Context, e platform.Endpoint) error {
 	sandbox, err := openSandbox(e.Sandbox)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (l *Linux) CreateEndpoint(_ context.Context, e platform.Endpoint) error {
 
 // createPair makes the veth pair with its far end in the sandbox from the first moment, or finds
 // the pair of an earlier call. A device of that name which is not the pair is a remnant and goes.
-func (l *Linux) createPair(sandbox netns.NsHandle, e platform.Endpoint) (netlink.Link, error) {
+func (l *Platform) createPair(sandbox netns.NsHandle, e platform.Endpoint) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = e.Device, e.MTU
 	pair := netlink.NewVeth(attrs)
@@ -74,7 +74,7 @@ func (l *Linux) createPair(sandbox netns.NsHandle, e platform.Endpoint) (netlink
 }
 
 // isPair says whether the interface in the sandbox is the other end of host.
-func (l *Linux) isPair(host netlink.Link, sandbox netns.NsHandle, e platform.Endpoint) bool {
+func (l *Platform) isPair(host netlink.Link, sandbox netns.NsHandle, e platform.Endpoint) bool {
 	if host.Type() != "veth" {
 		return false
 	}
@@ -91,7 +91,7 @@ func (l *Linux) isPair(host netlink.Link, sandbox netns.NsHandle, e platform.End
 	return err == nil
 }
 
-func (l *Linux) ConfigureEndpoint(_ context.Context, e platform.Endpoint) error {
+func (l *Platform) ConfigureEndpoint(_ context.Context, e platform.Endpoint) error {
 	sandbox, err := openSandbox(e.Sandbox)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (l *Linux) ConfigureEndpoint(_ context.Context, e platform.Endpoint) error 
 }
 
 // configure runs on a thread inside the sandbox.
-func (l *Linux) configure(h *netlink.Handle, e platform.Endpoint) error {
+func (l *Platform) configure(h *netlink.Handle, e platform.Endpoint) error {
 	link, err := h.LinkByName(e.Attachment.IfName)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func enableIPv6(device string) error {
 	return nil
 }
 
-func (l *Linux) CheckEndpoint(_ context.Context, e platform.Endpoint) error {
+func (l *Platform) CheckEndpoint(_ context.Context, e platform.Endpoint) error {
 	host, err := l.linkByName(e.Device)
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func check(h *netlink.Handle, e platform.Endpoint) error {
 	return nil
 }
 
-func (l *Linux) DeleteEndpoint(_ context.Context, device string) error {
+func (l *Platform) DeleteEndpoint(_ context.Context, device string) error {
 	link, err := l.linkByName(device)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/node/platform"
 )
 
-func (l *Linux) EnsureManagement(m platform.Management) error {
+func (l *Platform) EnsureManagement(m platform.Management) error {
 	link, err := l.linkByName(m.Device)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (l *Linux) EnsureManagement(m platform.Management) error {
 }
 
 // ensureAddresses gives the device the addresses it lacks and takes others, but for link-local ones.
-func (l *Linux) ensureAddresses(link netlink.Link, wanted []netip.Prefix) error {
+func (l *Platform) ensureAddresses(link netlink.Link, wanted []netip.Prefix) error {
 	addrs, err := l.addresses(link)
 	if err != nil {
 		return fmt.Errorf("list addresses: %w", err)
@@ -82,7 +82,7 @@ func (l *Linux) ensureAddresses(link netlink.Link, wanted []netip.Prefix) error 
 
 // ensureRoutes owns all routes by the device's gateways; those that the kernel itself made from
 // addresses have none. Routes to single addresses are in a table of their own, see [vipTable].
-func (l *Linux) ensureRoutes(link netlink.Link, m platform.Management) error {
+func (l *Platform) ensureRoutes(link netlink.Link, m platform.Management) error {
 	missing := map[int]map[platform.Route]bool{unix.RT_TABLE_MAIN: {}, vipTable: {}} // by table
 	for _, route := range m.Routes {
 		missing[tableFor(route)][route] = true

@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 // chooseDevice checks the device that the host is to share. Nothing was changed yet.
-func (l *Linux) chooseDevice(saved *linuxUplink) (netlink.Link, error) {
+func (l *Platform) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 	s := &l.sharing
 	links, err := retryDump(l.netlink.LinkList)
 	if err != nil {
@@ -47,7 +47,7 @@ func (l *Linux) chooseDevice(saved *linuxUplink) (netlink.Link, error) {
 }
 
 // unfit says what kind of device cannot be a port of a bridge while the host goes on using it.
-func (l *Linux) unfit(device netlink.Link, all []netlink.Link) string {
+func (l *Platform) unfit(device netlink.Link, all []netlink.Link) string {
 	attributes := device.Attrs()
 	switch {
 	case attributes.Flags&net.FlagLoopback != 0:

@@ -1,4 +1,4 @@
-package node_test
+package linux_test
 
 import (
 	"encoding/binary"

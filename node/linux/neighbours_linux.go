@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 )
 
 // EnsureNeighbours looks before it writes: a route that is replaced by itself is news for all who watch.
-func (l *Linux) EnsureNeighbours(device string, neighbours []extbridge.Neighbour) error {
+func (l *Platform) EnsureNeighbours(device string, neighbours []extbridge.Neighbour) error {
 	link, err := l.linkByName(device)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (l *Linux) EnsureNeighbours(device string, neighbours []extbridge.Neighbour
 	return nil
 }
 
-func (l *Linux) ensureNeighbour(link netlink.Link, n extbridge.Neighbour) error {
+func (l *Platform) ensureNeighbour(link netlink.Link, n extbridge.Neighbour) error {
 	index := link.Attrs().Index
 	known, err := retryDump(func() ([]netlink.Neigh, error) { return l.netlink.NeighList(index, netlink.FAMILY_ALL) })
 	if err != nil {

@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"bytes"
@@ -22,16 +22,16 @@ import (
 // bridge, and the bridge's own interface has what the host had on the device.
 type sharing struct {
 	device, bridge string // empty: nothing is shared
-	ovs            UplinkBridge
-	saved          platform.SavedHost[linuxUplink]
+	ovs            Bridge
+	saved          platform.SavedHost[savedUplink]
 
 	mu   sync.Mutex        // held while somebody works on it
 	step func(name string) // before each change of the host
 }
 
-// UplinkBridge is what sharing the host's uplink needs of Open vSwitch. Every method returns when
+// Bridge is what sharing the host's uplink needs of Open vSwitch. Every method returns when
 // ovs-vswitchd has done its part, and changes nothing where its post-condition holds.
-type UplinkBridge interface {
+type Bridge interface {
 	// Ensure: the bridge [platform.Uplink.Host] exists, and its own interface is a device of the host's with
 	// the uplink's MAC and MTU.
 	Ensure(ctx context.Context, u platform.Uplink) error
@@ -45,8 +45,8 @@ type UplinkBridge interface {
 	Made() (platform.Uplink, bool)
 }
 
-// linuxUplink is what has to be known after a crash, whenever it comes.
-type linuxUplink struct {
+// savedUplink is what has to be known after a crash, whenever it comes.
+type savedUplink struct {
 	Device string `json:"device"`
 	Bridge string `json:"bridge"`
 	Boot   string `json:"boot"` // the kernel's boot_id: after another boot the host is set up anew
@@ -60,12 +60,12 @@ type linuxUplink struct {
 	AddrGenMode string `json:"addrGenMode,omitempty"`
 }
 
-func (s linuxUplink) uplink() platform.Uplink {
+func (s savedUplink) uplink() platform.Uplink {
 	return platform.Uplink{Switch: s.Device, Adapter: s.Device, Host: s.Bridge}
 }
 
 // without is what was written down and is not on the device.
-func (s linuxUplink) without(device hostNetwork) hostNetwork {
+func (s savedUplink) without(device hostNetwork) hostNetwork {
 	return hostNetwork{
 		index: s.Index,
 		addresses: slices.DeleteFunc(slices.Clone(s.Addresses), func(a hostAddress) bool {
@@ -84,7 +84,7 @@ const undoTime = 3 * time.Minute
 // after each step, so that it can end after any: first the bridge's interface gets the addresses too,
 // then the bridge gets the device, and only then the host's routes go by the bridge. What appears on the
 // device later, as a DHCP client puts it there, follows.
-func (l *Linux) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
+func (l *Platform) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	s := &l.sharing
 	if s.device == "" {
 		return platform.Uplink{}, nil
@@ -96,7 +96,7 @@ func (l *Linux) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 		return platform.Uplink{}, err
 	}
 	if made, ok := s.ovs.Made(); ok && saved == nil && (made.Adapter != s.device || made.Host != s.bridge) {
-		saved = &linuxUplink{Device: made.Adapter, Bridge: made.Host} // it was written down before a boot
+		saved = &savedUplink{Device: made.Adapter, Bridge: made.Host} // it was written down before a boot
 	}
 	if saved != nil && (saved.Device != s.device || saved.Bridge != s.bridge) {
 		if err := l.release(ctx, *saved); err != nil {
@@ -132,14 +132,14 @@ func (l *Linux) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 }
 
 // before announces a change. An agent that was told to end goes no further.
-func (l *Linux) before(ctx context.Context, name string) error {
+func (l *Platform) before(ctx context.Context, name string) error {
 	if l.sharing.step != nil {
 		l.sharing.step(name)
 	}
 	return ctx.Err()
 }
 
-func (l *Linux) share(ctx context.Context, device netlink.Link, uplink platform.Uplink, saved *linuxUplink) error {
+func (l *Platform) share(ctx context.Context, device netlink.Link, uplink platform.Uplink, saved *savedUplink) error {
 	s := &l.sharing
 	own, err := readHost(device.Attrs().Index)
 	if err != nil {
@@ -187,7 +187,7 @@ func (l *Linux) share(ctx context.Context, device netlink.Link, uplink platform.
 
 // moveRest: what is on the bridge's interface is on the device no more, and the host's routes go by the
 // bridge.
-func (l *Linux) moveRest(ctx context.Context, own, lost hostNetwork, device, host netlink.Link, fresh bool) error {
+func (l *Platform) moveRest(ctx context.Context, own, lost hostNetwork, device, host netlink.Link, fresh bool) error {
 	now, err := readHost(host.Attrs().Index)
 	if err != nil {
 		return err
@@ -229,7 +229,7 @@ func (l *Linux) moveRest(ctx context.Context, own, lost hostNetwork, device, hos
 
 // saveUplink writes down what the host has before the first change. What an earlier attempt has written
 // counts if it came so far that the bridge's interface has something.
-func (l *Linux) saveUplink(ctx context.Context, own hostNetwork, before *linuxUplink) (*linuxUplink, error) {
+func (l *Platform) saveUplink(ctx context.Context, own hostNetwork, before *savedUplink) (*savedUplink, error) {
 	s := &l.sharing
 	if before != nil {
 		host, err := l.readHostNamed(s.bridge)
@@ -244,7 +244,7 @@ func (l *Linux) saveUplink(ctx context.Context, own hostNetwork, before *linuxUp
 	if err != nil {
 		return nil, err
 	}
-	saved := &linuxUplink{
+	saved := &savedUplink{
 		Device: s.device, Bridge: s.bridge, Boot: boot, Index: own.index,
 		Addresses: own.addresses, Routes: own.routes, AddrGenMode: l.addrGenModeOf(before),
 	}
@@ -255,7 +255,7 @@ func (l *Linux) saveUplink(ctx context.Context, own hostNetwork, before *linuxUp
 }
 
 // addrGenModeOf is the device's setting as it was before hideFromStack.
-func (l *Linux) addrGenModeOf(saved *linuxUplink) string {
+func (l *Platform) addrGenModeOf(saved *savedUplink) string {
 	if saved != nil && saved.AddrGenMode != "" {
 		return saved.AddrGenMode
 	}
@@ -268,7 +268,7 @@ func (l *Linux) addrGenModeOf(saved *linuxUplink) string {
 
 // readUplink returns nil where nothing is written down that is still of use. After another boot nothing is:
 // the host has its addresses where it always gets them.
-func (l *Linux) readUplink() (*linuxUplink, error) {
+func (l *Platform) readUplink() (*savedUplink, error) {
 	saved, err := l.sharing.saved.Read()
 	if err != nil || saved == nil {
 		return nil, err
@@ -302,7 +302,7 @@ func bootID() (string, error) {
 }
 
 // bridgeInterface is the bridge's own interface, which Open vSwitch has made.
-func (l *Linux) bridgeInterface(u platform.Uplink) (netlink.Link, error) {
+func (l *Platform) bridgeInterface(u platform.Uplink) (netlink.Link, error) {
 	host, err := l.linkByName(u.Host)
 	if err != nil {
 		return nil, err
@@ -321,7 +321,7 @@ func (l *Linux) bridgeInterface(u platform.Uplink) (netlink.Link, error) {
 const looseFilter = "2"
 
 // prepareInterface: the bridge's interface treats packets as the device does, and is up.
-func (l *Linux) prepareInterface(ctx context.Context, device, host netlink.Link) error {
+func (l *Platform) prepareInterface(ctx context.Context, device, host netlink.Link) error {
 	if err := l.before(ctx, "prepare"); err != nil {
 		return err
 	}
@@ -342,7 +342,7 @@ func (l *Linux) prepareInterface(ctx context.Context, device, host netlink.Link)
 }
 
 // remember keeps the file at what the host has now, so that the loss of the bridge is repaired from that.
-func (l *Linux) remember(saved linuxUplink, host netlink.Link) error {
+func (l *Platform) remember(saved savedUplink, host netlink.Link) error {
 	now, err := readHost(host.Attrs().Index)
 	if err != nil {
 		return err
@@ -361,7 +361,7 @@ func (l *Linux) remember(saved linuxUplink, host netlink.Link) error {
 
 // dropOldLease: a DHCP client has one IPv4 address a device. It has put another one there, and does not
 // find the one before.
-func (l *Linux) dropOldLease(ctx context.Context, own, before hostNetwork) error {
+func (l *Platform) dropOldLease(ctx context.Context, own, before hostNetwork) error {
 	leased := func(a hostAddress) bool { return a.Address.Addr().Is4() && !a.Valid.IsZero() }
 	known := func(a hostAddress) bool {
 		return slices.ContainsFunc(own.addresses, func(b hostAddress) bool { return a.Address == b.Address })
@@ -402,7 +402,7 @@ func readHost(device int) (hostNetwork, error) {
 }
 
 // readHostNamed is empty where there is no such device.
-func (l *Linux) readHostNamed(name string) (hostNetwork, error) {
+func (l *Platform) readHostNamed(name string) (hostNetwork, error) {
 	link, err := l.linkByName(name)
 	if err != nil || link == nil {
 		return hostNetwork{}, err
@@ -410,7 +410,7 @@ func (l *Linux) readHostNamed(name string) (hostNetwork, error) {
 	return readHost(link.Attrs().Index)
 }
 
-func (l *Linux) giveAddresses(ctx context.Context, addresses []hostAddress, to netlink.Link) error {
+func (l *Platform) giveAddresses(ctx context.Context, addresses []hostAddress, to netlink.Link) error {
 	for _, a := range addresses {
 		if err := l.before(ctx, "give "+a.Address.String()); err != nil {
 			return err
@@ -423,7 +423,7 @@ func (l *Linux) giveAddresses(ctx context.Context, addresses []hostAddress, to n
 }
 
 // giveRoutes makes the same routes by another device. replace: a route that takes another's place.
-func (l *Linux) giveRoutes(ctx context.Context, from hostNetwork, to netlink.Link, replace bool) error {
+func (l *Platform) giveRoutes(ctx context.Context, from hostNetwork, to netlink.Link, replace bool) error {
 	there, err := hostRoutes(to.Attrs().Index)
 	if err != nil {
 		return err
@@ -451,7 +451,7 @@ func (l *Linux) giveRoutes(ctx context.Context, from hostNetwork, to netlink.Lin
 }
 
 // takeAll: the device has none of it any more. Until then the host has had all of it twice.
-func (l *Linux) takeAll(ctx context.Context, from hostNetwork) error {
+func (l *Platform) takeAll(ctx context.Context, from hostNetwork) error {
 	for _, r := range from.routes {
 		if err := l.before(ctx, "take route "+r.Destination.String()); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"io"
@@ -11,12 +11,12 @@ import (
 )
 
 // OpenFrames is part of answerWatcher.
-func (l *Linux) OpenFrames(s domains.Source) (io.ReadCloser, error) { return domains.Open(s) }
+func (l *Platform) OpenFrames(s domains.Source) (io.ReadCloser, error) { return domains.Open(s) }
 
 // AnswerDevices are the management device, by which the host reaches pods, and the device that has the
 // address: a bridge's own port or a device that is on no bridge. What pods send never leaves by them as the
 // host's own, not even with the host's address as source.
-func (l *Linux) AnswerDevices(addr netip.Addr) []string {
+func (l *Platform) AnswerDevices(addr netip.Addr) []string {
 	addrs, err := l.addresses(nil)
 	if err != nil {
 		slog.Warn("cannot list the host's addresses", "error", err)

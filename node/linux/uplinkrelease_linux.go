@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 // ReleaseUplink gives the device back what the host has on the bridge's interface, in the opposite order of
 // EnsureUplink: the host works after each step, too. It finds out by itself what was shared; nothing where
 // nothing was.
-func (l *Linux) ReleaseUplink(ctx context.Context) error {
+func (l *Platform) ReleaseUplink(ctx context.Context) error {
 	_, err := l.ReleaseDevice(ctx)
 	return err
 }
 
 // ReleaseDevice does what ReleaseUplink does, and names the device that the host has got back; empty if nothing
 // was shared.
-func (l *Linux) ReleaseDevice(ctx context.Context) (device string, err error) {
+func (l *Platform) ReleaseDevice(ctx context.Context) (device string, err error) {
 	l.sharing.mu.Lock()
 	defer l.sharing.mu.Unlock()
 	return l.releaseSaved(ctx)
@@ -28,23 +28,23 @@ func (l *Linux) ReleaseDevice(ctx context.Context) (device string, err error) {
 
 // GlobalAddresses are the global addresses that the host has on a device, as they are written; none where there
 // is no such device.
-func (l *Linux) GlobalAddresses(device string) ([]string, error) {
+func (l *Platform) GlobalAddresses(device string) ([]string, error) {
 	has, err := l.readHostNamed(device)
 	return prefixesOf(globals(has.addresses)), err
 }
 
 // SwitchExists: Open vSwitch on Linux needs none.
-func (l *Linux) SwitchExists(context.Context) (bool, error) { return true, nil }
+func (l *Platform) SwitchExists(context.Context) (bool, error) { return true, nil }
 
 // releaseSaved names the device that the host has got back; empty if nothing was shared.
-func (l *Linux) releaseSaved(ctx context.Context) (device string, err error) {
+func (l *Platform) releaseSaved(ctx context.Context) (device string, err error) {
 	saved, err := l.readUplink()
 	if err != nil {
 		return "", err
 	}
 	if saved == nil && l.sharing.ovs != nil {
 		if made, ok := l.sharing.ovs.Made(); ok {
-			saved = &linuxUplink{Device: made.Adapter, Bridge: made.Host}
+			saved = &savedUplink{Device: made.Adapter, Bridge: made.Host}
 		}
 	}
 	if saved == nil {
@@ -53,7 +53,7 @@ func (l *Linux) releaseSaved(ctx context.Context) (device string, err error) {
 	return saved.Device, l.release(ctx, *saved)
 }
 
-func (l *Linux) release(ctx context.Context, saved linuxUplink) error {
+func (l *Platform) release(ctx context.Context, saved savedUplink) error {
 	device, err := l.linkByName(saved.Device)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (l *Linux) release(ctx context.Context, saved linuxUplink) error {
 
 // whatToGiveBack is what the host has on the bridge's interface; where that is lost, and the device has
 // nothing either, what was written down.
-func (l *Linux) whatToGiveBack(saved linuxUplink, device, host netlink.Link) (hostNetwork, error) {
+func (l *Platform) whatToGiveBack(saved savedUplink, device, host netlink.Link) (hostNetwork, error) {
 	has := hostNetwork{}
 	if host != nil {
 		var err error
@@ -113,7 +113,7 @@ func (l *Linux) whatToGiveBack(saved linuxUplink, device, host netlink.Link) (ho
 
 // giveBack: the device has what the host needs, and the host's routes go by it. Packets still come by the
 // bridge, whose interface has the addresses, too.
-func (l *Linux) giveBack(ctx context.Context, saved linuxUplink, has hostNetwork, device, host netlink.Link) error {
+func (l *Platform) giveBack(ctx context.Context, saved savedUplink, has hostNetwork, device, host netlink.Link) error {
 	if err := l.before(ctx, "show"); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (l *Linux) giveBack(ctx context.Context, saved linuxUplink, has hostNetwork
 }
 
 // clearInterface: a bridge that somebody else has made is still there, and has nothing of the device's.
-func (l *Linux) clearInterface(ctx context.Context, bridge string, had hostNetwork) error {
+func (l *Platform) clearInterface(ctx context.Context, bridge string, had hostNetwork) error {
 	host, err := l.linkByName(bridge)
 	if err != nil || host == nil || host.Attrs().Index != had.index {
 		return err
@@ -168,7 +168,7 @@ func (l *Linux) clearInterface(ctx context.Context, bridge string, had hostNetwo
 }
 
 // showToStack undoes hideFromStack.
-func (l *Linux) showToStack(device netlink.Link, mode string) error {
+func (l *Platform) showToStack(device netlink.Link, mode string) error {
 	name := device.Attrs().Name
 	if l.userspace {
 		if err := passIngress(name); err != nil {

@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package node_test
+package linux_test
 
 import (
 	"context"
@@ -18,14 +18,14 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/node"
+	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
 
-func TestMain(m *testing.M) { nodetest.MainInParts(m, 2) }
+func TestMain(m *testing.M) { nodetest.Main(m) }
 
 // Where packets are switched.
 const (
@@ -33,9 +33,9 @@ const (
 	onUserspace = true
 )
 
-func newLinux(t testing.TB, userspace bool) *node.Linux {
+func newLinux(t testing.TB, userspace bool) *linux.Platform {
 	t.Helper()
-	linux, err := node.NewLinux(node.LinuxConfig{Userspace: userspace})
+	linux, err := linux.New(linux.Config{Userspace: userspace})
 	if err != nil {
 		t.Fatal(err)
 	}

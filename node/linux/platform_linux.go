@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"context"
@@ -22,18 +22,18 @@ import (
 	"github.com/weftnet/weft/node/platform"
 )
 
-// Linux is the [platform.Platform] of a Linux node: veth pairs by netlink in the agent's own network
+// Platform is the [platform.Platform] of a Linux node: veth pairs by netlink in the agent's own network
 // namespace. On the userspace datapath it also does for each device what that needs: no partial checksums,
 // no second copy of a frame in the node's own stack.
-type Linux struct {
+type Platform struct {
 	netlink   *netlink.Handle
 	home      netns.NsHandle
 	userspace bool
 	sharing   sharing
 }
 
-// LinuxConfig is what the [platform.Platform] of a Linux node is told.
-type LinuxConfig struct {
+// Config is what the [platform.Platform] of a Linux node is told.
+type Config struct {
 	// Userspace: Open vSwitch switches packets in userspace, on the datapath "netdev".
 	Userspace bool
 	// Uplink is the device that host and pods share, Bridge the bridge that it joins; empty: the host
@@ -42,14 +42,14 @@ type LinuxConfig struct {
 	// StateFile keeps what the host had on the device.
 	StateFile string
 	// OpenVSwitch is needed for the uplink only.
-	OpenVSwitch UplinkBridge
+	OpenVSwitch Bridge
 	// Step is called before each change that sharing the uplink makes to the host; a test stops there as a
 	// crash does.
 	Step func(name string)
 }
 
-// NewLinux binds the platform to the calling thread's network namespace.
-func NewLinux(config LinuxConfig) (*Linux, error) {
+// New binds the platform to the calling thread's network namespace.
+func New(config Config) (*Platform, error) {
 	home, err := netns.Get()
 	if err != nil {
 		return nil, fmt.Errorf("open the node's network namespace: %w", err)
@@ -59,18 +59,18 @@ func NewLinux(config LinuxConfig) (*Linux, error) {
 		home.Close()
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	return &Linux{netlink: handle, home: home, userspace: config.Userspace, sharing: sharing{
-		device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, saved: platform.SavedHost[linuxUplink]{Path: config.StateFile}, step: config.Step,
+	return &Platform{netlink: handle, home: home, userspace: config.Userspace, sharing: sharing{
+		device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, saved: platform.SavedHost[savedUplink]{Path: config.StateFile}, step: config.Step,
 	}}, nil
 }
 
 // Close releases the platform's sockets. What it made stays.
-func (l *Linux) Close() error {
+func (l *Platform) Close() error {
 	l.netlink.Close()
 	return l.home.Close()
 }
 
-func (l *Linux) UplinkMTU(address netip.Addr) (int, error) {
+func (l *Platform) UplinkMTU(address netip.Addr) (int, error) {
 	addrs, err := l.addresses(nil)
 	if err != nil {
 		return 0, fmt.Errorf("find the interface of %v: %w", address, err)
@@ -88,7 +88,7 @@ func (l *Linux) UplinkMTU(address netip.Addr) (int, error) {
 	return 0, fmt.Errorf("no interface of this node has the address %v", address)
 }
 
-func (l *Linux) HostAddresses(except ...string) ([]netip.Addr, error) {
+func (l *Platform) HostAddresses(except ...string) ([]netip.Addr, error) {
 	hidden := map[int]bool{}
 	for _, name := range except {
 		link, err := l.linkByName(name)
@@ -115,7 +115,7 @@ func (l *Linux) HostAddresses(except ...string) ([]netip.Addr, error) {
 	return slices.Compact(found), nil
 }
 
-func (l *Linux) SandboxExists(sandbox string) (bool, error) {
+func (l *Platform) SandboxExists(sandbox string) (bool, error) {
 	ns, err := openSandbox(sandbox)
 	if errors.Is(err, platform.ErrNoSandbox) {
 		return false, nil
@@ -126,7 +126,7 @@ func (l *Linux) SandboxExists(sandbox string) (bool, error) {
 	return true, ns.Close()
 }
 
-func (l *Linux) Endpoints() ([]string, error) {
+func (l *Platform) Endpoints() ([]string, error) {
 	links, err := retryDump(l.netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the host's devices: %w", err)
@@ -142,15 +142,15 @@ func (l *Linux) Endpoints() ([]string, error) {
 }
 
 // EndpointArrived says that CreateEndpoint makes the device itself.
-func (l *Linux) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
+func (l *Platform) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
 	link, err := l.linkByName(e.Device)
 	return link != nil, err
 }
 
 // PortType is that of a device of the host's.
-func (l *Linux) PortType() string { return "" }
+func (l *Platform) PortType() string { return "" }
 
-func (l *Linux) EnsureGatewayDevice(name string) error {
+func (l *Platform) EnsureGatewayDevice(name string) error {
 	link, err := l.linkByName(name)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func addrGenMode(device string) string {
 // hideFromStack keeps the host's own stack away from a device that belongs to a bridge: no
 // link-local address, and on the userspace datapath no frames. There OVS reads the device by a
 // packet socket, so the host's stack would see, and answer, every frame too.
-func (l *Linux) hideFromStack(link netlink.Link) error {
+func (l *Platform) hideFromStack(link netlink.Link) error {
 	err := os.WriteFile(addrGenMode(link.Attrs().Name), []byte(strconv.Itoa(addrGenModeNone)), 0o644)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6 makes no such address
 		return fmt.Errorf("keep IPv6 off device %s: %w", link.Attrs().Name, err)
@@ -208,7 +208,7 @@ func (l *Linux) hideFromStack(link netlink.Link) error {
 }
 
 // hidden says whether hideFromStack has been here.
-func (l *Linux) hidden(device string) bool {
+func (l *Platform) hidden(device string) bool {
 	mode, err := os.ReadFile(addrGenMode(device))
 	if err != nil || strings.TrimSpace(string(mode)) != strconv.Itoa(addrGenModeNone) {
 		return errors.Is(err, fs.ErrNotExist) && !l.userspace
@@ -216,7 +216,7 @@ func (l *Linux) hidden(device string) bool {
 	return !l.userspace || dropsIngress(device)
 }
 
-func (l *Linux) Watch(ctx context.Context, changed func()) error {
+func (l *Platform) Watch(ctx context.Context, changed func()) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := make(chan error, 1)
@@ -254,7 +254,7 @@ func follow[T any](updates <-chan T, changed func()) {
 }
 
 // linkByName returns nil where there is no such device.
-func (l *Linux) linkByName(name string) (netlink.Link, error) {
+func (l *Platform) linkByName(name string) (netlink.Link, error) {
 	link, err := l.netlink.LinkByName(name)
 	var missing netlink.LinkNotFoundError
 	if errors.As(err, &missing) {
@@ -266,7 +266,7 @@ func (l *Linux) linkByName(name string) (netlink.Link, error) {
 	return link, nil
 }
 
-func (l *Linux) addresses(link netlink.Link) ([]netlink.Addr, error) {
+func (l *Platform) addresses(link netlink.Link) ([]netlink.Addr, error) {
 	return retryDump(func() ([]netlink.Addr, error) { return l.netlink.AddrList(link, netlink.FAMILY_ALL) })
 }
 
@@ -289,3 +289,5 @@ func toPrefix(n *net.IPNet) netip.Prefix {
 func fromPrefix(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
+
+var _ platform.Platform = (*Platform)(nil)

@@ -1,4 +1,4 @@
-package node
+package linux
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 const passing = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED
 
 // HostInterface reads the main routing table: what other tables say is for some packets only.
-func (l *Linux) HostInterface(name string) (platform.HostInterface, error) {
+func (l *Platform) HostInterface(name string) (platform.HostInterface, error) {
 	link, err := l.linkByName(name)
 	if err != nil {
 		return platform.HostInterface{}, err
