@@ -12,25 +12,10 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
-
-func prefixes(texts ...string) []netip.Prefix {
-	list := []netip.Prefix{}
-	for _, text := range texts {
-		list = append(list, netip.MustParsePrefix(text))
-	}
-	return list
-}
-
-func addrs(texts ...string) []netip.Addr {
-	list := []netip.Addr{}
-	for _, text := range texts {
-		list = append(list, netip.MustParseAddr(text))
-	}
-	return list
-}
 
 func TestNextHops(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -48,9 +33,9 @@ func TestNextHops(t *testing.T) {
 		"the gateway itself":            {"192.0.2.10", "", "192.0.2.10/24", "", "192.0.2.10 is no neighbour"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := nodeconfig.Config{GatewayNextHops: addrs(strings.Fields(test.key)...)}
-			hops, err := nextHops(c, "br-ex", platform.HostInterface{NextHops: addrs(strings.Fields(test.found)...)}, prefixes(strings.Fields(test.addresses)...))
-			if !slices.Equal(hops, addrs(strings.Fields(test.want)...)) {
+			c := nodeconfig.Config{GatewayNextHops: nodetest.Addrs(strings.Fields(test.key)...)}
+			hops, err := nextHops(c, "br-ex", platform.HostInterface{NextHops: nodetest.Addrs(strings.Fields(test.found)...)}, nodetest.Prefixes(strings.Fields(test.addresses)...))
+			if !slices.Equal(hops, nodetest.Addrs(strings.Fields(test.want)...)) {
 				t.Errorf("next hops %v", hops)
 			}
 			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
@@ -62,17 +47,17 @@ func TestNextHops(t *testing.T) {
 
 func TestGatewayOfTheHostsAddresses(t *testing.T) {
 	mac := net.HardwareAddr{2, 0, 0, 0, 0, 7}
-	host := platform.HostInterface{MAC: mac, Addresses: prefixes("192.0.2.10/24", "192.0.2.11/24", "2001:db8::10/64", "2001:db8::11/64")}
+	host := platform.HostInterface{MAC: mac, Addresses: nodetest.Prefixes("192.0.2.10/24", "192.0.2.11/24", "2001:db8::10/64", "2001:db8::11/64")}
 	c := nodeconfig.Config{GatewayNetwork: "external", GatewayInterface: "eth1", Gateway: nodeconfig.GatewayRouted}
 	got, err := gatewayOf(c, "br-ex", host)
-	want := contract.Gateway{Network: "external", MAC: mac.String(), Addresses: prefixes("192.0.2.10/24", "2001:db8::10/64"), HostAddresses: true, Routed: true}
+	want := contract.Gateway{Network: "external", MAC: mac.String(), Addresses: nodetest.Prefixes("192.0.2.10/24", "2001:db8::10/64"), HostAddresses: true, Routed: true}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
 	if _, err := gatewayOf(c, "br-ex", platform.HostInterface{MAC: mac}); err == nil || !strings.Contains(err.Error(), "gateway-addresses") {
 		t.Errorf("a host without addresses: %v", err)
 	}
-	c.Gateway, c.GatewayAddresses = "", prefixes("192.0.2.20/24")
+	c.Gateway, c.GatewayAddresses = "", nodetest.Prefixes("192.0.2.20/24")
 	if got, err := gatewayOf(c, "br-ex", host); err != nil || got.HostAddresses || got.Routed || got.MAC != "0a:58:c0:00:02:14" {
 		t.Errorf("a gateway of its own addresses is %+v, %v", got, err)
 	}

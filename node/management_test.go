@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 )
 
@@ -29,15 +30,15 @@ func TestManagementWaitsForTheTunnelsMTU(t *testing.T) {
 
 func TestManagementFollowsTheNodesNetwork(t *testing.T) {
 	m := management(contract.NodeNetwork{
-		PodCIDRs:     prefixes("10.244.1.0/24", "fd00:10:244:1::/64"),
-		ClusterCIDRs: prefixes("10.244.0.0/16", "fd00:10:244::/48"),
-		ServiceCIDRs: prefixes("10.96.0.0/16"),
+		PodCIDRs:     nodetest.Prefixes("10.244.1.0/24", "fd00:10:244:1::/64"),
+		ClusterCIDRs: nodetest.Prefixes("10.244.0.0/16", "fd00:10:244::/48"),
+		ServiceCIDRs: nodetest.Prefixes("10.96.0.0/16"),
 	}, 1442)
 	v4, gw4 := netip.MustParseAddr("10.244.1.2"), netip.MustParseAddr("10.244.1.1")
 	v6, gw6 := netip.MustParseAddr("fd00:10:244:1::2"), netip.MustParseAddr("fd00:10:244:1::1")
 	want := platform.Management{
 		Device: platform.ManagementDevice, MTU: 1442, MAC: contract.MAC(v4),
-		Addresses: prefixes("10.244.1.2/24", "fd00:10:244:1::2/64"),
+		Addresses: nodetest.Prefixes("10.244.1.2/24", "fd00:10:244:1::2/64"),
 		Routes: []platform.Route{
 			{Destination: netip.MustParsePrefix("10.244.0.0/16"), NextHop: gw4, Source: v4},
 			{Destination: netip.MustParsePrefix("10.96.0.0/16"), NextHop: gw4, Source: v4},

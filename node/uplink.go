@@ -26,6 +26,8 @@ const (
 	// releaseRest is the pause after the host was given its adapter back, twice as long each time: each new
 	// attempt takes it from the network for a while.
 	releaseRest = time.Minute
+	// maxDoublings bounds that.
+	maxDoublings = 5
 )
 
 // sharedUplink is the uplink where host and pods share it. It has a part of its own in the agent,
@@ -123,7 +125,7 @@ func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
 
 // backOff returns how long the host keeps its adapter after one more attempt that failed.
 func (u *sharedUplink) backOff() time.Duration {
-	rest := releaseRest << min(u.failures, maxRetryShift)
+	rest := releaseRest << min(u.failures, maxDoublings)
 	u.failures++
 	return rest
 }

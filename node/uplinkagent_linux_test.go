@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // gatewayFacts waits for facts of a gateway that are as they shall be.
@@ -44,8 +45,8 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 	g.decide()
 	g.startAgent()
 	first := g.gatewayFacts(func(gw contract.Gateway) bool { return len(gw.NextHops) == 2 })
-	if !first.HostAddresses || first.Routed || first.MAC != device.HardwareAddr.String() || !slices.Equal(first.Addresses, prefixes("172.31.0.2/24", "fd00:172:31::2/64")) ||
-		!slices.Equal(first.NextHops, addrs("172.31.0.254", "fd00:172:31::254")) {
+	if !first.HostAddresses || first.Routed || first.MAC != device.HardwareAddr.String() || !slices.Equal(first.Addresses, nodetest.Prefixes("172.31.0.2/24", "fd00:172:31::2/64")) ||
+		!slices.Equal(first.NextHops, nodetest.Addrs("172.31.0.254", "fd00:172:31::254")) {
 		t.Errorf("the gateway is %+v", first)
 	}
 	g.awaitReady()
@@ -57,10 +58,10 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 
 	g.shell("ip route replace default nexthop via 172.31.0.254 dev br-ex nexthop via 172.31.0.253 dev br-ex")
 	g.gatewayFacts(func(gw contract.Gateway) bool {
-		return slices.Equal(gw.NextHops, addrs("172.31.0.253", "172.31.0.254", "fd00:172:31::254"))
+		return slices.Equal(gw.NextHops, nodetest.Addrs("172.31.0.253", "172.31.0.254", "fd00:172:31::254"))
 	})
 	g.shell("ip route del default")
-	g.gatewayFacts(func(gw contract.Gateway) bool { return slices.Equal(gw.NextHops, addrs("fd00:172:31::254")) })
+	g.gatewayFacts(func(gw contract.Gateway) bool { return slices.Equal(gw.NextHops, nodetest.Addrs("fd00:172:31::254")) })
 	g.event("gateway-next-hops: is empty, and the host has no default route of IPv4 by br-ex")
 	g.awaitReady() // pods do not wait for it
 	g.shell("ip route add default via 172.31.0.254 dev br-ex")

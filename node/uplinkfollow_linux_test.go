@@ -239,10 +239,10 @@ func TestHostsNextHops(t *testing.T) {
 			h.shell(test.change)
 		}
 		has, err := linux.HostInterface(testBridge)
-		if err != nil || !slices.Equal(has.NextHops, addrs(strings.Fields(test.want)...)) {
+		if err != nil || !slices.Equal(has.NextHops, nodetest.Addrs(strings.Fields(test.want)...)) {
 			t.Errorf("after %q: %v, %v", test.change, has.NextHops, err)
 		}
-		if !slices.Equal(mainAddresses(has.Addresses), prefixes("192.0.2.10/24", "2001:db8::10/64")) {
+		if !slices.Equal(mainAddresses(has.Addresses), nodetest.Prefixes("192.0.2.10/24", "2001:db8::10/64")) {
 			t.Errorf("after %q: addresses %v", test.change, has.Addresses)
 		}
 	}
@@ -296,7 +296,7 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	installer := &extbridge.Installer{Program: h.config.OVSOfctl}
-	flows := extbridge.Flows(extbridge.Bridge{MAC: mac, Host: addrs("192.0.2.10"), HostAddresses: true}, nil)
+	flows := extbridge.Flows(extbridge.Bridge{MAC: mac, Host: nodetest.Addrs("192.0.2.10"), HostAddresses: true}, nil)
 	if _, err := installer.Apply(t.Context(), h.config.BridgeTarget(testBridge), flows); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ type Windows struct {
 	config WindowsConfig
 	hns    *hns.Client
 	host   hostnet.Host
-	saved  platform.SavedHost[hostSettings]
+	saved  platform.SavedHost[HostSettings]
 
 	busy  chan struct{} // full while somebody works on the uplink
 	retry uplinkRetry   // of whoever does
@@ -75,7 +75,7 @@ func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*
 	if !filepath.IsAbs(config.StateFile) {
 		return nil, fmt.Errorf("the file %q for the host's networking is not an absolute path", config.StateFile)
 	}
-	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: platform.SavedHost[hostSettings]{Path: config.StateFile}, busy: make(chan struct{}, 1)}
+	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: platform.SavedHost[HostSettings]{Path: config.StateFile}, busy: make(chan struct{}, 1)}
 	if config.Metrics != nil {
 		for _, collector := range w.hns.Worker().Metrics() {
 			if err := config.Metrics.Register(collector); err != nil {

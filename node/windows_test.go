@@ -240,7 +240,7 @@ func TestWhatAWindowsHostHasOnItsUplink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if has.MAC.String() != hnstest.NodeMAC || !slices.Equal(has.Addresses, prefixes("172.30.0.3/24", "fd30::3/64")) || !slices.Equal(has.NextHops, addrs("172.30.0.254")) {
+	if has.MAC.String() != hnstest.NodeMAC || !slices.Equal(has.Addresses, nodetest.Prefixes("172.30.0.3/24", "fd30::3/64")) || !slices.Equal(has.NextHops, nodetest.Addrs("172.30.0.254")) {
 		t.Errorf("the host has %+v", has)
 	}
 	if _, err := b.windows.HostInterface("Ethernet 9"); !errors.Is(err, platform.ErrNoDevice) {

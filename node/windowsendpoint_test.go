@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/node/hns"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/hostnet"
+	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
 )
@@ -189,7 +190,7 @@ func TestManagementAdapterIsBornDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWinBench(t)
 		b.ensureUplink()
-		m := platform.Management{Device: platform.ManagementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400, Addresses: prefixes("10.244.1.2/24")}
+		m := platform.Management{Device: platform.ManagementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400, Addresses: nodetest.Prefixes("10.244.1.2/24")}
 		if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
 			t.Errorf("before Open vSwitch has made it: %v", err)
 		}

@@ -69,8 +69,8 @@ func teamOf(adapters []hostnet.Adapter, member hostnet.Adapter) (hostnet.Adapter
 	return adapters[i], true
 }
 
-// hostSettings are the host's on its uplink.
-type hostSettings struct {
+// HostSettings are the host's on its uplink.
+type HostSettings struct {
 	Adapter   string          `json:"adapter"` // the physical one
 	MAC       string          `json:"mac"`
 	Host      string          `json:"host,omitempty"` // its vNIC on the switch, once that has its name
@@ -83,17 +83,17 @@ type hostSettings struct {
 	Ready   bool   `json:"ready,omitempty"`
 }
 
-func settingsOf(a hostnet.Adapter, routes []hostnet.Route) hostSettings {
-	return hostSettings{Addresses: a.Global(), Routes: routes, DNS: a.DNS, DHCP: a.DHCP}
+func settingsOf(a hostnet.Adapter, routes []hostnet.Route) HostSettings {
+	return HostSettings{Addresses: a.Global(), Routes: routes, DNS: a.DNS, DHCP: a.DHCP}
 }
 
-func (s hostSettings) equal(other hostSettings) bool {
+func (s HostSettings) equal(other HostSettings) bool {
 	a, errA := json.Marshal(s)
 	b, errB := json.Marshal(other)
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-func (s hostSettings) holds(address netip.Addr) bool {
+func (s HostSettings) holds(address netip.Addr) bool {
 	return slices.ContainsFunc(s.Addresses, func(p netip.Prefix) bool { return p.Addr() == address })
 }
 
@@ -123,7 +123,7 @@ func (w *Windows) await(ctx context.Context, patience time.Duration, found func(
 // ensureHost: the host's own adapter on the network's switch has the host's addresses. Windows moves them
 // there; where it does not (static addresses are lost on some builds, sig-windows-tools issue 162, and a
 // DHCP server may not answer) they are set as they were.
-func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *hostSettings) (hostnet.Adapter, error) {
+func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *HostSettings) (hostnet.Adapter, error) {
 	arrived := func(adapters []hostnet.Adapter) (hostnet.Adapter, bool) {
 		host, ok := hostnet.Management(adapters, network.Adapter, uplinkMAC(adapters, network, saved))
 		return host, ok && host.Has(w.config.EncapAddress)
@@ -162,7 +162,7 @@ func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *ho
 // errNoHostAdapter: with the vNIC gone, the host has no way out by this network any more.
 var errNoHostAdapter = errors.New("the host's own adapter on its switch has not come")
 
-func uplinkMAC(adapters []hostnet.Adapter, network hns.Network, saved *hostSettings) net.HardwareAddr {
+func uplinkMAC(adapters []hostnet.Adapter, network hns.Network, saved *HostSettings) net.HardwareAddr {
 	if adapter, ok := hostnet.Named(adapters, network.Adapter); ok && len(adapter.MAC) > 0 {
 		return adapter.MAC
 	}
@@ -174,7 +174,7 @@ func uplinkMAC(adapters []hostnet.Adapter, network hns.Network, saved *hostSetti
 }
 
 // setSettings gives the adapter what it lacks of the settings.
-func (w *Windows) setSettings(a hostnet.Adapter, settings hostSettings) error {
+func (w *Windows) setSettings(a hostnet.Adapter, settings HostSettings) error {
 	var errs []error
 	for _, address := range settings.Addresses {
 		if !a.Has(address.Addr()) {

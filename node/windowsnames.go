@@ -21,7 +21,7 @@ func checkNames(adapters []hostnet.Adapter) error {
 
 // ensureName: the host's vNIC is called [hostnet.HostAdapter], by Hyper-V and as its alias. A network that has been in
 // order under another name, as former versions left it, gets over: the bridge follows the alias.
-func (w *Windows) ensureName(ctx context.Context, network hns.Network, host hostnet.Adapter, saved *hostSettings) (hostnet.Adapter, error) {
+func (w *Windows) ensureName(ctx context.Context, network hns.Network, host hostnet.Adapter, saved *HostSettings) (hostnet.Adapter, error) {
 	if host.Alias == hostnet.HostAdapter && saved != nil && saved.Host == hostnet.HostAdapter && hns.SameID(saved.Network, network.ID) {
 		return host, nil
 	}

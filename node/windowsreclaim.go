@@ -41,7 +41,7 @@ func (w *Windows) ReleaseUplink(ctx context.Context) error {
 
 // releasable is the network, zero where there is none, and what the host had before it, nil where weft has
 // made none. A network of the name that is not weft's is [errForeignNetwork].
-func (w *Windows) releasable(ctx context.Context) (hns.Network, *hostSettings, error) {
+func (w *Windows) releasable(ctx context.Context) (hns.Network, *HostSettings, error) {
 	saved, err := w.saved.Read()
 	if err != nil {
 		return hns.Network{}, nil, err
@@ -60,7 +60,7 @@ func (w *Windows) releasable(ctx context.Context) (hns.Network, *hostSettings, e
 func (w *Windows) ForgetHost() error { return w.saved.Remove() }
 
 // removeNetwork: the network is gone, and the host has its addresses again on the adapter. HNS is asked twice.
-func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved hostSettings) error {
+func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved HostSettings) error {
 	slog.WarnContext(ctx, "the HNS network is removed again, so that the host stays reachable", "network", network.Name)
 	err := w.hns.DeleteNetwork(ctx, network)
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -72,7 +72,7 @@ func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved 
 // reclaim: the host has the saved settings on the adapter itself, and no switch has that one. Windows moves them when
 // HNS deletes the network. Where it has not, the switch and the adapter's binding to it are removed without
 // HNS, as Antrea's users do by hand.
-func (w *Windows) reclaim(ctx context.Context, saved hostSettings) error {
+func (w *Windows) reclaim(ctx context.Context, saved HostSettings) error {
 	mac, _ := net.ParseMAC(saved.MAC)
 	back := func(adapters []hostnet.Adapter) bool {
 		own, ok := hostnet.Named(adapters, saved.Adapter)
@@ -88,7 +88,7 @@ func (w *Windows) reclaim(ctx context.Context, saved hostSettings) error {
 	return w.restoreHost(ctx, saved)
 }
 
-func (s hostSettings) heldBy(a hostnet.Adapter) bool {
+func (s HostSettings) heldBy(a hostnet.Adapter) bool {
 	return !slices.ContainsFunc(s.Addresses, func(p netip.Prefix) bool { return !a.Has(p.Addr()) })
 }
 
@@ -97,7 +97,7 @@ const restoreAttempts = 3
 
 // restoreHost: the host has the saved addresses, routes and resolvers. They go to its adapter on the
 // switch, or to the physical one where there is no switch.
-func (w *Windows) restoreHost(ctx context.Context, saved hostSettings) error {
+func (w *Windows) restoreHost(ctx context.Context, saved HostSettings) error {
 	err := w.restoreOnce(ctx, saved)
 	for range restoreAttempts - 1 {
 		if err == nil {
@@ -110,7 +110,7 @@ func (w *Windows) restoreHost(ctx context.Context, saved hostSettings) error {
 	return err
 }
 
-func (w *Windows) restoreOnce(ctx context.Context, saved hostSettings) error {
+func (w *Windows) restoreOnce(ctx context.Context, saved HostSettings) error {
 	holder := func(adapters []hostnet.Adapter) (hostnet.Adapter, bool) {
 		mac, _ := net.ParseMAC(saved.MAC)
 		if host, ok := hostnet.Management(adapters, saved.Adapter, mac); ok {

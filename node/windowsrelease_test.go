@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 	n.keepUplinkOnce(t.Context())
 	machine := newWinBench(t)
 	machine.ensureUplink()
-	if err := machine.windows.saved.Remove(); err != nil {
+	if err := os.Remove(machine.config.StateFile); err != nil {
 		t.Fatal(err)
 	}
 	if said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil); err == nil || !strings.Contains(err.Error(), "was not made by weft") {

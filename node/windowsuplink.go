@@ -321,7 +321,7 @@ func (w *Windows) enableDriver(ctx context.Context, network hns.Network) (ovsdri
 }
 
 // remember keeps the file at what the host has now, so that a later loss is repaired from that.
-func (w *Windows) remember(network hns.Network, host hostnet.Adapter, saved *hostSettings) error {
+func (w *Windows) remember(network hns.Network, host hostnet.Adapter, saved *HostSettings) error {
 	routes, err := w.host.Routes(host)
 	if err != nil {
 		return fmt.Errorf("list the routes by adapter %s: %w", host.Alias, err)
