@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/windows"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -119,7 +120,7 @@ type firstStart struct {
 func newFirstStart(t *testing.T) *firstStart {
 	t.Helper()
 	s := &firstStart{n: newUplinkNode(t, nil), takeUpTime: 2 * time.Second,
-		winBench: newWinBench(t, func(c *WindowsConfig) { c.AddressTime = 500 * time.Millisecond })}
+		winBench: newWinBench(t, func(c *windows.Config) { c.AddressTime = 500 * time.Millisecond })}
 	s.daemon = &extensionDaemon{n: s.n, machine: s.winBench}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

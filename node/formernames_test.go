@@ -7,6 +7,7 @@ import (
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/windows"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -36,7 +37,7 @@ func (s *firstStart) former() {
 	if err := s.RenameVMAdapter(s.Context(), "weft", host.MAC, "Ethernet"); err != nil {
 		s.Fatal(err)
 	}
-	file := platform.SavedHost[HostSettings]{Path: s.config.StateFile}
+	file := platform.SavedHost[windows.HostSettings]{Path: s.config.StateFile}
 	saved, err := file.Read()
 	if err != nil {
 		s.Fatal(err)

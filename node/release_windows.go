@@ -31,5 +31,5 @@ func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
 	} else {
 		defer ovs.Close()
 	}
-	return releaseWindows(ctx, config, system.(windowsPlatform).Windows, ovs, unreachable)
+	return releaseWindows(ctx, config, system.(windowsPlatform).Platform, ovs, unreachable)
 }

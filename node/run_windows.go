@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/windows"
 )
 
 func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, error) {
@@ -27,7 +28,7 @@ func listenForPlugin(ctx context.Context, c nodeconfig.Config) (net.Listener, er
 }
 
 // windowsPlatform has nothing to release: HNS keeps no connections.
-type windowsPlatform struct{ *Windows }
+type windowsPlatform struct{ *windows.Platform }
 
 func (windowsPlatform) Close() error { return nil }
 
@@ -35,7 +36,7 @@ func newPlatform(c nodeconfig.Config, _ *openvswitch.Database, podSubnets func()
 	if err := SecureFolder(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}
-	system, err := NewWindows(WindowsConfig{
+	system, err := windows.New(windows.Config{
 		Adapter: c.Adapter, Network: c.HNSNetwork, Driver: c.OVSDriver, EncapAddress: c.EncapAddress,
 		StateFile:  filepath.Join(c.StateDir, "host.json"),
 		PodSubnets: podSubnets, Metrics: metrics,

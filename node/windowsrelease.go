@@ -8,14 +8,15 @@ import (
 
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/windows"
 )
 
 // releaseWindows gives the host its adapter back while the agent does not run, and says what it has done. The
 // bridges go first, since ovs-vswitchd ends over one without its switch, and the network goes whatever has become
 // of them. unreachable is why ovs is nil, where it is.
-func releaseWindows(ctx context.Context, config nodeconfig.Config, system *Windows, ovs *openvswitch.Database, unreachable error) (string, error) {
-	_, saved, err := system.releasable(ctx)
-	if err != nil && (saved == nil || errors.Is(err, errForeignNetwork)) {
+func releaseWindows(ctx context.Context, config nodeconfig.Config, system *windows.Platform, ovs *openvswitch.Database, unreachable error) (string, error) {
+	_, saved, err := system.Releasable(ctx)
+	if err != nil && (saved == nil || errors.Is(err, windows.ErrForeignNetwork)) {
 		return "", err
 	}
 	removed, left := false, fmt.Errorf("start it and repeat this: %w", unreachable)

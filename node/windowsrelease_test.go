@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/node/hostnet"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/windows"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -109,13 +110,15 @@ func TestWindowsHostGetsItsAdapterBackWithoutHNS(t *testing.T) {
 		"HNS does not answer": {func(b *winBench) {
 			b.Fail("Networks", func() error { return errors.New("the RPC server is unavailable") })
 		}, "RPC server"},
-		"HNS deletes nothing":     {func(b *winBench) { b.Fail("DeleteNetwork", func() error { return errors.New("access is denied") }) }, "access is denied"},
+		"HNS deletes nothing": {func(b *winBench) {
+			b.Fail("DeleteNetwork", func() error { return errors.New("access is denied") })
+		}, "access is denied"},
 		"HNS leaves the switch":   {func(b *winBench) { b.LeavesSwitch = true }, ""},
 		"HNS has lost the switch": {func(b *winBench) { b.LeavesSwitch = true; b.LoseNetworks() }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
-			machine := newWinBench(t, func(c *WindowsConfig) { c.AddressTime = 500 * time.Millisecond })
+			machine := newWinBench(t, func(c *windows.Config) { c.AddressTime = 500 * time.Millisecond })
 			machine.ensureUplink()
 			test.fail(machine)
 			said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil)

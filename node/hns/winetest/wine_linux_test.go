@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { nodetest.Main(m) }
 
-// TestUnderWine is the tests of node and node/hostnet that need a Windows machine.
+// TestUnderWine is the tests of node/windows that need a Windows machine.
 func TestUnderWine(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestUnderWine(t *testing.T) {
 	dependOn(t, filepath.Join(root, "node"), filepath.Join(root, "cni"), filepath.Join(root, "test/hns"))
 	rpc, control := emulator(t)
 	env := append(hns.WineEnv(prefix(t, root), t.TempDir(), rpc), "WEFT_TEST_CONTROL="+control, "WEFT_TEST_NETNS="+compartments(t))
-	for _, pkg := range []string{"./node"} {
+	for _, pkg := range []string{"./node/windows"} {
 		program := filepath.Join(t.TempDir(), filepath.Base(pkg)+".test.exe")
 		build := exec.Command("go", "test", "-c", "-o", program, pkg)
 		// As the programs for Windows are built, from packages that are compiled already.

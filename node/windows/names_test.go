@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"errors"
@@ -88,7 +88,7 @@ func TestUplinkTakesTheDriverThatIsThere(t *testing.T) {
 		"one that is not there":       {"antrea", false, "", "not installed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newWinBench(t, func(c *WindowsConfig) { c.Driver = test.key })
+			b := newWinBench(t, func(c *Config) { c.Driver = test.key })
 			b.Driver, b.Other = test.upstream, dbosoft.Extension
 			uplink, err := b.windows.EnsureUplink(t.Context())
 			if test.problem != "" {

@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"bytes"
@@ -101,7 +101,7 @@ func (s HostSettings) holds(address netip.Addr) bool {
 const hostPoll = 100 * time.Millisecond
 
 // await looks until found is content or the time is over; it returns what it saw last, also an error.
-func (w *Windows) await(ctx context.Context, patience time.Duration, found func([]hostnet.Adapter) bool) ([]hostnet.Adapter, bool, error) {
+func (w *Platform) await(ctx context.Context, patience time.Duration, found func([]hostnet.Adapter) bool) ([]hostnet.Adapter, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -123,7 +123,7 @@ func (w *Windows) await(ctx context.Context, patience time.Duration, found func(
 // ensureHost: the host's own adapter on the network's switch has the host's addresses. Windows moves them
 // there; where it does not (static addresses are lost on some builds, sig-windows-tools issue 162, and a
 // DHCP server may not answer) they are set as they were.
-func (w *Windows) ensureHost(ctx context.Context, network hns.Network, saved *HostSettings) (hostnet.Adapter, error) {
+func (w *Platform) ensureHost(ctx context.Context, network hns.Network, saved *HostSettings) (hostnet.Adapter, error) {
 	arrived := func(adapters []hostnet.Adapter) (hostnet.Adapter, bool) {
 		host, ok := hostnet.Management(adapters, network.Adapter, uplinkMAC(adapters, network, saved))
 		return host, ok && host.Has(w.config.EncapAddress)
@@ -174,7 +174,7 @@ func uplinkMAC(adapters []hostnet.Adapter, network hns.Network, saved *HostSetti
 }
 
 // setSettings gives the adapter what it lacks of the settings.
-func (w *Windows) setSettings(a hostnet.Adapter, settings HostSettings) error {
+func (w *Platform) setSettings(a hostnet.Adapter, settings HostSettings) error {
 	var errs []error
 	for _, address := range settings.Addresses {
 		if !a.Has(address.Addr()) {

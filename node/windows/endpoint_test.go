@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"context"
@@ -26,14 +26,14 @@ import (
 // lateWindows starts the container of a sandbox as soon as an endpoint is made in it, for the story that
 // all platforms tell.
 type lateWindows struct {
-	*Windows
+	*Platform
 	machine *hnstest.Machine
 	started map[string]bool
 }
 
 func (l *lateWindows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
 	if !l.started[e.Sandbox] {
-		if err := l.Windows.ConfigureEndpoint(ctx, e); err == nil {
+		if err := l.Platform.ConfigureEndpoint(ctx, e); err == nil {
 			return errors.New("an endpoint was configured before its device arrived")
 		}
 		if arrived, err := l.EndpointArrived(ctx, e); arrived || err != nil {
@@ -45,7 +45,7 @@ func (l *lateWindows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint
 		l.machine.StartContainer(e.Sandbox)
 		l.started[e.Sandbox] = true
 	}
-	return l.Windows.ConfigureEndpoint(ctx, e)
+	return l.Platform.ConfigureEndpoint(ctx, e)
 }
 
 func TestWindowsKeepsThePlatformsPromises(t *testing.T) {

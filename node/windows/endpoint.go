@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 // CreateEndpoint: the HNS endpoint is attached to the sandbox. Windows makes its adapter when the
 // sandbox's first container starts.
-func (w *Windows) CreateEndpoint(ctx context.Context, e platform.Endpoint) error {
+func (w *Platform) CreateEndpoint(ctx context.Context, e platform.Endpoint) error {
 	network, err := w.ownNetwork(ctx)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (w *Windows) CreateEndpoint(ctx context.Context, e platform.Endpoint) error
 
 // stale says of an endpoint that is in a pod's way whether it is a remnant: one of weft's whose sandbox
 // is gone, or that never came to one.
-func (w *Windows) stale(ctx context.Context, other hns.Endpoint) bool {
+func (w *Platform) stale(ctx context.Context, other hns.Endpoint) bool {
 	if !cni.IsHostInterface(other.Name) {
 		return false
 	}
@@ -48,7 +48,7 @@ func (w *Windows) stale(ctx context.Context, other hns.Endpoint) bool {
 }
 
 // ownNetwork is the HNS network as EnsureUplink has found it.
-func (w *Windows) ownNetwork(ctx context.Context) (hns.Network, error) {
+func (w *Platform) ownNetwork(ctx context.Context) (hns.Network, error) {
 	if network := w.lastSeen().network; network.ID != "" {
 		return network, nil
 	}
@@ -68,12 +68,12 @@ func endpointOf(e platform.Endpoint, network string) hns.Endpoint {
 
 // EndpointArrived asks Windows for the adapter, in all compartments, and not HNS: a namespace tells that
 // it has a container some time before that container's adapter is on the switch.
-func (w *Windows) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
+func (w *Platform) EndpointArrived(_ context.Context, e platform.Endpoint) (bool, error) {
 	_, arrived, err := w.adapterOf(e)
 	return arrived, err
 }
 
-func (w *Windows) adapterOf(e platform.Endpoint) (hostnet.Adapter, bool, error) {
+func (w *Platform) adapterOf(e platform.Endpoint) (hostnet.Adapter, bool, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return hostnet.Adapter{}, false, fmt.Errorf("list the host's adapters: %w", err)
@@ -84,7 +84,7 @@ func (w *Windows) adapterOf(e platform.Endpoint) (hostnet.Adapter, bool, error) 
 
 // ConfigureEndpoint sets the MTU, for which an HNS endpoint has no field. Addresses and routes are HNS's
 // own to set.
-func (w *Windows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
+func (w *Platform) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) error {
 	endpoint, err := w.attached(ctx, e)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (w *Windows) ConfigureEndpoint(ctx context.Context, e platform.Endpoint) er
 }
 
 // attached returns e's HNS endpoint, which is attached to e's sandbox; [platform.ErrNoSandbox].
-func (w *Windows) attached(ctx context.Context, e platform.Endpoint) (hns.Endpoint, error) {
+func (w *Platform) attached(ctx context.Context, e platform.Endpoint) (hns.Endpoint, error) {
 	namespace, err := w.hns.Namespace(ctx, e.Sandbox)
 	if errors.Is(err, hns.ErrNotFound) {
 		return hns.Endpoint{}, fmt.Errorf("%w: %w", platform.ErrNoSandbox, err)
@@ -124,7 +124,7 @@ func (w *Windows) attached(ctx context.Context, e platform.Endpoint) (hns.Endpoi
 	return endpoint, nil
 }
 
-func (w *Windows) CheckEndpoint(ctx context.Context, e platform.Endpoint) error {
+func (w *Platform) CheckEndpoint(ctx context.Context, e platform.Endpoint) error {
 	endpoint, err := w.attached(ctx, e)
 	if err != nil {
 		return err
@@ -155,12 +155,12 @@ func (w *Windows) CheckEndpoint(ctx context.Context, e platform.Endpoint) error 
 	return nil
 }
 
-func (w *Windows) DeleteEndpoint(ctx context.Context, device string) error {
+func (w *Platform) DeleteEndpoint(ctx context.Context, device string) error {
 	return w.hns.DeleteEndpoint(ctx, device)
 }
 
 // EnsureManagement configures the adapter that Open vSwitch has made for its internal port.
-func (w *Windows) EnsureManagement(m platform.Management) error {
+func (w *Platform) EnsureManagement(m platform.Management) error {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return fmt.Errorf("list the host's adapters: %w", err)
@@ -182,7 +182,7 @@ const enablePeriod = 10 * time.Second
 
 // enableNamed looks for an adapter that Open vSwitch has made and Windows does not list: create_wmi_port of its
 // lib/wmi.c disables what it makes, to rename it.
-func (w *Windows) enableNamed(name string) (hostnet.Adapter, error) {
+func (w *Platform) enableNamed(name string) (hostnet.Adapter, error) {
 	w.mu.Lock()
 	soon := time.Since(w.enabled) < enablePeriod
 	if !soon {
@@ -207,7 +207,7 @@ func (w *Windows) enableNamed(name string) (hostnet.Adapter, error) {
 }
 
 // ensureUp: an adapter is up when Windows says so, whatever the call for it has returned.
-func (w *Windows) ensureUp(adapter hostnet.Adapter) (hostnet.Adapter, error) {
+func (w *Platform) ensureUp(adapter hostnet.Adapter) (hostnet.Adapter, error) {
 	if adapter.Up {
 		return adapter, nil
 	}
@@ -225,7 +225,7 @@ func (w *Windows) ensureUp(adapter hostnet.Adapter) (hostnet.Adapter, error) {
 	return now, nil
 }
 
-func (w *Windows) ensureManagement(adapter hostnet.Adapter, m platform.Management) error {
+func (w *Platform) ensureManagement(adapter hostnet.Adapter, m platform.Management) error {
 	var err error
 	if adapter, err = w.ensureUp(adapter); err != nil {
 		return err
@@ -252,7 +252,7 @@ func (w *Windows) ensureManagement(adapter hostnet.Adapter, m platform.Managemen
 
 // ensureMAC: Open vSwitch for Windows does not set the MAC of the adapters that it makes, although its
 // database has it.
-func (w *Windows) ensureMAC(adapter hostnet.Adapter, mac net.HardwareAddr) (hostnet.Adapter, error) {
+func (w *Platform) ensureMAC(adapter hostnet.Adapter, mac net.HardwareAddr) (hostnet.Adapter, error) {
 	if bytes.Equal(adapter.MAC, mac) {
 		return adapter, nil
 	}
@@ -274,7 +274,7 @@ func (w *Windows) ensureMAC(adapter hostnet.Adapter, mac net.HardwareAddr) (host
 }
 
 // ensureAddresses gives the adapter the addresses it lacks and takes others, but for link-local ones.
-func (w *Windows) ensureAddresses(adapter hostnet.Adapter, wanted []netip.Prefix) error {
+func (w *Platform) ensureAddresses(adapter hostnet.Adapter, wanted []netip.Prefix) error {
 	have := map[netip.Prefix]bool{}
 	for _, a := range adapter.Addresses {
 		if slices.Contains(wanted, a.Prefix) {
@@ -301,7 +301,7 @@ func (w *Windows) ensureAddresses(adapter hostnet.Adapter, wanted []netip.Prefix
 
 // ensureRoutes owns all routes by the adapter that have a next hop. Windows has no source in a route: it
 // takes the adapter's own address, of which there is one for each family.
-func (w *Windows) ensureRoutes(adapter hostnet.Adapter, m platform.Management) error {
+func (w *Platform) ensureRoutes(adapter hostnet.Adapter, m platform.Management) error {
 	have, err := w.host.Routes(adapter)
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)

@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/weftnet/weft/node/platform"
 )
 
-// WindowsConfig is what the [platform.Platform] of a Windows node is told.
-type WindowsConfig struct {
+// Config is what the [platform.Platform] of a Windows node is told.
+type Config struct {
 	// Adapter is the uplink's name, the user's key adapter; empty: the one that holds EncapAddress.
 	Adapter string
 	// Network is the name of the HNS network, the user's key hns-network.
@@ -48,10 +48,10 @@ type WindowsConfig struct {
 // sandboxTime bounds calls of HNS by methods that are given no context.
 const sandboxTime = 30 * time.Second
 
-// Windows is the [platform.Platform] of a Windows node: HNS endpoints of one Transparent network, whose virtual
+// Platform is the [platform.Platform] of a Windows node: HNS endpoints of one Transparent network, whose virtual
 // switch hands all packets to Open vSwitch.
-type Windows struct {
-	config WindowsConfig
+type Platform struct {
+	config Config
 	hns    *hns.Client
 	host   hostnet.Host
 	saved  platform.SavedHost[HostSettings]
@@ -65,7 +65,7 @@ type Windows struct {
 	enabled time.Time
 }
 
-func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*Windows, error) {
+func NewOver(config Config, service hns.Service, host hostnet.Host) (*Platform, error) {
 	if config.AddressTime == 0 {
 		config.AddressTime = 15 * time.Second
 	}
@@ -75,7 +75,7 @@ func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*
 	if !filepath.IsAbs(config.StateFile) {
 		return nil, fmt.Errorf("the file %q for the host's networking is not an absolute path", config.StateFile)
 	}
-	w := &Windows{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: platform.SavedHost[HostSettings]{Path: config.StateFile}, busy: make(chan struct{}, 1)}
+	w := &Platform{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: platform.SavedHost[HostSettings]{Path: config.StateFile}, busy: make(chan struct{}, 1)}
 	if config.Metrics != nil {
 		for _, collector := range w.hns.Worker().Metrics() {
 			if err := config.Metrics.Register(collector); err != nil {
@@ -87,9 +87,9 @@ func newWindows(config WindowsConfig, service hns.Service, host hostnet.Host) (*
 }
 
 // HNSVersion is that of the node's HNS.
-func (w *Windows) HNSVersion(ctx context.Context) (hns.Version, error) { return w.hns.Version(ctx) }
+func (w *Platform) HNSVersion(ctx context.Context) (hns.Version, error) { return w.hns.Version(ctx) }
 
-func (w *Windows) UplinkMTU(address netip.Addr) (int, error) {
+func (w *Platform) UplinkMTU(address netip.Addr) (int, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return 0, fmt.Errorf("find the adapter of %v: %w", address, err)
@@ -101,7 +101,7 @@ func (w *Windows) UplinkMTU(address netip.Addr) (int, error) {
 	return adapter.MTU, nil
 }
 
-func (w *Windows) HostAddresses(except ...string) ([]netip.Addr, error) {
+func (w *Platform) HostAddresses(except ...string) ([]netip.Addr, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return nil, fmt.Errorf("list the host's addresses: %w", err)
@@ -119,7 +119,7 @@ func (w *Windows) HostAddresses(except ...string) ([]netip.Addr, error) {
 	return slices.Compact(found), nil
 }
 
-func (w *Windows) HostInterface(name string) (platform.HostInterface, error) {
+func (w *Platform) HostInterface(name string) (platform.HostInterface, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return platform.HostInterface{}, fmt.Errorf("list the host's adapters: %w", err)
@@ -141,11 +141,11 @@ func (w *Windows) HostInterface(name string) (platform.HostInterface, error) {
 // EnsureGatewayDevice has nothing to do on Windows: the gateway's bridge is that of the uplink, which
 // EnsureUplink makes, and a second adapter would need a second virtual switch, of which Open vSwitch
 // for Windows has one only.
-func (w *Windows) EnsureGatewayDevice(name string) error {
+func (w *Platform) EnsureGatewayDevice(name string) error {
 	return fmt.Errorf("gateway device %s: on Windows the gateway uses the adapter of the node's uplink; leave gateway-interface empty", name)
 }
 
-func (w *Windows) SandboxExists(sandbox string) (bool, error) {
+func (w *Platform) SandboxExists(sandbox string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sandboxTime)
 	defer cancel()
 	_, err := w.hns.Namespace(ctx, sandbox)
@@ -155,7 +155,7 @@ func (w *Windows) SandboxExists(sandbox string) (bool, error) {
 	return err == nil, err
 }
 
-func (w *Windows) Endpoints() ([]string, error) {
+func (w *Platform) Endpoints() ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sandboxTime)
 	defer cancel()
 	endpoints, err := w.hns.Endpoints(ctx)
@@ -175,13 +175,13 @@ func (w *Windows) Endpoints() ([]string, error) {
 // PortType tells Open vSwitch that the port's adapter is one of the virtual switch's. For an adapter
 // that is not there yet it would make one of its own (antrea issue 1581), so that a port has this
 // type only after its device has arrived.
-func (w *Windows) PortType() string { return "internal" }
+func (w *Platform) PortType() string { return "internal" }
 
 // networkPeriod is how often the HNS network is looked at: HNS tells nobody that it is gone or that its
 // switch has lost the extension.
 const networkPeriod = 5 * time.Second
 
-func (w *Windows) Watch(ctx context.Context, changed func()) error {
+func (w *Platform) Watch(ctx context.Context, changed func()) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var network sync.WaitGroup
@@ -196,7 +196,7 @@ func (w *Windows) Watch(ctx context.Context, changed func()) error {
 }
 
 // watchNetwork forgets what EnsureUplink has seen when that is no longer so.
-func (w *Windows) watchNetwork(ctx context.Context, changed func()) {
+func (w *Platform) watchNetwork(ctx context.Context, changed func()) {
 	tick := time.NewTicker(networkPeriod)
 	defer tick.Stop()
 	for {
@@ -211,4 +211,4 @@ func (w *Windows) watchNetwork(ctx context.Context, changed func()) {
 	}
 }
 
-var _ platform.Platform = (*Windows)(nil)
+var _ platform.Platform = (*Platform)(nil)

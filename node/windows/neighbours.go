@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // EnsureNeighbours leaves it to Windows to know which routes are there: it refuses one that is.
-func (w *Windows) EnsureNeighbours(device string, neighbours []extbridge.Neighbour) error {
+func (w *Platform) EnsureNeighbours(device string, neighbours []extbridge.Neighbour) error {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return fmt.Errorf("list the host's adapters: %w", err)

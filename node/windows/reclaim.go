@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 	"github.com/weftnet/weft/node/hostnet"
 )
 
-// errForeignNetwork: a network of weft's name is somebody else's.
-var errForeignNetwork = errors.New("it was not made by weft, which leaves it alone")
+// ErrForeignNetwork: a network of weft's name is somebody else's.
+var ErrForeignNetwork = errors.New("it was not made by weft, which leaves it alone")
 
 // ReleaseUplink removes the network, if it is weft's own: the host gets its adapter back, also while HNS does not
 // answer.
-func (w *Windows) ReleaseUplink(ctx context.Context) error {
+func (w *Platform) ReleaseUplink(ctx context.Context) error {
 	select {
 	case w.busy <- struct{}{}:
 		defer func() { <-w.busy }()
@@ -27,9 +27,9 @@ func (w *Windows) ReleaseUplink(ctx context.Context) error {
 		return fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
 	}
 	w.forgetUplink()
-	network, saved, err := w.releasable(ctx)
+	network, saved, err := w.Releasable(ctx)
 	switch {
-	case saved == nil || errors.Is(err, errForeignNetwork):
+	case saved == nil || errors.Is(err, ErrForeignNetwork):
 		return err
 	case err != nil:
 		return errors.Join(err, w.reclaim(context.WithoutCancel(ctx), *saved))
@@ -39,9 +39,9 @@ func (w *Windows) ReleaseUplink(ctx context.Context) error {
 	return w.removeNetwork(context.WithoutCancel(ctx), network, *saved)
 }
 
-// releasable is the network, zero where there is none, and what the host had before it, nil where weft has
-// made none. A network of the name that is not weft's is [errForeignNetwork].
-func (w *Windows) releasable(ctx context.Context) (hns.Network, *HostSettings, error) {
+// Releasable is the network, zero where there is none, and what the host had before it, nil where weft has
+// made none. A network of the name that is not weft's is [ErrForeignNetwork].
+func (w *Platform) Releasable(ctx context.Context) (hns.Network, *HostSettings, error) {
 	saved, err := w.saved.Read()
 	if err != nil {
 		return hns.Network{}, nil, err
@@ -51,16 +51,16 @@ func (w *Windows) releasable(ctx context.Context) (hns.Network, *HostSettings, e
 		return hns.Network{}, saved, nil
 	}
 	if err == nil && (saved == nil || !hns.SameID(saved.Network, network.ID)) {
-		err = fmt.Errorf("HNS network %s: %w", network.Name, errForeignNetwork)
+		err = fmt.Errorf("HNS network %s: %w", network.Name, ErrForeignNetwork)
 	}
 	return network, saved, err
 }
 
 // ForgetHost: nothing is written down of the host any more. What it gets later on is its own business.
-func (w *Windows) ForgetHost() error { return w.saved.Remove() }
+func (w *Platform) ForgetHost() error { return w.saved.Remove() }
 
 // removeNetwork: the network is gone, and the host has its addresses again on the adapter. HNS is asked twice.
-func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved HostSettings) error {
+func (w *Platform) removeNetwork(ctx context.Context, network hns.Network, saved HostSettings) error {
 	slog.WarnContext(ctx, "the HNS network is removed again, so that the host stays reachable", "network", network.Name)
 	err := w.hns.DeleteNetwork(ctx, network)
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -72,7 +72,7 @@ func (w *Windows) removeNetwork(ctx context.Context, network hns.Network, saved 
 // reclaim: the host has the saved settings on the adapter itself, and no switch has that one. Windows moves them when
 // HNS deletes the network. Where it has not, the switch and the adapter's binding to it are removed without
 // HNS, as Antrea's users do by hand.
-func (w *Windows) reclaim(ctx context.Context, saved HostSettings) error {
+func (w *Platform) reclaim(ctx context.Context, saved HostSettings) error {
 	mac, _ := net.ParseMAC(saved.MAC)
 	back := func(adapters []hostnet.Adapter) bool {
 		own, ok := hostnet.Named(adapters, saved.Adapter)
@@ -97,7 +97,7 @@ const restoreAttempts = 3
 
 // restoreHost: the host has the saved addresses, routes and resolvers. They go to its adapter on the
 // switch, or to the physical one where there is no switch.
-func (w *Windows) restoreHost(ctx context.Context, saved HostSettings) error {
+func (w *Platform) restoreHost(ctx context.Context, saved HostSettings) error {
 	err := w.restoreOnce(ctx, saved)
 	for range restoreAttempts - 1 {
 		if err == nil {
@@ -110,7 +110,7 @@ func (w *Windows) restoreHost(ctx context.Context, saved HostSettings) error {
 	return err
 }
 
-func (w *Windows) restoreOnce(ctx context.Context, saved HostSettings) error {
+func (w *Platform) restoreOnce(ctx context.Context, saved HostSettings) error {
 	holder := func(adapters []hostnet.Adapter) (hostnet.Adapter, bool) {
 		mac, _ := net.ParseMAC(saved.MAC)
 		if host, ok := hostnet.Management(adapters, saved.Adapter, mac); ok {

@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"bufio"
@@ -28,7 +28,7 @@ import (
 // emulated is the machine from outside.
 type emulated struct {
 	*testing.T
-	windows *Windows
+	windows *Platform
 	host    hostnet.Native
 }
 
@@ -55,7 +55,7 @@ func (e *emulated) restart() {
 	if err != nil {
 		e.Fatal(err)
 	}
-	e.windows, err = NewWindows(WindowsConfig{
+	e.windows, err = New(Config{
 		Network: "weft", EncapAddress: netip.MustParseAddr("172.30.0.3"), StateFile: filepath.Join(folder, "host.json"),
 		PodSubnets: func() []netip.Prefix {
 			return []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:1::/64")}

@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"context"
@@ -39,7 +39,7 @@ const maxRetryShift = 5
 // the network is being made, what has to follow for the host to be reachable is done even if ctx ends.
 // It is to be called again whenever Watch tells of a change; then it costs no call of HNS as long as
 // the network was found in order within the last seconds.
-func (w *Windows) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
+func (w *Platform) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	select {
 	case w.busy <- struct{}{}:
 		defer func() { <-w.busy }()
@@ -77,7 +77,7 @@ func (w *Windows) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 }
 
 // inOrder is the uplink as it was seen within the last seconds; zero where HNS has to be asked.
-func (w *Windows) inOrder(adapters []hostnet.Adapter) platform.Uplink {
+func (w *Platform) inOrder(adapters []hostnet.Adapter) platform.Uplink {
 	seen := w.lastSeen()
 	if seen.uplink == (platform.Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod || !w.hasPodSubnets(seen.network) {
 		return platform.Uplink{}
@@ -90,29 +90,29 @@ func (w *Windows) inOrder(adapters []hostnet.Adapter) platform.Uplink {
 
 // withoutUplink says that host and pods share no switch, unless the host's address is on a switch's
 // vNIC: then the host may depend on the bridge there, whatever it is that the configuration names now.
-func (w *Windows) withoutUplink(adapters []hostnet.Adapter, err error) error {
+func (w *Platform) withoutUplink(adapters []hostnet.Adapter, err error) error {
 	if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Kind == hostnet.Virtual {
 		return err
 	}
 	return fmt.Errorf("%w: %w", platform.ErrNoUplink, err)
 }
 
-func (w *Windows) lastSeen() uplinkSeen {
+func (w *Platform) lastSeen() uplinkSeen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen
 }
 
-func (w *Windows) see(seen uplinkSeen) {
+func (w *Platform) see(seen uplinkSeen) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = seen
 }
 
-func (w *Windows) forgetUplink() { w.see(uplinkSeen{}) }
+func (w *Platform) forgetUplink() { w.see(uplinkSeen{}) }
 
 // uplinkHolds says whether the network is still as EnsureUplink has left it.
-func (w *Windows) uplinkHolds(ctx context.Context) bool {
+func (w *Platform) uplinkHolds(ctx context.Context) bool {
 	select {
 	case w.busy <- struct{}{}:
 		defer func() { <-w.busy }()
@@ -140,7 +140,7 @@ func (w *Windows) uplinkHolds(ctx context.Context) bool {
 
 // adoptNetwork checks a network of our name, which an earlier run or somebody else has made. It is not
 // removed here: it may be another's, and bridges go before it.
-func (w *Windows) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, network *hns.Network) error {
+func (w *Platform) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, network *hns.Network) error {
 	refuse := func(format string, args ...any) error {
 		return w.withoutUplink(adapters, fmt.Errorf("HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | ? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
 			network.Name, fmt.Sprintf(format, args...), network.Name))
@@ -165,7 +165,7 @@ func (w *Windows) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, 
 }
 
 // hasPodSubnets: they change when the Node is deleted and comes back.
-func (w *Windows) hasPodSubnets(network hns.Network) bool {
+func (w *Platform) hasPodSubnets(network hns.Network) bool {
 	for _, subnet := range w.config.PodSubnets() {
 		if !slices.ContainsFunc(network.Subnets, func(s hns.Subnet) bool { return s.Prefix == subnet.Masked() }) {
 			return false
@@ -175,7 +175,7 @@ func (w *Windows) hasPodSubnets(network hns.Network) bool {
 }
 
 // outdated tells of a network whose subnets are no longer the node's: it can go if it is weft's and empty.
-func (w *Windows) outdated(ctx context.Context, network hns.Network, refuse func(string, ...any) error) error {
+func (w *Platform) outdated(ctx context.Context, network hns.Network, refuse func(string, ...any) error) error {
 	prefixes := []string{}
 	for _, s := range network.Subnets {
 		prefixes = append(prefixes, s.Prefix.String())
@@ -202,7 +202,7 @@ func (w *Windows) outdated(ctx context.Context, network hns.Network, refuse func
 
 // makeNetwork makes the network on the node's adapter. What the host had there is written down first:
 // whatever happens from now on, the next call finds it.
-func (w *Windows) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (hns.Network, error) {
+func (w *Platform) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (hns.Network, error) {
 	if wait := time.Until(w.retry.at); wait > 0 {
 		return hns.Network{}, fmt.Errorf("the HNS network is made again in %v, since each attempt cuts the host off for a moment: %w", wait.Round(time.Second), w.retry.err)
 	}
@@ -250,7 +250,7 @@ func (w *Windows) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 }
 
 // recoverAdapter gives the adapter back the addresses that a network which is no more took along.
-func (w *Windows) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter) ([]hostnet.Adapter, error) {
+func (w *Platform) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter) ([]hostnet.Adapter, error) {
 	if _, held := hostnet.Holding(adapters, w.config.EncapAddress); held {
 		return adapters, nil
 	}
@@ -267,7 +267,7 @@ func (w *Windows) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 
 // keepNetwork: the host has its addresses on the network's switch, and the extension is enabled. A network
 // that has never come so far is removed again, and so is one that has lost the host's vNIC.
-func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (platform.Uplink, ovsdriver.Kind, error) {
+func (w *Platform) keepNetwork(ctx context.Context, network hns.Network) (platform.Uplink, ovsdriver.Kind, error) {
 	saved, err := w.saved.Read()
 	if err != nil {
 		return platform.Uplink{}, ovsdriver.Kind{}, err
@@ -300,7 +300,7 @@ func (w *Windows) keepNetwork(ctx context.Context, network hns.Network) (platfor
 }
 
 // enableDriver: the extension of Open vSwitch's driver that the switch has is enabled.
-func (w *Windows) enableDriver(ctx context.Context, network hns.Network) (ovsdriver.Kind, error) {
+func (w *Platform) enableDriver(ctx context.Context, network hns.Network) (ovsdriver.Kind, error) {
 	s, err := w.hns.Switch(ctx, network)
 	if err != nil {
 		return ovsdriver.Kind{}, err
@@ -321,7 +321,7 @@ func (w *Windows) enableDriver(ctx context.Context, network hns.Network) (ovsdri
 }
 
 // remember keeps the file at what the host has now, so that a later loss is repaired from that.
-func (w *Windows) remember(network hns.Network, host hostnet.Adapter, saved *HostSettings) error {
+func (w *Platform) remember(network hns.Network, host hostnet.Adapter, saved *HostSettings) error {
 	routes, err := w.host.Routes(host)
 	if err != nil {
 		return fmt.Errorf("list the routes by adapter %s: %w", host.Alias, err)
@@ -335,7 +335,7 @@ func (w *Windows) remember(network hns.Network, host hostnet.Adapter, saved *Hos
 }
 
 // failed counts a failure that cost the host its connections for a moment.
-func (w *Windows) failed(err error) error {
+func (w *Platform) failed(err error) error {
 	w.retry.at = time.Now().Add(w.config.RetryTime << min(w.retry.failures, maxRetryShift))
 	w.retry.failures++
 	w.retry.err = err
@@ -344,7 +344,7 @@ func (w *Windows) failed(err error) error {
 
 // SwitchExists says whether there is an HNS network of weft's name. It costs no call of HNS while the network
 // was found in order within the last seconds.
-func (w *Windows) SwitchExists(ctx context.Context) (bool, error) {
+func (w *Platform) SwitchExists(ctx context.Context) (bool, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return false, fmt.Errorf("list the host's adapters: %w", err)
@@ -361,7 +361,7 @@ func (w *Windows) SwitchExists(ctx context.Context) (bool, error) {
 
 // coalesce switches segment coalescing on for the switch (RSC), which is worth a factor of four to pods
 // (antrea issue 2198) and needed by nothing. There is no call for it but PowerShell's.
-func (w *Windows) coalesce(ctx context.Context) {
+func (w *Platform) coalesce(ctx context.Context) {
 	if w.retry.rscTried {
 		return
 	}

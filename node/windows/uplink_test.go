@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"errors"
@@ -20,14 +20,14 @@ import (
 // winBench is a Windows machine with an adapter of two addresses, and the platform on it.
 type winBench struct {
 	*hnstest.Node
-	windows *Windows
-	config  WindowsConfig
+	windows *Platform
+	config  Config
 }
 
-func newWinBench(t *testing.T, change ...func(*WindowsConfig)) *winBench {
+func newWinBench(t *testing.T, change ...func(*Config)) *winBench {
 	t.Helper()
 	b := &winBench{Node: hnstest.NewNode(t)}
-	b.config = WindowsConfig{
+	b.config = Config{
 		Network: "weft", EncapAddress: hnstest.NodeAddress, StateFile: filepath.Join(nodetest.Folder(t), "host.json"),
 		PodSubnets: func() []netip.Prefix {
 			return []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:1::/64")}
@@ -44,7 +44,7 @@ func newWinBench(t *testing.T, change ...func(*WindowsConfig)) *winBench {
 func (b *winBench) restart() {
 	b.Helper()
 	var err error
-	if b.windows, err = newWindows(b.config, b.Machine, b.Machine); err != nil {
+	if b.windows, err = NewOver(b.config, b.Machine, b.Machine); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -88,14 +88,14 @@ func TestUplinkIsMadeOnceAndKept(t *testing.T) {
 // Who misspells a key of a node that works is told so, and the host, whose address is on the switch's
 // vNIC, is not cut off from it.
 func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
-	for name, change := range map[string]func(*WindowsConfig){
-		"another adapter":         func(c *WindowsConfig) { c.Adapter = "Management" },
-		"another network":         func(c *WindowsConfig) { c.Network = "other" },
-		"another network's name":  func(c *WindowsConfig) { c.Network = "nat" },
-		"an adapter that is none": func(c *WindowsConfig) { c.Adapter = "Ethernet 9" },
+	for name, change := range map[string]func(*Config){
+		"another adapter":         func(c *Config) { c.Adapter = "Management" },
+		"another network":         func(c *Config) { c.Network = "other" },
+		"another network's name":  func(c *Config) { c.Network = "nat" },
+		"an adapter that is none": func(c *Config) { c.Adapter = "Ethernet 9" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newWinBench(t, func(*WindowsConfig) {})
+			b := newWinBench(t, func(*Config) {})
 			b.ensureUplink()
 			if _, err := b.CreateNetwork(hns.Network{Name: "nat", Type: "L2Bridge", Adapter: "Management"}); err != nil {
 				t.Fatal(err)
@@ -116,33 +116,33 @@ func TestARefusalLeavesAWorkingUplinkAlone(t *testing.T) {
 
 func TestUplinkIsRefusedBeforeAnythingChanges(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*WindowsConfig)
+		change func(*Config)
 		before func(b *winBench)
 		want   []string
 	}{
-		"no such adapter": {change: func(c *WindowsConfig) { c.Adapter = "Ethernet 9" }, want: []string{"adapter", `"Ethernet 9"`, `"Ethernet" (physical`}},
-		"virtual": {change: func(c *WindowsConfig) { c.Adapter = "vEthernet (nat)" }, before: func(b *winBench) {
+		"no such adapter": {change: func(c *Config) { c.Adapter = "Ethernet 9" }, want: []string{"adapter", `"Ethernet 9"`, `"Ethernet" (physical`}},
+		"virtual": {change: func(c *Config) { c.Adapter = "vEthernet (nat)" }, before: func(b *winBench) {
 			b.AddAdapter(hostnet.Adapter{Alias: "vEthernet (nat)", Kind: hostnet.Virtual, Description: "Hyper-V Virtual Ethernet Adapter", Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
 		}, want: []string{"adapter", "vEthernet (nat)", "not a physical adapter", "Get-HnsNetwork"}},
-		"team": {change: func(c *WindowsConfig) { c.Adapter = "Team" }, before: func(b *winBench) {
+		"team": {change: func(c *Config) { c.Adapter = "Team" }, before: func(b *winBench) {
 			b.AddAdapter(hostnet.Adapter{Alias: "Team", Kind: hostnet.Team, Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
 		}, want: []string{"adapter", "team of adapters", "dissolve"}},
-		"member of a team": {change: func(c *WindowsConfig) { c.Adapter = "Ethernet 2" }, before: func(b *winBench) {
+		"member of a team": {change: func(c *Config) { c.Adapter = "Ethernet 2" }, before: func(b *winBench) {
 			b.AddAdapter(hostnet.Adapter{Alias: "Ethernet 2", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:05")})
 			b.AddAdapter(hostnet.Adapter{Alias: "Team", Kind: hostnet.Team, MAC: hnstest.MAC("02:00:00:00:00:05"), Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
 		}, want: []string{"adapter", `team "Team"`}},
-		"without address": {change: func(c *WindowsConfig) { c.Adapter = "Ethernet 2" }, before: func(b *winBench) {
+		"without address": {change: func(c *Config) { c.Adapter = "Ethernet 2" }, before: func(b *winBench) {
 			b.AddAdapter(hostnet.Adapter{Alias: "Ethernet 2", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:05"), Addresses: []hostnet.Address{hnstest.LocalAddress("169.254.1.1/16")}})
 		}, want: []string{"adapter", "no usable address"}},
-		"without encap-address": {change: func(c *WindowsConfig) { c.Adapter = "Management" }, want: []string{"adapter", "encap-address 172.30.0.3"}},
-		"nobody holds it":       {change: func(c *WindowsConfig) { c.EncapAddress = netip.MustParseAddr("172.30.0.9") }, want: []string{"adapter", "encap-address 172.30.0.9"}},
-		"subnets not known":     {change: func(c *WindowsConfig) { c.PodSubnets = func() []netip.Prefix { return nil } }, want: []string{"pod subnets are not known"}},
+		"without encap-address": {change: func(c *Config) { c.Adapter = "Management" }, want: []string{"adapter", "encap-address 172.30.0.3"}},
+		"nobody holds it":       {change: func(c *Config) { c.EncapAddress = netip.MustParseAddr("172.30.0.9") }, want: []string{"adapter", "encap-address 172.30.0.9"}},
+		"subnets not known":     {change: func(c *Config) { c.PodSubnets = func() []netip.Prefix { return nil } }, want: []string{"pod subnets are not known"}},
 		"network of another type": {before: func(b *winBench) {
 			if _, err := b.CreateNetwork(hns.Network{Name: "weft", Type: "L2Bridge", Adapter: "Management"}); err != nil {
 				b.Fatal(err)
 			}
 		}, want: []string{"HNS network weft", "L2Bridge", "hns-network", "Remove-HnsNetwork"}},
-		"network on another adapter": {change: func(c *WindowsConfig) { c.Adapter = "Ethernet" }, before: func(b *winBench) {
+		"network on another adapter": {change: func(c *Config) { c.Adapter = "Ethernet" }, before: func(b *winBench) {
 			if _, err := b.CreateNetwork(hns.Network{Name: "weft", Type: hns.Transparent, Adapter: "Management"}); err != nil {
 				b.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func TestUplinkIsRefusedBeforeAnythingChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			change := test.change
 			if change == nil {
-				change = func(*WindowsConfig) {}
+				change = func(*Config) {}
 			}
 			b := newWinBench(t, change)
 			if test.before != nil {

@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func crashAt(t *testing.T, moves bool, call string, after bool) {
 	})
 	// The process does not live to tidy up: all that it does after the crash is refused.
 	crashed := &crashing{Machine: b.Machine}
-	b.windows, _ = newWindows(b.config, crashed, crashed)
+	b.windows, _ = NewOver(b.config, crashed, crashed)
 	_, err := b.windows.EnsureUplink(t.Context())
 	if err != nil && !errors.Is(err, errCrash) {
 		t.Fatalf("the first process: %v", err)
@@ -180,7 +180,7 @@ func TestLostUplinkIsRepaired(t *testing.T) {
 
 func TestNetworkThatHangsInItsMaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newWinBench(t, func(c *WindowsConfig) { c.Metrics = prometheus.NewRegistry() })
+		b := newWinBench(t, func(c *Config) { c.Metrics = prometheus.NewRegistry() })
 		held := make(chan struct{})
 		b.Fail("CreateNetwork", func() error { b.Fail("CreateNetwork", nil); <-held; return nil })
 		var hung *hns.HungError
@@ -228,7 +228,7 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 	// As when the Node was deleted and has come back: nobody starts the agent again.
 	t.Run("they change while the agent runs", func(t *testing.T) {
 		subnets := []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}
-		b := newWinBench(t, func(c *WindowsConfig) { c.PodSubnets = func() []netip.Prefix { return subnets } })
+		b := newWinBench(t, func(c *Config) { c.PodSubnets = func() []netip.Prefix { return subnets } })
 		before := b.ensureUplink()
 		subnets = []netip.Prefix{netip.MustParsePrefix("10.244.9.0/24")}
 		b.outdated()

@@ -1,4 +1,4 @@
-package node
+package windows
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func checkNames(adapters []hostnet.Adapter) error {
 
 // ensureName: the host's vNIC is called [hostnet.HostAdapter], by Hyper-V and as its alias. A network that has been in
 // order under another name, as former versions left it, gets over: the bridge follows the alias.
-func (w *Windows) ensureName(ctx context.Context, network hns.Network, host hostnet.Adapter, saved *HostSettings) (hostnet.Adapter, error) {
+func (w *Platform) ensureName(ctx context.Context, network hns.Network, host hostnet.Adapter, saved *HostSettings) (hostnet.Adapter, error) {
 	if host.Alias == hostnet.HostAdapter && saved != nil && saved.Host == hostnet.HostAdapter && hns.SameID(saved.Network, network.ID) {
 		return host, nil
 	}
@@ -33,7 +33,7 @@ func (w *Windows) ensureName(ctx context.Context, network hns.Network, host host
 	return named, nil
 }
 
-func (w *Windows) rename(ctx context.Context, network hns.Network, host hostnet.Adapter) (hostnet.Adapter, error) {
+func (w *Platform) rename(ctx context.Context, network hns.Network, host hostnet.Adapter) (hostnet.Adapter, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return host, fmt.Errorf("list the host's adapters: %w", err)
@@ -70,7 +70,7 @@ func (w *Windows) rename(ctx context.Context, network hns.Network, host hostnet.
 }
 
 // hostVNIC is the host's adapter on the network's switch as it is now.
-func (w *Windows) hostVNIC(network hns.Network, mac net.HardwareAddr) (hostnet.Adapter, error) {
+func (w *Platform) hostVNIC(network hns.Network, mac net.HardwareAddr) (hostnet.Adapter, error) {
 	adapters, err := w.host.Adapters()
 	if err != nil {
 		return hostnet.Adapter{}, fmt.Errorf("list the host's adapters: %w", err)

@@ -1,0 +1,15 @@
+package windows
+
+import (
+	"github.com/weftnet/weft/node/hns"
+	"github.com/weftnet/weft/node/hostnet"
+)
+
+// New is the platform over this Windows' own HNS and iphlpapi.
+func New(config Config) (*Platform, error) {
+	service, err := hns.NewHCSShim()
+	if err != nil {
+		return nil, err
+	}
+	return NewOver(config, service, hostnet.Native{})
+}
