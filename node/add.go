@@ -26,7 +26,7 @@ const cleanupTime = 20 * time.Second
 // Add attaches a sandbox to its pod's logical port. It returns success only when traffic flows, and
 // when the pod still has the addresses that it began with: a controller that is gone may have decided
 // otherwise than the one that follows. After a failure nothing is left that was not there before.
-func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, error) {
+func (a *attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.CNITimeout)
 	defer cancel()
 	unlock, err := a.sandboxes.lock(ctx, cni.HostInterface(call.Attachment))
@@ -70,7 +70,7 @@ func (a *agent) Add(ctx context.Context, call *cni.Call) (*types100.Result, erro
 
 // attach makes the device, plugs it, and configures its sandbox while ovn-controller works. again says
 // that an earlier call has plugged it.
-func (a *agent) attach(ctx context.Context, e platform.Endpoint, ids map[string]string, again bool) error {
+func (a *attacher) attach(ctx context.Context, e platform.Endpoint, ids map[string]string, again bool) error {
 	observe := a.metrics.phase(phaseDevice)
 	if err := a.platform.CreateEndpoint(ctx, e); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (a *agent) attach(ctx context.Context, e platform.Endpoint, ids map[string]
 
 // configure finishes the endpoint whose device is there. Where that comes after ADD has returned, the
 // rest is finishArrivals' work; a sandbox's first call is not worth a look, which lists all adapters.
-func (a *agent) configure(ctx context.Context, e platform.Endpoint, again bool) (later bool, err error) {
+func (a *attacher) configure(ctx context.Context, e platform.Endpoint, again bool) (later bool, err error) {
 	if a.platform.PortType() == "" {
 		return false, a.platform.ConfigureEndpoint(ctx, e)
 	}
@@ -134,7 +134,7 @@ func externalIDs(r record, network *podNetwork) map[string]string {
 
 // detach removes an attachment; it is nil when there is nothing of it. The record goes first, so
 // that nobody plugs in again what is being removed.
-func (a *agent) detach(ctx context.Context, attachment cni.Attachment) error {
+func (a *attacher) detach(ctx context.Context, attachment cni.Attachment) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
 	if err := a.records.remove(cni.HostInterface(attachment)); err != nil {
@@ -193,7 +193,7 @@ func ipNet(p netip.Prefix) net.IPNet {
 }
 
 // Del detaches a sandbox. It needs neither the pod nor the sandbox to exist still.
-func (a *agent) Del(ctx context.Context, call *cni.Call) error {
+func (a *attacher) Del(ctx context.Context, call *cni.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, a.config.CNITimeout)
 	defer cancel()
 	unlock, err := a.sandboxes.lock(ctx, cni.HostInterface(call.Attachment))
@@ -208,7 +208,7 @@ func (a *agent) Del(ctx context.Context, call *cni.Call) error {
 }
 
 // Check compares what ADD returned with what is there.
-func (a *agent) Check(ctx context.Context, call *cni.Call) error {
+func (a *attacher) Check(ctx context.Context, call *cni.Call) error {
 	endpoint, err := previousEndpoint(call)
 	if err != nil {
 		return err
@@ -263,7 +263,7 @@ func previousEndpoint(call *cni.Call) (platform.Endpoint, error) {
 }
 
 // Status says whether an ADD that comes now would be served.
-func (a *agent) Status(context.Context) error {
+func (a *attacher) Status(context.Context) error {
 	problems := a.health.lasting()
 	err := problems.all()
 	if err == nil {

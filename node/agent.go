@@ -13,16 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
-	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/domains"
-	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -30,51 +27,34 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// agent keeps one node fit for pods and serves its CNI plugin.
+// agent keeps one node fit for pods: it looks at the whole of it, and wires the parts that keep what is theirs.
 type agent struct {
 	config    nodeconfig.Config
 	platform  platform.Platform
 	ovs       *openvswitch.Database
 	node      *ownNode
 	pods      *pods
-	sandboxes *sandboxes
-	records   records
-	inspector *inspector
 	health    *health
 	rounds    *rounds
-	listening atomic.Bool // the plugin is served
 	metrics   *metrics
 	events    *events
-	uplink    *sharedUplink
-	flows     *bridgeFlows
-	lookup    *commitLookup
-	arrivals  *arrivals
-	tunnel    *agentTunnel // nil where nobody has a stream to the node
-	services  *hostservice.Watcher
-	apiServer *apiServer
-	crypt     tunnelKeeper     // nil on systems whose tunnels cannot be encrypted
-	domains   *domains.Watcher // nil where the node's DNS servers cannot be watched
+	listening atomic.Bool // the plugin is served
+
+	attacher *attacher
+	gateway  *gateway
+	services *services
+	tunnel   *agentTunnel     // nil where nobody has a stream to the node
+	crypt    *encryption      // nil on systems whose tunnels cannot be encrypted
+	domains  *domains.Watcher // nil where the node's DNS servers cannot be watched
 
 	// attention is full when something may have changed and the node is to be looked at again.
 	attention chan struct{}
-	// untidy is full when a sweep is wanted before its time.
-	untidy chan struct{}
-	// portless is since when a device has had no port; for the sweep alone. One that has had none
-	// for portlessTime is nobody's.
-	portless     map[string]time.Time
-	portlessTime time.Duration
-	// takeUpTime is how long ovs-vswitchd may take for what is written to its database.
-	takeUpTime time.Duration
-	// probe examines a bridge's datapath, and probeLimit is how long that may take, with what it waits for.
-	probe      func(context.Context, ctprobe.Dial) (ctprobe.Answer, error)
-	probeLimit time.Duration
 	// reopenPeriod is how often ovs-vswitchd is told to open what it could not open before.
 	reopenPeriod time.Duration
 
 	mu      sync.Mutex
 	subnets []netip.Prefix
 	podMTU  int
-	managed bool // the management port has been set up once
 }
 
 // Periods of what no event tells.
@@ -89,33 +69,12 @@ const (
 	lookTime = 5 * time.Second
 )
 
-func newAgent(config nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface) (*agent, error) {
+func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
-		flows:  newBridgeFlows(config),
-		lookup: newCommitLookup(config.ConntrackLookup), probe: ctprobe.Run, probeLimit: probeLimit,
-		config: config, platform: system, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
-		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: openvswitch.TakeUpTime, reopenPeriod: resync,
-		rounds: newRounds(), apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),
+		config: c, platform: system, ovs: ovs, rounds: newRounds(), events: newEvents(c.NodeName),
+		attention: make(chan struct{}, 1), reopenPeriod: resync,
 	}
-	var more []condition
-	if config.OwnGateway() {
-		more = append(more, conditionFlows)
-	}
-	if config.SharesAdapter() {
-		more = append(more, conditionUplink)
-	}
-	if config.Encryption == ipsec.Enforce {
-		more = append(more, conditionEncryption)
-	}
-	a.health = newHealth(func(c condition, err error) {
-		if err == nil {
-			slog.Info("condition holds", "condition", c)
-			a.sweepSoon() // it may not have held because the database was lost
-		} else {
-			slog.Warn("condition does not hold", "condition", c, "reason", err)
-		}
-		a.look()
-	}, more...)
+	a.health = newHealth(a.conditionChanged, a.warn, conditionsOf(c)...)
 	a.metrics = newMetrics(
 		func() float64 { return float64(len(ovs.Attached())) },
 		func() float64 {
@@ -124,26 +83,65 @@ func newAgent(config nodeconfig.Config, system platform.Platform, ovs *openvswit
 			}
 			return 1
 		})
+	var err error
+	if a.pods, err = newPods(client, c.NodeName); err != nil {
+		return nil, err
+	}
+	if a.node, err = newOwnNode(client, c.NodeName, a.look); err != nil {
+		return nil, err
+	}
+	if a.services, err = a.newServices(client); err != nil {
+		return nil, err
+	}
+	a.attacher = a.newAttacher()
+	a.gateway = a.newGateway()
 	a.metrics.registry.MustRegister(ovs.Metrics()...)
-	a.metrics.registry.MustRegister(a.flows.collectors()...)
-	a.metrics.registry.MustRegister(a.lookup.collectors()...)
-	a.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
-	}, func() float64 { return float64(a.arrivals.pending()) }))
-	if config.ServesTunnel() {
-		a.tunnel = newAgentTunnel(config)
-		a.tunnel.admit, a.tunnel.lookup = a.admitChassisHost, a.lookup
+	a.metrics.registry.MustRegister(a.attacher.collectors()...)
+	a.metrics.registry.MustRegister(a.gateway.collectors()...)
+	if c.ServesTunnel() {
+		a.tunnel = newAgentTunnel(c)
+		a.tunnel.admit, a.tunnel.lookup = a.gateway.admitChassisHost, a.gateway.lookup
+		a.gateway.shut = a.tunnel.shut
 		a.metrics.registry.MustRegister(a.tunnel.collectors()...)
 	}
-	var err error
-	if a.pods, err = newPods(client, config.NodeName); err != nil {
-		return nil, err
+	return a, nil
+}
+
+// encrypt gives the agent what keeps its tunnels.
+func (a *agent) encrypt(keeper tunnelKeeper) {
+	a.crypt = a.newEncryption(keeper)
+	a.gateway.guard = a.crypt.ready
+	a.metrics.registry.MustRegister(a.crypt.collectors()...)
+}
+
+// conditionsOf are those that not every node has.
+func conditionsOf(c nodeconfig.Config) []condition {
+	var more []condition
+	if c.OwnGateway() {
+		more = append(more, conditionFlows)
 	}
-	if err = a.newServices(client); err != nil {
-		return nil, err
+	if c.SharesAdapter() {
+		more = append(more, conditionUplink)
 	}
-	a.node, err = newOwnNode(client, config.NodeName, a.look)
-	return a, err
+	if c.Encryption == ipsec.Enforce {
+		more = append(more, conditionEncryption)
+	}
+	return more
+}
+
+func (a *agent) conditionChanged(c condition, err error) {
+	if err == nil {
+		slog.Info("condition holds", "condition", c)
+		a.attacher.sweepSoon() // it may not have held because the database was lost
+	} else {
+		slog.Warn("condition does not hold", "condition", c, "reason", err)
+	}
+	a.look()
+}
+
+// warn tells users on the Node.
+func (a *agent) warn(reason, message string) {
+	a.events.warn(nodeReference(a.config.NodeName), reason, message)
 }
 
 // look asks for the node to be looked at soon.
@@ -178,7 +176,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() { a.pods.informer.RunWithContext(ctx) })
 	parts.Go(func() { a.node.informer.RunWithContext(ctx) })
 	a.listening.Store(true)
-	part("cni", func(ctx context.Context) error { return cni.Serve(ctx, listener, a, a.metrics.observeRequest) })
+	part("cni", func(ctx context.Context) error { return cni.Serve(ctx, listener, a.attacher, a.metrics.observeRequest) })
 	if web != nil {
 		part("metrics", func(ctx context.Context) error {
 			return httpserver.Serve(ctx, web, a.endpoints(), httpserver.Endpoints)
@@ -196,23 +194,23 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 		part("ovn-controller", a.watchController)
 	}
 	if a.config.SharesAdapter() {
-		part("uplink", a.keepUplink)
+		part("uplink", a.gateway.keepUplink)
 	}
-	part("flows", a.keepFlows)
-	part("switch", a.watchSwitch)
+	part("flows", a.gateway.keepFlows)
+	part("switch", a.gateway.watchSwitch)
 	part("services", a.services.Run)
-	part("host's services", a.keepServices)
+	part("host's services", a.services.keep)
 	if a.crypt != nil {
-		part("encryption", a.keepEncrypted)
+		part("encryption", a.crypt.keep)
 	}
 	if a.domains != nil {
 		part("domain names", a.domains.Run)
 		part("devices of DNS servers", a.followServers)
 	}
-	part("arrivals", a.finishArrivals)
+	part("arrivals", a.attacher.finishArrivals)
 	part("refused ports", a.keepPortsOpen)
 	part("node", a.keep)
-	part("sweep", a.sweepAgainAndAgain)
+	part("sweep", a.attacher.sweepAgainAndAgain)
 	<-ctx.Done()
 	parts.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
@@ -224,9 +222,9 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 // hostChanged is called when interfaces, addresses or routes of the host may have changed.
 func (a *agent) hostChanged() {
 	a.look()
-	a.flows.look()
-	a.uplink.look()
-	a.arrivals.look()
+	a.gateway.flows.look()
+	a.gateway.uplink.look()
+	a.attacher.arrivals.look()
 	if a.domains != nil {
 		a.domains.Look()
 	}
@@ -248,7 +246,7 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 		changed := a.ovs.Changed()
 		if a.ovs.Connected() {
 			if a.health.problems()[conditionDatabase] != nil {
-				a.uplink.look()
+				a.gateway.uplink.look()
 			}
 			a.health.set(conditionDatabase, nil)
 		} else {
@@ -310,7 +308,7 @@ func (a *agent) keepOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	// Bridges do not go away with the connection; that has a condition of its own.
-	if err := a.keepBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
+	if err := a.gateway.keepBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
 		a.health.set(conditionBridges, err)
 	}
 	facts, err := a.publishFacts(ctx)
@@ -320,12 +318,12 @@ func (a *agent) keepOnce(ctx context.Context) {
 	a.health.set(conditionNetwork, err)
 	if err == nil {
 		a.setSubnets(network.PodCIDRs)
-		a.flows.follow(network)
+		a.gateway.flows.follow(network)
 		a.health.set(conditionManagement, a.keepManagement(ctx, network))
 	}
 	if known && err == nil {
-		a.tellServices(facts, network)
-		a.flows.published()
+		a.services.tell(facts, network)
+		a.gateway.flows.published()
 	}
 	if len(a.health.problems()) > 0 {
 		return
@@ -333,30 +331,6 @@ func (a *agent) keepOnce(ctx context.Context) {
 	if err := writeConflist(a.config); err != nil {
 		slog.ErrorContext(ctx, "the container runtime does not know of weft", "error", err)
 	}
-}
-
-func (a *agent) keepBridges(ctx context.Context) error {
-	if !a.ovs.Connected() {
-		return ovsdb.ErrDisconnected
-	}
-	if err := a.guardTunnels(); err != nil {
-		return err
-	}
-	if err := a.releaseUplink(ctx); err != nil {
-		return err
-	}
-	written, problem := a.ovs.SetUp(ctx, a.config, a.uplink.get)
-	if written {
-		a.metrics.repairs.Inc()
-	}
-	a.note(noteMappings, "BridgeMissing", a.ovs.Unmapped(a.config))
-	if problem != nil {
-		return problem
-	}
-	if a.config.GatewayInterface == "" || !a.config.OwnGateway() || a.config.SharesAdapter() {
-		return nil
-	}
-	return a.platform.EnsureGatewayDevice(a.config.GatewayInterface)
 }
 
 func (a *agent) publishFacts(ctx context.Context) (contract.NodeFacts, error) {
@@ -385,7 +359,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if a.tunnel != nil {
 		facts.Counters = a.config.TunnelEnd()
 	}
-	if a.config.SharesAdapter() && a.uplink.get() == (platform.Uplink{}) { // addresses are on the way
+	if a.config.SharesAdapter() && a.gateway.uplink.get() == (platform.Uplink{}) { // addresses are on the way
 		return facts, openvswitch.ErrAwaitsUplink
 	}
 	if facts.Chassis == "" {
@@ -404,11 +378,11 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if facts.Addresses, err = a.platform.HostAddresses(platform.ManagementDevice); err != nil {
 		return facts, err
 	}
-	facts.Listeners = a.listeners()
-	switch external, err := a.external(); {
+	facts.Listeners = a.services.listeners()
+	switch external, err := a.gateway.external(); {
 	case err == nil:
-		a.note(noteNextHops, "NextHopMissing", external.incomplete)
-		if err := a.flows.ready(external); err != nil {
+		a.health.note(noteNextHops, "NextHopMissing", external.incomplete)
+		if err := a.gateway.flows.ready(external); err != nil {
 			return facts, err
 		}
 		facts.Gateway = &external.Gateway
@@ -436,7 +410,7 @@ func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork
 		return err
 	}
 	if len(vips) > 0 { // the host's own stand-in is one of them
-		a.setManaged()
+		a.services.managed.Store(true)
 	}
 	// This port's flows are also the proof that ovn-controller reaches br-int and not only the
 	// Southbound.
@@ -468,7 +442,7 @@ func (a *agent) setSubnets(subnets []netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !slices.Equal(a.subnets, subnets) {
-		a.uplink.look()
+		a.gateway.uplink.look()
 		a.pods.wake()
 	}
 	a.subnets = subnets

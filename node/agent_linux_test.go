@@ -179,7 +179,7 @@ func TestAddWaitsForTheController(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { _, err := c.add(p); done <- err }()
 	c.eventually(func() error {
-		if unlock, other := c.agent.sandboxes.try(cni.HostInterface(cni.Attachment{ContainerID: p.container, IfName: "eth0"})); other == nil {
+		if unlock, other := c.agent.attacher.sandboxes.try(cni.HostInterface(cni.Attachment{ContainerID: p.container, IfName: "eth0"})); other == nil {
 			unlock()
 			return errors.New("the call has not come")
 		}
@@ -266,7 +266,7 @@ func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
 	c.decide()
 	c.startAgent()
 	c.awaitReady()
-	c.agent.inspector.rest = 0
+	c.agent.attacher.inspector.rest = 0
 	attached, portless := c.newPod("attached", 3), c.newPod("portless", 4)
 	c.allocate(attached)
 	c.mustAdd(attached)
@@ -284,7 +284,7 @@ func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
 	}
 	t.Setenv("PATH", nodetest.Programs(t)+":"+path)
 	device, _ := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: attached.container, IfName: "eth0"})
-	if seen := c.agent.inspector.look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
+	if seen := c.agent.attacher.inspector.look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
 		t.Errorf("of an attached pod: %q", seen)
 	}
 	c.nothingLeft(portless)
@@ -346,13 +346,13 @@ func TestGCAndSweep(t *testing.T) {
 	half := c.newPod("half", 6) // its ADD was killed before it had a port
 	attachment := cni.Attachment{ContainerID: half.container, IfName: "eth0"}
 	if err := errors.Join(
-		c.agent.records.write(record{Attachment: attachment, Pod: half.Pod, Sandbox: half.sandbox, Network: "weft"}),
+		c.agent.attacher.records.write(record{Attachment: attachment, Pod: half.Pod, Sandbox: half.sandbox, Network: "weft"}),
 		c.agent.platform.CreateEndpoint(t.Context(), platform.Endpoint{Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400}),
 	); err != nil {
 		t.Fatal(err)
 	}
 	nodetest.RemoveSandbox(t, filepath.Base(rebooted.sandbox))
-	c.agent.sweepSoon()
+	c.agent.attacher.sweepSoon()
 	c.eventually(func() error {
 		if _, attached := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: rebooted.container, IfName: "eth0"}); attached {
 			return errors.New("a sandbox that is gone is still attached")

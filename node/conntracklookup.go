@@ -115,18 +115,18 @@ func (l *commitLookup) decide(needed ctprobe.Answer) {
 
 // examineDatapath finds out, once, whether the datapath needs a lookup before connections are committed. There has to
 // be an uplink: then the extension is enabled, and the bridge has its port.
-func (a *agent) examineDatapath(ctx context.Context) {
-	if !a.lookup.due() {
+func (g *gateway) examineDatapath(ctx context.Context) {
+	if !g.lookup.due() {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, a.probeLimit)
+	limited, cancel := context.WithTimeout(ctx, g.probeLimit)
 	defer cancel()
-	answer, err := a.probeDatapath(limited)
+	answer, err := g.probeDatapath(limited)
 	if ctx.Err() != nil { // the agent ends
 		return
 	}
-	a.lookup.decide(answer)
-	on, _ := a.lookup.state()
+	g.lookup.decide(answer)
+	on, _ := g.lookup.state()
 	level := slog.LevelInfo
 	if answer == ctprobe.Unknown {
 		level = slog.LevelWarn
@@ -134,7 +134,7 @@ func (a *agent) examineDatapath(ctx context.Context) {
 	slog.Log(ctx, level, "whether the datapath needs a lookup before connections are committed (conntrack-lookup)",
 		"answer", answer, "lookup", on, "reason", err)
 	if answer == ctprobe.Needed && !on {
-		a.note(noteLookup, "ConntrackLookupOff", errLookupOff)
+		g.health.note(noteLookup, "ConntrackLookupOff", errLookupOff)
 	}
 }
 
@@ -143,17 +143,17 @@ var errLookupOff = errors.New("conntrack-lookup is false, and Open vSwitch's dri
 	"and restart the agent")
 
 // probeDatapath tries again until there is an answer or ctx ends, with the last reason before that.
-func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
-	bridge, dial, err := a.probedBridge()
+func (g *gateway) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
+	bridge, dial, err := g.probedBridge()
 	if err != nil {
 		return ctprobe.Unknown, err
 	}
-	if err := a.ovs.AwaitPorts(ctx, a.probeLimit, bridge); err != nil {
+	if err := g.ovs.AwaitPorts(ctx, g.probeLimit, bridge); err != nil {
 		return ctprobe.Unknown, err
 	}
 	var reason error
 	for {
-		answer, err := a.probe(ctx, dial)
+		answer, err := g.probe(ctx, dial)
 		if answer != ctprobe.Unknown {
 			return answer, nil
 		}
@@ -171,13 +171,13 @@ func (a *agent) probeDatapath(ctx context.Context) (ctprobe.Answer, error) {
 // known it is br-int: the vNIC of its port is disabled, as Open vSwitch leaves it (create_wmi_port of lib/wmi.c), and
 // the extension drops a packet of a port that is not connected where it would ask ovs-vswitchd for a flow (OvsDoRecirc
 // of Actions.c). So on Windows nothing would be known then.
-func (a *agent) probedBridge() (name string, dial ctprobe.Dial, err error) {
-	uplink := a.uplink.get().Host
-	if socket, isUnix := strings.CutPrefix(a.config.BridgeTarget(uplink), "unix:"); isUnix {
+func (g *gateway) probedBridge() (name string, dial ctprobe.Dial, err error) {
+	uplink := g.uplink.get().Host
+	if socket, isUnix := strings.CutPrefix(g.config.BridgeTarget(uplink), "unix:"); isUnix {
 		return uplink, func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSocket(ctx, socket) }, nil
 	}
-	if _, err := a.config.OpenFlow(); err != nil {
+	if _, err := g.config.OpenFlow(); err != nil {
 		return "", nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
-	return nodeconfig.IntegrationBridge, func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSwitch(ctx, a.config) }, nil
+	return nodeconfig.IntegrationBridge, func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSwitch(ctx, g.config) }, nil
 }

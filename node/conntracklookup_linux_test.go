@@ -14,10 +14,10 @@ func TestARealDatapathIsExamined(t *testing.T) {
 	o.VS("add-br", uplink, "--", "set", "bridge", uplink, "datapath_type="+nodetest.Datapath(), "fail_mode=standalone")
 	n := newUplinkNode(t, &vswitchd{})
 	n.platform.Uplink.Host = uplink
-	n.lookup = newCommitLookup(nodeconfig.LookupAuto)
-	n.config.OVSDatabase = o.OVSDatabase() // beside which the bridge's socket is
-	n.keepUplinkOnce(t.Context())
-	if on, known := n.lookup.state(); on || !known {
+	n.gateway.lookup = newCommitLookup(nodeconfig.LookupAuto)
+	n.gateway.config.OVSDatabase = o.OVSDatabase() // beside which the bridge's socket is
+	n.gateway.keepUplinkOnce(t.Context())
+	if on, known := n.gateway.lookup.state(); on || !known {
 		t.Errorf("lookups %v, known %v", on, known)
 	}
 }

@@ -186,23 +186,23 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
 			datapath := &answers{list: c.answers}
-			n.lookup, n.probe, n.probeLimit = newCommitLookup(c.setting), datapath.probe, c.limit
-			n.config.ConntrackLookup = c.setting
-			if err := n.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) != (c.setting == nodeconfig.LookupAuto) {
+			n.gateway.lookup, n.gateway.probe, n.gateway.probeLimit = newCommitLookup(c.setting), datapath.probe, c.limit
+			n.gateway.config.ConntrackLookup = c.setting
+			if err := n.gateway.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) != (c.setting == nodeconfig.LookupAuto) {
 				t.Errorf("before the examination: flows %v", err)
 			}
-			n.keepUplinkOnce(t.Context())
+			n.gateway.keepUplinkOnce(t.Context())
 			if problem := n.health.problems()[conditionUplink]; problem != nil {
 				t.Fatal(problem)
 			}
-			if on, known := n.lookup.state(); on != c.on || !known {
+			if on, known := n.gateway.lookup.state(); on != c.on || !known {
 				t.Errorf("lookups %v, known %v", on, known)
 			}
-			if err := n.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) {
+			if err := n.gateway.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) {
 				t.Error(err)
 			}
 			asked := datapath.asked
-			n.keepUplinkOnce(t.Context())
+			n.gateway.keepUplinkOnce(t.Context())
 			if asked < c.asked || c.asked == 0 && asked > 0 || datapath.asked != asked {
 				t.Errorf("it was asked %d times, and then %d", asked, datapath.asked-asked)
 			}
@@ -227,18 +227,18 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{refuses: c.refuses})
-			n.lookup, n.probeLimit = newCommitLookup(nodeconfig.LookupAuto), time.Second
-			n.config.OVSDatabase, n.config.OVSOpenFlow = "tcp:127.0.0.1:1", c.openFlow
+			n.gateway.lookup, n.gateway.probeLimit = newCommitLookup(nodeconfig.LookupAuto), time.Second
+			n.gateway.config.OVSDatabase, n.gateway.config.OVSOpenFlow = "tcp:127.0.0.1:1", c.openFlow
 			asked := false
-			n.probe = func(ctx context.Context, dial ctprobe.Dial) (ctprobe.Answer, error) {
+			n.gateway.probe = func(ctx context.Context, dial ctprobe.Dial) (ctprobe.Answer, error) {
 				asked = true
 				if _, err := dial(ctx); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
 					t.Errorf("it is dialled elsewhere: %v", err)
 				}
 				return ctprobe.Unneeded, nil
 			}
-			n.keepUplinkOnce(t.Context())
-			if on, known := n.lookup.state(); on == c.asked || !known || asked != c.asked {
+			n.gateway.keepUplinkOnce(t.Context())
+			if on, known := n.gateway.lookup.state(); on == c.asked || !known || asked != c.asked {
 				t.Errorf("lookups %v, known %v, asked %v", on, known, asked)
 			}
 		})
@@ -248,14 +248,14 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 // An agent that ends has found nothing out.
 func TestAnExaminationThatIsBrokenOff(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.lookup = newCommitLookup(nodeconfig.LookupAuto)
+	n.gateway.lookup = newCommitLookup(nodeconfig.LookupAuto)
 	ctx, cancel := context.WithCancel(t.Context())
-	n.probe = func(ctx context.Context, _ ctprobe.Dial) (ctprobe.Answer, error) {
+	n.gateway.probe = func(ctx context.Context, _ ctprobe.Dial) (ctprobe.Answer, error) {
 		cancel()
 		return ctprobe.Unknown, ctx.Err()
 	}
-	n.keepUplinkOnce(ctx)
-	if on, known := n.lookup.state(); !on || known {
+	n.gateway.keepUplinkOnce(ctx)
+	if on, known := n.gateway.lookup.state(); !on || known {
 		t.Errorf("lookups %v, known %v", on, known)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
 )
 
 // tunnelKeeper encrypts what the node's tunnels send, see [ipsec.Keeper].
@@ -46,39 +47,68 @@ func guardedTunnels(config nodeconfig.Config) (tunnelKeeper, error) {
 	return crypt, nil
 }
 
-// keepEncrypted keeps the tunnels as the key encryption wants them.
-func (a *agent) keepEncrypted(ctx context.Context) error {
+// encryption keeps the tunnels as the key encryption wants them.
+type encryption struct {
+	tunnelKeeper
+	mode   ipsec.Mode
+	ovs    *openvswitch.Database
+	health *health
+	rounds *rounds
+
+	encrypted, unencrypted prometheus.Gauge
+}
+
+func (a *agent) newEncryption(keeper tunnelKeeper) *encryption {
+	return &encryption{
+		tunnelKeeper: keeper, mode: a.config.Encryption, ovs: a.ovs, health: a.health, rounds: a.rounds,
+		encrypted: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "weft_encrypted_peers", Help: "Nodes to which this one sends by ESP.",
+		}),
+		unencrypted: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "weft_unencrypted_peers", Help: "Nodes to which this one cannot send by ESP, though it is to.",
+		}),
+	}
+}
+
+func (e *encryption) collectors() []prometheus.Collector {
+	return []prometheus.Collector{e.encrypted, e.unencrypted}
+}
+
+// wanted says whether tunnels are, or may be, encrypted.
+func (e *encryption) wanted() bool { return e.mode == ipsec.Begin || e.mode == ipsec.Enforce }
+
+func (e *encryption) keep(ctx context.Context) error {
 	since := map[netip.Addr]time.Time{}
-	a.crypt.Run(ctx, func(ctx context.Context) {
-		a.rounds.do("encryption", func() { a.keepEncryptedOnce(ctx, since) })
+	e.Run(ctx, func(ctx context.Context) {
+		e.rounds.do("encryption", func() { e.keepOnce(ctx, since) })
 	})
 	return nil
 }
 
-// keepEncryptedOnce looks once; since is when a peer was first seen without encryption.
-func (a *agent) keepEncryptedOnce(ctx context.Context, since map[netip.Addr]time.Time) {
-	if !a.ovs.Connected() {
+// keepOnce looks once; since is when a peer was first seen without encryption.
+func (e *encryption) keepOnce(ctx context.Context, since map[netip.Addr]time.Time) {
+	if !e.ovs.Connected() {
 		return // and who the peers are is not known
 	}
-	status, err := a.crypt.Keep(ctx, a.ovs.TunnelPeers())
-	if !a.config.Encrypts() {
-		a.note(noteClear, "EncryptionLeft", err)
+	status, err := e.Keep(ctx, e.ovs.TunnelPeers())
+	if !e.wanted() {
+		e.health.note(noteClear, "EncryptionLeft", err)
 		return
 	}
-	err = errors.Join(a.offloaded(), err)
-	if a.config.Encryption == ipsec.Enforce {
-		a.health.set(conditionEncryption, err)
+	err = errors.Join(e.offloaded(), err)
+	if e.mode == ipsec.Enforce {
+		e.health.set(conditionEncryption, err)
 	}
-	a.note(noteClear, "EncryptionImpossible", err)
-	a.metrics.encrypted.Set(float64(status.Encrypted))
-	a.metrics.unencrypted.Set(float64(len(status.Missing)))
+	e.health.note(noteClear, "EncryptionImpossible", err)
+	e.encrypted.Set(float64(status.Encrypted))
+	e.unencrypted.Set(float64(len(status.Missing)))
 	if err == nil {
-		a.note(notePeers, "PeersNotEncrypted", a.unencrypted(status.Missing, since))
+		e.health.note(notePeers, "PeersNotEncrypted", e.overdue(status.Missing, since))
 	}
 }
 
-// unencrypted tells of peers that have gone without encryption for long.
-func (a *agent) unencrypted(missing []netip.Addr, since map[netip.Addr]time.Time) error {
+// overdue tells of peers that have gone without encryption for long.
+func (e *encryption) overdue(missing []netip.Addr, since map[netip.Addr]time.Time) error {
 	for peer := range since {
 		if !slices.Contains(missing, peer) {
 			delete(since, peer)
@@ -93,7 +123,7 @@ func (a *agent) unencrypted(missing []netip.Addr, since map[netip.Addr]time.Time
 		if time.Since(since[peer]) > peerPatience {
 			late = append(late, peer.String())
 			if reason == nil {
-				reason = a.crypt.Problem(peer)
+				reason = e.Problem(peer)
 			}
 		}
 	}
@@ -101,7 +131,7 @@ func (a *agent) unencrypted(missing []netip.Addr, since map[netip.Addr]time.Time
 		return nil
 	}
 	consequence := "goes in the clear"
-	if a.config.Encryption == ipsec.Enforce {
+	if e.mode == ipsec.Enforce {
 		consequence = "is dropped"
 	}
 	problem := fmt.Errorf("what this node sends to %s %s, since they and it have no IKE_SA", strings.Join(late, ", "), consequence)
@@ -111,26 +141,22 @@ func (a *agent) unencrypted(missing []netip.Addr, since map[netip.Addr]time.Time
 	return problem
 }
 
-// guardTunnels keeps a node that must not send in the clear from joining before it cannot.
-func (a *agent) guardTunnels() error {
-	if a.crypt == nil || a.config.Encryption != ipsec.Enforce {
+// ready says why a node that must not send in the clear has to wait before it joins.
+func (e *encryption) ready() error {
+	if e.mode != ipsec.Enforce {
 		return nil
 	}
-	if err := errors.Join(a.offloaded(), a.crypt.Guard()); err != nil {
+	if err := errors.Join(e.offloaded(), e.Guard()); err != nil {
 		return fmt.Errorf("encryption: %w", err)
 	}
 	return nil
 }
 
 // offloaded says why the kernel's IPsec does not see all that the tunnels send.
-func (a *agent) offloaded() error {
-	root, err := a.ovs.Root()
-	if err != nil || !a.config.Encrypts() || root.OtherConfig["hw-offload"] != "true" {
+func (e *encryption) offloaded() error {
+	root, err := e.ovs.Root()
+	if err != nil || !e.wanted() || root.OtherConfig["hw-offload"] != "true" {
 		return nil
 	}
 	return errors.New("other_config:hw-offload of Open vSwitch is true, and a device that encapsulates passes by the kernel's IPsec: remove it (ovs-vsctl remove Open_vSwitch . other_config hw-offload) and restart ovs-vswitchd, or set encryption to \"off\"")
-}
-
-func (a *agent) encryptionCollectors() []prometheus.Collector {
-	return []prometheus.Collector{a.metrics.encrypted, a.metrics.unencrypted}
 }

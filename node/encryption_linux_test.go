@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/node/ipsec"
-	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // fakeTunnels guard when problem is nil.
@@ -25,16 +24,16 @@ func (f *fakeTunnels) Look()                                               {}
 func (f *fakeTunnels) Close()                                              {}
 
 func TestUnencryptedPeersAreTold(t *testing.T) {
-	a := &agent{config: nodeconfig.Config{Encryption: ipsec.Enforce}, crypt: &fakeTunnels{}}
+	e := &encryption{mode: ipsec.Enforce, tunnelKeeper: &fakeTunnels{}}
 	first, second := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
 	since := map[netip.Addr]time.Time{}
-	if err := a.unencrypted([]netip.Addr{first, second}, since); err != nil {
+	if err := e.overdue([]netip.Addr{first, second}, since); err != nil {
 		t.Errorf("told at once: %v", err)
 	}
 	for peer := range since {
 		since[peer] = since[peer].Add(-2 * peerPatience)
 	}
-	err := a.unencrypted([]netip.Addr{second}, since)
+	err := e.overdue([]netip.Addr{second}, since)
 	if err == nil {
 		t.Fatal("nobody is told of a peer without encryption")
 	}

@@ -32,26 +32,26 @@ var errNoGateway = errors.New("the node has no gateway of its own")
 
 // external describes the bridge to the outside as it is now; errNoGateway where there shall be none. It
 // asks the system, and changes nothing.
-func (a *agent) external() (External, error) {
-	if !a.config.OwnGateway() {
+func (g *gateway) external() (External, error) {
+	if !g.config.OwnGateway() {
 		return External{}, errNoGateway
 	}
-	uplink := a.uplink.get()
-	if a.config.SharesAdapter() && uplink == (platform.Uplink{}) { // addresses are on the way
+	uplink := g.uplink.get()
+	if g.config.SharesAdapter() && uplink == (platform.Uplink{}) { // addresses are on the way
 		return External{}, openvswitch.ErrAwaitsUplink
 	}
-	e := External{Bridge: cmp.Or(uplink.Host, a.config.GatewayBridge), Uplink: cmp.Or(uplink.Adapter, a.config.GatewayInterface)}
+	e := External{Bridge: cmp.Or(uplink.Host, g.config.GatewayBridge), Uplink: cmp.Or(uplink.Adapter, g.config.GatewayInterface)}
 	if e.Uplink == "" {
-		e.Uplink = a.ovs.OnlyDevice(e.Bridge)
+		e.Uplink = g.ovs.OnlyDevice(e.Bridge)
 	}
 	var err error
-	if e.Host, err = a.platform.HostInterface(e.Bridge); err != nil {
+	if e.Host, err = g.platform.HostInterface(e.Bridge); err != nil {
 		return External{}, fmt.Errorf("the bridge to the outside: %w", err)
 	}
-	if e.Gateway, err = gatewayOf(a.config, e.Bridge, e.Host); err != nil {
+	if e.Gateway, err = gatewayOf(g.config, e.Bridge, e.Host); err != nil {
 		return External{}, err
 	}
-	e.Gateway.NextHops, e.incomplete = nextHops(a.config, e.Bridge, e.Host, e.Gateway.Addresses)
+	e.Gateway.NextHops, e.incomplete = nextHops(g.config, e.Bridge, e.Host, e.Gateway.Addresses)
 	return e, nil
 }
 

@@ -79,7 +79,7 @@ func TestBridgeThatNobodyHasMade(t *testing.T) {
 	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "lab:br-int,storage:br-st" {
 		t.Errorf("settings %v, %v", root, err)
 	}
-	n.config.BridgeMappings = nil
+	n.gateway.config.BridgeMappings = nil
 	n.until(func() bool {
 		n.keepOnce(t.Context())
 		root, err := n.ovs.Root()

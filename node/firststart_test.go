@@ -133,7 +133,7 @@ func newFirstStart(t *testing.T) *firstStart {
 func (s *firstStart) start() error {
 	s.Helper()
 	a := s.agent()
-	a.keepUplinkOnce(s.Context())
+	a.gateway.keepUplinkOnce(s.Context())
 	s.chassisHost(a)
 	return a.health.problems()[conditionUplink]
 }
@@ -147,13 +147,13 @@ func (s *firstStart) agent() *agent {
 	if err != nil {
 		s.Fatal(err)
 	}
-	a.takeUpTime = s.takeUpTime
+	a.gateway.takeUpTime = s.takeUpTime
 	return a
 }
 
 // chassisHost has its ovn-controller make br-int where it gets a way to the database.
 func (s *firstStart) chassisHost(a *agent) {
-	if a.admitChassisHost() == nil && s.n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {
+	if a.gateway.admitChassisHost() == nil && s.n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {
 		s.bridge()
 	}
 }
@@ -275,7 +275,7 @@ func TestFirstStartThatEndsAtAnyCall(t *testing.T) {
 				})
 				s.config.HNS.Deadline = time.Hour
 				a := s.agent()
-				go a.keepUplinkOnce(context.WithoutCancel(t.Context()))
+				go a.gateway.keepUplinkOnce(context.WithoutCancel(t.Context()))
 				<-reached
 				s.FailAny(nil)
 				s.whole(s.start())

@@ -132,19 +132,19 @@ func (f *bridgeFlows) published() {
 
 // keepFlows follows whatever the flows depend on. What tells of a change in time: the database (ports),
 // the host's network, the Services, and the connection to ovs-vswitchd. The rest is found by looking again.
-func (a *agent) keepFlows(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), a.node.informer.HasSynced) {
+func (g *gateway) keepFlows(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), g.node.informer.HasSynced) {
 		return nil
 	}
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
-		services, database := a.services.Changed(), a.ovs.Changed()
-		ports := a.bridgePorts()
+		services, database := g.services.Changed(), g.ovs.Changed()
+		ports := g.bridgePorts()
 		var err error
-		a.rounds.do("external flows", func() { err = a.keepFlowsOnce(ctx) })
+		g.rounds.do("external flows", func() { err = g.keepFlowsOnce(ctx) })
 		if !errors.Is(err, ovsdb.ErrDisconnected) {
-			a.health.set(conditionFlows, err)
+			g.health.set(conditionFlows, err)
 		}
 		var retry <-chan time.Time
 		if err != nil {
@@ -153,18 +153,18 @@ func (a *agent) keepFlows(ctx context.Context) error {
 		for again := false; !again; {
 			select {
 			case <-database: // each pod changes it
-				database = a.ovs.Changed()
-				again = !slices.Equal(ports, a.bridgePorts())
+				database = g.ovs.Changed()
+				again = !slices.Equal(ports, g.bridgePorts())
 			case <-services:
 				again = true
-			case <-a.flows.wanted:
+			case <-g.flows.wanted:
 				again = true
 			case <-retry:
 				again = true
 			case <-tick.C:
-				a.flows.mu.Lock()
-				a.flows.lost = true // perhaps: it costs one look
-				a.flows.mu.Unlock()
+				g.flows.mu.Lock()
+				g.flows.lost = true // perhaps: it costs one look
+				g.flows.mu.Unlock()
 				again = true
 			case <-ctx.Done():
 				return nil
@@ -175,39 +175,39 @@ func (a *agent) keepFlows(ctx context.Context) error {
 
 // keepFlowsOnce makes the flows what they shall be. Flows that ovs-vswitchd has lost come again before
 // anything else is asked: until then the host's traffic may go astray.
-func (a *agent) keepFlowsOnce(ctx context.Context) error {
+func (g *gateway) keepFlowsOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flowsTime)
 	defer cancel()
-	f := a.flows
+	f := g.flows
 	if f.takeLost() {
 		f.installer.Forget()
-		if err := a.restoreFlows(ctx); err != nil {
+		if err := g.restoreFlows(ctx); err != nil {
 			return err
 		}
 	}
-	if !a.ovs.Connected() {
+	if !g.ovs.Connected() {
 		return ovsdb.ErrDisconnected
 	}
-	external, err := a.external()
+	external, err := g.external()
 	if errors.Is(err, errNoGateway) {
-		return a.removeFlows(ctx, "")
+		return g.removeFlows(ctx, "")
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.removeFlows(ctx, external.Bridge); err != nil {
+	if err := g.removeFlows(ctx, external.Bridge); err != nil {
 		return err
 	}
-	return a.applyFlows(ctx, external)
+	return g.applyFlows(ctx, external)
 }
 
 // restoreFlows applies again what was applied last.
-func (a *agent) restoreFlows(ctx context.Context) error {
-	f := a.flows
+func (g *gateway) restoreFlows(ctx context.Context) error {
+	f := g.flows
 	if len(f.applied) == 0 {
 		return nil
 	}
-	changed, err := a.installFlows(ctx, f.target, f.applied)
+	changed, err := g.installFlows(ctx, f.target, f.applied)
 	if err != nil {
 		f.mu.Lock()
 		f.lost = true
@@ -221,15 +221,15 @@ func (a *agent) restoreFlows(ctx context.Context) error {
 	return nil
 }
 
-func (a *agent) applyFlows(ctx context.Context, external External) error {
-	if _, known := a.lookup.state(); !known {
+func (g *gateway) applyFlows(ctx context.Context, external External) error {
+	if _, known := g.lookup.state(); !known {
 		return errNotExamined
 	}
-	f := a.flows
-	entries, known := a.services.Entries()
-	bridge := a.describeBridge(external)
-	want, target := extbridge.Flows(bridge, entries), a.config.BridgeTarget(external.Bridge)
-	row := a.ovs.Bridge(external.Bridge)
+	f := g.flows
+	entries, known := g.services.Entries()
+	bridge := g.describeBridge(external)
+	want, target := extbridge.Flows(bridge, entries), g.config.BridgeTarget(external.Bridge)
+	row := g.ovs.Bridge(external.Bridge)
 	if row == nil {
 		return fmt.Errorf("bridge %s, which shall have flows: %w", external.Bridge, platform.ErrNoDevice)
 	}
@@ -239,18 +239,18 @@ func (a *agent) applyFlows(ctx context.Context, external External) error {
 		f.mu.Unlock()
 		return nil
 	}
-	if err := a.ovs.Apply(ctx, a.ovs.Dividing(row, openvswitch.PatchName(a.config.NodeName), bridge.HostAddresses)); err != nil {
+	if err := g.ovs.Apply(ctx, g.ovs.Dividing(row, openvswitch.PatchName(g.config.NodeName), bridge.HostAddresses)); err != nil {
 		return fmt.Errorf("prepare bridge %s for its flows: %w", external.Bridge, err)
 	}
 	f.mu.Lock()
 	f.installer.Keep = !known || !f.told
 	f.mu.Unlock()
-	if _, err := a.installFlows(ctx, target, want); err != nil {
+	if _, err := g.installFlows(ctx, target, want); err != nil {
 		return err
 	}
 	f.target, f.applied = target, want
 	if neighbours := extbridge.Neighbours(bridge); len(neighbours) > 0 {
-		if err := a.platform.EnsureNeighbours(external.Bridge, neighbours); err != nil {
+		if err := g.platform.EnsureNeighbours(external.Bridge, neighbours); err != nil {
 			return err
 		}
 	}
@@ -259,25 +259,25 @@ func (a *agent) applyFlows(ctx context.Context, external External) error {
 	f.inForce = external
 	f.mu.Unlock()
 	if !before.divides(external) {
-		a.look() // the controller may be told of the gateway now
+		g.look() // the controller may be told of the gateway now
 	}
 	return nil
 }
 
 // installFlows makes the flows the bridge's. One that the bridge refuses is told, and does not keep the others from
 // being in force.
-func (a *agent) installFlows(ctx context.Context, target string, want []*ovs.Flow) (changed int, err error) {
-	changed, err = a.flows.installer.Apply(ctx, target, want)
+func (g *gateway) installFlows(ctx context.Context, target string, want []*ovs.Flow) (changed int, err error) {
+	changed, err = g.flows.installer.Apply(ctx, target, want)
 	var refused extbridge.RefusedFlows
 	if err != nil && !errors.As(err, &refused) {
 		return changed, err
 	}
-	a.flows.count.Set(float64(len(want) - len(refused)))
+	g.flows.count.Set(float64(len(want) - len(refused)))
 	if len(refused) == 0 {
-		a.note(noteFlows, "ExternalFlowsRefused", nil)
+		g.health.note(noteFlows, "ExternalFlowsRefused", nil)
 		return changed, nil
 	}
-	a.note(noteFlows, "ExternalFlowsRefused", fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target, refused))
+	g.health.note(noteFlows, "ExternalFlowsRefused", fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target, refused))
 	return changed, nil
 }
 
@@ -285,53 +285,53 @@ var errNotExamined = errors.New("the flows wait until the datapath has been exam
 
 // removeFlows clears the bridges that have flows of the agent's and shall have none, but for one that is
 // still the gateway router's: that has to lose the host's addresses first.
-func (a *agent) removeFlows(ctx context.Context, keep string) error {
-	marked := ovsdb.List(a.ovs.Client, func(b *vswitch.Bridge) bool {
+func (g *gateway) removeFlows(ctx context.Context, keep string) error {
+	marked := ovsdb.List(g.ovs.Client, func(b *vswitch.Bridge) bool {
 		return b.Name != keep && b.ExternalIDs[openvswitch.FlowsKey] != ""
 	})
 	for _, b := range marked {
-		if patch := a.ovs.Device(openvswitch.PatchName(a.config.NodeName)); patch != nil && a.ovs.Holds(b, patch.Name) {
+		if patch := g.ovs.Device(openvswitch.PatchName(g.config.NodeName)); patch != nil && g.ovs.Holds(b, patch.Name) {
 			continue // its end calls us again
 		}
-		if err := a.ovs.ClearFlows(ctx, a.config, a.flows.installer, b); err != nil {
+		if err := g.ovs.ClearFlows(ctx, g.config, g.flows.installer, b); err != nil {
 			return err
 		}
-		a.flows.target, a.flows.applied = "", nil
-		a.flows.count.Set(0)
-		a.flows.mu.Lock()
-		a.flows.inForce = External{}
-		a.flows.mu.Unlock()
+		g.flows.target, g.flows.applied = "", nil
+		g.flows.count.Set(0)
+		g.flows.mu.Lock()
+		g.flows.inForce = External{}
+		g.flows.mu.Unlock()
 	}
 	return nil
 }
 
 // describeBridge is the bridge as its flows depend on it. A node that has no subnets yet has no pods either.
-func (a *agent) describeBridge(external External) extbridge.Bridge {
-	ports := a.bridgePortsOf(external)
+func (g *gateway) describeBridge(external External) extbridge.Bridge {
+	ports := g.bridgePortsOf(external)
 	bridge := extbridge.Bridge{
 		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC, Host: contract.Addrs(external.Host.Addresses),
 		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses, HyperV: runtime.GOOS == contract.Windows,
 	}
-	bridge.LookupFirst, _ = a.lookup.state()
+	bridge.LookupFirst, _ = g.lookup.state()
 	bridge.GatewayMAC, _ = net.ParseMAC(external.Gateway.MAC) // the agent's own
-	if network, err := a.node.network(); err == nil {
+	if network, err := g.node.network(); err == nil {
 		bridge.Cluster, bridge.PodSubnets = slices.Concat(network.ClusterCIDRs, network.JoinCIDRs), network.PodCIDRs
 	}
 	return bridge
 }
 
 // bridgePorts are the OpenFlow ports of the bridge that the flows are for: uplink and patch port.
-func (a *agent) bridgePorts() []uint16 {
-	a.flows.mu.Lock()
-	external := a.flows.inForce
-	a.flows.mu.Unlock()
-	ports := a.bridgePortsOf(external)
+func (g *gateway) bridgePorts() []uint16 {
+	g.flows.mu.Lock()
+	external := g.flows.inForce
+	g.flows.mu.Unlock()
+	ports := g.bridgePortsOf(external)
 	return ports[:]
 }
 
-func (a *agent) bridgePortsOf(external External) (ports [2]uint16) {
-	for i, name := range []string{external.Uplink, openvswitch.PatchName(a.config.NodeName)} {
-		device := a.ovs.Device(name)
+func (g *gateway) bridgePortsOf(external External) (ports [2]uint16) {
+	for i, name := range []string{external.Uplink, openvswitch.PatchName(g.config.NodeName)} {
+		device := g.ovs.Device(name)
 		if device != nil && device.Ofport != nil && *device.Ofport > 0 && *device.Ofport < 0xff00 {
 			ports[i] = uint16(*device.Ofport)
 		}

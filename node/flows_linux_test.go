@@ -345,7 +345,7 @@ func TestGatewayWithTheHostsAddresses(t *testing.T) {
 
 	// Flows that somebody deletes come with the next look.
 	g.ovn.Run("ovs-ofctl", "del-flows", g.config.BridgeTarget("br-ex"), "table=10")
-	g.agent.flows.lose()
+	g.agent.gateway.flows.lose()
 	check()
 	g.awaitReady()
 	g.stop()

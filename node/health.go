@@ -70,6 +70,7 @@ type health struct {
 	notes   problems
 	since   map[condition]time.Time // of problems with a condition that has held before
 	changed func(condition, error)
+	warn    func(reason, message string) // tells users on the Node
 	// patience is how long an interruption may take before STATUS tells it.
 	patience time.Duration
 }
@@ -79,8 +80,11 @@ type health struct {
 const interruption = 15 * time.Second
 
 // newHealth is of a node of which nothing is known yet; more are conditions that not every node has.
-func newHealth(changed func(condition, error), more ...condition) *health {
-	h := &health{now: problems{}, notes: problems{}, since: map[condition]time.Time{}, changed: changed, patience: interruption}
+func newHealth(changed func(condition, error), warn func(reason, message string), more ...condition) *health {
+	h := &health{
+		now: problems{}, notes: problems{}, since: map[condition]time.Time{},
+		changed: changed, warn: warn, patience: interruption,
+	}
 	for _, c := range append(more, conditionDatabase, conditionBridges, conditionNetwork, conditionFacts, conditionManagement, conditionController) {
 		h.now[c] = errors.New("not looked at yet")
 	}
@@ -105,9 +109,19 @@ func (h *health) set(c condition, err error) {
 	}
 }
 
-// note records what is amiss with something that pods do not wait for; nil if nothing is. It says
-// whether that is news.
-func (h *health) note(c condition, err error) bool {
+// note tells what is amiss with something that pods do not wait for, each time that it is news; nil if nothing is.
+func (h *health) note(c condition, reason string, err error) {
+	switch {
+	case !h.news(c, err):
+	case err == nil:
+		slog.Info("what was noted is amiss no more", "note", c)
+	default:
+		h.warn(reason, err.Error())
+	}
+}
+
+// news records a note, and says whether it is another one than before.
+func (h *health) news(c condition, err error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := h.notes[c]
@@ -143,17 +157,6 @@ func (h *health) lasting() problems {
 		}
 	}
 	return lasting
-}
-
-// note tells what is amiss on the Node and in the log, each time that it is news.
-func (a *agent) note(c condition, reason string, err error) {
-	switch {
-	case !a.health.note(c, err):
-	case err == nil:
-		slog.Info("what was noted is amiss no more", "note", c)
-	default:
-		a.events.warn(nodeReference(a.config.NodeName), reason, err.Error())
-	}
 }
 
 // endpoints serves /healthz (a restart would not help), /readyz (it can attach pods, or why not) and /metrics.

@@ -108,7 +108,7 @@ func unreadable(err error) string {
 }
 
 // explain adds to the failure of a port that got no flows in time what the bridge says about it.
-func (a *agent) explain(ctx context.Context, attachment cni.Attachment, failure error) error {
+func (a *attacher) explain(ctx context.Context, attachment cni.Attachment, failure error) error {
 	device, attached := a.ovs.AttachedDevice(attachment)
 	if !errors.Is(failure, context.DeadlineExceeded) || !attached || device.Ofport == nil || *device.Ofport <= 0 {
 		return failure // nobody waits any more, or the failure is before the flows

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/vswitch"
@@ -55,6 +55,12 @@ type arrival struct {
 	waited  bool      // a step has left something to do
 	told    bool
 	busy    bool
+}
+
+func (a *attacher) collectors() []prometheus.Collector {
+	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
+	}, func() float64 { return float64(a.arrivals.pending()) })}
 }
 
 func newArrivals() *arrivals {
@@ -136,7 +142,7 @@ func (w *arrivals) pending() int {
 
 // finishArrivals attends to late devices until ctx ends: to those it waits for at each poll, to the
 // others whenever devices of the host may have changed.
-func (a *agent) finishArrivals(ctx context.Context) error {
+func (a *attacher) finishArrivals(ctx context.Context) error {
 	if a.platform.PortType() == "" {
 		return nil
 	}
@@ -172,7 +178,7 @@ func (a *agent) finishArrivals(ctx context.Context) error {
 }
 
 // unfinished lists the ports that need something, or all of them.
-func (a *agent) unfinished(all bool) []cni.Attachment {
+func (a *attacher) unfinished(all bool) []cni.Attachment {
 	if !a.ovs.Connected() {
 		return nil
 	}
@@ -190,17 +196,17 @@ func (a *agent) unfinished(all bool) []cni.Attachment {
 	return list
 }
 
-func (a *agent) arrived(device *vswitch.Interface) bool {
+func (a *attacher) arrived(device *vswitch.Interface) bool {
 	return device.Type == a.platform.PortType() && device.ExternalIDs[openvswitch.AttachedKey] == "true"
 }
 
-func (a *agent) finished(device *vswitch.Interface) bool {
+func (a *attacher) finished(device *vswitch.Interface) bool {
 	return a.arrived(device) && device.ExternalIDs[openvswitch.InstalledKey] == "true"
 }
 
 // finishStep does for one device what can be done now, and tells the pod when that has not been
 // enough for long.
-func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment, one *arrival) {
+func (a *attacher) finishStep(ctx context.Context, attachment cni.Attachment, one *arrival) {
 	name := cni.HostInterface(attachment)
 	finished := false
 	defer func() { a.arrivals.leave(name, finished) }()
@@ -238,7 +244,7 @@ func (a *agent) finishStep(ctx context.Context, attachment cni.Attachment, one *
 }
 
 // lateness says what is missing, and what to do about it.
-func (a *agent) lateness(ctx context.Context, attachment cni.Attachment, one *arrival) string {
+func (a *attacher) lateness(ctx context.Context, attachment cni.Attachment, one *arrival) string {
 	name, took := cni.HostInterface(attachment), time.Since(one.since).Round(time.Second)
 	device, _ := a.ovs.AttachedDevice(attachment)
 	switch {
@@ -252,7 +258,7 @@ func (a *agent) lateness(ctx context.Context, attachment cni.Attachment, one *ar
 }
 
 // finish brings a port and its device together. The attachment is locked.
-func (a *agent) finish(ctx context.Context, one *arrival, e platform.Endpoint, device *vswitch.Interface) (bool, error) {
+func (a *attacher) finish(ctx context.Context, one *arrival, e platform.Endpoint, device *vswitch.Interface) (bool, error) {
 	here, err := a.platform.EndpointArrived(ctx, e)
 	if err != nil {
 		return false, err
@@ -291,7 +297,7 @@ func (a *agent) finish(ctx context.Context, one *arrival, e platform.Endpoint, d
 }
 
 // complete makes the port of a device that is there, or finds it made.
-func (a *agent) complete(ctx context.Context, e platform.Endpoint, device *vswitch.Interface) error {
+func (a *attacher) complete(ctx context.Context, e platform.Endpoint, device *vswitch.Interface) error {
 	if kind := a.platform.PortType(); device.Type != kind {
 		if err := a.ovs.Apply(ctx, []libovsdb.Operation{openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": kind})}); err != nil {
 			return fmt.Errorf("set the type of device %s: %w", device.Name, err)
@@ -311,7 +317,7 @@ func (a *agent) complete(ctx context.Context, e platform.Endpoint, device *vswit
 }
 
 // endpointOf is the endpoint of a port, as the record, the port and the pod's annotation have it.
-func (a *agent) endpointOf(device *vswitch.Interface) (platform.Endpoint, error) {
+func (a *attacher) endpointOf(device *vswitch.Interface) (platform.Endpoint, error) {
 	attachment, _ := openvswitch.AttachmentOf(device)
 	one, err := a.records.read(device.Name)
 	if err != nil { // lost: what the port knows is enough but for DNS

@@ -39,7 +39,7 @@ func newLateNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
 func (n *bareNode) follow() (stop func()) {
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := make(chan struct{}, 2)
-	go func() { _ = n.finishArrivals(ctx); ended <- struct{}{} }()
+	go func() { _ = n.attacher.finishArrivals(ctx); ended <- struct{}{} }()
 	go func() { _ = n.watchPlatform(ctx); ended <- struct{}{} }()
 	stopEvents := n.events.start(n.client)
 	n.t.Cleanup(stopEvents)
@@ -53,7 +53,7 @@ func (n *bareNode) port(call *cni.Call) *vswitch.Interface {
 
 func (n *bareNode) mustAdd(call *cni.Call) {
 	n.t.Helper()
-	if _, err := n.Add(n.t.Context(), call); err != nil {
+	if _, err := n.attacher.Add(n.t.Context(), call); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -61,7 +61,7 @@ func (n *bareNode) mustAdd(call *cni.Call) {
 // whole waits until a pod has all that it is to have.
 func (n *bareNode) whole(call *cni.Call) {
 	n.t.Helper()
-	n.until(func() bool { device := n.port(call); return device != nil && n.finished(device) })
+	n.until(func() bool { device := n.port(call); return device != nil && n.attacher.finished(device) })
 	device := n.platform.Device(call.Attachment)
 	if !device.Configured || device.Endpoint.MTU != 1442 {
 		n.t.Errorf("the device is %+v", device)
@@ -106,7 +106,7 @@ func TestDeviceThatComesAfterAdd(t *testing.T) {
 		t.Errorf("the endpoint has lost what the runtime said: %+v", endpoint)
 	}
 	for range 2 {
-		if err := n.Del(t.Context(), call); err != nil {
+		if err := n.attacher.Del(t.Context(), call); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,16 +116,16 @@ func TestDeviceThatComesAfterAdd(t *testing.T) {
 func TestDelComesBeforeTheDevice(t *testing.T) {
 	n := newLateNode(t, nil)
 	call := n.pod("web", "u1", nil)
-	if err := n.Del(t.Context(), call); err != nil { // before ADD
+	if err := n.attacher.Del(t.Context(), call); err != nil { // before ADD
 		t.Fatal(err)
 	}
 	n.mustAdd(call)
-	if err := n.Del(t.Context(), call); err != nil {
+	if err := n.attacher.Del(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.platform.StartSandbox(call.Netns)
 	n.empty()
-	n.until(func() bool { return n.arrivals.pending() == 0 || n.lookAgain() })
+	n.until(func() bool { return n.attacher.arrivals.pending() == 0 || n.lookAgain() })
 }
 
 func TestDeviceThatDoesNotCome(t *testing.T) {
@@ -232,7 +232,7 @@ func TestDeviceOfAPodThatEnds(t *testing.T) {
 	if n.platform.Called("CreateEndpoint") != made {
 		t.Error("the endpoint was made again")
 	}
-	if err := n.Del(t.Context(), call); err != nil {
+	if err := n.attacher.Del(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.has()
@@ -252,6 +252,7 @@ func (n *bareNode) killed(stop func()) {
 		n.t.Fatal(err)
 	}
 	fresh.pods, fresh.node, fresh.podMTU, fresh.subnets, fresh.health = n.pods, n.node, n.podMTU, n.subnets, n.health
+	fresh.attacher.pods, fresh.attacher.health = n.pods, n.health
 	n.agent = fresh
 	n.follow()
 }
@@ -260,17 +261,17 @@ func (n *bareNode) killed(stop func()) {
 // pod goes or lives on.
 func TestAgentKilledAtEachStep(t *testing.T) {
 	steps := map[string]func(n *bareNode, call *cni.Call) error{
-		"record written":  func(n *bareNode, call *cni.Call) error { return n.records.write(recordOf(call)) },
+		"record written":  func(n *bareNode, call *cni.Call) error { return n.attacher.records.write(recordOf(call)) },
 		"endpoint made":   func(n *bareNode, call *cni.Call) error { n.halfDone(call); return nil },
-		"port plugged in": func(n *bareNode, call *cni.Call) error { _, err := n.Add(n.t.Context(), call); return err },
+		"port plugged in": func(n *bareNode, call *cni.Call) error { _, err := n.attacher.Add(n.t.Context(), call); return err },
 		"device arrived": func(n *bareNode, call *cni.Call) error {
-			_, err := n.Add(n.t.Context(), call)
+			_, err := n.attacher.Add(n.t.Context(), call)
 			n.platform.StartSandbox(call.Netns)
 			return err
 		},
 		"type set": func(n *bareNode, call *cni.Call) error {
 			n.platform.Failing("ConfigureEndpoint", errors.New("killed"))
-			_, err := n.Add(n.t.Context(), call)
+			_, err := n.attacher.Add(n.t.Context(), call)
 			n.platform.StartSandbox(call.Netns)
 			n.until(func() bool { device := n.port(call); return device != nil && device.Type == openvswitch.TypeInternal })
 			return err
@@ -353,20 +354,20 @@ func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
 	stop() // the test looks itself
 	n.removePort(call)
 	device := cni.HostInterface(call.Attachment)
-	look, _ := n.sandboxes.try(device)
+	look, _ := n.attacher.sandboxes.try(device)
 	if look == nil {
 		t.Fatal("somebody works on the device")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := n.sweep(ended); err != nil {
+	if err := n.attacher.sweep(ended); err != nil {
 		t.Fatal(err)
 	}
-	if n.portless[device].IsZero() {
+	if n.attacher.portless[device].IsZero() {
 		t.Error("a device that somebody looks at is taken for one that has its port again")
 	}
 	swept := make(chan error, 1)
-	go func() { swept <- n.sweep(t.Context()) }()
+	go func() { swept <- n.attacher.sweep(t.Context()) }()
 	look()
 	if err := <-swept; err != nil {
 		t.Fatal(err)
@@ -388,7 +389,7 @@ func TestPodsOnTheHostsNetworkAreNotAttached(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newLateNode(t, nil)
 			call := n.pod("web", "u1", change)
-			if _, err := n.Add(t.Context(), call); code(err) != types.ErrInvalidNetworkConfig || !strings.Contains(err.Error(), "host's network") {
+			if _, err := n.attacher.Add(t.Context(), call); code(err) != types.ErrInvalidNetworkConfig || !strings.Contains(err.Error(), "host's network") {
 				t.Errorf("got %v", err)
 			}
 			n.empty()

@@ -29,8 +29,6 @@ type metrics struct {
 	arrivals     prometheus.Histogram
 	lateArrivals prometheus.Counter
 	vanished     prometheus.Counter
-
-	encrypted, unencrypted prometheus.Gauge
 }
 
 func newMetrics(attached, ready func() float64) *metrics {
@@ -50,12 +48,6 @@ func newMetrics(attached, ready func() float64) *metrics {
 			Name: "weft_node_repairs_total", Help: "Times that the node's Open vSwitch settings or bridges had to be written.",
 		}),
 	}
-	m.encrypted = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "weft_encrypted_peers", Help: "Nodes to which this one sends by ESP.",
-	})
-	m.unencrypted = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "weft_unencrypted_peers", Help: "Nodes to which this one cannot send by ESP, though it is to.",
-	})
 	m.arrivals = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "weft_arrival_seconds", Help: "Time from a port's first sight until its late device was attached and had flows.", Buckets: buckets,
 	})

@@ -16,8 +16,8 @@ const openFlowSilence = 3 * time.Minute
 // watchSwitch holds an OpenFlow connection to br-int, whose end is the first that is seen of an
 // ovs-vswitchd that ends: its database, which it writes little of at a restart, does not tell. What has
 // lost its flows is told as soon as there is a connection again.
-func (a *agent) watchSwitch(ctx context.Context) error {
-	endpoint, err := a.config.OpenFlow()
+func (g *gateway) watchSwitch(ctx context.Context) error {
+	endpoint, err := g.config.OpenFlow()
 	if err != nil {
 		slog.WarnContext(ctx, "a restart of ovs-vswitchd will be noticed late: the external bridge's flows are then away for up to half a minute; set ovs-openflow", "error", err)
 		<-ctx.Done()
@@ -32,7 +32,7 @@ func (a *agent) watchSwitch(ctx context.Context) error {
 		met := false
 		err = holdOpenFlow(ctx, conn, func() {
 			met = true
-			a.flows.lose()
+			g.flows.lose()
 		})
 		if met && ctx.Err() == nil { // else it was somebody who could not reach the switch either
 			slog.WarnContext(ctx, "the connection to ovs-vswitchd has ended", "connection", endpoint, "error", err)

@@ -61,9 +61,9 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	if a, err = newAgent(config, system, ovs, client); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
-	a.apiServer = server
-	if a.crypt = crypt; crypt != nil {
-		a.metrics.registry.MustRegister(a.encryptionCollectors()...)
+	a.services.apiServer = server
+	if crypt != nil {
+		a.encrypt(crypt)
 	}
 	if err := a.watchNames(own); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)

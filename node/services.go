@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -16,12 +17,27 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/node/hostservice"
+	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
 )
 
-func (a *agent) newServices(client kubernetes.Interface) error {
-	var err error
-	a.services, err = hostservice.New(hostservice.Config{
+// services are what the node's host answers for, and how its own connections find Services.
+type services struct {
+	*hostservice.Watcher
+	config    nodeconfig.Config
+	node      *ownNode
+	pods      *pods
+	apiServer *apiServer
+	// podSubnets are the node's.
+	podSubnets func() []netip.Prefix
+	// look has the node looked at again.
+	look func()
+
+	managed atomic.Bool // the management port has been set up once
+}
+
+func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
+	watcher, err := hostservice.New(hostservice.Config{
 		Client: client, Node: a.config.NodeName, Tell: a.events.warn,
 		// Flows outlive what made them: a node whose Southbound is away serves as before.
 		Sound: func() bool {
@@ -30,67 +46,71 @@ func (a *agent) newServices(client kubernetes.Interface) error {
 		},
 		DaemonsFile: filepath.Join(a.config.DataFolder(), "daemons.json"),
 	})
-	if err == nil {
-		a.metrics.registry.MustRegister(a.services.Collectors()...)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	a.metrics.registry.MustRegister(watcher.Collectors()...)
+	return &services{
+		Watcher: watcher, config: a.config, node: a.node, pods: a.pods, apiServer: &apiServer{},
+		podSubnets: a.podSubnets, look: a.look,
+	}, nil
 }
 
-// keepServices tells of the node's host ports, and has routes and flows follow the Services.
-func (a *agent) keepServices(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), a.pods.informer.HasSynced) {
+// keep tells of the node's host ports, and has routes and flows follow the Services.
+func (s *services) keep(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), s.pods.informer.HasSynced) {
 		return nil
 	}
 	for {
-		pods, services := a.pods.changes(), a.services.Changed()
-		a.services.SetPods(a.pods.hostPorts(a.podSubnets()))
+		pods, services := s.pods.changes(), s.Changed()
+		s.SetPods(s.pods.hostPorts(s.podSubnets()))
 		select {
 		case <-pods:
 			pause(ctx, settle) // many pods at once
 		case <-services:
-			a.look()
+			s.look()
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// tellServices says what the host is like.
-func (a *agent) tellServices(facts contract.NodeFacts, network contract.NodeNetwork) {
+// tell says what the host is like.
+func (s *services) tell(facts contract.NodeFacts, network contract.NodeNetwork) {
 	host := hostservice.Host{
-		Addresses: facts.Addresses, Network: network, Management: a.isManaged(),
+		Addresses: facts.Addresses, Network: network, Management: s.managed.Load(),
 		Router: facts.Gateway != nil, SCTP: runtime.GOOS != contract.Windows,
-		Reserved: a.reserved(facts),
+		Reserved: s.reserved(facts),
 	}
 	if facts.Gateway != nil && !facts.Gateway.HostAddresses {
 		host.Routers = contract.Addrs(facts.Gateway.Addresses)
 	}
 	// With the host all is known: no host port may be missing then.
-	a.services.SetPods(a.pods.hostPorts(a.podSubnets()))
-	a.services.SetHost(host)
+	s.SetPods(s.pods.hostPorts(s.podSubnets()))
+	s.SetHost(host)
 }
 
 // listeners are where daemons of the host listen. An agent that has just begun leaves what the Node says of them.
-func (a *agent) listeners() contract.Listeners {
-	list, known := a.services.Listeners()
+func (s *services) listeners() contract.Listeners {
+	list, known := s.Listeners()
 	if !known {
-		return a.node.listeners()
+		return s.node.listeners()
 	}
 	return list
 }
 
 // reserved are addresses that no Service may take from the node's own connections.
-func (a *agent) reserved(facts contract.NodeFacts) []netip.Addr {
-	reserved := []netip.Addr{a.config.EncapAddress}
+func (s *services) reserved(facts contract.NodeFacts) []netip.Addr {
+	reserved := []netip.Addr{s.config.EncapAddress}
 	if facts.Gateway != nil {
 		reserved = slices.Concat(reserved, contract.Addrs(facts.Gateway.Addresses), facts.Gateway.NextHops)
 	}
-	for remote := range strings.SplitSeq(a.config.OVNSouthbound, ",") {
+	for remote := range strings.SplitSeq(s.config.OVNSouthbound, ",") {
 		if method, end, ok := strings.Cut(remote, ":"); ok && method != "unix" {
 			reserved = append(reserved, parseHosts(end)...) // a name's addresses are not known here
 		}
 	}
-	reserved = append(reserved, a.apiServer.addresses()...)
+	reserved = append(reserved, s.apiServer.addresses()...)
 	slices.SortFunc(reserved, netip.Addr.Compare)
 	return slices.Compact(reserved)
 }
@@ -146,16 +166,4 @@ func vipRoutes(network contract.NodeNetwork, vips []netip.Addr) []platform.Route
 		}
 	}
 	return routes
-}
-
-func (a *agent) setManaged() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.managed = true
-}
-
-func (a *agent) isManaged() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.managed
 }

@@ -190,14 +190,14 @@ func TestNoServiceTakesWhatTheAPIServersNameStandsFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &agent{apiServer: api, config: nodeconfig.Config{EncapAddress: netip.MustParseAddr("172.30.0.1")}}
-	if reserved := a.reserved(contract.NodeFacts{}); len(reserved) != 1 {
+	s := &services{apiServer: api, config: nodeconfig.Config{EncapAddress: netip.MustParseAddr("172.30.0.1")}}
+	if reserved := s.reserved(contract.NodeFacts{}); len(reserved) != 1 {
 		t.Errorf("before it was asked: %v", reserved)
 	}
 	if _, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{}); err == nil {
 		t.Fatal("the server has a Node")
 	}
-	if reserved := a.reserved(contract.NodeFacts{}); !slices.Contains(reserved, netip.MustParseAddr("127.0.0.1")) {
+	if reserved := s.reserved(contract.NodeFacts{}); !slices.Contains(reserved, netip.MustParseAddr("127.0.0.1")) {
 		t.Errorf("after that: %v", reserved)
 	}
 	for i := range 2 * mostDialed {

@@ -46,12 +46,12 @@ func TestHostPortsOfAPod(t *testing.T) {
 // ports meanwhile.
 func TestListenersStayWhileNobodyHasLooked(t *testing.T) {
 	client := fake.NewClientset()
-	a := &agent{}
+	s := &services{}
 	var err error
-	if a.node, err = newOwnNode(client, "n1", func() {}); err != nil {
+	if s.node, err = newOwnNode(client, "n1", func() {}); err != nil {
 		t.Fatal(err)
 	}
-	if a.services, err = hostservice.New(hostservice.Config{Client: client, Node: "n1"}); err != nil {
+	if s.Watcher, err = hostservice.New(hostservice.Config{Client: client, Node: "n1"}); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]contract.Listeners{
@@ -59,10 +59,10 @@ func TestListenersStayWhileNobodyHasLooked(t *testing.T) {
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		node.Annotations = map[string]string{contract.NodeFactsAnnotation: text}
-		if err := a.node.informer.GetStore().Add(node); err != nil {
+		if err := s.node.informer.GetStore().Add(node); err != nil {
 			t.Fatal(err)
 		}
-		if got := a.listeners(); !slices.Equal(got, want) {
+		if got := s.listeners(); !slices.Equal(got, want) {
 			t.Errorf("of %s: %v, want %v", text, got, want)
 		}
 	}
@@ -81,8 +81,10 @@ func TestAddressesThatNoServiceTakes(t *testing.T) {
 	for server, want := range map[string]string{
 		"172.29.0.1:6443": "172.29.0.1", "172.29.0.1": "172.29.0.1", "[2001:db8::1]:6443": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "api.example:6443": "",
 	} {
-		a := &agent{apiServer: &apiServer{host: server}, config: nodeconfig.Config{EncapAddress: netip.MustParseAddr("172.30.0.1"), OVNSouthbound: "ssl:172.30.0.9:6642,unix:/run/sb.sock"}}
-		reserved := a.reserved(contract.NodeFacts{Gateway: &contract.Gateway{
+		s := &services{apiServer: &apiServer{host: server}, config: nodeconfig.Config{
+			EncapAddress: netip.MustParseAddr("172.30.0.1"), OVNSouthbound: "ssl:172.30.0.9:6642,unix:/run/sb.sock",
+		}}
+		reserved := s.reserved(contract.NodeFacts{Gateway: &contract.Gateway{
 			Addresses: []netip.Prefix{netip.MustParsePrefix("172.31.0.1/24")}, NextHops: []netip.Addr{netip.MustParseAddr("172.31.0.254")},
 		}})
 		all := []string{"172.30.0.1", "172.30.0.9", "172.31.0.1", "172.31.0.254"}

@@ -28,7 +28,7 @@ const portlessTime = 10 * time.Minute
 // rules that out ("The runtime must exclusively execute either gc or add and delete", CNI 1.1.0,
 // Lifecycle & Ordering), so an attachment's age does not count here: one whose sandbox the
 // runtime has just given up is as stale as an old one. A call under way is left alone all the same.
-func (a *agent) GC(ctx context.Context, network string, valid map[cni.Attachment]bool) error {
+func (a *attacher) GC(ctx context.Context, network string, valid map[cni.Attachment]bool) error {
 	var problems []error
 	for _, device := range a.ovs.Attached() {
 		attachment, _ := openvswitch.AttachmentOf(device)
@@ -50,7 +50,7 @@ func (a *agent) GC(ctx context.Context, network string, valid map[cni.Attachment
 }
 
 // collect removes an attachment that nobody will ask to delete, unless a call works on it.
-func (a *agent) collect(ctx context.Context, attachment cni.Attachment, reason string) error {
+func (a *attacher) collect(ctx context.Context, attachment cni.Attachment, reason string) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, cni.HostInterface(attachment))
 	if unlock == nil {
 		return err
@@ -65,14 +65,14 @@ func (a *agent) collect(ctx context.Context, attachment cni.Attachment, reason s
 }
 
 // sweepSoon asks for a sweep before its time.
-func (a *agent) sweepSoon() {
+func (a *attacher) sweepSoon() {
 	select {
 	case a.untidy <- struct{}{}:
 	default:
 	}
 }
 
-func (a *agent) sweepAgainAndAgain(ctx context.Context) error {
+func (a *attacher) sweepAgainAndAgain(ctx context.Context) error {
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
 	for {
@@ -93,7 +93,7 @@ func (a *agent) sweepAgainAndAgain(ctx context.Context) error {
 // sweep makes devices and ports of pods agree, whether or not a runtime ever calls GC: ports whose
 // sandbox is gone go (after a reboot nobody asks to delete them), devices that have lost their port
 // get it back, and devices that are nobody's go.
-func (a *agent) sweep(ctx context.Context) error {
+func (a *attacher) sweep(ctx context.Context) error {
 	if !a.ovs.Connected() {
 		return nil // what is known of the ports may be out of date; a new connection calls again
 	}
@@ -114,7 +114,7 @@ func (a *agent) sweep(ctx context.Context) error {
 }
 
 // keepRecord writes the record of a running pod that has none any more.
-func (a *agent) keepRecord(ctx context.Context, attachment cni.Attachment, ids map[string]string) error {
+func (a *attacher) keepRecord(ctx context.Context, attachment cni.Attachment, ids map[string]string) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, cni.HostInterface(attachment))
 	if unlock == nil {
 		return err
@@ -128,7 +128,7 @@ func (a *agent) keepRecord(ctx context.Context, attachment cni.Attachment, ids m
 	return a.records.write(record{Attachment: attachment, Pod: openvswitch.PodOf(ids), Sandbox: ids[openvswitch.NetnsKey], Network: ids[openvswitch.NetworkKey]})
 }
 
-func (a *agent) sweepPortless(ctx context.Context) error {
+func (a *attacher) sweepPortless(ctx context.Context) error {
 	devices, err := a.platform.Endpoints()
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (a *agent) sweepPortless(ctx context.Context) error {
 }
 
 // notePortless keeps since when each device without a port has had none.
-func (a *agent) notePortless(ctx context.Context, devices []string, records []record) {
+func (a *attacher) notePortless(ctx context.Context, devices []string, records []record) {
 	recorded := map[string]bool{}
 	for _, one := range records {
 		recorded[one.device()] = true
@@ -192,7 +192,7 @@ func (a *agent) notePortless(ctx context.Context, devices []string, records []re
 // somebody removed the port. It is left out while a call works on it, and where the pod has a newer
 // sandbox. The agent's own work on it is waited for: that may have found no port, and gives none. A device that
 // cannot be rescued stays until it is old: the reason may pass, and a database may come back from a backup.
-func (a *agent) rescue(ctx context.Context, one record) (rescued bool) {
+func (a *attacher) rescue(ctx context.Context, one record) (rescued bool) {
 	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
 	if err == nil && unlock == nil {
 		return true // the call sees to it
@@ -212,7 +212,7 @@ func (a *agent) rescue(ctx context.Context, one record) (rescued bool) {
 	return true
 }
 
-func (a *agent) plugAgain(ctx context.Context, one record) error {
+func (a *attacher) plugAgain(ctx context.Context, one record) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	if err := a.health.problems().blocking(); err != nil {
@@ -240,7 +240,7 @@ func (a *agent) plugAgain(ctx context.Context, one record) error {
 
 // collectRecord removes the record of a device that is gone. It looks again, since an ADD may have ended meanwhile:
 // without its record the pod's device is not plugged in again when the database is lost.
-func (a *agent) collectRecord(ctx context.Context, one record) error {
+func (a *attacher) collectRecord(ctx context.Context, one record) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
 	if unlock == nil {
 		return err
@@ -255,7 +255,7 @@ func (a *agent) collectRecord(ctx context.Context, one record) error {
 // collectDevice removes a device that has had no port for long. It looks again, since an ADD may
 // have been at work meanwhile. The agent's own work is waited for: it gives no port, and a device
 // must not stay for ever because each sweep finds it at work.
-func (a *agent) collectDevice(ctx context.Context, device string) error {
+func (a *attacher) collectDevice(ctx context.Context, device string) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, device)
 	if err != nil {
 		return err

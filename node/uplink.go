@@ -71,15 +71,15 @@ func (u *sharedUplink) look() {
 }
 
 // keepUplink makes and repairs the uplink, again and again.
-func (a *agent) keepUplink(ctx context.Context) error {
+func (g *gateway) keepUplink(ctx context.Context) error {
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
 		var rest time.Duration
-		a.rounds.do("uplink", func() { rest = a.keepUplinkOnce(ctx) })
+		g.rounds.do("uplink", func() { rest = g.keepUplinkOnce(ctx) })
 		pause(ctx, rest)
 		select {
-		case <-a.uplink.wanted:
+		case <-g.uplink.wanted:
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
@@ -88,39 +88,39 @@ func (a *agent) keepUplink(ctx context.Context) error {
 }
 
 // keepUplinkOnce returns how long to leave the uplink alone.
-func (a *agent) keepUplinkOnce(ctx context.Context) time.Duration {
+func (g *gateway) keepUplinkOnce(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, uplinkTime)
 	defer cancel()
-	if !a.ovs.Connected() { // nobody could tell the new switch where packets go
-		if a.uplink.get() == (platform.Uplink{}) {
-			a.health.set(conditionUplink, fmt.Errorf("the adapter is left alone until there is a connection to %s", a.config.OVSDatabase))
+	if !g.ovs.Connected() { // nobody could tell the new switch where packets go
+		if g.uplink.get() == (platform.Uplink{}) {
+			g.health.set(conditionUplink, fmt.Errorf("the adapter is left alone until there is a connection to %s", g.config.OVSDatabase))
 		}
 		return 0
 	}
-	err := a.ensureUplink(ctx)
+	err := g.ensureUplink(ctx)
 	if errors.Is(err, ovsdb.ErrDisconnected) {
-		a.uplink.look()
+		g.uplink.look()
 		return time.Second
 	}
-	a.health.set(conditionUplink, err)
-	a.look()
+	g.health.set(conditionUplink, err)
+	g.look()
 	if err == nil {
-		a.examineDatapath(ctx)
+		g.examineDatapath(ctx)
 	}
-	a.flows.look()
+	g.flows.look()
 	switch {
 	case errors.Is(err, platform.ErrReleased):
-		return a.uplink.backOff()
-	case err != nil && len(a.podSubnets()) == 0:
+		return g.uplink.backOff()
+	case err != nil && len(g.podSubnets()) == 0:
 		// A switch that is there has been looked for all the same: the host may need its bridge to reach
 		// the API server. A new one has the pods' subnets, which call for another look.
 		return 0
 	case err != nil:
-		a.uplink.look()
+		g.uplink.look()
 	default:
-		a.uplink.failures = 0
+		g.uplink.failures = 0
 	}
-	return a.uplink.rest
+	return g.uplink.rest
 }
 
 // backOff returns how long the host keeps its adapter after one more attempt that failed.
@@ -133,128 +133,128 @@ func (u *sharedUplink) backOff() time.Duration {
 // ensureUplink brings the system's part and Open vSwitch's together. On the new switch packets go
 // nowhere until a bridge has the host and the adapter, so the bridge follows at once, and the host gets its
 // adapter back when the bridge does not work. ovs-vswitchd is asked first whether it lives, where it can answer.
-func (a *agent) ensureUplink(ctx context.Context) error {
-	if err := a.prepareUplink(ctx); err != nil {
+func (g *gateway) ensureUplink(ctx context.Context) error {
+	if err := g.prepareUplink(ctx); err != nil {
 		return fmt.Errorf("the adapter is left alone: %w", err)
 	}
-	before := a.ovs.UplinkBridge(a.config.Owner())
-	uplink, err := a.platform.EnsureUplink(ctx)
+	before := g.ovs.UplinkBridge(g.config.Owner())
+	uplink, err := g.platform.EnsureUplink(ctx)
 	if err != nil {
 		switch {
 		case errors.Is(err, platform.ErrOutdatedUplink):
-			err = errors.Join(err, a.releaseSwitch(ctx))
+			err = errors.Join(err, g.releaseSwitch(ctx))
 		case errors.Is(err, platform.ErrNoUplink):
-			a.uplink.set(platform.Uplink{})
-			err = errors.Join(err, a.clearBridges(ctx))
+			g.uplink.set(platform.Uplink{})
+			err = errors.Join(err, g.clearBridges(ctx))
 		}
 		return err
 	}
 	if before != nil && (before.Name != uplink.Host || before.ExternalIDs[openvswitch.SwitchKey] != uplink.Switch) {
 		slog.WarnContext(ctx, "the uplink's switch is a new one; bridge and ports are made again", "bridge", before.Name, "switch", uplink.Switch)
-		a.uplink.set(platform.Uplink{}) // whoever keeps the bridges meanwhile would make it again for the old switch
-		if err := a.clearUplink(ctx, uplink.Host); err != nil {
+		g.uplink.set(platform.Uplink{}) // whoever keeps the bridges meanwhile would make it again for the old switch
+		if err := g.clearUplink(ctx, uplink.Host); err != nil {
 			return err
 		}
 		before = nil
 	}
-	a.uplink.set(uplink)
-	if err := a.keepBridges(ctx); err != nil {
-		return a.giveUpUnless(ctx, before != nil, err)
+	g.uplink.set(uplink)
+	if err := g.keepBridges(ctx); err != nil {
+		return g.giveUpUnless(ctx, before != nil, err)
 	}
-	if err := a.ovs.AwaitPorts(ctx, a.takeUpTime, uplink.Adapter, uplink.Host); err != nil {
-		return a.giveUpUnless(ctx, before != nil, err)
+	if err := g.ovs.AwaitPorts(ctx, g.takeUpTime, uplink.Adapter, uplink.Host); err != nil {
+		return g.giveUpUnless(ctx, before != nil, err)
 	}
 	return nil
 }
 
 // giveUpUnless gives the adapter back to the host, unless the bridge has worked before: then the
 // host depends on it, and what is wrong now may be a daemon that restarts.
-func (a *agent) giveUpUnless(ctx context.Context, worked bool, err error) error {
+func (g *gateway) giveUpUnless(ctx context.Context, worked bool, err error) error {
 	if worked || errors.Is(err, ovsdb.ErrDisconnected) {
 		return err
 	}
 	slog.ErrorContext(ctx, "Open vSwitch does not take the uplink up; the host gets its adapter back", "error", err)
-	return errors.Join(fmt.Errorf("%w: %w", platform.ErrReleased, err), a.releaseSwitch(ctx))
+	return errors.Join(fmt.Errorf("%w: %w", platform.ErrReleased, err), g.releaseSwitch(ctx))
 }
 
 // releaseSwitch takes all bridges away and then the switch, also where the bridges cannot be taken away: the
 // host comes first.
-func (a *agent) releaseSwitch(ctx context.Context) error {
+func (g *gateway) releaseSwitch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uplinkTime)
 	defer cancel()
-	a.uplink.set(platform.Uplink{})
-	err := a.clearBridges(ctx)
-	if err := a.ovs.RoundTrip(ctx, a.takeUpTime); err != nil { // it may be what does not work
+	g.uplink.set(platform.Uplink{})
+	err := g.clearBridges(ctx)
+	if err := g.ovs.RoundTrip(ctx, g.takeUpTime); err != nil { // it may be what does not work
 		slog.WarnContext(ctx, "the switch goes before Open vSwitch has left it", "error", err)
 	}
-	return errors.Join(err, a.platform.ReleaseUplink(ctx))
+	return errors.Join(err, g.platform.ReleaseUplink(ctx))
 }
 
 // prepareUplink returns when a switch may be made, where there is none. The bridges of one that is gone go first:
 // Open vSwitch on Windows deletes the interface that bears a bridge's name along with it, which may be the next
 // switch's by then. ovs-vswitchd is asked over no bridge: without a switch that has the extension, it ends
 // over each. So it is not asked at all where pods' bridge stays, or somebody else's.
-func (a *agent) prepareUplink(ctx context.Context) error {
-	exists, err := a.platform.SwitchExists(ctx)
+func (g *gateway) prepareUplink(ctx context.Context) error {
+	exists, err := g.platform.SwitchExists(ctx)
 	if err != nil {
 		return err
 	}
 	if !exists {
-		a.uplink.set(platform.Uplink{})
-		if err := a.clearBridges(ctx); err != nil {
+		g.uplink.set(platform.Uplink{})
+		if err := g.clearBridges(ctx); err != nil {
 			return err
 		}
-		if len(ovsdb.List[vswitch.Bridge](a.ovs.Client, nil)) > 0 {
+		if len(ovsdb.List[vswitch.Bridge](g.ovs.Client, nil)) > 0 {
 			return nil
 		}
 	}
-	if a.ovs.UplinkBridge(a.config.Owner()) != nil || a.uplink.get() != (platform.Uplink{}) {
+	if g.ovs.UplinkBridge(g.config.Owner()) != nil || g.uplink.get() != (platform.Uplink{}) {
 		return nil
 	}
-	if err := a.ovs.RoundTrip(ctx, a.takeUpTime); err != nil {
+	if err := g.ovs.RoundTrip(ctx, g.takeUpTime); err != nil {
 		return fmt.Errorf("ovs-vswitchd has to answer first; see whether its service runs: %w", err)
 	}
 	return nil
 }
 
 // releaseUplink gives the host its adapter back where an earlier configuration shared it.
-func (a *agent) releaseUplink(ctx context.Context) error {
-	a.uplink.mu.Lock()
-	defer a.uplink.mu.Unlock()
-	if a.uplink.released || a.config.SharesAdapter() {
+func (g *gateway) releaseUplink(ctx context.Context) error {
+	g.uplink.mu.Lock()
+	defer g.uplink.mu.Unlock()
+	if g.uplink.released || g.config.SharesAdapter() {
 		return nil
 	}
-	if err := a.platform.ReleaseUplink(ctx); err != nil {
+	if err := g.platform.ReleaseUplink(ctx); err != nil {
 		return fmt.Errorf("give the host its uplink back: %w", err)
 	}
-	a.uplink.released = true
+	g.uplink.released = true
 	return nil
 }
 
 // clearUplink removes what Open vSwitch had on a switch that another has replaced: the bridge, the host's port
 // on br-int, and the claim of pods' ports that their devices are there. On Windows a bridge of the host's vNIC's
 // name stays, for the vNIC would go with it, and is the new switch's from now on.
-func (a *agent) clearUplink(ctx context.Context, host string) error {
-	late := a.platform.PortType() != ""
-	bridge := a.ovs.UplinkBridge(a.config.Owner())
-	operations := a.ovs.ClearingUplink(a.config.Owner(), late, late && bridge != nil && bridge.Name == host)
+func (g *gateway) clearUplink(ctx context.Context, host string) error {
+	late := g.platform.PortType() != ""
+	bridge := g.ovs.UplinkBridge(g.config.Owner())
+	operations := g.ovs.ClearingUplink(g.config.Owner(), late, late && bridge != nil && bridge.Name == host)
 	if len(operations) == 0 {
 		return nil
 	}
-	if err := a.ovs.Apply(ctx, operations); err != nil {
+	if err := g.ovs.Apply(ctx, operations); err != nil {
 		return fmt.Errorf("remove the uplink's bridge: %w", err)
 	}
-	if err := a.ovs.RoundTrip(ctx, a.takeUpTime); err != nil { // one transaction later, and it would see no change
+	if err := g.ovs.RoundTrip(ctx, g.takeUpTime); err != nil { // one transaction later, and it would see no change
 		return fmt.Errorf("remove the uplink's bridge: %w", err)
 	}
-	a.arrivals.look()
+	g.arrived()
 	return nil
 }
 
 // admitChassisHost: on Windows there has to be a switch, or the bridge of one that was there when the agent
 // ran last.
-func (a *agent) admitChassisHost() error {
-	if a.config.HNSNetwork != "" && a.uplink.get() == (platform.Uplink{}) && a.ovs.UplinkBridge(a.config.Owner()) == nil {
+func (g *gateway) admitChassisHost() error {
+	if g.config.HNSNetwork != "" && g.uplink.get() == (platform.Uplink{}) && g.ovs.UplinkBridge(g.config.Owner()) == nil {
 		return openvswitch.ErrAwaitsUplink
 	}
 	return nil
@@ -263,28 +263,26 @@ func (a *agent) admitChassisHost() error {
 // clearBridges is for a switch that is gone or goes: no bridge is left that would keep ovs-vswitchd from
 // running without it. One with pods' ports stays, for the ports say whose the pods' devices are; the next
 // switch has them again. It does not wait for ovs-vswitchd, which may not run by now.
-func (a *agent) clearBridges(ctx context.Context) error {
-	if a.tunnel != nil {
-		defer a.tunnel.shut()()
-	}
-	operations := a.ovs.ClearingUplink(a.config.Owner(), a.platform.PortType() != "", false)
-	going := a.platform.PortType() != "" && len(a.ovs.Attached()) == 0
+func (g *gateway) clearBridges(ctx context.Context) error {
+	defer g.shut()()
+	operations := g.ovs.ClearingUplink(g.config.Owner(), g.platform.PortType() != "", false)
+	going := g.platform.PortType() != "" && len(g.ovs.Attached()) == 0
 	if going {
-		operations = append(operations, a.ovs.Removing(nodeconfig.IntegrationBridge)...)
+		operations = append(operations, g.ovs.Removing(nodeconfig.IntegrationBridge)...)
 	}
 	if len(operations) == 0 {
 		return nil
 	}
-	if err := a.ovs.Apply(ctx, operations); err != nil {
+	if err := g.ovs.Apply(ctx, operations); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.takeUpTime)
+	ctx, cancel := context.WithTimeout(ctx, g.takeUpTime)
 	defer cancel()
-	if err := a.ovs.WaitFor(ctx, func() bool {
-		return a.ovs.UplinkBridge(a.config.Owner()) == nil && (!going || a.ovs.Bridge(nodeconfig.IntegrationBridge) == nil)
+	if err := g.ovs.WaitFor(ctx, func() bool {
+		return g.ovs.UplinkBridge(g.config.Owner()) == nil && (!going || g.ovs.Bridge(nodeconfig.IntegrationBridge) == nil)
 	}); err != nil {
 		return fmt.Errorf("remove the bridges: %w", err)
 	}
-	a.arrivals.look()
+	g.arrived()
 	return nil
 }

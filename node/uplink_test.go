@@ -42,9 +42,9 @@ func newUplinkNode(t *testing.T, daemon *vswitchd) *bareNode {
 		f.Bridges = func() int { return len(ovsdb.List[vswitch.Bridge](n.ovs.Client, nil)) }
 		f.Uplink = platform.Uplink{Switch: "guid-1", Adapter: "Ethernet", Host: "vEthernet (Ethernet)"}
 	})
-	n.takeUpTime = 300 * time.Millisecond
+	n.gateway.takeUpTime = 300 * time.Millisecond
 	if daemon != nil {
-		n.takeUpTime = 5 * time.Second
+		n.gateway.takeUpTime = 5 * time.Second
 		go daemon.run(n)
 	}
 	n.health.set(conditionFlows, nil) // a part of the agent that does not run here
@@ -93,7 +93,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	if n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil {
 		t.Error("br-int is there before the uplink")
 	}
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	if problem := n.health.problems()[conditionUplink]; problem != nil {
 		t.Fatal(problem)
 	}
@@ -119,7 +119,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	})
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
 	before := n.repairs()
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	n.keepOnce(t.Context())
 	if now := n.repairs(); now != before {
 		t.Errorf("%v repairs of what is as it shall be", now-before)
@@ -128,7 +128,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 
 func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	n := newUplinkNode(t, nil)
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls; %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
@@ -141,12 +141,12 @@ func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 func TestUplinkDoesNotWaitForTheController(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.setSubnets(nil)
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	if n.health.problems()[conditionUplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no bridge: %s", n.uplinkProblem())
 	}
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
-	if rest := n.keepUplinkOnce(t.Context()); rest != 0 {
+	if rest := n.gateway.keepUplinkOnce(t.Context()); rest != 0 {
 		t.Errorf("the subnets are not taken up for %v", rest)
 	}
 }
@@ -154,8 +154,8 @@ func TestUplinkDoesNotWaitForTheController(t *testing.T) {
 // A bridge that does not work would keep the host off the network.
 func TestHostGetsItsAdapterBack(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
-	n.takeUpTime = 2 * time.Second // the stand-in's answers have to fit in
-	n.keepUplinkOnce(t.Context())
+	n.gateway.takeUpTime = 2 * time.Second // the stand-in's answers have to fit in
+	n.gateway.keepUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
 		t.Errorf("%d calls; %s", n.platform.Called("ReleaseUplink"), n.uplinkProblem())
 	}
@@ -170,13 +170,13 @@ func TestHostGetsItsAdapterBack(t *testing.T) {
 // tell it that there is one.
 func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
-	n.takeUpTime = 2 * time.Second
+	n.gateway.takeUpTime = 2 * time.Second
 	n.loseSwitch()
-	rest := n.keepUplinkOnce(t.Context())
+	rest := n.gateway.keepUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
 		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.Called("ReleaseUplink"), n.platform.BridgesAtRelease, n.uplinkProblem())
 	}
-	if next := n.keepUplinkOnce(t.Context()); next != 2*rest {
+	if next := n.gateway.keepUplinkOnce(t.Context()); next != 2*rest {
 		t.Errorf("the host's next pauses are %v and %v apart", rest, next)
 	}
 }
@@ -190,7 +190,7 @@ func (n *bareNode) loseSwitch() {
 // bridge is gone, and the adapter is not taken before it has answered.
 func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	n := newUplinkNode(t, nil)
-	n.takeUpTime = 2 * time.Second
+	n.gateway.takeUpTime = 2 * time.Second
 	n.loseSwitch()
 	root, err := n.ovs.Root()
 	if err != nil {
@@ -200,13 +200,13 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.until(func() bool { return n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil })
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 0 || n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"), n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
 	}
 	go (&vswitchd{}).run(n)
-	n.takeUpTime = 5 * time.Second
-	n.keepUplinkOnce(t.Context())
+	n.gateway.takeUpTime = 5 * time.Second
+	n.gateway.keepUplinkOnce(t.Context())
 	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no uplink over a daemon that lives: %v", problem)
 	}
@@ -225,7 +225,7 @@ func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
 	}
 	n.until(func() bool { return n.ovs.Bridge("br-storage") != nil })
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 1 || n.ovs.Bridge("br-storage") == nil {
 		t.Errorf("%d calls for the adapter: %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
@@ -236,12 +236,12 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 	for name, restarted := range map[string]bool{"while the agent runs": false, "over a boot": true} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
-			n.keepUplinkOnce(t.Context())
+			n.gateway.keepUplinkOnce(t.Context())
 			if restarted {
-				n.uplink.set(platform.Uplink{})
+				n.gateway.uplink.set(platform.Uplink{})
 			}
 			n.loseSwitch()
-			n.keepUplinkOnce(t.Context())
+			n.gateway.keepUplinkOnce(t.Context())
 			if n.platform.Called("EnsureUplink") != 2 || n.platform.BridgesBefore != 0 || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("%d bridges were there when the next switch was made; %s", n.platform.BridgesBefore, n.uplinkProblem())
 			}
@@ -251,14 +251,14 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 
 func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: its subnets are not the node's", platform.ErrOutdatedUplink))
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
 		t.Errorf("%d calls; %d bridges were there when the switch went", n.platform.Called("ReleaseUplink"), n.platform.BridgesAtRelease)
 	}
 	n.platform.Failing("EnsureUplink", nil)
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("it is not made again: %v", problem)
 	}
@@ -267,7 +267,7 @@ func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 // What is attached to br-int says whose the devices are.
 func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
 	n.installFlows()
 	n.follow()
@@ -276,7 +276,7 @@ func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	if len(n.ovs.Attached()) != 1 || n.ovs.Bridge("vEthernet (Ethernet)") != nil {
 		t.Errorf("%d pods' ports are left", len(n.ovs.Attached()))
 	}
@@ -290,7 +290,7 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh.takeUpTime = n.takeUpTime
+	fresh.gateway.takeUpTime = n.gateway.takeUpTime
 	if conn, err := fresh.tunnel.dialDatabase(t.Context()); err == nil {
 		conn.Close()
 		t.Error("a chassis host reaches the database before the uplink")
@@ -299,14 +299,14 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 	if err := fresh.tunnel.status(time.Now()); !errors.Is(err, openvswitch.ErrAwaitsUplink) {
 		t.Errorf("the condition says %v", err)
 	}
-	fresh.keepUplinkOnce(t.Context())
+	fresh.gateway.keepUplinkOnce(t.Context())
 	conn, err := fresh.tunnel.dialDatabase(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
-	fresh.keepUplinkOnce(t.Context())
+	fresh.gateway.keepUplinkOnce(t.Context())
 	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second)) // refused where it is closed, as it shall be
 	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the stream is open over a lost network: %v", err)
@@ -327,9 +327,9 @@ func TestUplinkThatFailsLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
-			n.keepUplinkOnce(t.Context())
+			n.gateway.keepUplinkOnce(t.Context())
 			n.platform.Failing("EnsureUplink", test.err)
-			n.keepUplinkOnce(t.Context())
+			n.gateway.keepUplinkOnce(t.Context())
 			if !strings.Contains(n.uplinkProblem(), test.err.Error()) {
 				t.Error(n.uplinkProblem())
 			}
@@ -339,7 +339,7 @@ func TestUplinkThatFailsLater(t *testing.T) {
 				t.Error("the agent has released what the platform sees to")
 			}
 			n.platform.Failing("EnsureUplink", nil)
-			n.keepUplinkOnce(t.Context())
+			n.gateway.keepUplinkOnce(t.Context())
 			if n.health.problems()[conditionUplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("not repaired: %s", n.uplinkProblem())
 			}
@@ -350,7 +350,7 @@ func TestUplinkThatFailsLater(t *testing.T) {
 // What Open vSwitch had on a switch that is gone is void, the pods' ports too.
 func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
 	n.installFlows()
 	n.follow()
@@ -364,7 +364,7 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	})
 	goes := make(chan struct{})
 	go n.watchBridge(t.Context(), "vEthernet (Ethernet)", goes)
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	select {
 	case <-goes:
 		t.Error("the bridge went, and the host's vNIC with it")
@@ -396,7 +396,7 @@ func (n *bareNode) watchBridge(ctx context.Context, name string, goes chan<- str
 // Bridges are kept all the time, and must not be made for the old switch while Open vSwitch takes them from it.
 func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
 	n.platform.Change(func() { n.platform.Uplink.Switch = "guid-2" })
 	ctx, stop := context.WithCancel(t.Context())
@@ -404,14 +404,14 @@ func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	others.Go(func() {
 		for ctx.Err() == nil {
 			changed := n.ovs.Changed()
-			_ = n.keepBridges(ctx)
+			_ = n.gateway.keepBridges(ctx)
 			select {
 			case <-changed:
 			case <-ctx.Done():
 			}
 		}
 	})
-	n.keepUplinkOnce(t.Context())
+	n.gateway.keepUplinkOnce(t.Context())
 	stop()
 	others.Wait()
 	bridge := n.ovs.Bridge("vEthernet (Ethernet)")

@@ -164,13 +164,13 @@ func TestFailedStepsAreUndone(t *testing.T) {
 			n.installFlows()
 			call := n.pod("web", "u1", nil)
 			n.platform.Failing(step, errors.New("no space left"))
-			_, err := n.Add(t.Context(), call)
+			_, err := n.attacher.Add(t.Context(), call)
 			if code(err) != types.ErrInternal || !strings.Contains(err.Error(), "no space left") || !strings.Contains(err.Error(), "shop/web") {
 				t.Errorf("got %v", err)
 			}
 			n.empty()
 			n.platform.Failing(step, nil)
-			if _, err := n.Add(t.Context(), call); err != nil {
+			if _, err := n.attacher.Add(t.Context(), call); err != nil {
 				t.Errorf("the repeated ADD: %v", err)
 			}
 		})
@@ -189,11 +189,11 @@ func TestFailedRepetitionKeepsTheAttachment(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
 	call := n.pod("web", "u1", nil)
-	if _, err := n.Add(t.Context(), call); err != nil {
+	if _, err := n.attacher.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.platform.Failing("ConfigureEndpoint", errors.New("interrupted"))
-	if _, err := n.Add(t.Context(), call); err == nil {
+	if _, err := n.attacher.Add(t.Context(), call); err == nil {
 		t.Error("success though the sandbox could not be configured")
 	}
 	if _, attached := n.ovs.AttachedDevice(call.Attachment); !attached {
@@ -206,7 +206,7 @@ func TestAddThatNobodyWaitsForIsUndone(t *testing.T) {
 	call := n.pod("web", "u1", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { _, err := n.Add(ctx, call); done <- err }()
+	go func() { _, err := n.attacher.Add(ctx, call); done <- err }()
 	n.until(func() bool { return len(n.ovs.Attached()) == 1 })
 	cancel()
 	if err := <-done; code(err) != types.ErrTryAgainLater {
@@ -219,16 +219,16 @@ func TestDelThatFailsIsTriedAgain(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
 	call := n.pod("web", "u1", nil)
-	if _, err := n.Add(t.Context(), call); err != nil {
+	if _, err := n.attacher.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.platform.Failing("DeleteEndpoint", errors.New("busy"))
-	if err := n.Del(t.Context(), call); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "busy") {
+	if err := n.attacher.Del(t.Context(), call); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "busy") {
 		t.Errorf("got %v", err)
 	}
 	n.platform.Failing("DeleteEndpoint", nil)
 	for range 2 {
-		if err := n.Del(t.Context(), call); err != nil {
+		if err := n.attacher.Del(t.Context(), call); err != nil {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -239,22 +239,22 @@ func TestSweepLeavesWhatIsBeingAdded(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
 	call := n.pod("web", "u1", nil)
-	if _, err := n.Add(t.Context(), call); err != nil {
+	if _, err := n.attacher.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.platform.RemoveSandbox(call.Netns)
-	unlock, err := n.sandboxes.lock(t.Context(), cni.HostInterface(call.Attachment)) // as a call in progress does
+	unlock, err := n.attacher.sandboxes.lock(t.Context(), cni.HostInterface(call.Attachment)) // as a call in progress does
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(n.sweep(t.Context()), n.GC(t.Context(), "weft", nil)); err != nil {
+	if err := errors.Join(n.attacher.sweep(t.Context()), n.attacher.GC(t.Context(), "weft", nil)); err != nil {
 		t.Fatal(err)
 	}
 	if _, attached := n.ovs.AttachedDevice(call.Attachment); !attached {
 		t.Error("removed under the hands of a call in progress")
 	}
 	unlock()
-	if err := n.sweep(t.Context()); err != nil {
+	if err := n.attacher.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n.empty()
@@ -265,7 +265,7 @@ func TestStaticPodIsKnownByItsHash(t *testing.T) {
 	n.installFlows()
 	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations[mirrorHash] = "static-uid" })
 	call := n.sandbox("etcd", "static-uid")
-	if _, err := n.Add(t.Context(), call); err != nil {
+	if _, err := n.attacher.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	device, _ := n.ovs.AttachedDevice(call.Attachment)
@@ -297,7 +297,7 @@ func TestAddOutwaitsAnAnnotationThatCameWithThePod(t *testing.T) {
 			})
 			call := n.sandbox("web", uids.kubelet)
 			result, done := make(chan *types100.Result, 1), make(chan error, 1)
-			go func() { r, err := n.Add(t.Context(), call); result <- r; done <- err }()
+			go func() { r, err := n.attacher.Add(t.Context(), call); result <- r; done <- err }()
 			n.until(func() bool {
 				_, err := n.agent.pods.lookUp(call.Pod, n.podSubnets())
 				return err != nil && strings.Contains(err.Error(), "for UID") || n.lookAgain()
@@ -331,13 +331,13 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newBareNode(t)
-			n.config.CNITimeout = 50 * time.Millisecond
+			n.attacher.config.CNITimeout = 50 * time.Millisecond
 			call := n.pod("web", "u1", func(p *corev1.Pod) { p.Annotations[contract.PodNetworkAnnotation] = test.annotation })
 			n.until(func() bool {
 				_, err := n.agent.pods.lookUp(call.Pod, n.podSubnets())
 				return !errors.Is(err, errPodGone) || n.lookAgain()
 			})
-			_, err := n.Add(t.Context(), call)
+			_, err := n.attacher.Add(t.Context(), call)
 			if code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v", err)
 			}
@@ -363,26 +363,26 @@ func (n *bareNode) lookAgain() bool {
 func TestNodeThatIsNotReady(t *testing.T) {
 	n := newBareNode(t)
 	n.health.set(conditionNetwork, errors.New("no pod subnet"))
-	if _, err := n.Add(t.Context(), n.sandbox("web", "u1")); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "no pod subnet") {
+	if _, err := n.attacher.Add(t.Context(), n.sandbox("web", "u1")); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "no pod subnet") {
 		t.Errorf("ADD: %v", err)
 	}
-	if err := n.Status(t.Context()); code(err) != cni.ErrNotAvailable {
+	if err := n.attacher.Status(t.Context()); code(err) != cni.ErrNotAvailable {
 		t.Errorf("STATUS: %v", err)
 	}
 	n.health.set(conditionNetwork, nil)
 	n.health.set(conditionDatabase, errors.New("away"))
-	if err := n.Status(t.Context()); err != nil {
+	if err := n.attacher.Status(t.Context()); err != nil {
 		t.Errorf("STATUS of an interruption that an ADD outwaits: %v", err)
 	}
 	n.health.patience = 0
-	if err := n.Status(t.Context()); code(err) != cni.ErrLimitedConnectivity {
+	if err := n.attacher.Status(t.Context()); code(err) != cni.ErrLimitedConnectivity {
 		t.Errorf("STATUS: %v", err)
 	}
 	n.health.set(conditionDatabase, nil)
-	if err := n.Status(t.Context()); err != nil {
+	if err := n.attacher.Status(t.Context()); err != nil {
 		t.Errorf("STATUS: %v", err)
 	}
-	fresh := newHealth(func(condition, error) {})
+	fresh := newHealth(func(condition, error) {}, func(string, string) {})
 	fresh.set(conditionController, errors.New("has never run"))
 	if fresh.lasting()[conditionController] == nil {
 		t.Error("a node that has never been ready is taken for one that is interrupted")
@@ -392,7 +392,7 @@ func TestNodeThatIsNotReady(t *testing.T) {
 func TestEndpointsTellHowTheNodeIs(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
-	if _, err := n.Add(t.Context(), n.pod("web", "u1", nil)); err != nil {
+	if _, err := n.attacher.Add(t.Context(), n.pod("web", "u1", nil)); err != nil {
 		t.Fatal(err)
 	}
 	n.metrics.observeRequest("NONSENSE", 4, time.Second)
@@ -424,6 +424,7 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	n.config.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.5/24")}
 	n.config.GatewayNextHops = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	n.config.GatewayInterface = "ex0"
+	n.gateway.config = n.config
 	n.keepOnce(t.Context())
 	n.until(func() bool { // the bridge first, its device when the bridge is there
 		n.keepOnce(t.Context())
@@ -467,8 +468,9 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	n.until(func() bool { return n.ovs.Port("other0") != nil })
 	n.config.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.5/24")}
 	n.config.GatewayInterface = "other0"
+	n.gateway.config = n.config
 	n.keepOnce(t.Context())
-	if err := n.GC(t.Context(), "weft", nil); err != nil {
+	if err := n.attacher.GC(t.Context(), "weft", nil); err != nil {
 		t.Fatal(err)
 	}
 	n.until(func() bool {

@@ -1,0 +1,93 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/node/ctprobe"
+	"github.com/weftnet/weft/node/hostservice"
+	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/ovsdb"
+)
+
+// gateway keeps the node's bridges and its way to the outside: the uplink where host and pods share it, and the flows
+// that divide the host's traffic from the gateway router's.
+type gateway struct {
+	config   nodeconfig.Config
+	platform gatewayPlatform
+	ovs      *openvswitch.Database
+	node     *ownNode
+	services *hostservice.Watcher
+	health   *health
+	metrics  *metrics
+	rounds   *rounds
+
+	podSubnets func() []netip.Prefix
+	// look has the node looked at again, and arrived the devices of pods.
+	look, arrived func()
+	// guard says why tunnels must not be made yet.
+	guard func() error
+	// shut keeps chassis hosts from the database until open is called.
+	shut func() (open func())
+
+	uplink *sharedUplink
+	flows  *bridgeFlows
+	lookup *commitLookup
+	// takeUpTime is how long ovs-vswitchd may take for what is written to its database.
+	takeUpTime time.Duration
+	// probe examines a bridge's datapath, and probeLimit is how long that may take, with what it waits for.
+	probe      func(context.Context, ctprobe.Dial) (ctprobe.Answer, error)
+	probeLimit time.Duration
+}
+
+// gatewayPlatform is what the gateway takes of the contract.
+type gatewayPlatform interface {
+	platform.Uplinks
+	HostInterface(name string) (platform.HostInterface, error)
+	PortType() string
+}
+
+func (a *agent) newGateway() *gateway {
+	return &gateway{
+		config: a.config, platform: a.platform, ovs: a.ovs, node: a.node, services: a.services.Watcher,
+		health: a.health, metrics: a.metrics, rounds: a.rounds, podSubnets: a.podSubnets,
+		look: a.look, arrived: a.attacher.arrivals.look, guard: func() error { return nil },
+		shut:   func() (open func()) { return func() {} },
+		uplink: newSharedUplink(a.config), flows: newBridgeFlows(a.config), lookup: newCommitLookup(a.config.ConntrackLookup),
+		takeUpTime: openvswitch.TakeUpTime, probe: ctprobe.Run, probeLimit: probeLimit,
+	}
+}
+
+func (g *gateway) collectors() []prometheus.Collector {
+	return slices.Concat(g.flows.collectors(), g.lookup.collectors())
+}
+
+func (g *gateway) keepBridges(ctx context.Context) error {
+	if !g.ovs.Connected() {
+		return ovsdb.ErrDisconnected
+	}
+	if err := g.guard(); err != nil {
+		return err
+	}
+	if err := g.releaseUplink(ctx); err != nil {
+		return err
+	}
+	written, problem := g.ovs.SetUp(ctx, g.config, g.uplink.get)
+	if written {
+		g.metrics.repairs.Inc()
+	}
+	g.health.note(noteMappings, "BridgeMissing", g.ovs.Unmapped(g.config))
+	if problem != nil {
+		return problem
+	}
+	if g.config.GatewayInterface == "" || !g.config.OwnGateway() || g.config.SharesAdapter() {
+		return nil
+	}
+	return g.platform.EnsureGatewayDevice(g.config.GatewayInterface)
+}
