@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -26,10 +21,8 @@ import (
 // namespace. On the userspace datapath it also does for each device what that needs: no partial checksums,
 // no second copy of a frame in the node's own stack.
 type Platform struct {
-	netlink   *netlink.Handle
-	home      netns.NsHandle
-	userspace bool
-	sharing   sharing
+	*host
+	*sharing
 }
 
 // Config is what the [platform.Platform] of a Linux node is told.
@@ -59,8 +52,10 @@ func New(config Config) (*Platform, error) {
 		home.Close()
 		return nil, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	return &Platform{netlink: handle, home: home, userspace: config.Userspace, sharing: sharing{
-		device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, saved: platform.SavedHost[savedUplink]{Path: config.StateFile}, step: config.Step,
+	h := &host{netlink: handle, home: home, userspace: config.Userspace}
+	return &Platform{h, &sharing{
+		host: h, device: config.Uplink, bridge: config.Bridge, ovs: config.OpenVSwitch, step: config.Step,
+		saved: platform.SavedHost[savedUplink]{Path: config.StateFile},
 	}}, nil
 }
 
@@ -181,41 +176,6 @@ func (l *Platform) EnsureGatewayDevice(name string) error {
 	return nil
 }
 
-// addrGenModeNone is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
-const addrGenModeNone = 1
-
-// addrGenMode is set by file, not by netlink: that would be a change of the link, and each such
-// change makes ovs-vswitchd look at all its ports again.
-func addrGenMode(device string) string {
-	return filepath.Join("/proc/sys/net/ipv6/conf", device, "addr_gen_mode")
-}
-
-// hideFromStack keeps the host's own stack away from a device that belongs to a bridge: no
-// link-local address, and on the userspace datapath no frames. There OVS reads the device by a
-// packet socket, so the host's stack would see, and answer, every frame too.
-func (l *Platform) hideFromStack(link netlink.Link) error {
-	err := os.WriteFile(addrGenMode(link.Attrs().Name), []byte(strconv.Itoa(addrGenModeNone)), 0o644)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6 makes no such address
-		return fmt.Errorf("keep IPv6 off device %s: %w", link.Attrs().Name, err)
-	}
-	if !l.userspace {
-		return nil
-	}
-	if err := dropIngress(link.Attrs().Name); err != nil {
-		return fmt.Errorf("hide the frames of device %s from the host's stack: %w", link.Attrs().Name, err)
-	}
-	return nil
-}
-
-// hidden says whether hideFromStack has been here.
-func (l *Platform) hidden(device string) bool {
-	mode, err := os.ReadFile(addrGenMode(device))
-	if err != nil || strings.TrimSpace(string(mode)) != strconv.Itoa(addrGenModeNone) {
-		return errors.Is(err, fs.ErrNotExist) && !l.userspace
-	}
-	return !l.userspace || dropsIngress(device)
-}
-
 func (l *Platform) Watch(ctx context.Context, changed func()) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -251,43 +211,6 @@ func follow[T any](updates <-chan T, changed func()) {
 	for range updates {
 		changed()
 	}
-}
-
-// linkByName returns nil where there is no such device.
-func (l *Platform) linkByName(name string) (netlink.Link, error) {
-	link, err := l.netlink.LinkByName(name)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look up device %s: %w", name, err)
-	}
-	return link, nil
-}
-
-func (l *Platform) addresses(link netlink.Link) ([]netlink.Addr, error) {
-	return retryDump(func() ([]netlink.Addr, error) { return l.netlink.AddrList(link, netlink.FAMILY_ALL) })
-}
-
-// retryDump repeats a dump that a concurrent change interrupted.
-func retryDump[T any](dump func() ([]T, error)) ([]T, error) {
-	for attempt := 0; ; attempt++ {
-		items, err := dump()
-		if !errors.Is(err, netlink.ErrDumpInterrupted) || attempt == 5 {
-			return items, err
-		}
-	}
-}
-
-func toPrefix(n *net.IPNet) netip.Prefix {
-	addr, _ := netip.AddrFromSlice(n.IP)
-	ones, _ := n.Mask.Size()
-	return netip.PrefixFrom(addr.Unmap(), ones)
-}
-
-func fromPrefix(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
 var _ platform.Platform = (*Platform)(nil)

@@ -21,6 +21,7 @@ import (
 // sharing is a Linux node's uplink where the host and Open vSwitch share it: the device is a port of a
 // bridge, and the bridge's own interface has what the host had on the device.
 type sharing struct {
+	*host
 	device, bridge string // empty: nothing is shared
 	ovs            Bridge
 	saved          platform.SavedHost[savedUplink]
@@ -84,14 +85,13 @@ const undoTime = 3 * time.Minute
 // after each step, so that it can end after any: first the bridge's interface gets the addresses too,
 // then the bridge gets the device, and only then the host's routes go by the bridge. What appears on the
 // device later, as a DHCP client puts it there, follows.
-func (l *Platform) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
-	s := &l.sharing
+func (s *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	if s.device == "" {
 		return platform.Uplink{}, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	saved, err := l.readUplink()
+	saved, err := s.readUplink()
 	if err != nil {
 		return platform.Uplink{}, err
 	}
@@ -99,13 +99,13 @@ func (l *Platform) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 		saved = &savedUplink{Device: made.Adapter, Bridge: made.Host} // it was written down before a boot
 	}
 	if saved != nil && (saved.Device != s.device || saved.Bridge != s.bridge) {
-		if err := l.release(ctx, *saved); err != nil {
+		if err := s.release(ctx, *saved); err != nil {
 			return platform.Uplink{}, fmt.Errorf("give the host device %s back, which is not gateway-interface any more: %w", saved.Device, err)
 		}
 		saved = nil
 	}
 	joined := s.ovs.Holder(s.device) == s.bridge
-	device, err := l.chooseDevice(saved)
+	device, err := s.chooseDevice(saved)
 	if err != nil && !joined && saved == nil {
 		return platform.Uplink{}, fmt.Errorf("%w: %w", platform.ErrNoUplink, err)
 	}
@@ -116,7 +116,7 @@ func (l *Platform) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 		Switch: s.device, Adapter: s.device, Host: s.bridge,
 		MAC: device.Attrs().HardwareAddr.String(), MTU: device.Attrs().MTU,
 	}
-	err = l.share(ctx, device, uplink, saved)
+	err = s.share(ctx, device, uplink, saved)
 	if err == nil {
 		return uplink, nil
 	}
@@ -125,77 +125,76 @@ func (l *Platform) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	}
 	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
-	if _, undone := l.releaseSaved(undo); undone != nil {
+	if _, undone := s.releaseSaved(undo); undone != nil {
 		return platform.Uplink{}, errors.Join(err, undone)
 	}
 	return platform.Uplink{}, fmt.Errorf("%w: %w: %w", platform.ErrReleased, platform.ErrNoUplink, err)
 }
 
 // before announces a change. An agent that was told to end goes no further.
-func (l *Platform) before(ctx context.Context, name string) error {
-	if l.sharing.step != nil {
-		l.sharing.step(name)
+func (s *sharing) before(ctx context.Context, name string) error {
+	if s.step != nil {
+		s.step(name)
 	}
 	return ctx.Err()
 }
 
-func (l *Platform) share(ctx context.Context, device netlink.Link, uplink platform.Uplink, saved *savedUplink) error {
-	s := &l.sharing
+func (s *sharing) share(ctx context.Context, device netlink.Link, uplink platform.Uplink, saved *savedUplink) error {
 	own, err := readHost(device.Attrs().Index)
 	if err != nil {
 		return err
 	}
 	if saved == nil || !saved.Ready {
-		if saved, err = l.saveUplink(ctx, own, saved); err != nil {
+		if saved, err = s.saveUplink(ctx, own, saved); err != nil {
 			return err
 		}
 	}
-	if err := l.before(ctx, "bridge"); err != nil {
+	if err := s.before(ctx, "bridge"); err != nil {
 		return err
 	}
 	if err := s.ovs.Ensure(ctx, uplink); err != nil {
 		return err
 	}
-	host, err := l.bridgeInterface(uplink)
+	host, err := s.bridgeInterface(uplink)
 	if err != nil {
 		return err
 	}
 	lost, fresh := hostNetwork{}, saved.Index != host.Attrs().Index
 	if fresh { // the bridge's interface is a new one
 		lost = saved.without(own)
-		if err := l.prepareInterface(ctx, device, host); err != nil {
+		if err := s.prepareInterface(ctx, device, host); err != nil {
 			return err
 		}
 	}
 	arrived := slices.Concat(lost.addresses, own.addresses) // the older ones first
 	if len(globals(arrived))+len(own.routes)+len(lost.routes) > 0 {
-		if err := l.giveAddresses(ctx, arrived, host); err != nil {
+		if err := s.giveAddresses(ctx, arrived, host); err != nil {
 			return err
 		}
 	}
-	if err := l.before(ctx, "join"); err != nil {
+	if err := s.before(ctx, "join"); err != nil {
 		return err
 	}
 	if err := s.ovs.Join(ctx, uplink); err != nil {
 		return err
 	}
-	if err := l.moveRest(ctx, own, lost, device, host, fresh); err != nil {
+	if err := s.moveRest(ctx, own, lost, device, host, fresh); err != nil {
 		return err
 	}
-	return l.remember(*saved, host)
+	return s.remember(*saved, host)
 }
 
 // moveRest: what is on the bridge's interface is on the device no more, and the host's routes go by the
 // bridge.
-func (l *Platform) moveRest(ctx context.Context, own, lost hostNetwork, device, host netlink.Link, fresh bool) error {
+func (s *sharing) moveRest(ctx context.Context, own, lost hostNetwork, device, host netlink.Link, fresh bool) error {
 	now, err := readHost(host.Attrs().Index)
 	if err != nil {
 		return err
 	}
-	if err := l.giveRoutes(ctx, lost, host, false); err != nil {
+	if err := s.giveRoutes(ctx, lost, host, false); err != nil {
 		return err
 	}
-	if err := l.giveRoutes(ctx, own, host, !fresh); err != nil {
+	if err := s.giveRoutes(ctx, own, host, !fresh); err != nil {
 		return err
 	}
 	for _, neighbor := range own.neighbors {
@@ -203,11 +202,11 @@ func (l *Platform) moveRest(ctx context.Context, own, lost hostNetwork, device, 
 			return fmt.Errorf("set a neighbour of device %s: %w", host.Attrs().Name, err)
 		}
 	}
-	if err := l.takeAll(ctx, own); err != nil {
+	if err := s.takeAll(ctx, own); err != nil {
 		return err
 	}
 	if !fresh {
-		if err := l.dropOldLease(ctx, own, now); err != nil {
+		if err := s.dropOldLease(ctx, own, now); err != nil {
 			return err
 		}
 	}
@@ -218,21 +217,20 @@ func (l *Platform) moveRest(ctx context.Context, own, lost hostNetwork, device, 
 			}
 		}
 	}
-	if l.hidden(device.Attrs().Name) {
+	if s.hidden(device.Attrs().Name) {
 		return nil
 	}
-	if err := l.before(ctx, "hide"); err != nil {
+	if err := s.before(ctx, "hide"); err != nil {
 		return err
 	}
-	return l.hideFromStack(device)
+	return s.hideFromStack(device)
 }
 
 // saveUplink writes down what the host has before the first change. What an earlier attempt has written
 // counts if it came so far that the bridge's interface has something.
-func (l *Platform) saveUplink(ctx context.Context, own hostNetwork, before *savedUplink) (*savedUplink, error) {
-	s := &l.sharing
+func (s *sharing) saveUplink(ctx context.Context, own hostNetwork, before *savedUplink) (*savedUplink, error) {
 	if before != nil {
-		host, err := l.readHostNamed(s.bridge)
+		host, err := s.readHostNamed(s.bridge)
 		if err != nil {
 			return nil, err
 		}
@@ -246,20 +244,20 @@ func (l *Platform) saveUplink(ctx context.Context, own hostNetwork, before *save
 	}
 	saved := &savedUplink{
 		Device: s.device, Bridge: s.bridge, Boot: boot, Index: own.index,
-		Addresses: own.addresses, Routes: own.routes, AddrGenMode: l.addrGenModeOf(before),
+		Addresses: own.addresses, Routes: own.routes, AddrGenMode: s.addrGenModeOf(before),
 	}
-	if err := l.before(ctx, "save"); err != nil {
+	if err := s.before(ctx, "save"); err != nil {
 		return nil, err
 	}
 	return saved, s.saved.Write(*saved)
 }
 
 // addrGenModeOf is the device's setting as it was before hideFromStack.
-func (l *Platform) addrGenModeOf(saved *savedUplink) string {
+func (s *sharing) addrGenModeOf(saved *savedUplink) string {
 	if saved != nil && saved.AddrGenMode != "" {
 		return saved.AddrGenMode
 	}
-	mode, err := os.ReadFile(addrGenMode(l.sharing.device))
+	mode, err := os.ReadFile(addrGenMode(s.device))
 	if text := strings.TrimSpace(string(mode)); err == nil && text != fmt.Sprint(addrGenModeNone) {
 		return text
 	}
@@ -268,8 +266,8 @@ func (l *Platform) addrGenModeOf(saved *savedUplink) string {
 
 // readUplink returns nil where nothing is written down that is still of use. After another boot nothing is:
 // the host has its addresses where it always gets them.
-func (l *Platform) readUplink() (*savedUplink, error) {
-	saved, err := l.sharing.saved.Read()
+func (s *sharing) readUplink() (*savedUplink, error) {
+	saved, err := s.saved.Read()
 	if err != nil || saved == nil {
 		return nil, err
 	}
@@ -278,16 +276,16 @@ func (l *Platform) readUplink() (*savedUplink, error) {
 		return nil, err
 	}
 	if saved.Boot != boot {
-		return nil, l.sharing.saved.Remove()
+		return nil, s.saved.Remove()
 	}
 	for i := range saved.Addresses {
 		if saved.Addresses[i].m, err = parseMessage(saved.Addresses[i].Message, addressHeader); err != nil {
-			return nil, fmt.Errorf("read the host's saved networking from %s: %w", l.sharing.saved.Path, err)
+			return nil, fmt.Errorf("read the host's saved networking from %s: %w", s.saved.Path, err)
 		}
 	}
 	for i := range saved.Routes {
 		if saved.Routes[i].m, err = parseMessage(saved.Routes[i].Message, routeHeader); err != nil {
-			return nil, fmt.Errorf("read the host's saved networking from %s: %w", l.sharing.saved.Path, err)
+			return nil, fmt.Errorf("read the host's saved networking from %s: %w", s.saved.Path, err)
 		}
 	}
 	return saved, nil
@@ -302,8 +300,8 @@ func bootID() (string, error) {
 }
 
 // bridgeInterface is the bridge's own interface, which Open vSwitch has made.
-func (l *Platform) bridgeInterface(u platform.Uplink) (netlink.Link, error) {
-	host, err := l.linkByName(u.Host)
+func (s *sharing) bridgeInterface(u platform.Uplink) (netlink.Link, error) {
+	host, err := s.linkByName(u.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -321,8 +319,8 @@ func (l *Platform) bridgeInterface(u platform.Uplink) (netlink.Link, error) {
 const looseFilter = "2"
 
 // prepareInterface: the bridge's interface treats packets as the device does, and is up.
-func (l *Platform) prepareInterface(ctx context.Context, device, host netlink.Link) error {
-	if err := l.before(ctx, "prepare"); err != nil {
+func (s *sharing) prepareInterface(ctx context.Context, device, host netlink.Link) error {
+	if err := s.before(ctx, "prepare"); err != nil {
 		return err
 	}
 	if err := copySysctls(device.Attrs().Name, host.Attrs().Name); err != nil {
@@ -330,19 +328,19 @@ func (l *Platform) prepareInterface(ctx context.Context, device, host netlink.Li
 	}
 	err := errors.Join(
 		setSysctl("ipv4", host.Attrs().Name, "rp_filter", looseFilter),
-		setSysctl("ipv6", host.Attrs().Name, "addr_gen_mode", l.addrGenModeOf(nil)),
+		setSysctl("ipv6", host.Attrs().Name, "addr_gen_mode", s.addrGenModeOf(nil)),
 	)
 	if err != nil {
 		return err
 	}
-	if err := l.netlink.LinkSetUp(host); err != nil {
+	if err := s.netlink.LinkSetUp(host); err != nil {
 		return fmt.Errorf("set interface %s up: %w", host.Attrs().Name, err)
 	}
 	return nil
 }
 
 // remember keeps the file at what the host has now, so that the loss of the bridge is repaired from that.
-func (l *Platform) remember(saved savedUplink, host netlink.Link) error {
+func (s *sharing) remember(saved savedUplink, host netlink.Link) error {
 	now, err := readHost(host.Attrs().Index)
 	if err != nil {
 		return err
@@ -356,12 +354,12 @@ func (l *Platform) remember(saved savedUplink, host netlink.Link) error {
 		return nil
 	}
 	saved.Ready, saved.Index, saved.Addresses, saved.Routes = true, now.index, now.addresses, now.routes
-	return l.sharing.saved.Write(saved)
+	return s.saved.Write(saved)
 }
 
 // dropOldLease: a DHCP client has one IPv4 address a device. It has put another one there, and does not
 // find the one before.
-func (l *Platform) dropOldLease(ctx context.Context, own, before hostNetwork) error {
+func (s *sharing) dropOldLease(ctx context.Context, own, before hostNetwork) error {
 	leased := func(a hostAddress) bool { return a.Address.Addr().Is4() && !a.Valid.IsZero() }
 	known := func(a hostAddress) bool {
 		return slices.ContainsFunc(own.addresses, func(b hostAddress) bool { return a.Address == b.Address })
@@ -373,10 +371,10 @@ func (l *Platform) dropOldLease(ctx context.Context, own, before hostNetwork) er
 		if !leased(old) || known(old) {
 			continue
 		}
-		if err := l.before(ctx, "take "+old.Address.String()); err != nil {
+		if err := s.before(ctx, "take "+old.Address.String()); err != nil {
 			return err
 		}
-		slog.InfoContext(ctx, "the host's lease is of another address", "before", old.Address, "bridge", l.sharing.bridge)
+		slog.InfoContext(ctx, "the host's lease is of another address", "before", old.Address, "bridge", s.bridge)
 		if err := old.take(); err != nil {
 			return err
 		}
@@ -402,17 +400,17 @@ func readHost(device int) (hostNetwork, error) {
 }
 
 // readHostNamed is empty where there is no such device.
-func (l *Platform) readHostNamed(name string) (hostNetwork, error) {
-	link, err := l.linkByName(name)
+func (s *sharing) readHostNamed(name string) (hostNetwork, error) {
+	link, err := s.linkByName(name)
 	if err != nil || link == nil {
 		return hostNetwork{}, err
 	}
 	return readHost(link.Attrs().Index)
 }
 
-func (l *Platform) giveAddresses(ctx context.Context, addresses []hostAddress, to netlink.Link) error {
+func (s *sharing) giveAddresses(ctx context.Context, addresses []hostAddress, to netlink.Link) error {
 	for _, a := range addresses {
-		if err := l.before(ctx, "give "+a.Address.String()); err != nil {
+		if err := s.before(ctx, "give "+a.Address.String()); err != nil {
 			return err
 		}
 		if err := a.give(to); err != nil {
@@ -423,7 +421,7 @@ func (l *Platform) giveAddresses(ctx context.Context, addresses []hostAddress, t
 }
 
 // giveRoutes makes the same routes by another device. replace: a route that takes another's place.
-func (l *Platform) giveRoutes(ctx context.Context, from hostNetwork, to netlink.Link, replace bool) error {
+func (s *sharing) giveRoutes(ctx context.Context, from hostNetwork, to netlink.Link, replace bool) error {
 	there, err := hostRoutes(to.Attrs().Index)
 	if err != nil {
 		return err
@@ -439,7 +437,7 @@ func (l *Platform) giveRoutes(ctx context.Context, from hostNetwork, to netlink.
 		return 1
 	})
 	for _, r := range routes {
-		if err := l.before(ctx, "give route "+r.Destination.String()); err != nil {
+		if err := s.before(ctx, "give route "+r.Destination.String()); err != nil {
 			return err
 		}
 		rival := replace && !r.gatewayless() && r.Destination.Addr().Is4() && slices.ContainsFunc(there, r.rivals)
@@ -451,9 +449,9 @@ func (l *Platform) giveRoutes(ctx context.Context, from hostNetwork, to netlink.
 }
 
 // takeAll: the device has none of it any more. Until then the host has had all of it twice.
-func (l *Platform) takeAll(ctx context.Context, from hostNetwork) error {
+func (s *sharing) takeAll(ctx context.Context, from hostNetwork) error {
 	for _, r := range from.routes {
-		if err := l.before(ctx, "take route "+r.Destination.String()); err != nil {
+		if err := s.before(ctx, "take route "+r.Destination.String()); err != nil {
 			return err
 		}
 		if err := r.take(); err != nil {
@@ -461,7 +459,7 @@ func (l *Platform) takeAll(ctx context.Context, from hostNetwork) error {
 		}
 	}
 	for _, a := range from.addresses {
-		if err := l.before(ctx, "take "+a.Address.String()); err != nil {
+		if err := s.before(ctx, "take "+a.Address.String()); err != nil {
 			return err
 		}
 		if err := a.take(); err != nil {

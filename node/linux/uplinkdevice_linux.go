@@ -12,9 +12,8 @@ import (
 )
 
 // chooseDevice checks the device that the host is to share. Nothing was changed yet.
-func (l *Platform) chooseDevice(saved *savedUplink) (netlink.Link, error) {
-	s := &l.sharing
-	links, err := retryDump(l.netlink.LinkList)
+func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
+	links, err := retryDump(s.netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list the host's devices: %w", err)
 	}
@@ -23,7 +22,7 @@ func (l *Platform) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 		return nil, fmt.Errorf("gateway-interface: this host has no device %q, it has %s; set the key to one of them", s.device, deviceNames(links))
 	}
 	device := links[i]
-	if reason := l.unfit(device, links); reason != "" {
+	if reason := s.whyNotShared(device, links); reason != "" {
 		return nil, fmt.Errorf("gateway-interface: device %s %s; the host keeps it as it is", s.device, reason)
 	}
 	if saved != nil {
@@ -33,7 +32,7 @@ func (l *Platform) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	bridge, err := l.readHostNamed(s.bridge)
+	bridge, err := s.readHostNamed(s.bridge)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +45,8 @@ func (l *Platform) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 	return nil, fmt.Errorf("gateway-interface: device %s has no address of the host's that the gateway could share; give it one, or set gateway-addresses for a gateway with addresses of its own", s.device)
 }
 
-// unfit says what kind of device cannot be a port of a bridge while the host goes on using it.
-func (l *Platform) unfit(device netlink.Link, all []netlink.Link) string {
+// whyNotShared says what kind of device cannot be a port of a bridge while the host goes on using it.
+func (s *sharing) whyNotShared(device netlink.Link, all []netlink.Link) string {
 	attributes := device.Attrs()
 	switch {
 	case attributes.Flags&net.FlagLoopback != 0:
@@ -59,10 +58,10 @@ func (l *Platform) unfit(device netlink.Link, all []netlink.Link) string {
 	case wireless(attributes.Name):
 		return "is a wireless one, whose access point takes one MAC address only; name a wired one"
 	}
-	if holder := l.sharing.ovs.Holder(attributes.Name); holder != "" && holder != l.sharing.bridge {
-		return fmt.Sprintf("is a port of the Open vSwitch bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it for %s, or set gateway-bridge", holder, holder, attributes.Name, l.sharing.bridge)
+	if holder := s.ovs.Holder(attributes.Name); holder != "" && holder != s.bridge {
+		return fmt.Sprintf("is a port of the Open vSwitch bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it for %s, or set gateway-bridge", holder, holder, attributes.Name, s.bridge)
 	}
-	if attributes.Name == l.sharing.bridge || device.Type() == "openvswitch" {
+	if attributes.Name == s.bridge || device.Type() == "openvswitch" {
 		return "is an interface of Open vSwitch's own; name the one that leads outside"
 	}
 	if i := slices.IndexFunc(all, func(other netlink.Link) bool { return other.Attrs().Index == attributes.MasterIndex }); attributes.MasterIndex != 0 && i >= 0 {
@@ -72,7 +71,7 @@ func (l *Platform) unfit(device netlink.Link, all []netlink.Link) string {
 		}
 	}
 	for _, other := range all {
-		taken := strings.HasPrefix(other.Type(), "macv") || strings.HasPrefix(other.Type(), "ipv") || other.Type() == "vlan" && l.userspace
+		taken := strings.HasPrefix(other.Type(), "macv") || strings.HasPrefix(other.Type(), "ipv") || other.Type() == "vlan" && s.userspace
 		if other.Attrs().ParentIndex == attributes.Index && other.Attrs().NetNsID < 0 && taken {
 			return fmt.Sprintf("carries %s, a %s, which would get no packets any more; remove that, or name another device", other.Attrs().Name, other.Type())
 		}

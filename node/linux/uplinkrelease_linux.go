@@ -2,10 +2,8 @@ package linux
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 
 	"github.com/vishvananda/netlink"
 )
@@ -13,87 +11,87 @@ import (
 // ReleaseUplink gives the device back what the host has on the bridge's interface, in the opposite order of
 // EnsureUplink: the host works after each step, too. It finds out by itself what was shared; nothing where
 // nothing was.
-func (l *Platform) ReleaseUplink(ctx context.Context) error {
-	_, err := l.ReleaseDevice(ctx)
+func (s *sharing) ReleaseUplink(ctx context.Context) error {
+	_, err := s.ReleaseDevice(ctx)
 	return err
 }
 
 // ReleaseDevice does what ReleaseUplink does, and names the device that the host has got back; empty if nothing
 // was shared.
-func (l *Platform) ReleaseDevice(ctx context.Context) (device string, err error) {
-	l.sharing.mu.Lock()
-	defer l.sharing.mu.Unlock()
-	return l.releaseSaved(ctx)
+func (s *sharing) ReleaseDevice(ctx context.Context) (device string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.releaseSaved(ctx)
 }
 
 // GlobalAddresses are the global addresses that the host has on a device, as they are written; none where there
 // is no such device.
-func (l *Platform) GlobalAddresses(device string) ([]string, error) {
-	has, err := l.readHostNamed(device)
+func (s *sharing) GlobalAddresses(device string) ([]string, error) {
+	has, err := s.readHostNamed(device)
 	return prefixesOf(globals(has.addresses)), err
 }
 
 // SwitchExists: Open vSwitch on Linux needs none.
-func (l *Platform) SwitchExists(context.Context) (bool, error) { return true, nil }
+func (s *sharing) SwitchExists(context.Context) (bool, error) { return true, nil }
 
 // releaseSaved names the device that the host has got back; empty if nothing was shared.
-func (l *Platform) releaseSaved(ctx context.Context) (device string, err error) {
-	saved, err := l.readUplink()
+func (s *sharing) releaseSaved(ctx context.Context) (device string, err error) {
+	saved, err := s.readUplink()
 	if err != nil {
 		return "", err
 	}
-	if saved == nil && l.sharing.ovs != nil {
-		if made, ok := l.sharing.ovs.Made(); ok {
+	if saved == nil && s.ovs != nil {
+		if made, ok := s.ovs.Made(); ok {
 			saved = &savedUplink{Device: made.Adapter, Bridge: made.Host}
 		}
 	}
 	if saved == nil {
 		return "", nil
 	}
-	return saved.Device, l.release(ctx, *saved)
+	return saved.Device, s.release(ctx, *saved)
 }
 
-func (l *Platform) release(ctx context.Context, saved savedUplink) error {
-	device, err := l.linkByName(saved.Device)
+func (s *sharing) release(ctx context.Context, saved savedUplink) error {
+	device, err := s.linkByName(saved.Device)
 	if err != nil {
 		return err
 	}
-	host, err := l.linkByName(saved.Bridge)
+	host, err := s.linkByName(saved.Bridge)
 	if err != nil {
 		return err
 	}
-	has, err := l.whatToGiveBack(saved, device, host)
+	has, err := s.whatToGiveBack(saved, device, host)
 	if err != nil {
 		return err
 	}
 	if device == nil && len(globals(has.addresses)) > 0 {
 		return fmt.Errorf("device %s is gone, and bridge %s has the addresses that it had: they stay there until it is back; if it never will be, remove the bridge (ovs-vsctl del-br %s) and the file %s",
-			saved.Device, saved.Bridge, saved.Bridge, l.sharing.saved.Path)
+			saved.Device, saved.Bridge, saved.Bridge, s.saved.Path)
 	}
 	if device != nil {
-		if err := l.giveBack(ctx, saved, has, device, host); err != nil {
+		if err := s.giveBack(ctx, saved, has, device, host); err != nil {
 			return err
 		}
 	}
-	if err := l.before(ctx, "leave"); err != nil {
+	if err := s.before(ctx, "leave"); err != nil {
 		return err
 	}
-	if err := l.sharing.ovs.Leave(ctx, saved.uplink()); err != nil {
+	if err := s.ovs.Leave(ctx, saved.uplink()); err != nil {
 		return err
 	}
-	if err := l.clearInterface(ctx, saved.Bridge, has); err != nil {
+	if err := s.clearInterface(ctx, saved.Bridge, has); err != nil {
 		return err
 	}
-	if err := l.before(ctx, "forget"); err != nil {
+	if err := s.before(ctx, "forget"); err != nil {
 		return err
 	}
 	slog.InfoContext(ctx, "the host has its device for itself again", "device", saved.Device, "addresses", prefixesOf(globals(has.addresses)))
-	return l.sharing.saved.Remove()
+	return s.saved.Remove()
 }
 
 // whatToGiveBack is what the host has on the bridge's interface; where that is lost, and the device has
 // nothing either, what was written down.
-func (l *Platform) whatToGiveBack(saved savedUplink, device, host netlink.Link) (hostNetwork, error) {
+func (s *sharing) whatToGiveBack(saved savedUplink, device, host netlink.Link) (hostNetwork, error) {
 	has := hostNetwork{}
 	if host != nil {
 		var err error
@@ -113,11 +111,11 @@ func (l *Platform) whatToGiveBack(saved savedUplink, device, host netlink.Link) 
 
 // giveBack: the device has what the host needs, and the host's routes go by it. Packets still come by the
 // bridge, whose interface has the addresses, too.
-func (l *Platform) giveBack(ctx context.Context, saved savedUplink, has hostNetwork, device, host netlink.Link) error {
-	if err := l.before(ctx, "show"); err != nil {
+func (s *sharing) giveBack(ctx context.Context, saved savedUplink, has hostNetwork, device, host netlink.Link) error {
+	if err := s.before(ctx, "show"); err != nil {
 		return err
 	}
-	if err := l.showToStack(device, saved.AddrGenMode); err != nil {
+	if err := s.showToStack(device, saved.AddrGenMode); err != nil {
 		return err
 	}
 	if host != nil {
@@ -125,10 +123,10 @@ func (l *Platform) giveBack(ctx context.Context, saved savedUplink, has hostNetw
 			return err
 		}
 	}
-	if err := l.giveAddresses(ctx, globals(has.addresses), device); err != nil {
+	if err := s.giveAddresses(ctx, globals(has.addresses), device); err != nil {
 		return err
 	}
-	if err := l.giveRoutes(ctx, has, device, false); err != nil {
+	if err := s.giveRoutes(ctx, has, device, false); err != nil {
 		return err
 	}
 	for _, neighbor := range has.neighbors {
@@ -140,7 +138,7 @@ func (l *Platform) giveBack(ctx context.Context, saved savedUplink, has hostNetw
 		return nil
 	}
 	for _, r := range has.routes {
-		if err := l.before(ctx, "take route "+r.Destination.String()); err != nil {
+		if err := s.before(ctx, "take route "+r.Destination.String()); err != nil {
 			return err
 		}
 		if err := r.take(); err != nil {
@@ -151,13 +149,13 @@ func (l *Platform) giveBack(ctx context.Context, saved savedUplink, has hostNetw
 }
 
 // clearInterface: a bridge that somebody else has made is still there, and has nothing of the device's.
-func (l *Platform) clearInterface(ctx context.Context, bridge string, had hostNetwork) error {
-	host, err := l.linkByName(bridge)
+func (s *sharing) clearInterface(ctx context.Context, bridge string, had hostNetwork) error {
+	host, err := s.linkByName(bridge)
 	if err != nil || host == nil || host.Attrs().Index != had.index {
 		return err
 	}
 	for _, a := range globals(had.addresses) {
-		if err := l.before(ctx, "take "+a.Address.String()); err != nil {
+		if err := s.before(ctx, "take "+a.Address.String()); err != nil {
 			return err
 		}
 		if err := a.take(); err != nil {
@@ -165,24 +163,6 @@ func (l *Platform) clearInterface(ctx context.Context, bridge string, had hostNe
 		}
 	}
 	return nil
-}
-
-// showToStack undoes hideFromStack.
-func (l *Platform) showToStack(device netlink.Link, mode string) error {
-	name := device.Attrs().Name
-	if l.userspace {
-		if err := passIngress(name); err != nil {
-			return fmt.Errorf("show the frames of device %s to the host's stack: %w", name, err)
-		}
-	}
-	if mode == "" {
-		mode = "0"
-	}
-	err := setSysctl("ipv6", name, "addr_gen_mode", mode)
-	if device.Attrs().Flags&net.FlagUp == 0 {
-		err = errors.Join(err, l.netlink.LinkSetUp(device))
-	}
-	return err
 }
 
 func prefixesOf(addresses []hostAddress) []string {

@@ -101,11 +101,11 @@ func (s HostSettings) holds(address netip.Addr) bool {
 const hostPoll = 100 * time.Millisecond
 
 // await looks until found is content or the time is over; it returns what it saw last, also an error.
-func (w *Platform) await(ctx context.Context, patience time.Duration, found func([]hostnet.Adapter) bool) ([]hostnet.Adapter, bool, error) {
+func (u *sharing) await(ctx context.Context, patience time.Duration, found func([]hostnet.Adapter) bool) ([]hostnet.Adapter, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		adapters, err := w.host.Adapters()
+		adapters, err := u.host.Adapters()
 		if err == nil && found(adapters) {
 			return adapters, true, nil
 		}
@@ -123,13 +123,13 @@ func (w *Platform) await(ctx context.Context, patience time.Duration, found func
 // ensureHost: the host's own adapter on the network's switch has the host's addresses. Windows moves them
 // there; where it does not (static addresses are lost on some builds, sig-windows-tools issue 162, and a
 // DHCP server may not answer) they are set as they were.
-func (w *Platform) ensureHost(ctx context.Context, network hns.Network, saved *HostSettings) (hostnet.Adapter, error) {
+func (u *sharing) ensureHost(ctx context.Context, network hns.Network, saved *HostSettings) (hostnet.Adapter, error) {
 	arrived := func(adapters []hostnet.Adapter) (hostnet.Adapter, bool) {
 		host, ok := hostnet.Management(adapters, network.Adapter, uplinkMAC(adapters, network, saved))
-		return host, ok && host.Has(w.config.EncapAddress)
+		return host, ok && host.Has(u.config.EncapAddress)
 	}
 	// Also a network that was in order before gets the time: after a boot Windows is at it again.
-	adapters, ok, err := w.await(ctx, w.config.AddressTime, func(adapters []hostnet.Adapter) bool { _, ok := arrived(adapters); return ok })
+	adapters, ok, err := u.await(ctx, u.config.AddressTime, func(adapters []hostnet.Adapter) bool { _, ok := arrived(adapters); return ok })
 	if err != nil {
 		return hostnet.Adapter{}, err
 	}
@@ -137,20 +137,20 @@ func (w *Platform) ensureHost(ctx context.Context, network hns.Network, saved *H
 		if saved == nil || saved.Ready { // what else the host has is its own to change
 			return host, nil
 		}
-		return host, w.setSettings(host, *saved)
+		return host, u.setSettings(host, *saved)
 	}
 	noHost := fmt.Errorf("HNS network %s on adapter %q: %w", network.Name, network.Adapter, errNoHostAdapter)
 	if _, ok := hostnet.Management(adapters, network.Adapter, uplinkMAC(adapters, network, saved)); !ok {
 		return hostnet.Adapter{}, noHost
 	}
-	if saved == nil || !saved.holds(w.config.EncapAddress) {
-		return hostnet.Adapter{}, fmt.Errorf("encap-address: HNS network %s has adapter %q, and the host's own adapter on its switch does not hold %v, nor was it saved that it once did; correct encap-address, or give the host the address", network.Name, network.Adapter, w.config.EncapAddress)
+	if saved == nil || !saved.holds(u.config.EncapAddress) {
+		return hostnet.Adapter{}, fmt.Errorf("encap-address: HNS network %s has adapter %q, and the host's own adapter on its switch does not hold %v, nor was it saved that it once did; correct encap-address, or give the host the address", network.Name, network.Adapter, u.config.EncapAddress)
 	}
 	slog.WarnContext(ctx, "Windows has not moved the host's addresses to the virtual switch: they are set as they were", "network", network.Name, "addresses", saved.Addresses, "dhcp", saved.DHCP)
-	if err := w.restoreHost(ctx, *saved); err != nil {
+	if err := u.restoreHost(ctx, *saved); err != nil {
 		return hostnet.Adapter{}, err
 	}
-	if adapters, err = w.host.Adapters(); err != nil {
+	if adapters, err = u.host.Adapters(); err != nil {
 		return hostnet.Adapter{}, fmt.Errorf("list the host's adapters: %w", err)
 	}
 	if host, ok := arrived(adapters); ok {
@@ -174,24 +174,24 @@ func uplinkMAC(adapters []hostnet.Adapter, network hns.Network, saved *HostSetti
 }
 
 // setSettings gives the adapter what it lacks of the settings.
-func (w *Platform) setSettings(a hostnet.Adapter, settings HostSettings) error {
+func (u *sharing) setSettings(a hostnet.Adapter, settings HostSettings) error {
 	var errs []error
 	for _, address := range settings.Addresses {
 		if !a.Has(address.Addr()) {
-			errs = append(errs, w.host.AddAddress(a, address))
+			errs = append(errs, u.host.AddAddress(a, address))
 		}
 	}
-	have, err := w.host.Routes(a)
+	have, err := u.host.Routes(a)
 	errs = append(errs, err)
 	for _, route := range settings.Routes {
 		if !slices.ContainsFunc(have, func(r hostnet.Route) bool {
 			return r.Destination == route.Destination && r.NextHop == route.NextHop
 		}) {
-			errs = append(errs, w.host.AddRoute(a, route))
+			errs = append(errs, u.host.AddRoute(a, route))
 		}
 	}
 	if len(settings.DNS.Servers) > 0 && !reflect.DeepEqual(a.DNS.Servers, settings.DNS.Servers) {
-		errs = append(errs, w.host.SetDNS(a, settings.DNS))
+		errs = append(errs, u.host.SetDNS(a, settings.DNS))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("adapter %q: %w", a.Alias, err)

@@ -21,11 +21,11 @@ func checkNames(adapters []hostnet.Adapter) error {
 
 // ensureName: the host's vNIC is called [hostnet.HostAdapter], by Hyper-V and as its alias. A network that has been in
 // order under another name, as former versions left it, gets over: the bridge follows the alias.
-func (w *Platform) ensureName(ctx context.Context, network hns.Network, host hostnet.Adapter, saved *HostSettings) (hostnet.Adapter, error) {
+func (u *sharing) ensureName(ctx context.Context, network hns.Network, host hostnet.Adapter, saved *HostSettings) (hostnet.Adapter, error) {
 	if host.Alias == hostnet.HostAdapter && saved != nil && saved.Host == hostnet.HostAdapter && hns.SameID(saved.Network, network.ID) {
 		return host, nil
 	}
-	named, err := w.rename(ctx, network, host)
+	named, err := u.rename(ctx, network, host)
 	if err != nil {
 		return host, fmt.Errorf("the host's own adapter %q on HNS network %s cannot be named %s, by which Open vSwitch has to find it; see that Hyper-V's management is installed and runs (Install-WindowsFeature Hyper-V, Hyper-V-PowerShell; Get-Service vmms): %w",
 			host.Alias, network.Name, hostnet.HostAdapter, err)
@@ -33,45 +33,45 @@ func (w *Platform) ensureName(ctx context.Context, network hns.Network, host hos
 	return named, nil
 }
 
-func (w *Platform) rename(ctx context.Context, network hns.Network, host hostnet.Adapter) (hostnet.Adapter, error) {
-	adapters, err := w.host.Adapters()
+func (u *sharing) rename(ctx context.Context, network hns.Network, host hostnet.Adapter) (hostnet.Adapter, error) {
+	adapters, err := u.host.Adapters()
 	if err != nil {
 		return host, fmt.Errorf("list the host's adapters: %w", err)
 	}
 	if err := checkNames(adapters); err != nil {
 		return host, err
 	}
-	name, err := w.host.VMAdapter(ctx, network.Name, host.MAC)
+	name, err := u.host.VMAdapter(ctx, network.Name, host.MAC)
 	if err != nil {
 		return host, err
 	}
 	if name != hostnet.HostAdapter {
 		slog.InfoContext(ctx, "the host's adapter on the virtual switch is renamed", "network", network.Name, "from", name, "to", hostnet.HostAdapter)
-		if err := w.host.RenameVMAdapter(ctx, network.Name, host.MAC, hostnet.HostAdapter); err != nil {
+		if err := u.host.RenameVMAdapter(ctx, network.Name, host.MAC, hostnet.HostAdapter); err != nil {
 			return host, err
 		}
-		if name, err = w.host.VMAdapter(ctx, network.Name, host.MAC); err != nil {
+		if name, err = u.host.VMAdapter(ctx, network.Name, host.MAC); err != nil {
 			return host, err
 		}
 		if name != hostnet.HostAdapter {
 			return host, fmt.Errorf("Hyper-V took the name and calls it %q", name)
 		}
 	}
-	if host, err = w.hostVNIC(network, host.MAC); err != nil || host.Alias == hostnet.HostAdapter {
+	if host, err = u.hostVNIC(network, host.MAC); err != nil || host.Alias == hostnet.HostAdapter {
 		return host, err
 	}
-	if err := w.host.Rename(host, hostnet.HostAdapter); err != nil {
+	if err := u.host.Rename(host, hostnet.HostAdapter); err != nil {
 		return host, err
 	}
-	if host, err = w.hostVNIC(network, host.MAC); err == nil && host.Alias != hostnet.HostAdapter {
+	if host, err = u.hostVNIC(network, host.MAC); err == nil && host.Alias != hostnet.HostAdapter {
 		err = fmt.Errorf("Windows took the alias and calls it %q", host.Alias)
 	}
 	return host, err
 }
 
 // hostVNIC is the host's adapter on the network's switch as it is now.
-func (w *Platform) hostVNIC(network hns.Network, mac net.HardwareAddr) (hostnet.Adapter, error) {
-	adapters, err := w.host.Adapters()
+func (u *sharing) hostVNIC(network hns.Network, mac net.HardwareAddr) (hostnet.Adapter, error) {
+	adapters, err := u.host.Adapters()
 	if err != nil {
 		return hostnet.Adapter{}, fmt.Errorf("list the host's adapters: %w", err)
 	}

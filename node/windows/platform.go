@@ -51,20 +51,14 @@ const sandboxTime = 30 * time.Second
 // Platform is the [platform.Platform] of a Windows node: HNS endpoints of one Transparent network, whose virtual
 // switch hands all packets to Open vSwitch.
 type Platform struct {
-	config Config
-	hns    *hns.Client
-	host   hostnet.Host
-	saved  platform.SavedHost[HostSettings]
+	*sharing
 
-	busy  chan struct{} // full while somebody works on the uplink
-	retry uplinkRetry   // of whoever does
-
-	mu   sync.Mutex
-	seen uplinkSeen
+	mu sync.Mutex
 	// enabled is when an adapter that is not in Windows' list was last enabled by its name.
 	enabled time.Time
 }
 
+// NewOver is the platform over any HNS and host.
 func NewOver(config Config, service hns.Service, host hostnet.Host) (*Platform, error) {
 	if config.AddressTime == 0 {
 		config.AddressTime = 15 * time.Second
@@ -75,7 +69,10 @@ func NewOver(config Config, service hns.Service, host hostnet.Host) (*Platform, 
 	if !filepath.IsAbs(config.StateFile) {
 		return nil, fmt.Errorf("the file %q for the host's networking is not an absolute path", config.StateFile)
 	}
-	w := &Platform{config: config, hns: hns.NewClient(service, config.HNS), host: host, saved: platform.SavedHost[HostSettings]{Path: config.StateFile}, busy: make(chan struct{}, 1)}
+	w := &Platform{sharing: &sharing{
+		config: config, hns: hns.NewClient(service, config.HNS), host: host,
+		saved: platform.SavedHost[HostSettings]{Path: config.StateFile}, busy: make(chan struct{}, 1),
+	}}
 	if config.Metrics != nil {
 		for _, collector := range w.hns.Worker().Metrics() {
 			if err := config.Metrics.Register(collector); err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
@@ -15,6 +16,20 @@ import (
 	"github.com/weftnet/weft/node/ovsdriver"
 	"github.com/weftnet/weft/node/platform"
 )
+
+// sharing is a Windows node's uplink, which the host and Open vSwitch share: the HNS network on the host's adapter.
+type sharing struct {
+	config Config
+	hns    *hns.Client
+	host   hostnet.Host
+	saved  platform.SavedHost[HostSettings]
+
+	busy  chan struct{} // full while somebody works on it
+	retry uplinkRetry   // of whoever does
+
+	mu   sync.Mutex
+	seen uplinkSeen
+}
 
 // uplinkSeen is the uplink as it was last found in order, until something may have changed.
 type uplinkSeen struct {
@@ -39,50 +54,50 @@ const maxRetryShift = 5
 // the network is being made, what has to follow for the host to be reachable is done even if ctx ends.
 // It is to be called again whenever Watch tells of a change; then it costs no call of HNS as long as
 // the network was found in order within the last seconds.
-func (w *Platform) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
+func (u *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	select {
-	case w.busy <- struct{}{}:
-		defer func() { <-w.busy }()
+	case u.busy <- struct{}{}:
+		defer func() { <-u.busy }()
 	case <-ctx.Done():
 		return platform.Uplink{}, fmt.Errorf("wait for other work on the uplink: %w", ctx.Err())
 	}
-	adapters, err := w.host.Adapters()
+	adapters, err := u.host.Adapters()
 	if err != nil {
 		return platform.Uplink{}, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	if uplink := w.inOrder(adapters); uplink != (platform.Uplink{}) {
+	if uplink := u.inOrder(adapters); uplink != (platform.Uplink{}) {
 		return uplink, nil
 	}
-	w.forgetUplink()
-	network, err := w.hns.Network(ctx, w.config.Network)
+	u.forgetUplink()
+	network, err := u.hns.Network(ctx, u.config.Network)
 	switch {
 	case errors.Is(err, hns.ErrNotFound):
-		if network, err = w.makeNetwork(ctx, adapters); err != nil {
-			err = w.withoutUplink(adapters, err)
+		if network, err = u.makeNetwork(ctx, adapters); err != nil {
+			err = u.withoutUplink(adapters, err)
 		}
 	case err == nil:
-		err = w.adoptNetwork(ctx, adapters, &network)
+		err = u.adoptNetwork(ctx, adapters, &network)
 	}
 	if err != nil {
 		return platform.Uplink{}, err
 	}
-	uplink, driver, err := w.keepNetwork(context.WithoutCancel(ctx), network)
+	uplink, driver, err := u.keepNetwork(context.WithoutCancel(ctx), network)
 	if err != nil {
 		return platform.Uplink{}, err
 	}
-	w.see(uplinkSeen{uplink, network, driver, time.Now()})
-	w.retry.failures, w.retry.err = 0, nil
-	w.coalesce(ctx)
+	u.see(uplinkSeen{uplink, network, driver, time.Now()})
+	u.retry.failures, u.retry.err = 0, nil
+	u.coalesce(ctx)
 	return uplink, nil
 }
 
 // inOrder is the uplink as it was seen within the last seconds; zero where HNS has to be asked.
-func (w *Platform) inOrder(adapters []hostnet.Adapter) platform.Uplink {
-	seen := w.lastSeen()
-	if seen.uplink == (platform.Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod || !w.hasPodSubnets(seen.network) {
+func (u *sharing) inOrder(adapters []hostnet.Adapter) platform.Uplink {
+	seen := u.lastSeen()
+	if seen.uplink == (platform.Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod || !u.hasPodSubnets(seen.network) {
 		return platform.Uplink{}
 	}
-	if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); !ok || host.Alias != seen.uplink.Host {
+	if host, ok := hostnet.Holding(adapters, u.config.EncapAddress); !ok || host.Alias != seen.uplink.Host {
 		return platform.Uplink{}
 	}
 	return seen.uplink
@@ -90,83 +105,83 @@ func (w *Platform) inOrder(adapters []hostnet.Adapter) platform.Uplink {
 
 // withoutUplink says that host and pods share no switch, unless the host's address is on a switch's
 // vNIC: then the host may depend on the bridge there, whatever it is that the configuration names now.
-func (w *Platform) withoutUplink(adapters []hostnet.Adapter, err error) error {
-	if host, ok := hostnet.Holding(adapters, w.config.EncapAddress); ok && host.Kind == hostnet.Virtual {
+func (u *sharing) withoutUplink(adapters []hostnet.Adapter, err error) error {
+	if host, ok := hostnet.Holding(adapters, u.config.EncapAddress); ok && host.Kind == hostnet.Virtual {
 		return err
 	}
 	return fmt.Errorf("%w: %w", platform.ErrNoUplink, err)
 }
 
-func (w *Platform) lastSeen() uplinkSeen {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.seen
+func (u *sharing) lastSeen() uplinkSeen {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.seen
 }
 
-func (w *Platform) see(seen uplinkSeen) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seen = seen
+func (u *sharing) see(seen uplinkSeen) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.seen = seen
 }
 
-func (w *Platform) forgetUplink() { w.see(uplinkSeen{}) }
+func (u *sharing) forgetUplink() { u.see(uplinkSeen{}) }
 
 // uplinkHolds says whether the network is still as EnsureUplink has left it.
-func (w *Platform) uplinkHolds(ctx context.Context) bool {
+func (u *sharing) uplinkHolds(ctx context.Context) bool {
 	select {
-	case w.busy <- struct{}{}:
-		defer func() { <-w.busy }()
+	case u.busy <- struct{}{}:
+		defer func() { <-u.busy }()
 	default:
 		return true // somebody is at work on it
 	}
-	seen := w.lastSeen()
+	seen := u.lastSeen()
 	if seen.uplink == (platform.Uplink{}) {
 		return true // EnsureUplink has not succeeded yet, and is called again anyway
 	}
 	ctx, cancel := context.WithTimeout(ctx, sandboxTime)
 	defer cancel()
-	s, err := w.hns.Switch(ctx, seen.network)
+	s, err := u.hns.Switch(ctx, seen.network)
 	if err != nil && !errors.Is(err, hns.ErrNotFound) {
 		return true // not known: a hang is no change
 	}
 	if found, _ := s.Extension(seen.driver.Extension); err != nil || !found.Enabled {
-		w.forgetUplink()
+		u.forgetUplink()
 		return false
 	}
 	seen.lookedAt = time.Now()
-	w.see(seen)
+	u.see(seen)
 	return true
 }
 
 // adoptNetwork checks a network of our name, which an earlier run or somebody else has made. It is not
 // removed here: it may be another's, and bridges go before it.
-func (w *Platform) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, network *hns.Network) error {
+func (u *sharing) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, network *hns.Network) error {
 	refuse := func(format string, args ...any) error {
-		return w.withoutUplink(adapters, fmt.Errorf("HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | ? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
+		return u.withoutUplink(adapters, fmt.Errorf("HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | ? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
 			network.Name, fmt.Sprintf(format, args...), network.Name))
 	}
 	if !strings.EqualFold(network.Type, hns.Transparent) {
 		return refuse("exists already and is of type %s, not %s", network.Type, hns.Transparent)
 	}
 	if network.Adapter == "" {
-		s, err := w.hns.Switch(ctx, *network)
+		s, err := u.hns.Switch(ctx, *network)
 		if err != nil {
 			return err
 		}
 		network.Adapter = s.Adapter
 	}
-	if w.config.Adapter != "" && !strings.EqualFold(network.Adapter, w.config.Adapter) {
-		return refuse("exists already on adapter %q, while the key adapter says %q", network.Adapter, w.config.Adapter)
+	if u.config.Adapter != "" && !strings.EqualFold(network.Adapter, u.config.Adapter) {
+		return refuse("exists already on adapter %q, while the key adapter says %q", network.Adapter, u.config.Adapter)
 	}
-	if !w.hasPodSubnets(*network) {
-		return w.outdated(ctx, *network, refuse)
+	if !u.hasPodSubnets(*network) {
+		return u.outdated(ctx, *network, refuse)
 	}
 	return nil
 }
 
 // hasPodSubnets: they change when the Node is deleted and comes back.
-func (w *Platform) hasPodSubnets(network hns.Network) bool {
-	for _, subnet := range w.config.PodSubnets() {
+func (u *sharing) hasPodSubnets(network hns.Network) bool {
+	for _, subnet := range u.config.PodSubnets() {
 		if !slices.ContainsFunc(network.Subnets, func(s hns.Subnet) bool { return s.Prefix == subnet.Masked() }) {
 			return false
 		}
@@ -175,20 +190,20 @@ func (w *Platform) hasPodSubnets(network hns.Network) bool {
 }
 
 // outdated tells of a network whose subnets are no longer the node's: it can go if it is weft's and empty.
-func (w *Platform) outdated(ctx context.Context, network hns.Network, refuse func(string, ...any) error) error {
+func (u *sharing) outdated(ctx context.Context, network hns.Network, refuse func(string, ...any) error) error {
 	prefixes := []string{}
 	for _, s := range network.Subnets {
 		prefixes = append(prefixes, s.Prefix.String())
 	}
-	problem := fmt.Sprintf("has the subnets %v and not all of the node's pod subnets %v", prefixes, w.config.PodSubnets())
-	saved, err := w.saved.Read()
+	problem := fmt.Sprintf("has the subnets %v and not all of the node's pod subnets %v", prefixes, u.config.PodSubnets())
+	saved, err := u.saved.Read()
 	if err != nil {
 		return err
 	}
 	if saved == nil || !hns.SameID(saved.Network, network.ID) {
 		return refuse("%s", problem)
 	}
-	endpoints, err := w.hns.Endpoints(ctx)
+	endpoints, err := u.hns.Endpoints(ctx)
 	if err != nil {
 		return err
 	}
@@ -202,73 +217,73 @@ func (w *Platform) outdated(ctx context.Context, network hns.Network, refuse fun
 
 // makeNetwork makes the network on the node's adapter. What the host had there is written down first:
 // whatever happens from now on, the next call finds it.
-func (w *Platform) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (hns.Network, error) {
-	if wait := time.Until(w.retry.at); wait > 0 {
-		return hns.Network{}, fmt.Errorf("the HNS network is made again in %v, since each attempt cuts the host off for a moment: %w", wait.Round(time.Second), w.retry.err)
+func (u *sharing) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (hns.Network, error) {
+	if wait := time.Until(u.retry.at); wait > 0 {
+		return hns.Network{}, fmt.Errorf("the HNS network is made again in %v, since each attempt cuts the host off for a moment: %w", wait.Round(time.Second), u.retry.err)
 	}
-	subnets := w.config.PodSubnets()
+	subnets := u.config.PodSubnets()
 	if len(subnets) == 0 {
 		return hns.Network{}, errors.New("the HNS network is not made yet: the node's pod subnets are not known")
 	}
-	adapters, err := w.recoverAdapter(ctx, adapters)
+	adapters, err := u.recoverAdapter(ctx, adapters)
 	if err != nil {
 		return hns.Network{}, err
 	}
-	adapter, err := chooseAdapter(adapters, w.config.Adapter, w.config.EncapAddress)
+	adapter, err := chooseAdapter(adapters, u.config.Adapter, u.config.EncapAddress)
 	if err != nil {
 		return hns.Network{}, err
 	}
 	if err := checkNames(adapters); err != nil {
 		return hns.Network{}, err
 	}
-	routes, err := w.host.Routes(adapter)
+	routes, err := u.host.Routes(adapter)
 	if err != nil {
 		return hns.Network{}, fmt.Errorf("list the routes by adapter %s: %w", adapter.Alias, err)
 	}
 	saved := settingsOf(adapter, routes)
 	saved.Adapter, saved.MAC = adapter.Alias, adapter.MAC.String()
-	if err := w.saved.Write(saved); err != nil {
+	if err := u.saved.Write(saved); err != nil {
 		return hns.Network{}, err
 	}
-	network := hns.Network{Name: w.config.Network, Type: hns.Transparent, Adapter: adapter.Alias}
+	network := hns.Network{Name: u.config.Network, Type: hns.Transparent, Adapter: adapter.Alias}
 	for _, subnet := range subnets {
 		network.Subnets = append(network.Subnets, hns.Subnet{Prefix: subnet.Masked(), Gateway: contract.GatewayAddress(subnet)})
 	}
 	slog.InfoContext(ctx, "the HNS network is made: the host's connections pause", "network", network.Name, "adapter", adapter.Alias, "addresses", adapter.Global())
 	ctx = context.WithoutCancel(ctx)
-	created, err := w.hns.CreateNetwork(ctx, network)
+	created, err := u.hns.CreateNetwork(ctx, network)
 	if err != nil {
 		// A creation that failed may have moved the addresses already; one that hangs may still do so.
-		return hns.Network{}, w.failed(errors.Join(err, w.restoreHost(ctx, saved)))
+		return hns.Network{}, u.failed(errors.Join(err, u.restoreHost(ctx, saved)))
 	}
 	created.Adapter = adapter.Alias
 	saved.Network = created.ID
-	if err := w.saved.Write(saved); err != nil {
-		return hns.Network{}, w.failed(errors.Join(err, w.removeNetwork(ctx, created, saved)))
+	if err := u.saved.Write(saved); err != nil {
+		return hns.Network{}, u.failed(errors.Join(err, u.removeNetwork(ctx, created, saved)))
 	}
 	return created, nil
 }
 
 // recoverAdapter gives the adapter back the addresses that a network which is no more took along.
-func (w *Platform) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter) ([]hostnet.Adapter, error) {
-	if _, held := hostnet.Holding(adapters, w.config.EncapAddress); held {
+func (u *sharing) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter) ([]hostnet.Adapter, error) {
+	if _, held := hostnet.Holding(adapters, u.config.EncapAddress); held {
 		return adapters, nil
 	}
-	saved, err := w.saved.Read()
-	if err != nil || saved == nil || !saved.holds(w.config.EncapAddress) {
+	saved, err := u.saved.Read()
+	if err != nil || saved == nil || !saved.holds(u.config.EncapAddress) {
 		return adapters, err
 	}
 	slog.WarnContext(ctx, "no adapter has the host's addresses: they are set again as they were before the HNS network", "adapter", saved.Adapter)
-	if err := w.restoreHost(ctx, *saved); err != nil {
+	if err := u.restoreHost(ctx, *saved); err != nil {
 		return nil, err
 	}
-	return w.host.Adapters()
+	return u.host.Adapters()
 }
 
 // keepNetwork: the host has its addresses on the network's switch, and the extension is enabled. A network
 // that has never come so far is removed again, and so is one that has lost the host's vNIC.
-func (w *Platform) keepNetwork(ctx context.Context, network hns.Network) (platform.Uplink, ovsdriver.Kind, error) {
-	saved, err := w.saved.Read()
+func (u *sharing) keepNetwork(ctx context.Context, network hns.Network) (platform.Uplink, ovsdriver.Kind, error) {
+	saved, err := u.saved.Read()
 	if err != nil {
 		return platform.Uplink{}, ovsdriver.Kind{}, err
 	}
@@ -277,35 +292,35 @@ func (w *Platform) keepNetwork(ctx context.Context, network hns.Network) (platfo
 		if own := saved != nil && hns.SameID(saved.Network, network.ID); !fresh && !(own && errors.Is(err, errNoHostAdapter)) {
 			return platform.Uplink{}, ovsdriver.Kind{}, err
 		}
-		if failed := w.removeNetwork(ctx, network, *saved); failed != nil {
-			return platform.Uplink{}, ovsdriver.Kind{}, w.failed(errors.Join(err, failed))
+		if failed := u.removeNetwork(ctx, network, *saved); failed != nil {
+			return platform.Uplink{}, ovsdriver.Kind{}, u.failed(errors.Join(err, failed))
 		}
-		return platform.Uplink{}, ovsdriver.Kind{}, w.failed(fmt.Errorf("%w: %w", platform.ErrNoUplink, err))
+		return platform.Uplink{}, ovsdriver.Kind{}, u.failed(fmt.Errorf("%w: %w", platform.ErrNoUplink, err))
 	}
-	host, err := w.ensureHost(ctx, network, saved)
+	host, err := u.ensureHost(ctx, network, saved)
 	if err != nil {
 		return giveUp(err)
 	}
-	if host, err = w.ensureName(ctx, network, host, saved); err != nil {
+	if host, err = u.ensureName(ctx, network, host, saved); err != nil {
 		return giveUp(err)
 	}
-	driver, err := w.enableDriver(ctx, network)
+	driver, err := u.enableDriver(ctx, network)
 	if err != nil {
 		return giveUp(err)
 	}
-	if err := w.remember(network, host, saved); err != nil {
+	if err := u.remember(network, host, saved); err != nil {
 		return giveUp(err) // without an uplink nobody makes the bridge that the host's packets need
 	}
 	return platform.Uplink{Switch: network.ID, Adapter: network.Adapter, Host: host.Alias}, driver, nil
 }
 
 // enableDriver: the extension of Open vSwitch's driver that the switch has is enabled.
-func (w *Platform) enableDriver(ctx context.Context, network hns.Network) (ovsdriver.Kind, error) {
-	s, err := w.hns.Switch(ctx, network)
+func (u *sharing) enableDriver(ctx context.Context, network hns.Network) (ovsdriver.Kind, error) {
+	s, err := u.hns.Switch(ctx, network)
 	if err != nil {
 		return ovsdriver.Kind{}, err
 	}
-	driver, installed, err := ovsdriver.Installed(w.config.Driver, func(k ovsdriver.Kind) bool { _, ok := s.Extension(k.Extension); return ok })
+	driver, installed, err := ovsdriver.Installed(u.config.Driver, func(k ovsdriver.Kind) bool { _, ok := s.Extension(k.Extension); return ok })
 	if err != nil {
 		return driver, err
 	}
@@ -313,7 +328,7 @@ func (w *Platform) enableDriver(ctx context.Context, network hns.Network) (ovsdr
 		return driver, fmt.Errorf("the virtual switch extension %q is not installed on this node: install Open vSwitch with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed; for another driver than %s set the key ovs-driver (%s): %w",
 			driver.Title, driver.Name, ovsdriver.Names(), hns.ErrNoExtension)
 	}
-	enabled, err := w.hns.EnsureExtension(ctx, network, driver.Extension)
+	enabled, err := u.hns.EnsureExtension(ctx, network, driver.Extension)
 	if err == nil && enabled {
 		slog.InfoContext(ctx, "the extension of Open vSwitch was enabled", "network", network.Name, "driver", driver.Name)
 	}
@@ -321,8 +336,8 @@ func (w *Platform) enableDriver(ctx context.Context, network hns.Network) (ovsdr
 }
 
 // remember keeps the file at what the host has now, so that a later loss is repaired from that.
-func (w *Platform) remember(network hns.Network, host hostnet.Adapter, saved *HostSettings) error {
-	routes, err := w.host.Routes(host)
+func (u *sharing) remember(network hns.Network, host hostnet.Adapter, saved *HostSettings) error {
+	routes, err := u.host.Routes(host)
 	if err != nil {
 		return fmt.Errorf("list the routes by adapter %s: %w", host.Alias, err)
 	}
@@ -331,28 +346,28 @@ func (w *Platform) remember(network hns.Network, host hostnet.Adapter, saved *Ho
 	if saved != nil && now.equal(*saved) {
 		return nil
 	}
-	return w.saved.Write(now)
+	return u.saved.Write(now)
 }
 
 // failed counts a failure that cost the host its connections for a moment.
-func (w *Platform) failed(err error) error {
-	w.retry.at = time.Now().Add(w.config.RetryTime << min(w.retry.failures, maxRetryShift))
-	w.retry.failures++
-	w.retry.err = err
+func (u *sharing) failed(err error) error {
+	u.retry.at = time.Now().Add(u.config.RetryTime << min(u.retry.failures, maxRetryShift))
+	u.retry.failures++
+	u.retry.err = err
 	return err
 }
 
 // SwitchExists says whether there is an HNS network of weft's name. It costs no call of HNS while the network
 // was found in order within the last seconds.
-func (w *Platform) SwitchExists(ctx context.Context) (bool, error) {
-	adapters, err := w.host.Adapters()
+func (u *sharing) SwitchExists(ctx context.Context) (bool, error) {
+	adapters, err := u.host.Adapters()
 	if err != nil {
 		return false, fmt.Errorf("list the host's adapters: %w", err)
 	}
-	if w.inOrder(adapters) != (platform.Uplink{}) {
+	if u.inOrder(adapters) != (platform.Uplink{}) {
 		return true, nil
 	}
-	_, err = w.hns.Network(ctx, w.config.Network)
+	_, err = u.hns.Network(ctx, u.config.Network)
 	if errors.Is(err, hns.ErrNotFound) {
 		return false, nil
 	}
@@ -361,18 +376,18 @@ func (w *Platform) SwitchExists(ctx context.Context) (bool, error) {
 
 // coalesce switches segment coalescing on for the switch (RSC), which is worth a factor of four to pods
 // (antrea issue 2198) and needed by nothing. There is no call for it but PowerShell's.
-func (w *Platform) coalesce(ctx context.Context) {
-	if w.retry.rscTried {
+func (u *sharing) coalesce(ctx context.Context) {
+	if u.retry.rscTried {
 		return
 	}
-	w.retry.rscTried = true
-	name := w.config.Network
+	u.retry.rscTried = true
+	name := u.config.Network
 	ctx = context.WithoutCancel(ctx)
 	go func() {
-		on, err := w.host.SoftwareRSC(ctx, name)
+		on, err := u.host.SoftwareRSC(ctx, name)
 		if err == nil && !on {
-			if err = w.host.EnableSoftwareRSC(ctx, name); err == nil {
-				on, err = w.host.SoftwareRSC(ctx, name)
+			if err = u.host.EnableSoftwareRSC(ctx, name); err == nil {
+				on, err = u.host.SoftwareRSC(ctx, name)
 			}
 		}
 		switch {
