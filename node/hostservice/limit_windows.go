@@ -1,7 +1,0 @@
-package hostservice
-
-// mostConnections: Windows has no small limit of sockets.
-func mostConnections() int64 { return 16384 }
-
-// mostSessions of UDP on the host, each with a buffer of the largest datagram.
-func mostSessions() int64 { return 1024 }
