@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -36,7 +37,7 @@ type agent struct {
 	pods      *pods
 	health    *health
 	rounds    *rounds
-	metrics   *metrics
+	registry  *prometheus.Registry
 	events    *events
 	listening atomic.Bool // the plugin is served
 
@@ -75,7 +76,7 @@ func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Da
 		attention: make(chan struct{}, 1), reopenPeriod: resync,
 	}
 	a.health = newHealth(a.conditionChanged, a.warn, conditionsOf(c)...)
-	a.metrics = newMetrics(
+	a.registry = newRegistry(
 		func() float64 { return float64(len(ovs.Attached())) },
 		func() float64 {
 			if len(a.health.problems()) > 0 {
@@ -93,16 +94,19 @@ func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Da
 	if a.services, err = a.newServices(client); err != nil {
 		return nil, err
 	}
-	a.attacher = a.newAttacher()
+	a.attacher = newAttacher(attacherParts{
+		Config: c, Platform: system, Database: ovs, Pods: a.pods, Health: a.health, Rounds: a.rounds,
+		Report: a.events.tell, PodSubnets: a.podSubnets, MTU: a.mtu,
+	})
 	a.gateway = a.newGateway()
-	a.metrics.registry.MustRegister(ovs.Metrics()...)
-	a.metrics.registry.MustRegister(a.attacher.collectors()...)
-	a.metrics.registry.MustRegister(a.gateway.collectors()...)
+	a.registry.MustRegister(ovs.Metrics()...)
+	a.registry.MustRegister(a.attacher.collectors()...)
+	a.registry.MustRegister(a.gateway.collectors()...)
 	if c.ServesTunnel() {
 		a.tunnel = newAgentTunnel(c)
 		a.tunnel.admit, a.tunnel.lookup = a.gateway.admitChassisHost, a.gateway.lookup
 		a.gateway.shut = a.tunnel.shut
-		a.metrics.registry.MustRegister(a.tunnel.collectors()...)
+		a.registry.MustRegister(a.tunnel.collectors()...)
 	}
 	return a, nil
 }
@@ -111,7 +115,7 @@ func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Da
 func (a *agent) encrypt(keeper tunnelKeeper) {
 	a.crypt = a.newEncryption(keeper)
 	a.gateway.guard = a.crypt.ready
-	a.metrics.registry.MustRegister(a.crypt.collectors()...)
+	a.registry.MustRegister(a.crypt.collectors()...)
 }
 
 // conditionsOf are those that not every node has.
@@ -176,7 +180,9 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() { a.pods.informer.RunWithContext(ctx) })
 	parts.Go(func() { a.node.informer.RunWithContext(ctx) })
 	a.listening.Store(true)
-	part("cni", func(ctx context.Context) error { return cni.Serve(ctx, listener, a.attacher, a.metrics.observeRequest) })
+	part("cni", func(ctx context.Context) error {
+		return cni.Serve(ctx, listener, a.attacher, a.attacher.observeRequest)
+	})
 	if web != nil {
 		part("metrics", func(ctx context.Context) error {
 			return httpserver.Serve(ctx, web, a.endpoints(), httpserver.Endpoints)

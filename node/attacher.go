@@ -4,10 +4,28 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 )
+
+// attacherParts are what an attacher works with.
+type attacherParts struct {
+	Config   nodeconfig.Config
+	Platform platform.Endpoints
+	Database *openvswitch.Database
+	Pods     *pods
+	Health   *health
+	Rounds   *rounds
+	// Report writes an Event of that kind on a pod, and to the log.
+	Report func(pod cni.Pod, kind, reason, message string)
+	// PodSubnets and MTU are what is known of the node's pods; none and 0 before.
+	PodSubnets func() []netip.Prefix
+	MTU        func() int
+}
 
 // attacher gives pods their ports. It serves the CNI plugin, attends to devices that come after ADD, and removes
 // what nobody will ask to delete. What a pod has stands in its interface's row, and in a record for the day when
@@ -18,10 +36,10 @@ type attacher struct {
 	ovs      *openvswitch.Database
 	pods     *pods
 	health   *health
-	events   *events
-	metrics  *metrics
 	rounds   *rounds
-	// podSubnets and mtu are what is known of the node's pods; none and 0 before.
+	metrics  *attachMetrics
+
+	report     func(pod cni.Pod, kind, reason, message string)
 	podSubnets func() []netip.Prefix
 	mtu        func() int
 
@@ -37,11 +55,23 @@ type attacher struct {
 	portlessTime time.Duration
 }
 
-func (a *agent) newAttacher() *attacher {
+func newAttacher(p attacherParts) *attacher {
 	return &attacher{
-		config: a.config, platform: a.platform, ovs: a.ovs, pods: a.pods, health: a.health, events: a.events,
-		metrics: a.metrics, rounds: a.rounds, podSubnets: a.podSubnets, mtu: a.mtu,
-		sandboxes: newSandboxes(), records: newRecords(a.config), inspector: newInspector(a.config),
+		config: p.Config, platform: p.Platform, ovs: p.Database, pods: p.Pods, health: p.Health, rounds: p.Rounds,
+		report: p.Report, podSubnets: p.PodSubnets, mtu: p.MTU, metrics: newAttachMetrics(),
+		sandboxes: newSandboxes(), records: newRecords(p.Config), inspector: newInspector(p.Config),
 		arrivals: newArrivals(), untidy: make(chan struct{}, 1), portlessTime: portlessTime,
 	}
+}
+
+// collectors are the attacher's metrics.
+func (a *attacher) collectors() []prometheus.Collector {
+	return append(a.metrics.collectors(), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
+	}, func() float64 { return float64(a.arrivals.pending()) }))
+}
+
+// observeRequest is told of each call that was answered.
+func (a *attacher) observeRequest(verb cni.Verb, code uint, took time.Duration) {
+	a.metrics.observeRequest(verb, code, took)
 }

@@ -32,7 +32,7 @@ func (a *agent) watchNames(own dynamic.Interface) (err error) {
 		PodDevice: func(p domains.Pod) (string, bool) { return a.ovs.DeviceOf(cni.Pod(p)) }, HostDevices: system.AnswerDevices, Open: system.OpenFrames,
 	})
 	if err == nil {
-		a.metrics.registry.MustRegister(a.domains.Collectors()...)
+		a.registry.MustRegister(a.domains.Collectors()...)
 	}
 	return err
 }

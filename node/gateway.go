@@ -25,7 +25,6 @@ type gateway struct {
 	node     *ownNode
 	services *hostservice.Watcher
 	health   *health
-	metrics  *metrics
 	rounds   *rounds
 
 	podSubnets func() []netip.Prefix
@@ -41,6 +40,8 @@ type gateway struct {
 	lookup *commitLookup
 	// takeUpTime is how long ovs-vswitchd may take for what is written to its database.
 	takeUpTime time.Duration
+	// repairs counts how often the bridges had to be written.
+	repairs prometheus.Counter
 	// probe examines a bridge's datapath, and probeLimit is how long that may take, with what it waits for.
 	probe      func(context.Context, ctprobe.Dial) (ctprobe.Answer, error)
 	probeLimit time.Duration
@@ -56,16 +57,19 @@ type gatewayPlatform interface {
 func (a *agent) newGateway() *gateway {
 	return &gateway{
 		config: a.config, platform: a.platform, ovs: a.ovs, node: a.node, services: a.services.Watcher,
-		health: a.health, metrics: a.metrics, rounds: a.rounds, podSubnets: a.podSubnets,
+		health: a.health, rounds: a.rounds, podSubnets: a.podSubnets,
 		look: a.look, arrived: a.attacher.arrivals.look, guard: func() error { return nil },
 		shut:   func() (open func()) { return func() {} },
 		uplink: newSharedUplink(a.config), flows: newBridgeFlows(a.config), lookup: newCommitLookup(a.config.ConntrackLookup),
+		repairs: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weft_node_repairs_total", Help: "Times that the node's Open vSwitch settings or bridges had to be written.",
+		}),
 		takeUpTime: openvswitch.TakeUpTime, probe: ctprobe.Run, probeLimit: probeLimit,
 	}
 }
 
 func (g *gateway) collectors() []prometheus.Collector {
-	return slices.Concat(g.flows.collectors(), g.lookup.collectors())
+	return slices.Concat(g.flows.collectors(), g.lookup.collectors(), []prometheus.Collector{g.repairs})
 }
 
 func (g *gateway) keepBridges(ctx context.Context) error {
@@ -80,7 +84,7 @@ func (g *gateway) keepBridges(ctx context.Context) error {
 	}
 	written, problem := g.ovs.SetUp(ctx, g.config, g.uplink.get)
 	if written {
-		g.metrics.repairs.Inc()
+		g.repairs.Inc()
 	}
 	g.health.note(noteMappings, "BridgeMissing", g.ovs.Unmapped(g.config))
 	if problem != nil {

@@ -3,15 +3,11 @@ package node
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // condition is something that must hold before a pod can be attached.
@@ -157,35 +153,4 @@ func (h *health) lasting() problems {
 		}
 	}
 	return lasting
-}
-
-// endpoints serves /healthz (a restart would not help), /readyz (it can attach pods, or why not) and /metrics.
-func (a *agent) endpoints() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := a.alive(); err != nil {
-			respond(w, http.StatusServiceUnavailable, err.Error())
-			return
-		}
-		respond(w, http.StatusOK, "ok")
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := a.health.problems().all(); err != nil {
-			respond(w, http.StatusServiceUnavailable, err.Error())
-			return
-		}
-		text := "ok"
-		if notes := a.health.noted().all(); notes != nil {
-			text += ", but\n" + notes.Error()
-		}
-		respond(w, http.StatusOK, text)
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
-	return mux
-}
-
-func respond(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // a client that left needs no answer
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/cni"
@@ -55,12 +54,6 @@ type arrival struct {
 	waited  bool      // a step has left something to do
 	told    bool
 	busy    bool
-}
-
-func (a *attacher) collectors() []prometheus.Collector {
-	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
-	}, func() float64 { return float64(a.arrivals.pending()) })}
 }
 
 func newArrivals() *arrivals {
@@ -234,12 +227,12 @@ func (a *attacher) finishStep(ctx context.Context, attachment cni.Attachment, on
 	case finished:
 		a.metrics.arrivals.Observe(time.Since(one.since).Seconds())
 		if one.told {
-			a.events.tell(pod, corev1.EventTypeNormal, reasonAttached, fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
+			a.report(pod, corev1.EventTypeNormal, reasonAttached, fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
 		}
 	case time.Since(one.since) >= a.config.VNICTimeout && !one.told && !a.pods.leaving(pod):
 		one.told = true
 		a.metrics.lateArrivals.Inc()
-		a.events.tell(pod, corev1.EventTypeWarning, reasonNotAttached, a.lateness(ctx, attachment, one))
+		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.lateness(ctx, attachment, one))
 	}
 }
 

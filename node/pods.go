@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/node/hostservice"
 )
 
 // mirrorHash is kubelet's annotation on the API's copy of a static pod: the UID that kubelet
@@ -234,4 +237,42 @@ func within(address netip.Prefix, subnets []netip.Prefix) bool {
 		}
 	}
 	return false
+}
+
+// hostPorts are the pods that the node's host shall be asked for.
+func (p *pods) hostPorts(subnets []netip.Prefix) []hostservice.Pod {
+	var list []hostservice.Pod
+	for _, object := range p.informer.GetStore().List() {
+		pod := object.(*corev1.Pod)
+		if len(pod.Spec.Containers) == 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		network, err := p.lookUp(cni.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, subnets)
+		if err != nil {
+			continue // it has no address yet, or the host's
+		}
+		one := hostservice.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Created: pod.CreationTimestamp.Time,
+			Addresses: contract.Addrs(network.addresses)}
+		for _, port := range pod.Spec.Containers[0].Ports {
+			at, ok := contract.HostIP(port.HostIP)
+			if !ok {
+				continue
+			}
+			one.Ports = append(one.Ports, hostservice.PodPort{
+				HostIP: at, HostPort: uint16(port.HostPort), Port: uint16(port.ContainerPort),
+				Protocol: strings.ToLower(string(port.Protocol)),
+			})
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// onlyHostPorts is one container with a pod's host ports; none if there are none.
+func onlyHostPorts(pod *corev1.Pod) []corev1.Container {
+	ports, _ := outside.HostPorts(pod)
+	if len(ports) == 0 {
+		return nil
+	}
+	return []corev1.Container{{Ports: ports}}
 }

@@ -18,9 +18,6 @@ const (
 	contentAccess = "O:BAD:(A;;FA;;;SY)(A;;FA;;;BA)"
 )
 
-// privateFolder makes a folder below the agent's own, which [SecureFolder] has closed to others.
-func privateFolder(path string) error { return os.MkdirAll(path, 0o700) }
-
 // SecureFolder makes the agent's folder. One that is there already becomes the Administrators' with all that is in
 // it, and what others may do with it ends; a file or a link in its place, or a link in it, is refused.
 func SecureFolder(path string) error {

@@ -66,7 +66,7 @@ func (r records) write(one record) error {
 	if err != nil {
 		return fmt.Errorf("record of device %s: %w", one.device(), err)
 	}
-	if err := privateFolder(r.folder); err != nil {
+	if err := os.MkdirAll(r.folder, 0o700); err != nil {
 		return fmt.Errorf("record of device %s: %w", one.device(), err)
 	}
 	partial := r.path(one.device()) + ".new" // one call at a time works on a device

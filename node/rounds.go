@@ -3,8 +3,6 @@ package node
 import (
 	"fmt"
 	"maps"
-	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -43,20 +41,6 @@ func (r *rounds) overdue() error {
 		if busy := time.Since(r.begun[loop]); busy > stuck {
 			return fmt.Errorf("%s: the same round has been under way for %s; restart the agent", loop, busy.Round(time.Second))
 		}
-	}
-	return nil
-}
-
-// alive says why only a restart can help the agent: what it waits for is no reason.
-func (a *agent) alive() error {
-	if err := a.rounds.overdue(); err != nil {
-		return err
-	}
-	if !a.listening.Load() || runtime.GOOS == "windows" { // nobody removes a named pipe
-		return nil
-	}
-	if _, err := os.Stat(a.config.CNISocket); os.IsNotExist(err) {
-		return fmt.Errorf("cni-socket: %s is gone, and no pod can be attached; restart the agent, and see that nothing cleans up its folder", a.config.CNISocket)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	if err := a.watchNames(own); err != nil {
 		return fmt.Errorf("start the node's agent: %w", err)
 	}
-	a.metrics.registry.MustRegister(measured)
+	a.registry.MustRegister(measured)
 	listener, err := listenForPlugin(ctx, config)
 	if err != nil {
 		return err

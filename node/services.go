@@ -9,13 +9,10 @@ import (
 	"strings"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
@@ -49,7 +46,7 @@ func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.metrics.registry.MustRegister(watcher.Collectors()...)
+	a.registry.MustRegister(watcher.Collectors()...)
 	return &services{
 		Watcher: watcher, config: a.config, node: a.node, pods: a.pods, apiServer: &apiServer{},
 		podSubnets: a.podSubnets, look: a.look,
@@ -113,44 +110,6 @@ func (s *services) reserved(facts contract.NodeFacts) []netip.Addr {
 	reserved = append(reserved, s.apiServer.addresses()...)
 	slices.SortFunc(reserved, netip.Addr.Compare)
 	return slices.Compact(reserved)
-}
-
-// hostPorts are the pods that the node's host shall be asked for.
-func (p *pods) hostPorts(subnets []netip.Prefix) []hostservice.Pod {
-	var list []hostservice.Pod
-	for _, object := range p.informer.GetStore().List() {
-		pod := object.(*corev1.Pod)
-		if len(pod.Spec.Containers) == 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		network, err := p.lookUp(cni.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, subnets)
-		if err != nil {
-			continue // it has no address yet, or the host's
-		}
-		one := hostservice.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Created: pod.CreationTimestamp.Time,
-			Addresses: contract.Addrs(network.addresses)}
-		for _, port := range pod.Spec.Containers[0].Ports {
-			at, ok := contract.HostIP(port.HostIP)
-			if !ok {
-				continue
-			}
-			one.Ports = append(one.Ports, hostservice.PodPort{
-				HostIP: at, HostPort: uint16(port.HostPort), Port: uint16(port.ContainerPort),
-				Protocol: strings.ToLower(string(port.Protocol)),
-			})
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
-// onlyHostPorts is one container with a pod's host ports; none if there are none.
-func onlyHostPorts(pod *corev1.Pod) []corev1.Container {
-	ports, _ := outside.HostPorts(pod)
-	if len(ports) == 0 {
-		return nil
-	}
-	return []corev1.Container{{Ports: ports}}
 }
 
 // vipRoutes lead to virtual addresses through the management port. The next hop is the cluster's router, which

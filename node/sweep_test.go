@@ -322,7 +322,7 @@ func TestSweepLooksAgain(t *testing.T) {
 // A node that loses its power leaves files without content; on Windows they would stay for ever.
 func TestSweepRemovesWhatIsNoRecord(t *testing.T) {
 	n := newBareNode(t)
-	if err := privateFolder(n.attacher.records.folder); err != nil {
+	if err := os.MkdirAll(n.attacher.records.folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for device, content := range map[string]string{"weft00000000000": "", "weft00000000001": `{"attachment":{}}`} {

@@ -77,7 +77,7 @@ func (d *vswitchd) run(n *bareNode) {
 func (n *bareNode) repairs() float64 {
 	n.t.Helper()
 	var metric dto.Metric
-	if err := n.metrics.repairs.Write(&metric); err != nil {
+	if err := n.gateway.repairs.Write(&metric); err != nil {
 		n.t.Fatal(err)
 	}
 	return metric.Counter.GetValue()

@@ -395,7 +395,7 @@ func TestEndpointsTellHowTheNodeIs(t *testing.T) {
 	if _, err := n.attacher.Add(t.Context(), n.pod("web", "u1", nil)); err != nil {
 		t.Fatal(err)
 	}
-	n.metrics.observeRequest("NONSENSE", 4, time.Second)
+	n.attacher.observeRequest("NONSENSE", 4, time.Second)
 	get := func(path string) (int, string) {
 		recorder := httptest.NewRecorder()
 		n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))

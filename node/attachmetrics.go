@@ -1,0 +1,78 @@
+package node
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weftnet/weft/cni"
+)
+
+// Phases of an ADD, in their order; configure overlaps with flows.
+const (
+	phaseAddress   = "address"   // until the controller's annotation is there
+	phaseDevice    = "device"    // make the device pair
+	phasePlug      = "plug"      // commit the port
+	phaseConfigure = "configure" // addresses and routes in the sandbox
+	phaseFlows     = "flows"     // until OVN has installed the port's flows
+)
+
+// attachMetrics are of the CNI plugin's calls, and of devices that come and go.
+type attachMetrics struct {
+	requests *prometheus.HistogramVec
+	phases   *prometheus.HistogramVec
+	swept    *prometheus.CounterVec
+
+	arrivals     prometheus.Histogram
+	lateArrivals prometheus.Counter
+	vanished     prometheus.Counter
+}
+
+func newAttachMetrics() *attachMetrics {
+	buckets := []float64{.005, .01, .02, .03, .05, .075, .1, .15, .2, .3, .5, 1, 2, 5, 10, 30, 60}
+	return &attachMetrics{
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "weft_cni_request_seconds",
+			Help:    "Time of the CNI calls that the agent answered, by verb and the specification's error code (0 is success).",
+			Buckets: buckets,
+		}, []string{"verb", "code"}),
+		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weft_cni_add_phase_seconds", Help: "Time of each phase of CNI ADD.", Buckets: buckets,
+		}, []string{"phase"}),
+		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "weft_swept_attachments_total", Help: "Attachments that were removed without a DEL, by reason.",
+		}, []string{"reason"}),
+		arrivals: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "weft_arrival_seconds",
+			Help:    "Time from a port's first sight until its late device was attached and had flows.",
+			Buckets: buckets,
+		}),
+		lateArrivals: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weft_late_arrivals_total",
+			Help: "Pods that were told by an Event that their device has not come, or has no flows.",
+		}),
+		vanished: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "weft_vanished_devices_total", Help: "Devices of running pods that went away.",
+		}),
+	}
+}
+
+func (m *attachMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.requests, m.phases, m.swept, m.arrivals, m.lateArrivals, m.vanished}
+}
+
+func (m *attachMetrics) observeRequest(verb cni.Verb, code uint, took time.Duration) {
+	switch verb {
+	case cni.Add, cni.Del, cni.Check, cni.Status, cni.GC:
+	default:
+		verb = "unknown" // a label's values must not be a peer's to choose
+	}
+	m.requests.WithLabelValues(string(verb), strconv.FormatUint(uint64(code), 10)).Observe(took.Seconds())
+}
+
+// phase observes the time from now until the function that it returns is called.
+func (m *attachMetrics) phase(name string) func() {
+	start := time.Now()
+	return func() { m.phases.WithLabelValues(name).Observe(time.Since(start).Seconds()) }
+}
