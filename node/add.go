@@ -15,9 +15,11 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/pods"
 )
 
 // cleanupTime bounds the removal of what a failed ADD made, and a DEL.
@@ -34,7 +36,7 @@ func (a *attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, e
 		return nil, cni.TryAgain("another call works on sandbox "+call.Attachment.String(), err.Error())
 	}
 	defer unlock()
-	if err := a.health.problems().blocking(); err != nil {
+	if err := a.health.Problems().Blocking(); err != nil {
 		return nil, cni.TryAgain("node "+a.config.NodeName+" is not ready for pods", err.Error())
 	}
 	mtu := a.mtu()
@@ -42,8 +44,8 @@ func (a *attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, e
 		return nil, cni.TryAgain("node "+a.config.NodeName+" is not ready for pods", "the MTU of the uplink is not known yet")
 	}
 	observe := a.metrics.phase(phaseAddress)
-	network, err := a.pods.wait(ctx, call.Pod, a.podSubnets)
-	if errors.Is(err, errHostsNetwork) {
+	network, err := a.pods.Wait(ctx, call.Pod, a.podSubnets)
+	if errors.Is(err, pods.ErrHostsNetwork) {
 		return nil, types.NewError(types.ErrInvalidNetworkConfig, "pod "+call.Pod.String()+" is not weft's to attach", err.Error())
 	}
 	if err != nil {
@@ -57,10 +59,10 @@ func (a *attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, e
 	}
 	err = a.attach(ctx, endpoint, externalIDs(recordOf(call), network), existed)
 	if err == nil {
-		err = a.pods.confirm(call.Pod, network, a.podSubnets())
+		err = a.pods.Confirm(call.Pod, network, a.podSubnets())
 	}
 	if err != nil {
-		if !existed || errors.Is(err, errReaddressed) {
+		if !existed || errors.Is(err, pods.ErrReaddressed) {
 			err = errors.Join(err, a.detach(context.WithoutCancel(ctx), call.Attachment))
 		}
 		return nil, asCNIError(call.Pod, err)
@@ -121,11 +123,11 @@ func (a *attacher) configure(ctx context.Context, e platform.Endpoint, again boo
 }
 
 // externalIDs are what the attachment's interface tells OVN, other people, and the agent later.
-func externalIDs(r record, network *podNetwork) map[string]string {
+func externalIDs(r record, network *pods.Network) map[string]string {
 	return map[string]string{
 		"iface-id":             contract.PodPort(r.Pod.Namespace, r.Pod.Name),
-		"iface-id-ver":         network.uid,
-		"attached_mac":         network.mac.String(),
+		"iface-id-ver":         network.UID,
+		"attached_mac":         network.MAC.String(),
 		openvswitch.SandboxKey: r.Attachment.ContainerID,
 		openvswitch.NetnsKey:   r.Sandbox,
 		openvswitch.NetworkKey: r.Network,
@@ -151,7 +153,7 @@ func asCNIError(pod cni.Pod, err error) error {
 	switch {
 	case errors.Is(err, platform.ErrNoSandbox):
 		return types.NewError(types.ErrInvalidNetNS, "CNI_NETNS of pod "+pod.String()+" does not exist", err.Error())
-	case errors.Is(err, errReaddressed):
+	case errors.Is(err, pods.ErrReaddressed):
 		return cni.TryAgain("pod "+pod.String()+" has another address by now", err.Error())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, openvswitch.ErrUnplugged):
 		return cni.TryAgain("pod "+pod.String()+" could not be attached in time", err.Error())
@@ -264,13 +266,13 @@ func previousEndpoint(call *cni.Call) (platform.Endpoint, error) {
 
 // Status says whether an ADD that comes now would be served.
 func (a *attacher) Status(context.Context) error {
-	problems := a.health.lasting()
-	err := problems.all()
+	problems := a.health.Lasting()
+	err := problems.All()
 	if err == nil {
 		return nil
 	}
 	code := cni.ErrNotAvailable
-	if problems[conditionDatabase] != nil { // nobody can say how attached pods fare
+	if problems[health.Database] != nil { // nobody can say how attached pods fare
 		code = cni.ErrLimitedConnectivity
 	}
 	return types.NewError(code, "node "+a.config.NodeName+" cannot attach pods", err.Error())

@@ -21,10 +21,12 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/node/domains"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/pods"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -34,9 +36,9 @@ type agent struct {
 	platform  platform.Platform
 	ovs       *openvswitch.Database
 	node      *ownNode
-	pods      *pods
-	health    *health
-	rounds    *rounds
+	pods      *pods.Watcher
+	health    *health.Tracker
+	rounds    *health.Rounds
 	registry  *prometheus.Registry
 	events    *events
 	listening atomic.Bool // the plugin is served
@@ -72,20 +74,20 @@ const (
 
 func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
-		config: c, platform: system, ovs: ovs, rounds: newRounds(), events: newEvents(c.NodeName),
+		config: c, platform: system, ovs: ovs, rounds: health.NewRounds(), events: newEvents(c.NodeName),
 		attention: make(chan struct{}, 1), reopenPeriod: resync,
 	}
-	a.health = newHealth(a.conditionChanged, a.warn, conditionsOf(c)...)
+	a.health = health.New(a.conditionChanged, a.warn, conditionsOf(c)...)
 	a.registry = newRegistry(
 		func() float64 { return float64(len(ovs.Attached())) },
 		func() float64 {
-			if len(a.health.problems()) > 0 {
+			if len(a.health.Problems()) > 0 {
 				return 0
 			}
 			return 1
 		})
 	var err error
-	if a.pods, err = newPods(client, c.NodeName); err != nil {
+	if a.pods, err = pods.New(client, c.NodeName); err != nil {
 		return nil, err
 	}
 	if a.node, err = newOwnNode(client, c.NodeName, a.look); err != nil {
@@ -119,21 +121,21 @@ func (a *agent) encrypt(keeper tunnelKeeper) {
 }
 
 // conditionsOf are those that not every node has.
-func conditionsOf(c nodeconfig.Config) []condition {
-	var more []condition
+func conditionsOf(c nodeconfig.Config) []health.Condition {
+	var more []health.Condition
 	if c.OwnGateway() {
-		more = append(more, conditionFlows)
+		more = append(more, health.Flows)
 	}
 	if c.SharesAdapter() {
-		more = append(more, conditionUplink)
+		more = append(more, health.Uplink)
 	}
 	if c.Encryption == ipsec.Enforce {
-		more = append(more, conditionEncryption)
+		more = append(more, health.Encryption)
 	}
 	return more
 }
 
-func (a *agent) conditionChanged(c condition, err error) {
+func (a *agent) conditionChanged(c health.Condition, err error) {
 	if err == nil {
 		slog.Info("condition holds", "condition", c)
 		a.attacher.sweepSoon() // it may not have held because the database was lost
@@ -177,7 +179,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 			}
 		})
 	}
-	parts.Go(func() { a.pods.informer.RunWithContext(ctx) })
+	parts.Go(func() { a.pods.Informer.RunWithContext(ctx) })
 	parts.Go(func() { a.node.informer.RunWithContext(ctx) })
 	a.listening.Store(true)
 	part("cni", func(ctx context.Context) error {
@@ -251,12 +253,12 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 	for {
 		changed := a.ovs.Changed()
 		if a.ovs.Connected() {
-			if a.health.problems()[conditionDatabase] != nil {
+			if a.health.Problems()[health.Database] != nil {
 				a.gateway.uplink.look()
 			}
-			a.health.set(conditionDatabase, nil)
+			a.health.Set(health.Database, nil)
 		} else {
-			a.health.set(conditionDatabase, fmt.Errorf("no connection to %s", a.config.OVSDatabase))
+			a.health.Set(health.Database, fmt.Errorf("no connection to %s", a.config.OVSDatabase))
 		}
 		a.look()
 		if a.crypt != nil {
@@ -273,7 +275,7 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 func (a *agent) watchController(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := controllerStatus(ctx, controllerFolders(a.config))
-		a.health.set(conditionController, err)
+		a.health.Set(health.Controller, err)
 		if err == nil {
 			pause(ctx, controllerProbe)
 		} else {
@@ -293,13 +295,13 @@ func pause(ctx context.Context, d time.Duration) {
 // keep looks at the node whenever something may have changed and puts right what is not as it
 // shall be. Nothing is remembered between looks, so a start, a repair and a new setting are one.
 func (a *agent) keep(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), a.node.informer.HasSynced, a.pods.informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), a.node.informer.HasSynced, a.pods.Informer.HasSynced) {
 		return nil
 	}
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
-		a.rounds.do("node", func() { a.keepOnce(ctx) })
+		a.rounds.Do("node", func() { a.keepOnce(ctx) })
 		pause(ctx, settle)
 		select {
 		case <-a.attention:
@@ -315,23 +317,23 @@ func (a *agent) keepOnce(ctx context.Context) {
 	defer cancel()
 	// Bridges do not go away with the connection; that has a condition of its own.
 	if err := a.gateway.keepBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
-		a.health.set(conditionBridges, err)
+		a.health.Set(health.Bridges, err)
 	}
 	facts, err := a.publishFacts(ctx)
-	a.health.set(conditionFacts, err)
+	a.health.Set(health.Facts, err)
 	known := err == nil
 	network, err := a.node.network()
-	a.health.set(conditionNetwork, err)
+	a.health.Set(health.Network, err)
 	if err == nil {
 		a.setSubnets(network.PodCIDRs)
 		a.gateway.flows.follow(network)
-		a.health.set(conditionManagement, a.keepManagement(ctx, network))
+		a.health.Set(health.Management, a.keepManagement(ctx, network))
 	}
 	if known && err == nil {
 		a.services.tell(facts, network)
 		a.gateway.flows.published()
 	}
-	if len(a.health.problems()) > 0 {
+	if len(a.health.Problems()) > 0 {
 		return
 	}
 	if err := writeConflist(a.config); err != nil {
@@ -387,7 +389,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	facts.Listeners = a.services.listeners()
 	switch external, err := a.gateway.external(); {
 	case err == nil:
-		a.health.note(noteNextHops, "NextHopMissing", external.incomplete)
+		a.health.Note(health.NextHops, "NextHopMissing", external.incomplete)
 		if err := a.gateway.flows.ready(external); err != nil {
 			return facts, err
 		}
@@ -449,7 +451,7 @@ func (a *agent) setSubnets(subnets []netip.Prefix) {
 	defer a.mu.Unlock()
 	if !slices.Equal(a.subnets, subnets) {
 		a.gateway.uplink.look()
-		a.pods.wake()
+		a.pods.Wake()
 	}
 	a.subnets = subnets
 }

@@ -220,9 +220,9 @@ func TestAddComparesAgain(t *testing.T) {
 	p.address, p.address6 = nth(testSubnet, 7), nth(testSubnet6, 7)
 	c.reannotate(p)
 	c.eventually(func() error {
-		now, err := c.agent.pods.lookUp(p.Pod, c.agent.podSubnets())
-		if err == nil && now.addresses[0].Addr() != p.address {
-			err = fmt.Errorf("the agent sees %v", now.addresses)
+		now, err := c.agent.pods.LookUp(p.Pod, c.agent.podSubnets())
+		if err == nil && now.Addresses[0].Addr() != p.address {
+			err = fmt.Errorf("the agent sees %v", now.Addresses)
 		}
 		return err
 	})

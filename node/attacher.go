@@ -7,9 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/cni"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/pods"
 )
 
 // attacherParts are what an attacher works with.
@@ -17,9 +19,9 @@ type attacherParts struct {
 	Config   nodeconfig.Config
 	Platform platform.Endpoints
 	Database *openvswitch.Database
-	Pods     *pods
-	Health   *health
-	Rounds   *rounds
+	Pods     *pods.Watcher
+	Health   *health.Tracker
+	Rounds   *health.Rounds
 	// Report writes an Event of that kind on a pod, and to the log.
 	Report func(pod cni.Pod, kind, reason, message string)
 	// PodSubnets and MTU are what is known of the node's pods; none and 0 before.
@@ -34,9 +36,9 @@ type attacher struct {
 	config   nodeconfig.Config
 	platform platform.Endpoints
 	ovs      *openvswitch.Database
-	pods     *pods
-	health   *health
-	rounds   *rounds
+	pods     *pods.Watcher
+	health   *health.Tracker
+	rounds   *health.Rounds
 	metrics  *attachMetrics
 
 	report     func(pod cni.Pod, kind, reason, message string)

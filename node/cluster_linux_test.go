@@ -168,7 +168,7 @@ func newReadyCluster(tb testing.TB) *cluster {
 
 func (c *cluster) awaitReady() {
 	c.tb.Helper()
-	c.eventually(func() error { return c.agent.health.problems().all() })
+	c.eventually(func() error { return c.agent.health.Problems().All() })
 }
 
 func (c *cluster) eventually(try func() error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/ctprobe"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 )
@@ -134,7 +135,7 @@ func (g *gateway) examineDatapath(ctx context.Context) {
 	slog.Log(ctx, level, "whether the datapath needs a lookup before connections are committed (conntrack-lookup)",
 		"answer", answer, "lookup", on, "reason", err)
 	if answer == ctprobe.Needed && !on {
-		g.health.note(noteLookup, "ConntrackLookupOff", errLookupOff)
+		g.health.Note(health.ConntrackLookup, "ConntrackLookupOff", errLookupOff)
 	}
 }
 

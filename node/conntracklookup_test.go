@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/ctprobe"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
@@ -192,7 +193,7 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 				t.Errorf("before the examination: flows %v", err)
 			}
 			n.gateway.keepUplinkOnce(t.Context())
-			if problem := n.health.problems()[conditionUplink]; problem != nil {
+			if problem := n.health.Problems()[health.Uplink]; problem != nil {
 				t.Fatal(problem)
 			}
 			if on, known := n.gateway.lookup.state(); on != c.on || !known {
@@ -206,7 +207,7 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 			if asked < c.asked || c.asked == 0 && asked > 0 || datapath.asked != asked {
 				t.Errorf("it was asked %d times, and then %d", asked, datapath.asked-asked)
 			}
-			note := n.health.noted()[noteLookup]
+			note := n.health.Noted()[health.ConntrackLookup]
 			if (note == nil) != (c.note == "") || note != nil && !strings.Contains(note.Error(), c.note) {
 				t.Errorf("noted: %v; want %q", note, c.note)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -52,8 +53,8 @@ type encryption struct {
 	tunnelKeeper
 	mode   ipsec.Mode
 	ovs    *openvswitch.Database
-	health *health
-	rounds *rounds
+	health *health.Tracker
+	rounds *health.Rounds
 
 	encrypted, unencrypted prometheus.Gauge
 }
@@ -80,7 +81,7 @@ func (e *encryption) wanted() bool { return e.mode == ipsec.Begin || e.mode == i
 func (e *encryption) keep(ctx context.Context) error {
 	since := map[netip.Addr]time.Time{}
 	e.Run(ctx, func(ctx context.Context) {
-		e.rounds.do("encryption", func() { e.keepOnce(ctx, since) })
+		e.rounds.Do("encryption", func() { e.keepOnce(ctx, since) })
 	})
 	return nil
 }
@@ -92,18 +93,18 @@ func (e *encryption) keepOnce(ctx context.Context, since map[netip.Addr]time.Tim
 	}
 	status, err := e.Keep(ctx, e.ovs.TunnelPeers())
 	if !e.wanted() {
-		e.health.note(noteClear, "EncryptionLeft", err)
+		e.health.Note(health.ClearTunnels, "EncryptionLeft", err)
 		return
 	}
 	err = errors.Join(e.offloaded(), err)
 	if e.mode == ipsec.Enforce {
-		e.health.set(conditionEncryption, err)
+		e.health.Set(health.Encryption, err)
 	}
-	e.health.note(noteClear, "EncryptionImpossible", err)
+	e.health.Note(health.ClearTunnels, "EncryptionImpossible", err)
 	e.encrypted.Set(float64(status.Encrypted))
 	e.unencrypted.Set(float64(len(status.Missing)))
 	if err == nil {
-		e.health.note(notePeers, "PeersNotEncrypted", e.overdue(status.Missing, since))
+		e.health.Note(health.EncryptedPeers, "PeersNotEncrypted", e.overdue(status.Missing, since))
 	}
 }
 

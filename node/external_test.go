@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
@@ -68,10 +69,10 @@ func TestBridgeThatNobodyHasMade(t *testing.T) {
 	n := newBareNodeWith(t, func(c *nodeconfig.Config, _ *platformtest.Fake) {
 		c.BridgeMappings = []nodeconfig.BridgeMapping{{Network: "storage", Bridge: "br-st"}, {Network: "lab", Bridge: nodeconfig.IntegrationBridge}}
 	})
-	if problems := n.health.problems().all(); problems != nil {
+	if problems := n.health.Problems().All(); problems != nil {
 		t.Errorf("the node waits: %v", problems)
 	}
-	note := fmt.Sprint(n.health.noted()[noteMappings])
+	note := fmt.Sprint(n.health.Noted()[health.Mappings])
 	if !strings.Contains(note, "storage:br-st") || !strings.Contains(note, "ovs-vsctl add-br br-st") || strings.Contains(note, "lab") {
 		t.Errorf("noted %s", note)
 	}
@@ -84,6 +85,6 @@ func TestBridgeThatNobodyHasMade(t *testing.T) {
 		n.keepOnce(t.Context())
 		root, err := n.ovs.Root()
 		_, mapped := root.ExternalIDs["ovn-bridge-mappings"]
-		return err == nil && !mapped && len(n.health.noted()) == 0
+		return err == nil && !mapped && len(n.health.Noted()) == 0
 	})
 }

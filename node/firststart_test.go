@@ -12,6 +12,7 @@ import (
 	libovsdb "github.com/ovn-kubernetes/libovsdb/ovsdb"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hns/hnstest"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -135,7 +136,7 @@ func (s *firstStart) start() error {
 	a := s.agent()
 	a.gateway.keepUplinkOnce(s.Context())
 	s.chassisHost(a)
-	return a.health.problems()[conditionUplink]
+	return a.health.Problems()[health.Uplink]
 }
 
 func (s *firstStart) agent() *agent {

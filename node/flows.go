@@ -18,6 +18,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/extbridge"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -142,9 +143,9 @@ func (g *gateway) keepFlows(ctx context.Context) error {
 		services, database := g.services.Changed(), g.ovs.Changed()
 		ports := g.bridgePorts()
 		var err error
-		g.rounds.do("external flows", func() { err = g.keepFlowsOnce(ctx) })
+		g.rounds.Do("external flows", func() { err = g.keepFlowsOnce(ctx) })
 		if !errors.Is(err, ovsdb.ErrDisconnected) {
-			g.health.set(conditionFlows, err)
+			g.health.Set(health.Flows, err)
 		}
 		var retry <-chan time.Time
 		if err != nil {
@@ -274,10 +275,10 @@ func (g *gateway) installFlows(ctx context.Context, target string, want []*ovs.F
 	}
 	g.flows.count.Set(float64(len(want) - len(refused)))
 	if len(refused) == 0 {
-		g.health.note(noteFlows, "ExternalFlowsRefused", nil)
+		g.health.Note(health.RefusedFlows, "ExternalFlowsRefused", nil)
 		return changed, nil
 	}
-	g.health.note(noteFlows, "ExternalFlowsRefused", fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target, refused))
+	g.health.Note(health.RefusedFlows, "ExternalFlowsRefused", fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target, refused))
 	return changed, nil
 }
 

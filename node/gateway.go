@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/ctprobe"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -24,8 +25,8 @@ type gateway struct {
 	ovs      *openvswitch.Database
 	node     *ownNode
 	services *hostservice.Watcher
-	health   *health
-	rounds   *rounds
+	health   *health.Tracker
+	rounds   *health.Rounds
 
 	podSubnets func() []netip.Prefix
 	// look has the node looked at again, and arrived the devices of pods.
@@ -86,7 +87,7 @@ func (g *gateway) keepBridges(ctx context.Context) error {
 	if written {
 		g.repairs.Inc()
 	}
-	g.health.note(noteMappings, "BridgeMissing", g.ovs.Unmapped(g.config))
+	g.health.Note(health.Mappings, "BridgeMissing", g.ovs.Unmapped(g.config))
 	if problem != nil {
 		return problem
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weftnet/weft/node/ctlookup"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/tunnel"
@@ -265,7 +266,7 @@ func (a *agent) watchHosted(ctx context.Context) error {
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
-		a.health.set(conditionController, a.tunnel.status(time.Now()))
+		a.health.Set(health.Controller, a.tunnel.status(time.Now()))
 		select {
 		case <-a.tunnel.changed:
 		case <-tick.C:

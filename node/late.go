@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/models/vswitch"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/pods"
 )
 
 // On Windows a pod's device comes with its sandbox's first container, after ADD has returned. Open
@@ -215,7 +216,7 @@ func (a *attacher) finishStep(ctx context.Context, attachment cni.Attachment, on
 		return
 	}
 	endpoint, err := a.endpointOf(device)
-	if errors.Is(err, errPodGone) {
+	if errors.Is(err, pods.ErrGone) {
 		return // its DEL is on the way, or the sweep finds it
 	}
 	if err == nil {
@@ -229,7 +230,7 @@ func (a *attacher) finishStep(ctx context.Context, attachment cni.Attachment, on
 		if one.told {
 			a.report(pod, corev1.EventTypeNormal, reasonAttached, fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
 		}
-	case time.Since(one.since) >= a.config.VNICTimeout && !one.told && !a.pods.leaving(pod):
+	case time.Since(one.since) >= a.config.VNICTimeout && !one.told && !a.pods.Leaving(pod):
 		one.told = true
 		a.metrics.lateArrivals.Inc()
 		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.lateness(ctx, attachment, one))
@@ -266,7 +267,7 @@ func (a *attacher) finish(ctx context.Context, one *arrival, e platform.Endpoint
 		return false, a.complete(ctx, e, device)
 	}
 	pod := openvswitch.PodOf(device.ExternalIDs)
-	ends := a.pods.leaving(pod) // then its device goes before its DEL comes
+	ends := a.pods.Leaving(pod) // then its device goes before its DEL comes
 	if operations := openvswitch.Leaving(device); len(operations) > 0 {
 		if !ends {
 			slog.WarnContext(ctx, "a pod's device has gone", "device", device.Name, "pod", pod)
@@ -316,7 +317,7 @@ func (a *attacher) endpointOf(device *vswitch.Interface) (platform.Endpoint, err
 	if err != nil { // lost: what the port knows is enough but for DNS
 		one = record{Attachment: attachment, Pod: openvswitch.PodOf(device.ExternalIDs), Sandbox: device.ExternalIDs[openvswitch.NetnsKey], Network: device.ExternalIDs[openvswitch.NetworkKey]}
 	}
-	network, err := a.pods.lookUp(one.Pod, a.podSubnets())
+	network, err := a.pods.LookUp(one.Pod, a.podSubnets())
 	if err != nil {
 		return platform.Endpoint{}, err
 	}

@@ -212,7 +212,7 @@ func TestDeviceOfAPodThatEnds(t *testing.T) {
 	if _, err := n.client.CoreV1().Pods("shop").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	n.until(func() bool { return n.pods.leaving(call.Pod) || n.lookAgain() })
+	n.until(func() bool { return n.pods.Leaving(call.Pod) || n.lookAgain() })
 	// On a busy machine the device was late, and that was told.
 	told := func() (times int32) {
 		list, err := n.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})

@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/pods"
 )
 
 // record is an ADD as the runtime asked for it. What runs is in the Open_vSwitch database; records
@@ -42,10 +43,10 @@ func recordOf(call *cni.Call) record {
 
 func (r record) device() string { return cni.HostInterface(r.Attachment) }
 
-func (r record) endpoint(network *podNetwork, mtu int) platform.Endpoint {
+func (r record) endpoint(network *pods.Network, mtu int) platform.Endpoint {
 	return platform.Endpoint{
 		Attachment: r.Attachment, Device: r.device(), Sandbox: r.Sandbox, Label: r.Pod.String(),
-		MAC: network.mac, Addresses: network.addresses, Gateways: network.gateways, MTU: mtu,
+		MAC: network.MAC, Addresses: network.Addresses, Gateways: network.Gateways, MTU: mtu,
 		DNS: r.DNS,
 	}
 }

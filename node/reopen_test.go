@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -36,7 +37,7 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	s := newFirstStart(t)
 	a := s.agent()
 	a.gateway.keepUplinkOnce(t.Context())
-	s.whole(a.health.problems()[conditionUplink])
+	s.whole(a.health.Problems()[health.Uplink])
 	s.manage(false)
 	if err := s.n.ovs.Apply(t.Context(), must(s.n.ovs.ManagementPort(a.config, platform.Management{Device: platform.ManagementDevice, MTU: 1400}))); err != nil {
 		t.Fatal(err)

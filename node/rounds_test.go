@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weftnet/weft/node/health"
 )
 
 // healthz is the agent's answer.
@@ -23,23 +25,23 @@ func (a *agent) healthz() (int, string) {
 func TestStuckLoopIsNotHealthy(t *testing.T) {
 	a := newBareNode(t).agent
 	synctest.Test(t, func(t *testing.T) {
-		a.rounds = newRounds()
+		a.rounds = health.NewRounds()
 		for range 100 {
-			a.rounds.do("sweep", func() { time.Sleep(stuck / 50) })
+			a.rounds.Do("sweep", func() { time.Sleep(health.Stuck / 50) })
 		}
-		if err := a.rounds.overdue(); err != nil {
+		if err := a.rounds.Overdue(); err != nil {
 			t.Errorf("rounds that end: %v", err)
 		}
 		hung, ended := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(ended)
-			a.rounds.do("node", func() { <-hung })
+			a.rounds.Do("node", func() { <-hung })
 		}()
-		time.Sleep(stuck / 2)
+		time.Sleep(health.Stuck / 2)
 		if status, body := a.healthz(); status != http.StatusOK {
-			t.Errorf("a round of %s: %d %s", stuck/2, status, body)
+			t.Errorf("a round of %s: %d %s", health.Stuck/2, status, body)
 		}
-		time.Sleep(stuck)
+		time.Sleep(health.Stuck)
 		if status, body := a.healthz(); status != http.StatusServiceUnavailable || !strings.Contains(body, "node: the same round") {
 			t.Errorf("a hung round: %d %s", status, body)
 		}

@@ -13,9 +13,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hostservice"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/platform"
+	"github.com/weftnet/weft/node/pods"
 )
 
 // services are what the node's host answers for, and how its own connections find Services.
@@ -23,7 +25,7 @@ type services struct {
 	*hostservice.Watcher
 	config    nodeconfig.Config
 	node      *ownNode
-	pods      *pods
+	pods      *pods.Watcher
 	apiServer *apiServer
 	// podSubnets are the node's.
 	podSubnets func() []netip.Prefix
@@ -38,8 +40,8 @@ func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 		Client: client, Node: a.config.NodeName, Tell: a.events.warn,
 		// Flows outlive what made them: a node whose Southbound is away serves as before.
 		Sound: func() bool {
-			lasting := a.health.lasting()
-			return lasting[conditionDatabase] == nil && lasting[conditionBridges] == nil
+			lasting := a.health.Lasting()
+			return lasting[health.Database] == nil && lasting[health.Bridges] == nil
 		},
 		DaemonsFile: filepath.Join(a.config.DataFolder(), "daemons.json"),
 	})
@@ -55,12 +57,12 @@ func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 
 // keep tells of the node's host ports, and has routes and flows follow the Services.
 func (s *services) keep(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), s.pods.informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), s.pods.Informer.HasSynced) {
 		return nil
 	}
 	for {
-		pods, services := s.pods.changes(), s.Changed()
-		s.SetPods(s.pods.hostPorts(s.podSubnets()))
+		pods, services := s.pods.Changes(), s.Changed()
+		s.SetPods(s.pods.HostPorts(s.podSubnets()))
 		select {
 		case <-pods:
 			pause(ctx, settle) // many pods at once
@@ -83,7 +85,7 @@ func (s *services) tell(facts contract.NodeFacts, network contract.NodeNetwork) 
 		host.Routers = contract.Addrs(facts.Gateway.Addresses)
 	}
 	// With the host all is known: no host port may be missing then.
-	s.SetPods(s.pods.hostPorts(s.podSubnets()))
+	s.SetPods(s.pods.HostPorts(s.podSubnets()))
 	s.SetHost(host)
 }
 

@@ -76,7 +76,7 @@ func (a *attacher) sweepAgainAndAgain(ctx context.Context) error {
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
 	for {
-		a.rounds.do("sweep", func() {
+		a.rounds.Do("sweep", func() {
 			if err := a.sweep(ctx); err != nil {
 				slog.ErrorContext(ctx, "sweep stale attachments", "error", err)
 			}
@@ -215,10 +215,10 @@ func (a *attacher) rescue(ctx context.Context, one record) (rescued bool) {
 func (a *attacher) plugAgain(ctx context.Context, one record) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if err := a.health.problems().blocking(); err != nil {
+	if err := a.health.Problems().Blocking(); err != nil {
 		return err
 	}
-	network, err := a.pods.lookUp(one.Pod, a.podSubnets())
+	network, err := a.pods.LookUp(one.Pod, a.podSubnets())
 	if err != nil {
 		return err
 	}

@@ -178,7 +178,7 @@ func TestSweepPlugsARunningPodInAgain(t *testing.T) {
 func TestSweepKeepsRecords(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
-	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations[mirrorHash] = "static-uid" })
+	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.hash"] = "static-uid" })
 	call := n.sandbox("etcd", "static-uid")
 	if _, err := n.attacher.Add(t.Context(), call); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -76,7 +77,7 @@ func (g *gateway) keepUplink(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		var rest time.Duration
-		g.rounds.do("uplink", func() { rest = g.keepUplinkOnce(ctx) })
+		g.rounds.Do("uplink", func() { rest = g.keepUplinkOnce(ctx) })
 		pause(ctx, rest)
 		select {
 		case <-g.uplink.wanted:
@@ -93,7 +94,7 @@ func (g *gateway) keepUplinkOnce(ctx context.Context) time.Duration {
 	defer cancel()
 	if !g.ovs.Connected() { // nobody could tell the new switch where packets go
 		if g.uplink.get() == (platform.Uplink{}) {
-			g.health.set(conditionUplink, fmt.Errorf("the adapter is left alone until there is a connection to %s", g.config.OVSDatabase))
+			g.health.Set(health.Uplink, fmt.Errorf("the adapter is left alone until there is a connection to %s", g.config.OVSDatabase))
 		}
 		return 0
 	}
@@ -102,7 +103,7 @@ func (g *gateway) keepUplinkOnce(ctx context.Context) time.Duration {
 		g.uplink.look()
 		return time.Second
 	}
-	g.health.set(conditionUplink, err)
+	g.health.Set(health.Uplink, err)
 	g.look()
 	if err == nil {
 		g.examineDatapath(ctx)

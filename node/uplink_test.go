@@ -18,6 +18,7 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -47,8 +48,8 @@ func newUplinkNode(t *testing.T, daemon *vswitchd) *bareNode {
 		n.gateway.takeUpTime = 5 * time.Second
 		go daemon.run(n)
 	}
-	n.health.set(conditionFlows, nil) // a part of the agent that does not run here
-	n.keepOnce(t.Context())           // learns the subnets
+	n.health.Set(health.Flows, nil) // a part of the agent that does not run here
+	n.keepOnce(t.Context())         // learns the subnets
 	return n
 }
 
@@ -84,7 +85,7 @@ func (n *bareNode) repairs() float64 {
 }
 
 func (n *bareNode) uplinkProblem() string {
-	return fmt.Sprint(n.health.problems()[conditionUplink])
+	return fmt.Sprint(n.health.Problems()[health.Uplink])
 }
 
 func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
@@ -94,7 +95,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 		t.Error("br-int is there before the uplink")
 	}
 	n.gateway.keepUplinkOnce(t.Context())
-	if problem := n.health.problems()[conditionUplink]; problem != nil {
+	if problem := n.health.Problems()[health.Uplink]; problem != nil {
 		t.Fatal(problem)
 	}
 	bridge := n.ovs.Bridge("vEthernet (Ethernet)")
@@ -108,7 +109,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "external:vEthernet (Ethernet)" {
 		t.Errorf("settings %v, %v", root, err)
 	}
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems()[conditionFacts] == nil })
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems()[health.Facts] == nil })
 	n.until(func() bool {
 		annotations, err := n.node.annotations()
 		if err != nil {
@@ -117,7 +118,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 		facts, present, err := contract.Parse[contract.NodeFacts](annotations, contract.NodeFactsAnnotation)
 		return err == nil && present && facts.Gateway != nil && facts.Gateway.Network == "external" || n.lookAgain()
 	})
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
 	before := n.repairs()
 	n.gateway.keepUplinkOnce(t.Context())
 	n.keepOnce(t.Context())
@@ -142,7 +143,7 @@ func TestUplinkDoesNotWaitForTheController(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.setSubnets(nil)
 	n.gateway.keepUplinkOnce(t.Context())
-	if n.health.problems()[conditionUplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
+	if n.health.Problems()[health.Uplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no bridge: %s", n.uplinkProblem())
 	}
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
@@ -207,7 +208,7 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	go (&vswitchd{}).run(n)
 	n.gateway.takeUpTime = 5 * time.Second
 	n.gateway.keepUplinkOnce(t.Context())
-	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
+	if problem := n.health.Problems()[health.Uplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no uplink over a daemon that lives: %v", problem)
 	}
 }
@@ -259,7 +260,7 @@ func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 	}
 	n.platform.Failing("EnsureUplink", nil)
 	n.gateway.keepUplinkOnce(t.Context())
-	if problem := n.health.problems()[conditionUplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
+	if problem := n.health.Problems()[health.Uplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("it is not made again: %v", problem)
 	}
 }
@@ -268,7 +269,7 @@ func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.gateway.keepUplinkOnce(t.Context())
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.installFlows()
 	n.follow()
 	call := n.pod("web", "u1", nil)
@@ -340,7 +341,7 @@ func TestUplinkThatFailsLater(t *testing.T) {
 			}
 			n.platform.Failing("EnsureUplink", nil)
 			n.gateway.keepUplinkOnce(t.Context())
-			if n.health.problems()[conditionUplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
+			if n.health.Problems()[health.Uplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("not repaired: %s", n.uplinkProblem())
 			}
 		})
@@ -351,7 +352,7 @@ func TestUplinkThatFailsLater(t *testing.T) {
 func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.gateway.keepUplinkOnce(t.Context())
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.installFlows()
 	n.follow()
 	call := n.pod("web", "u1", nil)
@@ -375,7 +376,7 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 		t.Fatalf("the bridge is %+v", bridge)
 	}
 	n.whole(call)
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
 }
 
 // watchBridge closes goes when there is no such bridge.
@@ -397,7 +398,7 @@ func (n *bareNode) watchBridge(ctx context.Context, name string, goes chan<- str
 func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.gateway.keepUplinkOnce(t.Context())
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.problems().all() == nil })
+	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.platform.Change(func() { n.platform.Uplink.Switch = "guid-2" })
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup

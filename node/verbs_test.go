@@ -24,11 +24,13 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/vswitch"
+	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
 	"github.com/weftnet/weft/node/platform/platformtest"
+	"github.com/weftnet/weft/node/pods"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
@@ -71,16 +73,16 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	if n.agent, err = newAgent(config, n.platform, ovs, n.client); err != nil {
 		t.Fatal(err)
 	}
-	go n.pods.informer.RunWithContext(t.Context())
+	go n.pods.Informer.RunWithContext(t.Context())
 	go n.node.informer.RunWithContext(t.Context())
-	if !cache.WaitForCacheSync(t.Context().Done(), n.pods.informer.HasSynced, n.node.informer.HasSynced) {
+	if !cache.WaitForCacheSync(t.Context().Done(), n.pods.Informer.HasSynced, n.node.informer.HasSynced) {
 		t.Fatal("informers")
 	}
 	n.platform.Management = &platform.Management{}
 	n.until(func() bool { return len(ovsdb.List[vswitch.OpenvSwitch](ovs.Client, nil)) == 1 })
-	n.health.set(conditionDatabase, nil)
-	n.health.set(conditionController, nil)
-	n.health.set(conditionFlows, nil) // there is no Open vSwitch that could have any
+	n.health.Set(health.Database, nil)
+	n.health.Set(health.Controller, nil)
+	n.health.Set(health.Flows, nil) // there is no Open vSwitch that could have any
 	go n.install(ovs, func() []*vswitch.Interface {
 		return ovsdb.List(ovs.Client, func(i *vswitch.Interface) bool { return i.Name == platform.ManagementDevice })
 	})
@@ -89,7 +91,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 			return true // a test's own story
 		}
 		n.keepOnce(t.Context())
-		return n.health.problems().all() == nil
+		return n.health.Problems().All() == nil
 	})
 	return n
 }
@@ -100,7 +102,7 @@ func (n *bareNode) until(condition func() bool) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 10*time.Second)
 	defer cancel()
 	if err := n.ovs.WaitFor(ctx, condition); err != nil {
-		n.t.Fatalf("%v; problems: %v", err, n.health.problems().all())
+		n.t.Fatalf("%v; problems: %v", err, n.health.Problems().All())
 	}
 }
 
@@ -263,7 +265,7 @@ func TestSweepLeavesWhatIsBeingAdded(t *testing.T) {
 func TestStaticPodIsKnownByItsHash(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
-	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations[mirrorHash] = "static-uid" })
+	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.hash"] = "static-uid" })
 	call := n.sandbox("etcd", "static-uid")
 	if _, err := n.attacher.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
@@ -291,7 +293,7 @@ func TestAddOutwaitsAnAnnotationThatCameWithThePod(t *testing.T) {
 			n.pod("web", uids.api, func(p *corev1.Pod) {
 				object = p
 				if uids.kubelet != uids.api {
-					p.Annotations[mirrorHash] = uids.kubelet
+					p.Annotations["kubernetes.io/config.hash"] = uids.kubelet
 				}
 				p.Annotations[contract.PodNetworkAnnotation] = contract.Format(annotation)
 			})
@@ -299,7 +301,7 @@ func TestAddOutwaitsAnAnnotationThatCameWithThePod(t *testing.T) {
 			result, done := make(chan *types100.Result, 1), make(chan error, 1)
 			go func() { r, err := n.attacher.Add(t.Context(), call); result <- r; done <- err }()
 			n.until(func() bool {
-				_, err := n.agent.pods.lookUp(call.Pod, n.podSubnets())
+				_, err := n.agent.pods.LookUp(call.Pod, n.podSubnets())
 				return err != nil && strings.Contains(err.Error(), "for UID") || n.lookAgain()
 			})
 			if devices, err := n.platform.Endpoints(); err != nil || len(devices) != 0 {
@@ -334,8 +336,8 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 			n.attacher.config.CNITimeout = 50 * time.Millisecond
 			call := n.pod("web", "u1", func(p *corev1.Pod) { p.Annotations[contract.PodNetworkAnnotation] = test.annotation })
 			n.until(func() bool {
-				_, err := n.agent.pods.lookUp(call.Pod, n.podSubnets())
-				return !errors.Is(err, errPodGone) || n.lookAgain()
+				_, err := n.agent.pods.LookUp(call.Pod, n.podSubnets())
+				return !errors.Is(err, pods.ErrGone) || n.lookAgain()
 			})
 			_, err := n.attacher.Add(t.Context(), call)
 			if code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), test.says) {
@@ -362,29 +364,29 @@ func (n *bareNode) lookAgain() bool {
 
 func TestNodeThatIsNotReady(t *testing.T) {
 	n := newBareNode(t)
-	n.health.set(conditionNetwork, errors.New("no pod subnet"))
+	n.health.Set(health.Network, errors.New("no pod subnet"))
 	if _, err := n.attacher.Add(t.Context(), n.sandbox("web", "u1")); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "no pod subnet") {
 		t.Errorf("ADD: %v", err)
 	}
 	if err := n.attacher.Status(t.Context()); code(err) != cni.ErrNotAvailable {
 		t.Errorf("STATUS: %v", err)
 	}
-	n.health.set(conditionNetwork, nil)
-	n.health.set(conditionDatabase, errors.New("away"))
+	n.health.Set(health.Network, nil)
+	n.health.Set(health.Database, errors.New("away"))
 	if err := n.attacher.Status(t.Context()); err != nil {
 		t.Errorf("STATUS of an interruption that an ADD outwaits: %v", err)
 	}
-	n.health.patience = 0
+	n.health.Patience = 0
 	if err := n.attacher.Status(t.Context()); code(err) != cni.ErrLimitedConnectivity {
 		t.Errorf("STATUS: %v", err)
 	}
-	n.health.set(conditionDatabase, nil)
+	n.health.Set(health.Database, nil)
 	if err := n.attacher.Status(t.Context()); err != nil {
 		t.Errorf("STATUS: %v", err)
 	}
-	fresh := newHealth(func(condition, error) {}, func(string, string) {})
-	fresh.set(conditionController, errors.New("has never run"))
-	if fresh.lasting()[conditionController] == nil {
+	fresh := health.New(func(health.Condition, error) {}, func(string, string) {})
+	fresh.Set(health.Controller, errors.New("has never run"))
+	if fresh.Lasting()[health.Controller] == nil {
 		t.Error("a node that has never been ready is taken for one that is interrupted")
 	}
 }
@@ -410,7 +412,7 @@ func TestEndpointsTellHowTheNodeIs(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	n.health.set(conditionController, errors.New("ovn-controller is not running"))
+	n.health.Set(health.Controller, errors.New("ovn-controller is not running"))
 	if status, body := get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "ovn-controller is not running") {
 		t.Errorf("readyz %d %s", status, body)
 	}
@@ -448,7 +450,7 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	}
 	n.platform.Change(func() { n.platform.MTU = 1000 })
 	n.keepOnce(t.Context())
-	if err := n.health.problems()[conditionFacts]; err == nil || !strings.Contains(err.Error(), "uplink-mtu") {
+	if err := n.health.Problems()[health.Facts]; err == nil || !strings.Contains(err.Error(), "uplink-mtu") {
 		t.Errorf("an uplink too small for IPv6: %v", err)
 	}
 }
@@ -479,7 +481,7 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 		return err == nil && root.ExternalIDs["system-id"] == "theirs" && root.ExternalIDs["ovn-bridge-mappings"] == "external:br-ex,storage:br-st"
 	})
 	n.keepOnce(t.Context())
-	if err := n.health.problems()[conditionBridges]; err == nil || !strings.Contains(err.Error(), "del-port br-int other0") {
+	if err := n.health.Problems()[health.Bridges]; err == nil || !strings.Contains(err.Error(), "del-port br-int other0") {
 		t.Errorf("took a port from another bridge: %v", err)
 	}
 	if holder := n.ovs.BridgeOf(n.ovs.Port("other0").UUID); holder == nil || holder.Name != nodeconfig.IntegrationBridge {

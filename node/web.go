@@ -21,12 +21,12 @@ func (a *agent) endpoints() http.Handler {
 		respond(w, http.StatusOK, "ok")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := a.health.problems().all(); err != nil {
+		if err := a.health.Problems().All(); err != nil {
 			respond(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
 		text := "ok"
-		if notes := a.health.noted().all(); notes != nil {
+		if notes := a.health.Noted().All(); notes != nil {
 			text += ", but\n" + notes.Error()
 		}
 		respond(w, http.StatusOK, text)
@@ -43,7 +43,7 @@ func respond(w http.ResponseWriter, status int, text string) {
 
 // alive says why only a restart can help the agent: what it waits for is no reason.
 func (a *agent) alive() error {
-	if err := a.rounds.overdue(); err != nil {
+	if err := a.rounds.Overdue(); err != nil {
 		return err
 	}
 	if !a.listening.Load() || runtime.GOOS == "windows" { // nobody removes a named pipe

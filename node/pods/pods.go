@@ -1,4 +1,4 @@
-package node
+package pods
 
 import (
 	"context"
@@ -28,26 +28,26 @@ import (
 // itself gives the pod, and passes to CNI.
 const mirrorHash = "kubernetes.io/config.hash"
 
-// pods follows the Pods of this node.
-type pods struct {
-	informer cache.SharedIndexInformer
+// Watcher follows the Pods of this node.
+type Watcher struct {
+	Informer cache.SharedIndexInformer
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and renewed at each change
 }
 
-func newPods(client kubernetes.Interface, node string) (*pods, error) {
+func New(client kubernetes.Interface, node string) (*Watcher, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 		}),
 		informers.WithTransform(keepPodEssentials),
 	)
-	p := &pods{informer: factory.Core().V1().Pods().Informer(), changed: make(chan struct{})}
-	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.wake() },
-		UpdateFunc: func(any, any) { p.wake() },
-		DeleteFunc: func(any) { p.wake() },
+	p := &Watcher{Informer: factory.Core().V1().Pods().Informer(), changed: make(chan struct{})}
+	_, err := p.Informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { p.Wake() },
+		UpdateFunc: func(any, any) { p.Wake() },
+		DeleteFunc: func(any) { p.Wake() },
 	})
 	return p, err
 }
@@ -88,47 +88,47 @@ func usesHostsNetwork(pod *corev1.Pod) bool {
 	})
 }
 
-func (p *pods) wake() {
+func (p *Watcher) Wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-func (p *pods) changes() <-chan struct{} {
+func (p *Watcher) Changes() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.changed
 }
 
-// podNetwork is a pod's annotation, read and checked.
-type podNetwork struct {
-	uid       string // in the API, which differs from kubelet's for a static pod
-	mac       net.HardwareAddr
-	addresses []netip.Prefix
-	gateways  []netip.Addr
+// Network is a pod's annotation, read and checked.
+type Network struct {
+	UID       string // in the API, which differs from kubelet's for a static pod
+	MAC       net.HardwareAddr
+	Addresses []netip.Prefix
+	Gateways  []netip.Addr
 }
 
-// errPodGone: the API has another pod of that name, or none any more.
-var errPodGone = errors.New("the pod was deleted")
+// ErrGone: the API has another pod of that name, or none any more.
+var ErrGone = errors.New("the pod was deleted")
 
-// errHostsNetwork: a runtime does not ask for an interface of such a pod.
-var errHostsNetwork = errors.New("it uses the host's network (spec.hostNetwork, or hostProcess in windowsOptions) and has no interface of its own")
+// ErrHostsNetwork: a runtime does not ask for an interface of such a pod.
+var ErrHostsNetwork = errors.New("it uses the host's network (spec.hostNetwork, or hostProcess in windowsOptions) and has no interface of its own")
 
-// wait returns the network of exactly this pod once the controller has allocated it. When ctx ends
+// Wait returns the network of exactly this pod once the controller has allocated it. When ctx ends
 // before, the error says what was missing.
-func (p *pods) wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Prefix) (*podNetwork, error) {
+func (p *Watcher) Wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Prefix) (*Network, error) {
 	seen := false
 	behind := time.NewTimer(informerLag)
 	defer behind.Stop()
 	for {
-		changed := p.changes()
-		network, problem := p.lookUp(pod, subnets())
-		gone := errors.Is(problem, errPodGone)
+		changed := p.Changes()
+		network, problem := p.LookUp(pod, subnets())
+		gone := errors.Is(problem, ErrGone)
 		switch {
 		case problem == nil:
 			return network, nil
-		case gone && seen, errors.Is(problem, errHostsNetwork):
+		case gone && seen, errors.Is(problem, ErrHostsNetwork):
 			return nil, problem
 		}
 		seen = seen || !gone
@@ -144,20 +144,20 @@ func (p *pods) wait(ctx context.Context, pod cni.Pod, subnets func() []netip.Pre
 	}
 }
 
-// errReaddressed: the controller has given a pod other addresses since they were asked for.
-var errReaddressed = errors.New("the controller has changed the pod's addresses meanwhile")
+// ErrReaddressed: the controller has given a pod other addresses since they were asked for.
+var ErrReaddressed = errors.New("the controller has changed the pod's addresses meanwhile")
 
-// confirm says whether a pod still has the network that wait returned. A pod that is gone needs no other one:
+// Confirm says whether a pod still has the network that Wait returned. A pod that is gone needs no other one:
 // its sandbox is about to go, too.
-func (p *pods) confirm(pod cni.Pod, network *podNetwork, subnets []netip.Prefix) error {
-	now, err := p.lookUp(pod, subnets)
+func (p *Watcher) Confirm(pod cni.Pod, network *Network, subnets []netip.Prefix) error {
+	now, err := p.LookUp(pod, subnets)
 	switch {
-	case errors.Is(err, errPodGone):
+	case errors.Is(err, ErrGone):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w: %w", errReaddressed, err)
-	case now.mac.String() != network.mac.String() || !slices.Equal(now.addresses, network.addresses) || !slices.Equal(now.gateways, network.gateways):
-		return fmt.Errorf("%w: they were %v, and are %v", errReaddressed, network.addresses, now.addresses)
+		return fmt.Errorf("%w: %w", ErrReaddressed, err)
+	case now.MAC.String() != network.MAC.String() || !slices.Equal(now.Addresses, network.Addresses) || !slices.Equal(now.Gateways, network.Gateways):
+		return fmt.Errorf("%w: they were %v, and are %v", ErrReaddressed, network.Addresses, now.Addresses)
 	}
 	return nil
 }
@@ -166,23 +166,23 @@ func (p *pods) confirm(pod cni.Pod, network *podNetwork, subnets []netip.Prefix)
 // there by then was deleted; kubelet asks again if it was not.
 const informerLag = 3 * time.Second
 
-// lookUp takes an annotation for the controller's only if it names the UID that the API server gave
+// LookUp takes an annotation for the controller's only if it names the UID that the API server gave
 // the pod. Whoever creates a pod can write the annotation, but cannot know that UID. It is the API
 // object's also for a static pod: the controller knows no other.
-func (p *pods) lookUp(pod cni.Pod, subnets []netip.Prefix) (*podNetwork, error) {
-	object, exists, err := p.informer.GetStore().GetByKey(pod.String())
+func (p *Watcher) LookUp(pod cni.Pod, subnets []netip.Prefix) (*Network, error) {
+	object, exists, err := p.Informer.GetStore().GetByKey(pod.String())
 	if err != nil {
 		return nil, err
 	}
 	if !exists {
-		return nil, fmt.Errorf("%w, or the API server has not shown it on this node yet", errPodGone)
+		return nil, fmt.Errorf("%w, or the API server has not shown it on this node yet", ErrGone)
 	}
 	found := object.(*corev1.Pod)
 	if string(found.UID) != pod.UID && found.Annotations[mirrorHash] != pod.UID {
-		return nil, fmt.Errorf("%w: the API server has one of UID %s in place of %s", errPodGone, found.UID, pod.UID)
+		return nil, fmt.Errorf("%w: the API server has one of UID %s in place of %s", ErrGone, found.UID, pod.UID)
 	}
 	if found.Spec.HostNetwork {
-		return nil, errHostsNetwork
+		return nil, ErrHostsNetwork
 	}
 	annotation, present, err := contract.Parse[contract.PodNetwork](found.Annotations, contract.PodNetworkAnnotation)
 	if err != nil {
@@ -199,17 +199,17 @@ func (p *pods) lookUp(pod cni.Pod, subnets []netip.Prefix) (*podNetwork, error) 
 	if err != nil {
 		return nil, fmt.Errorf("its annotation %s: %w; the controller writes it again when it is removed", contract.PodNetworkAnnotation, err)
 	}
-	network.uid = string(found.UID)
+	network.UID = string(found.UID)
 	return network, nil
 }
 
-// leaving says whether the pod is on its way out, or gone.
-func (p *pods) leaving(pod cni.Pod) bool {
-	object, exists, err := p.informer.GetStore().GetByKey(pod.String())
+// Leaving says whether the pod is on its way out, or gone.
+func (p *Watcher) Leaving(pod cni.Pod) bool {
+	object, exists, err := p.Informer.GetStore().GetByKey(pod.String())
 	return err == nil && (!exists || object.(*corev1.Pod).DeletionTimestamp != nil)
 }
 
-func checkPodNetwork(annotation contract.PodNetwork, subnets []netip.Prefix) (*podNetwork, error) {
+func checkPodNetwork(annotation contract.PodNetwork, subnets []netip.Prefix) (*Network, error) {
 	mac, err := net.ParseMAC(annotation.MAC)
 	if err != nil || len(mac) != 6 {
 		return nil, fmt.Errorf("mac %q is not an Ethernet address", annotation.MAC)
@@ -227,7 +227,7 @@ func checkPodNetwork(annotation contract.PodNetwork, subnets []netip.Prefix) (*p
 			return nil, fmt.Errorf("gateways has %v, which is no address of a router", gateway)
 		}
 	}
-	return &podNetwork{mac: mac, addresses: annotation.Addresses, gateways: annotation.Gateways}, nil
+	return &Network{MAC: mac, Addresses: annotation.Addresses, Gateways: annotation.Gateways}, nil
 }
 
 func within(address netip.Prefix, subnets []netip.Prefix) bool {
@@ -239,20 +239,20 @@ func within(address netip.Prefix, subnets []netip.Prefix) bool {
 	return false
 }
 
-// hostPorts are the pods that the node's host shall be asked for.
-func (p *pods) hostPorts(subnets []netip.Prefix) []hostservice.Pod {
+// HostPorts are the pods that the node's host shall be asked for.
+func (p *Watcher) HostPorts(subnets []netip.Prefix) []hostservice.Pod {
 	var list []hostservice.Pod
-	for _, object := range p.informer.GetStore().List() {
+	for _, object := range p.Informer.GetStore().List() {
 		pod := object.(*corev1.Pod)
 		if len(pod.Spec.Containers) == 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		network, err := p.lookUp(cni.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, subnets)
+		network, err := p.LookUp(cni.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}, subnets)
 		if err != nil {
 			continue // it has no address yet, or the host's
 		}
 		one := hostservice.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Created: pod.CreationTimestamp.Time,
-			Addresses: contract.Addrs(network.addresses)}
+			Addresses: contract.Addrs(network.Addresses)}
 		for _, port := range pod.Spec.Containers[0].Ports {
 			at, ok := contract.HostIP(port.HostIP)
 			if !ok {
