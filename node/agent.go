@@ -232,7 +232,7 @@ func (a *agent) hostChanged() {
 	a.look()
 	a.gateway.flows.look()
 	a.gateway.uplink.look()
-	a.attacher.arrivals.look()
+	a.attacher.devicesChanged()
 	if a.domains != nil {
 		a.domains.Look()
 	}

@@ -77,3 +77,6 @@ func (a *attacher) collectors() []prometheus.Collector {
 func (a *attacher) observeRequest(verb cni.Verb, code uint, took time.Duration) {
 	a.metrics.observeRequest(verb, code, took)
 }
+
+// devicesChanged is called when devices of pods may have come or gone.
+func (a *attacher) devicesChanged() { a.arrivals.look() }
