@@ -63,7 +63,6 @@ type agent struct {
 // Periods of what no event tells.
 const (
 	resync          = 30 * time.Second // settings that somebody changed behind the agent's back
-	sweepPeriod     = time.Minute
 	controllerProbe = 2 * time.Second
 	controllerAwait = 250 * time.Millisecond // while it is away, pods wait for it
 	// settle keeps a flood of events, such as many pods at once, from becoming a flood of looks.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -178,13 +179,6 @@ func TestAddWaitsForTheController(t *testing.T) {
 	p := c.newPod("late", 3)
 	done := make(chan error, 1)
 	go func() { _, err := c.add(p); done <- err }()
-	c.eventually(func() error {
-		if unlock, other := c.agent.attacher.sandboxes.try(cni.HostInterface(cni.Attachment{ContainerID: p.container, IfName: "eth0"})); other == nil {
-			unlock()
-			return errors.New("the call has not come")
-		}
-		return nil
-	})
 	c.annotate(p) // the pod is known, its port not yet in the Northbound
 	c.eventually(func() error {
 		if len(c.agent.ovs.Attached()) == 0 {
@@ -266,7 +260,6 @@ func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
 	c.decide()
 	c.startAgent()
 	c.awaitReady()
-	c.agent.attacher.inspector.rest = 0
 	attached, portless := c.newPod("attached", 3), c.newPod("portless", 4)
 	c.allocate(attached)
 	c.mustAdd(attached)
@@ -278,13 +271,16 @@ func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
 	} {
 		t.Setenv("PATH", test.path)
 		_, err := c.add(portless)
+		c.stop() // a fresh agent looks at once
+		c.startAgent()
+		c.awaitReady()
 		if code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("got %v, want %q in it", err, test.says)
 		}
 	}
 	t.Setenv("PATH", nodetest.Programs(t)+":"+path)
 	device, _ := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: attached.container, IfName: "eth0"})
-	if seen := c.agent.attacher.inspector.look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
+	if seen := newInspector(c.config).look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
 		t.Errorf("of an attached pod: %q", seen)
 	}
 	c.nothingLeft(portless)
@@ -336,6 +332,18 @@ func TestForeignPortWithThePodsNameIsNotThePods(t *testing.T) {
 	}
 }
 
+// record writes what an ADD writes before it makes anything.
+func (c *cluster) record(attachment cni.Attachment, p *pod) error {
+	text, err := json.Marshal(map[string]any{
+		"attachment": attachment, "pod": p.Pod, "sandbox": p.sandbox, "network": "weft",
+	})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.config.StateFolder(), "attachments", cni.HostInterface(attachment)+".json")
+	return os.WriteFile(path, text, 0o600)
+}
+
 func TestGCAndSweep(t *testing.T) {
 	c := newReadyCluster(t)
 	kept, stale, rebooted := c.newPod("kept", 3), c.newPod("stale", 4), c.newPod("rebooted", 5)
@@ -346,7 +354,7 @@ func TestGCAndSweep(t *testing.T) {
 	half := c.newPod("half", 6) // its ADD was killed before it had a port
 	attachment := cni.Attachment{ContainerID: half.container, IfName: "eth0"}
 	if err := errors.Join(
-		c.agent.attacher.records.write(record{Attachment: attachment, Pod: half.Pod, Sandbox: half.sandbox, Network: "weft"}),
+		c.record(attachment, half),
 		c.agent.platform.CreateEndpoint(t.Context(), platform.Endpoint{Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400}),
 	); err != nil {
 		t.Fatal(err)

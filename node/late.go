@@ -26,6 +26,8 @@ import (
 const (
 	arrivalPoll = 100 * time.Millisecond
 	latePoll    = 2 * time.Second // of a device whose pod has been told
+	// checkPeriod is for changes that nobody has told of.
+	checkPeriod = 30 * time.Second
 	// finishTime bounds one step for one device.
 	finishTime = 15 * time.Second
 	// recreateRest is the pause between attempts to make an endpoint whose device does not come.
@@ -142,7 +144,7 @@ func (a *attacher) finishArrivals(ctx context.Context) error {
 	}
 	var steps sync.WaitGroup
 	defer steps.Wait()
-	check := time.NewTicker(resync)
+	check := time.NewTicker(checkPeriod)
 	defer check.Stop()
 	all := true
 	for ctx.Err() == nil {
@@ -160,7 +162,10 @@ func (a *attacher) finishArrivals(ctx context.Context) error {
 		select {
 		case <-poll:
 		case <-changed:
-			pause(ctx, arrivalPoll/4) // many pods at once change it many times
+			select {
+			case <-time.After(arrivalPoll / 4): // many pods at once change it many times
+			case <-ctx.Done():
+			}
 		case <-a.arrivals.wanted:
 			all = true
 		case <-check.C:

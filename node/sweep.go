@@ -18,6 +18,12 @@ const (
 	sweptPortless  = "no port"
 )
 
+const (
+	sweepPeriod = time.Minute
+	// plugTime bounds plugging in again; a server that does not answer is asked by the next sweep.
+	plugTime = 5 * time.Second
+)
+
 // portlessTime is how long a device may be without a port: far longer than any ADD takes.
 const portlessTime = 10 * time.Minute
 
@@ -213,7 +219,7 @@ func (a *attacher) rescue(ctx context.Context, one record) (rescued bool) {
 }
 
 func (a *attacher) plugAgain(ctx context.Context, one record) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, plugTime)
 	defer cancel()
 	if err := a.health.Problems().Blocking(); err != nil {
 		return err
