@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/httpserver"
+	"github.com/weftnet/weft/node/attach"
 	"github.com/weftnet/weft/node/domains"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/ipsec"
@@ -43,7 +44,7 @@ type agent struct {
 	events    *events
 	listening atomic.Bool // the plugin is served
 
-	attacher *attacher
+	attacher *attach.Attacher
 	gateway  *gateway
 	services *services
 	tunnel   *agentTunnel     // nil where nobody has a stream to the node
@@ -95,13 +96,13 @@ func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Da
 	if a.services, err = a.newServices(client); err != nil {
 		return nil, err
 	}
-	a.attacher = newAttacher(attacherParts{
+	a.attacher = attach.New(attach.Parts{
 		Config: c, Platform: system, Database: ovs, Pods: a.pods, Health: a.health, Rounds: a.rounds,
 		Report: a.events.tell, PodSubnets: a.podSubnets, MTU: a.mtu,
 	})
 	a.gateway = a.newGateway()
 	a.registry.MustRegister(ovs.Metrics()...)
-	a.registry.MustRegister(a.attacher.collectors()...)
+	a.registry.MustRegister(a.attacher.Collectors()...)
 	a.registry.MustRegister(a.gateway.collectors()...)
 	if c.ServesTunnel() {
 		a.tunnel = newAgentTunnel(c)
@@ -137,7 +138,7 @@ func conditionsOf(c nodeconfig.Config) []health.Condition {
 func (a *agent) conditionChanged(c health.Condition, err error) {
 	if err == nil {
 		slog.Info("condition holds", "condition", c)
-		a.attacher.sweepSoon() // it may not have held because the database was lost
+		a.attacher.SweepSoon() // it may not have held because the database was lost
 	} else {
 		slog.Warn("condition does not hold", "condition", c, "reason", err)
 	}
@@ -182,7 +183,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() { a.node.informer.RunWithContext(ctx) })
 	a.listening.Store(true)
 	part("cni", func(ctx context.Context) error {
-		return cni.Serve(ctx, listener, a.attacher, a.attacher.observeRequest)
+		return cni.Serve(ctx, listener, a.attacher, a.attacher.ObserveRequest)
 	})
 	if web != nil {
 		part("metrics", func(ctx context.Context) error {
@@ -214,10 +215,10 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 		part("domain names", a.domains.Run)
 		part("devices of DNS servers", a.followServers)
 	}
-	part("arrivals", a.attacher.finishArrivals)
+	part("arrivals", a.attacher.FollowPending)
 	part("refused ports", a.keepPortsOpen)
 	part("node", a.keep)
-	part("sweep", a.attacher.sweepAgainAndAgain)
+	part("sweep", a.attacher.SweepPeriodically)
 	<-ctx.Done()
 	parts.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
@@ -231,7 +232,7 @@ func (a *agent) hostChanged() {
 	a.look()
 	a.gateway.flows.look()
 	a.gateway.uplink.look()
-	a.attacher.devicesChanged()
+	a.attacher.DevicesChanged()
 	if a.domains != nil {
 		a.domains.Look()
 	}

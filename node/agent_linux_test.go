@@ -17,6 +17,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/attach"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/platform"
@@ -280,7 +281,7 @@ func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
 	}
 	t.Setenv("PATH", nodetest.Programs(t)+":"+path)
 	device, _ := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: attached.container, IfName: "eth0"})
-	if seen := newInspector(c.config).look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
+	if seen := attach.NewInspector(c.config).Look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
 		t.Errorf("of an attached pod: %q", seen)
 	}
 	c.nothingLeft(portless)
@@ -360,7 +361,7 @@ func TestGCAndSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodetest.RemoveSandbox(t, filepath.Base(rebooted.sandbox))
-	c.agent.attacher.sweepSoon()
+	c.agent.attacher.SweepSoon()
 	c.eventually(func() error {
 		if _, attached := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: rebooted.container, IfName: "eth0"}); attached {
 			return errors.New("a sandbox that is gone is still attached")

@@ -59,7 +59,7 @@ func (a *agent) newGateway() *gateway {
 	return &gateway{
 		config: a.config, platform: a.platform, ovs: a.ovs, node: a.node, services: a.services.Watcher,
 		health: a.health, rounds: a.rounds, podSubnets: a.podSubnets,
-		look: a.look, arrived: a.attacher.devicesChanged, guard: func() error { return nil },
+		look: a.look, arrived: a.attacher.DevicesChanged, guard: func() error { return nil },
 		shut:   func() (open func()) { return func() {} },
 		uplink: newSharedUplink(a.config), flows: newBridgeFlows(a.config), lookup: newCommitLookup(a.config.ConntrackLookup),
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{

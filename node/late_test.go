@@ -2,15 +2,12 @@ package node
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/types"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/weftnet/weft/cni"
@@ -39,7 +36,7 @@ func newLateNode(t *testing.T, change func(*nodeconfig.Config)) *bareNode {
 func (n *bareNode) follow() (stop func()) {
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := make(chan struct{}, 2)
-	go func() { _ = n.attacher.finishArrivals(ctx); ended <- struct{}{} }()
+	go func() { _ = n.attacher.FollowPending(ctx); ended <- struct{}{} }()
 	go func() { _ = n.watchPlatform(ctx); ended <- struct{}{} }()
 	stopEvents := n.events.start(n.client)
 	n.t.Cleanup(stopEvents)
@@ -61,7 +58,11 @@ func (n *bareNode) mustAdd(call *cni.Call) {
 // whole waits until a pod has all that it is to have.
 func (n *bareNode) whole(call *cni.Call) {
 	n.t.Helper()
-	n.until(func() bool { device := n.port(call); return device != nil && n.attacher.finished(device) })
+	n.until(func() bool {
+		device := n.port(call)
+		return device != nil && device.Type == n.platform.PortType() &&
+			device.ExternalIDs[openvswitch.AttachedKey] == "true" && device.ExternalIDs[openvswitch.InstalledKey] == "true"
+	})
 	device := n.platform.Device(call.Attachment)
 	if !device.Configured || device.Endpoint.MTU != 1442 {
 		n.t.Errorf("the device is %+v", device)
@@ -87,52 +88,11 @@ func (n *bareNode) event(reason string) string {
 	return ""
 }
 
-func TestDeviceThatComesAfterAdd(t *testing.T) {
-	n := newLateNode(t, nil)
-	call := n.pod("web", "u1", nil)
-	call.Config.DNS = types.DNS{Nameservers: []string{"10.96.0.10"}}
-	n.mustAdd(call)
-	n.mustAdd(call) // as kubelet repeats it
-	n.until(func() bool { return n.port(call) != nil })
-	if device := n.port(call); device.Type != "" || device.ExternalIDs[openvswitch.AttachedKey] != "" {
-		t.Errorf("the port has type %q before its device is there: %v", device.Type, device.ExternalIDs)
-	}
-	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
-	n.mustAdd(call)
-	n.whole(call)
-	endpoint := n.platform.Device(call.Attachment).Endpoint
-	if len(endpoint.DNS.Nameservers) != 1 {
-		t.Errorf("the endpoint has lost what the runtime said: %+v", endpoint)
-	}
-	for range 2 {
-		if err := n.attacher.Del(t.Context(), call); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n.empty()
-}
-
-func TestDelComesBeforeTheDevice(t *testing.T) {
-	n := newLateNode(t, nil)
-	call := n.pod("web", "u1", nil)
-	if err := n.attacher.Del(t.Context(), call); err != nil { // before ADD
-		t.Fatal(err)
-	}
-	n.mustAdd(call)
-	if err := n.attacher.Del(t.Context(), call); err != nil {
-		t.Fatal(err)
-	}
-	n.platform.StartSandbox(call.Netns)
-	n.empty()
-	n.until(func() bool { return n.attacher.arrivals.pending() == 0 || n.lookAgain() })
-}
-
-func TestDeviceThatDoesNotCome(t *testing.T) {
+func TestPodsAreToldByEvents(t *testing.T) {
 	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	if text := n.event(reasonNotAttached); !strings.Contains(text, "has not appeared") || !strings.Contains(text, cni.HostInterface(call.Attachment)) {
+	if text := n.event("NetworkNotAttached"); !strings.Contains(text, "has not appeared") || !strings.Contains(text, cni.HostInterface(call.Attachment)) {
 		t.Errorf("the Event says %q", text)
 	}
 	if device := n.port(call); device == nil || device.Type != "" {
@@ -140,259 +100,12 @@ func TestDeviceThatDoesNotCome(t *testing.T) {
 	}
 	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
-	n.event(reasonAttached)
+	n.event("NetworkAttached")
 	recorder := httptest.NewRecorder()
 	n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, want := range []string{"weft_arrival_seconds_count 1", "weft_late_arrivals_total 1", "weft_vanished_devices_total 0", "weft_pending_arrivals 0"} {
 		if !strings.Contains(recorder.Body.String(), want) {
 			t.Errorf("no %s in\n%s", want, recorder.Body)
 		}
-	}
-}
-
-func TestDeviceThatCannotBeConfigured(t *testing.T) {
-	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
-	n.platform.Failing("ConfigureEndpoint", errors.New("HNS is busy"))
-	n.platform.StartSandbox(call.Netns)
-	if text := n.event(reasonNotAttached); !strings.Contains(text, "HNS is busy") {
-		t.Errorf("the Event says %q", text)
-	}
-	n.platform.Failing("ConfigureEndpoint", nil)
-	n.whole(call)
-}
-
-func TestDeviceWithoutFlows(t *testing.T) {
-	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) { f.Late, c.VNICTimeout = true, 50*time.Millisecond })
-	n.follow() // and no flows
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
-	n.platform.StartSandbox(call.Netns)
-	if text := n.event(reasonNotAttached); !strings.Contains(text, "no flows") {
-		t.Errorf("the Event says %q", text)
-	}
-}
-
-// A network that is lost takes the devices along. Their ports must not keep a type that would have Open
-// vSwitch make devices of its own.
-func TestDeviceThatGoesAway(t *testing.T) {
-	n := newLateNode(t, nil)
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
-	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
-	made := n.platform.Called("CreateEndpoint")
-	n.platform.Failing("CreateEndpoint", errors.New("there is no network"))
-	n.platform.LoseDevices()
-	n.until(func() bool {
-		device := n.port(call)
-		return device.Type == "" && device.ExternalIDs[openvswitch.AttachedKey] == ""
-	})
-	for n.platform.Called("CreateEndpoint") == made {
-		time.Sleep(time.Millisecond)
-	}
-	n.platform.Failing("CreateEndpoint", nil)
-	n.whole(call)
-}
-
-// A pod that ends loses its device before its DEL comes. Nobody makes it anew, and nobody is told.
-func TestDeviceOfAPodThatEnds(t *testing.T) {
-	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
-	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
-	pod, err := n.client.CoreV1().Pods("shop").Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := metav1.Now()
-	pod.DeletionTimestamp = &now
-	if _, err := n.client.CoreV1().Pods("shop").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	n.until(func() bool { return n.pods.Leaving(call.Pod) || n.lookAgain() })
-	// On a busy machine the device was late, and that was told.
-	told := func() (times int32) {
-		list, err := n.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, event := range list.Items {
-			times += max(event.Count, 1)
-		}
-		return times
-	}
-	before, made := told(), n.platform.Called("CreateEndpoint")
-	n.platform.LoseDevices()
-	n.until(func() bool { return n.port(call).Type == "" })
-	looks := n.platform.Called("EndpointArrived")
-	n.until(func() bool { return n.platform.Called("EndpointArrived") > looks+1 || n.lookAgain() })
-	if n.platform.Called("CreateEndpoint") != made {
-		t.Error("the endpoint was made again")
-	}
-	if err := n.attacher.Del(t.Context(), call); err != nil {
-		t.Fatal(err)
-	}
-	n.has()
-	if now := told(); now != before {
-		t.Errorf("%d Events, and %d before its device went", now, before)
-	}
-}
-
-// killed replaces the agent by a new one that knows nothing.
-func (n *bareNode) killed(stop func()) {
-	n.t.Helper()
-	stop()
-	system := n.platform
-	client := n.client
-	fresh, err := newAgent(n.config, system, n.ovs, client)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	fresh.pods, fresh.node, fresh.podMTU, fresh.subnets, fresh.health = n.pods, n.node, n.podMTU, n.subnets, n.health
-	fresh.attacher.pods, fresh.attacher.health = n.pods, n.health
-	n.agent = fresh
-	n.follow()
-}
-
-// The agent dies at each step of an ADD and after it. Nothing stays that nobody looks after, whether the
-// pod goes or lives on.
-func TestAgentKilledAtEachStep(t *testing.T) {
-	steps := map[string]func(n *bareNode, call *cni.Call) error{
-		"record written":  func(n *bareNode, call *cni.Call) error { return n.attacher.records.write(recordOf(call)) },
-		"endpoint made":   func(n *bareNode, call *cni.Call) error { n.halfDone(call); return nil },
-		"port plugged in": func(n *bareNode, call *cni.Call) error { _, err := n.attacher.Add(n.t.Context(), call); return err },
-		"device arrived": func(n *bareNode, call *cni.Call) error {
-			_, err := n.attacher.Add(n.t.Context(), call)
-			n.platform.StartSandbox(call.Netns)
-			return err
-		},
-		"type set": func(n *bareNode, call *cni.Call) error {
-			n.platform.Failing("ConfigureEndpoint", errors.New("killed"))
-			_, err := n.attacher.Add(n.t.Context(), call)
-			n.platform.StartSandbox(call.Netns)
-			n.until(func() bool { device := n.port(call); return device != nil && device.Type == openvswitch.TypeInternal })
-			return err
-		},
-	}
-	for name, reach := range steps {
-		t.Run(name+", pod lives on", func(t *testing.T) {
-			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
-			n.installFlows()
-			stop := n.follow()
-			call := n.pod("web", "u1", nil)
-			if err := reach(n, call); err != nil {
-				t.Fatal(err)
-			}
-			n.platform.Failing("ConfigureEndpoint", nil)
-			n.killed(stop)
-			n.mustAdd(call) // kubelet has had no answer, or asks again
-			n.platform.StartSandbox(call.Netns)
-			n.whole(call)
-			n.has(call)
-		})
-		t.Run(name+", pod goes", func(t *testing.T) {
-			n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
-			n.installFlows()
-			stop := n.follow()
-			call := n.pod("web", "u1", nil)
-			if err := reach(n, call); err != nil {
-				t.Fatal(err)
-			}
-			n.platform.ForgetSandbox(call.Netns)
-			n.killed(stop)
-			n.until(func() bool { // what is being worked on is left to the next sweep
-				n.mustSweep()
-				left, err := n.platform.Endpoints()
-				return err == nil && len(left) == 0 || n.lookAgain()
-			})
-			n.mustSweep()
-			n.has()
-		})
-	}
-}
-
-func TestRestartedAgentGoesOnWaiting(t *testing.T) {
-	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
-	n.installFlows()
-	stop := n.follow()
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
-	n.killed(stop)
-	n.platform.StartSandbox(call.Netns)
-	n.whole(call)
-}
-
-// A database that is lost while a pod waits for its device is no reason to forget it.
-func TestLatePodIsPluggedInAgain(t *testing.T) {
-	for _, started := range []bool{false, true} {
-		n := newLateNode(t, nil)
-		call := n.pod("web", "u1", nil)
-		n.mustAdd(call)
-		if started {
-			n.platform.StartSandbox(call.Netns)
-			n.whole(call)
-		}
-		n.removePort(call)
-		n.mustSweep()
-		n.platform.StartSandbox(call.Netns)
-		n.whole(call)
-		n.has(call)
-	}
-}
-
-// The agent looks at a late device all the time. A sweep that comes upon such a look waits for it: nobody else
-// gives the device its port back.
-func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
-	n := newBareNodeWith(t, func(_ *nodeconfig.Config, f *platformtest.Fake) { f.Late = true })
-	n.installFlows()
-	stop := n.follow()
-	call := n.pod("web", "u1", nil)
-	n.mustAdd(call)
-	stop() // the test looks itself
-	n.removePort(call)
-	device := cni.HostInterface(call.Attachment)
-	look, _ := n.attacher.sandboxes.try(device)
-	if look == nil {
-		t.Fatal("somebody works on the device")
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := n.attacher.sweep(ended); err != nil {
-		t.Fatal(err)
-	}
-	if n.attacher.portless[device].IsZero() {
-		t.Error("a device that somebody looks at is taken for one that has its port again")
-	}
-	swept := make(chan error, 1)
-	go func() { swept <- n.attacher.sweep(t.Context()) }()
-	look()
-	if err := <-swept; err != nil {
-		t.Fatal(err)
-	}
-	n.until(func() bool { return n.port(call) != nil })
-}
-
-func TestPodsOnTheHostsNetworkAreNotAttached(t *testing.T) {
-	yes := true
-	for name, change := range map[string]func(*corev1.Pod){
-		"hostNetwork": func(p *corev1.Pod) { p.Spec.HostNetwork = true },
-		"hostProcess of the pod": func(p *corev1.Pod) {
-			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}
-		},
-		"hostProcess of a container": func(p *corev1.Pod) {
-			p.Spec.Containers = []corev1.Container{{SecurityContext: &corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := newLateNode(t, nil)
-			call := n.pod("web", "u1", change)
-			if _, err := n.attacher.Add(t.Context(), call); code(err) != types.ErrInvalidNetworkConfig || !strings.Contains(err.Error(), "host's network") {
-				t.Errorf("got %v", err)
-			}
-			n.empty()
-		})
 	}
 }

@@ -160,7 +160,7 @@ func TestEndpointsTellHowTheNodeIs(t *testing.T) {
 	if _, err := n.attacher.Add(t.Context(), n.pod("web", "u1", nil)); err != nil {
 		t.Fatal(err)
 	}
-	n.attacher.observeRequest("NONSENSE", 4, time.Second)
+	n.attacher.ObserveRequest("NONSENSE", 4, time.Second)
 	get := func(path string) (int, string) {
 		recorder := httptest.NewRecorder()
 		n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))

@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func (n *bareNode) attached(name, uid, network string) *cni.Call {
 	n.t.Helper()
 	call := n.pod(name, uid, nil)
 	call.Config.Network = network
-	if _, err := n.attacher.Add(n.t.Context(), call); err != nil {
+	if _, err := n.Add(n.t.Context(), call); err != nil {
 		n.t.Fatal(err)
 	}
 	return call
@@ -32,14 +32,14 @@ func (n *bareNode) attached(name, uid, network string) *cni.Call {
 func (n *bareNode) halfDone(call *cni.Call) {
 	n.t.Helper()
 	endpoint := platform.Endpoint{Attachment: call.Attachment, Device: cni.HostInterface(call.Attachment), Sandbox: call.Netns}
-	if err := errors.Join(n.attacher.records.write(recordOf(call)), n.platform.CreateEndpoint(n.t.Context(), endpoint)); err != nil {
+	if err := errors.Join(n.records.write(recordOf(call)), n.platform.CreateEndpoint(n.t.Context(), endpoint)); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
 func (n *bareNode) mustSweep() {
 	n.t.Helper()
-	if err := n.attacher.sweep(n.t.Context()); err != nil {
+	if err := n.sweep(n.t.Context()); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -55,7 +55,7 @@ func (n *bareNode) has(calls ...*cni.Call) {
 	if devices, err := n.platform.Endpoints(); err != nil || !slices.Equal(devices, want) {
 		n.t.Errorf("devices %v, want %v, error %v", devices, want, err)
 	}
-	records, err := n.attacher.records.list()
+	records, err := n.records.list()
 	recorded := []string{}
 	for _, one := range records {
 		recorded = append(recorded, one.device())
@@ -88,11 +88,11 @@ func TestGCLeavesOtherNetworksAlone(t *testing.T) {
 	kept, stale, other := n.attached("kept", "u1", "weft"), n.attached("stale", "u2", "weft"), n.attached("other", "u3", "storage")
 	half := n.sandbox("half", "u4")
 	n.halfDone(half)
-	if err := n.attacher.GC(t.Context(), "weft", map[cni.Attachment]bool{kept.Attachment: true}); err != nil {
+	if err := n.GC(t.Context(), "weft", map[cni.Attachment]bool{kept.Attachment: true}); err != nil {
 		t.Fatal(err)
 	}
 	n.has(kept, other)
-	if err := n.attacher.GC(t.Context(), "storage", nil); err != nil {
+	if err := n.GC(t.Context(), "storage", nil); err != nil {
 		t.Fatal(err)
 	}
 	n.has(kept)
@@ -106,9 +106,9 @@ func TestGCWaitsForTheAgentsOwnWork(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
 	stale := n.attached("stale", "u1", "weft")
-	unlock, _ := n.attacher.sandboxes.try(cni.HostInterface(stale.Attachment))
+	unlock, _ := n.sandboxes.try(cni.HostInterface(stale.Attachment))
 	done := make(chan error)
-	go func() { done <- n.attacher.GC(t.Context(), "weft", nil) }()
+	go func() { done <- n.GC(t.Context(), "weft", nil) }()
 	select {
 	case err := <-done:
 		t.Fatalf("it did not wait: %v", err)
@@ -131,10 +131,10 @@ func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
 	for _, call := range []*cni.Call{half, unknown, busy, gone} {
 		n.halfDone(call)
 	}
-	if err := n.attacher.records.remove(cni.HostInterface(unknown.Attachment)); err != nil {
+	if err := n.records.remove(cni.HostInterface(unknown.Attachment)); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := n.attacher.sandboxes.lock(t.Context(), cni.HostInterface(busy.Attachment))
+	unlock, err := n.sandboxes.lock(t.Context(), cni.HostInterface(busy.Attachment))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
 	if got := devices(); got != 4 {
 		t.Fatalf("%d devices; only the one whose sandbox is gone shall go before its time", got)
 	}
-	n.attacher.portlessTime = time.Nanosecond
+	n.portlessTime = time.Nanosecond
 	n.mustSweep()
 	if got := devices(); got != 2 {
 		t.Fatalf("%d devices; the running pod's and the one that a call works on shall stay", got)
@@ -160,7 +160,7 @@ func TestSweepRemovesDevicesWithoutPort(t *testing.T) {
 func TestSweepPlugsARunningPodInAgain(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
-	n.attacher.portlessTime = time.Nanosecond
+	n.portlessTime = time.Nanosecond
 	call := n.attached("web", "u1", "weft")
 	before, _ := n.ovs.AttachedDevice(call.Attachment)
 	n.removePort(call)
@@ -180,10 +180,10 @@ func TestSweepKeepsRecords(t *testing.T) {
 	n.installFlows()
 	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.hash"] = "static-uid" })
 	call := n.sandbox("etcd", "static-uid")
-	if _, err := n.attacher.Add(t.Context(), call); err != nil {
+	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.attacher.records.remove(cni.HostInterface(call.Attachment)); err != nil {
+	if err := n.records.remove(cni.HostInterface(call.Attachment)); err != nil {
 		t.Fatal(err)
 	}
 	n.mustSweep()
@@ -203,20 +203,20 @@ func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
 			newer := n.sandbox("web", "u1")
 			newer.Attachment.ContainerID, newer.Netns = "c-newer", "/sandbox/newer"
 			n.platform.AddSandbox(newer.Netns)
-			_, err := n.attacher.Add(n.t.Context(), newer)
+			_, err := n.Add(n.t.Context(), newer)
 			return err
 		},
 		"the device has other addresses": func(n *bareNode, call *cni.Call) error {
 			n.platform.Change(func() {
-				n.platform.Devices[cni.HostInterface(call.Attachment)].Endpoint.MAC = contract.MAC(bareNetwork.PodCIDRs[0].Addr())
+				n.platform.Devices[cni.HostInterface(call.Attachment)].Endpoint.MAC = contract.MAC(bareSubnets[0].Addr())
 			})
 			return nil
 		},
 		"the record is spoilt": func(n *bareNode, call *cni.Call) error {
-			return os.WriteFile(n.attacher.records.path(cni.HostInterface(call.Attachment)), []byte("{"), 0o600)
+			return os.WriteFile(n.records.path(cni.HostInterface(call.Attachment)), []byte("{"), 0o600)
 		},
 		"the record is another's": func(n *bareNode, call *cni.Call) error {
-			return os.Rename(n.attacher.records.path(cni.HostInterface(call.Attachment)), filepath.Join(n.attacher.records.folder, "weft00000000000.json"))
+			return os.Rename(n.records.path(cni.HostInterface(call.Attachment)), filepath.Join(n.records.folder, "weft00000000000.json"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
 	for name, leave := range map[string]func(n *bareNode) *cni.Call{
 		"a port without record": func(n *bareNode) *cni.Call {
 			call := n.attached("web", "u1", "weft")
-			if err := n.attacher.records.remove(cni.HostInterface(call.Attachment)); err != nil {
+			if err := n.records.remove(cni.HostInterface(call.Attachment)); err != nil {
 				t.Fatal(err)
 			}
 			return call
@@ -251,16 +251,16 @@ func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
 		"a device without port": func(n *bareNode) *cni.Call {
 			call := n.sandbox("web", "u1")
 			n.halfDone(call)
-			if err := n.attacher.records.remove(cni.HostInterface(call.Attachment)); err != nil {
+			if err := n.records.remove(cni.HostInterface(call.Attachment)); err != nil {
 				t.Fatal(err)
 			}
 			n.mustSweep()
-			n.attacher.portlessTime = time.Nanosecond
+			n.portlessTime = time.Nanosecond
 			return call
 		},
 		"a record without device": func(n *bareNode) *cni.Call {
 			call := n.sandbox("web", "u1")
-			if err := n.attacher.records.write(recordOf(call)); err != nil {
+			if err := n.records.write(recordOf(call)); err != nil {
 				t.Fatal(err)
 			}
 			return call
@@ -270,16 +270,16 @@ func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
 			n := newBareNode(t)
 			n.installFlows()
 			device := cni.HostInterface(leave(n).Attachment)
-			unlock, _ := n.attacher.sandboxes.try(device)
+			unlock, _ := n.sandboxes.try(device)
 			ended, end := context.WithCancel(t.Context())
 			end()
-			if err := n.attacher.sweep(ended); !errors.Is(err, context.Canceled) {
+			if err := n.sweep(ended); !errors.Is(err, context.Canceled) {
 				t.Fatalf("it did not wait for the work on %s: %v", device, err)
 			}
 			unlock()
 			n.mustSweep()
 			if name == "a port without record" {
-				if _, err := n.attacher.records.read(device); err != nil {
+				if _, err := n.records.read(device); err != nil {
 					t.Errorf("no record: %v", err)
 				}
 				return
@@ -292,7 +292,7 @@ func TestSweepWaitsForTheAgentsOwnWork(t *testing.T) {
 func TestSweepForgetsRecordsWithoutDevice(t *testing.T) {
 	n := newBareNode(t)
 	call := n.sandbox("web", "u1")
-	if err := n.attacher.records.write(recordOf(call)); err != nil {
+	if err := n.records.write(recordOf(call)); err != nil {
 		t.Fatal(err)
 	}
 	n.mustSweep()
@@ -302,9 +302,9 @@ func TestSweepForgetsRecordsWithoutDevice(t *testing.T) {
 // TestSweepLooksAgain: between the sweep's look and its turn an ADD may have plugged the device in.
 func TestSweepLooksAgain(t *testing.T) {
 	for name, collect := range map[string]func(n *bareNode, call *cni.Call) error{
-		"a record": func(n *bareNode, call *cni.Call) error { return n.attacher.collectRecord(t.Context(), recordOf(call)) },
+		"a record": func(n *bareNode, call *cni.Call) error { return n.collectRecord(t.Context(), recordOf(call)) },
 		"a device": func(n *bareNode, call *cni.Call) error {
-			return n.attacher.collectDevice(t.Context(), cni.HostInterface(call.Attachment))
+			return n.collectDevice(t.Context(), cni.HostInterface(call.Attachment))
 		},
 	} {
 		n := newBareNode(t)
@@ -313,7 +313,7 @@ func TestSweepLooksAgain(t *testing.T) {
 		if err := collect(n, call); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.attacher.records.read(cni.HostInterface(call.Attachment)); err != nil {
+		if _, err := n.records.read(cni.HostInterface(call.Attachment)); err != nil {
 			t.Errorf("%s: the pod has no record: %v", name, err)
 		}
 	}
@@ -322,17 +322,17 @@ func TestSweepLooksAgain(t *testing.T) {
 // A node that loses its power leaves files without content; on Windows they would stay for ever.
 func TestSweepRemovesWhatIsNoRecord(t *testing.T) {
 	n := newBareNode(t)
-	if err := os.MkdirAll(n.attacher.records.folder, 0o700); err != nil {
+	if err := os.MkdirAll(n.records.folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for device, content := range map[string]string{"weft00000000000": "", "weft00000000001": `{"attachment":{}}`} {
-		if err := os.WriteFile(n.attacher.records.path(device), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(n.records.path(device), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n.mustSweep()
 	n.has()
-	if entries, err := os.ReadDir(n.attacher.records.folder); err != nil || len(entries) != 0 {
+	if entries, err := os.ReadDir(n.records.folder); err != nil || len(entries) != 0 {
 		t.Errorf("the folder has %v %v", entries, err)
 	}
 }

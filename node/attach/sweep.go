@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const portlessTime = 10 * time.Minute
 // rules that out ("The runtime must exclusively execute either gc or add and delete", CNI 1.1.0,
 // Lifecycle & Ordering), so an attachment's age does not count here: one whose sandbox the
 // runtime has just given up is as stale as an old one. A call under way is left alone all the same.
-func (a *attacher) GC(ctx context.Context, network string, valid map[cni.Attachment]bool) error {
+func (a *Attacher) GC(ctx context.Context, network string, valid map[cni.Attachment]bool) error {
 	var problems []error
 	for _, device := range a.ovs.Attached() {
 		attachment, _ := openvswitch.AttachmentOf(device)
@@ -56,7 +56,7 @@ func (a *attacher) GC(ctx context.Context, network string, valid map[cni.Attachm
 }
 
 // collect removes an attachment that nobody will ask to delete, unless a call works on it.
-func (a *attacher) collect(ctx context.Context, attachment cni.Attachment, reason string) error {
+func (a *Attacher) collect(ctx context.Context, attachment cni.Attachment, reason string) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, cni.HostInterface(attachment))
 	if unlock == nil {
 		return err
@@ -70,15 +70,15 @@ func (a *attacher) collect(ctx context.Context, attachment cni.Attachment, reaso
 	return nil
 }
 
-// sweepSoon asks for a sweep before its time.
-func (a *attacher) sweepSoon() {
+// SweepSoon asks for a sweep before its time.
+func (a *Attacher) SweepSoon() {
 	select {
 	case a.untidy <- struct{}{}:
 	default:
 	}
 }
 
-func (a *attacher) sweepAgainAndAgain(ctx context.Context) error {
+func (a *Attacher) SweepPeriodically(ctx context.Context) error {
 	tick := time.NewTicker(sweepPeriod)
 	defer tick.Stop()
 	for {
@@ -99,7 +99,7 @@ func (a *attacher) sweepAgainAndAgain(ctx context.Context) error {
 // sweep makes devices and ports of pods agree, whether or not a runtime ever calls GC: ports whose
 // sandbox is gone go (after a reboot nobody asks to delete them), devices that have lost their port
 // get it back, and devices that are nobody's go.
-func (a *attacher) sweep(ctx context.Context) error {
+func (a *Attacher) sweep(ctx context.Context) error {
 	if !a.ovs.Connected() {
 		return nil // what is known of the ports may be out of date; a new connection calls again
 	}
@@ -120,7 +120,7 @@ func (a *attacher) sweep(ctx context.Context) error {
 }
 
 // keepRecord writes the record of a running pod that has none any more.
-func (a *attacher) keepRecord(ctx context.Context, attachment cni.Attachment, ids map[string]string) error {
+func (a *Attacher) keepRecord(ctx context.Context, attachment cni.Attachment, ids map[string]string) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, cni.HostInterface(attachment))
 	if unlock == nil {
 		return err
@@ -134,7 +134,7 @@ func (a *attacher) keepRecord(ctx context.Context, attachment cni.Attachment, id
 	return a.records.write(record{Attachment: attachment, Pod: openvswitch.PodOf(ids), Sandbox: ids[openvswitch.NetnsKey], Network: ids[openvswitch.NetworkKey]})
 }
 
-func (a *attacher) sweepPortless(ctx context.Context) error {
+func (a *Attacher) sweepPortless(ctx context.Context) error {
 	devices, err := a.platform.Endpoints()
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (a *attacher) sweepPortless(ctx context.Context) error {
 }
 
 // notePortless keeps since when each device without a port has had none.
-func (a *attacher) notePortless(ctx context.Context, devices []string, records []record) {
+func (a *Attacher) notePortless(ctx context.Context, devices []string, records []record) {
 	recorded := map[string]bool{}
 	for _, one := range records {
 		recorded[one.device()] = true
@@ -198,7 +198,7 @@ func (a *attacher) notePortless(ctx context.Context, devices []string, records [
 // somebody removed the port. It is left out while a call works on it, and where the pod has a newer
 // sandbox. The agent's own work on it is waited for: that may have found no port, and gives none. A device that
 // cannot be rescued stays until it is old: the reason may pass, and a database may come back from a backup.
-func (a *attacher) rescue(ctx context.Context, one record) (rescued bool) {
+func (a *Attacher) rescue(ctx context.Context, one record) (rescued bool) {
 	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
 	if err == nil && unlock == nil {
 		return true // the call sees to it
@@ -218,7 +218,7 @@ func (a *attacher) rescue(ctx context.Context, one record) (rescued bool) {
 	return true
 }
 
-func (a *attacher) plugAgain(ctx context.Context, one record) error {
+func (a *Attacher) plugAgain(ctx context.Context, one record) error {
 	ctx, cancel := context.WithTimeout(ctx, plugTime)
 	defer cancel()
 	if err := a.health.Problems().Blocking(); err != nil {
@@ -246,7 +246,7 @@ func (a *attacher) plugAgain(ctx context.Context, one record) error {
 
 // collectRecord removes the record of a device that is gone. It looks again, since an ADD may have ended meanwhile:
 // without its record the pod's device is not plugged in again when the database is lost.
-func (a *attacher) collectRecord(ctx context.Context, one record) error {
+func (a *Attacher) collectRecord(ctx context.Context, one record) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, one.device())
 	if unlock == nil {
 		return err
@@ -261,7 +261,7 @@ func (a *attacher) collectRecord(ctx context.Context, one record) error {
 // collectDevice removes a device that has had no port for long. It looks again, since an ADD may
 // have been at work meanwhile. The agent's own work is waited for: it gives no port, and a device
 // must not stay for ever because each sweep finds it at work.
-func (a *attacher) collectDevice(ctx context.Context, device string) error {
+func (a *Attacher) collectDevice(ctx context.Context, device string) error {
 	unlock, err := a.sandboxes.lockIdle(ctx, device)
 	if err != nil {
 		return err

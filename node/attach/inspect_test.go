@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/node/nodeconfig"
 )
 
 // Answers of ovs-ofctl 3.5.
@@ -39,9 +41,9 @@ func TestInspectorNamesTheMissingStep(t *testing.T) {
 		"an answer of tomorrow": {5, "NXST_FLOW reply (xid=0x4):\n what=ever", nil, []string{"could not be looked at"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := validConfig()
+			config := nodeconfig.Default()
 			config.OVSOpenFlow = "tcp:127.0.0.1:16653"
-			i := newInspector(config)
+			i := NewInspector(config)
 			i.run = func(_ context.Context, program string, args ...string) ([]byte, error) {
 				switch asked := program + " " + strings.Join(args, " "); asked {
 				case "ovs-ofctl dump-flows tcp:127.0.0.1:16653 table=0":
@@ -52,7 +54,7 @@ func TestInspectorNamesTheMissingStep(t *testing.T) {
 					return nil, fmt.Errorf("unexpected %s", asked)
 				}
 			}
-			seen := i.look(t.Context(), test.port)
+			seen := i.Look(t.Context(), test.port)
 			for _, want := range test.says {
 				if !strings.Contains(seen, want) {
 					t.Errorf("%q does not say %q", seen, want)
@@ -63,7 +65,7 @@ func TestInspectorNamesTheMissingStep(t *testing.T) {
 }
 
 func TestInspectorLooksOnceForManyFailures(t *testing.T) {
-	i := newInspector(validConfig())
+	i := NewInspector(nodeconfig.Default())
 	looks, within := 0, make(chan struct{})
 	proceed := make(chan struct{})
 	i.run = func(ctx context.Context, _ string, _ ...string) ([]byte, error) {
@@ -76,21 +78,21 @@ func TestInspectorLooksOnceForManyFailures(t *testing.T) {
 		return []byte(noFlows), nil
 	}
 	first := make(chan string, 1)
-	go func() { first <- i.look(t.Context(), 5) }()
+	go func() { first <- i.Look(t.Context(), 5) }()
 	<-within
-	if seen := i.look(t.Context(), 6); seen != "" {
+	if seen := i.Look(t.Context(), 6); seen != "" {
 		t.Errorf("a second look beside the first: %q", seen)
 	}
 	close(proceed)
 	if seen := <-first; seen == "" {
 		t.Error("the first look saw nothing")
 	}
-	if seen := i.look(t.Context(), 7); seen != "" || looks != 1 {
+	if seen := i.Look(t.Context(), 7); seen != "" || looks != 1 {
 		t.Errorf("%d looks, the last of them right after another: %q", looks, seen)
 	}
 	within = make(chan struct{})
 	i.last = i.last.Add(-time.Hour)
-	if seen := i.look(t.Context(), 7); seen == "" || looks != 2 {
+	if seen := i.Look(t.Context(), 7); seen == "" || looks != 2 {
 		t.Errorf("%d looks an hour later: %q", looks, seen)
 	}
 }

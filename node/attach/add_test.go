@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"context"
@@ -26,13 +26,13 @@ func TestFailedStepsAreUndone(t *testing.T) {
 			n.installFlows()
 			call := n.pod("web", "u1", nil)
 			n.platform.Failing(step, errors.New("no space left"))
-			_, err := n.attacher.Add(t.Context(), call)
+			_, err := n.Add(t.Context(), call)
 			if code(err) != types.ErrInternal || !strings.Contains(err.Error(), "no space left") || !strings.Contains(err.Error(), "shop/web") {
 				t.Errorf("got %v", err)
 			}
 			n.empty()
 			n.platform.Failing(step, nil)
-			if _, err := n.attacher.Add(t.Context(), call); err != nil {
+			if _, err := n.Add(t.Context(), call); err != nil {
 				t.Errorf("the repeated ADD: %v", err)
 			}
 		})
@@ -43,11 +43,11 @@ func TestFailedRepetitionKeepsTheAttachment(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
 	call := n.pod("web", "u1", nil)
-	if _, err := n.attacher.Add(t.Context(), call); err != nil {
+	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.platform.Failing("ConfigureEndpoint", errors.New("interrupted"))
-	if _, err := n.attacher.Add(t.Context(), call); err == nil {
+	if _, err := n.Add(t.Context(), call); err == nil {
 		t.Error("success though the sandbox could not be configured")
 	}
 	if _, attached := n.ovs.AttachedDevice(call.Attachment); !attached {
@@ -60,7 +60,7 @@ func TestAddThatNobodyWaitsForIsUndone(t *testing.T) {
 	call := n.pod("web", "u1", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { _, err := n.attacher.Add(ctx, call); done <- err }()
+	go func() { _, err := n.Add(ctx, call); done <- err }()
 	n.until(func() bool { return len(n.ovs.Attached()) == 1 })
 	cancel()
 	if err := <-done; code(err) != types.ErrTryAgainLater {
@@ -73,16 +73,16 @@ func TestDelThatFailsIsTriedAgain(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
 	call := n.pod("web", "u1", nil)
-	if _, err := n.attacher.Add(t.Context(), call); err != nil {
+	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.platform.Failing("DeleteEndpoint", errors.New("busy"))
-	if err := n.attacher.Del(t.Context(), call); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "busy") {
+	if err := n.Del(t.Context(), call); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "busy") {
 		t.Errorf("got %v", err)
 	}
 	n.platform.Failing("DeleteEndpoint", nil)
 	for range 2 {
-		if err := n.attacher.Del(t.Context(), call); err != nil {
+		if err := n.Del(t.Context(), call); err != nil {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -93,22 +93,22 @@ func TestSweepLeavesWhatIsBeingAdded(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
 	call := n.pod("web", "u1", nil)
-	if _, err := n.attacher.Add(t.Context(), call); err != nil {
+	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	n.platform.RemoveSandbox(call.Netns)
-	unlock, err := n.attacher.sandboxes.lock(t.Context(), cni.HostInterface(call.Attachment)) // as a call in progress does
+	unlock, err := n.sandboxes.lock(t.Context(), cni.HostInterface(call.Attachment)) // as a call in progress does
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(n.attacher.sweep(t.Context()), n.attacher.GC(t.Context(), "weft", nil)); err != nil {
+	if err := errors.Join(n.sweep(t.Context()), n.GC(t.Context(), "weft", nil)); err != nil {
 		t.Fatal(err)
 	}
 	if _, attached := n.ovs.AttachedDevice(call.Attachment); !attached {
 		t.Error("removed under the hands of a call in progress")
 	}
 	unlock()
-	if err := n.attacher.sweep(t.Context()); err != nil {
+	if err := n.sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n.empty()
@@ -119,7 +119,7 @@ func TestStaticPodIsKnownByItsHash(t *testing.T) {
 	n.installFlows()
 	n.pod("etcd", "mirror-uid", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.hash"] = "static-uid" })
 	call := n.sandbox("etcd", "static-uid")
-	if _, err := n.attacher.Add(t.Context(), call); err != nil {
+	if _, err := n.Add(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
 	device, _ := n.ovs.AttachedDevice(call.Attachment)
@@ -151,9 +151,9 @@ func TestAddOutwaitsAnAnnotationThatCameWithThePod(t *testing.T) {
 			})
 			call := n.sandbox("web", uids.kubelet)
 			result, done := make(chan *types100.Result, 1), make(chan error, 1)
-			go func() { r, err := n.attacher.Add(t.Context(), call); result <- r; done <- err }()
+			go func() { r, err := n.Add(t.Context(), call); result <- r; done <- err }()
 			n.until(func() bool {
-				_, err := n.agent.pods.LookUp(call.Pod, n.podSubnets())
+				_, err := n.pods.LookUp(call.Pod, n.podSubnets())
 				return err != nil && strings.Contains(err.Error(), "for UID") || n.lookAgain()
 			})
 			if devices, err := n.platform.Endpoints(); err != nil || len(devices) != 0 {
@@ -185,13 +185,13 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newBareNode(t)
-			n.attacher.config.CNITimeout = 50 * time.Millisecond
+			n.config.CNITimeout = 50 * time.Millisecond
 			call := n.pod("web", "u1", func(p *corev1.Pod) { p.Annotations[contract.PodNetworkAnnotation] = test.annotation })
 			n.until(func() bool {
-				_, err := n.agent.pods.LookUp(call.Pod, n.podSubnets())
+				_, err := n.pods.LookUp(call.Pod, n.podSubnets())
 				return !errors.Is(err, pods.ErrGone) || n.lookAgain()
 			})
-			_, err := n.attacher.Add(t.Context(), call)
+			_, err := n.Add(t.Context(), call)
 			if code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v", err)
 			}
@@ -203,23 +203,23 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 func TestNodeThatIsNotReady(t *testing.T) {
 	n := newBareNode(t)
 	n.health.Set(health.Network, errors.New("no pod subnet"))
-	if _, err := n.attacher.Add(t.Context(), n.sandbox("web", "u1")); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "no pod subnet") {
+	if _, err := n.Add(t.Context(), n.sandbox("web", "u1")); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "no pod subnet") {
 		t.Errorf("ADD: %v", err)
 	}
-	if err := n.attacher.Status(t.Context()); code(err) != cni.ErrNotAvailable {
+	if err := n.Status(t.Context()); code(err) != cni.ErrNotAvailable {
 		t.Errorf("STATUS: %v", err)
 	}
 	n.health.Set(health.Network, nil)
 	n.health.Set(health.Database, errors.New("away"))
-	if err := n.attacher.Status(t.Context()); err != nil {
+	if err := n.Status(t.Context()); err != nil {
 		t.Errorf("STATUS of an interruption that an ADD outwaits: %v", err)
 	}
 	n.health.Patience = 0
-	if err := n.attacher.Status(t.Context()); code(err) != cni.ErrLimitedConnectivity {
+	if err := n.Status(t.Context()); code(err) != cni.ErrLimitedConnectivity {
 		t.Errorf("STATUS: %v", err)
 	}
 	n.health.Set(health.Database, nil)
-	if err := n.attacher.Status(t.Context()); err != nil {
+	if err := n.Status(t.Context()); err != nil {
 		t.Errorf("STATUS: %v", err)
 	}
 	fresh := health.New(func(health.Condition, error) {}, func(string, string) {})

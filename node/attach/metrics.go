@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"strconv"
@@ -18,8 +18,8 @@ const (
 	phaseFlows     = "flows"     // until OVN has installed the port's flows
 )
 
-// attachMetrics are of the CNI plugin's calls, and of devices that come and go.
-type attachMetrics struct {
+// metrics are of the CNI plugin's calls, and of devices that come and go.
+type metrics struct {
 	requests *prometheus.HistogramVec
 	phases   *prometheus.HistogramVec
 	swept    *prometheus.CounterVec
@@ -29,9 +29,9 @@ type attachMetrics struct {
 	vanished     prometheus.Counter
 }
 
-func newAttachMetrics() *attachMetrics {
+func newMetrics() *metrics {
 	buckets := []float64{.005, .01, .02, .03, .05, .075, .1, .15, .2, .3, .5, 1, 2, 5, 10, 30, 60}
-	return &attachMetrics{
+	return &metrics{
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "weft_cni_request_seconds",
 			Help:    "Time of the CNI calls that the agent answered, by verb and the specification's error code (0 is success).",
@@ -58,11 +58,11 @@ func newAttachMetrics() *attachMetrics {
 	}
 }
 
-func (m *attachMetrics) collectors() []prometheus.Collector {
+func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.phases, m.swept, m.arrivals, m.lateArrivals, m.vanished}
 }
 
-func (m *attachMetrics) observeRequest(verb cni.Verb, code uint, took time.Duration) {
+func (m *metrics) observeRequest(verb cni.Verb, code uint, took time.Duration) {
 	switch verb {
 	case cni.Add, cni.Del, cni.Check, cni.Status, cni.GC:
 	default:
@@ -72,7 +72,7 @@ func (m *attachMetrics) observeRequest(verb cni.Verb, code uint, took time.Durat
 }
 
 // phase observes the time from now until the function that it returns is called.
-func (m *attachMetrics) phase(name string) func() {
+func (m *metrics) phase(name string) func() {
 	start := time.Now()
 	return func() { m.phases.WithLabelValues(name).Observe(time.Since(start).Seconds()) }
 }

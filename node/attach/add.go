@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const cleanupTime = 20 * time.Second
 // Add attaches a sandbox to its pod's logical port. It returns success only when traffic flows, and
 // when the pod still has the addresses that it began with: a controller that is gone may have decided
 // otherwise than the one that follows. After a failure nothing is left that was not there before.
-func (a *attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, error) {
+func (a *Attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.CNITimeout)
 	defer cancel()
 	unlock, err := a.sandboxes.lock(ctx, cni.HostInterface(call.Attachment))
@@ -72,7 +72,7 @@ func (a *attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, e
 
 // attach makes the device, plugs it, and configures its sandbox while ovn-controller works. again says
 // that an earlier call has plugged it.
-func (a *attacher) attach(ctx context.Context, e platform.Endpoint, ids map[string]string, again bool) error {
+func (a *Attacher) attach(ctx context.Context, e platform.Endpoint, ids map[string]string, again bool) error {
 	observe := a.metrics.phase(phaseDevice)
 	if err := a.platform.CreateEndpoint(ctx, e); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (a *attacher) attach(ctx context.Context, e platform.Endpoint, ids map[stri
 }
 
 // configure finishes the endpoint whose device is there. Where that comes after ADD has returned, the
-// rest is finishArrivals' work; a sandbox's first call is not worth a look, which lists all adapters.
-func (a *attacher) configure(ctx context.Context, e platform.Endpoint, again bool) (later bool, err error) {
+// rest is FollowPending' work; a sandbox's first call is not worth a look, which lists all adapters.
+func (a *Attacher) configure(ctx context.Context, e platform.Endpoint, again bool) (later bool, err error) {
 	if a.platform.PortType() == "" {
 		return false, a.platform.ConfigureEndpoint(ctx, e)
 	}
@@ -109,7 +109,7 @@ func (a *attacher) configure(ctx context.Context, e platform.Endpoint, again boo
 		}
 	}
 	if !here {
-		a.arrivals.await(e.Device)
+		a.pending.await(e.Device)
 		return true, nil
 	}
 	var device *vswitch.Interface
@@ -136,7 +136,7 @@ func externalIDs(r record, network *pods.Network) map[string]string {
 
 // detach removes an attachment; it is nil when there is nothing of it. The record goes first, so
 // that nobody plugs in again what is being removed.
-func (a *attacher) detach(ctx context.Context, attachment cni.Attachment) error {
+func (a *Attacher) detach(ctx context.Context, attachment cni.Attachment) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 	defer cancel()
 	if err := a.records.remove(cni.HostInterface(attachment)); err != nil {
@@ -195,7 +195,7 @@ func ipNet(p netip.Prefix) net.IPNet {
 }
 
 // Del detaches a sandbox. It needs neither the pod nor the sandbox to exist still.
-func (a *attacher) Del(ctx context.Context, call *cni.Call) error {
+func (a *Attacher) Del(ctx context.Context, call *cni.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, a.config.CNITimeout)
 	defer cancel()
 	unlock, err := a.sandboxes.lock(ctx, cni.HostInterface(call.Attachment))
@@ -210,7 +210,7 @@ func (a *attacher) Del(ctx context.Context, call *cni.Call) error {
 }
 
 // Check compares what ADD returned with what is there.
-func (a *attacher) Check(ctx context.Context, call *cni.Call) error {
+func (a *Attacher) Check(ctx context.Context, call *cni.Call) error {
 	endpoint, err := previousEndpoint(call)
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func previousEndpoint(call *cni.Call) (platform.Endpoint, error) {
 }
 
 // Status says whether an ADD that comes now would be served.
-func (a *attacher) Status(context.Context) error {
+func (a *Attacher) Status(context.Context) error {
 	problems := a.health.Lasting()
 	err := problems.All()
 	if err == nil {

@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
-// inspector looks into the integration bridge by `ovs-ofctl` when an ADD has waited for its flows in
+// Inspector looks into the integration bridge by `ovs-ofctl` when an ADD has waited for its flows in
 // vain, and says at which step they are missing. OVSDB knows nothing of flows. It forks, which is
 // fine only because it is rare: one look at a time, and not one after the other while all ADDs of a
 // node fail for the same reason.
-type inspector struct {
+type Inspector struct {
 	bridge string // as ovs-ofctl dials it
 	run    func(ctx context.Context, program string, args ...string) ([]byte, error)
 	rest   time.Duration
@@ -36,8 +36,8 @@ const (
 // entryTable is where OVN's flows classify what comes in by a port.
 const entryTable = 0
 
-func newInspector(c nodeconfig.Config) *inspector {
-	i := &inspector{bridge: nodeconfig.IntegrationBridge, run: runProgram, rest: inspectionRest}
+func NewInspector(c nodeconfig.Config) *Inspector {
+	i := &Inspector{bridge: nodeconfig.IntegrationBridge, run: runProgram, rest: inspectionRest}
 	if connection, err := c.OpenFlow(); err == nil { // else ovs-ofctl looks where it was built to
 		i.bridge = connection.String()
 	}
@@ -52,8 +52,8 @@ func runProgram(ctx context.Context, program string, args ...string) ([]byte, er
 	return output, err
 }
 
-// look describes what br-int does with an OpenFlow port; empty where it is too early for a look.
-func (i *inspector) look(ctx context.Context, port int) string {
+// Look describes what br-int does with an OpenFlow port; empty where it is too early for a look.
+func (i *Inspector) Look(ctx context.Context, port int) string {
 	if !i.mu.TryLock() {
 		return ""
 	}
@@ -108,12 +108,12 @@ func unreadable(err error) string {
 }
 
 // explain adds to the failure of a port that got no flows in time what the bridge says about it.
-func (a *attacher) explain(ctx context.Context, attachment cni.Attachment, failure error) error {
+func (a *Attacher) explain(ctx context.Context, attachment cni.Attachment, failure error) error {
 	device, attached := a.ovs.AttachedDevice(attachment)
 	if !errors.Is(failure, context.DeadlineExceeded) || !attached || device.Ofport == nil || *device.Ofport <= 0 {
 		return failure // nobody waits any more, or the failure is before the flows
 	}
-	if seen := a.inspector.look(context.WithoutCancel(ctx), *device.Ofport); seen != "" {
+	if seen := a.inspector.Look(context.WithoutCancel(ctx), *device.Ofport); seen != "" {
 		return fmt.Errorf("%w; %s", failure, seen)
 	}
 	return failure

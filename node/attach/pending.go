@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"context"
@@ -40,16 +40,16 @@ const (
 	reasonAttached    = "NetworkAttached"
 )
 
-// arrivals is what the agent remembers of devices that it waits for.
-type arrivals struct {
+// pendingPorts is what the agent remembers of devices that it waits for.
+type pendingPorts struct {
 	wanted chan struct{} // full when devices may have come or gone
 
 	mu      sync.Mutex
-	waiting map[string]*arrival // by device
+	waiting map[string]*pendingPort // by device
 }
 
-// arrival is one device between ADD and its flows.
-type arrival struct {
+// pendingPort is one device between ADD and its flows.
+type pendingPort struct {
 	since   time.Time
 	made    time.Time // when its endpoint was last made or found
 	problem error     // the last one
@@ -59,11 +59,11 @@ type arrival struct {
 	busy    bool
 }
 
-func newArrivals() *arrivals {
-	return &arrivals{wanted: make(chan struct{}, 1), waiting: map[string]*arrival{}}
+func newPendingPorts() *pendingPorts {
+	return &pendingPorts{wanted: make(chan struct{}, 1), waiting: map[string]*pendingPort{}}
 }
 
-func (w *arrivals) look() {
+func (w *pendingPorts) enqueue() {
 	select {
 	case w.wanted <- struct{}{}:
 	default:
@@ -71,12 +71,12 @@ func (w *arrivals) look() {
 }
 
 // enter returns a device's arrival unless a step for it is under way.
-func (w *arrivals) enter(device string) *arrival {
+func (w *pendingPorts) enter(device string) *pendingPort {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one := w.waiting[device]
 	if one == nil {
-		one = &arrival{since: time.Now()}
+		one = &pendingPort{since: time.Now()}
 		w.waiting[device] = one
 	}
 	if one.busy {
@@ -87,18 +87,18 @@ func (w *arrivals) enter(device string) *arrival {
 }
 
 // await notes that ADD has made a device's endpoint.
-func (w *arrivals) await(device string) {
+func (w *pendingPorts) await(device string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if one := w.waiting[device]; one == nil || !one.busy {
-		w.waiting[device] = &arrival{since: time.Now(), made: time.Now()}
+		w.waiting[device] = &pendingPort{since: time.Now(), made: time.Now()}
 	}
-	w.look()
+	w.enqueue()
 }
 
 // due says whether a device that is waited for is to be looked at: one whose pod has been told is not
 // worth every poll.
-func (w *arrivals) due(device string) (waiting, due bool) {
+func (w *pendingPorts) due(device string) (waiting, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	one := w.waiting[device]
@@ -108,7 +108,7 @@ func (w *arrivals) due(device string) (waiting, due bool) {
 	return true, !one.told || time.Since(one.stepped) > latePoll
 }
 
-func (w *arrivals) leave(device string, finished bool) {
+func (w *pendingPorts) leave(device string, finished bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if one := w.waiting[device]; one != nil {
@@ -120,7 +120,7 @@ func (w *arrivals) leave(device string, finished bool) {
 }
 
 // keepOnly forgets devices that are no ports any more.
-func (w *arrivals) keepOnly(ports map[string]bool) {
+func (w *pendingPorts) keepOnly(ports map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for device, one := range w.waiting {
@@ -130,15 +130,15 @@ func (w *arrivals) keepOnly(ports map[string]bool) {
 	}
 }
 
-func (w *arrivals) pending() int {
+func (w *pendingPorts) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.waiting)
 }
 
-// finishArrivals attends to late devices until ctx ends: to those it waits for at each poll, to the
+// FollowPending attends to late devices until ctx ends: to those it waits for at each poll, to the
 // others whenever devices of the host may have changed.
-func (a *attacher) finishArrivals(ctx context.Context) error {
+func (a *Attacher) FollowPending(ctx context.Context) error {
 	if a.platform.PortType() == "" {
 		return nil
 	}
@@ -149,14 +149,14 @@ func (a *attacher) finishArrivals(ctx context.Context) error {
 	all := true
 	for ctx.Err() == nil {
 		changed := a.ovs.Changed()
-		for _, device := range a.unfinished(all) {
-			if one := a.arrivals.enter(cni.HostInterface(device)); one != nil {
-				steps.Go(func() { a.finishStep(ctx, device, one) })
+		for _, device := range a.unfinishedPorts(all) {
+			if one := a.pending.enter(cni.HostInterface(device)); one != nil {
+				steps.Go(func() { a.advance(ctx, device, one) })
 			}
 		}
 		all = false
 		var poll <-chan time.Time
-		if a.arrivals.pending() > 0 {
+		if a.pending.count() > 0 {
 			poll = time.After(arrivalPoll)
 		}
 		select {
@@ -166,7 +166,7 @@ func (a *attacher) finishArrivals(ctx context.Context) error {
 			case <-time.After(arrivalPoll / 4): // many pods at once change it many times
 			case <-ctx.Done():
 			}
-		case <-a.arrivals.wanted:
+		case <-a.pending.wanted:
 			all = true
 		case <-check.C:
 			all = true
@@ -176,8 +176,8 @@ func (a *attacher) finishArrivals(ctx context.Context) error {
 	return nil
 }
 
-// unfinished lists the ports that need something, or all of them.
-func (a *attacher) unfinished(all bool) []cni.Attachment {
+// unfinishedPorts lists the ports that need something, or all of them.
+func (a *Attacher) unfinishedPorts(all bool) []cni.Attachment {
 	if !a.ovs.Connected() {
 		return nil
 	}
@@ -185,30 +185,30 @@ func (a *attacher) unfinished(all bool) []cni.Attachment {
 	var list []cni.Attachment
 	for _, device := range a.ovs.Attached() {
 		ports[device.Name] = true
-		waiting, due := a.arrivals.due(device.Name)
+		waiting, due := a.pending.due(device.Name)
 		if all || due || !waiting && !a.finished(device) {
 			attachment, _ := openvswitch.AttachmentOf(device)
 			list = append(list, attachment)
 		}
 	}
-	a.arrivals.keepOnly(ports)
+	a.pending.keepOnly(ports)
 	return list
 }
 
-func (a *attacher) arrived(device *vswitch.Interface) bool {
+func (a *Attacher) arrived(device *vswitch.Interface) bool {
 	return device.Type == a.platform.PortType() && device.ExternalIDs[openvswitch.AttachedKey] == "true"
 }
 
-func (a *attacher) finished(device *vswitch.Interface) bool {
+func (a *Attacher) finished(device *vswitch.Interface) bool {
 	return a.arrived(device) && device.ExternalIDs[openvswitch.InstalledKey] == "true"
 }
 
-// finishStep does for one device what can be done now, and tells the pod when that has not been
+// advance does for one device what can be done now, and tells the pod when that has not been
 // enough for long.
-func (a *attacher) finishStep(ctx context.Context, attachment cni.Attachment, one *arrival) {
+func (a *Attacher) advance(ctx context.Context, attachment cni.Attachment, one *pendingPort) {
 	name := cni.HostInterface(attachment)
 	finished := false
-	defer func() { a.arrivals.leave(name, finished) }()
+	defer func() { a.pending.leave(name, finished) }()
 	unlock, _ := a.sandboxes.try(name)
 	if unlock == nil {
 		return // an ADD or a DEL is at work
@@ -243,7 +243,7 @@ func (a *attacher) finishStep(ctx context.Context, attachment cni.Attachment, on
 }
 
 // lateness says what is missing, and what to do about it.
-func (a *attacher) lateness(ctx context.Context, attachment cni.Attachment, one *arrival) string {
+func (a *Attacher) lateness(ctx context.Context, attachment cni.Attachment, one *pendingPort) string {
 	name, took := cni.HostInterface(attachment), time.Since(one.since).Round(time.Second)
 	device, _ := a.ovs.AttachedDevice(attachment)
 	switch {
@@ -257,7 +257,7 @@ func (a *attacher) lateness(ctx context.Context, attachment cni.Attachment, one 
 }
 
 // finish brings a port and its device together. The attachment is locked.
-func (a *attacher) finish(ctx context.Context, one *arrival, e platform.Endpoint, device *vswitch.Interface) (bool, error) {
+func (a *Attacher) finish(ctx context.Context, one *pendingPort, e platform.Endpoint, device *vswitch.Interface) (bool, error) {
 	here, err := a.platform.EndpointArrived(ctx, e)
 	if err != nil {
 		return false, err
@@ -296,7 +296,7 @@ func (a *attacher) finish(ctx context.Context, one *arrival, e platform.Endpoint
 }
 
 // complete makes the port of a device that is there, or finds it made.
-func (a *attacher) complete(ctx context.Context, e platform.Endpoint, device *vswitch.Interface) error {
+func (a *Attacher) complete(ctx context.Context, e platform.Endpoint, device *vswitch.Interface) error {
 	if kind := a.platform.PortType(); device.Type != kind {
 		if err := a.ovs.Apply(ctx, []libovsdb.Operation{openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": kind})}); err != nil {
 			return fmt.Errorf("set the type of device %s: %w", device.Name, err)
@@ -316,7 +316,7 @@ func (a *attacher) complete(ctx context.Context, e platform.Endpoint, device *vs
 }
 
 // endpointOf is the endpoint of a port, as the record, the port and the pod's annotation have it.
-func (a *attacher) endpointOf(device *vswitch.Interface) (platform.Endpoint, error) {
+func (a *Attacher) endpointOf(device *vswitch.Interface) (platform.Endpoint, error) {
 	attachment, _ := openvswitch.AttachmentOf(device)
 	one, err := a.records.read(device.Name)
 	if err != nil { // lost: what the port knows is enough but for DNS

@@ -1,4 +1,4 @@
-package node
+package attach
 
 import (
 	"net/netip"
@@ -14,8 +14,8 @@ import (
 	"github.com/weftnet/weft/node/pods"
 )
 
-// attacherParts are what an attacher works with.
-type attacherParts struct {
+// Parts are what an attacher works with.
+type Parts struct {
 	Config   nodeconfig.Config
 	Platform platform.Endpoints
 	Database *openvswitch.Database
@@ -29,17 +29,17 @@ type attacherParts struct {
 	MTU        func() int
 }
 
-// attacher gives pods their ports. It serves the CNI plugin, attends to devices that come after ADD, and removes
+// Attacher gives pods their ports. It serves the CNI plugin, attends to devices that come after ADD, and removes
 // what nobody will ask to delete. What a pod has stands in its interface's row, and in a record for the day when
 // the database is lost.
-type attacher struct {
+type Attacher struct {
 	config   nodeconfig.Config
 	platform platform.Endpoints
 	ovs      *openvswitch.Database
 	pods     *pods.Watcher
 	health   *health.Tracker
 	rounds   *health.Rounds
-	metrics  *attachMetrics
+	metrics  *metrics
 
 	report     func(pod cni.Pod, kind, reason, message string)
 	podSubnets func() []netip.Prefix
@@ -47,8 +47,8 @@ type attacher struct {
 
 	sandboxes *sandboxes
 	records   records
-	inspector *inspector
-	arrivals  *arrivals
+	inspector *Inspector
+	pending   *pendingPorts
 	// untidy is full when a sweep is wanted before its time.
 	untidy chan struct{}
 	// portless is since when a device has had no port; for the sweep alone. One that has had none
@@ -57,26 +57,26 @@ type attacher struct {
 	portlessTime time.Duration
 }
 
-func newAttacher(p attacherParts) *attacher {
-	return &attacher{
+func New(p Parts) *Attacher {
+	return &Attacher{
 		config: p.Config, platform: p.Platform, ovs: p.Database, pods: p.Pods, health: p.Health, rounds: p.Rounds,
-		report: p.Report, podSubnets: p.PodSubnets, mtu: p.MTU, metrics: newAttachMetrics(),
-		sandboxes: newSandboxes(), records: newRecords(p.Config), inspector: newInspector(p.Config),
-		arrivals: newArrivals(), untidy: make(chan struct{}, 1), portlessTime: portlessTime,
+		report: p.Report, podSubnets: p.PodSubnets, mtu: p.MTU, metrics: newMetrics(),
+		sandboxes: newSandboxes(), records: newRecords(p.Config), inspector: NewInspector(p.Config),
+		pending: newPendingPorts(), untidy: make(chan struct{}, 1), portlessTime: portlessTime,
 	}
 }
 
-// collectors are the attacher's metrics.
-func (a *attacher) collectors() []prometheus.Collector {
+// Collectors are the attacher's metrics.
+func (a *Attacher) Collectors() []prometheus.Collector {
 	return append(a.metrics.collectors(), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "weft_pending_arrivals", Help: "Ports of pods whose device or flows have not come yet.",
-	}, func() float64 { return float64(a.arrivals.pending()) }))
+	}, func() float64 { return float64(a.pending.count()) }))
 }
 
-// observeRequest is told of each call that was answered.
-func (a *attacher) observeRequest(verb cni.Verb, code uint, took time.Duration) {
+// ObserveRequest is told of each call that was answered.
+func (a *Attacher) ObserveRequest(verb cni.Verb, code uint, took time.Duration) {
 	a.metrics.observeRequest(verb, code, took)
 }
 
-// devicesChanged is called when devices of pods may have come or gone.
-func (a *attacher) devicesChanged() { a.arrivals.look() }
+// DevicesChanged is called when devices of pods may have come or gone.
+func (a *Attacher) DevicesChanged() { a.pending.enqueue() }
