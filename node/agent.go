@@ -53,8 +53,6 @@ type agent struct {
 
 	// attention is full when something may have changed and the node is to be looked at again.
 	attention chan struct{}
-	// reopenPeriod is how often ovs-vswitchd is told to open what it could not open before.
-	reopenPeriod time.Duration
 
 	mu      sync.Mutex
 	subnets []netip.Prefix
@@ -75,7 +73,7 @@ const (
 func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface) (*agent, error) {
 	a := &agent{
 		config: c, platform: system, ovs: ovs, rounds: health.NewRounds(), events: newEvents(c.NodeName),
-		attention: make(chan struct{}, 1), reopenPeriod: resync,
+		attention: make(chan struct{}, 1),
 	}
 	a.health = health.New(a.conditionChanged, a.warn, conditionsOf(c)...)
 	a.registry = newRegistry(
@@ -115,7 +113,7 @@ func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Da
 
 // encrypt gives the agent what keeps its tunnels.
 func (a *agent) encrypt(keeper tunnelKeeper) {
-	a.crypt = a.newEncryption(keeper)
+	a.crypt = newEncryption(keeper, a.config.Encryption, a.ovs, a.health, a.rounds)
 	a.gateway.guard = a.crypt.ready
 	a.registry.MustRegister(a.crypt.collectors()...)
 }
@@ -216,7 +214,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 		part("devices of DNS servers", a.followServers)
 	}
 	part("arrivals", a.attacher.FollowPending)
-	part("refused ports", a.keepPortsOpen)
+	part("refused ports", a.gateway.keepPortsOpen)
 	part("node", a.keep)
 	part("sweep", a.attacher.SweepPeriodically)
 	<-ctx.Done()

@@ -2,7 +2,6 @@ package node
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/openflow"
-	"github.com/weftnet/weft/node/openvswitch"
 )
 
 const (
@@ -22,16 +20,6 @@ const (
 	// maxCountersRequest is the size in bytes of a request with [contract.MaxCookies] numbers of ten digits.
 	maxCountersRequest = 12 * contract.MaxCookies
 )
-
-// openCounters answers one [contract.CountersRequest] on the connection that it returns. It fails where br-int is
-// not reached.
-func (h *agentTunnel) openCounters(ctx context.Context) (net.Conn, error) {
-	bridge, err := openvswitch.DialSwitch(ctx, h.config)
-	if err != nil {
-		return nil, err
-	}
-	return Counters(bridge), nil
-}
 
 // Counters is a connection on which one [contract.CountersRequest] is answered by asking a bridge, by its
 // connection for OpenFlow.

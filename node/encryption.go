@@ -59,9 +59,11 @@ type encryption struct {
 	encrypted, unencrypted prometheus.Gauge
 }
 
-func (a *agent) newEncryption(keeper tunnelKeeper) *encryption {
+func newEncryption(
+	keeper tunnelKeeper, mode ipsec.Mode, ovs *openvswitch.Database, state *health.Tracker, rounds *health.Rounds,
+) *encryption {
 	return &encryption{
-		tunnelKeeper: keeper, mode: a.config.Encryption, ovs: a.ovs, health: a.health, rounds: a.rounds,
+		tunnelKeeper: keeper, mode: mode, ovs: ovs, health: state, rounds: rounds,
 		encrypted: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_encrypted_peers", Help: "Nodes to which this one sends by ESP.",
 		}),

@@ -41,6 +41,8 @@ type gateway struct {
 	lookup *commitLookup
 	// takeUpTime is how long ovs-vswitchd may take for what is written to its database.
 	takeUpTime time.Duration
+	// reopenPeriod is how often ovs-vswitchd is told to open what it could not open before.
+	reopenPeriod time.Duration
 	// repairs counts how often the bridges had to be written.
 	repairs prometheus.Counter
 	// probe examines a bridge's datapath, and probeLimit is how long that may take, with what it waits for.
@@ -65,7 +67,7 @@ func (a *agent) newGateway() *gateway {
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_node_repairs_total", Help: "Times that the node's Open vSwitch settings or bridges had to be written.",
 		}),
-		takeUpTime: openvswitch.TakeUpTime, probe: ctprobe.Run, probeLimit: probeLimit,
+		reopenPeriod: resync, takeUpTime: openvswitch.TakeUpTime, probe: ctprobe.Run, probeLimit: probeLimit,
 	}
 }
 
@@ -95,4 +97,21 @@ func (g *gateway) keepBridges(ctx context.Context) error {
 		return nil
 	}
 	return g.platform.EnsureGatewayDevice(g.config.GatewayInterface)
+}
+
+// keepPortsOpen looks again at ports in error until ctx ends.
+func (g *gateway) keepPortsOpen(ctx context.Context) error {
+	if g.platform.PortType() == "" {
+		return nil
+	}
+	tick := time.NewTicker(g.reopenPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			g.ovs.Reopen(ctx, g.platform.PortType())
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }

@@ -275,3 +275,13 @@ func (a *agent) watchHosted(ctx context.Context) error {
 		}
 	}
 }
+
+// openCounters answers one [contract.CountersRequest] on the connection that it returns. It fails where br-int is
+// not reached.
+func (h *agentTunnel) openCounters(ctx context.Context) (net.Conn, error) {
+	bridge, err := openvswitch.DialSwitch(ctx, h.config)
+	if err != nil {
+		return nil, err
+	}
+	return Counters(bridge), nil
+}

@@ -46,7 +46,7 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	if ports := s.n.ovs.Refused(openvswitch.TypeInternal); !slices.Equal(ports, []string{platform.ManagementDevice}) {
 		t.Errorf("the ports in error are %v", ports)
 	}
-	a.reopenPorts(t.Context()) // too early
+	a.ovs.Reopen(t.Context(), openvswitch.TypeInternal) // too early
 	nodetest.Eventually(t, 10*time.Second, func() error {
 		if !s.daemon.idle() {
 			return errors.New("ovs-vswitchd does not come to rest") // and would look again by itself
@@ -57,10 +57,10 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	if port := s.ofport(platform.ManagementDevice); port != -1 {
 		t.Fatalf("it is opened without a word: port %d", port)
 	}
-	a.reopenPeriod = 50 * time.Millisecond
+	a.gateway.reopenPeriod = 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var kept sync.WaitGroup
-	kept.Go(func() { _ = a.keepPortsOpen(ctx) })
+	kept.Go(func() { _ = a.gateway.keepPortsOpen(ctx) })
 	s.n.until(func() bool { return s.ofport(platform.ManagementDevice) > 0 })
 	if s.ofport(platform.ManagementDevice) <= 0 {
 		t.Error("the port is still in error")
@@ -71,7 +71,7 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.reopenPorts(t.Context())
+	a.ovs.Reopen(t.Context(), openvswitch.TypeInternal)
 	if now := must(s.n.ovs.Root()); now.NextCfg != root.NextCfg {
 		t.Error("ovs-vswitchd is bothered though nothing is in error")
 	}

@@ -72,17 +72,6 @@ func (o *Database) BridgeOf(port string) *vswitch.Bridge {
 	return first(ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return slices.Contains(b.Ports, port) }))
 }
 
-// Refused lists the ports with a type of the platform's that Open vSwitch has tried to open in vain.
-func (o *Database) Refused(kind string) []string {
-	var names []string
-	for _, device := range ovsdb.List(o.Client, func(d *vswitch.Interface) bool {
-		return d.Type == kind && d.Ofport != nil && *d.Ofport <= 0
-	}) {
-		names = append(names, device.Name)
-	}
-	return names
-}
-
 // TunnelPeers are where the tunnels lead that ovn-controller has made, sorted.
 func (o *Database) TunnelPeers() []netip.Addr {
 	var peers []netip.Addr

@@ -6,6 +6,7 @@
 //	attachments   ports of pods
 //	uplink        the bridge of an uplink that host and pods share
 //	flows         what a bridge needs beside its flows
+//	reopen        ports that ovs-vswitchd could not open
 //	release       all of it taken back, while the agent does not run
 //	dial          connections to daemons on the node itself
 //
