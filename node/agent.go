@@ -22,6 +22,7 @@ import (
 	"github.com/weftnet/weft/models/httpserver"
 	"github.com/weftnet/weft/node/attach"
 	"github.com/weftnet/weft/node/domains"
+	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/ipsec"
 	"github.com/weftnet/weft/node/nodeconfig"
@@ -47,9 +48,9 @@ type agent struct {
 	attacher *attach.Attacher
 	gateway  *gateway
 	services *services
-	tunnel   *agentTunnel     // nil where nobody has a stream to the node
-	crypt    *encryption      // nil on systems whose tunnels cannot be encrypted
-	domains  *domains.Watcher // nil where the node's DNS servers cannot be watched
+	tunnel   *agentTunnel        // nil where nobody has a stream to the node
+	crypt    *encryption.Tunnels // nil on systems whose tunnels cannot be encrypted
+	domains  *domains.Watcher    // nil where the node's DNS servers cannot be watched
 
 	// attention is full when something may have changed and the node is to be looked at again.
 	attention chan struct{}
@@ -112,10 +113,10 @@ func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Da
 }
 
 // encrypt gives the agent what keeps its tunnels.
-func (a *agent) encrypt(keeper tunnelKeeper) {
-	a.crypt = newEncryption(keeper, a.config.Encryption, a.ovs, a.health, a.rounds)
-	a.gateway.guard = a.crypt.ready
-	a.registry.MustRegister(a.crypt.collectors()...)
+func (a *agent) encrypt(keeper encryption.Keeper) {
+	a.crypt = encryption.New(keeper, a.config.Encryption, a.ovs, a.health, a.rounds)
+	a.gateway.guard = a.crypt.Ready
+	a.registry.MustRegister(a.crypt.Collectors()...)
 }
 
 // conditionsOf are those that not every node has.
@@ -207,7 +208,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	part("services", a.services.Run)
 	part("host's services", a.services.keep)
 	if a.crypt != nil {
-		part("encryption", a.crypt.keep)
+		part("encryption", a.crypt.KeepEncrypted)
 	}
 	if a.domains != nil {
 		part("domain names", a.domains.Run)

@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/node/ctlookup"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/openflow"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/tunnel"
 	"github.com/weftnet/weft/ovsdb"
@@ -283,5 +284,5 @@ func (h *agentTunnel) openCounters(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Counters(bridge), nil
+	return openflow.Counters(bridge), nil
 }

@@ -11,6 +11,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/node/encryption"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/openvswitch"
 	"github.com/weftnet/weft/node/platform"
@@ -31,7 +32,7 @@ func Run(ctx context.Context, config nodeconfig.Config) error {
 	if err := config.Validate(); err != nil {
 		return err
 	}
-	crypt, err := guardedTunnels(config)
+	crypt, err := encryption.Guarded(config)
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/node"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/node/openflow"
 	"github.com/weftnet/weft/ovn"
 	"github.com/weftnet/weft/ovn/manifest"
 	"github.com/weftnet/weft/ovsdb"
@@ -97,7 +97,7 @@ func TestHitsOfARealOVN(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return node.Counters(bridge), nil
+				return openflow.Counters(bridge), nil
 			},
 		}, []Node{{"n1", filepath.Join(run, "br-int.mgmt")}, {"gone", filepath.Join(run, "nosuch")}, {"old", ""}})
 		if err != nil {

@@ -1,4 +1,4 @@
-package node
+package encryption
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
-// newTunnelKeeper binds it to the calling thread's network namespace.
-func newTunnelKeeper(c nodeconfig.Config) (tunnelKeeper, error) {
+// newKeeper binds it to the calling thread's network namespace.
+func newKeeper(c nodeconfig.Config) (Keeper, error) {
 	keeper, err := ipsec.New(ipsec.Config{
 		Mode: c.Encryption, Address: c.EncapAddress, Charon: c.EncryptionCharon,
 		Files: ipsec.Files{CA: c.EncryptionCA, Certificate: c.EncryptionCertificate, PrivateKey: c.EncryptionPrivateKey},

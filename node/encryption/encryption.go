@@ -1,4 +1,4 @@
-package node
+package encryption
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/weftnet/weft/node/openvswitch"
 )
 
-// tunnelKeeper encrypts what the node's tunnels send, see [ipsec.Keeper].
-type tunnelKeeper interface {
+// Keeper encrypts what the node's tunnels send, see [ipsec.Keeper].
+type Keeper interface {
 	// Guard: from now on nothing passes in the clear that shall not.
 	Guard() error
 	// Keep looks once whether peers are encrypted, and does what they lack.
@@ -35,10 +35,10 @@ type tunnelKeeper interface {
 // peerPatience is how long a peer may go without encryption before it is told: it may just join or start anew.
 const peerPatience = time.Minute
 
-// guardedTunnels comes before all else: after a boot Open vSwitch has tunnels from before, and nothing waits for the
+// Guarded comes before all else: after a boot Open vSwitch has tunnels from before, and nothing waits for the
 // agent before it sends by them. What fails here is told by the first look.
-func guardedTunnels(config nodeconfig.Config) (tunnelKeeper, error) {
-	crypt, err := newTunnelKeeper(config)
+func Guarded(config nodeconfig.Config) (Keeper, error) {
+	crypt, err := newKeeper(config)
 	if err != nil || crypt == nil || config.Encryption != ipsec.Enforce {
 		return crypt, err
 	}
@@ -48,9 +48,9 @@ func guardedTunnels(config nodeconfig.Config) (tunnelKeeper, error) {
 	return crypt, nil
 }
 
-// encryption keeps the tunnels as the key encryption wants them.
-type encryption struct {
-	tunnelKeeper
+// Tunnels keeps the tunnels as the key encryption wants them.
+type Tunnels struct {
+	Keeper
 	mode   ipsec.Mode
 	ovs    *openvswitch.Database
 	health *health.Tracker
@@ -59,11 +59,11 @@ type encryption struct {
 	encrypted, unencrypted prometheus.Gauge
 }
 
-func newEncryption(
-	keeper tunnelKeeper, mode ipsec.Mode, ovs *openvswitch.Database, state *health.Tracker, rounds *health.Rounds,
-) *encryption {
-	return &encryption{
-		tunnelKeeper: keeper, mode: mode, ovs: ovs, health: state, rounds: rounds,
+func New(
+	keeper Keeper, mode ipsec.Mode, ovs *openvswitch.Database, state *health.Tracker, rounds *health.Rounds,
+) *Tunnels {
+	return &Tunnels{
+		Keeper: keeper, mode: mode, ovs: ovs, health: state, rounds: rounds,
 		encrypted: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_encrypted_peers", Help: "Nodes to which this one sends by ESP.",
 		}),
@@ -73,14 +73,14 @@ func newEncryption(
 	}
 }
 
-func (e *encryption) collectors() []prometheus.Collector {
+func (e *Tunnels) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{e.encrypted, e.unencrypted}
 }
 
 // wanted says whether tunnels are, or may be, encrypted.
-func (e *encryption) wanted() bool { return e.mode == ipsec.Begin || e.mode == ipsec.Enforce }
+func (e *Tunnels) wanted() bool { return e.mode == ipsec.Begin || e.mode == ipsec.Enforce }
 
-func (e *encryption) keep(ctx context.Context) error {
+func (e *Tunnels) KeepEncrypted(ctx context.Context) error {
 	since := map[netip.Addr]time.Time{}
 	e.Run(ctx, func(ctx context.Context) {
 		e.rounds.Do("encryption", func() { e.keepOnce(ctx, since) })
@@ -89,7 +89,7 @@ func (e *encryption) keep(ctx context.Context) error {
 }
 
 // keepOnce looks once; since is when a peer was first seen without encryption.
-func (e *encryption) keepOnce(ctx context.Context, since map[netip.Addr]time.Time) {
+func (e *Tunnels) keepOnce(ctx context.Context, since map[netip.Addr]time.Time) {
 	if !e.ovs.Connected() {
 		return // and who the peers are is not known
 	}
@@ -111,7 +111,7 @@ func (e *encryption) keepOnce(ctx context.Context, since map[netip.Addr]time.Tim
 }
 
 // overdue tells of peers that have gone without encryption for long.
-func (e *encryption) overdue(missing []netip.Addr, since map[netip.Addr]time.Time) error {
+func (e *Tunnels) overdue(missing []netip.Addr, since map[netip.Addr]time.Time) error {
 	for peer := range since {
 		if !slices.Contains(missing, peer) {
 			delete(since, peer)
@@ -144,8 +144,8 @@ func (e *encryption) overdue(missing []netip.Addr, since map[netip.Addr]time.Tim
 	return problem
 }
 
-// ready says why a node that must not send in the clear has to wait before it joins.
-func (e *encryption) ready() error {
+// Ready says why a node that must not send in the clear has to wait before it joins.
+func (e *Tunnels) Ready() error {
 	if e.mode != ipsec.Enforce {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (e *encryption) ready() error {
 }
 
 // offloaded says why the kernel's IPsec does not see all that the tunnels send.
-func (e *encryption) offloaded() error {
+func (e *Tunnels) offloaded() error {
 	root, err := e.ovs.Root()
 	if err != nil || !e.wanted() || root.OtherConfig["hw-offload"] != "true" {
 		return nil

@@ -1,4 +1,4 @@
-package node
+package openflow
 
 import (
 	"bytes"
@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weftnet/weft/node/openflow"
 )
 
 // A switch that answers what is not an answer is told of, and nobody waits for it.
@@ -29,7 +27,7 @@ func TestCountersOfABadSwitch(t *testing.T) {
 				t.Fatal(err)
 			}
 			go func() {
-				_, _ = io.CopyN(io.Discard, theirs, 8+int64(len(openflow.AggregateRequest(0, 7))))
+				_, _ = io.CopyN(io.Discard, theirs, 8+int64(len(AggregateRequest(0, 7))))
 				_, _ = theirs.Write(c.says)
 				theirs.Close()
 			}()

@@ -1,4 +1,4 @@
-package node
+package openflow
 
 import (
 	"bufio"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/contract"
-	"github.com/weftnet/weft/node/openflow"
 )
 
 const (
@@ -76,9 +75,9 @@ func readCounters(bridge net.Conn, cookies []uint32) ([]contract.Counter, error)
 // askCounters sends a question for each cookie, numbered by its index.
 func askCounters(bridge io.Writer, cookies []uint32) error {
 	w := bufio.NewWriter(bridge)
-	_, _ = w.Write(openflow.Message(openflow.Hello, 0)) // Flush has the error
+	_, _ = w.Write(Message(Hello, 0)) // Flush has the error
 	for i, cookie := range cookies {
-		_, _ = w.Write(openflow.AggregateRequest(uint32(i), uint64(cookie)))
+		_, _ = w.Write(AggregateRequest(uint32(i), uint64(cookie)))
 	}
 	return w.Flush()
 }
@@ -87,22 +86,22 @@ func askCounters(bridge io.Writer, cookies []uint32) error {
 func takeCounters(bridge io.Reader, cookies []uint32) ([]contract.Counter, error) {
 	counters := make([]contract.Counter, 0, len(cookies))
 	for answered := 0; answered < len(cookies); {
-		message, err := openflow.Read(bridge)
+		message, err := Read(bridge)
 		if err != nil {
 			return nil, err
 		}
 		switch message[1] {
-		case openflow.Error:
-			return nil, openflow.Refusal(message)
-		case openflow.MultipartReply:
+		case Error:
+			return nil, Refusal(message)
+		case MultipartReply:
 		default: // its hello, or a question whether we live, which is over before it matters
 			continue
 		}
-		counted, err := openflow.ParseAggregate(message)
+		counted, err := ParseAggregate(message)
 		if err != nil {
 			return nil, err
 		}
-		number := openflow.Number(message)
+		number := Number(message)
 		if int64(number) >= int64(len(cookies)) {
 			return nil, fmt.Errorf("the switch answers question %d, which was not asked", number)
 		}

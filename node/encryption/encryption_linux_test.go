@@ -1,4 +1,4 @@
-package node
+package encryption
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (f *fakeTunnels) Look()                                               {}
 func (f *fakeTunnels) Close()                                              {}
 
 func TestUnencryptedPeersAreTold(t *testing.T) {
-	e := &encryption{mode: ipsec.Enforce, tunnelKeeper: &fakeTunnels{}}
+	e := &Tunnels{mode: ipsec.Enforce, Keeper: &fakeTunnels{}}
 	first, second := netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
 	since := map[netip.Addr]time.Time{}
 	if err := e.overdue([]netip.Addr{first, second}, since); err != nil {
