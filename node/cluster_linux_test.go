@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
@@ -338,4 +339,12 @@ func (c *cluster) nothingLeft(p *pod) {
 			c.tb.Errorf("eth0 is left in the sandbox: %s %v", links, err)
 		}
 	}
+}
+
+func code(err error) uint {
+	var e *types.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return 0
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/containernetworking/cni/pkg/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -121,23 +120,6 @@ func (n *bareNode) sandbox(name, uid string) *cni.Call {
 	path := "/sandbox/" + uid
 	n.platform.AddSandbox(path)
 	return &cni.Call{Attachment: cni.Attachment{ContainerID: "c-" + uid, IfName: "eth0"}, Netns: path, Pod: cni.Pod{Namespace: "shop", Name: name, UID: uid}, Config: cni.NetworkConfig{Network: "weft"}}
-}
-
-// empty fails the test unless host and database are without pods.
-func (n *bareNode) empty() {
-	n.t.Helper()
-	if devices, err := n.platform.Endpoints(); err != nil || len(devices) != 0 {
-		n.t.Errorf("devices left: %v, %v", devices, err)
-	}
-	n.until(func() bool { return len(n.ovs.Attached()) == 0 })
-}
-
-func code(err error) uint {
-	var e *types.Error
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return 0
 }
 
 // lookAgain touches the database so that until asks its condition again.

@@ -64,7 +64,7 @@ func (u *sharing) rename(ctx context.Context, network hns.Network, host hostnet.
 		return host, err
 	}
 	if host, err = u.hostVNIC(network, host.MAC); err == nil && host.Alias != hostnet.HostAdapter {
-		err = fmt.Errorf("Windows took the alias and calls it %q", host.Alias)
+		err = fmt.Errorf("the alias was set, and Windows calls it %q", host.Alias)
 	}
 	return host, err
 }

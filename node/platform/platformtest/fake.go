@@ -272,7 +272,7 @@ func (f *Fake) ConfigureEndpoint(_ context.Context, e platform.Endpoint) error {
 	}
 	d := f.Devices[e.Device]
 	if d == nil || !d.arrived || d.Endpoint.Sandbox != e.Sandbox {
-		return errors.New("Link not found")
+		return errors.New("the device has not arrived")
 	}
 	d.Endpoint, d.Configured = e, true
 	return nil
