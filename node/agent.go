@@ -65,10 +65,10 @@ const (
 	resync          = 30 * time.Second // settings that somebody changed behind the agent's back
 	controllerProbe = 2 * time.Second
 	controllerAwait = 250 * time.Millisecond // while it is away, pods wait for it
-	// settle keeps a flood of events, such as many pods at once, from becoming a flood of looks.
-	settle = 200 * time.Millisecond
-	// lookTime bounds a look: a server that does not answer is asked again.
-	lookTime = 5 * time.Second
+	// debounce keeps a flood of events, such as many pods at once, from becoming a flood of looks.
+	debounce = 200 * time.Millisecond
+	// reconcileTime bounds a look: a server that does not answer is asked again.
+	reconcileTime = 5 * time.Second
 )
 
 func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface) (*agent, error) {
@@ -89,7 +89,7 @@ func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Da
 	if a.pods, err = pods.New(client, c.NodeName); err != nil {
 		return nil, err
 	}
-	if a.node, err = newOwnNode(client, c.NodeName, a.look); err != nil {
+	if a.node, err = newOwnNode(client, c.NodeName, a.enqueue); err != nil {
 		return nil, err
 	}
 	if a.services, err = a.newServices(client); err != nil {
@@ -97,7 +97,7 @@ func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Da
 	}
 	a.attacher = attach.New(attach.Parts{
 		Config: c, Platform: system, Database: ovs, Pods: a.pods, Health: a.health, Rounds: a.rounds,
-		Report: a.events.tell, PodSubnets: a.podSubnets, MTU: a.mtu,
+		Report: a.events.report, PodSubnets: a.podSubnets, MTU: a.mtu,
 	})
 	a.gateway = a.newGateway()
 	a.registry.MustRegister(ovs.Metrics()...)
@@ -141,7 +141,7 @@ func (a *agent) conditionChanged(c health.Condition, err error) {
 	} else {
 		slog.Warn("condition does not hold", "condition", c, "reason", err)
 	}
-	a.look()
+	a.enqueue()
 }
 
 // warn tells users on the Node.
@@ -149,8 +149,8 @@ func (a *agent) warn(reason, message string) {
 	a.events.warn(nodeReference(a.config.NodeName), reason, message)
 }
 
-// look asks for the node to be looked at soon.
-func (a *agent) look() {
+// enqueue asks for the node to be looked at soon.
+func (a *agent) enqueue() {
 	select {
 	case a.attention <- struct{}{}:
 	default:
@@ -201,14 +201,14 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 		part("ovn-controller", a.watchController)
 	}
 	if a.config.SharesAdapter() {
-		part("uplink", a.gateway.keepUplink)
+		part("uplink", a.gateway.reconcileUplink)
 	}
-	part("flows", a.gateway.keepFlows)
+	part("flows", a.gateway.reconcileFlows)
 	part("switch", a.gateway.watchSwitch)
 	part("services", a.services.Run)
-	part("host's services", a.services.keep)
+	part("host's services", a.services.follow)
 	if a.crypt != nil {
-		part("encryption", a.crypt.KeepEncrypted)
+		part("encryption", a.crypt.Follow)
 	}
 	if a.domains != nil {
 		part("domain names", a.domains.Run)
@@ -216,7 +216,7 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 	}
 	part("arrivals", a.attacher.FollowPending)
 	part("refused ports", a.gateway.keepPortsOpen)
-	part("node", a.keep)
+	part("node", a.reconcile)
 	part("sweep", a.attacher.SweepPeriodically)
 	<-ctx.Done()
 	parts.Wait()
@@ -228,9 +228,9 @@ func (a *agent) run(ctx context.Context, listener net.Listener) error {
 
 // hostChanged is called when interfaces, addresses or routes of the host may have changed.
 func (a *agent) hostChanged() {
-	a.look()
-	a.gateway.flows.look()
-	a.gateway.uplink.look()
+	a.enqueue()
+	a.gateway.flows.enqueue()
+	a.gateway.uplink.enqueue()
 	a.attacher.DevicesChanged()
 	if a.domains != nil {
 		a.domains.Look()
@@ -253,13 +253,13 @@ func (a *agent) watchDatabase(ctx context.Context) error {
 		changed := a.ovs.Changed()
 		if a.ovs.Connected() {
 			if a.health.Problems()[health.Database] != nil {
-				a.gateway.uplink.look()
+				a.gateway.uplink.enqueue()
 			}
 			a.health.Set(health.Database, nil)
 		} else {
 			a.health.Set(health.Database, fmt.Errorf("no connection to %s", a.config.OVSDatabase))
 		}
-		a.look()
+		a.enqueue()
 		if a.crypt != nil {
 			a.crypt.Look() // at tunnels that have come
 		}
@@ -291,17 +291,17 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// keep looks at the node whenever something may have changed and puts right what is not as it
+// reconcile looks at the node whenever something may have changed and puts right what is not as it
 // shall be. Nothing is remembered between looks, so a start, a repair and a new setting are one.
-func (a *agent) keep(ctx context.Context) error {
+func (a *agent) reconcile(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), a.node.informer.HasSynced, a.pods.Informer.HasSynced) {
 		return nil
 	}
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
-		a.rounds.Do("node", func() { a.keepOnce(ctx) })
-		pause(ctx, settle)
+		a.rounds.Do("node", func() { a.reconcileOnce(ctx) })
+		pause(ctx, debounce)
 		select {
 		case <-a.attention:
 		case <-tick.C:
@@ -311,11 +311,11 @@ func (a *agent) keep(ctx context.Context) error {
 	}
 }
 
-func (a *agent) keepOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+func (a *agent) reconcileOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reconcileTime)
 	defer cancel()
 	// Bridges do not go away with the connection; that has a condition of its own.
-	if err := a.gateway.keepBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
+	if err := a.gateway.reconcileBridges(ctx); !errors.Is(err, ovsdb.ErrDisconnected) {
 		a.health.Set(health.Bridges, err)
 	}
 	facts, err := a.publishFacts(ctx)
@@ -326,10 +326,10 @@ func (a *agent) keepOnce(ctx context.Context) {
 	if err == nil {
 		a.setSubnets(network.PodCIDRs)
 		a.gateway.flows.follow(network)
-		a.health.Set(health.Management, a.keepManagement(ctx, network))
+		a.health.Set(health.Management, a.reconcileManagement(ctx, network))
 	}
 	if known && err == nil {
-		a.services.tell(facts, network)
+		a.services.report(facts, network)
 		a.gateway.flows.published()
 	}
 	if len(a.health.Problems()) > 0 {
@@ -399,7 +399,7 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	return facts, nil
 }
 
-func (a *agent) keepManagement(ctx context.Context, network contract.NodeNetwork) error {
+func (a *agent) reconcileManagement(ctx context.Context, network contract.NodeNetwork) error {
 	m := management(network, a.mtu())
 	vips, all := a.services.Routes()
 	m.Routes, m.Partial = append(m.Routes, vipRoutes(network, vips)...), !all
@@ -449,7 +449,7 @@ func (a *agent) setSubnets(subnets []netip.Prefix) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !slices.Equal(a.subnets, subnets) {
-		a.gateway.uplink.look()
+		a.gateway.uplink.enqueue()
 		a.pods.Wake()
 	}
 	a.subnets = subnets

@@ -426,7 +426,7 @@ func TestAddWhileTheDatabaseIsAway(t *testing.T) {
 		}
 		return nil
 	})
-	c.agent.keepOnce(t.Context()) // as the agent does a moment later
+	c.agent.reconcileOnce(t.Context()) // as the agent does a moment later
 	if _, err := c.call(cni.Status, nil, plainConfig); err != nil {
 		t.Errorf("STATUS of an interruption that ADD outwaits: %v", err)
 	}

@@ -16,7 +16,7 @@ func TestARealDatapathIsExamined(t *testing.T) {
 	n.platform.Uplink.Host = uplink
 	n.gateway.lookup = newCommitLookup(nodeconfig.LookupAuto)
 	n.gateway.config.OVSDatabase = o.OVSDatabase() // beside which the bridge's socket is
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if on, known := n.gateway.lookup.state(); on || !known {
 		t.Errorf("lookups %v, known %v", on, known)
 	}

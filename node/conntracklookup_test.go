@@ -192,7 +192,7 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 			if err := n.gateway.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) != (c.setting == nodeconfig.LookupAuto) {
 				t.Errorf("before the examination: flows %v", err)
 			}
-			n.gateway.keepUplinkOnce(t.Context())
+			n.gateway.reconcileUplinkOnce(t.Context())
 			if problem := n.health.Problems()[health.Uplink]; problem != nil {
 				t.Fatal(problem)
 			}
@@ -203,7 +203,7 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 				t.Error(err)
 			}
 			asked := datapath.asked
-			n.gateway.keepUplinkOnce(t.Context())
+			n.gateway.reconcileUplinkOnce(t.Context())
 			if asked < c.asked || c.asked == 0 && asked > 0 || datapath.asked != asked {
 				t.Errorf("it was asked %d times, and then %d", asked, datapath.asked-asked)
 			}
@@ -238,7 +238,7 @@ func TestADatapathThatIsReachedByBrInt(t *testing.T) {
 				}
 				return ctprobe.Unneeded, nil
 			}
-			n.gateway.keepUplinkOnce(t.Context())
+			n.gateway.reconcileUplinkOnce(t.Context())
 			if on, known := n.gateway.lookup.state(); on == c.asked || !known || asked != c.asked {
 				t.Errorf("lookups %v, known %v, asked %v", on, known, asked)
 			}
@@ -255,7 +255,7 @@ func TestAnExaminationThatIsBrokenOff(t *testing.T) {
 		cancel()
 		return ctprobe.Unknown, ctx.Err()
 	}
-	n.gateway.keepUplinkOnce(ctx)
+	n.gateway.reconcileUplinkOnce(ctx)
 	if on, known := n.gateway.lookup.state(); !on || known {
 		t.Errorf("lookups %v, known %v", on, known)
 	}

@@ -41,8 +41,8 @@ func (e *events) warn(object *corev1.ObjectReference, reason, message string) {
 	e.recorder.Event(object, corev1.EventTypeWarning, reason, message)
 }
 
-// tell writes an Event on a pod, and to the log.
-func (e *events) tell(pod cni.Pod, kind, reason, message string) {
+// report writes an Event on a pod, and to the log.
+func (e *events) report(pod cni.Pod, kind, reason, message string) {
 	level := slog.Warn
 	if kind == corev1.EventTypeNormal {
 		level = slog.Info

@@ -82,7 +82,7 @@ func TestBridgeThatNobodyHasMade(t *testing.T) {
 	}
 	n.gateway.config.BridgeMappings = nil
 	n.until(func() bool {
-		n.keepOnce(t.Context())
+		n.reconcileOnce(t.Context())
 		root, err := n.ovs.Root()
 		_, mapped := root.ExternalIDs["ovn-bridge-mappings"]
 		return err == nil && !mapped && len(n.health.Noted()) == 0

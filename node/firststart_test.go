@@ -134,7 +134,7 @@ func newFirstStart(t *testing.T) *firstStart {
 func (s *firstStart) start() error {
 	s.Helper()
 	a := s.agent()
-	a.gateway.keepUplinkOnce(s.Context())
+	a.gateway.reconcileUplinkOnce(s.Context())
 	s.chassisHost(a)
 	return a.health.Problems()[health.Uplink]
 }
@@ -276,7 +276,7 @@ func TestFirstStartThatEndsAtAnyCall(t *testing.T) {
 				})
 				s.config.HNS.Deadline = time.Hour
 				a := s.agent()
-				go a.gateway.keepUplinkOnce(context.WithoutCancel(t.Context()))
+				go a.gateway.reconcileUplinkOnce(context.WithoutCancel(t.Context()))
 				<-reached
 				s.FailAny(nil)
 				s.whole(s.start())

@@ -43,11 +43,11 @@ type bridgeFlows struct {
 	target  string // the bridge, as the installer dials it
 	applied []*ovs.Flow
 
-	mu      sync.Mutex
-	inForce External // that the flows are for; zero: none
-	lost    bool     // the bridge may have lost its flows
-	told    bool     // the controller knows of the gateway as the flows do
-	network string   // what the controller has decided for the node, as last seen
+	mu       sync.Mutex
+	inForce  External // that the flows are for; zero: none
+	lost     bool     // the bridge may have lost its flows
+	reported bool     // the controller knows of the gateway as the flows do
+	network  string   // what the controller has decided for the node, as last seen
 
 	repairs prometheus.Counter
 	count   prometheus.Gauge
@@ -69,7 +69,7 @@ func (f *bridgeFlows) collectors() []prometheus.Collector {
 	return []prometheus.Collector{f.repairs, f.count}
 }
 
-func (f *bridgeFlows) look() {
+func (f *bridgeFlows) enqueue() {
 	select {
 	case f.wanted <- struct{}{}:
 	default:
@@ -81,7 +81,7 @@ func (f *bridgeFlows) lose() {
 	f.mu.Lock()
 	f.lost = true
 	f.mu.Unlock()
-	f.look()
+	f.enqueue()
 }
 
 func (f *bridgeFlows) takeLost() bool {
@@ -116,24 +116,24 @@ func (f *bridgeFlows) follow(network contract.NodeNetwork) {
 	f.network = now
 	f.mu.Unlock()
 	if changed {
-		f.look()
+		f.enqueue()
 	}
 }
 
 // published notes that the controller knows what the flows are for: from now on what they have too much goes.
 func (f *bridgeFlows) published() {
 	f.mu.Lock()
-	first := !f.told
-	f.told = true
+	first := !f.reported
+	f.reported = true
 	f.mu.Unlock()
 	if first {
-		f.look()
+		f.enqueue()
 	}
 }
 
-// keepFlows follows whatever the flows depend on. What tells of a change in time: the database (ports),
+// reconcileFlows follows whatever the flows depend on. What tells of a change in time: the database (ports),
 // the host's network, the Services, and the connection to ovs-vswitchd. The rest is found by looking again.
-func (g *gateway) keepFlows(ctx context.Context) error {
+func (g *gateway) reconcileFlows(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), g.node.informer.HasSynced) {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (g *gateway) keepFlows(ctx context.Context) error {
 		services, database := g.services.Changed(), g.ovs.Changed()
 		ports := g.bridgePorts()
 		var err error
-		g.rounds.Do("external flows", func() { err = g.keepFlowsOnce(ctx) })
+		g.rounds.Do("external flows", func() { err = g.reconcileFlowsOnce(ctx) })
 		if !errors.Is(err, ovsdb.ErrDisconnected) {
 			g.health.Set(health.Flows, err)
 		}
@@ -174,9 +174,9 @@ func (g *gateway) keepFlows(ctx context.Context) error {
 	}
 }
 
-// keepFlowsOnce makes the flows what they shall be. Flows that ovs-vswitchd has lost come again before
+// reconcileFlowsOnce makes the flows what they shall be. Flows that ovs-vswitchd has lost come again before
 // anything else is asked: until then the host's traffic may go astray.
-func (g *gateway) keepFlowsOnce(ctx context.Context) error {
+func (g *gateway) reconcileFlowsOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, flowsTime)
 	defer cancel()
 	f := g.flows
@@ -244,7 +244,7 @@ func (g *gateway) applyFlows(ctx context.Context, external External) error {
 		return fmt.Errorf("prepare bridge %s for its flows: %w", external.Bridge, err)
 	}
 	f.mu.Lock()
-	f.installer.Keep = !known || !f.told
+	f.installer.Keep = !known || !f.reported
 	f.mu.Unlock()
 	if _, err := g.installFlows(ctx, target, want); err != nil {
 		return err
@@ -260,7 +260,7 @@ func (g *gateway) applyFlows(ctx context.Context, external External) error {
 	f.inForce = external
 	f.mu.Unlock()
 	if !before.divides(external) {
-		g.look() // the controller may be told of the gateway now
+		g.enqueueNode() // the controller may be told of the gateway now
 	}
 	return nil
 }

@@ -29,8 +29,8 @@ type gateway struct {
 	rounds   *health.Rounds
 
 	podSubnets func() []netip.Prefix
-	// look has the node looked at again, and arrived the devices of pods.
-	look, arrived func()
+	// enqueueNode has the node looked at again, and arrived pods' devices.
+	enqueueNode, arrived func()
 	// guard says why tunnels must not be made yet.
 	guard func() error
 	// shut keeps chassis hosts from the database until open is called.
@@ -61,7 +61,7 @@ func (a *agent) newGateway() *gateway {
 	return &gateway{
 		config: a.config, platform: a.platform, ovs: a.ovs, node: a.node, services: a.services.Watcher,
 		health: a.health, rounds: a.rounds, podSubnets: a.podSubnets,
-		look: a.look, arrived: a.attacher.DevicesChanged, guard: func() error { return nil },
+		enqueueNode: a.enqueue, arrived: a.attacher.DevicesChanged, guard: func() error { return nil },
 		shut:   func() (open func()) { return func() {} },
 		uplink: newSharedUplink(a.config), flows: newBridgeFlows(a.config), lookup: newCommitLookup(a.config.ConntrackLookup),
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
@@ -75,7 +75,7 @@ func (g *gateway) collectors() []prometheus.Collector {
 	return slices.Concat(g.flows.collectors(), g.lookup.collectors(), []prometheus.Collector{g.repairs})
 }
 
-func (g *gateway) keepBridges(ctx context.Context) error {
+func (g *gateway) reconcileBridges(ctx context.Context) error {
 	if !g.ovs.Connected() {
 		return ovsdb.ErrDisconnected
 	}

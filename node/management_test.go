@@ -16,7 +16,7 @@ import (
 func TestManagementWaitsForTheTunnelsMTU(t *testing.T) {
 	a := newFirstStart(t).agent()
 	waits := func() bool {
-		err := a.keepManagement(t.Context(), bareNetwork)
+		err := a.reconcileManagement(t.Context(), bareNetwork)
 		return err != nil && strings.Contains(err.Error(), "node-facts")
 	}
 	if !waits() {

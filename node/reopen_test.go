@@ -36,7 +36,7 @@ func (s *firstStart) ofport(name string) int {
 func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	s := newFirstStart(t)
 	a := s.agent()
-	a.gateway.keepUplinkOnce(t.Context())
+	a.gateway.reconcileUplinkOnce(t.Context())
 	s.whole(a.health.Problems()[health.Uplink])
 	s.manage(false)
 	if err := s.n.ovs.Apply(t.Context(), must(s.n.ovs.ManagementPort(a.config, platform.Management{Device: platform.ManagementDevice, MTU: 1400}))); err != nil {

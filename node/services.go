@@ -29,8 +29,8 @@ type services struct {
 	apiServer *apiServer
 	// podSubnets are the node's.
 	podSubnets func() []netip.Prefix
-	// look has the node looked at again.
-	look func()
+	// enqueueNode has the node looked at again.
+	enqueueNode func()
 
 	managed atomic.Bool // the management port has been set up once
 }
@@ -51,12 +51,12 @@ func (a *agent) newServices(client kubernetes.Interface) (*services, error) {
 	a.registry.MustRegister(watcher.Collectors()...)
 	return &services{
 		Watcher: watcher, config: a.config, node: a.node, pods: a.pods, apiServer: &apiServer{},
-		podSubnets: a.podSubnets, look: a.look,
+		podSubnets: a.podSubnets, enqueueNode: a.enqueue,
 	}, nil
 }
 
-// keep tells of the node's host ports, and has routes and flows follow the Services.
-func (s *services) keep(ctx context.Context) error {
+// follow tells of the node's host ports, and has routes and flows follow the Services.
+func (s *services) follow(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), s.pods.Informer.HasSynced) {
 		return nil
 	}
@@ -65,17 +65,17 @@ func (s *services) keep(ctx context.Context) error {
 		s.SetPods(s.pods.HostPorts(s.podSubnets()))
 		select {
 		case <-pods:
-			pause(ctx, settle) // many pods at once
+			pause(ctx, debounce) // many pods at once
 		case <-services:
-			s.look()
+			s.enqueueNode()
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// tell says what the host is like.
-func (s *services) tell(facts contract.NodeFacts, network contract.NodeNetwork) {
+// report says what the host is like.
+func (s *services) report(facts contract.NodeFacts, network contract.NodeNetwork) {
 	host := hostservice.Host{
 		Addresses: facts.Addresses, Network: network, Management: s.managed.Load(),
 		Router: facts.Gateway != nil, SCTP: runtime.GOOS != contract.Windows,

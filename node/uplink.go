@@ -41,7 +41,7 @@ type sharedUplink struct {
 	now      platform.Uplink // zero while there is none
 	released bool            // the host has its adapter for itself
 
-	failures int // of keepUplink alone: how often in a row the host was given its adapter back
+	failures int // of reconcileUplink alone: how often in a row the host was given its adapter back
 }
 
 func newSharedUplink(c nodeconfig.Config) *sharedUplink {
@@ -64,20 +64,20 @@ func (u *sharedUplink) set(now platform.Uplink) {
 	u.now = now
 }
 
-func (u *sharedUplink) look() {
+func (u *sharedUplink) enqueue() {
 	select {
 	case u.wanted <- struct{}{}:
 	default:
 	}
 }
 
-// keepUplink makes and repairs the uplink, again and again.
-func (g *gateway) keepUplink(ctx context.Context) error {
+// reconcileUplink makes and repairs the uplink, again and again.
+func (g *gateway) reconcileUplink(ctx context.Context) error {
 	tick := time.NewTicker(resync)
 	defer tick.Stop()
 	for {
 		var rest time.Duration
-		g.rounds.Do("uplink", func() { rest = g.keepUplinkOnce(ctx) })
+		g.rounds.Do("uplink", func() { rest = g.reconcileUplinkOnce(ctx) })
 		pause(ctx, rest)
 		select {
 		case <-g.uplink.wanted:
@@ -88,8 +88,8 @@ func (g *gateway) keepUplink(ctx context.Context) error {
 	}
 }
 
-// keepUplinkOnce returns how long to leave the uplink alone.
-func (g *gateway) keepUplinkOnce(ctx context.Context) time.Duration {
+// reconcileUplinkOnce returns how long to leave the uplink alone.
+func (g *gateway) reconcileUplinkOnce(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, uplinkTime)
 	defer cancel()
 	if !g.ovs.Connected() { // nobody could tell the new switch where packets go
@@ -100,15 +100,15 @@ func (g *gateway) keepUplinkOnce(ctx context.Context) time.Duration {
 	}
 	err := g.ensureUplink(ctx)
 	if errors.Is(err, ovsdb.ErrDisconnected) {
-		g.uplink.look()
+		g.uplink.enqueue()
 		return time.Second
 	}
 	g.health.Set(health.Uplink, err)
-	g.look()
+	g.enqueueNode()
 	if err == nil {
 		g.examineDatapath(ctx)
 	}
-	g.flows.look()
+	g.flows.enqueue()
 	switch {
 	case errors.Is(err, platform.ErrReleased):
 		return g.uplink.backOff()
@@ -117,7 +117,7 @@ func (g *gateway) keepUplinkOnce(ctx context.Context) time.Duration {
 		// the API server. A new one has the pods' subnets, which call for another look.
 		return 0
 	case err != nil:
-		g.uplink.look()
+		g.uplink.enqueue()
 	default:
 		g.uplink.failures = 0
 	}
@@ -159,7 +159,7 @@ func (g *gateway) ensureUplink(ctx context.Context) error {
 		before = nil
 	}
 	g.uplink.set(uplink)
-	if err := g.keepBridges(ctx); err != nil {
+	if err := g.reconcileBridges(ctx); err != nil {
 		return g.giveUpUnless(ctx, before != nil, err)
 	}
 	if err := g.ovs.AwaitPorts(ctx, g.takeUpTime, uplink.Adapter, uplink.Host); err != nil {

@@ -49,7 +49,7 @@ func newUplinkNode(t *testing.T, daemon *vswitchd) *bareNode {
 		go daemon.run(n)
 	}
 	n.health.Set(health.Flows, nil) // a part of the agent that does not run here
-	n.keepOnce(t.Context())         // learns the subnets
+	n.reconcileOnce(t.Context())    // learns the subnets
 	return n
 }
 
@@ -94,7 +94,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	if n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil {
 		t.Error("br-int is there before the uplink")
 	}
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if problem := n.health.Problems()[health.Uplink]; problem != nil {
 		t.Fatal(problem)
 	}
@@ -109,7 +109,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 	if err != nil || root.ExternalIDs["ovn-bridge-mappings"] != "external:vEthernet (Ethernet)" {
 		t.Errorf("settings %v, %v", root, err)
 	}
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems()[health.Facts] == nil })
+	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems()[health.Facts] == nil })
 	n.until(func() bool {
 		annotations, err := n.node.annotations()
 		if err != nil {
@@ -118,10 +118,10 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 		facts, present, err := contract.Parse[contract.NodeFacts](annotations, contract.NodeFactsAnnotation)
 		return err == nil && present && facts.Gateway != nil && facts.Gateway.Network == "external" || n.lookAgain()
 	})
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	before := n.repairs()
-	n.gateway.keepUplinkOnce(t.Context())
-	n.keepOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
+	n.reconcileOnce(t.Context())
 	if now := n.repairs(); now != before {
 		t.Errorf("%v repairs of what is as it shall be", now-before)
 	}
@@ -129,7 +129,7 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 
 func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 	n := newUplinkNode(t, nil)
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 0 || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls; %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
@@ -142,12 +142,12 @@ func TestAdapterIsLeftAloneWhileOpenVSwitchIsDead(t *testing.T) {
 func TestUplinkDoesNotWaitForTheController(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	n.setSubnets(nil)
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if n.health.Problems()[health.Uplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no bridge: %s", n.uplinkProblem())
 	}
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
-	if rest := n.gateway.keepUplinkOnce(t.Context()); rest != 0 {
+	if rest := n.gateway.reconcileUplinkOnce(t.Context()); rest != 0 {
 		t.Errorf("the subnets are not taken up for %v", rest)
 	}
 }
@@ -156,12 +156,12 @@ func TestUplinkDoesNotWaitForTheController(t *testing.T) {
 func TestHostGetsItsAdapterBack(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
 	n.gateway.takeUpTime = 2 * time.Second // the stand-in's answers have to fit in
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || !strings.Contains(n.uplinkProblem(), "Ethernet") {
 		t.Errorf("%d calls; %s", n.platform.Called("ReleaseUplink"), n.uplinkProblem())
 	}
 	n.until(func() bool { return n.ovs.Bridge("vEthernet (Ethernet)") == nil })
-	n.keepOnce(t.Context())
+	n.reconcileOnce(t.Context())
 	if n.ovs.Bridge("vEthernet (Ethernet)") != nil {
 		t.Error("the bridge is back without its switch")
 	}
@@ -173,11 +173,11 @@ func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{refuses: "Ethernet"})
 	n.gateway.takeUpTime = 2 * time.Second
 	n.loseSwitch()
-	rest := n.gateway.keepUplinkOnce(t.Context())
+	rest := n.gateway.reconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
 		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.Called("ReleaseUplink"), n.platform.BridgesAtRelease, n.uplinkProblem())
 	}
-	if next := n.gateway.keepUplinkOnce(t.Context()); next != 2*rest {
+	if next := n.gateway.reconcileUplinkOnce(t.Context()); next != 2*rest {
 		t.Errorf("the host's next pauses are %v and %v apart", rest, next)
 	}
 }
@@ -201,13 +201,13 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.until(func() bool { return n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil })
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 0 || n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
 		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"), n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
 	}
 	go (&vswitchd{}).run(n)
 	n.gateway.takeUpTime = 5 * time.Second
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if problem := n.health.Problems()[health.Uplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("no uplink over a daemon that lives: %v", problem)
 	}
@@ -226,7 +226,7 @@ func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
 	}
 	n.until(func() bool { return n.ovs.Bridge("br-storage") != nil })
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the pods' subnets are not known", platform.ErrNoUplink))
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if n.platform.Called("EnsureUplink") != 1 || n.ovs.Bridge("br-storage") == nil {
 		t.Errorf("%d calls for the adapter: %s", n.platform.Called("EnsureUplink"), n.uplinkProblem())
 	}
@@ -237,12 +237,12 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 	for name, restarted := range map[string]bool{"while the agent runs": false, "over a boot": true} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
-			n.gateway.keepUplinkOnce(t.Context())
+			n.gateway.reconcileUplinkOnce(t.Context())
 			if restarted {
 				n.gateway.uplink.set(platform.Uplink{})
 			}
 			n.loseSwitch()
-			n.gateway.keepUplinkOnce(t.Context())
+			n.gateway.reconcileUplinkOnce(t.Context())
 			if n.platform.Called("EnsureUplink") != 2 || n.platform.BridgesBefore != 0 || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("%d bridges were there when the next switch was made; %s", n.platform.BridgesBefore, n.uplinkProblem())
 			}
@@ -252,14 +252,14 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 
 func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: its subnets are not the node's", platform.ErrOutdatedUplink))
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
 		t.Errorf("%d calls; %d bridges were there when the switch went", n.platform.Called("ReleaseUplink"), n.platform.BridgesAtRelease)
 	}
 	n.platform.Failing("EnsureUplink", nil)
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if problem := n.health.Problems()[health.Uplink]; problem != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 		t.Errorf("it is not made again: %v", problem)
 	}
@@ -268,8 +268,8 @@ func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 // What is attached to br-int says whose the devices are.
 func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.keepUplinkOnce(t.Context())
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.gateway.reconcileUplinkOnce(t.Context())
+	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.installFlows()
 	n.follow()
 	call := n.pod("web", "u1", nil)
@@ -277,7 +277,7 @@ func TestBridgeOfPodsOutlivesTheSwitch(t *testing.T) {
 	n.platform.StartSandbox(call.Netns)
 	n.whole(call)
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	if len(n.ovs.Attached()) != 1 || n.ovs.Bridge("vEthernet (Ethernet)") != nil {
 		t.Errorf("%d pods' ports are left", len(n.ovs.Attached()))
 	}
@@ -300,14 +300,14 @@ func TestChassisHostWaitsForTheUplink(t *testing.T) {
 	if err := fresh.tunnel.status(time.Now()); !errors.Is(err, openvswitch.ErrAwaitsUplink) {
 		t.Errorf("the condition says %v", err)
 	}
-	fresh.gateway.keepUplinkOnce(t.Context())
+	fresh.gateway.reconcileUplinkOnce(t.Context())
 	conn, err := fresh.tunnel.dialDatabase(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: the network is lost", platform.ErrNoUplink))
-	fresh.gateway.keepUplinkOnce(t.Context())
+	fresh.gateway.reconcileUplinkOnce(t.Context())
 	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second)) // refused where it is closed, as it shall be
 	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the stream is open over a lost network: %v", err)
@@ -328,19 +328,19 @@ func TestUplinkThatFailsLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newUplinkNode(t, &vswitchd{})
-			n.gateway.keepUplinkOnce(t.Context())
+			n.gateway.reconcileUplinkOnce(t.Context())
 			n.platform.Failing("EnsureUplink", test.err)
-			n.gateway.keepUplinkOnce(t.Context())
+			n.gateway.reconcileUplinkOnce(t.Context())
 			if !strings.Contains(n.uplinkProblem(), test.err.Error()) {
 				t.Error(n.uplinkProblem())
 			}
-			n.keepOnce(t.Context())
+			n.reconcileOnce(t.Context())
 			n.until(func() bool { return (n.ovs.Bridge("vEthernet (Ethernet)") == nil) == test.goes })
 			if n.platform.Called("ReleaseUplink") != 0 {
 				t.Error("the agent has released what the platform sees to")
 			}
 			n.platform.Failing("EnsureUplink", nil)
-			n.gateway.keepUplinkOnce(t.Context())
+			n.gateway.reconcileUplinkOnce(t.Context())
 			if n.health.Problems()[health.Uplink] != nil || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("not repaired: %s", n.uplinkProblem())
 			}
@@ -351,8 +351,8 @@ func TestUplinkThatFailsLater(t *testing.T) {
 // What Open vSwitch had on a switch that is gone is void, the pods' ports too.
 func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.keepUplinkOnce(t.Context())
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.gateway.reconcileUplinkOnce(t.Context())
+	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.installFlows()
 	n.follow()
 	call := n.pod("web", "u1", nil)
@@ -365,7 +365,7 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 	})
 	goes := make(chan struct{})
 	go n.watchBridge(t.Context(), "vEthernet (Ethernet)", goes)
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	select {
 	case <-goes:
 		t.Error("the bridge went, and the host's vNIC with it")
@@ -376,7 +376,7 @@ func TestUplinksSwitchIsAnotherOne(t *testing.T) {
 		t.Fatalf("the bridge is %+v", bridge)
 	}
 	n.whole(call)
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 }
 
 // watchBridge closes goes when there is no such bridge.
@@ -397,22 +397,22 @@ func (n *bareNode) watchBridge(ctx context.Context, name string, goes chan<- str
 // Bridges are kept all the time, and must not be made for the old switch while Open vSwitch takes them from it.
 func TestNobodyMakesTheOldSwitchsBridgeAgain(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.keepUplinkOnce(t.Context())
-	n.until(func() bool { n.keepOnce(t.Context()); return n.health.Problems().All() == nil })
+	n.gateway.reconcileUplinkOnce(t.Context())
+	n.until(func() bool { n.reconcileOnce(t.Context()); return n.health.Problems().All() == nil })
 	n.platform.Change(func() { n.platform.Uplink.Switch = "guid-2" })
 	ctx, stop := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	others.Go(func() {
 		for ctx.Err() == nil {
 			changed := n.ovs.Changed()
-			_ = n.gateway.keepBridges(ctx)
+			_ = n.gateway.reconcileBridges(ctx)
 			select {
 			case <-changed:
 			case <-ctx.Done():
 			}
 		}
 	})
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	stop()
 	others.Wait()
 	bridge := n.ovs.Bridge("vEthernet (Ethernet)")

@@ -81,7 +81,7 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 		if config.SharesAdapter() {
 			return true // a test's own story
 		}
-		n.keepOnce(t.Context())
+		n.reconcileOnce(t.Context())
 		return n.health.Problems().All() == nil
 	})
 	return n
@@ -172,9 +172,9 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	n.config.GatewayNextHops = []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	n.config.GatewayInterface = "ex0"
 	n.gateway.config = n.config
-	n.keepOnce(t.Context())
+	n.reconcileOnce(t.Context())
 	n.until(func() bool { // the bridge first, its device when the bridge is there
-		n.keepOnce(t.Context())
+		n.reconcileOnce(t.Context())
 		bridge, port := n.ovs.Bridge("br-ex"), n.ovs.Port("ex0")
 		return bridge != nil && port != nil && n.ovs.BridgeOf(port.UUID) != nil && n.ovs.BridgeOf(port.UUID).Name == "br-ex"
 	})
@@ -194,7 +194,7 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 		t.Errorf("facts %+v", facts)
 	}
 	n.platform.Change(func() { n.platform.MTU = 1000 })
-	n.keepOnce(t.Context())
+	n.reconcileOnce(t.Context())
 	if err := n.health.Problems()[health.Facts]; err == nil || !strings.Contains(err.Error(), "uplink-mtu") {
 		t.Errorf("an uplink too small for IPv6: %v", err)
 	}
@@ -216,16 +216,16 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	n.config.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("192.0.2.5/24")}
 	n.config.GatewayInterface = "other0"
 	n.gateway.config = n.config
-	n.keepOnce(t.Context())
+	n.reconcileOnce(t.Context())
 	if err := n.attacher.GC(t.Context(), "weft", nil); err != nil {
 		t.Fatal(err)
 	}
 	n.until(func() bool {
-		n.keepOnce(t.Context())
+		n.reconcileOnce(t.Context())
 		root, err := n.ovs.Root()
 		return err == nil && root.ExternalIDs["system-id"] == "theirs" && root.ExternalIDs["ovn-bridge-mappings"] == "external:br-ex,storage:br-st"
 	})
-	n.keepOnce(t.Context())
+	n.reconcileOnce(t.Context())
 	if err := n.health.Problems()[health.Bridges]; err == nil || !strings.Contains(err.Error(), "del-port br-int other0") {
 		t.Errorf("took a port from another bridge: %v", err)
 	}

@@ -23,7 +23,7 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
 	machine := newWinBench(t)
 	machine.ensureUplink()
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	n.config.Chassis = nodeconfig.ChassisHosted
 	root, err := n.ovs.Root()
 	if err != nil {
@@ -87,7 +87,7 @@ func TestWindowsHostGetsItsAdapterBackWithoutOpenVSwitch(t *testing.T) {
 // A network that somebody else has made under the same name stays, and so do the bridges.
 func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 	n := newUplinkNode(t, &vswitchd{})
-	n.gateway.keepUplinkOnce(t.Context())
+	n.gateway.reconcileUplinkOnce(t.Context())
 	machine := newWinBench(t)
 	machine.ensureUplink()
 	if err := os.Remove(machine.config.StateFile); err != nil {

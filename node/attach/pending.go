@@ -24,8 +24,8 @@ import (
 // gone. What is to be done stands in the interface's row: an agent that starts goes on.
 
 const (
-	arrivalPoll = 100 * time.Millisecond
-	latePoll    = 2 * time.Second // of a device whose pod has been told
+	arrivalPoll  = 100 * time.Millisecond
+	reportedPoll = 2 * time.Second // of a device whose pod has been told
 	// checkPeriod is for changes that nobody has told of.
 	checkPeriod = 30 * time.Second
 	// finishTime bounds one step for one device.
@@ -50,13 +50,13 @@ type pendingPorts struct {
 
 // pendingPort is one device between ADD and its flows.
 type pendingPort struct {
-	since   time.Time
-	made    time.Time // when its endpoint was last made or found
-	problem error     // the last one
-	stepped time.Time // when its last step began
-	waited  bool      // a step has left something to do
-	told    bool
-	busy    bool
+	since    time.Time
+	made     time.Time // when its endpoint was last made or found
+	problem  error     // the last one
+	stepped  time.Time // when its last step began
+	waited   bool      // a step has left something to do
+	reported bool
+	busy     bool
 }
 
 func newPendingPorts() *pendingPorts {
@@ -105,7 +105,7 @@ func (w *pendingPorts) due(device string) (waiting, due bool) {
 	if one == nil || one.busy {
 		return one != nil, false
 	}
-	return true, !one.told || time.Since(one.stepped) > latePoll
+	return true, !one.reported || time.Since(one.stepped) > reportedPoll
 }
 
 func (w *pendingPorts) leave(device string, finished bool) {
@@ -232,18 +232,18 @@ func (a *Attacher) advance(ctx context.Context, attachment cni.Attachment, one *
 	case finished && !one.waited: // nothing was wrong with it
 	case finished:
 		a.metrics.arrivals.Observe(time.Since(one.since).Seconds())
-		if one.told {
+		if one.reported {
 			a.report(pod, corev1.EventTypeNormal, reasonAttached, fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
 		}
-	case time.Since(one.since) >= a.config.VNICTimeout && !one.told && !a.pods.Leaving(pod):
-		one.told = true
+	case time.Since(one.since) >= a.config.VNICTimeout && !one.reported && !a.pods.Leaving(pod):
+		one.reported = true
 		a.metrics.lateArrivals.Inc()
-		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.lateness(ctx, attachment, one))
+		a.report(pod, corev1.EventTypeWarning, reasonNotAttached, a.whyPending(ctx, attachment, one))
 	}
 }
 
-// lateness says what is missing, and what to do about it.
-func (a *Attacher) lateness(ctx context.Context, attachment cni.Attachment, one *pendingPort) string {
+// whyPending says what is missing, and what to do about it.
+func (a *Attacher) whyPending(ctx context.Context, attachment cni.Attachment, one *pendingPort) string {
 	name, took := cni.HostInterface(attachment), time.Since(one.since).Round(time.Second)
 	device, _ := a.ovs.AttachedDevice(attachment)
 	switch {

@@ -23,7 +23,7 @@ func newSandboxes() *sandboxes { return &sandboxes{busy: map[string]*work{}} }
 // lock is for calls, and waits for whatever works on the device. The caller calls unlock when it is done.
 func (s *sandboxes) lock(ctx context.Context, device string) (unlock func(), err error) {
 	for {
-		unlock, other := s.take(device, true)
+		unlock, other := s.acquire(device, true)
 		if unlock != nil {
 			return unlock, nil
 		}
@@ -36,7 +36,7 @@ func (s *sandboxes) lock(ctx context.Context, device string) (unlock func(), err
 // lockIdle waits for the agent's own work on the device alone: unlock is nil if a call works on it.
 func (s *sandboxes) lockIdle(ctx context.Context, device string) (unlock func(), err error) {
 	for {
-		unlock, other := s.take(device, false)
+		unlock, other := s.acquire(device, false)
 		if unlock != nil || other.call {
 			return unlock, nil
 		}
@@ -48,14 +48,14 @@ func (s *sandboxes) lockIdle(ctx context.Context, device string) (unlock func(),
 
 // try locks the device unless something works on it; then it returns what ends with that.
 func (s *sandboxes) try(device string) (unlock func(), other <-chan struct{}) {
-	unlock, busy := s.take(device, false)
+	unlock, busy := s.acquire(device, false)
 	if unlock == nil {
 		return nil, busy.done
 	}
 	return unlock, nil
 }
 
-func (s *sandboxes) take(device string, call bool) (unlock func(), other *work) {
+func (s *sandboxes) acquire(device string, call bool) (unlock func(), other *work) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if other := s.busy[device]; other != nil {

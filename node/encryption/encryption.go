@@ -80,16 +80,16 @@ func (e *Tunnels) Collectors() []prometheus.Collector {
 // wanted says whether tunnels are, or may be, encrypted.
 func (e *Tunnels) wanted() bool { return e.mode == ipsec.Begin || e.mode == ipsec.Enforce }
 
-func (e *Tunnels) KeepEncrypted(ctx context.Context) error {
+func (e *Tunnels) Follow(ctx context.Context) error {
 	since := map[netip.Addr]time.Time{}
 	e.Run(ctx, func(ctx context.Context) {
-		e.rounds.Do("encryption", func() { e.keepOnce(ctx, since) })
+		e.rounds.Do("encryption", func() { e.reconcileOnce(ctx, since) })
 	})
 	return nil
 }
 
-// keepOnce looks once; since is when a peer was first seen without encryption.
-func (e *Tunnels) keepOnce(ctx context.Context, since map[netip.Addr]time.Time) {
+// reconcileOnce looks once; since is when a peer was first seen without encryption.
+func (e *Tunnels) reconcileOnce(ctx context.Context, since map[netip.Addr]time.Time) {
 	if !e.ovs.Connected() {
 		return // and who the peers are is not known
 	}

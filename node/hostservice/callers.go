@@ -48,7 +48,7 @@ func (c *callers) pod(client netip.Addr) bool {
 // the addresses that it knows.
 func (t target) refuses(client, asked netip.Addr) (reason string) {
 	switch {
-	case !isStranger(client, asked):
+	case !isRemote(client, asked):
 		return ""
 	case t.callers.pod(client):
 		return failedPod

@@ -162,25 +162,25 @@ func (d *datagrams) session(client netip.AddrPort) *session {
 	if d.closed || len(ways) == 0 {
 		return nil
 	}
-	stranger := isStranger(addrOfClient(client), d.asked)
-	if !d.limit.take(stranger) {
+	remote := isRemote(addrOfClient(client), d.asked)
+	if !d.limit.acquire(remote) {
 		d.metrics.failed(udp, failedLimit)
 		oldest := d.recent.Back()
-		for oldest != nil && isStranger(addrOfClient(oldest.Value.(*session).client), d.asked) != stranger {
+		for oldest != nil && isRemote(addrOfClient(oldest.Value.(*session).client), d.asked) != remote {
 			oldest = oldest.Prev()
 		}
 		if oldest == nil {
 			return nil
 		}
 		d.endLocked(oldest.Value.(*session))
-		if !d.limit.take(stranger) {
+		if !d.limit.acquire(remote) {
 			return nil
 		}
 	}
 	one, _ := to.choose(addrOfClient(client), ways)
 	backend, err := d.dial(source(d.asked, one), one.to)
 	if err != nil {
-		d.limit.give(stranger)
+		d.limit.release(remote)
 		d.metrics.failed(udp, failedDial)
 		return nil
 	}
@@ -253,7 +253,7 @@ func (d *datagrams) endLocked(s *session) {
 	d.recent.Remove(element)
 	s.expiry.Stop()
 	_ = s.backend.Close()
-	d.limit.give(isStranger(addrOfClient(s.client), d.asked))
+	d.limit.release(isRemote(addrOfClient(s.client), d.asked))
 	d.metrics.sessions.Dec()
 }
 

@@ -157,17 +157,17 @@ func (s *streams) accept() {
 		rest = 0
 		to := *s.target.Load()
 		from := addrOf(client.RemoteAddr())
-		stranger, refusal := isStranger(from, s.asked), to.refuses(from, s.asked)
+		remote, refusal := isRemote(from, s.asked), to.refuses(from, s.asked)
 		switch {
 		case refusal != "":
 			reset(client)
 			s.metrics.failed(tcp, refusal)
-		case !s.limit.take(stranger):
+		case !s.limit.acquire(remote):
 			reset(client)
 			s.metrics.failed(tcp, failedLimit)
 		default:
 			s.work.Go(func() {
-				defer s.limit.give(stranger)
+				defer s.limit.release(remote)
 				s.serve(client, to)
 			})
 		}

@@ -303,36 +303,36 @@ func TestTargetGoesDuringTheDial(t *testing.T) {
 }
 
 // Who comes by another network leaves the host itself room.
-func TestStrangersLeaveRoomForTheHost(t *testing.T) {
+func TestRemoteClientsLeaveRoomForTheHost(t *testing.T) {
 	l := &limit{most: 4}
 	own, other := netip.MustParseAddr("172.29.0.11"), netip.MustParseAddr("172.29.0.1")
-	if isStranger(own, own) || isStranger(own, loopback) || !isStranger(other, own) {
-		t.Error("who is a stranger")
+	if isRemote(own, own) || isRemote(own, loopback) || !isRemote(other, own) {
+		t.Error("who is remote")
 	}
 	taken := 0
-	for l.take(true) {
+	for l.acquire(true) {
 		taken++
 	}
 	if taken != 2 {
-		t.Errorf("strangers have %d of 4", taken)
+		t.Errorf("remote clients have %d of 4", taken)
 	}
 	for range 2 {
-		if !l.take(false) {
+		if !l.acquire(false) {
 			t.Error("the host has no room")
 		}
 	}
-	if l.take(false) || l.take(true) {
+	if l.acquire(false) || l.acquire(true) {
 		t.Error("there is more than there is")
 	}
-	l.give(false)
-	if l.take(true) || !l.take(false) {
-		t.Error("the host's room is a stranger's")
+	l.release(false)
+	if l.acquire(true) || !l.acquire(false) {
+		t.Error("the host's room is a remote client's")
 	}
 	for range 2 {
-		l.give(true)
-		l.give(false)
+		l.release(true)
+		l.release(false)
 	}
-	if l.now.Load() != 0 || l.strangers.Load() != 0 {
-		t.Errorf("%d and %d are left", l.now.Load(), l.strangers.Load())
+	if l.now.Load() != 0 || l.remotes.Load() != 0 {
+		t.Errorf("%d and %d are left", l.now.Load(), l.remotes.Load())
 	}
 }

@@ -22,7 +22,7 @@ func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 		return nil, fmt.Errorf("gateway-interface: this host has no device %q, it has %s; set the key to one of them", s.device, deviceNames(links))
 	}
 	device := links[i]
-	if reason := s.whyNotShared(device, links); reason != "" {
+	if reason := s.invalidReason(device, links); reason != "" {
 		return nil, fmt.Errorf("gateway-interface: device %s %s; the host keeps it as it is", s.device, reason)
 	}
 	if saved != nil {
@@ -45,8 +45,8 @@ func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 	return nil, fmt.Errorf("gateway-interface: device %s has no address of the host's that the gateway could share; give it one, or set gateway-addresses for a gateway with addresses of its own", s.device)
 }
 
-// whyNotShared says what kind of device cannot be a port of a bridge while the host goes on using it.
-func (s *sharing) whyNotShared(device netlink.Link, all []netlink.Link) string {
+// invalidReason says what kind of device cannot be a port of a bridge while the host goes on using it.
+func (s *sharing) invalidReason(device netlink.Link, all []netlink.Link) string {
 	attributes := device.Attrs()
 	switch {
 	case attributes.Flags&net.FlagLoopback != 0:
