@@ -71,7 +71,9 @@ const (
 	reconcileTime = 5 * time.Second
 )
 
-func newAgent(c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface) (*agent, error) {
+func newAgent(
+	c nodeconfig.Config, system platform.Platform, ovs *openvswitch.Database, client kubernetes.Interface,
+) (*agent, error) {
 	a := &agent{
 		config: c, platform: system, ovs: ovs, rounds: health.NewRounds(), events: newEvents(c.NodeName),
 		attention: make(chan struct{}, 1),
@@ -356,7 +358,8 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 	if err != nil {
 		return contract.NodeFacts{}, err
 	}
-	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"], SharedGateway: a.config.GatewayMode() == nodeconfig.GatewayShared}
+	facts := contract.NodeFacts{Chassis: root.ExternalIDs["system-id"],
+		SharedGateway: a.config.GatewayMode() == nodeconfig.GatewayShared}
 	if runtime.GOOS != contract.Linux {
 		facts.OS = runtime.GOOS
 	}
@@ -378,7 +381,8 @@ func (a *agent) facts() (contract.NodeFacts, error) {
 			return facts, fmt.Errorf("encap-address: %w", err)
 		}
 		if uplink < nodeconfig.MinUplinkMTU {
-			return facts, fmt.Errorf("encap-address: the interface of %v has an MTU of %d bytes, less than the %d that pods need; raise it, or set uplink-mtu", a.config.EncapAddress, uplink, nodeconfig.MinUplinkMTU)
+			return facts, fmt.Errorf("encap-address: the interface of %v has an MTU of %d bytes, less than the %d that pods "+
+				"need; raise it, or set uplink-mtu", a.config.EncapAddress, uplink, nodeconfig.MinUplinkMTU)
 		}
 	}
 	facts.MTU = nodeconfig.PodMTU(uplink, a.config.EncapAddress, a.config.Encrypts())
@@ -423,7 +427,8 @@ func (a *agent) reconcileManagement(ctx context.Context, network contract.NodeNe
 	// Southbound.
 	device := a.ovs.Device(m.Device)
 	if device == nil || device.ExternalIDs[openvswitch.InstalledKey] != "true" {
-		return fmt.Errorf("ovn-controller has not installed the flows of logical port %s yet: see its log, and whether the Northbound has the port", contract.ManagementPort(a.config.NodeName))
+		return fmt.Errorf("ovn-controller has not installed the flows of logical port %s yet: see its log, and whether "+
+			"the Northbound has the port", contract.ManagementPort(a.config.NodeName))
 	}
 	return nil
 }

@@ -71,8 +71,10 @@ func TestNodeComesUpAndPodsTalk(t *testing.T) {
 	c.allocate(b)
 	result := c.mustAdd(a)
 	c.mustAdd(b)
-	if len(result.IPs) != 2 || result.IPs[0].Address.String() != "10.244.1.3/24" || result.IPs[0].Gateway.String() != "10.244.1.1" ||
-		result.Interfaces[*result.IPs[0].Interface].Name != "eth0" || result.Interfaces[*result.IPs[0].Interface].Sandbox != a.sandbox {
+	if len(result.IPs) != 2 || result.IPs[0].Address.String() != "10.244.1.3/24" ||
+		result.IPs[0].Gateway.String() != "10.244.1.1" ||
+		result.Interfaces[*result.IPs[0].Interface].Name != "eth0" ||
+		result.Interfaces[*result.IPs[0].Interface].Sandbox != a.sandbox {
 		t.Errorf("result %+v", result)
 	}
 	c.mustReach(a, b.address)
@@ -222,7 +224,8 @@ func TestAddComparesAgain(t *testing.T) {
 		return err
 	})
 	c.logicalPort(p)
-	if err := <-done; code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "another address") || !strings.Contains(err.Error(), p.address.String()) {
+	if err := <-done; code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "another address") ||
+		!strings.Contains(err.Error(), p.address.String()) {
 		t.Errorf("ADD with addresses that the pod has no more: %v", err)
 	}
 	c.nothingLeft(p)
@@ -238,7 +241,8 @@ func TestAddThatFailsLeavesNothing(t *testing.T) {
 	c.startAgent()
 	c.awaitReady()
 	unknown, portless, gone := c.newPod("unknown", 3), c.newPod("portless", 4), c.newPod("gone", 5)
-	if _, err := c.add(unknown); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "has not shown it") {
+	if _, err := c.add(unknown); code(err) != types.ErrTryAgainLater ||
+		!strings.Contains(err.Error(), "has not shown it") {
 		t.Errorf("pod that the API server does not know: %v", err)
 	}
 	c.annotate(portless)
@@ -281,7 +285,8 @@ func TestAddThatRunsOutOfTimeLooksIntoTheBridge(t *testing.T) {
 	}
 	t.Setenv("PATH", nodetest.Programs(t)+":"+path)
 	device, _ := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: attached.container, IfName: "eth0"})
-	if seen := attach.NewInspector(c.config).Look(t.Context(), *device.Ofport); !strings.Contains(seen, fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
+	if seen := attach.NewInspector(c.config).Look(t.Context(), *device.Ofport); !strings.Contains(seen,
+		fmt.Sprintf("flows for OpenFlow port %d: the port is claimed", *device.Ofport)) {
 		t.Errorf("of an attached pod: %q", seen)
 	}
 	c.nothingLeft(portless)
@@ -356,20 +361,24 @@ func TestGCAndSweep(t *testing.T) {
 	attachment := cni.Attachment{ContainerID: half.container, IfName: "eth0"}
 	if err := errors.Join(
 		c.record(attachment, half),
-		c.agent.platform.CreateEndpoint(t.Context(), platform.Endpoint{Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: half.sandbox, MAC: contract.MAC(half.address), MTU: 1400}),
+		c.agent.platform.CreateEndpoint(t.Context(),
+			platform.Endpoint{Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: half.sandbox,
+				MAC: contract.MAC(half.address), MTU: 1400}),
 	); err != nil {
 		t.Fatal(err)
 	}
 	nodetest.RemoveSandbox(t, filepath.Base(rebooted.sandbox))
 	c.agent.attacher.SweepSoon()
 	c.eventually(func() error {
-		if _, attached := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: rebooted.container, IfName: "eth0"}); attached {
+		if _, attached := c.agent.ovs.AttachedDevice(cni.Attachment{ContainerID: rebooted.container,
+			IfName: "eth0"}); attached {
 			return errors.New("a sandbox that is gone is still attached")
 		}
 		return nil
 	})
 	c.nothingLeft(rebooted)
-	_, err := c.call(cni.GC, nil, strings.TrimSuffix(plainConfig, "}")+`,"cni.dev/valid-attachments":[{"containerID":"`+kept.container+`","ifname":"eth0"}]}`)
+	_, err := c.call(cni.GC, nil, strings.TrimSuffix(plainConfig, "}")+`,"cni.dev/valid-attachments":[{"containerID":"`+
+		kept.container+`","ifname":"eth0"}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}

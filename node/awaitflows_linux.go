@@ -93,7 +93,8 @@ func (a awaited) count(ctx context.Context) (uint32, error) {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if _, err := conn.Write(append(openflow.Message(openflow.Hello, 0), openflow.AggregateMasked(1, a.cookie, a.mask)...)); err != nil {
+	if _, err := conn.Write(append(openflow.Message(openflow.Hello, 0),
+		openflow.AggregateMasked(1, a.cookie, a.mask)...)); err != nil {
 		return 0, err
 	}
 	for {

@@ -14,8 +14,8 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-// TestAwaitFlows: it ends when each bridge has flows and gets no more, and not before. br-ex has one of Open vSwitch's own
-// from its start.
+// TestAwaitFlows: it ends when each bridge has flows and gets no more, and not before. br-ex has one of Open
+// vSwitch's own from its start.
 func TestAwaitFlows(t *testing.T) {
 	o := nodetest.StartOVN(t)
 	for _, bridge := range []string{"br-int", "br-ex"} {
@@ -26,13 +26,15 @@ func TestAwaitFlows(t *testing.T) {
 	folder := "unix:" + filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:")) + "/"
 	add := func(bridge string, port int) {
 		t.Helper()
-		o.Run("ovs-ofctl", "add-flow", folder+bridge+".mgmt", fmt.Sprintf("cookie=%#x,udp,tp_dst=%d,actions=drop", uint64(extbridge.CookieMark)|5, port))
+		o.Run("ovs-ofctl", "add-flow", folder+bridge+".mgmt",
+			fmt.Sprintf("cookie=%#x,udp,tp_dst=%d,actions=drop", uint64(extbridge.CookieMark)|5, port))
 	}
 
 	add("br-int", 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*flowsStill)
 	defer cancel()
-	if err := AwaitFlows(ctx, c); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "br-ex are not complete: 0 have come") {
+	if err := AwaitFlows(ctx, c); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "br-ex are not complete: 0 have come") {
 		t.Errorf("br-ex has no flow: %v", err)
 	}
 

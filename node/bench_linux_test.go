@@ -66,9 +66,10 @@ func newBench(b *testing.B) *bench {
 	if err != nil {
 		b.Fatal(err)
 	}
-	client, err := ovsdb.Connect(b.Context(), ovsdb.Config{Endpoints: c.ovn.Northbound(), Model: model, Tables: []ovsdb.Table{
-		{Model: &nb.LogicalSwitch{}, Read: []string{"name"}},
-	}})
+	client, err := ovsdb.Connect(b.Context(),
+		ovsdb.Config{Endpoints: c.ovn.Northbound(), Model: model, Tables: []ovsdb.Table{
+			{Model: &nb.LogicalSwitch{}, Read: []string{"name"}},
+		}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -120,7 +121,8 @@ func (x *bench) addLogicalPort(p *pod) error {
 
 func (x *bench) removeLogicalPort(p *pod) error {
 	uuid := ovsdb.ID(nb.LogicalSwitchPortTable, ovsdb.Owner("Pod/"+p.String()), contract.PodPort(p.Namespace, p.Name))
-	_, err := x.northbound.Transact(x.tb.Context(), openvswitch.MutateRow(nb.LogicalSwitchTable, x.lswitch, openvswitch.RemoveFrom("ports", uuid)))
+	_, err := x.northbound.Transact(x.tb.Context(),
+		openvswitch.MutateRow(nb.LogicalSwitchTable, x.lswitch, openvswitch.RemoveFrom("ports", uuid)))
 	return err
 }
 
@@ -147,7 +149,8 @@ func (x *bench) plugByHand(p *pod) error {
 	if err := x.addLogicalPort(p); err != nil {
 		return err
 	}
-	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: handDevice(p)}, PeerName: "p" + strings.TrimPrefix(handDevice(p), "h")}
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: handDevice(p)},
+		PeerName: "p" + strings.TrimPrefix(handDevice(p), "h")}
 	if err := netlink.LinkAdd(pair); err != nil {
 		return err
 	}
@@ -156,9 +159,11 @@ func (x *bench) plugByHand(p *pod) error {
 	}
 	owner := ovsdb.Owner("Hand/" + p.container)
 	bridge := x.agent.ovs.Bridge(nodeconfig.IntegrationBridge)
-	operations := append(openvswitch.InsertPort(owner, handDevice(p), openvswitch.DeviceSettings{ExternalIDs: map[string]string{
-		"iface-id": contract.PodPort(p.Namespace, p.Name), "iface-id-ver": p.UID,
-	}}), openvswitch.MutateRow(vswitch.BridgeTable, bridge.UUID, openvswitch.AddTo("ports", ovsdb.ID(vswitch.PortTable, owner, handDevice(p)))))
+	operations := append(openvswitch.InsertPort(owner, handDevice(p),
+		openvswitch.DeviceSettings{ExternalIDs: map[string]string{
+			"iface-id": contract.PodPort(p.Namespace, p.Name), "iface-id-ver": p.UID,
+		}}), openvswitch.MutateRow(vswitch.BridgeTable, bridge.UUID,
+		openvswitch.AddTo("ports", ovsdb.ID(vswitch.PortTable, owner, handDevice(p)))))
 	if err := x.agent.ovs.Apply(x.tb.Context(), operations); err != nil {
 		return err
 	}
@@ -171,7 +176,9 @@ func (x *bench) plugByHand(p *pod) error {
 func (x *bench) unplugByHand(p *pod) error {
 	bridge := x.agent.ovs.Bridge(nodeconfig.IntegrationBridge)
 	port := ovsdb.ID(vswitch.PortTable, ovsdb.Owner("Hand/"+p.container), handDevice(p))
-	if err := x.agent.ovs.Apply(x.tb.Context(), []libovsdb.Operation{openvswitch.MutateRow(vswitch.BridgeTable, bridge.UUID, openvswitch.RemoveFrom("ports", port))}); err != nil {
+	if err := x.agent.ovs.Apply(x.tb.Context(),
+		[]libovsdb.Operation{openvswitch.MutateRow(vswitch.BridgeTable, bridge.UUID,
+			openvswitch.RemoveFrom("ports", port))}); err != nil {
 		return err
 	}
 	if err := netlink.LinkDel(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: handDevice(p)}}); err != nil {

@@ -94,21 +94,27 @@ func (c *cluster) topology() {
 	gateway, gateway6 := contract.GatewayAddress(testSubnet), contract.GatewayAddress(testSubnet6)
 	host, host6 := contract.ManagementAddress(testSubnet), contract.ManagementAddress(testSubnet6)
 	c.ovn.NB("lr-add", "cluster", "--", "ls-add", testNode,
-		"--", "lrp-add", "cluster", "rtos-"+testNode, contract.MAC(gateway).String(), fmt.Sprintf("%v/24", gateway), fmt.Sprintf("%v/64", gateway6),
+		"--", "lrp-add", "cluster", "rtos-"+testNode, contract.MAC(gateway).String(), fmt.Sprintf("%v/24", gateway),
+		fmt.Sprintf("%v/64", gateway6),
 		"--", "lsp-add", testNode, "stor-"+testNode, "--", "lsp-set-type", "stor-"+testNode, "router",
-		"--", "lsp-set-addresses", "stor-"+testNode, "router", "--", "lsp-set-options", "stor-"+testNode, "router-port=rtos-"+testNode,
+		"--", "lsp-set-addresses", "stor-"+testNode, "router", "--", "lsp-set-options", "stor-"+testNode,
+		"router-port=rtos-"+testNode,
 		"--", "lsp-add", testNode, contract.ManagementPort(testNode),
-		"--", "lsp-set-addresses", contract.ManagementPort(testNode), fmt.Sprintf("%v %v %v", contract.MAC(host, host6), host, host6))
+		"--", "lsp-set-addresses", contract.ManagementPort(testNode), fmt.Sprintf("%v %v %v", contract.MAC(host, host6),
+			host, host6))
 }
 
 // decide annotates the Node as the controller does once it knows the node.
 func (c *cluster) decide() {
 	c.tb.Helper()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{contract.NodeNetworkAnnotation: contract.Format(testNetwork)}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{contract.NodeNetworkAnnotation: contract.Format(testNetwork)},
+	}})
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	if _, err := c.client.CoreV1().Nodes().Patch(c.tb.Context(), testNode, apitypes.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.client.CoreV1().Nodes().Patch(c.tb.Context(), testNode, apitypes.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		c.tb.Fatal(err)
 	}
 }
@@ -220,13 +226,15 @@ func (c *cluster) logicalPort(p *pod) {
 	c.tb.Helper()
 	port := contract.PodPort(p.Namespace, p.Name)
 	addresses := fmt.Sprintf("%v %v %v", contract.MAC(p.address), p.address, p.address6)
-	c.ovn.NB("--may-exist", "lsp-add", testNode, port, "--", "lsp-set-addresses", port, addresses, "--", "lsp-set-port-security", port, addresses,
+	c.ovn.NB("--may-exist", "lsp-add", testNode, port, "--", "lsp-set-addresses", port, addresses, "--",
+		"lsp-set-port-security", port, addresses,
 		"--", "lsp-set-options", port, "requested-chassis="+testNode, "iface-id-ver="+p.UID)
 }
 
 func (c *cluster) annotate(p *pod) {
 	c.tb.Helper()
-	if _, err := c.client.CoreV1().Pods(p.Namespace).Create(context.Background(), annotated(p), metav1.CreateOptions{}); err != nil {
+	if _, err := c.client.CoreV1().Pods(p.Namespace).Create(context.Background(), annotated(p),
+		metav1.CreateOptions{}); err != nil {
 		c.tb.Fatal(err)
 	}
 }
@@ -234,7 +242,8 @@ func (c *cluster) annotate(p *pod) {
 // reannotate has the controller change its mind.
 func (c *cluster) reannotate(p *pod) {
 	c.tb.Helper()
-	if _, err := c.client.CoreV1().Pods(p.Namespace).Update(context.Background(), annotated(p), metav1.UpdateOptions{}); err != nil {
+	if _, err := c.client.CoreV1().Pods(p.Namespace).Update(context.Background(), annotated(p),
+		metav1.UpdateOptions{}); err != nil {
 		c.tb.Fatal(err)
 	}
 }
@@ -242,21 +251,23 @@ func (c *cluster) reannotate(p *pod) {
 // annotated is a pod as the API server shows it when the controller has given it its addresses.
 func annotated(p *pod) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: apitypes.UID(p.UID), Annotations: map[string]string{
-			contract.PodNetworkAnnotation: contract.Format(contract.PodNetwork{
-				UID:       p.UID,
-				MAC:       contract.MAC(p.address).String(),
-				Addresses: []netip.Prefix{netip.PrefixFrom(p.address, 24), netip.PrefixFrom(p.address6, 64)},
-				Gateways:  []netip.Addr{contract.GatewayAddress(testSubnet), contract.GatewayAddress(testSubnet6)},
-			}),
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: apitypes.UID(p.UID),
+			Annotations: map[string]string{
+				contract.PodNetworkAnnotation: contract.Format(contract.PodNetwork{
+					UID:       p.UID,
+					MAC:       contract.MAC(p.address).String(),
+					Addresses: []netip.Prefix{netip.PrefixFrom(p.address, 24), netip.PrefixFrom(p.address6, 64)},
+					Gateways:  []netip.Addr{contract.GatewayAddress(testSubnet), contract.GatewayAddress(testSubnet6)},
+				}),
+			}},
 		Spec: corev1.PodSpec{NodeName: testNode},
 	}
 }
 
 func (c *cluster) deletePod(p *pod) {
 	c.tb.Helper()
-	if err := c.client.CoreV1().Pods(p.Namespace).Delete(context.Background(), p.Name, metav1.DeleteOptions{}); err != nil {
+	if err := c.client.CoreV1().Pods(p.Namespace).Delete(context.Background(), p.Name,
+		metav1.DeleteOptions{}); err != nil {
 		c.tb.Fatal(err)
 	}
 }
@@ -266,7 +277,8 @@ func (c *cluster) call(verb cni.Verb, p *pod, config string) ([]byte, error) {
 	request := cni.Request{Config: json.RawMessage(config)}
 	if p != nil {
 		request.ContainerID, request.Netns, request.IfName = p.container, p.sandbox, "eth0"
-		request.Args = fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_UID=%s", p.Namespace, p.Name, p.UID)
+		request.Args = fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=%s;K8S_POD_NAME=%s;K8S_POD_UID=%s", p.Namespace,
+			p.Name, p.UID)
 	}
 	client := &cni.Client{Dial: dialer(c.config.CNISocket)}
 	return client.Do(context.Background(), verb, request)
@@ -335,7 +347,8 @@ func (c *cluster) nothingLeft(p *pod) {
 		c.tb.Errorf("device %s is left", device)
 	}
 	if _, err := os.Stat(p.sandbox); err == nil {
-		if links, err := exec.Command("nsenter", "--net="+p.sandbox, "ip", "link").CombinedOutput(); err != nil || strings.Contains(string(links), "eth0") {
+		if links, err := exec.Command("nsenter", "--net="+p.sandbox, "ip", "link").CombinedOutput(); err != nil ||
+			strings.Contains(string(links), "eth0") {
 			c.tb.Errorf("eth0 is left in the sandbox: %s %v", links, err)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 func validConfig() nodeconfig.Config {
 	c := nodeconfig.Default()
 	c.Chassis, c.HNSNetwork, c.Gateway, c.GatewayBridge, c.ConntrackLookup = nodeconfig.ChassisLocal, "", "", "br-ex", ""
-	c.NodeName, c.OVNSouthbound, c.EncapAddress = "n1", "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642", netip.MustParseAddr("192.0.2.10")
+	c.NodeName, c.EncapAddress = "n1", netip.MustParseAddr("192.0.2.10")
+	c.OVNSouthbound = "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642"
 	return c
 }
 

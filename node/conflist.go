@@ -66,7 +66,8 @@ func isWeftList(path string) bool {
 		} `json:"plugins"`
 	}
 	content, err := os.ReadFile(path)
-	return err == nil && json.Unmarshal(content, &list) == nil && len(list.Plugins) == 1 && list.Plugins[0].Type == "weft-cni"
+	return err == nil && json.Unmarshal(content, &list) == nil && len(list.Plugins) == 1 &&
+		list.Plugins[0].Type == "weft-cni"
 }
 
 // replaceFile writes beside the target and renames. The runtime reads *.conf, *.conflist and

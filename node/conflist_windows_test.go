@@ -21,7 +21,8 @@ func TestRuntimeIsToldOfThePipe(t *testing.T) {
 	if err := json.Unmarshal(text, &list); err != nil {
 		t.Fatal(err)
 	}
-	if p := list.Plugins[0]; p.Socket != `\\.\pipe\weft-cni` || !p.Capabilities["dns"] || p.Capabilities["portMappings"] { // hostPorts are no matter of HNS's
+	// hostPorts are no matter of HNS's
+	if p := list.Plugins[0]; p.Socket != `\\.\pipe\weft-cni` || !p.Capabilities["dns"] || p.Capabilities["portMappings"] {
 		t.Errorf("the container runtime is told of %+v", p)
 	}
 }

@@ -180,5 +180,6 @@ func (g *gateway) probedBridge() (name string, dial ctprobe.Dial, err error) {
 	if _, err := g.config.OpenFlow(); err != nil {
 		return "", nil, fmt.Errorf("ovs-openflow: %w", err)
 	}
-	return nodeconfig.IntegrationBridge, func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSwitch(ctx, g.config) }, nil
+	return nodeconfig.IntegrationBridge,
+		func(ctx context.Context) (net.Conn, error) { return openvswitch.DialSwitch(ctx, g.config) }, nil
 }

@@ -33,7 +33,8 @@ func TestLookupFollowsTheDatapath(t *testing.T) {
 		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Needed}, true, true, "weft_conntrack_lookup 1 needed"},
 		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Unneeded}, false, true, "weft_conntrack_lookup 0 unneeded"},
 		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Unknown}, true, true, "weft_conntrack_lookup 1 unknown"},
-		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Needed, ctprobe.Unneeded}, true, true, "weft_conntrack_lookup 1 needed"},
+		{nodeconfig.LookupAuto, []ctprobe.Answer{ctprobe.Needed, ctprobe.Unneeded}, true, true,
+			"weft_conntrack_lookup 1 needed"},
 		{nodeconfig.LookupOn, nil, true, true, "weft_conntrack_lookup 1"},
 		{nodeconfig.LookupOff, nil, false, true, "weft_conntrack_lookup 0"},
 		{nodeconfig.LookupOff, []ctprobe.Answer{ctprobe.Needed}, false, true, "weft_conntrack_lookup 0 needed"},
@@ -189,7 +190,8 @@ func TestTheDatapathIsExaminedOnce(t *testing.T) {
 			datapath := &answers{list: c.answers}
 			n.gateway.lookup, n.gateway.probe, n.gateway.probeLimit = newCommitLookup(c.setting), datapath.probe, c.limit
 			n.gateway.config.ConntrackLookup = c.setting
-			if err := n.gateway.applyFlows(t.Context(), External{}); errors.Is(err, errNotExamined) != (c.setting == nodeconfig.LookupAuto) {
+			if err := n.gateway.applyFlows(t.Context(), External{}); errors.Is(err,
+				errNotExamined) != (c.setting == nodeconfig.LookupAuto) {
 				t.Errorf("before the examination: flows %v", err)
 			}
 			n.gateway.reconcileUplinkOnce(t.Context())

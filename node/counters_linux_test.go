@@ -24,11 +24,14 @@ import (
 // else is.
 func TestCountersOfARealSwitch(t *testing.T) {
 	o := nodetest.StartOVN(t)
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(),
+		"fail_mode=secure")
 	bridge := "unix:" + filepath.Join(filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:")), "br-int.mgmt")
 	for _, flow := range []string{
-		"cookie=0x80000001,table=5,priority=2001,ip,actions=resubmit(,6)", "cookie=0x80000001,table=6,priority=7,udp,actions=drop",
-		"cookie=0x2,table=6,priority=6,tcp,actions=drop", "cookie=0x180000001,table=6,priority=5,arp,actions=drop", "cookie=0x3,table=6,priority=8,udp,tp_dst=9,actions=drop",
+		"cookie=0x80000001,table=5,priority=2001,ip,actions=resubmit(,6)",
+		"cookie=0x80000001,table=6,priority=7,udp,actions=drop",
+		"cookie=0x2,table=6,priority=6,tcp,actions=drop", "cookie=0x180000001,table=6,priority=5,arp,actions=drop",
+		"cookie=0x3,table=6,priority=8,udp,tp_dst=9,actions=drop",
 	} {
 		o.Run("ovs-ofctl", "add-flow", bridge, flow)
 	}
@@ -84,14 +87,17 @@ func TestCountersOfARealSwitch(t *testing.T) {
 		tunnel.AgentName("n1"): tunnel.Counters, tunnel.AgentName("n2"): tunnel.Counters, tunnel.HostName: tunnel.Counters,
 		tunnel.ObserverName: tunnel.OVSDB,
 	} {
-		conn, err := tunnel.Dial(t.Context(), c.TunnelAddress, target, tunnel.Files(ca.issue(name, time.Now().Add(time.Hour))), tunnel.AgentName("n1"))
+		conn, err := tunnel.Dial(t.Context(), c.TunnelAddress, target,
+			tunnel.Files(ca.issue(name, time.Now().Add(time.Hour))), tunnel.AgentName("n1"))
 		if refused := new(tunnel.Error); !errors.As(err, &refused) || !refused.ByPeer {
 			t.Errorf("%s gets %s: %v %v", name, target, conn, err)
 		}
 	}
 }
 
-func askAgent(t *testing.T, address string, observer tunnel.Credentials, cookies []uint32) (reply contract.CountersReply, err error) {
+func askAgent(
+	t *testing.T, address string, observer tunnel.Credentials, cookies []uint32,
+) (reply contract.CountersReply, err error) {
 	t.Helper()
 	var conn net.Conn
 	nodetest.Eventually(t, 10*time.Second, func() (err error) {

@@ -29,7 +29,8 @@ func (a *agent) watchNames(own dynamic.Interface) (err error) {
 	}
 	a.domains, err = domains.New(domains.Config{
 		Client: a.node.client, Own: own, Node: a.config.NodeName, Services: a.config.DNSServices, NodeUID: a.node.uid,
-		PodDevice: func(p domains.Pod) (string, bool) { return a.ovs.DeviceOf(cni.Pod(p)) }, HostDevices: system.AnswerDevices, Open: system.OpenFrames,
+		PodDevice:   func(p domains.Pod) (string, bool) { return a.ovs.DeviceOf(cni.Pod(p)) },
+		HostDevices: system.AnswerDevices, Open: system.OpenFrames,
 	})
 	if err == nil {
 		a.registry.MustRegister(a.domains.Collectors()...)

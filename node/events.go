@@ -21,7 +21,8 @@ type events struct {
 
 func newEvents(node string) *events {
 	broadcaster := clientrecord.NewBroadcaster()
-	return &events{broadcaster, broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "weft-node", Host: node})}
+	return &events{broadcaster, broadcaster.NewRecorder(scheme.Scheme,
+		corev1.EventSource{Component: "weft-node", Host: node})}
 }
 
 // start sends Events to the API server until stop is called.

@@ -40,7 +40,8 @@ func (g *gateway) external() (External, error) {
 	if g.config.SharesAdapter() && uplink == (platform.Uplink{}) { // addresses are on the way
 		return External{}, openvswitch.ErrAwaitsUplink
 	}
-	e := External{Bridge: cmp.Or(uplink.Host, g.config.GatewayBridge), Uplink: cmp.Or(uplink.Adapter, g.config.GatewayInterface)}
+	e := External{Bridge: cmp.Or(uplink.Host, g.config.GatewayBridge),
+		Uplink: cmp.Or(uplink.Adapter, g.config.GatewayInterface)}
 	if e.Uplink == "" {
 		e.Uplink = g.ovs.OnlyDevice(e.Bridge)
 	}
@@ -58,11 +59,13 @@ func (g *gateway) external() (External, error) {
 // gatewayOf is the gateway router, but for its next hops, of a node whose host has so much on the bridge to
 // the outside.
 func gatewayOf(c nodeconfig.Config, bridge string, host platform.HostInterface) (contract.Gateway, error) {
-	gateway := contract.Gateway{Network: c.GatewayNetwork, Addresses: c.GatewayAddresses, Routed: c.GatewayMode() == nodeconfig.GatewayRouted}
+	gateway := contract.Gateway{Network: c.GatewayNetwork, Addresses: c.GatewayAddresses,
+		Routed: c.GatewayMode() == nodeconfig.GatewayRouted}
 	if c.HostGateway() {
 		gateway.HostAddresses, gateway.Addresses, gateway.MAC = true, mainAddresses(host.Addresses), host.MAC.String()
 		if len(gateway.Addresses) == 0 || len(host.MAC) == 0 {
-			return gateway, fmt.Errorf("the host has no usable address on bridge %s, which its gateway shall have; give it one there, or set gateway-addresses", bridge)
+			return gateway, fmt.Errorf("the host has no usable address on bridge %s, which its gateway shall have; give it "+
+				"one there, or set gateway-addresses", bridge)
 		}
 	} else {
 		gateway.MAC = contract.MAC(contract.Addrs(gateway.Addresses)...).String()
@@ -83,7 +86,9 @@ func mainAddresses(addresses []netip.Prefix) []netip.Prefix {
 
 // nextHops are those of the key, or of the host's default routes, as far as the gateway's addresses
 // reach them; the error says what is missing.
-func nextHops(c nodeconfig.Config, bridge string, host platform.HostInterface, addresses []netip.Prefix) ([]netip.Addr, error) {
+func nextHops(
+	c nodeconfig.Config, bridge string, host platform.HostInterface, addresses []netip.Prefix,
+) ([]netip.Addr, error) {
 	candidates, source := c.GatewayNextHops, "gateway-next-hops:"
 	if len(candidates) == 0 {
 		candidates, source = slices.DeleteFunc(slices.Clone(host.NextHops), func(hop netip.Addr) bool {
@@ -96,7 +101,8 @@ func nextHops(c nodeconfig.Config, bridge string, host platform.HostInterface, a
 			good = append(good, hop)
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s %v is no neighbour in the subnets of the gateway's addresses %v, and is not used; set the key to routers there", source, hop, addresses))
+		errs = append(errs, fmt.Errorf("%s %v is no neighbour in the subnets of the gateway's addresses %v, and is not "+
+			"used; set the key to routers there", source, hop, addresses))
 	}
 	for _, p := range addresses {
 		if slices.ContainsFunc(candidates, func(hop netip.Addr) bool { return hop.Is4() == p.Addr().Is4() }) {
@@ -107,7 +113,8 @@ func nextHops(c nodeconfig.Config, bridge string, host platform.HostInterface, a
 			family = "IPv4"
 		}
 		if len(c.GatewayNextHops) == 0 {
-			errs = append(errs, fmt.Errorf("gateway-next-hops: is empty, and the host has no default route of %s by %s: pods reach no further than %v; add the route, or set the key", family, bridge, p.Masked()))
+			errs = append(errs, fmt.Errorf("gateway-next-hops: is empty, and the host has no default route of %s by %s: pods "+
+				"reach no further than %v; add the route, or set the key", family, bridge, p.Masked()))
 		}
 	}
 	return good, errors.Join(errs...)

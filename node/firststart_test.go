@@ -96,7 +96,8 @@ func (d *extensionDaemon) once(ctx context.Context) {
 			now[device.Name] = true
 		}
 		if device.Ofport == nil || *device.Ofport != port {
-			_, _ = d.n.ovs.Transact(ctx, openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
+			_, _ = d.n.ovs.Transact(ctx, openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID,
+				libovsdb.Row{"ofport": port}))
 		}
 	}
 	for name := range d.vNICs {
@@ -106,7 +107,8 @@ func (d *extensionDaemon) once(ctx context.Context) {
 	}
 	d.vNICs = now
 	if root.CurCfg != root.NextCfg {
-		_, _ = d.n.ovs.Transact(ctx, openvswitch.UpdateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
+		_, _ = d.n.ovs.Transact(ctx, openvswitch.UpdateRow(vswitch.OpenvSwitchTable, root.UUID,
+			libovsdb.Row{"cur_cfg": root.NextCfg}))
 	}
 }
 
@@ -166,7 +168,8 @@ func (s *firstStart) bridge() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	want := openvswitch.BridgeSettings{Owner: "ovn-controller", Name: nodeconfig.IntegrationBridge, FailMode: vswitch.BridgeFailModeSecure}
+	want := openvswitch.BridgeSettings{Owner: "ovn-controller", Name: nodeconfig.IntegrationBridge,
+		FailMode: vswitch.BridgeFailModeSecure}
 	if err := s.n.ovs.Apply(s.Context(), s.n.ovs.EnsureBridge(root, want)); err != nil {
 		s.Fatal(err)
 	}
@@ -304,9 +307,11 @@ func TestFirstStartWithoutOpenVSwitch(t *testing.T) {
 			},
 			func(s *firstStart) { s.daemon.set(func(d *extensionDaemon) { d.broken = nil }) },
 		},
-		"there is no driver":             {func(s *firstStart) { s.Driver = false }, func(s *firstStart) { s.Driver = true }},
-		"the extension is not enabled":   {func(s *firstStart) { s.Disobeys = true }, func(s *firstStart) { s.Disobeys = false }},
-		"an earlier br-int is there too": {func(s *firstStart) { s.Driver = false; s.bridge() }, func(s *firstStart) { s.Driver = true; s.bridge() }},
+		"there is no driver": {func(s *firstStart) { s.Driver = false }, func(s *firstStart) { s.Driver = true }},
+		"the extension is not enabled": {func(s *firstStart) { s.Disobeys = true },
+			func(s *firstStart) { s.Disobeys = false }},
+		"an earlier br-int is there too": {func(s *firstStart) { s.Driver = false; s.bridge() },
+			func(s *firstStart) { s.Driver = true; s.bridge() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -436,7 +441,10 @@ func TestFirstStartWhoseTidyingFailsAtAnyCall(t *testing.T) {
 func TestFirstStartWhoseSwitchIsLeft(t *testing.T) {
 	for name, fail := range map[string]func(s *firstStart){
 		"with the adapter": func(s *firstStart) { s.LeavesSwitch = true },
-		"by HNS":           func(s *firstStart) { s.Fail("DeleteNetwork", func() error { return errors.New("RPC is gone") }) },
+		"by HNS": func(s *firstStart) {
+			s.Fail("DeleteNetwork",
+				func() error { return errors.New("RPC is gone") })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFirstStart(t)
@@ -476,7 +484,8 @@ func TestLostNetworkIsMadeAgainWithItsVNIC(t *testing.T) {
 	before := s.n.ovs.UplinkBridge(s.n.config.Owner())
 	s.LoseNetworks()
 	s.whole(s.start())
-	if after := s.n.ovs.UplinkBridge(s.n.config.Owner()); after.ExternalIDs[openvswitch.SwitchKey] == before.ExternalIDs[openvswitch.SwitchKey] {
+	after := s.n.ovs.UplinkBridge(s.n.config.Owner())
+	if after.ExternalIDs[openvswitch.SwitchKey] == before.ExternalIDs[openvswitch.SwitchKey] {
 		t.Error("the bridge is the lost switch's")
 	}
 }

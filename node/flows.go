@@ -57,7 +57,8 @@ func newBridgeFlows(c nodeconfig.Config) *bridgeFlows {
 	return &bridgeFlows{
 		wanted: make(chan struct{}, 1), installer: &extbridge.Installer{Program: c.OVSOfctl, Timeout: flowsTime},
 		repairs: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weft_external_flow_repairs_total", Help: "Times that the external bridge had lost flows, as when ovs-vswitchd restarts, and got them again.",
+			Name: "weft_external_flow_repairs_total",
+			Help: "Times that the external bridge had lost flows, as when ovs-vswitchd restarts, and got them again.",
 		}),
 		count: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_external_flows", Help: "Flows of the external bridge that are in force.",
@@ -99,7 +100,8 @@ func (f *bridgeFlows) ready(external External) error {
 	if !external.Gateway.HostAddresses || f.inForce.divides(external) {
 		return nil
 	}
-	return fmt.Errorf("the gateway waits for the flows of bridge %s that tell its traffic from the host's", external.Bridge)
+	return fmt.Errorf("the gateway waits for the flows of bridge %s that tell its traffic from the host's",
+		external.Bridge)
 }
 
 // divides says whether flows for e are right for the gateway of another one.
@@ -217,7 +219,8 @@ func (g *gateway) restoreFlows(ctx context.Context) error {
 	}
 	if changed > 0 {
 		f.repairs.Inc()
-		slog.WarnContext(ctx, "the external bridge had lost flows; they are there again", "bridge", f.target, "flows", changed)
+		slog.WarnContext(ctx, "the external bridge had lost flows; they are there again", "bridge", f.target, "flows",
+			changed)
 	}
 	return nil
 }
@@ -240,7 +243,8 @@ func (g *gateway) applyFlows(ctx context.Context, external External) error {
 		f.mu.Unlock()
 		return nil
 	}
-	if err := g.ovs.Apply(ctx, g.ovs.Dividing(row, openvswitch.PatchName(g.config.NodeName), bridge.HostAddresses)); err != nil {
+	if err := g.ovs.Apply(ctx, g.ovs.Dividing(row, openvswitch.PatchName(g.config.NodeName),
+		bridge.HostAddresses)); err != nil {
 		return fmt.Errorf("prepare bridge %s for its flows: %w", external.Bridge, err)
 	}
 	f.mu.Lock()
@@ -278,7 +282,9 @@ func (g *gateway) installFlows(ctx context.Context, target string, want []*ovs.F
 		g.health.Note(health.RefusedFlows, "ExternalFlowsRefused", nil)
 		return changed, nil
 	}
-	g.health.Note(health.RefusedFlows, "ExternalFlowsRefused", fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target, refused))
+	g.health.Note(health.RefusedFlows, "ExternalFlowsRefused",
+		fmt.Errorf("bridge %s: %w; what depends on them does not work: report it with the version of Open vSwitch", target,
+			refused))
 	return changed, nil
 }
 
@@ -310,8 +316,10 @@ func (g *gateway) removeFlows(ctx context.Context, keep string) error {
 func (g *gateway) describeBridge(external External) extbridge.Bridge {
 	ports := g.bridgePortsOf(external)
 	bridge := extbridge.Bridge{
-		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC, Host: contract.Addrs(external.Host.Addresses),
-		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses, HyperV: runtime.GOOS == contract.Windows,
+		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC,
+		Host:   contract.Addrs(external.Host.Addresses),
+		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses,
+		HyperV: runtime.GOOS == contract.Windows,
 	}
 	bridge.LookupFirst, _ = g.lookup.state()
 	bridge.GatewayMAC, _ = net.ParseMAC(external.Gateway.MAC) // the agent's own

@@ -50,7 +50,8 @@ func newGatewayCluster(tb testing.TB) *gatewayCluster {
 	} {
 		g.shell(command)
 	}
-	tb.Cleanup(func() { g.shell("ip link del ex0; nft delete chain netdev weft ex0 || true") }) // the host's stack sees its frames again
+	// the host's stack sees its frames again
+	tb.Cleanup(func() { g.shell("ip link del ex0; nft delete chain netdev weft ex0 || true") })
 	g.config.GatewayInterface = "ex0"
 	g.config.OVSOfctl = filepath.Join(nodetest.Programs(tb), "ovs-ofctl")
 	return g
@@ -90,17 +91,24 @@ func (g *gatewayCluster) gateway(facts contract.NodeFacts, backend *pod) {
 	commands := [][]string{
 		{"ls-add", "join"},
 		{"lrp-add", "cluster", "rtoj", "0a:58:64:40:00:01", "100.64.0.1/16", "fd98::1/64"},
-		{"lsp-add", "join", "jtor"}, {"lsp-set-type", "jtor", "router"}, {"lsp-set-addresses", "jtor", "router"}, {"lsp-set-options", "jtor", "router-port=rtoj"},
-		{"lr-add", router}, {"set", "logical_router", router, "options:chassis=" + facts.Chassis, "options:lb_force_snat_ip=router_ip"},
+		{"lsp-add", "join", "jtor"}, {"lsp-set-type", "jtor", "router"}, {"lsp-set-addresses", "jtor", "router"},
+		{"lsp-set-options", "jtor", "router-port=rtoj"},
+		{"lr-add", router}, {"set", "logical_router", router, "options:chassis=" + facts.Chassis,
+			"options:lb_force_snat_ip=router_ip"},
 		{"lrp-add", router, "rtoj-gw", "0a:58:64:40:00:02", "100.64.0.2/16", "fd98::2/64"},
-		{"lsp-add", "join", "jtor-gw"}, {"lsp-set-type", "jtor-gw", "router"}, {"lsp-set-addresses", "jtor-gw", "router"}, {"lsp-set-options", "jtor-gw", "router-port=rtoj-gw"},
-		{"lrp-add", router, "rtoe", facts.Gateway.MAC, facts.Gateway.Addresses[0].String(), facts.Gateway.Addresses[1].String()},
+		{"lsp-add", "join", "jtor-gw"}, {"lsp-set-type", "jtor-gw", "router"}, {"lsp-set-addresses", "jtor-gw", "router"},
+		{"lsp-set-options", "jtor-gw", "router-port=rtoj-gw"},
+		{"lrp-add", router, "rtoe", facts.Gateway.MAC, facts.Gateway.Addresses[0].String(),
+			facts.Gateway.Addresses[1].String()},
 		{"ls-add", outside},
-		{"lsp-add", outside, "etor"}, {"lsp-set-type", "etor", "router"}, {"lsp-set-addresses", "etor", "router"}, {"lsp-set-options", "etor", "router-port=rtoe"},
+		{"lsp-add", outside, "etor"}, {"lsp-set-type", "etor", "router"}, {"lsp-set-addresses", "etor", "router"},
+		{"lsp-set-options", "etor", "router-port=rtoe"},
 		{"lsp-add", outside, "localnet-" + testNode}, {"lsp-set-type", "localnet-" + testNode, "localnet"},
-		{"lsp-set-addresses", "localnet-" + testNode, "unknown"}, {"lsp-set-options", "localnet-" + testNode, "network_name=" + facts.Gateway.Network},
+		{"lsp-set-addresses", "localnet-" + testNode, "unknown"},
+		{"lsp-set-options", "localnet-" + testNode, "network_name=" + facts.Gateway.Network},
 		{"lr-route-add", router, "10.244.0.0/16", "100.64.0.1"}, {"lr-route-add", router, "fd00:10:244::/48", "fd98::1"},
-		{"--policy=src-ip", "lr-route-add", "cluster", testSubnet.String(), "100.64.0.2"}, {"--policy=src-ip", "lr-route-add", "cluster", testSubnet6.String(), "fd98::2"},
+		{"--policy=src-ip", "lr-route-add", "cluster", testSubnet.String(), "100.64.0.2"},
+		{"--policy=src-ip", "lr-route-add", "cluster", testSubnet6.String(), "fd98::2"},
 		{"lb-add", "np", netip.AddrPortFrom(gatewayHost, 30080).String(), netip.AddrPortFrom(backend.address, 80).String()},
 		{"lb-add", "np", netip.AddrPortFrom(gatewayHost6, 30080).String(), netip.AddrPortFrom(backend.address6, 80).String()},
 		{"lr-lb-add", router, "np"},
@@ -117,7 +125,8 @@ func (g *gatewayCluster) gateway(facts contract.NodeFacts, backend *pod) {
 			[]string{"lr-nat-add", router, "dnat", host, alias.String()}, []string{"lr-nat-add", router, "snat", host, single})
 	}
 	for _, hop := range facts.Gateway.NextHops {
-		commands = append(commands, []string{"lr-route-add", router, map[bool]string{true: "0.0.0.0/0", false: "::/0"}[hop.Is4()], hop.String()})
+		commands = append(commands, []string{"lr-route-add", router,
+			map[bool]string{true: "0.0.0.0/0", false: "::/0"}[hop.Is4()], hop.String()})
 	}
 	var all []string
 	for _, command := range commands {
@@ -139,7 +148,8 @@ func onAlias(alias netip.Addr, ports ...uint16) string {
 // what wants more than eight passes, and OVN may come to need another.
 func (g *gatewayCluster) passes(device string) int {
 	g.tb.Helper()
-	control := "--target=" + filepath.Join(filepath.Dir(strings.TrimPrefix(g.config.OVSDatabase, "unix:")), nodetest.Vswitchd+".ctl")
+	control := "--target=" + filepath.Join(filepath.Dir(strings.TrimPrefix(g.config.OVSDatabase, "unix:")),
+		nodetest.Vswitchd+".ctl")
 	next := map[string][]string{}
 	dump := g.ovn.Run("ovs-appctl", control, "dpctl/dump-flows", "--names")
 	for line := range strings.Lines(dump) {
@@ -177,9 +187,11 @@ func (g *gatewayCluster) nodePort() {
 	g.tb.Helper()
 	_, err := g.client.CoreV1().Services("shop").Create(g.tb.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "service-uid"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ClusterIP: "10.96.0.10", ClusterIPs: []string{"10.96.0.10", "fd00:10:96::10"},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ClusterIP: "10.96.0.10",
+			ClusterIPs: []string{"10.96.0.10", "fd00:10:96::10"},
 			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol},
-			Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Name: "pod", Port: 80, TargetPort: intstr.FromInt(80), NodePort: 30080},
+			Ports: []corev1.ServicePort{{Protocol: corev1.ProtocolTCP, Name: "pod", Port: 80, TargetPort: intstr.FromInt(80),
+				NodePort: 30080},
 				{Name: "host", Protocol: corev1.ProtocolTCP, Port: 81, TargetPort: intstr.FromInt(22), NodePort: 30081}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -283,7 +295,8 @@ func TestGatewayWithTheHostsAddresses(t *testing.T) {
 	g.awaitReady()
 	var facts contract.NodeFacts
 	g.eventually(func() (err error) {
-		if facts, err = g.facts(); err == nil && (facts.Gateway == nil || !facts.Gateway.HostAddresses || len(facts.Gateway.Addresses) != 2) {
+		if facts, err = g.facts(); err == nil &&
+			(facts.Gateway == nil || !facts.Gateway.HostAddresses || len(facts.Gateway.Addresses) != 2) {
 			err = fmt.Errorf("got %+v", facts.Gateway)
 		}
 		return err
@@ -376,7 +389,8 @@ func TestFlowsOutliveVswitchd(t *testing.T) {
 	began := time.Now()
 	var plain time.Time // since when there is a bridge, which has no flows yet
 	g.eventually(func() error {
-		output, err := exec.Command(g.config.OVSOfctl, "--no-stats", "dump-flows", g.config.BridgeTarget("br-ex")).CombinedOutput()
+		output, err := exec.Command(g.config.OVSOfctl, "--no-stats", "dump-flows",
+			g.config.BridgeTarget("br-ex")).CombinedOutput()
 		if err == nil && plain.IsZero() {
 			plain = time.Now()
 		}
@@ -385,12 +399,14 @@ func TestFlowsOutliveVswitchd(t *testing.T) {
 		}
 		return nil
 	})
-	t.Logf("flows are back %v after ovs-vswitchd, and %v after its bridge", time.Since(began).Round(time.Millisecond), time.Since(plain).Round(time.Millisecond))
+	t.Logf("flows are back %v after ovs-vswitchd, and %v after its bridge", time.Since(began).Round(time.Millisecond),
+		time.Since(plain).Round(time.Millisecond))
 	for name, conn := range talks {
 		if _, err := ask(conn, 15*time.Second); err != nil {
 			t.Errorf("%s: the host's connection broke: %v", name, err)
 		}
-		t.Logf("%s: the host's connection goes on %v after ovs-vswitchd's start", name, time.Since(began).Round(time.Millisecond))
+		t.Logf("%s: the host's connection goes on %v after ovs-vswitchd's start", name,
+			time.Since(began).Round(time.Millisecond))
 	}
 	g.awaitReady()
 }

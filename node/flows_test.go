@@ -60,7 +60,8 @@ func TestDividing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operations = append(operations, openvswitch.InsertRow(vswitch.BridgeTable, bridge, libovsdb.Row{"name": "br-ex", "ports": openvswitch.References(ports...)}),
+	operations = append(operations, openvswitch.InsertRow(vswitch.BridgeTable, bridge,
+		libovsdb.Row{"name": "br-ex", "ports": openvswitch.References(ports...)}),
 		openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID, openvswitch.AddTo("bridges", bridge)))
 	if err := n.ovs.Apply(t.Context(), operations); err != nil {
 		t.Fatal(err)
@@ -79,7 +80,8 @@ func TestDividing(t *testing.T) {
 		marked    bool
 		protected []string
 	}{
-		{"the host's addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Dividing(b, patch, true) }, true, []string{"br-ex", patch}},
+		{"the host's addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Dividing(b, patch, true) },
+			true, []string{"br-ex", patch}},
 		{"own addresses", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Dividing(b, patch, false) }, true, nil},
 		{"none", func(b *vswitch.Bridge) []libovsdb.Operation { return n.ovs.Undividing(b, patch) }, false, nil},
 	} {

@@ -51,8 +51,10 @@ func (s *firstStart) former() {
 		s.Fatal(err)
 	}
 	bridge := s.n.ovs.UplinkBridge(s.n.config.Owner())
-	want := openvswitch.BridgeSettings{Owner: ovsdb.Owner(bridge.ExternalIDs[ovsdb.OwnerMark]), Name: "vEthernet (Ethernet)",
-		FailMode: *bridge.FailMode, IDs: map[string]string{openvswitch.SwitchKey: bridge.ExternalIDs[openvswitch.SwitchKey]}, Device: "Ethernet"}
+	want := openvswitch.BridgeSettings{Owner: ovsdb.Owner(bridge.ExternalIDs[ovsdb.OwnerMark]),
+		Name:     "vEthernet (Ethernet)",
+		FailMode: *bridge.FailMode,
+		IDs:      map[string]string{openvswitch.SwitchKey: bridge.ExternalIDs[openvswitch.SwitchKey]}, Device: "Ethernet"}
 	if err := s.n.ovs.Apply(s.Context(), s.n.ovs.Removing(hostnet.HostAdapter)); err != nil {
 		s.Fatal(err)
 	}
@@ -64,7 +66,8 @@ func (s *firstStart) former() {
 }
 
 func TestANodeWithFormerNamesGetsOver(t *testing.T) {
-	for name, mends := range map[string]bool{"with Hyper-V's management": true, "once it has Hyper-V's management": false} {
+	for name, mends := range map[string]bool{"with Hyper-V's management": true,
+		"once it has Hyper-V's management": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newFirstStart(t)
 			s.former()

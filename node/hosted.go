@@ -54,7 +54,8 @@ func newAgentTunnel(c nodeconfig.Config) *agentTunnel {
 		lookup:  newCommitLookup(c.ConntrackLookup),
 		problem: fmt.Errorf("tunnel-address: not listening on %s yet", c.TunnelAddress),
 		unread: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weft_conntrack_lookup_failures_total", Help: "OpenFlow messages of ovn-controller's that could not be given a lookup before they commit.",
+			Name: "weft_conntrack_lookup_failures_total",
+			Help: "OpenFlow messages of ovn-controller's that could not be given a lookup before they commit.",
 		}),
 		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weft_tunnel_streams", Help: "Open streams of chassis hosts and observers, by what they lead to.",
@@ -194,7 +195,8 @@ func (h *agentTunnel) dialBridge(ctx context.Context) (net.Conn, error) {
 	}
 	return ctlookup.Over(conn, ctlookup.Changes{Lookups: lookups, Flushes: h.config.ConntrackFlush}, func(err error) {
 		h.unread.Inc()
-		slog.ErrorContext(ctx, "a flow of ovn-controller's goes to br-int as it is, and not as the datapath needs it: some connections may fail; report it", "error", err)
+		slog.ErrorContext(ctx, "a flow of ovn-controller's goes to br-int as it is, and not as the datapath needs it: "+
+			"some connections may fail; report it", "error", err)
 	}), nil
 }
 
@@ -237,7 +239,8 @@ func (h *agentTunnel) status(now time.Time) error {
 	case open[tunnel.OVSDB] > 0:
 		missing = "has a stream to the database and none to br-int; see its log, and ovs-openflow"
 	case open[tunnel.OpenFlow] == 0:
-		missing = fmt.Sprintf("is connected to %s: see whether `weft chassis` runs, its log, and whether a firewall lets it through", h.config.TunnelEnd())
+		missing = fmt.Sprintf("is connected to %s: see whether `weft chassis` runs, its log, and whether a firewall lets "+
+			"it through", h.config.TunnelEnd())
 		return errors.New("no chassis host " + missing)
 	}
 	return errors.New("the chassis host " + missing)
@@ -253,11 +256,14 @@ func (h *agentTunnel) certificateProblem(now time.Time) error {
 	want := tunnel.AgentName(h.config.NodeName)
 	switch {
 	case !slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return strings.EqualFold(name, want) }):
-		return fmt.Errorf("tunnel-certificate: %s is for %v and not for %s; issue one with that DNS name", h.config.TunnelCertificate, leaf.DNSNames, want)
+		return fmt.Errorf("tunnel-certificate: %s is for %v and not for %s; issue one with that DNS name",
+			h.config.TunnelCertificate, leaf.DNSNames, want)
 	case now.After(leaf.NotAfter):
-		return fmt.Errorf("tunnel-certificate: %s has expired at %v; renew it, or set the clock right", h.config.TunnelCertificate, leaf.NotAfter)
+		return fmt.Errorf("tunnel-certificate: %s has expired at %v; renew it, or set the clock right",
+			h.config.TunnelCertificate, leaf.NotAfter)
 	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("tunnel-certificate: %s is not valid before %v; set the clock right", h.config.TunnelCertificate, leaf.NotBefore)
+		return fmt.Errorf("tunnel-certificate: %s is not valid before %v; set the clock right", h.config.TunnelCertificate,
+			leaf.NotBefore)
 	}
 	return nil
 }

@@ -35,8 +35,9 @@ func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	a.key = a.newKey()
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
@@ -81,7 +82,8 @@ func (a *authority) issue(name string, until time.Time) (ca, certificate, key st
 		}
 		return path
 	}
-	return write("ca.crt", "CERTIFICATE", a.certificate.Raw), write("tls.crt", "CERTIFICATE", der), write("tls.key", "PRIVATE KEY", secret)
+	return write("ca.crt", "CERTIFICATE", a.certificate.Raw), write("tls.crt", "CERTIFICATE", der),
+		write("tls.key", "PRIVATE KEY", secret)
 }
 
 // hello is by what a switch begins: OpenFlow 1.5's message.

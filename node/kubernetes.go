@@ -29,7 +29,9 @@ import (
 // newKubernetes connects with what a kubelet may do: read and annotate its own Node, read the Pods
 // that are bound to it; and with what the agent needs beside that: read Nodes, Services and EndpointSlices.
 // own is for kinds that Kubernetes does not have itself.
-func newKubernetes(kubeconfig string) (client kubernetes.Interface, own dynamic.Interface, server *apiServer, err error) {
+func newKubernetes(kubeconfig string) (
+	client kubernetes.Interface, own dynamic.Interface, server *apiServer, err error,
+) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("kubeconfig: %w", err)
@@ -168,7 +170,8 @@ func (n *ownNode) network() (contract.NodeNetwork, error) {
 		return contract.NodeNetwork{}, fmt.Errorf("node %s: %w", n.name, err)
 	}
 	if !present || len(network.PodCIDRs) == 0 {
-		return contract.NodeNetwork{}, fmt.Errorf("node %s has no pod subnet in its annotation %s: see the node's events, and whether `weft controller` runs", n.name, contract.NodeNetworkAnnotation)
+		return contract.NodeNetwork{}, fmt.Errorf("node %s has no pod subnet in its annotation %s: see the node's events, "+
+			"and whether `weft controller` runs", n.name, contract.NodeNetworkAnnotation)
 	}
 	return network, nil
 }
@@ -196,11 +199,14 @@ func (n *ownNode) publish(ctx context.Context, facts contract.NodeFacts) error {
 	if annotations[contract.NodeFactsAnnotation] == value {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{contract.NodeFactsAnnotation: value}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{contract.NodeFactsAnnotation: value},
+	}})
 	if err != nil {
 		return err
 	}
-	_, err = n.client.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "weft-node"})
+	_, err = n.client.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: "weft-node"})
 	if err != nil {
 		return fmt.Errorf("write the node's facts to Node %s: %w", n.name, err)
 	}

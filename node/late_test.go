@@ -78,7 +78,8 @@ func (n *bareNode) event(reason string) string {
 			n.t.Fatal(err)
 		}
 		for _, e := range list.Items {
-			if e.Reason == reason && e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.Name == "web" && e.InvolvedObject.UID == "u1" {
+			if e.Reason == reason && e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.Name == "web" &&
+				e.InvolvedObject.UID == "u1" {
 				return e.Message
 			}
 		}
@@ -92,7 +93,8 @@ func TestPodsAreToldByEvents(t *testing.T) {
 	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	if text := n.event("NetworkNotAttached"); !strings.Contains(text, "has not appeared") || !strings.Contains(text, cni.HostInterface(call.Attachment)) {
+	if text := n.event("NetworkNotAttached"); !strings.Contains(text, "has not appeared") ||
+		!strings.Contains(text, cni.HostInterface(call.Attachment)) {
 		t.Errorf("the Event says %q", text)
 	}
 	if device := n.port(call); device == nil || device.Type != "" {
@@ -103,7 +105,8 @@ func TestPodsAreToldByEvents(t *testing.T) {
 	n.event("NetworkAttached")
 	recorder := httptest.NewRecorder()
 	n.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for _, want := range []string{"weft_arrival_seconds_count 1", "weft_late_arrivals_total 1", "weft_vanished_devices_total 0", "weft_pending_arrivals 0"} {
+	for _, want := range []string{"weft_arrival_seconds_count 1", "weft_late_arrivals_total 1",
+		"weft_vanished_devices_total 0", "weft_pending_arrivals 0"} {
 		if !strings.Contains(recorder.Body.String(), want) {
 			t.Errorf("no %s in\n%s", want, recorder.Body)
 		}

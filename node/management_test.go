@@ -45,7 +45,8 @@ func TestManagementFollowsTheNodesNetwork(t *testing.T) {
 			{Destination: netip.MustParsePrefix("fd00:10:244::/48"), NextHop: gw6, Source: v6},
 		},
 	}
-	if diff := cmp.Diff(want, m, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, m, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
 }

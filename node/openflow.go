@@ -19,7 +19,8 @@ const openFlowSilence = 3 * time.Minute
 func (g *gateway) watchSwitch(ctx context.Context) error {
 	endpoint, err := g.config.OpenFlow()
 	if err != nil {
-		slog.WarnContext(ctx, "a restart of ovs-vswitchd will be noticed late: the external bridge's flows are then away for up to half a minute; set ovs-openflow", "error", err)
+		slog.WarnContext(ctx, "a restart of ovs-vswitchd will be noticed late: the external bridge's flows are then away "+
+			"for up to half a minute; set ovs-openflow", "error", err)
 		<-ctx.Done()
 		return nil
 	}

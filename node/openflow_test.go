@@ -65,7 +65,8 @@ func TestHoldOpenFlowEnds(t *testing.T) {
 			_, _ = theirs.Write(test.send)
 			theirs.Close()
 		}()
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), test.want) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.ErrClosedPipe) {
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), test.want) &&
+			!errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("%s: ended with %v", name, err)
 		}
 	}

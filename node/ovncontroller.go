@@ -33,7 +33,8 @@ func controllerFolders(c nodeconfig.Config) []string {
 // Southbound: without it no new pod gets flows. It asks by the control socket that ovn-appctl uses.
 func controllerStatus(ctx context.Context, folders []string) error {
 	sockets := controlSockets(folders)
-	problem := fmt.Errorf("ovn-controller is not running: no control socket answers in %s; start it, or set ovn-rundir to its folder", strings.Join(folders, " or "))
+	problem := fmt.Errorf("ovn-controller is not running: no control socket answers in %s; start it, or set ovn-rundir "+
+		"to its folder", strings.Join(folders, " or "))
 	for _, socket := range sockets {
 		answer, err := control(ctx, socket, "connection-status")
 		if err != nil {
@@ -42,7 +43,8 @@ func controllerStatus(ctx context.Context, folders []string) error {
 		if answer = strings.TrimSpace(answer); answer == "connected" {
 			return nil
 		}
-		problem = fmt.Errorf("ovn-controller is %s: it has no Southbound; see its log, and whether ovn-southbound is right", answer)
+		problem = fmt.Errorf("ovn-controller is %s: it has no Southbound; see its log, and whether ovn-southbound is right",
+			answer)
 	}
 	return problem
 }

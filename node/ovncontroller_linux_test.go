@@ -17,7 +17,8 @@ func TestControllerFolders(t *testing.T) {
 		{"unix:/var/run/openvswitch/db.sock", "/opt/ovn", []string{"/opt/ovn"}},
 		{"tcp:127.0.0.1:6640", "", []string{"/var/run/ovn"}},
 	} {
-		if diff := cmp.Diff(test.want, controllerFolders(nodeconfig.Config{OVSDatabase: test.database, OVNRunDir: test.rundir})); diff != "" {
+		if diff := cmp.Diff(test.want, controllerFolders(nodeconfig.Config{OVSDatabase: test.database,
+			OVNRunDir: test.rundir})); diff != "" {
 			t.Errorf("%s: %s", test.database, diff)
 		}
 	}

@@ -71,7 +71,8 @@ func take(path string, access *windows.SECURITY_DESCRIPTOR, inherits windows.SEC
 	err = windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
 		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION|inherits, owner, nil, list, nil)
 	if err != nil {
-		return fmt.Errorf("close %s to all but Administrators: %w; run the agent as LocalSystem or as an Administrator", path, err)
+		return fmt.Errorf("close %s to all but Administrators: %w; run the agent as LocalSystem or as an Administrator",
+			path, err)
 	}
 	return nil
 }

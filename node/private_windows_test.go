@@ -18,7 +18,8 @@ func TestFolderIsClosedToOthers(t *testing.T) {
 		if err := SecureFolder(path); err != nil {
 			t.Fatal(err)
 		}
-		found, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+		found, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT,
+			windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +27,8 @@ func TestFolderIsClosedToOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := found.String(); !underWine() && (strings.Contains(text, ";;;WD)") || strings.Contains(text, everybody.String())) {
+		if text := found.String(); !underWine() &&
+			(strings.Contains(text, ";;;WD)") || strings.Contains(text, everybody.String())) {
 			t.Errorf("the folder has %s", text)
 		}
 	}
@@ -52,7 +54,8 @@ func TestWhatIsInTheFolderIsClosedToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{filepath.Dir(planted), planted} {
-		if err := windows.SetNamedSecurityInfo(name, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, list, nil); err != nil {
+		if err := windows.SetNamedSecurityInfo(name, windows.SE_FILE_OBJECT,
+			windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, list, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

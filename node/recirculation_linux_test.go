@@ -29,7 +29,8 @@ func TestPassesOfAWindowsNode(t *testing.T) {
 		t.Fatalf("%d passes leave the driver none", mostPasses)
 	}
 	g := newGatewayCluster(t)
-	g.config.ConntrackLookup = nodeconfig.LookupOff // the datapath here is Linux', and does not bear it: see docs/windows.md
+	// the datapath here is Linux', and does not bear it: see docs/windows.md
+	g.config.ConntrackLookup = nodeconfig.LookupOff
 	g.echo("", 22)
 	g.echo("", 23)
 	g.echo(g.outside, 80)
@@ -39,7 +40,8 @@ func TestPassesOfAWindowsNode(t *testing.T) {
 	g.awaitReady()
 	var facts contract.NodeFacts
 	g.eventually(func() (err error) { facts, err = g.facts(); return err })
-	control := "--target=" + filepath.Join(filepath.Dir(strings.TrimPrefix(g.config.OVSDatabase, "unix:")), nodetest.Vswitchd+".ctl")
+	control := "--target=" + filepath.Join(filepath.Dir(strings.TrimPrefix(g.config.OVSDatabase, "unix:")),
+		nodetest.Vswitchd+".ctl")
 	for _, bridge := range []string{nodeconfig.IntegrationBridge, "br-ex"} {
 		for _, feature := range hyperv.Features {
 			g.ovn.Run("ovs-appctl", control, "dpif/set-dp-features", bridge, feature.Name, feature.Value)
@@ -81,7 +83,8 @@ func TestPassesOfAWindowsNode(t *testing.T) {
 		n := g.passes(device)
 		t.Logf("what comes by %s passes the datapath %d times more", device, n)
 		if n > mostPasses {
-			t.Errorf("what comes by %s passes the datapath %d times more; the driver drops what wants more than %d", device, n, deferredActions)
+			t.Errorf("what comes by %s passes the datapath %d times more; the driver drops what wants more than %d", device, n,
+				deferredActions)
 		}
 	}
 	g.stop()

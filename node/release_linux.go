@@ -21,7 +21,8 @@ func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
 func release(ctx context.Context, config nodeconfig.Config, patience time.Duration) (string, error) {
 	if conn, err := cni.Dial(ctx, config.CNISocket); err == nil {
 		conn.Close()
-		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the uplink again: stop it first", config.CNISocket)
+		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the uplink again: stop it first",
+			config.CNISocket)
 	}
 	connecting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -43,7 +44,8 @@ func release(ctx context.Context, config nodeconfig.Config, patience time.Durati
 		return "", err
 	}
 	if device == "" && ovs == nil {
-		return "", fmt.Errorf("it is not known whether anything is shared: nothing is written down in %s, and Open vSwitch's database does not answer (ovs-database): start it: %w", config.UplinkFile(), connection)
+		return "", fmt.Errorf("it is not known whether anything is shared: nothing is written down in %s, and Open "+
+			"vSwitch's database does not answer (ovs-database): start it: %w", config.UplinkFile(), connection)
 	}
 	if ovs != nil {
 		if err := ovs.ReleaseFlows(ctx, config, flowsTime); err != nil {
@@ -69,5 +71,6 @@ func (b absentBridge) Holder(string) string                          { return ""
 func (b absentBridge) Made() (platform.Uplink, bool)                 { return platform.Uplink{}, false }
 
 func (b absentBridge) Leave(_ context.Context, u platform.Uplink) error {
-	return fmt.Errorf("device %s has the host's addresses again, but is still a port of bridge %s: start Open vSwitch's database and repeat this: %w", u.Adapter, u.Host, b.err)
+	return fmt.Errorf("device %s has the host's addresses again, but is still a port of bridge %s: start Open "+
+		"vSwitch's database and repeat this: %w", u.Adapter, u.Host, b.err)
 }

@@ -16,7 +16,8 @@ import (
 func Release(ctx context.Context, config nodeconfig.Config) (string, error) {
 	if conn, err := cni.Dial(ctx, config.CNISocket); err == nil {
 		conn.Close()
-		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the adapter again: stop it first (weft service stop)", config.CNISocket)
+		return "", fmt.Errorf("the agent runs (it listens on %s) and would take the adapter again: stop it first (weft "+
+			"service stop)", config.CNISocket)
 	}
 	system, err := newPlatform(config, nil, func() []netip.Prefix { return nil }, prometheus.NewRegistry())
 	if err != nil {

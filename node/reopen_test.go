@@ -39,7 +39,9 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	a.gateway.reconcileUplinkOnce(t.Context())
 	s.whole(a.health.Problems()[health.Uplink])
 	s.manage(false)
-	if err := s.n.ovs.Apply(t.Context(), must(s.n.ovs.ManagementPort(a.config, platform.Management{Device: platform.ManagementDevice, MTU: 1400}))); err != nil {
+	if err := s.n.ovs.Apply(t.Context(),
+		must(s.n.ovs.ManagementPort(a.config,
+			platform.Management{Device: platform.ManagementDevice, MTU: 1400}))); err != nil {
 		t.Fatal(err)
 	}
 	s.n.until(func() bool { return s.ofport(platform.ManagementDevice) == -1 })
@@ -75,7 +77,8 @@ func TestPortsAreOpenedWhenHyperVsManagementIsBack(t *testing.T) {
 	if now := must(s.n.ovs.Root()); now.NextCfg != root.NextCfg {
 		t.Error("ovs-vswitchd is bothered though nothing is in error")
 	}
-	if devices := ovsdb.List(s.n.ovs.Client, func(d *vswitch.Interface) bool { return d.Ofport != nil && *d.Ofport < 0 }); len(devices) > 0 {
+	if devices := ovsdb.List(s.n.ovs.Client,
+		func(d *vswitch.Interface) bool { return d.Ofport != nil && *d.Ofport < 0 }); len(devices) > 0 {
 		t.Errorf("in error: %v", devices)
 	}
 }

@@ -68,16 +68,19 @@ func TestSettingsAreRepaired(t *testing.T) {
 			c.ovn.VS(damage...)
 			c.eventually(func() error {
 				settings := c.ovn.VS("--bare", "--columns=external_ids", "list", "Open_vSwitch")
-				for _, want := range []string{"ovn-encap-ip=172.30.0.1", "ovn-remote=" + c.ovn.Southbound(), "mine=kept", "system-id=" + testNode} {
+				for _, want := range []string{"ovn-encap-ip=172.30.0.1", "ovn-remote=" + c.ovn.Southbound(), "mine=kept",
+					"system-id=" + testNode} {
 					if !strings.Contains(settings, want) {
 						return fmt.Errorf("no %s in %s", want, settings)
 					}
 				}
-				bridge := c.ovn.VS("--if-exists", "get", "Bridge", nodeconfig.IntegrationBridge, "fail_mode", "other_config:disable-in-band")
+				bridge := c.ovn.VS("--if-exists", "get", "Bridge", nodeconfig.IntegrationBridge, "fail_mode",
+					"other_config:disable-in-band")
 				if bridge != "secure\n\"true\"" {
 					return errors.New("bridge " + bridge)
 				}
-				if id := c.ovn.VS("--if-exists", "get", "Interface", platform.ManagementDevice, "external_ids:iface-id"); id != "mgmt-"+testNode {
+				if id := c.ovn.VS("--if-exists", "get", "Interface", platform.ManagementDevice,
+					"external_ids:iface-id"); id != "mgmt-"+testNode {
 					return errors.New("iface-id " + id)
 				}
 				return c.reaches(nil, contract.GatewayAddress(testSubnet))

@@ -42,7 +42,8 @@ func TestStuckLoopIsNotHealthy(t *testing.T) {
 			t.Errorf("a round of %s: %d %s", health.Stuck/2, status, body)
 		}
 		time.Sleep(health.Stuck)
-		if status, body := a.healthz(); status != http.StatusServiceUnavailable || !strings.Contains(body, "node: the same round") {
+		if status, body := a.healthz(); status != http.StatusServiceUnavailable ||
+			!strings.Contains(body, "node: the same round") {
 			t.Errorf("a hung round: %d %s", status, body)
 		}
 		close(hung)
@@ -73,7 +74,8 @@ func TestLostSocketIsNotHealthy(t *testing.T) {
 	if err := os.Remove(a.config.CNISocket); err != nil {
 		t.Fatal(err)
 	}
-	if status, body := a.healthz(); status != http.StatusServiceUnavailable || !strings.Contains(body, a.config.CNISocket) {
+	if status, body := a.healthz(); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, a.config.CNISocket) {
 		t.Errorf("the socket is gone: %d %s", status, body)
 	}
 }

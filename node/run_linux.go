@@ -17,7 +17,9 @@ func listenForPlugin(_ context.Context, c nodeconfig.Config) (net.Listener, erro
 	return cni.Listen(c.CNISocket)
 }
 
-func newPlatform(c nodeconfig.Config, ovs *openvswitch.Database, _ func() []netip.Prefix, _ prometheus.Registerer) (ownPlatform, error) {
+func newPlatform(
+	c nodeconfig.Config, ovs *openvswitch.Database, _ func() []netip.Prefix, _ prometheus.Registerer,
+) (ownPlatform, error) {
 	config := linux.Config{
 		Userspace: c.DatapathType == nodeconfig.DatapathNetdev, StateFile: c.UplinkFile(),
 		OpenVSwitch: openvswitch.NewUplinkBridge(ovs, c, openvswitch.TakeUpTime),

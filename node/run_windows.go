@@ -32,7 +32,9 @@ type windowsPlatform struct{ *windows.Platform }
 
 func (windowsPlatform) Close() error { return nil }
 
-func newPlatform(c nodeconfig.Config, _ *openvswitch.Database, podSubnets func() []netip.Prefix, metrics prometheus.Registerer) (ownPlatform, error) {
+func newPlatform(
+	c nodeconfig.Config, _ *openvswitch.Database, podSubnets func() []netip.Prefix, metrics prometheus.Registerer,
+) (ownPlatform, error) {
 	if err := SecureFolder(c.StateDir); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}

@@ -121,7 +121,8 @@ func vipRoutes(network contract.NodeNetwork, vips []netip.Addr) []platform.Route
 	for _, vip := range vips {
 		for _, subnet := range network.PodCIDRs {
 			if source := contract.ManagementAddress(subnet); source.Is4() == vip.Is4() {
-				routes = append(routes, platform.Route{Destination: netip.PrefixFrom(vip, vip.BitLen()), NextHop: contract.GatewayAddress(subnet), Source: source})
+				routes = append(routes, platform.Route{Destination: netip.PrefixFrom(vip, vip.BitLen()),
+					NextHop: contract.GatewayAddress(subnet), Source: source})
 				break
 			}
 		}

@@ -108,7 +108,8 @@ func (c *cluster) answers(name, protocol string, at ...string) {
 func routed(destination netip.Addr) bool {
 	const vipTable = 0x7765
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL,
-		&netlink.Route{Dst: netlink.NewIPNet(destination.AsSlice()), Table: vipTable}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
+		&netlink.Route{Dst: netlink.NewIPNet(destination.AsSlice()),
+			Table: vipTable}, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
 	return err == nil && len(routes) > 0
 }
 
@@ -118,9 +119,12 @@ func TestTheHostIsAClientOfServices(t *testing.T) {
 	vip := netip.MustParseAddr("192.0.2.50")
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"},
-		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.20", "fd96::20"}, ExternalIPs: []string{vip.String()},
-			Ports: []corev1.ServicePort{{Name: "tcp", Port: 80, NodePort: 30080}, {Name: "udp", Port: 80, NodePort: 30080, Protocol: corev1.ProtocolUDP}}},
-		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "172.30.0.1"}}}}, // as some controllers give a node's
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.20", "fd96::20"},
+			ExternalIPs: []string{vip.String()},
+			Ports: []corev1.ServicePort{{Name: "tcp", Port: 80, NodePort: 30080},
+				{Name: "udp", Port: 80, NodePort: 30080, Protocol: corev1.ProtocolUDP}}},
+		// as some controllers give a node's
+		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "172.30.0.1"}}}},
 	}
 	services := c.client.CoreV1().Services("shop")
 	if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
@@ -134,7 +138,8 @@ func TestTheHostIsAClientOfServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 8081, Protocol: corev1.ProtocolTCP}}}}
+	object.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 8080, HostPort: 8081,
+		Protocol: corev1.ProtocolTCP}}}}
 	if _, err := pods.Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +148,16 @@ func TestTheHostIsAClientOfServices(t *testing.T) {
 		for _, at := range []string{"169.254.169.4:30080", "192.0.2.50:80", "10.96.0.20:80"} {
 			c.ovn.NB("--may-exist", "lb-add", protocol, at, web.address.String()+":8080", protocol)
 		}
-		c.ovn.NB("--may-exist", "lb-add", protocol, "[fd69::4]:30080", fmt.Sprintf("[%v]:8080", web.address6), protocol, "--", "ls-lb-add", testNode, protocol)
+		c.ovn.NB("--may-exist", "lb-add", protocol, "[fd69::4]:30080", fmt.Sprintf("[%v]:8080", web.address6), protocol,
+			"--", "ls-lb-add", testNode, protocol)
 	}
 	c.startAgent()
 	c.awaitReady()
 	c.mustAdd(web)
 	c.greet(web, 8080)
 
-	c.answers("web", "tcp", "127.0.0.1:30080", "172.30.0.1:30080", "[::1]:30080", "192.0.2.50:80", "172.30.0.1:80", "127.0.0.1:8081", "172.30.0.1:8081", "[::1]:8081")
+	c.answers("web", "tcp", "127.0.0.1:30080", "172.30.0.1:30080", "[::1]:30080", "192.0.2.50:80", "172.30.0.1:80",
+		"127.0.0.1:8081", "172.30.0.1:8081", "[::1]:8081")
 	c.answers("web", "udp", "127.0.0.1:30080", "172.30.0.1:30080", "[::1]:30080", "192.0.2.50:80", "172.30.0.1:80")
 	if routed(netip.MustParseAddr("172.30.0.1")) {
 		t.Error("an address of the host's own is routed to the cluster")
@@ -183,7 +190,10 @@ func TestNoServiceTakesWhatTheAPIServersNameStandsFor(t *testing.T) {
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	cluster := "{name: c, cluster: {server: 'http://localhost:" + port + "'}}"
-	if err := os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters: ["+cluster+"]\n"), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig,
+		[]byte(
+			"apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c}}]\nclusters: ["+
+				cluster+"]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	client, _, api, err := newKubernetes(kubeconfig)
@@ -201,7 +211,8 @@ func TestNoServiceTakesWhatTheAPIServersNameStandsFor(t *testing.T) {
 		t.Errorf("after that: %v", reserved)
 	}
 	for i := range 2 * mostDialed {
-		if err := api.dial("tcp4", netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 6443).String(), nil); err != nil {
+		if err := api.dial("tcp4", netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 6443).String(),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,7 +30,8 @@ func TestListenersStayWhileNobodyHasLooked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]contract.Listeners{
-		"": nil, `{"listeners":["tcp/9100",""]}`: nil, `{"chassis":"n1","listeners":["tcp/9100"]}`: {{Protocol: "tcp", Port: 9100}},
+		"": nil, `{"listeners":["tcp/9100",""]}`: nil,
+		`{"chassis":"n1","listeners":["tcp/9100"]}`: {{Protocol: "tcp", Port: 9100}},
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		node.Annotations = map[string]string{contract.NodeFactsAnnotation: text}
@@ -46,7 +47,8 @@ func TestListenersStayWhileNobodyHasLooked(t *testing.T) {
 func TestRoutesOfVirtualAddresses(t *testing.T) {
 	network := contract.NodeNetwork{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}
 	got := vipRoutes(network, []netip.Addr{netip.MustParseAddr("192.0.2.50"), netip.MustParseAddr("2001:db8::50")})
-	want := []platform.Route{{Destination: netip.MustParsePrefix("192.0.2.50/32"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: netip.MustParseAddr("10.244.1.2")}}
+	want := []platform.Route{{Destination: netip.MustParsePrefix("192.0.2.50/32"),
+		NextHop: netip.MustParseAddr("10.244.1.1"), Source: netip.MustParseAddr("10.244.1.2")}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 		t.Error(diff)
 	}
@@ -54,13 +56,15 @@ func TestRoutesOfVirtualAddresses(t *testing.T) {
 
 func TestAddressesThatNoServiceTakes(t *testing.T) {
 	for server, want := range map[string]string{
-		"172.29.0.1:6443": "172.29.0.1", "172.29.0.1": "172.29.0.1", "[2001:db8::1]:6443": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "api.example:6443": "",
+		"172.29.0.1:6443": "172.29.0.1", "172.29.0.1": "172.29.0.1", "[2001:db8::1]:6443": "2001:db8::1",
+		"[2001:db8::1]": "2001:db8::1", "api.example:6443": "",
 	} {
 		s := &services{apiServer: &apiServer{host: server}, config: nodeconfig.Config{
 			EncapAddress: netip.MustParseAddr("172.30.0.1"), OVNSouthbound: "ssl:172.30.0.9:6642,unix:/run/sb.sock",
 		}}
 		reserved := s.reserved(contract.NodeFacts{Gateway: &contract.Gateway{
-			Addresses: []netip.Prefix{netip.MustParsePrefix("172.31.0.1/24")}, NextHops: []netip.Addr{netip.MustParseAddr("172.31.0.254")},
+			Addresses: []netip.Prefix{netip.MustParsePrefix("172.31.0.1/24")},
+			NextHops:  []netip.Addr{netip.MustParseAddr("172.31.0.254")},
 		}})
 		all := []string{"172.30.0.1", "172.30.0.9", "172.31.0.1", "172.31.0.254"}
 		if want != "" {

@@ -94,7 +94,8 @@ func (g *gateway) reconcileUplinkOnce(ctx context.Context) time.Duration {
 	defer cancel()
 	if !g.ovs.Connected() { // nobody could tell the new switch where packets go
 		if g.uplink.get() == (platform.Uplink{}) {
-			g.health.Set(health.Uplink, fmt.Errorf("the adapter is left alone until there is a connection to %s", g.config.OVSDatabase))
+			g.health.Set(health.Uplink, fmt.Errorf("the adapter is left alone until there is a connection to %s",
+				g.config.OVSDatabase))
 		}
 		return 0
 	}
@@ -151,7 +152,8 @@ func (g *gateway) ensureUplink(ctx context.Context) error {
 		return err
 	}
 	if before != nil && (before.Name != uplink.Host || before.ExternalIDs[openvswitch.SwitchKey] != uplink.Switch) {
-		slog.WarnContext(ctx, "the uplink's switch is a new one; bridge and ports are made again", "bridge", before.Name, "switch", uplink.Switch)
+		slog.WarnContext(ctx, "the uplink's switch is a new one; bridge and ports are made again", "bridge", before.Name,
+			"switch", uplink.Switch)
 		g.uplink.set(platform.Uplink{}) // whoever keeps the bridges meanwhile would make it again for the old switch
 		if err := g.clearUplink(ctx, uplink.Host); err != nil {
 			return err

@@ -67,19 +67,24 @@ func (h *uplinkHost) device() {
 	h.shell("ip link add " + testDevice + " mtu 1450 type veth peer name out0 netns outside")
 	h.shell("ip link add other0 type veth peer name other1")
 	for _, command := range []string{
-		"ethtool -K out0 tx off", "sysctl -qw net.ipv6.conf.out0.accept_dad=0", "ip link set out0 mtu 1450", "ip link set out0 up",
+		"ethtool -K out0 tx off", "sysctl -qw net.ipv6.conf.out0.accept_dad=0", "ip link set out0 mtu 1450",
+		"ip link set out0 up",
 		"ip addr add 192.0.2.1/24 dev out0", "ip addr add 192.0.2.2/24 dev out0", "ip addr add 2001:db8::1/64 dev out0 nodad",
 	} {
 		h.shell("nsenter --net=" + h.outside + " " + command)
 	}
 	for _, command := range []string{
-		"ip link set other0 up", "ip link set other1 up", "ip addr add 10.50.0.1/24 dev other0", "ip link set ex0 up", "ip addr add 192.0.2.10/24 brd + dev ex0", "ip addr add 192.0.2.11/24 brd + dev ex0 label ex0:1",
+		"ip link set other0 up", "ip link set other1 up", "ip addr add 10.50.0.1/24 dev other0", "ip link set ex0 up",
+		"ip addr add 192.0.2.10/24 brd + dev ex0", "ip addr add 192.0.2.11/24 brd + dev ex0 label ex0:1",
 		"ip addr add 198.51.100.7/32 dev ex0 scope link", "ip addr add 2001:db8::10/64 dev ex0 nodad",
-		"ip addr add 2001:db8::11/64 dev ex0 preferred_lft 5000 valid_lft 9000 nodad", "ip addr add 2001:db8:7::1/64 dev ex0 noprefixroute nodad",
+		"ip addr add 2001:db8::11/64 dev ex0 preferred_lft 5000 valid_lft 9000 nodad",
+		"ip addr add 2001:db8:7::1/64 dev ex0 noprefixroute nodad",
 		"ip route add default via 192.0.2.1 dev ex0 proto static metric 50 mtu 1400 initcwnd 20",
-		"ip route add 203.0.113.0/24 proto static nexthop via 192.0.2.1 dev ex0 weight 3 nexthop via 192.0.2.2 dev ex0 onlink",
+		"ip route add 203.0.113.0/24 proto static nexthop via 192.0.2.1 dev ex0 weight 3 nexthop via 192.0.2.2 dev ex0 " +
+			"onlink",
 		"ip route add 203.0.113.128/25 nexthop via 192.0.2.1 dev ex0 nexthop via 10.50.0.2 dev other0",
-		"ip route add 10.99.0.0/16 via 192.0.2.2 dev ex0 table 100 src 192.0.2.11", "ip route add 10.98.0.1 dev ex0 table 1000 scope link",
+		"ip route add 10.99.0.0/16 via 192.0.2.2 dev ex0 table 100 src 192.0.2.11",
+		"ip route add 10.98.0.1 dev ex0 table 1000 scope link",
 		"ip route add default via 10.98.0.1 dev ex0 table 1000 onlink",
 		"ip -6 route add default via 2001:db8::1 dev ex0 metric 77 pref high",
 		"ip -6 route add 2001:db8:f::/48 metric 5 nexthop via 2001:db8::1 dev ex0 weight 2 nexthop via 2001:db8::2 dev ex0",
@@ -115,19 +120,22 @@ func (h *uplinkHost) state(device string) string {
 	fields := func(line string) []string {
 		return slices.DeleteFunc(strings.Fields(line), func(word string) bool { return word == "linkdown" })
 	}
-	for _, command := range []string{"ip -o -4 route show table all", "ip -o -6 route show table all", "ip -o addr show dev " + device, "ip neigh show nud permanent dev " + device} {
+	for _, command := range []string{"ip -o -4 route show table all", "ip -o -6 route show table all",
+		"ip -o addr show dev " + device, "ip neigh show nud permanent dev " + device} {
 		for line := range strings.Lines(h.shell(command)) {
 			words := fields(strings.ReplaceAll(line, device, "DEVICE"))
 			if len(words) > 1 && strings.HasSuffix(words[0], ":") { // the number of a device
 				words = words[1:]
 			}
 			for i := range words {
-				if i > 0 && (words[i-1] == "expires" || words[i-1] == "valid_lft" || words[i-1] == "preferred_lft") && words[i] != "forever" {
+				if i > 0 && (words[i-1] == "expires" || words[i-1] == "valid_lft" || words[i-1] == "preferred_lft") &&
+					words[i] != "forever" {
 					words[i] = "some"
 				}
 			}
 			// What comes and goes with the device itself is the kernel's.
-			byItself := strings.Contains(line, "multicast") || strings.Contains(line, "anycast") || strings.Contains(line, "fe80::")
+			byItself := strings.Contains(line, "multicast") || strings.Contains(line, "anycast") ||
+				strings.Contains(line, "fe80::")
 			if !slices.Contains(words, "DEVICE") || byItself {
 				continue
 			}
@@ -152,7 +160,8 @@ func (h *uplinkHost) startWith(step func(name string)) *linux.Platform {
 	h.t.Helper()
 	system, err := linux.New(linux.Config{
 		Userspace: nodetest.Userspace(), Uplink: h.config.GatewayInterface, Bridge: testBridge,
-		StateFile: h.config.UplinkFile(), OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, openvswitch.TakeUpTime), Step: step,
+		StateFile: h.config.UplinkFile(), OpenVSwitch: openvswitch.NewUplinkBridge(h.ovs, h.config, openvswitch.TakeUpTime),
+		Step: step,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -168,7 +177,8 @@ func (h *uplinkHost) shared() {
 	if left := h.state(testDevice); left != "" {
 		h.t.Fatalf("the device still has\n%s", left)
 	}
-	if holder := openvswitch.NewUplinkBridge(h.ovs, h.config, openvswitch.TakeUpTime).Holder(testDevice); holder != testBridge {
+	if holder := openvswitch.NewUplinkBridge(h.ovs, h.config,
+		openvswitch.TakeUpTime).Holder(testDevice); holder != testBridge {
 		h.t.Fatalf("the device is a port of %q", holder)
 	}
 	device, err := net.InterfaceByName(testDevice)
@@ -255,7 +265,8 @@ func (h *uplinkHost) sessions() []*session {
 	h.t.Helper()
 	open := []*session{}
 	for _, ends := range []struct{ listener, client string }{
-		{"192.0.2.10", "outside"}, {"192.0.2.11", "outside"}, {"2001:db8::10", "outside"}, {"192.0.2.1", "host"}, {"2001:db8::1", "host"},
+		{"192.0.2.10", "outside"}, {"192.0.2.11", "outside"}, {"2001:db8::10", "outside"}, {"192.0.2.1", "host"},
+		{"2001:db8::1", "host"},
 	} {
 		open = append(open, h.session(ends.listener, ends.client))
 	}

@@ -62,11 +62,13 @@ func (d *vswitchd) run(n *bareNode) {
 				port = -1
 			}
 			if device.Ofport == nil || *device.Ofport != port {
-				_, _ = n.ovs.Transact(n.t.Context(), openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
+				_, _ = n.ovs.Transact(n.t.Context(),
+					openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"ofport": port}))
 			}
 		}
 		if root, err := n.ovs.Root(); err == nil && root.CurCfg != root.NextCfg {
-			_, _ = n.ovs.Transact(n.t.Context(), openvswitch.UpdateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
+			_, _ = n.ovs.Transact(n.t.Context(),
+				openvswitch.UpdateRow(vswitch.OpenvSwitchTable, root.UUID, libovsdb.Row{"cur_cfg": root.NextCfg}))
 		}
 		select {
 		case <-changed:
@@ -99,7 +101,8 @@ func TestUplinksBridgeComesWithTheOthers(t *testing.T) {
 		t.Fatal(problem)
 	}
 	bridge := n.ovs.Bridge("vEthernet (Ethernet)")
-	if bridge == nil || bridge.FailMode == nil || *bridge.FailMode != vswitch.BridgeFailModeStandalone || len(bridge.Ports) != 2 || bridge.ExternalIDs[openvswitch.SwitchKey] != "guid-1" {
+	if bridge == nil || bridge.FailMode == nil || *bridge.FailMode != vswitch.BridgeFailModeStandalone ||
+		len(bridge.Ports) != 2 || bridge.ExternalIDs[openvswitch.SwitchKey] != "guid-1" {
 		t.Fatalf("the bridge is %+v", bridge)
 	}
 	if adapter := n.ovs.Port("Ethernet"); adapter == nil || !slices.Contains(bridge.Ports, adapter.UUID) {
@@ -175,7 +178,8 @@ func TestFirstStartThatFailsLeavesNoBridge(t *testing.T) {
 	n.loseSwitch()
 	rest := n.gateway.reconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
-		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.Called("ReleaseUplink"), n.platform.BridgesAtRelease, n.uplinkProblem())
+		t.Errorf("%d calls; %d bridges were there when the network went; %s", n.platform.Called("ReleaseUplink"),
+			n.platform.BridgesAtRelease, n.uplinkProblem())
 	}
 	if next := n.gateway.reconcileUplinkOnce(t.Context()); next != 2*rest {
 		t.Errorf("the host's next pauses are %v and %v apart", rest, next)
@@ -197,13 +201,17 @@ func TestDaemonIsAskedOverNoBridgeWhereThereIsNoSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ovs.Apply(t.Context(), n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "ovn-controller", Name: nodeconfig.IntegrationBridge, FailMode: vswitch.BridgeFailModeSecure})); err != nil {
+	if err := n.ovs.Apply(t.Context(),
+		n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "ovn-controller", Name: nodeconfig.IntegrationBridge,
+			FailMode: vswitch.BridgeFailModeSecure})); err != nil {
 		t.Fatal(err)
 	}
 	n.until(func() bool { return n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil })
 	n.gateway.reconcileUplinkOnce(t.Context())
-	if n.platform.Called("EnsureUplink") != 0 || n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil || !strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
-		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"), n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
+	if n.platform.Called("EnsureUplink") != 0 || n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil ||
+		!strings.Contains(n.uplinkProblem(), "ovs-vswitchd") {
+		t.Errorf("%d calls for the adapter, br-int is there: %v; %s", n.platform.Called("EnsureUplink"),
+			n.ovs.Bridge(nodeconfig.IntegrationBridge) != nil, n.uplinkProblem())
 	}
 	go (&vswitchd{}).run(n)
 	n.gateway.takeUpTime = 5 * time.Second
@@ -221,7 +229,9 @@ func TestDeadDaemonIsNotAskedOverAForeignBridge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.ovs.Apply(t.Context(), n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "Somebody/else", Name: "br-storage", FailMode: vswitch.BridgeFailModeStandalone})); err != nil {
+	if err := n.ovs.Apply(t.Context(),
+		n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "Somebody/else", Name: "br-storage",
+			FailMode: vswitch.BridgeFailModeStandalone})); err != nil {
 		t.Fatal(err)
 	}
 	n.until(func() bool { return n.ovs.Bridge("br-storage") != nil })
@@ -243,7 +253,8 @@ func TestBridgesOfALostSwitchGoBeforeTheNextIsMade(t *testing.T) {
 			}
 			n.loseSwitch()
 			n.gateway.reconcileUplinkOnce(t.Context())
-			if n.platform.Called("EnsureUplink") != 2 || n.platform.BridgesBefore != 0 || n.ovs.Bridge("vEthernet (Ethernet)") == nil {
+			if n.platform.Called("EnsureUplink") != 2 || n.platform.BridgesBefore != 0 ||
+				n.ovs.Bridge("vEthernet (Ethernet)") == nil {
 				t.Errorf("%d bridges were there when the next switch was made; %s", n.platform.BridgesBefore, n.uplinkProblem())
 			}
 		})
@@ -256,7 +267,8 @@ func TestBridgesGoBeforeASwitchThatIsOutdated(t *testing.T) {
 	n.platform.Failing("EnsureUplink", fmt.Errorf("%w: its subnets are not the node's", platform.ErrOutdatedUplink))
 	n.gateway.reconcileUplinkOnce(t.Context())
 	if n.platform.Called("ReleaseUplink") != 1 || n.platform.BridgesAtRelease != 0 {
-		t.Errorf("%d calls; %d bridges were there when the switch went", n.platform.Called("ReleaseUplink"), n.platform.BridgesAtRelease)
+		t.Errorf("%d calls; %d bridges were there when the switch went", n.platform.Called("ReleaseUplink"),
+			n.platform.BridgesAtRelease)
 	}
 	n.platform.Failing("EnsureUplink", nil)
 	n.gateway.reconcileUplinkOnce(t.Context())

@@ -45,12 +45,14 @@ func TestAgentSharesTheUplinkAndGivesItBack(t *testing.T) {
 	g.decide()
 	g.startAgent()
 	first := g.gatewayFacts(func(gw contract.Gateway) bool { return len(gw.NextHops) == 2 })
-	if !first.HostAddresses || first.Routed || first.MAC != device.HardwareAddr.String() || !slices.Equal(first.Addresses, nodetest.Prefixes("172.31.0.2/24", "fd00:172:31::2/64")) ||
+	if !first.HostAddresses || first.Routed || first.MAC != device.HardwareAddr.String() ||
+		!slices.Equal(first.Addresses, nodetest.Prefixes("172.31.0.2/24", "fd00:172:31::2/64")) ||
 		!slices.Equal(first.NextHops, nodetest.Addrs("172.31.0.254", "fd00:172:31::254")) {
 		t.Errorf("the gateway is %+v", first)
 	}
 	g.awaitReady()
-	if mappings := g.ovn.VS("get", "Open_vSwitch", ".", "external_ids:ovn-bridge-mappings"); !strings.Contains(mappings, "external:br-ex,storage:br-storage") {
+	if mappings := g.ovn.VS("get", "Open_vSwitch", ".", "external_ids:ovn-bridge-mappings"); !strings.Contains(mappings,
+		"external:br-ex,storage:br-storage") {
 		t.Errorf("mappings %s", mappings)
 	}
 	g.event("bridge-mappings: storage:br-storage: this node's Open vSwitch has no bridge br-storage")

@@ -48,10 +48,12 @@ func TestWhatADHCPClientSetsFollows(t *testing.T) {
 	lease("192.0.2.51", "192.0.2.2")
 	h.alive(open, "after another lease")
 	now := h.state(testBridge)
-	if !strings.Contains(now, "inet 192.0.2.51/24") || strings.Contains(now, "192.0.2.50") || !strings.Contains(now, "inet 192.0.2.10/24") {
+	if !strings.Contains(now, "inet 192.0.2.51/24") || strings.Contains(now, "192.0.2.50") ||
+		!strings.Contains(now, "inet 192.0.2.10/24") {
 		t.Errorf("addresses after another lease:\n%s", now)
 	}
-	if !strings.Contains(now, "default via 192.0.2.2 dev DEVICE proto dhcp metric 100") || strings.Contains(now, "default via 192.0.2.1 dev DEVICE proto dhcp") {
+	if !strings.Contains(now, "default via 192.0.2.2 dev DEVICE proto dhcp metric 100") ||
+		strings.Contains(now, "default via 192.0.2.1 dev DEVICE proto dhcp") {
 		t.Errorf("routes after another lease:\n%s", now)
 	}
 }
@@ -188,11 +190,13 @@ func TestHostKeepsItsDeviceWhereOpenVSwitchFails(t *testing.T) {
 
 func TestDevicesThatCannotBeShared(t *testing.T) {
 	h := newUplinkHost(t)
-	h.ovn.VS("add-br", "br-other", "--", "set", "bridge", "br-other", "datapath_type="+nodetest.Datapath(), "--", "add-port", "br-other", "other1")
+	h.ovn.VS("add-br", "br-other", "--", "set", "bridge", "br-other", "datapath_type="+nodetest.Datapath(), "--",
+		"add-port", "br-other", "other1")
 	h.shell("ip link add kbr type bridge")
 	h.shell("ip link add member type veth peer name routed")
 	t.Cleanup(func() { h.shell("ip link del kbr"); h.shell("ip link del member") })
-	for _, command := range []string{"ip link set member master kbr", "ip link set member up", "ip link set routed up", "ip route add 198.18.0.0/24 dev routed"} {
+	for _, command := range []string{"ip link set member master kbr", "ip link set member up", "ip link set routed up",
+		"ip route add 198.18.0.0/24 dev routed"} {
 		h.shell(command)
 	}
 	nodetest.Eventually(t, 10*time.Second, func() error {
@@ -203,17 +207,20 @@ func TestDevicesThatCannotBeShared(t *testing.T) {
 	})
 	for device, says := range map[string]string{
 		"nic9": "no device \"nic9\"", "lo": "loopback", "kbr": "bridge of the kernel's", "member": "belongs to kbr, a bridge",
-		"other1": "ovs-vsctl del-port br-other other1", "br-other": "ovs-vsctl del-port br-other br-other", "routed": "routes of the host's but none of its addresses",
+		"other1": "ovs-vsctl del-port br-other other1", "br-other": "ovs-vsctl del-port br-other br-other",
+		"routed": "routes of the host's but none of its addresses",
 	} {
 		h.config.GatewayInterface = device
 		_, err := h.start().EnsureUplink(t.Context())
-		if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "gateway-interface") {
+		if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), "gateway-interface") {
 			t.Errorf("%s: %v", device, err)
 		}
 	}
 	h.shell("ip route del 198.18.0.0/24 dev routed")
 	h.config.GatewayInterface = "routed"
-	if _, err := h.start().EnsureUplink(t.Context()); !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), "has no address of the host's") {
+	if _, err := h.start().EnsureUplink(t.Context()); !errors.Is(err, platform.ErrNoUplink) ||
+		!strings.Contains(err.Error(), "has no address of the host's") {
 		t.Errorf("a device without anything: %v", err)
 	}
 	if h.ovs.Bridge(testBridge) != nil {
@@ -228,7 +235,8 @@ func TestHostsNextHops(t *testing.T) {
 	h.mustShare(linux)
 	for _, test := range []struct{ change, want string }{
 		{"", "192.0.2.1 2001:db8::1"},
-		{"ip route replace default proto static metric 50 nexthop via 192.0.2.1 dev br-ex nexthop via 192.0.2.2 dev br-ex nexthop via 10.50.0.2 dev other0", "192.0.2.1 192.0.2.2 2001:db8::1"},
+		{"ip route replace default proto static metric 50 nexthop via 192.0.2.1 dev br-ex nexthop via 192.0.2.2 dev br-ex " +
+			"nexthop via 10.50.0.2 dev other0", "192.0.2.1 192.0.2.2 2001:db8::1"},
 		{"ip route add default via 192.0.2.7 dev br-ex metric 20", "192.0.2.7 2001:db8::1"},
 		{"ip route add default via 192.0.2.8 dev br-ex metric 7 table 100", "192.0.2.7 2001:db8::1"},
 		{"ip -6 route add default via fe80::9 dev br-ex metric 9", "192.0.2.7 fe80::9"},
@@ -268,7 +276,8 @@ func TestOperatorGetsTheUplinkBack(t *testing.T) {
 	h.alive(open, "shared again")
 	h.ovn.Kill(nodetest.OVSServer)
 	// Without its database ovs-vswitchd passes no packets on the userspace datapath.
-	if said, err := release(t.Context(), h.config, time.Second); err == nil || !strings.Contains(err.Error(), "start Open vSwitch's database and repeat") {
+	if said, err := release(t.Context(), h.config, time.Second); err == nil ||
+		!strings.Contains(err.Error(), "start Open vSwitch's database and repeat") {
 		t.Errorf("without a database: %q, %v", said, err)
 	}
 	h.alive(open, "without a database")
@@ -289,7 +298,8 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	h := newUplinkHost(t)
 	h.config.CNISocket, h.config.OVSOfctl = t.TempDir()+"/cni.sock", filepath.Join(nodetest.Programs(t), "ovs-ofctl")
 	patch := openvswitch.PatchName(testNode)
-	h.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type="+nodetest.Datapath(), "--", "add-port", testBridge, patch, "--", "set", "interface", patch, "type=internal")
+	h.ovn.VS("add-br", testBridge, "--", "set", "bridge", testBridge, "datapath_type="+nodetest.Datapath(), "--",
+		"add-port", testBridge, patch, "--", "set", "interface", patch, "type=internal")
 	h.mustShare(h.start())
 	mac, err := net.ParseMAC("02:00:00:00:00:02")
 	if err != nil {
@@ -300,7 +310,8 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	if _, err := installer.Apply(t.Context(), h.config.BridgeTarget(testBridge), flows); err != nil {
 		t.Fatal(err)
 	}
-	h.ovn.VS("set", "bridge", testBridge, "external_ids:"+openvswitch.FlowsKey+"=true", "--", "set", "port", testBridge, "protected=true")
+	h.ovn.VS("set", "bridge", testBridge, "external_ids:"+openvswitch.FlowsKey+"=true", "--", "set", "port", testBridge,
+		"protected=true")
 	if said, err := Release(t.Context(), h.config); err == nil || !strings.Contains(err.Error(), patch) {
 		t.Errorf("beside a gateway router: %q, %v", said, err)
 	}
@@ -312,7 +323,8 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 	if left, err := installer.Apply(t.Context(), h.config.BridgeTarget(testBridge), nil); err != nil || left > 0 {
 		t.Errorf("%d flows are left, %v", left, err)
 	}
-	if marks := h.ovn.VS("get", "bridge", testBridge, "external_ids") + h.ovn.VS("get", "port", testBridge, "protected"); strings.Contains(marks, openvswitch.FlowsKey) || strings.Contains(marks, "true") {
+	if marks := h.ovn.VS("get", "bridge", testBridge, "external_ids") + h.ovn.VS("get", "port", testBridge,
+		"protected"); strings.Contains(marks, openvswitch.FlowsKey) || strings.Contains(marks, "true") {
 		t.Errorf("the bridge has %s", marks)
 	}
 }
@@ -320,7 +332,8 @@ func TestReleaseClearsTheOperatorsBridge(t *testing.T) {
 func TestNothingIsKnownWithoutFileAndDatabase(t *testing.T) {
 	config := nodeconfig.Default()
 	config.CNISocket, config.OVSDatabase = t.TempDir()+"/cni.sock", "unix:"+t.TempDir()+"/db.sock"
-	if said, err := release(t.Context(), config, 100*time.Millisecond); err == nil || !strings.Contains(err.Error(), "ovs-database") {
+	if said, err := release(t.Context(), config, 100*time.Millisecond); err == nil ||
+		!strings.Contains(err.Error(), "ovs-database") {
 		t.Errorf("%q, %v", said, err)
 	}
 }

@@ -40,7 +40,8 @@ type bareNode struct {
 	client   *fake.Clientset
 }
 
-var bareNetwork = contract.NodeNetwork{ID: 1, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}, ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
+var bareNetwork = contract.NodeNetwork{ID: 1, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")},
+	ClusterCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
 
 func newBareNode(t *testing.T) *bareNode { return newBareNodeWith(t, nil) }
 
@@ -49,9 +50,11 @@ func newBareNodeWith(t *testing.T, change func(*nodeconfig.Config, *platformtest
 	t.Helper()
 	ovs := openvswitchtest.New(t)
 	config := nodeconfig.Default()
-	config.NodeName, config.OVNSouthbound, config.EncapAddress = "n1", "tcp:192.0.2.1:6642", netip.MustParseAddr("172.30.0.1")
+	config.NodeName, config.OVNSouthbound, config.EncapAddress = "n1", "tcp:192.0.2.1:6642", netip.MustParseAddr(
+		"172.30.0.1")
 	config.CNIConfDir, config.CNITimeout = nodetest.Folder(t), 5*time.Second
-	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", nodeconfig.ChassisLocal // those of any system
+	// those of any system
+	config.HNSNetwork, config.Gateway, config.GatewayBridge, config.Chassis = "", "", "br-ex", nodeconfig.ChassisLocal
 	config.ConntrackLookup = ""
 	config.StateDir, config.DataDir = nodetest.Folder(t), nodetest.Folder(t)
 	n := &bareNode{t: t, platform: platformtest.New()}
@@ -104,9 +107,11 @@ func (n *bareNode) installFlows() {
 
 func (n *bareNode) pod(name, uid string, change func(*corev1.Pod)) *cni.Call {
 	n.t.Helper()
-	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: apitypes.UID(uid), Annotations: map[string]string{
-		contract.PodNetworkAnnotation: `{"uid":"` + uid + `","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
-	}}}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: apitypes.UID(uid),
+		Annotations: map[string]string{
+			contract.PodNetworkAnnotation: `{"uid":"` + uid +
+				`","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
+		}}}
 	if change != nil {
 		change(object)
 	}
@@ -119,7 +124,8 @@ func (n *bareNode) pod(name, uid string, change func(*corev1.Pod)) *cni.Call {
 func (n *bareNode) sandbox(name, uid string) *cni.Call {
 	path := "/sandbox/" + uid
 	n.platform.AddSandbox(path)
-	return &cni.Call{Attachment: cni.Attachment{ContainerID: "c-" + uid, IfName: "eth0"}, Netns: path, Pod: cni.Pod{Namespace: "shop", Name: name, UID: uid}, Config: cni.NetworkConfig{Network: "weft"}}
+	return &cni.Call{Attachment: cni.Attachment{ContainerID: "c-" + uid, IfName: "eth0"}, Netns: path,
+		Pod: cni.Pod{Namespace: "shop", Name: name, UID: uid}, Config: cni.NetworkConfig{Network: "weft"}}
 }
 
 // lookAgain touches the database so that until asks its condition again.
@@ -129,7 +135,8 @@ func (n *bareNode) lookAgain() bool {
 		n.t.Fatal(err)
 	}
 	_, err = n.ovs.Transact(n.t.Context(), openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID,
-		openvswitch.SetKeys("external_ids", root.ExternalIDs, map[string]string{"test": fmt.Sprint(time.Now().UnixNano())})...))
+		openvswitch.SetKeys("external_ids", root.ExternalIDs,
+			map[string]string{"test": fmt.Sprint(time.Now().UnixNano())})...))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -152,13 +159,15 @@ func TestEndpointsTellHowTheNodeIs(t *testing.T) {
 		t.Errorf("readyz %d %s", status, body)
 	}
 	_, text := get("/metrics")
-	for _, want := range []string{"weft_attached_interfaces 1", "weft_node_ready 1", `weft_cni_add_phase_seconds_count{phase="flows"} 1`, `weft_cni_request_seconds_count{code="4",verb="unknown"} 1`} {
+	for _, want := range []string{"weft_attached_interfaces 1", "weft_node_ready 1",
+		`weft_cni_add_phase_seconds_count{phase="flows"} 1`, `weft_cni_request_seconds_count{code="4",verb="unknown"} 1`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
 	n.health.Set(health.Controller, errors.New("ovn-controller is not running"))
-	if status, body := get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "ovn-controller is not running") {
+	if status, body := get("/readyz"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "ovn-controller is not running") {
 		t.Errorf("readyz %d %s", status, body)
 	}
 	if status, _ := get("/healthz"); status != http.StatusOK {
@@ -190,7 +199,8 @@ func TestFactsFollowTheConfiguration(t *testing.T) {
 	if err := json.Unmarshal([]byte(node.Annotations[contract.NodeFactsAnnotation]), &facts); err != nil {
 		t.Fatal(err)
 	}
-	if facts.Gateway == nil || facts.Gateway.Network != "external" || facts.Gateway.MAC != "0a:58:c0:00:02:05" || facts.MTU != 1442 || facts.Chassis != "n1" {
+	if facts.Gateway == nil || facts.Gateway.Network != "external" || facts.Gateway.MAC != "0a:58:c0:00:02:05" ||
+		facts.MTU != 1442 || facts.Chassis != "n1" {
 		t.Errorf("facts %+v", facts)
 	}
 	n.platform.Change(func() { n.platform.MTU = 1000 })
@@ -207,8 +217,11 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = n.ovs.Transact(t.Context(), append(openvswitch.InsertPort("Other/1", "other0", openvswitch.DeviceSettings{}),
-		openvswitch.MutateRow(vswitch.BridgeTable, n.ovs.Bridge(nodeconfig.IntegrationBridge).UUID, openvswitch.AddTo("ports", ovsdb.ID(vswitch.PortTable, "Other/1", "other0"))),
-		openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID, openvswitch.SetKeys("external_ids", root.ExternalIDs, map[string]string{"system-id": "theirs", "ovn-bridge-mappings": "storage:br-st"})...))...)
+		openvswitch.MutateRow(vswitch.BridgeTable, n.ovs.Bridge(nodeconfig.IntegrationBridge).UUID,
+			openvswitch.AddTo("ports", ovsdb.ID(vswitch.PortTable, "Other/1", "other0"))),
+		openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID,
+			openvswitch.SetKeys("external_ids", root.ExternalIDs,
+				map[string]string{"system-id": "theirs", "ovn-bridge-mappings": "storage:br-st"})...))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +236,8 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 	n.until(func() bool {
 		n.reconcileOnce(t.Context())
 		root, err := n.ovs.Root()
-		return err == nil && root.ExternalIDs["system-id"] == "theirs" && root.ExternalIDs["ovn-bridge-mappings"] == "external:br-ex,storage:br-st"
+		return err == nil && root.ExternalIDs["system-id"] == "theirs" &&
+			root.ExternalIDs["ovn-bridge-mappings"] == "external:br-ex,storage:br-st"
 	})
 	n.reconcileOnce(t.Context())
 	if err := n.health.Problems()[health.Bridges]; err == nil || !strings.Contains(err.Error(), "del-port br-int other0") {

@@ -50,7 +50,8 @@ func (a *agent) alive() error {
 		return nil
 	}
 	if _, err := os.Stat(a.config.CNISocket); os.IsNotExist(err) {
-		return fmt.Errorf("cni-socket: %s is gone, and no pod can be attached; restart the agent, and see that nothing cleans up its folder", a.config.CNISocket)
+		return fmt.Errorf("cni-socket: %s is gone, and no pod can be attached; restart the agent, and see that nothing "+
+			"cleans up its folder", a.config.CNISocket)
 	}
 	return nil
 }

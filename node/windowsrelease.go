@@ -14,7 +14,8 @@ import (
 // releaseWindows gives the host its adapter back while the agent does not run, and says what it has done. The
 // bridges go first, since ovs-vswitchd ends over one without its switch, and the network goes whatever has become
 // of them. unreachable is why ovs is nil, where it is.
-func releaseWindows(ctx context.Context, config nodeconfig.Config, system *windows.Platform, ovs *openvswitch.Database, unreachable error) (string, error) {
+func releaseWindows(ctx context.Context, config nodeconfig.Config, system *windows.Platform,
+	ovs *openvswitch.Database, unreachable error) (string, error) {
 	_, saved, err := system.Releasable(ctx)
 	if err != nil && (saved == nil || errors.Is(err, windows.ErrForeignNetwork)) {
 		return "", err
@@ -31,7 +32,8 @@ func releaseWindows(ctx context.Context, config nodeconfig.Config, system *windo
 		return "", err
 	}
 	if left != nil {
-		return "", fmt.Errorf("the host has its adapter for itself, but weft's bridges are still in Open vSwitch's database: %w", left)
+		return "", fmt.Errorf("the host has its adapter for itself, but weft's bridges are still in Open vSwitch's "+
+			"database: %w", left)
 	}
 	if saved == nil {
 		if removed {
@@ -43,5 +45,6 @@ func releaseWindows(ctx context.Context, config nodeconfig.Config, system *windo
 	if err := system.ForgetHost(); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("the host has adapter %s for itself again, with the addresses %v", saved.Adapter, saved.Addresses), nil
+	return fmt.Sprintf("the host has adapter %s for itself again, with the addresses %v", saved.Adapter,
+		saved.Addresses), nil
 }

@@ -30,7 +30,8 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := n.ovs.Apply(t.Context(), slices.Concat(
-		n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "Somebody/else", Name: "br-storage", FailMode: vswitch.BridgeFailModeStandalone}))); err != nil {
+		n.ovs.EnsureBridge(root, openvswitch.BridgeSettings{Owner: "Somebody/else", Name: "br-storage",
+			FailMode: vswitch.BridgeFailModeStandalone}))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.ovs.Transact(t.Context(), openvswitch.MutateRow(vswitch.OpenvSwitchTable, root.UUID,
@@ -48,7 +49,8 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		}
 		return nil
 	})
-	for _, want := range []string{"the host has adapter Ethernet for itself again, with the addresses [172.30.0.3/24 fd30::3/64]", "nothing is shared: the host has its adapters for itself"} {
+	for _, want := range []string{"the host has adapter Ethernet for itself again, with the addresses [172.30.0.3/24 " +
+		"fd30::3/64]", "nothing is shared: the host has its adapters for itself"} {
 		said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil)
 		if err != nil || said != want {
 			t.Fatalf("said %q, want %q; error %v", said, want, err)
@@ -65,7 +67,8 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 		}
 		n.until(func() bool {
 			root, err := n.ovs.Root()
-			return err == nil && maps.Equal(root.ExternalIDs, map[string]string{"rack": "r7", "ovn-bridge-mappings": "storage:br-storage"})
+			return err == nil && maps.Equal(root.ExternalIDs,
+				map[string]string{"rack": "r7", "ovn-bridge-mappings": "storage:br-storage"})
 		})
 	}
 }
@@ -74,7 +77,8 @@ func TestWindowsHostGetsItsAdapterBack(t *testing.T) {
 func TestWindowsHostGetsItsAdapterBackWithoutOpenVSwitch(t *testing.T) {
 	machine := newWinBench(t)
 	machine.ensureUplink()
-	said, err := releaseWindows(t.Context(), nodeconfig.Config{NodeName: "n1"}, machine.windows, nil, context.DeadlineExceeded)
+	said, err := releaseWindows(t.Context(), nodeconfig.Config{NodeName: "n1"}, machine.windows, nil,
+		context.DeadlineExceeded)
 	if err == nil || !strings.Contains(err.Error(), "start it and repeat this") {
 		t.Errorf("said %q, error %v", said, err)
 	}
@@ -93,7 +97,8 @@ func TestWindowsReleaseLeavesAForeignNetworkAlone(t *testing.T) {
 	if err := os.Remove(machine.config.StateFile); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil); err == nil || !strings.Contains(err.Error(), "was not made by weft") {
+	if said, err := releaseWindows(t.Context(), n.config, machine.windows, n.ovs, nil); err == nil ||
+		!strings.Contains(err.Error(), "was not made by weft") {
 		t.Errorf("said %q, error %v", said, err)
 	}
 	if machine.NetworkCount() != 1 || n.ovs.Bridge(nodeconfig.IntegrationBridge) == nil {

@@ -46,7 +46,8 @@ func (a *Attacher) Add(ctx context.Context, call *cni.Call) (*types100.Result, e
 	observe := a.metrics.phase(phaseAddress)
 	network, err := a.pods.Wait(ctx, call.Pod, a.podSubnets)
 	if errors.Is(err, pods.ErrHostsNetwork) {
-		return nil, types.NewError(types.ErrInvalidNetworkConfig, "pod "+call.Pod.String()+" is not weft's to attach", err.Error())
+		return nil, types.NewError(types.ErrInvalidNetworkConfig, "pod "+call.Pod.String()+" is not weft's to attach",
+			err.Error())
 	}
 	if err != nil {
 		return nil, cni.TryAgain("pod "+call.Pod.String()+" has no address", err.Error())
@@ -155,7 +156,8 @@ func asCNIError(pod cni.Pod, err error) error {
 		return types.NewError(types.ErrInvalidNetNS, "CNI_NETNS of pod "+pod.String()+" does not exist", err.Error())
 	case errors.Is(err, pods.ErrReaddressed):
 		return cni.TryAgain("pod "+pod.String()+" has another address by now", err.Error())
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), errors.Is(err, openvswitch.ErrUnplugged):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
+		errors.Is(err, openvswitch.ErrUnplugged):
 		return cni.TryAgain("pod "+pod.String()+" could not be attached in time", err.Error())
 	}
 	return types.NewError(types.ErrInternal, "attach pod "+pod.String()+": "+err.Error(), "")
@@ -220,13 +222,19 @@ func (a *Attacher) Check(ctx context.Context, call *cni.Call) error {
 	}
 	device, attached := a.ovs.AttachedDevice(call.Attachment)
 	if !attached {
-		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment), nodeconfig.IntegrationBridge), "")
+		return types.NewError(types.ErrInternal,
+			fmt.Sprintf("pod %s: device %s is not a port of %s", call.Pod, cni.HostInterface(call.Attachment),
+				nodeconfig.IntegrationBridge), "")
 	}
 	if port := contract.PodPort(call.Pod.Namespace, call.Pod.Name); device.ExternalIDs["iface-id"] != port {
-		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: device %s has logical port %q instead of %q", call.Pod, device.Name, device.ExternalIDs["iface-id"], port), "")
+		return types.NewError(types.ErrInternal,
+			fmt.Sprintf("pod %s: device %s has logical port %q instead of %q", call.Pod, device.Name,
+				device.ExternalIDs["iface-id"], port), "")
 	}
 	if device.ExternalIDs[openvswitch.InstalledKey] != "true" {
-		return types.NewError(types.ErrInternal, fmt.Sprintf("pod %s: OVN has no flows for device %s (%s)", call.Pod, device.Name, openvswitch.DeviceProblem(device)), "")
+		return types.NewError(types.ErrInternal,
+			fmt.Sprintf("pod %s: OVN has no flows for device %s (%s)", call.Pod, device.Name,
+				openvswitch.DeviceProblem(device)), "")
 	}
 	return nil
 }
@@ -236,7 +244,8 @@ func previousEndpoint(call *cni.Call) (platform.Endpoint, error) {
 	invalid := func(what string) error {
 		return types.NewError(types.ErrInvalidNetworkConfig, `"prevResult": `+what, "")
 	}
-	e := platform.Endpoint{Attachment: call.Attachment, Device: cni.HostInterface(call.Attachment), Sandbox: call.Netns, Label: call.Pod.String()}
+	e := platform.Endpoint{Attachment: call.Attachment, Device: cni.HostInterface(call.Attachment), Sandbox: call.Netns,
+		Label: call.Pod.String()}
 	for _, i := range call.Config.Previous.Interfaces {
 		if i.Sandbox == "" || i.Name != call.Attachment.IfName {
 			continue

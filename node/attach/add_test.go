@@ -27,7 +27,8 @@ func TestFailedStepsAreUndone(t *testing.T) {
 			call := n.pod("web", "u1", nil)
 			n.platform.Failing(step, errors.New("no space left"))
 			_, err := n.Add(t.Context(), call)
-			if code(err) != types.ErrInternal || !strings.Contains(err.Error(), "no space left") || !strings.Contains(err.Error(), "shop/web") {
+			if code(err) != types.ErrInternal || !strings.Contains(err.Error(), "no space left") ||
+				!strings.Contains(err.Error(), "shop/web") {
 				t.Errorf("got %v", err)
 			}
 			n.empty()
@@ -175,13 +176,15 @@ func TestAddOutwaitsAnAnnotationThatCameWithThePod(t *testing.T) {
 
 func TestAnnotationThatSomebodyEdited(t *testing.T) {
 	for name, test := range map[string]struct{ annotation, says string }{
-		"no JSON":          {`{"mac"`, "weft.net/pod-network"},
-		"bad MAC":          {`{"uid":"u1","mac":"x","addresses":["10.244.1.3/24"]}`, `mac "x"`},
-		"no address":       {`{"uid":"u1","mac":"0a:58:0a:f4:01:03"}`, "addresses is empty"},
-		"foreign address":  {`{"uid":"u1","mac":"0a:58:0a:f4:01:03","addresses":["10.244.2.3/24"]}`, "10.244.2.3/24"},
-		"no UID":           {`{"mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`, `for UID ""`},
-		"another's UID":    {`{"uid":"u2","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`, `for UID "u2"`},
-		"useless gateways": {`{"uid":"u1","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["0.0.0.0"]}`, "gateways"},
+		"no JSON":         {`{"mac"`, "weft.net/pod-network"},
+		"bad MAC":         {`{"uid":"u1","mac":"x","addresses":["10.244.1.3/24"]}`, `mac "x"`},
+		"no address":      {`{"uid":"u1","mac":"0a:58:0a:f4:01:03"}`, "addresses is empty"},
+		"foreign address": {`{"uid":"u1","mac":"0a:58:0a:f4:01:03","addresses":["10.244.2.3/24"]}`, "10.244.2.3/24"},
+		"no UID": {`{"mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
+			`for UID ""`},
+		"another's UID": {`{"uid":"u2","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`, `for UID "u2"`},
+		"useless gateways": {`{"uid":"u1","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["0.0.0.0"]}`,
+			"gateways"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newBareNode(t)
@@ -203,7 +206,8 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 func TestNodeThatIsNotReady(t *testing.T) {
 	n := newBareNode(t)
 	n.health.Set(health.Network, errors.New("no pod subnet"))
-	if _, err := n.Add(t.Context(), n.sandbox("web", "u1")); code(err) != types.ErrTryAgainLater || !strings.Contains(err.Error(), "no pod subnet") {
+	if _, err := n.Add(t.Context(), n.sandbox("web", "u1")); code(err) != types.ErrTryAgainLater ||
+		!strings.Contains(err.Error(), "no pod subnet") {
 		t.Errorf("ADD: %v", err)
 	}
 	if err := n.Status(t.Context()); code(err) != cni.ErrNotAvailable {

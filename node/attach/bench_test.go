@@ -148,9 +148,11 @@ func (n *bareNode) installFlows() {
 
 func (n *bareNode) pod(name, uid string, change func(*corev1.Pod)) *cni.Call {
 	n.t.Helper()
-	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: apitypes.UID(uid), Annotations: map[string]string{
-		contract.PodNetworkAnnotation: `{"uid":"` + uid + `","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
-	}}}
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: apitypes.UID(uid),
+		Annotations: map[string]string{
+			contract.PodNetworkAnnotation: `{"uid":"` + uid +
+				`","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
+		}}}
 	if change != nil {
 		change(object)
 	}

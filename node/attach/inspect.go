@@ -72,7 +72,8 @@ func (i *Inspector) Look(ctx context.Context, port int) string {
 		return "its flows could not be looked at: " + unreadable(err)
 	}
 	if len(flows) == 0 {
-		return "br-int has no flows: ovn-controller has never programmed it; see its log, and whether ovn-bridge and ovn-remote in external_ids of the Open_vSwitch row are right"
+		return "br-int has no flows: ovn-controller has never programmed it; see its log, and whether ovn-bridge and " +
+			"ovn-remote in external_ids of the Open_vSwitch row are right"
 	}
 	ours := 0
 	for _, flow := range flows {
@@ -81,9 +82,12 @@ func (i *Inspector) Look(ctx context.Context, port int) string {
 		}
 	}
 	if ours == 0 {
-		return fmt.Sprintf("br-int has flows for other ports (%d in table %d), none for OpenFlow port %d: ovn-controller has not claimed the logical port; `ovn-sbctl find Port_Binding` tells whether the Southbound has it, for this chassis", len(flows), entryTable, port)
+		return fmt.Sprintf("br-int has flows for other ports (%d in table %d), none for OpenFlow port %d: ovn-controller "+
+			"has not claimed the logical port; `ovn-sbctl find Port_Binding` tells whether the Southbound has it, for this "+
+			"chassis", len(flows), entryTable, port)
 	}
-	text := fmt.Sprintf("br-int has %d flows for OpenFlow port %d: the port is claimed, but ovn-controller has not finished", ours, port)
+	text := fmt.Sprintf("br-int has %d flows for OpenFlow port %d: the port is claimed, but ovn-controller has not "+
+		"finished", ours, port)
 	if stats, err := client.OpenFlow.DumpPort(i.bridge, fmt.Sprint(port)); err == nil {
 		text += fmt.Sprintf(" (%d packets from the pod, %d to it)", stats.Received.Packets, stats.Transmitted.Packets)
 	}

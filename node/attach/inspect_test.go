@@ -32,12 +32,15 @@ func TestInspectorNamesTheMissingStep(t *testing.T) {
 		err   error
 		says  []string
 	}{
-		"never programmed":      {5, noFlows, nil, []string{"br-int has no flows", "ovn-remote"}},
-		"not claimed":           {7, someFlows, nil, []string{"none for OpenFlow port 7", "not claimed", "Port_Binding"}},
-		"claimed":               {5, someFlows, nil, []string{"1 flows for OpenFlow port 5", "3 packets from the pod, 2 to it"}},
-		"no ovs-ofctl":          {5, "", &exec.Error{Name: "ovs-ofctl", Err: exec.ErrNotFound}, []string{"no ovs-ofctl in its PATH"}},
-		"vswitchd hangs":        {5, "", context.DeadlineExceeded, []string{"did not answer"}},
-		"vswitchd is away":      {5, "ovs-ofctl: /run/br-int.mgmt: failed to open socket (No such file)", errors.New("exit status 1"), []string{"failed to open socket"}},
+		"never programmed": {5, noFlows, nil, []string{"br-int has no flows", "ovn-remote"}},
+		"not claimed":      {7, someFlows, nil, []string{"none for OpenFlow port 7", "not claimed", "Port_Binding"}},
+		"claimed": {5, someFlows, nil,
+			[]string{"1 flows for OpenFlow port 5", "3 packets from the pod, 2 to it"}},
+		"no ovs-ofctl": {5, "", &exec.Error{Name: "ovs-ofctl", Err: exec.ErrNotFound},
+			[]string{"no ovs-ofctl in its PATH"}},
+		"vswitchd hangs": {5, "", context.DeadlineExceeded, []string{"did not answer"}},
+		"vswitchd is away": {5, "ovs-ofctl: /run/br-int.mgmt: failed to open socket (No such file)",
+			errors.New("exit status 1"), []string{"failed to open socket"}},
 		"an answer of tomorrow": {5, "NXST_FLOW reply (xid=0x4):\n what=ever", nil, []string{"could not be looked at"}},
 	} {
 		t.Run(name, func(t *testing.T) {

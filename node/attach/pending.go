@@ -233,7 +233,8 @@ func (a *Attacher) advance(ctx context.Context, attachment cni.Attachment, one *
 	case finished:
 		a.metrics.arrivals.Observe(time.Since(one.since).Seconds())
 		if one.reported {
-			a.report(pod, corev1.EventTypeNormal, reasonAttached, fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
+			a.report(pod, corev1.EventTypeNormal, reasonAttached,
+				fmt.Sprintf("device %s is attached after %v", name, time.Since(one.since).Round(time.Second)))
 		}
 	case time.Since(one.since) >= a.config.VNICTimeout && !one.reported && !a.pods.Leaving(pod):
 		one.reported = true
@@ -253,11 +254,14 @@ func (a *Attacher) whyPending(ctx context.Context, attachment cni.Attachment, on
 		err := a.explain(ctx, attachment, fmt.Errorf("%s: %w", openvswitch.MissingFlows(device), context.DeadlineExceeded))
 		return fmt.Sprintf("device %s has no flows after %v: %v", name, took, err)
 	}
-	return fmt.Sprintf("device %s has not appeared after %v although the sandbox has its endpoint: see whether the pod's containers start, and the node's HNS and Hyper-V switch events; if they run, delete the pod", name, took)
+	return fmt.Sprintf("device %s has not appeared after %v although the sandbox has its endpoint: see whether the "+
+		"pod's containers start, and the node's HNS and Hyper-V switch events; if they run, delete the pod", name, took)
 }
 
 // finish brings a port and its device together. The attachment is locked.
-func (a *Attacher) finish(ctx context.Context, one *pendingPort, e platform.Endpoint, device *vswitch.Interface) (bool, error) {
+func (a *Attacher) finish(
+	ctx context.Context, one *pendingPort, e platform.Endpoint, device *vswitch.Interface,
+) (bool, error) {
 	here, err := a.platform.EndpointArrived(ctx, e)
 	if err != nil {
 		return false, err
@@ -298,18 +302,21 @@ func (a *Attacher) finish(ctx context.Context, one *pendingPort, e platform.Endp
 // complete makes the port of a device that is there, or finds it made.
 func (a *Attacher) complete(ctx context.Context, e platform.Endpoint, device *vswitch.Interface) error {
 	if kind := a.platform.PortType(); device.Type != kind {
-		if err := a.ovs.Apply(ctx, []libovsdb.Operation{openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID, libovsdb.Row{"type": kind})}); err != nil {
+		if err := a.ovs.Apply(ctx, []libovsdb.Operation{openvswitch.UpdateRow(vswitch.InterfaceTable, device.UUID,
+			libovsdb.Row{"type": kind})}); err != nil {
 			return fmt.Errorf("set the type of device %s: %w", device.Name, err)
 		}
 	}
 	if err := a.platform.ConfigureEndpoint(ctx, e); err != nil {
 		return err
 	}
-	mutations := openvswitch.SetKeys("external_ids", device.ExternalIDs, map[string]string{openvswitch.AttachedKey: "true"})
+	mutations := openvswitch.SetKeys("external_ids", device.ExternalIDs,
+		map[string]string{openvswitch.AttachedKey: "true"})
 	if len(mutations) == 0 {
 		return nil
 	}
-	if err := a.ovs.Apply(ctx, []libovsdb.Operation{openvswitch.MutateRow(vswitch.InterfaceTable, device.UUID, mutations...)}); err != nil {
+	if err := a.ovs.Apply(ctx, []libovsdb.Operation{openvswitch.MutateRow(vswitch.InterfaceTable, device.UUID,
+		mutations...)}); err != nil {
 		return fmt.Errorf("note that device %s is attached: %w", device.Name, err)
 	}
 	return nil
@@ -320,7 +327,8 @@ func (a *Attacher) endpointOf(device *vswitch.Interface) (platform.Endpoint, err
 	attachment, _ := openvswitch.AttachmentOf(device)
 	one, err := a.records.read(device.Name)
 	if err != nil { // lost: what the port knows is enough but for DNS
-		one = record{Attachment: attachment, Pod: openvswitch.PodOf(device.ExternalIDs), Sandbox: device.ExternalIDs[openvswitch.NetnsKey], Network: device.ExternalIDs[openvswitch.NetworkKey]}
+		one = record{Attachment: attachment, Pod: openvswitch.PodOf(device.ExternalIDs),
+			Sandbox: device.ExternalIDs[openvswitch.NetnsKey], Network: device.ExternalIDs[openvswitch.NetworkKey]}
 	}
 	network, err := a.pods.LookUp(one.Pod, a.podSubnets())
 	if err != nil {

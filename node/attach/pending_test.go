@@ -109,7 +109,8 @@ func TestDeviceThatDoesNotCome(t *testing.T) {
 	n := newLateNode(t, func(c *nodeconfig.Config) { c.VNICTimeout = 50 * time.Millisecond })
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
-	if text := n.event(reasonNotAttached); !strings.Contains(text, "has not appeared") || !strings.Contains(text, cni.HostInterface(call.Attachment)) {
+	if text := n.event(reasonNotAttached); !strings.Contains(text, "has not appeared") ||
+		!strings.Contains(text, cni.HostInterface(call.Attachment)) {
 		t.Errorf("the Event says %q", text)
 	}
 	if device := n.port(call); device == nil || device.Type != "" {
@@ -134,7 +135,10 @@ func TestDeviceThatCannotBeConfigured(t *testing.T) {
 }
 
 func TestDeviceWithoutFlows(t *testing.T) {
-	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) { f.Late, c.VNICTimeout = true, 50*time.Millisecond })
+	n := newBareNodeWith(t, func(c *nodeconfig.Config, f *platformtest.Fake) {
+		f.Late, c.VNICTimeout = true,
+			50*time.Millisecond
+	})
 	n.follow() // and no flows
 	call := n.pod("web", "u1", nil)
 	n.mustAdd(call)
@@ -330,19 +334,21 @@ func TestSweepWaitsForTheAgentsOwnLook(t *testing.T) {
 
 func TestPodsOnTheHostsNetworkAreNotAttached(t *testing.T) {
 	yes := true
+	hostProcess := &corev1.WindowsSecurityContextOptions{HostProcess: &yes}
 	for name, change := range map[string]func(*corev1.Pod){
 		"hostNetwork": func(p *corev1.Pod) { p.Spec.HostNetwork = true },
 		"hostProcess of the pod": func(p *corev1.Pod) {
-			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{WindowsOptions: hostProcess}
 		},
 		"hostProcess of a container": func(p *corev1.Pod) {
-			p.Spec.Containers = []corev1.Container{{SecurityContext: &corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{HostProcess: &yes}}}}
+			p.Spec.Containers = []corev1.Container{{SecurityContext: &corev1.SecurityContext{WindowsOptions: hostProcess}}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newLateNode(t, nil)
 			call := n.pod("web", "u1", change)
-			if _, err := n.Add(t.Context(), call); code(err) != types.ErrInvalidNetworkConfig || !strings.Contains(err.Error(), "host's network") {
+			if _, err := n.Add(t.Context(), call); code(err) != types.ErrInvalidNetworkConfig ||
+				!strings.Contains(err.Error(), "host's network") {
 				t.Errorf("got %v", err)
 			}
 			n.empty()

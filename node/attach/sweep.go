@@ -66,7 +66,8 @@ func (a *Attacher) collect(ctx context.Context, attachment cni.Attachment, reaso
 		return err
 	}
 	a.metrics.swept.WithLabelValues(reason).Inc()
-	slog.InfoContext(ctx, "removed a stale attachment", "container", attachment.ContainerID, "interface", attachment.IfName, "reason", reason)
+	slog.InfoContext(ctx, "removed a stale attachment", "container", attachment.ContainerID, "interface",
+		attachment.IfName, "reason", reason)
 	return nil
 }
 
@@ -131,7 +132,8 @@ func (a *Attacher) keepRecord(ctx context.Context, attachment cni.Attachment, id
 	if err == nil || !attached {
 		return nil
 	}
-	return a.records.write(record{Attachment: attachment, Pod: openvswitch.PodOf(ids), Sandbox: ids[openvswitch.NetnsKey], Network: ids[openvswitch.NetworkKey]})
+	return a.records.write(record{Attachment: attachment, Pod: openvswitch.PodOf(ids),
+		Sandbox: ids[openvswitch.NetnsKey], Network: ids[openvswitch.NetworkKey]})
 }
 
 func (a *Attacher) sweepPortless(ctx context.Context) error {
@@ -188,7 +190,8 @@ func (a *Attacher) notePortless(ctx context.Context, devices []string, records [
 		}
 		since[device] = time.Now()
 		if !recorded[device] {
-			slog.WarnContext(ctx, "a device has neither port nor record; its pod (on Linux the alias that `ip link` shows), if it still runs, has to be deleted", "device", device)
+			slog.WarnContext(ctx, "a device has neither port nor record; its pod (on Linux the alias that `ip link` shows), "+
+				"if it still runs, has to be deleted", "device", device)
 		}
 	}
 	a.portless = since
@@ -211,7 +214,8 @@ func (a *Attacher) rescue(ctx context.Context, one record) (rescued bool) {
 		err = a.plugAgain(ctx, one)
 	}
 	if err != nil {
-		slog.WarnContext(ctx, "a device has no port and does not get it back", "device", one.device(), "pod", one.Pod, "reason", err)
+		slog.WarnContext(ctx, "a device has no port and does not get it back", "device", one.device(), "pod", one.Pod,
+			"reason", err)
 		return false
 	}
 	slog.WarnContext(ctx, "plugged in a device again whose port was gone", "device", one.device(), "pod", one.Pod)

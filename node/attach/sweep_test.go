@@ -31,8 +31,10 @@ func (n *bareNode) attached(name, uid, network string) *cni.Call {
 // halfDone is what an ADD leaves that is killed before it has plugged its device in.
 func (n *bareNode) halfDone(call *cni.Call) {
 	n.t.Helper()
-	endpoint := platform.Endpoint{Attachment: call.Attachment, Device: cni.HostInterface(call.Attachment), Sandbox: call.Netns}
-	if err := errors.Join(n.records.write(recordOf(call)), n.platform.CreateEndpoint(n.t.Context(), endpoint)); err != nil {
+	endpoint := platform.Endpoint{Attachment: call.Attachment, Device: cni.HostInterface(call.Attachment),
+		Sandbox: call.Netns}
+	if err := errors.Join(n.records.write(recordOf(call)),
+		n.platform.CreateEndpoint(n.t.Context(), endpoint)); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -85,7 +87,8 @@ func (n *bareNode) removePort(call *cni.Call) {
 func TestGCLeavesOtherNetworksAlone(t *testing.T) {
 	n := newBareNode(t)
 	n.installFlows()
-	kept, stale, other := n.attached("kept", "u1", "weft"), n.attached("stale", "u2", "weft"), n.attached("other", "u3", "storage")
+	kept, stale, other := n.attached("kept", "u1", "weft"), n.attached("stale", "u2", "weft"), n.attached("other", "u3",
+		"storage")
 	half := n.sandbox("half", "u4")
 	n.halfDone(half)
 	if err := n.GC(t.Context(), "weft", map[cni.Attachment]bool{kept.Attachment: true}); err != nil {
@@ -167,7 +170,8 @@ func TestSweepPlugsARunningPodInAgain(t *testing.T) {
 	n.mustSweep()
 	n.has(call)
 	after, _ := n.ovs.AttachedDevice(call.Attachment)
-	for _, key := range []string{"iface-id", "iface-id-ver", "attached_mac", openvswitch.SandboxKey, openvswitch.NetnsKey, openvswitch.NetworkKey} {
+	for _, key := range []string{"iface-id", "iface-id-ver", "attached_mac", openvswitch.SandboxKey,
+		openvswitch.NetnsKey, openvswitch.NetworkKey} {
 		if after.ExternalIDs[key] != before.ExternalIDs[key] || after.ExternalIDs[key] == "" {
 			t.Errorf("%s is %q, was %q", key, after.ExternalIDs[key], before.ExternalIDs[key])
 		}
@@ -216,7 +220,8 @@ func TestSweepPlugsNothingInThatIsNotThePods(t *testing.T) {
 			return os.WriteFile(n.records.path(cni.HostInterface(call.Attachment)), []byte("{"), 0o600)
 		},
 		"the record is another's": func(n *bareNode, call *cni.Call) error {
-			return os.Rename(n.records.path(cni.HostInterface(call.Attachment)), filepath.Join(n.records.folder, "weft00000000000.json"))
+			return os.Rename(n.records.path(cni.HostInterface(call.Attachment)),
+				filepath.Join(n.records.folder, "weft00000000000.json"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -137,7 +137,8 @@ func (e *Tunnels) overdue(missing []netip.Addr, since map[netip.Addr]time.Time) 
 	if e.mode == ipsec.Enforce {
 		consequence = "is dropped"
 	}
-	problem := fmt.Errorf("what this node sends to %s %s, since they and it have no IKE_SA", strings.Join(late, ", "), consequence)
+	problem := fmt.Errorf("what this node sends to %s %s, since they and it have no IKE_SA", strings.Join(late, ", "),
+		consequence)
 	if reason != nil {
 		problem = fmt.Errorf("%w: %w", problem, reason)
 	}
@@ -161,5 +162,7 @@ func (e *Tunnels) offloaded() error {
 	if err != nil || !e.wanted() || root.OtherConfig["hw-offload"] != "true" {
 		return nil
 	}
-	return errors.New("other_config:hw-offload of Open vSwitch is true, and a device that encapsulates passes by the kernel's IPsec: remove it (ovs-vsctl remove Open_vSwitch . other_config hw-offload) and restart ovs-vswitchd, or set encryption to \"off\"")
+	return errors.New("other_config:hw-offload of Open vSwitch is true, and a device that encapsulates passes by the " +
+		"kernel's IPsec: remove it (ovs-vsctl remove Open_vSwitch . other_config hw-offload) and restart ovs-vswitchd, or " +
+		"set encryption to \"off\"")
 }

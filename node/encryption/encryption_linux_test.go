@@ -18,7 +18,9 @@ func (f *fakeTunnels) Guard() error { return f.problem }
 func (f *fakeTunnels) Keep(_ context.Context, peers []netip.Addr) (ipsec.Status, error) {
 	return ipsec.Status{Missing: peers}, f.problem
 }
-func (f *fakeTunnels) Problem(netip.Addr) error                            { return errors.New("AUTHENTICATION_FAILED") }
+func (f *fakeTunnels) Problem(netip.Addr) error {
+	return errors.New("AUTHENTICATION_FAILED")
+}
 func (f *fakeTunnels) Run(ctx context.Context, look func(context.Context)) { look(ctx) }
 func (f *fakeTunnels) Look()                                               {}
 func (f *fakeTunnels) Close()                                              {}

@@ -85,7 +85,8 @@ func TestPodsAreNoRouters(t *testing.T) {
 	attach(t, linux, e)
 	run(t, "ip", "link", "add", "mp-test", "type", "veth", "peer", "name", "eth0", "netns", "neighbour")
 	inside(t, neighbour, "ip", "link", "set", "eth0", "up")
-	m := platform.Management{Device: "mp-test", MTU: 1400, Addresses: []netip.Prefix{netip.MustParsePrefix("fd00:10:244:1::2/64")}}
+	m := platform.Management{Device: "mp-test", MTU: 1400,
+		Addresses: []netip.Prefix{netip.MustParsePrefix("fd00:10:244:1::2/64")}}
 	m.MAC = contract.MAC(contract.Addrs(m.Addresses)...)
 	if err := linux.EnsureManagement(m); err != nil {
 		t.Fatal(err)
@@ -107,7 +108,8 @@ func TestPodsAreNoRouters(t *testing.T) {
 		"the host": func() string { return run(t, "sh", "-c", all(m.Device)) },
 		"other":    func() string { return inside(t, other, "sh", "-c", all("eth0")) },
 	}
-	nodetest.Eventually(t, 20*time.Second, func() error { // until a device's own address is no more tentative it may hear nothing
+	// until a device's own address is no more tentative it may hear nothing
+	nodetest.Eventually(t, 20*time.Second, func() error {
 		for where, state := range states {
 			if now := state(); !strings.Contains(now, "inet6 fe80::") || strings.Contains(now, "tentative") {
 				return fmt.Errorf("%s is not ready:\n%s", where, now)

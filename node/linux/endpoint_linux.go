@@ -83,7 +83,8 @@ func (l *Platform) isPair(host netlink.Link, sandbox netns.NsHandle, e platform.
 		if err != nil {
 			return err
 		}
-		if link.Type() != "veth" || link.Attrs().ParentIndex != host.Attrs().Index || host.Attrs().ParentIndex != link.Attrs().Index {
+		if link.Type() != "veth" || link.Attrs().ParentIndex != host.Attrs().Index ||
+			host.Attrs().ParentIndex != link.Attrs().Index {
 			return errors.New("another device")
 		}
 		return nil
@@ -155,7 +156,8 @@ func toAddr(address netip.Prefix) *netlink.Addr {
 }
 
 func defaultRoute(link netlink.Link, gateway netip.Addr, addresses []netip.Prefix) *netlink.Route {
-	route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.AsSlice(), Dst: fromPrefix(netip.PrefixFrom(unspecified(gateway), 0))}
+	route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.AsSlice(),
+		Dst: fromPrefix(netip.PrefixFrom(unspecified(gateway), 0))}
 	for _, address := range addresses {
 		if address.Contains(gateway) {
 			return route
@@ -178,7 +180,8 @@ func enableIPv6(device string) error {
 	path := filepath.Join("/proc/sys/net/ipv6/conf", device, "disable_ipv6")
 	value, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("the kernel has no IPv6, but the pod has an IPv6 address: make the cluster IPv4 only or boot without ipv6.disable=1")
+		return errors.New("the kernel has no IPv6, but the pod has an IPv6 address: make the cluster IPv4 only or boot " +
+			"without ipv6.disable=1")
 	}
 	if err == nil && len(value) > 0 && value[0] != '0' {
 		err = os.WriteFile(path, []byte("0"), 0o644)
@@ -203,7 +206,8 @@ func (l *Platform) CheckEndpoint(_ context.Context, e platform.Endpoint) error {
 	}
 	defer sandbox.Close()
 	if !l.isPair(host, sandbox, e) {
-		return fmt.Errorf("interface %s in %s is missing or not the other end of device %s", e.Attachment.IfName, e.Sandbox, e.Device)
+		return fmt.Errorf("interface %s in %s is missing or not the other end of device %s", e.Attachment.IfName, e.Sandbox,
+			e.Device)
 	}
 	err = inSandbox(l.home, sandbox, func(h *netlink.Handle) error { return check(h, e) })
 	if err != nil {

@@ -29,7 +29,8 @@ type hostAddress struct {
 
 // lasting are the flags of an address that are set by whoever gives it to a device; the others tell how
 // the kernel got on with it.
-const lasting = unix.IFA_F_NODAD | unix.IFA_F_HOMEADDRESS | unix.IFA_F_MANAGETEMPADDR | unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MCAUTOJOIN
+const lasting = unix.IFA_F_NODAD | unix.IFA_F_HOMEADDRESS | unix.IFA_F_MANAGETEMPADDR |
+	unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MCAUTOJOIN
 
 // hostAddresses of a device, in the order in which they have to be given to another for the same order there.
 func hostAddresses(device int) ([]hostAddress, error) {
@@ -157,5 +158,6 @@ func (a hostAddress) take() error {
 
 // globals leaves out what a device has by itself.
 func globals(addresses []hostAddress) []hostAddress {
-	return slices.DeleteFunc(slices.Clone(addresses), func(a hostAddress) bool { return !a.Address.Addr().IsGlobalUnicast() })
+	return slices.DeleteFunc(slices.Clone(addresses),
+		func(a hostAddress) bool { return !a.Address.Addr().IsGlobalUnicast() })
 }

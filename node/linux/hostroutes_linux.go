@@ -64,7 +64,8 @@ func hostRoutes(device int) ([]hostRoute, error) {
 // routesBy is what one message of the kernel's says of a device.
 func routesBy(device int, m message) ([]hostRoute, error) {
 	r := hostRoute{Destination: destinationOf(m)}
-	own := r.Destination.Addr().IsMulticast() || r.Destination.Addr().Is6() && r.Destination.Addr().IsLinkLocalUnicast() && m.header[5] == unix.RTPROT_KERNEL
+	own := r.Destination.Addr().IsMulticast() || r.Destination.Addr().Is6() &&
+		r.Destination.Addr().IsLinkLocalUnicast() && m.header[5] == unix.RTPROT_KERNEL
 	own = own || slices.Contains(contract.HostClients[:], r.Destination.Addr()) // see EnsureNeighbours
 	if tableOf(m) == unix.RT_TABLE_LOCAL || m.header[7] != unix.RTN_UNICAST || own {
 		return nil, nil

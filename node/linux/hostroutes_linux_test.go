@@ -27,12 +27,14 @@ func route(family byte, attributes ...attribute) message {
 }
 
 func TestRouteWithSeveralNextHopsByAnotherDevice(t *testing.T) {
-	hops := slices.Concat(hop(3, 2, unix.RTNH_F_LINKDOWN|unix.RTNH_F_ONLINK, "192.0.2.1"), hop(9, 1, 0, "198.51.100.1"), hop(3, 1, 0, "192.0.2.2"))
+	hops := slices.Concat(hop(3, 2, unix.RTNH_F_LINKDOWN|unix.RTNH_F_ONLINK, "192.0.2.1"), hop(9, 1, 0, "198.51.100.1"),
+		hop(3, 1, 0, "192.0.2.2"))
 	found, err := routesBy(3, route(unix.AF_INET, attribute{unix.RTA_MULTIPATH, hops}))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%d routes, %v", len(found), err)
 	}
-	want := slices.Concat(hop(7, 2, unix.RTNH_F_ONLINK, "192.0.2.1"), hop(9, 1, 0, "198.51.100.1"), hop(7, 1, 0, "192.0.2.2"))
+	want := slices.Concat(hop(7, 2, unix.RTNH_F_ONLINK, "192.0.2.1"), hop(9, 1, 0, "198.51.100.1"),
+		hop(7, 1, 0, "192.0.2.2"))
 	if got := found[0].by(3, 7).get(unix.RTA_MULTIPATH); !bytes.Equal(got, want) {
 		t.Errorf("next hops %x, want %x", got, want)
 	}
@@ -61,14 +63,15 @@ func TestRoutesThatAreNotMoved(t *testing.T) {
 		m    message
 		want int
 	}{
-		"a default route":                  {route(unix.AF_INET, by, attribute{unix.RTA_GATEWAY, []byte{192, 0, 2, 1}}), 1},
-		"by another device":                {route(unix.AF_INET, attribute{unix.RTA_OIF, nativeNumber(4)}), 0},
-		"an address's":                     {local, 0},
-		"of link-local addresses":          {linkLocal, 0},
-		"multicast":                        {route(unix.AF_INET6, by, to("ff00::")), 0},
-		"the agent's own":                  {route(unix.AF_INET, by, to("169.254.169.3")), 0},
-		"a link-local one by hand":         {route(unix.AF_INET6, by, to("fe80::7")), 1},
-		"one of a table with a big number": {route(unix.AF_INET, by, to("10.0.0.0"), attribute{unix.RTA_TABLE, nativeNumber(1000)}), 1},
+		"a default route":          {route(unix.AF_INET, by, attribute{unix.RTA_GATEWAY, []byte{192, 0, 2, 1}}), 1},
+		"by another device":        {route(unix.AF_INET, attribute{unix.RTA_OIF, nativeNumber(4)}), 0},
+		"an address's":             {local, 0},
+		"of link-local addresses":  {linkLocal, 0},
+		"multicast":                {route(unix.AF_INET6, by, to("ff00::")), 0},
+		"the agent's own":          {route(unix.AF_INET, by, to("169.254.169.3")), 0},
+		"a link-local one by hand": {route(unix.AF_INET6, by, to("fe80::7")), 1},
+		"one of a table with a big number": {route(unix.AF_INET, by, to("10.0.0.0"),
+			attribute{unix.RTA_TABLE, nativeNumber(1000)}), 1},
 	} {
 		if found, err := routesBy(3, test.m); len(found) != test.want || err != nil {
 			t.Errorf("%s: %d routes, %v", name, len(found), err)
@@ -79,7 +82,8 @@ func TestRoutesThatAreNotMoved(t *testing.T) {
 func FuzzRouteMessage(f *testing.F) {
 	hops := slices.Concat(hop(3, 2, 0, "192.0.2.1"), hop(3, 1, 0, "192.0.2.2"))
 	f.Add(route(unix.AF_INET, attribute{unix.RTA_MULTIPATH, hops}).bytes())
-	f.Add(route(unix.AF_INET6, attribute{unix.RTA_OIF, nativeNumber(3)}, attribute{unix.RTA_CACHEINFO, make([]byte, 32)}).bytes())
+	f.Add(route(unix.AF_INET6, attribute{unix.RTA_OIF, nativeNumber(3)},
+		attribute{unix.RTA_CACHEINFO, make([]byte, 32)}).bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseMessage(data, routeHeader)
 		if err != nil {
@@ -102,7 +106,8 @@ func FuzzRouteMessage(f *testing.F) {
 }
 
 func FuzzAddressMessage(f *testing.F) {
-	f.Add(message{make([]byte, addressHeader), []attribute{{unix.IFA_ADDRESS, []byte{192, 0, 2, 1}}, {unix.IFA_CACHEINFO, make([]byte, 16)}}}.bytes())
+	f.Add(message{make([]byte, addressHeader),
+		[]attribute{{unix.IFA_ADDRESS, []byte{192, 0, 2, 1}}, {unix.IFA_CACHEINFO, make([]byte, 16)}}}.bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseMessage(data, addressHeader)
 		if err != nil {

@@ -89,7 +89,8 @@ func (l *Platform) ensureRoutes(link netlink.Link, m platform.Management) error 
 	}
 	for table, missing := range missing {
 		routes, err := retryDump(func() ([]netlink.Route, error) {
-			return l.netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Table: table}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+			return l.netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Table: table},
+				netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 		})
 		if err != nil {
 			return fmt.Errorf("list routes: %w", err)
@@ -121,7 +122,8 @@ func (l *Platform) ensureRoutes(link netlink.Link, m platform.Management) error 
 			continue
 		}
 		err := l.netlink.RouteReplace(&netlink.Route{
-			LinkIndex: link.Attrs().Index, Dst: fromPrefix(route.Destination), Gw: route.NextHop.AsSlice(), Src: route.Source.AsSlice(),
+			LinkIndex: link.Attrs().Index, Dst: fromPrefix(route.Destination), Gw: route.NextHop.AsSlice(),
+			Src:      route.Source.AsSlice(),
 			Protocol: unix.RTPROT_STATIC, Table: table,
 		})
 		if err != nil {

@@ -56,9 +56,11 @@ func (l *Platform) ensureNeighbour(link netlink.Link, n extbridge.Neighbour) err
 		return err
 	}
 	for _, has := range known {
-		if addr, ok := netip.AddrFromSlice(has.IP); ok && addr.Unmap() == n.Addr && has.State == netlink.NUD_PERMANENT && bytes.Equal(has.HardwareAddr, n.MAC) {
+		if addr, ok := netip.AddrFromSlice(has.IP); ok && addr.Unmap() == n.Addr && has.State == netlink.NUD_PERMANENT &&
+			bytes.Equal(has.HardwareAddr, n.MAC) {
 			return nil
 		}
 	}
-	return l.netlink.NeighSet(&netlink.Neigh{LinkIndex: index, State: netlink.NUD_PERMANENT, IP: n.Addr.AsSlice(), HardwareAddr: n.MAC})
+	return l.netlink.NeighSet(&netlink.Neigh{LinkIndex: index, State: netlink.NUD_PERMANENT, IP: n.Addr.AsSlice(),
+		HardwareAddr: n.MAC})
 }

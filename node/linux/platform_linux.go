@@ -159,7 +159,8 @@ func (l *Platform) EnsureGatewayDevice(name string) error {
 	}
 	for _, a := range addrs {
 		if addr := toPrefix(a.IPNet).Addr(); addr.IsGlobalUnicast() {
-			return fmt.Errorf("gateway device %s has the host's address %v: the host would lose it as soon as the device joins a bridge; move the address to another device", name, addr)
+			return fmt.Errorf("gateway device %s has the host's address %v: the host would lose it as soon as the device "+
+				"joins a bridge; move the address to another device", name, addr)
 		}
 	}
 	if !l.hidden(name) { // repeated without need, it would be a change that Watch tells
@@ -189,9 +190,12 @@ func (l *Platform) Watch(ctx context.Context, changed func()) error {
 	}
 	links, addrs, routes := make(chan netlink.LinkUpdate), make(chan netlink.AddrUpdate), make(chan netlink.RouteUpdate)
 	if err := errors.Join(
-		netlink.LinkSubscribeWithOptions(links, watching.Done(), netlink.LinkSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
-		netlink.AddrSubscribeWithOptions(addrs, watching.Done(), netlink.AddrSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
-		netlink.RouteSubscribeWithOptions(routes, watching.Done(), netlink.RouteSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
+		netlink.LinkSubscribeWithOptions(links, watching.Done(),
+			netlink.LinkSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
+		netlink.AddrSubscribeWithOptions(addrs, watching.Done(),
+			netlink.AddrSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
+		netlink.RouteSubscribeWithOptions(routes, watching.Done(),
+			netlink.RouteSubscribeOptions{Namespace: &l.home, ErrorCallback: report}),
 	); err != nil {
 		return fmt.Errorf("subscribe to the host's network changes: %w", err)
 	}

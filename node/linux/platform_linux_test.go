@@ -123,7 +123,8 @@ func TestEndpointIsCompleteAndRepeatable(t *testing.T) {
 				t.Error(err)
 			}
 			show := inside(t, sandbox, "ip", "-o", "addr", "show", "dev", "eth0") + inside(t, sandbox, "ip", "route") +
-				inside(t, sandbox, "ip", "-6", "route") + inside(t, sandbox, "ip", "link", "show", "dev", "eth0") + run(t, "ip", "link", "show", "dev", device)
+				inside(t, sandbox, "ip", "-6", "route") + inside(t, sandbox, "ip", "link", "show", "dev", "eth0") + run(t, "ip",
+				"link", "show", "dev", device)
 			for _, want := range []string{"10.244.1.3/24", "fd00:10:244:1::3/64", "default via 10.244.1.1 dev eth0",
 				"default via fd00:10:244:1::1 dev eth0", "0a:58:0a:f4:01:03", "mtu 1400", "alias shop/web-0"} {
 				if !strings.Contains(show, want) {
@@ -134,7 +135,8 @@ func TestEndpointIsCompleteAndRepeatable(t *testing.T) {
 				t.Errorf("the pod waits for duplicate address detection:\n%s", show)
 			}
 			offload := inside(t, sandbox, "ethtool", "-k", "eth0")
-			if want := map[string]string{nodeconfig.DatapathSystem: "tx-checksumming: on", nodeconfig.DatapathNetdev: "tx-checksumming: off"}[datapath]; !strings.Contains(offload, want) {
+			if want := map[string]string{nodeconfig.DatapathSystem: "tx-checksumming: on",
+				nodeconfig.DatapathNetdev: "tx-checksumming: off"}[datapath]; !strings.Contains(offload, want) {
 				t.Errorf("no %q in\n%s", want, offload)
 			}
 		})
@@ -208,7 +210,8 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 		{[]string{"nsenter", "--net=" + sandbox, "ip", "addr", "del", "10.244.1.3/24", "dev", "eth0"}, "10.244.1.3/24"},
 		{[]string{"nsenter", "--net=" + sandbox, "ip", "route", "del", "default"}, "10.244.1.1"},
 		{[]string{"nsenter", "--net=" + sandbox, "ip", "-6", "route", "del", "default"}, "fd00:10:244:1::1"},
-		{[]string{"nsenter", "--net=" + sandbox, "ip", "link", "set", "eth0", "address", "02:00:00:00:00:01"}, "02:00:00:00:00:01"},
+		{[]string{"nsenter", "--net=" + sandbox, "ip", "link", "set", "eth0", "address", "02:00:00:00:00:01"},
+			"02:00:00:00:00:01"},
 		{[]string{"ip", "link", "set", e.Device, "down"}, "down"},
 		{[]string{"ip", "link", "del", e.Device}, "missing"},
 	} {
@@ -274,7 +277,8 @@ func TestManyAtOnce(t *testing.T) {
 		e := endpoint(fmt.Sprintf("c%d", i), sandbox)
 		pods.Go(func() {
 			for range 3 {
-				if err := errors.Join(linux.CreateEndpoint(t.Context(), e), linux.ConfigureEndpoint(t.Context(), e), linux.CheckEndpoint(t.Context(), e)); err != nil {
+				if err := errors.Join(linux.CreateEndpoint(t.Context(), e), linux.ConfigureEndpoint(t.Context(), e),
+					linux.CheckEndpoint(t.Context(), e)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -299,8 +303,10 @@ func TestManagementDeviceIsRepaired(t *testing.T) {
 		Device: "mp-test", MTU: 1400,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.244.1.2/24"), netip.MustParsePrefix("fd00:10:244:1::2/64")},
 		Routes: []platform.Route{
-			{Destination: netip.MustParsePrefix("10.244.0.0/16"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: netip.MustParseAddr("10.244.1.2")},
-			{Destination: netip.MustParsePrefix("fd00:10:96::/112"), NextHop: netip.MustParseAddr("fd00:10:244:1::1"), Source: netip.MustParseAddr("fd00:10:244:1::2")},
+			{Destination: netip.MustParsePrefix("10.244.0.0/16"), NextHop: netip.MustParseAddr("10.244.1.1"),
+				Source: netip.MustParseAddr("10.244.1.2")},
+			{Destination: netip.MustParsePrefix("fd00:10:96::/112"), NextHop: netip.MustParseAddr("fd00:10:244:1::1"),
+				Source: netip.MustParseAddr("fd00:10:244:1::2")},
 		},
 	}
 	m.MAC = contract.MAC(contract.Addrs(m.Addresses)...)
@@ -312,7 +318,8 @@ func TestManagementDeviceIsRepaired(t *testing.T) {
 	run(t, "ip", "link", "set", "mp-peer", "up")
 	run(t, "ip", "addr", "add", "10.9.9.9/24", "dev", "mp-test")
 	state := func() string {
-		return run(t, "ip", "-o", "addr", "show", "dev", "mp-test") + run(t, "ip", "route", "show", "dev", "mp-test") + run(t, "ip", "-6", "route", "show", "dev", "mp-test")
+		return run(t, "ip", "-o", "addr", "show", "dev", "mp-test") + run(t, "ip", "route", "show", "dev",
+			"mp-test") + run(t, "ip", "-6", "route", "show", "dev", "mp-test")
 	}
 	for _, damage := range [][]string{
 		nil,
@@ -332,7 +339,9 @@ func TestManagementDeviceIsRepaired(t *testing.T) {
 			}
 		}
 		text := state()
-		for _, want := range []string{"10.244.1.2/24", "fd00:10:244:1::2/64", "10.244.0.0/16 via 10.244.1.1 proto static src 10.244.1.2", "fd00:10:96::/112 via fd00:10:244:1::1 proto static src fd00:10:244:1::2"} {
+		for _, want := range []string{"10.244.1.2/24", "fd00:10:244:1::2/64",
+			"10.244.0.0/16 via 10.244.1.1 proto static src 10.244.1.2",
+			"fd00:10:96::/112 via fd00:10:244:1::1 proto static src fd00:10:244:1::2"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("after %v: no %q in\n%s", damage, want, text)
 			}
@@ -360,7 +369,8 @@ func TestHostAddressesAndUplink(t *testing.T) {
 		t.Error("an address that no interface has got an MTU")
 	}
 	addresses, err := linux.HostAddresses("up1", "no-such-device")
-	if want := []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}; err != nil || !slices.Equal(addresses, want) {
+	if want := []netip.Addr{netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("2001:db8::10")}; err != nil ||
+		!slices.Equal(addresses, want) {
 		t.Errorf("addresses %v, %v", addresses, err)
 	}
 }

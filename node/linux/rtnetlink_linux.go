@@ -43,7 +43,8 @@ func parseMessage(data []byte, header int) (message, error) {
 		if length < unix.SizeofRtAttr || length > len(data) {
 			return message{}, fmt.Errorf("an attribute of %d bytes in %d", length, len(data))
 		}
-		m.attributes = append(m.attributes, attribute{binary.NativeEndian.Uint16(data[2:]), append([]byte{}, data[unix.SizeofRtAttr:length]...)})
+		m.attributes = append(m.attributes,
+			attribute{binary.NativeEndian.Uint16(data[2:]), append([]byte{}, data[unix.SizeofRtAttr:length]...)})
 		padded := (length + unix.RTA_ALIGNTO - 1) &^ (unix.RTA_ALIGNTO - 1)
 		data = data[min(padded, len(data)):]
 	}
@@ -144,7 +145,8 @@ func hostNeighbors(device int) ([]message, error) {
 		if addr, _ := netip.AddrFromSlice(m.get(unix.NDA_DST)); slices.Contains(contract.HostClients[:], addr) {
 			continue
 		}
-		if int(binary.NativeEndian.Uint32(m.header[4:])) == device && state == unix.NUD_PERMANENT && (family == unix.AF_INET || family == unix.AF_INET6) {
+		if int(binary.NativeEndian.Uint32(m.header[4:])) == device && state == unix.NUD_PERMANENT &&
+			(family == unix.AF_INET || family == unix.AF_INET6) {
 			found = append(found, m.without(unix.NDA_CACHEINFO, unix.NDA_PROBES))
 		}
 	}

@@ -12,13 +12,17 @@ import (
 // deviceSysctls are the settings of a device that decide what the host does with its packets.
 var deviceSysctls = map[string][]string{
 	"ipv4": {
-		"accept_local", "accept_redirects", "accept_source_route", "arp_accept", "arp_announce", "arp_filter", "arp_ignore", "arp_notify",
-		"forwarding", "log_martians", "promote_secondaries", "proxy_arp", "route_localnet", "rp_filter", "secure_redirects", "send_redirects",
+		"accept_local", "accept_redirects", "accept_source_route", "arp_accept", "arp_announce", "arp_filter", "arp_ignore",
+		"arp_notify",
+		"forwarding", "log_martians", "promote_secondaries", "proxy_arp", "route_localnet", "rp_filter", "secure_redirects",
+		"send_redirects",
 		"shared_media", "src_valid_mark",
 	},
 	"ipv6": {
-		"disable_ipv6", "accept_dad", "accept_ra", "accept_ra_defrtr", "accept_ra_min_hop_limit", "accept_ra_pinfo", "accept_ra_rt_info_max_plen",
-		"accept_ra_rt_info_min_plen", "accept_ra_rtr_pref", "accept_redirects", "accept_source_route", "autoconf", "dad_transmits", "forwarding",
+		"disable_ipv6", "accept_dad", "accept_ra", "accept_ra_defrtr", "accept_ra_min_hop_limit", "accept_ra_pinfo",
+		"accept_ra_rt_info_max_plen",
+		"accept_ra_rt_info_min_plen", "accept_ra_rtr_pref", "accept_redirects", "accept_source_route", "autoconf",
+		"dad_transmits", "forwarding",
 		"hop_limit", "ndisc_notify", "proxy_ndp", "router_solicitations", "stable_secret", "addr_gen_mode", "use_tempaddr",
 	},
 }

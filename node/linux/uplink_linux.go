@@ -100,7 +100,8 @@ func (s *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 	}
 	if saved != nil && (saved.Device != s.device || saved.Bridge != s.bridge) {
 		if err := s.release(ctx, *saved); err != nil {
-			return platform.Uplink{}, fmt.Errorf("give the host device %s back, which is not gateway-interface any more: %w", saved.Device, err)
+			return platform.Uplink{}, fmt.Errorf("give the host device %s back, which is not gateway-interface any more: %w",
+				saved.Device, err)
 		}
 		saved = nil
 	}
@@ -309,7 +310,8 @@ func (s *sharing) bridgeInterface(u platform.Uplink) (netlink.Link, error) {
 		return nil, fmt.Errorf("interface %s of the bridge of that name: %w", u.Host, platform.ErrNoDevice)
 	}
 	if mac, err := net.ParseMAC(u.MAC); err != nil || !bytes.Equal(mac, host.Attrs().HardwareAddr) {
-		return nil, fmt.Errorf("interface %s of the bridge of that name has the MAC %v and not yet %s, that of %s", u.Host, host.Attrs().HardwareAddr, u.MAC, u.Adapter)
+		return nil, fmt.Errorf("interface %s of the bridge of that name has the MAC %v and not yet %s, that of %s", u.Host,
+			host.Attrs().HardwareAddr, u.MAC, u.Adapter)
 	}
 	return host, nil
 }
@@ -324,7 +326,8 @@ func (s *sharing) prepareInterface(ctx context.Context, device, host netlink.Lin
 		return err
 	}
 	if err := copySysctls(device.Attrs().Name, host.Attrs().Name); err != nil {
-		slog.WarnContext(ctx, "the bridge's interface does not have all settings of the device", "bridge", host.Attrs().Name, "device", device.Attrs().Name, "error", err)
+		slog.WarnContext(ctx, "the bridge's interface does not have all settings of the device", "bridge",
+			host.Attrs().Name, "device", device.Attrs().Name, "error", err)
 	}
 	err := errors.Join(
 		setSysctl("ipv4", host.Attrs().Name, "rp_filter", looseFilter),
@@ -349,7 +352,8 @@ func (s *sharing) remember(saved savedUplink, host netlink.Link) error {
 		return nil // somebody is at work on them, or Open vSwitch has just lost them
 	}
 	same := saved.Ready && saved.Index == now.index &&
-		slices.EqualFunc(saved.Addresses, now.addresses, hostAddress.same) && slices.EqualFunc(saved.Routes, now.routes, hostRoute.same)
+		slices.EqualFunc(saved.Addresses, now.addresses, hostAddress.same) &&
+		slices.EqualFunc(saved.Routes, now.routes, hostRoute.same)
 	if same {
 		return nil
 	}

@@ -19,7 +19,8 @@ func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 	}
 	i := slices.IndexFunc(links, func(link netlink.Link) bool { return link.Attrs().Name == s.device })
 	if i < 0 {
-		return nil, fmt.Errorf("gateway-interface: this host has no device %q, it has %s; set the key to one of them", s.device, deviceNames(links))
+		return nil, fmt.Errorf("gateway-interface: this host has no device %q, it has %s; set the key to one of them",
+			s.device, deviceNames(links))
 	}
 	device := links[i]
 	if reason := s.invalidReason(device, links); reason != "" {
@@ -40,9 +41,12 @@ func (s *sharing) chooseDevice(saved *savedUplink) (netlink.Link, error) {
 	case len(globals(own.addresses)) > 0, len(globals(bridge.addresses)) > 0:
 		return device, nil
 	case len(own.routes) > 0:
-		return nil, fmt.Errorf("gateway-interface: device %s has routes of the host's but none of its addresses, which the gateway would share; give it an address, or set gateway-addresses after moving the routes to another device", s.device)
+		return nil, fmt.Errorf("gateway-interface: device %s has routes of the host's but none of its addresses, which "+
+			"the gateway would share; give it an address, or set gateway-addresses after moving the routes to another device",
+			s.device)
 	}
-	return nil, fmt.Errorf("gateway-interface: device %s has no address of the host's that the gateway could share; give it one, or set gateway-addresses for a gateway with addresses of its own", s.device)
+	return nil, fmt.Errorf("gateway-interface: device %s has no address of the host's that the gateway could share; "+
+		"give it one, or set gateway-addresses for a gateway with addresses of its own", s.device)
 }
 
 // invalidReason says what kind of device cannot be a port of a bridge while the host goes on using it.
@@ -59,21 +63,26 @@ func (s *sharing) invalidReason(device netlink.Link, all []netlink.Link) string 
 		return "is a wireless one, whose access point takes one MAC address only; name a wired one"
 	}
 	if holder := s.ovs.Holder(attributes.Name); holder != "" && holder != s.bridge {
-		return fmt.Sprintf("is a port of the Open vSwitch bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it for %s, or set gateway-bridge", holder, holder, attributes.Name, s.bridge)
+		return fmt.Sprintf("is a port of the Open vSwitch bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it "+
+			"for %s, or set gateway-bridge", holder, holder, attributes.Name, s.bridge)
 	}
 	if attributes.Name == s.bridge || device.Type() == "openvswitch" {
 		return "is an interface of Open vSwitch's own; name the one that leads outside"
 	}
-	if i := slices.IndexFunc(all, func(other netlink.Link) bool { return other.Attrs().Index == attributes.MasterIndex }); attributes.MasterIndex != 0 && i >= 0 {
+	isMaster := func(other netlink.Link) bool { return other.Attrs().Index == attributes.MasterIndex }
+	if i := slices.IndexFunc(all, isMaster); attributes.MasterIndex != 0 && i >= 0 {
 		master := all[i]
 		if master.Type() != "openvswitch" { // the kernel datapath is the master of all ports
-			return fmt.Sprintf("belongs to %s, a %s; name that instead, or take the device out of it", master.Attrs().Name, master.Type())
+			return fmt.Sprintf("belongs to %s, a %s; name that instead, or take the device out of it", master.Attrs().Name,
+				master.Type())
 		}
 	}
 	for _, other := range all {
-		taken := strings.HasPrefix(other.Type(), "macv") || strings.HasPrefix(other.Type(), "ipv") || other.Type() == "vlan" && s.userspace
+		taken := strings.HasPrefix(other.Type(), "macv") || strings.HasPrefix(other.Type(), "ipv") ||
+			other.Type() == "vlan" && s.userspace
 		if other.Attrs().ParentIndex == attributes.Index && other.Attrs().NetNsID < 0 && taken {
-			return fmt.Sprintf("carries %s, a %s, which would get no packets any more; remove that, or name another device", other.Attrs().Name, other.Type())
+			return fmt.Sprintf("carries %s, a %s, which would get no packets any more; remove that, or name another device",
+				other.Attrs().Name, other.Type())
 		}
 	}
 	return ""

@@ -65,7 +65,8 @@ func (s *sharing) release(ctx context.Context, saved savedUplink) error {
 		return err
 	}
 	if device == nil && len(globals(has.addresses)) > 0 {
-		return fmt.Errorf("device %s is gone, and bridge %s has the addresses that it had: they stay there until it is back; if it never will be, remove the bridge (ovs-vsctl del-br %s) and the file %s",
+		return fmt.Errorf("device %s is gone, and bridge %s has the addresses that it had: they stay there until it is "+
+			"back; if it never will be, remove the bridge (ovs-vsctl del-br %s) and the file %s",
 			saved.Device, saved.Bridge, saved.Bridge, s.saved.Path)
 	}
 	if device != nil {
@@ -85,7 +86,8 @@ func (s *sharing) release(ctx context.Context, saved savedUplink) error {
 	if err := s.before(ctx, "forget"); err != nil {
 		return err
 	}
-	slog.InfoContext(ctx, "the host has its device for itself again", "device", saved.Device, "addresses", prefixesOf(globals(has.addresses)))
+	slog.InfoContext(ctx, "the host has its device for itself again", "device", saved.Device, "addresses",
+		prefixesOf(globals(has.addresses)))
 	return s.saved.Remove()
 }
 

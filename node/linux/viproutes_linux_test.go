@@ -17,7 +17,8 @@ func TestRoutesOfVirtualAddressesOutliveTheAgent(t *testing.T) {
 	route := func(destination string) platform.Route {
 		return platform.Route{Destination: netip.MustParsePrefix(destination), NextHop: gateway, Source: source}
 	}
-	m := platform.Management{Device: "mp-test", MTU: 1400, MAC: contract.MAC(source), Addresses: []netip.Prefix{netip.PrefixFrom(source, 24)}}
+	m := platform.Management{Device: "mp-test", MTU: 1400, MAC: contract.MAC(source),
+		Addresses: []netip.Prefix{netip.PrefixFrom(source, 24)}}
 	run(t, "ip", "link", "add", "mp-test", "type", "veth", "peer", "name", "mp-peer")
 	t.Cleanup(func() { run(t, "ip", "link", "del", "mp-test") })
 	run(t, "ip", "link", "set", "mp-peer", "up")
@@ -50,17 +51,21 @@ func TestRoutesOfVirtualAddressesOutliveTheAgent(t *testing.T) {
 func TestAVirtualAddressTakesNoOthersPackets(t *testing.T) {
 	linux := newLinux(t, onKernel)
 	for _, command := range []string{
-		"link add mp-test type veth peer name mp-peer", "link set mp-peer up", "link add up-test type veth peer name up-peer", "link set up-peer up", "link set up-test up",
-		"addr add 172.31.0.2/24 dev up-test", "addr add fd00:172:31::2/64 dev up-test nodad", "route add default via 172.31.0.254", "-6 route add default via fd00:172:31::254",
+		"link add mp-test type veth peer name mp-peer", "link set mp-peer up",
+		"link add up-test type veth peer name up-peer", "link set up-peer up", "link set up-test up",
+		"addr add 172.31.0.2/24 dev up-test", "addr add fd00:172:31::2/64 dev up-test nodad",
+		"route add default via 172.31.0.254", "-6 route add default via fd00:172:31::254",
 	} {
 		run(t, append([]string{"ip"}, strings.Fields(command)...)...)
 	}
 	t.Cleanup(func() { run(t, "ip", "link", "del", "mp-test"); run(t, "ip", "link", "del", "up-test") })
 	m := platform.Management{Device: "mp-test", MTU: 1400}
-	for _, family := range [][3]string{{"10.244.1.1", "10.244.1.2/24", "192.0.2.50"}, {"fd00:1::1", "fd00:1::2/64", "2001:db8::50"}} {
+	for _, family := range [][3]string{{"10.244.1.1", "10.244.1.2/24", "192.0.2.50"},
+		{"fd00:1::1", "fd00:1::2/64", "2001:db8::50"}} {
 		address, vip := netip.MustParsePrefix(family[1]), netip.MustParseAddr(family[2])
 		m.Addresses = append(m.Addresses, address)
-		m.Routes = append(m.Routes, platform.Route{Destination: netip.PrefixFrom(vip, vip.BitLen()), NextHop: netip.MustParseAddr(family[0]), Source: address.Addr()})
+		m.Routes = append(m.Routes, platform.Route{Destination: netip.PrefixFrom(vip, vip.BitLen()),
+			NextHop: netip.MustParseAddr(family[0]), Source: address.Addr()})
 	}
 	m.MAC = contract.MAC(contract.Addrs(m.Addresses)...)
 	ensure := func() {
@@ -88,7 +93,8 @@ func TestAVirtualAddressTakesNoOthersPackets(t *testing.T) {
 		defer conn.Close()
 		return conn.LocalAddr().(*net.UDPAddr).IP.String()
 	}
-	for remote, own := range map[string][2]string{"192.0.2.50": {"10.244.1.2", "172.31.0.2"}, "2001:db8::50": {"fd00:1::2", "fd00:172:31::2"}} {
+	for remote, own := range map[string][2]string{"192.0.2.50": {"10.244.1.2", "172.31.0.2"},
+		"2001:db8::50": {"fd00:1::2", "fd00:172:31::2"}} {
 		if got := from("", remote); got != own[0] {
 			t.Errorf("a connection to %s has the source %s", remote, got)
 		}

@@ -59,7 +59,8 @@ func (r vipRule) message() message {
 	}
 	m.header[2], m.header[7] = byte(r.source.Bits()), ruleToTable
 	binary.NativeEndian.PutUint32(m.header[8:], r.flags)
-	return m.with(ruleSource, r.source.Addr().AsSlice()).with(rulePriority, nativeNumber(vipPriority)).with(ruleTable, nativeNumber(vipTable))
+	return m.with(ruleSource, r.source.Addr().AsSlice()).with(rulePriority, nativeNumber(vipPriority)).with(ruleTable,
+		nativeNumber(vipTable))
 }
 
 // ensureVIPRules makes the rules of the table those of the sources.
@@ -86,7 +87,8 @@ func ensureVIPRules(sources []netip.Addr) error {
 		}
 	}
 	for _, rule := range missing {
-		if err := send(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, rule.message()); err != nil && !errors.Is(err, unix.EEXIST) {
+		if err := send(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, rule.message()); err != nil &&
+			!errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("add the routing rule from %v to table %d: %w", rule.source, vipTable, err)
 		}
 	}

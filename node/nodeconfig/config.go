@@ -220,7 +220,8 @@ func (c Config) Validate() error {
 	if !c.EncapAddress.IsValid() {
 		bad("encap-address", "is empty; set it to the node's address on the network between nodes")
 	} else if c.EncapAddress.IsUnspecified() || c.EncapAddress.IsLoopback() || c.EncapAddress.IsMulticast() {
-		bad("encap-address", "%v cannot end a tunnel; set it to the node's address on the network between nodes", c.EncapAddress)
+		bad("encap-address", "%v cannot end a tunnel; set it to the node's address on the network between nodes",
+			c.EncapAddress)
 	}
 	if c.UplinkMTU != 0 && (c.UplinkMTU < MinUplinkMTU || c.UplinkMTU > 65535) {
 		bad("uplink-mtu", "%d is outside %d to 65535; 0 reads it from the interface", c.UplinkMTU, MinUplinkMTU)
@@ -235,7 +236,8 @@ func (c Config) Validate() error {
 	}
 	if c.MetricsAddress != "" {
 		if _, _, err := net.SplitHostPort(c.MetricsAddress); err != nil {
-			bad("metrics-address", "%v; write it like \"127.0.0.1:9471\", or \":9471\" to serve everybody who reaches the node", err)
+			bad("metrics-address", "%v; write it like \"127.0.0.1:9471\", or \":9471\" to serve everybody who reaches "+
+				"the node", err)
 		}
 	}
 	return errors.Join(errs...)
@@ -325,7 +327,8 @@ func (c Config) validateEncryption(bad func(key, format string, args ...any)) {
 		return
 	}
 	if c.DatapathType != DatapathSystem {
-		bad("encryption", "%q needs datapath-type %q: the tunnels of %q do not pass the kernel's IPsec; change one of them", c.Encryption, DatapathSystem, c.DatapathType)
+		bad("encryption", "%q needs datapath-type %q: the tunnels of %q do not pass the kernel's IPsec; change one of them",
+			c.Encryption, DatapathSystem, c.DatapathType)
 	}
 	for key, path := range map[string]string{
 		"encryption-ca": c.EncryptionCA, "encryption-certificate": c.EncryptionCertificate,
@@ -355,7 +358,8 @@ func (c Config) GatewayMode() string {
 	switch {
 	case c.Gateway != "":
 		return c.Gateway
-	case len(c.GatewayAddresses) > 0, c.GatewayInterface != "", c.HNSNetwork != "": // where host and pods share the adapter anyway
+	// where host and pods share the adapter anyway
+	case len(c.GatewayAddresses) > 0, c.GatewayInterface != "", c.HNSNetwork != "":
 		return GatewayLocal
 	}
 	return GatewayNone
@@ -382,7 +386,8 @@ func (c Config) OpenFlow() (ovsdb.Endpoint, error) {
 		first, _, _ := strings.Cut(c.OVSDatabase, ",")
 		socket, isUnix := strings.CutPrefix(first, "unix:")
 		if !isUnix {
-			return ovsdb.Endpoint{}, fmt.Errorf("is empty, and ovs-database %q is no socket that it could be beside; write it like \"unix:PATH/%s.mgmt\" or \"tcp:127.0.0.1:16653\"", c.OVSDatabase, IntegrationBridge)
+			return ovsdb.Endpoint{}, fmt.Errorf("is empty, and ovs-database %q is no socket that it could be beside; write "+
+				"it like \"unix:PATH/%s.mgmt\" or \"tcp:127.0.0.1:16653\"", c.OVSDatabase, IntegrationBridge)
 		}
 		connection = "unix:" + filepath.Join(filepath.Dir(socket), IntegrationBridge+".mgmt")
 	}
@@ -429,10 +434,12 @@ func (c Config) validateGateway(bad func(key, format string, args ...any)) {
 		c.validateOwnGateway(bad)
 	case GatewayShared, GatewayNone:
 		if len(c.GatewayAddresses) > 0 {
-			bad("gateway-addresses", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayAddresses, c.GatewayMode(), GatewayLocal, GatewayRouted)
+			bad("gateway-addresses", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayAddresses,
+				c.GatewayMode(), GatewayLocal, GatewayRouted)
 		}
 		if len(c.GatewayNextHops) > 0 {
-			bad("gateway-next-hops", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayNextHops, c.GatewayMode(), GatewayLocal, GatewayRouted)
+			bad("gateway-next-hops", "%v are of no use while gateway is %q; set it to %q or %q", c.GatewayNextHops,
+				c.GatewayMode(), GatewayLocal, GatewayRouted)
 		}
 	default:
 		bad("gateway", "%q is none of %q, %q, %q and %q", c.Gateway, GatewayLocal, GatewayRouted, GatewayShared, GatewayNone)
@@ -450,7 +457,8 @@ func (c Config) validateOwnGateway(bad func(key, format string, args ...any)) {
 		}
 	}
 	if c.GatewayInterface != "" && c.GatewayInterface == c.GatewayBridge {
-		bad("gateway-interface", "%q is also gateway-bridge; name the device that leads outside, or leave the key empty if the bridge has one", c.GatewayInterface)
+		bad("gateway-interface", "%q is also gateway-bridge; name the device that leads outside, or leave the key empty "+
+			"if the bridge has one", c.GatewayInterface)
 	}
 	if !networkName.MatchString(c.GatewayNetwork) {
 		bad("gateway-network", "%q is not a name of letters, digits, '.', '_' and '-'", c.GatewayNetwork)
@@ -515,7 +523,8 @@ var (
 func validLocal(list string) error {
 	for remote := range strings.SplitSeq(list, ",") {
 		if strings.HasPrefix(remote, "ssl:") {
-			return fmt.Errorf("%q is not on the node itself; write it like \"unix:/path/db.sock\" or \"tcp:127.0.0.1:6640\"", remote)
+			return fmt.Errorf("%q is not on the node itself; write it like \"unix:/path/db.sock\" or \"tcp:127.0.0.1:6640\"",
+				remote)
 		}
 	}
 	return validRemotes(list)

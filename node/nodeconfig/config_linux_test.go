@@ -27,7 +27,8 @@ func TestEncryptionIsValidated(t *testing.T) {
 		"encryption-certificate: \"\" is not": func(c *Config) { c.EncryptionCertificate = "" },
 	} {
 		c := validConfig()
-		c.Encryption, c.EncryptionCA, c.EncryptionCertificate, c.EncryptionPrivateKey, c.EncryptionCharon = ipsec.Enforce, "/ca", "/crt", "/key", "/run/charon.vici"
+		c.Encryption, c.EncryptionCharon = ipsec.Enforce, "/run/charon.vici"
+		c.EncryptionCA, c.EncryptionCertificate, c.EncryptionPrivateKey = "/ca", "/crt", "/key"
 		c.DatapathType = DatapathSystem
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)

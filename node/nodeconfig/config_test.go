@@ -12,17 +12,20 @@ import (
 func validConfig() Config {
 	c := Default()
 	c.Chassis, c.HNSNetwork, c.Gateway, c.GatewayBridge, c.ConntrackLookup = ChassisLocal, "", "", "br-ex", ""
-	c.NodeName, c.OVNSouthbound, c.EncapAddress = "n1", "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642", netip.MustParseAddr("192.0.2.10")
+	c.NodeName, c.EncapAddress = "n1", netip.MustParseAddr("192.0.2.10")
+	c.OVNSouthbound = "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642"
 	return c
 }
 
 func TestValidateAcceptsWhatWorks(t *testing.T) {
 	withGateway := validConfig()
 	withGateway.GatewayInterface = "eth1"
-	withGateway.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24"), netip.MustParsePrefix("2001:db8:1::5/64")}
+	withGateway.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24"),
+		netip.MustParsePrefix("2001:db8:1::5/64")}
 	withGateway.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8:1::1")}
 	several := withGateway
-	several.GatewayNextHops = append(slices.Clone(several.GatewayNextHops), netip.MustParseAddr("198.51.100.2"), netip.MustParseAddr("fe80::1"))
+	several.GatewayNextHops = append(slices.Clone(several.GatewayNextHops), netip.MustParseAddr("198.51.100.2"),
+		netip.MustParseAddr("fe80::1"))
 	several.Gateway = GatewayRouted
 	hosts := validConfig()
 	hosts.GatewayInterface, hosts.GatewayNextHops = "eth1", several.GatewayNextHops
@@ -64,10 +67,12 @@ func TestValidateNamesTheKey(t *testing.T) {
 			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
 			c.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.5")}
 		},
-		"bridge-mappings: \"a b\"":          func(c *Config) { c.BridgeMappings = []BridgeMapping{{"a b", "br1"}} },
-		"bridge-mappings: \"br-int\"":       func(c *Config) { c.BridgeMappings = []BridgeMapping{{"storage", "br-int"}} },
-		"bridge-mappings: \"br1,x\"":        func(c *Config) { c.BridgeMappings = []BridgeMapping{{"storage", "br1,x"}} },
-		"storage has the bridges br1 and b": func(c *Config) { c.BridgeMappings = []BridgeMapping{{"storage", "br1"}, {"storage", "br2"}} },
+		"bridge-mappings: \"a b\"":    func(c *Config) { c.BridgeMappings = []BridgeMapping{{"a b", "br1"}} },
+		"bridge-mappings: \"br-int\"": func(c *Config) { c.BridgeMappings = []BridgeMapping{{"storage", "br-int"}} },
+		"bridge-mappings: \"br1,x\"":  func(c *Config) { c.BridgeMappings = []BridgeMapping{{"storage", "br1,x"}} },
+		"storage has the bridges br1 and b": func(c *Config) {
+			c.BridgeMappings = []BridgeMapping{{"storage", "br1"}, {"storage", "br2"}}
+		},
 		"names gateway-network": func(c *Config) {
 			c.GatewayInterface, c.BridgeMappings = "eth1", []BridgeMapping{{"external", "br1"}}
 		},
@@ -75,13 +80,16 @@ func TestValidateNamesTheKey(t *testing.T) {
 			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
 		},
 		"one address family": func(c *Config) {
-			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24"), netip.MustParsePrefix("198.51.100.6/24")}
+			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24"),
+				netip.MustParsePrefix("198.51.100.6/24")}
 		},
 		"gateway-next-hops: 203.0.113.1": func(c *Config) {
 			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
 			c.GatewayNextHops = []netip.Addr{netip.MustParseAddr("203.0.113.1")}
 		},
-		"gateway-next-hops: [198.51.100.1]": func(c *Config) { c.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.1")} },
+		"gateway-next-hops: [198.51.100.1]": func(c *Config) {
+			c.GatewayNextHops = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
+		},
 		"gateway-bridge": func(c *Config) {
 			c.GatewayAddresses = []netip.Prefix{netip.MustParsePrefix("198.51.100.5/24")}
 			c.GatewayBridge = "br-int"
@@ -115,17 +123,23 @@ func TestGatewayByDefault(t *testing.T) {
 		want          string
 		hosts, shares bool
 	}{
-		"nothing is said":              {func(*Config) {}, GatewayNone, false, false},
-		"an interface":                 {func(c *Config) { c.GatewayInterface = "eth1" }, GatewayLocal, true, true},
-		"addresses":                    {func(c *Config) { c.GatewayAddresses = addresses }, GatewayLocal, false, false},
-		"both":                         {func(c *Config) { c.GatewayInterface, c.GatewayAddresses = "eth1", addresses }, GatewayLocal, false, false},
-		"local by a bridge that is":    {func(c *Config) { c.Gateway = GatewayLocal }, GatewayLocal, true, false},
-		"routed":                       {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayRouted, "eth1" }, GatewayRouted, true, true},
-		"shared, with an interface":    {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayShared, "eth1" }, GatewayShared, false, false},
-		"none, with an interface":      {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayNone, "eth1" }, GatewayNone, false, false},
-		"Windows, nothing is said":     {func(c *Config) { c.HNSNetwork = "weft" }, GatewayLocal, true, true},
-		"Windows, local":               {func(c *Config) { c.HNSNetwork, c.Gateway = "weft", GatewayLocal }, GatewayLocal, true, true},
-		"Windows, local, of addresses": {func(c *Config) { c.HNSNetwork, c.GatewayAddresses = "weft", addresses }, GatewayLocal, false, true},
+		"nothing is said": {func(*Config) {}, GatewayNone, false, false},
+		"an interface":    {func(c *Config) { c.GatewayInterface = "eth1" }, GatewayLocal, true, true},
+		"addresses":       {func(c *Config) { c.GatewayAddresses = addresses }, GatewayLocal, false, false},
+		"both": {func(c *Config) { c.GatewayInterface, c.GatewayAddresses = "eth1", addresses },
+			GatewayLocal, false, false},
+		"local by a bridge that is": {func(c *Config) { c.Gateway = GatewayLocal }, GatewayLocal, true, false},
+		"routed": {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayRouted, "eth1" },
+			GatewayRouted, true, true},
+		"shared, with an interface": {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayShared, "eth1" },
+			GatewayShared, false, false},
+		"none, with an interface": {func(c *Config) { c.Gateway, c.GatewayInterface = GatewayNone, "eth1" },
+			GatewayNone, false, false},
+		"Windows, nothing is said": {func(c *Config) { c.HNSNetwork = "weft" }, GatewayLocal, true, true},
+		"Windows, local": {func(c *Config) { c.HNSNetwork, c.Gateway = "weft", GatewayLocal }, GatewayLocal,
+			true, true},
+		"Windows, local, of addresses": {func(c *Config) { c.HNSNetwork, c.GatewayAddresses = "weft", addresses },
+			GatewayLocal, false, true},
 	} {
 		c := validConfig()
 		test.change(&c)
@@ -137,7 +151,8 @@ func TestGatewayByDefault(t *testing.T) {
 
 func TestBridgeMappingsAsTheUserWritesThem(t *testing.T) {
 	for text, want := range map[string]BridgeMapping{
-		"storage:br-storage": {"storage", "br-storage"}, "a:b:c": {"a", "b:c"}, "storage": {}, ":br": {}, "storage:": {}, "": {},
+		"storage:br-storage": {"storage", "br-storage"}, "a:b:c": {"a", "b:c"}, "storage": {}, ":br": {}, "storage:": {},
+		"": {},
 	} {
 		if got, err := ParseBridgeMapping(text); got != want || (err == nil) != (want != BridgeMapping{}) {
 			t.Errorf("%q: %v, %v", text, got, err)
@@ -198,7 +213,8 @@ func TestValidateOfHostedNodesNamesTheKey(t *testing.T) {
 
 func TestTunnelEndIsWhereTheChassisHostFindsTheNode(t *testing.T) {
 	for listen, want := range map[string]string{
-		":16642": "192.0.2.10:16642", "0.0.0.0:16642": "192.0.2.10:16642", "[::]:1": "192.0.2.10:1", "198.51.100.1:2": "198.51.100.1:2", "[2001:db8::1]:3": "[2001:db8::1]:3",
+		":16642": "192.0.2.10:16642", "0.0.0.0:16642": "192.0.2.10:16642", "[::]:1": "192.0.2.10:1",
+		"198.51.100.1:2": "198.51.100.1:2", "[2001:db8::1]:3": "[2001:db8::1]:3",
 	} {
 		c := hostedConfig()
 		c.TunnelAddress = listen
@@ -234,7 +250,8 @@ func TestPodMTU(t *testing.T) {
 		want   int
 	}{
 		{1500, "192.0.2.1", false, 1442}, {1500, "2001:db8::1", false, 1422}, {9000, "192.0.2.1", false, 8942},
-		{1500, "192.0.2.1", true, 1408}, {1500, "2001:db8::1", true, 1388}, {9000, "192.0.2.1", true, 8908}, {1499, "192.0.2.1", true, 1404},
+		{1500, "192.0.2.1", true, 1408}, {1500, "2001:db8::1", true, 1388}, {9000, "192.0.2.1", true, 8908},
+		{1499, "192.0.2.1", true, 1404},
 	} {
 		if got := PodMTU(test.uplink, netip.MustParseAddr(test.encap), test.esp); got != test.want {
 			t.Errorf("%d over %s, ESP %v: %d, want %d", test.uplink, test.encap, test.esp, got, test.want)

@@ -22,7 +22,8 @@ func TestDefaultsOfWindows(t *testing.T) {
 
 func TestSocketIsAPipe(t *testing.T) {
 	for path, good := range map[string]bool{
-		`\\.\pipe\weft-cni`: true, `\\.\PIPE\weft`: true, `\\.\pipe\`: false, `\\.\pipe\a\b`: false, `\\host\pipe\a`: false, `C:\weft.sock`: false,
+		`\\.\pipe\weft-cni`: true, `\\.\PIPE\weft`: true, `\\.\pipe\`: false, `\\.\pipe\a\b`: false, `\\host\pipe\a`: false,
+		`C:\weft.sock`:                         false,
 		`\\.\pipe\` + strings.Repeat("x", 250): false,
 	} {
 		if err := validSocket(path); (err == nil) != good {

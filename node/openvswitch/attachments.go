@@ -165,7 +165,8 @@ func (o *Database) Unplug(ctx context.Context, a cni.Attachment) error {
 			}
 			return nil
 		}
-		_, err := o.Transact(ctx, MutateRow(vswitch.BridgeTable, bridge.UUID, RemoveFrom("ports", attachmentUUID(vswitch.PortTable, a))))
+		_, err := o.Transact(ctx, MutateRow(vswitch.BridgeTable, bridge.UUID,
+			RemoveFrom("ports", attachmentUUID(vswitch.PortTable, a))))
 		if !errors.Is(err, ovsdb.ErrDisconnected) || ctx.Err() != nil {
 			return err
 		}
@@ -180,7 +181,8 @@ func MissingFlows(device *vswitch.Interface) string {
 	if device.Ofport == nil || *device.Ofport <= 0 {
 		return fmt.Sprintf("Open vSwitch cannot use device %s: %s", device.Name, DeviceProblem(device))
 	}
-	return fmt.Sprintf("ovn-controller has not installed the flows of logical port %s: see its log, and whether the Northbound has the port for this chassis", device.ExternalIDs["iface-id"])
+	return fmt.Sprintf("ovn-controller has not installed the flows of logical port %s: see its log, and whether the "+
+		"Northbound has the port for this chassis", device.ExternalIDs["iface-id"])
 }
 
 // AwaitFlows returns when ovn-controller has installed the flows of an attachment's port.

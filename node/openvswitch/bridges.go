@@ -22,7 +22,9 @@ import (
 // SetUp: ovn-controller finds its settings and bridges in the node's Open vSwitch. It says whether something had to be
 // written for that; the error also tells what cannot be as it shall be. The uplink is asked for when nobody else works
 // on the bridges.
-func (o *Database) SetUp(ctx context.Context, c nodeconfig.Config, uplink func() platform.Uplink) (written bool, err error) {
+func (o *Database) SetUp(
+	ctx context.Context, c nodeconfig.Config, uplink func() platform.Uplink,
+) (written bool, err error) {
 	o.changing.Lock()
 	defer o.changing.Unlock()
 	operations, problem := o.settingUp(c, uplink())
@@ -40,7 +42,8 @@ func (o *Database) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]lib
 		return nil, err
 	}
 	var operations []libovsdb.Operation
-	if mutations := SetKeys("external_ids", root.ExternalIDs, chassisSettings(c, uplink, root.ExternalIDs)); len(mutations) > 0 {
+	if mutations := SetKeys("external_ids", root.ExternalIDs,
+		chassisSettings(c, uplink, root.ExternalIDs)); len(mutations) > 0 {
 		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
 	}
 	if c.SharesAdapter() && uplink == (platform.Uplink{}) {
@@ -50,8 +53,9 @@ func (o *Database) settingUp(c nodeconfig.Config, uplink platform.Uplink) ([]lib
 		return operations, err
 	}
 	operations = append(operations, o.EnsureBridge(root, BridgeSettings{
-		Owner: c.Owner(), Name: nodeconfig.IntegrationBridge, datapath: c.DatapathType, FailMode: vswitch.BridgeFailModeSecure,
-		config: map[string]string{"disable-in-band": "true"},
+		Owner: c.Owner(), Name: nodeconfig.IntegrationBridge, datapath: c.DatapathType,
+		FailMode: vswitch.BridgeFailModeSecure,
+		config:   map[string]string{"disable-in-band": "true"},
 	})...)
 	if uplink != (platform.Uplink{}) {
 		joined, err := o.setUpUplink(c, root, uplink)
@@ -74,7 +78,9 @@ var ErrAwaitsUplink = errors.New("the bridges wait for the uplink")
 
 // setUpUplink returns what is missing of the bridge that has the adapter and the host's interface. It
 // passes packets as a learning switch does without any controller: the host depends on it.
-func (o *Database) setUpUplink(c nodeconfig.Config, root *vswitch.OpenvSwitch, uplink platform.Uplink) ([]libovsdb.Operation, error) {
+func (o *Database) setUpUplink(
+	c nodeconfig.Config, root *vswitch.OpenvSwitch, uplink platform.Uplink,
+) ([]libovsdb.Operation, error) {
 	existed := o.Bridge(uplink.Host) != nil
 	settings := uplinkBridgeSettings(c, uplink)
 	settings.Device = uplink.Adapter
@@ -173,7 +179,8 @@ func (o *Database) Unmapped(c nodeconfig.Config) error {
 	var errs []error
 	for _, m := range c.BridgeMappings {
 		if o.Bridge(m.Bridge) == nil {
-			errs = append(errs, fmt.Errorf("bridge-mappings: %s: this node's Open vSwitch has no bridge %s, so that pods here do not reach network %s; make it (ovs-vsctl add-br %s) with a device that leads there, or remove the entry",
+			errs = append(errs, fmt.Errorf("bridge-mappings: %s: this node's Open vSwitch has no bridge %s, so that pods "+
+				"here do not reach network %s; make it (ovs-vsctl add-br %s) with a device that leads there, or remove the entry",
 				m, m.Bridge, m.Network, m.Bridge))
 		}
 	}
@@ -195,7 +202,8 @@ func (o *Database) EnsureBridge(root *vswitch.OpenvSwitch, want BridgeSettings) 
 	if bridge == nil {
 		uuid := ovsdb.ID(vswitch.BridgeTable, want.Owner, want.Name)
 		port := ovsdb.ID(vswitch.PortTable, want.Owner, want.Name)
-		operations, ports := InsertPort(want.Owner, want.Name, DeviceSettings{kind: TypeInternal, mtu: want.mtu}), []string{port}
+		operations, ports := InsertPort(want.Owner, want.Name,
+			DeviceSettings{kind: TypeInternal, mtu: want.mtu}), []string{port}
 		if want.Device != "" {
 			operations = append(operations, InsertPort(want.Owner, want.Device, DeviceSettings{})...)
 			ports = append(ports, ovsdb.ID(vswitch.PortTable, want.Owner, want.Device))
@@ -224,7 +232,8 @@ func (o *Database) EnsureBridge(root *vswitch.OpenvSwitch, want BridgeSettings) 
 	if mutations := SetKeys("other_config", bridge.OtherConfig, want.config); len(mutations) > 0 {
 		operations = append(operations, MutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
 	}
-	if mutations := SetKeys("external_ids", bridge.ExternalIDs, want.IDs); len(mutations) > 0 && bridge.ExternalIDs[ovsdb.OwnerMark] == string(want.Owner) {
+	if mutations := SetKeys("external_ids", bridge.ExternalIDs, want.IDs); len(mutations) > 0 &&
+		bridge.ExternalIDs[ovsdb.OwnerMark] == string(want.Owner) {
 		operations = append(operations, MutateRow(vswitch.BridgeTable, bridge.UUID, mutations...))
 	}
 	return operations
@@ -266,7 +275,9 @@ func InsertPort(owner ovsdb.Owner, name string, want DeviceSettings) []libovsdb.
 
 // ensurePort returns what makes a bridge have a port of that name with one interface as wanted. A
 // port of another bridge is not taken from it.
-func (o *Database) ensurePort(owner ovsdb.Owner, bridgeName, name string, want DeviceSettings) ([]libovsdb.Operation, error) {
+func (o *Database) ensurePort(
+	owner ovsdb.Owner, bridgeName, name string, want DeviceSettings,
+) ([]libovsdb.Operation, error) {
 	bridge := o.Bridge(bridgeName)
 	if bridge == nil {
 		return nil, nil // it is being made; its appearance calls us again
@@ -277,11 +288,13 @@ func (o *Database) ensurePort(owner ovsdb.Owner, bridgeName, name string, want D
 		return append(InsertPort(owner, name, want), MutateRow(vswitch.BridgeTable, bridge.UUID, AddTo("ports", uuid))), nil
 	}
 	if holder := o.BridgeOf(port.UUID); holder != nil && holder.UUID != bridge.UUID {
-		return nil, fmt.Errorf("device %s is a port of bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it for %s", name, holder.Name, holder.Name, name, bridgeName)
+		return nil, fmt.Errorf("device %s is a port of bridge %s; run `ovs-vsctl del-port %s %s` if weft shall have it "+
+			"for %s", name, holder.Name, holder.Name, name, bridgeName)
 	}
 	device := o.Device(name)
 	if device == nil {
-		return nil, fmt.Errorf("port %s of bridge %s has no interface of its name; run `ovs-vsctl del-port %s`", name, bridgeName, name)
+		return nil, fmt.Errorf("port %s of bridge %s has no interface of its name; run `ovs-vsctl del-port %s`", name,
+			bridgeName, name)
 	}
 	row := libovsdb.Row{}
 	if want.kind != "" && device.Type != want.kind { // a gateway's device may be of any type

@@ -13,12 +13,16 @@ func TestBridgeMappingsAreRemembered(t *testing.T) {
 		want           map[string]string
 		all, remembers string
 	}{
-		"nothing":                       {"", "", nil, "", ""},
-		"the first":                     {"", "", map[string]string{"external": "br-ex"}, "external:br-ex", "external:br-ex"},
-		"beside another's":              {"theirs:br0", "", map[string]string{"storage": "br-st"}, "storage:br-st,theirs:br0", "storage:br-st"},
-		"again":                         {"storage:br-st,theirs:br0", "storage:br-st", map[string]string{"storage": "br-st"}, "storage:br-st,theirs:br0", "storage:br-st"},
-		"another bridge":                {"storage:br-st,theirs:br0", "storage:br-st", map[string]string{"storage": "br1"}, "storage:br1,theirs:br0", "storage:br1"},
-		"not wanted any more":           {"external:br-ex,storage:br-st,theirs:br0", "external:br-ex,storage:br-st", map[string]string{"external": "br-ex"}, "external:br-ex,theirs:br0", "external:br-ex"},
+		"nothing":   {"", "", nil, "", ""},
+		"the first": {"", "", map[string]string{"external": "br-ex"}, "external:br-ex", "external:br-ex"},
+		"beside another's": {"theirs:br0", "", map[string]string{"storage": "br-st"},
+			"storage:br-st,theirs:br0", "storage:br-st"},
+		"again": {"storage:br-st,theirs:br0", "storage:br-st",
+			map[string]string{"storage": "br-st"}, "storage:br-st,theirs:br0", "storage:br-st"},
+		"another bridge": {"storage:br-st,theirs:br0", "storage:br-st", map[string]string{"storage": "br1"},
+			"storage:br1,theirs:br0", "storage:br1"},
+		"not wanted any more": {"external:br-ex,storage:br-st,theirs:br0", "external:br-ex,storage:br-st",
+			map[string]string{"external": "br-ex"}, "external:br-ex,theirs:br0", "external:br-ex"},
 		"none wanted any more":          {"storage:br-st", "storage:br-st", nil, "", ""},
 		"somebody had the same already": {"storage:br-st", "", map[string]string{"storage": "br-st"}, "storage:br-st", ""},
 		"and it stays his":              {"storage:br-st", "", nil, "storage:br-st", ""},

@@ -160,10 +160,12 @@ func SetKeys(column string, has, want map[string]string) []libovsdb.Mutation {
 	}
 	var mutations []libovsdb.Mutation
 	if len(remove.GoSet) > 0 {
-		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationDelete, Value: remove})
+		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationDelete,
+			Value: remove})
 	}
 	if len(add) > 0 {
-		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationInsert, Value: StringMap(add)})
+		mutations = append(mutations, libovsdb.Mutation{Column: column, Mutator: libovsdb.MutateOperationInsert,
+			Value: StringMap(add)})
 	}
 	return mutations
 }

@@ -3,7 +3,8 @@ package openvswitch
 import "testing"
 
 func TestDatabaseIsAPipe(t *testing.T) {
-	if got := pipeOf(`C:/openvswitch/var\run/openvswitch/db.sock`); got != `\\.\pipe\C:openvswitchvarrunopenvswitchdb.sock` {
+	got := pipeOf(`C:/openvswitch/var\run/openvswitch/db.sock`)
+	if got != `\\.\pipe\C:openvswitchvarrunopenvswitchdb.sock` {
 		t.Errorf("the database's pipe is %q", got)
 	}
 }

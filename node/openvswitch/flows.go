@@ -52,7 +52,9 @@ func (o *Database) Holds(bridge *vswitch.Bridge, name string) bool {
 }
 
 // ClearFlows removes a bridge's flows, and what else it has had for them.
-func (o *Database) ClearFlows(ctx context.Context, c nodeconfig.Config, installer *extbridge.Installer, b *vswitch.Bridge) error {
+func (o *Database) ClearFlows(
+	ctx context.Context, c nodeconfig.Config, installer *extbridge.Installer, b *vswitch.Bridge,
+) error {
 	installer.Keep = false
 	if _, err := installer.Apply(ctx, c.BridgeTarget(b.Name), nil); err != nil {
 		return err

@@ -28,11 +28,14 @@ func (o *Database) RemoveOwn(ctx context.Context, config nodeconfig.Config) (rem
 		return false, err
 	}
 	var operations []libovsdb.Operation
-	own := ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[ovsdb.OwnerMark] == string(config.Owner()) })
+	own := ovsdb.List(o.Client, func(b *vswitch.Bridge) bool {
+		return b.ExternalIDs[ovsdb.OwnerMark] == string(config.Owner())
+	})
 	for _, bridge := range own {
 		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, RemoveFrom("bridges", bridge.UUID)))
 	}
-	if mutations := SetKeys("external_ids", root.ExternalIDs, withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {
+	if mutations := SetKeys("external_ids", root.ExternalIDs,
+		withoutChassisSettings(config, root.ExternalIDs)); len(mutations) > 0 {
 		operations = append(operations, MutateRow(vswitch.OpenvSwitchTable, root.UUID, mutations...))
 	}
 	return len(operations) > 0, o.Apply(ctx, operations)
@@ -57,7 +60,8 @@ func withoutChassisSettings(config nodeconfig.Config, now map[string]string) map
 func (o *Database) ReleaseFlows(ctx context.Context, config nodeconfig.Config, limit time.Duration) error {
 	for _, b := range ovsdb.List(o.Client, func(b *vswitch.Bridge) bool { return b.ExternalIDs[FlowsKey] != "" }) {
 		if o.Holds(b, PatchName(config.NodeName)) {
-			return fmt.Errorf("bridge %s keeps its flows as long as it has the node's gateway router (port %s): delete the Node or stop ovn-controller, and repeat this", b.Name, PatchName(config.NodeName))
+			return fmt.Errorf("bridge %s keeps its flows as long as it has the node's gateway router (port %s): delete the "+
+				"Node or stop ovn-controller, and repeat this", b.Name, PatchName(config.NodeName))
 		}
 		installer := &extbridge.Installer{Program: config.OVSOfctl, Timeout: limit}
 		if err := o.ClearFlows(ctx, config, installer, b); err != nil {

@@ -25,9 +25,9 @@ func (o *Database) Refused(kind string) []string {
 	return names
 }
 
-// Reopen has ovs-vswitchd try again to open the ports of a type that it could not open. It does so by itself only when its
-// database changes, while Hyper-V's management, which makes their vNICs, may have come back since. Whoever waits for
-// the ports sees what comes of it.
+// Reopen has ovs-vswitchd try again to open the ports of a type that it could not open. It does so by itself only
+// when its database changes, while Hyper-V's management, which makes their vNICs, may have come back since. Whoever
+// waits for the ports sees what comes of it.
 func (o *Database) Reopen(ctx context.Context, kind string) {
 	ports := o.Refused(kind)
 	if len(ports) == 0 || !o.Connected() {

@@ -95,7 +95,9 @@ func (b UplinkBridge) Made() (platform.Uplink, bool) {
 }
 
 // change writes what is missing, and waits for ovs-vswitchd to take it up.
-func (b UplinkBridge) change(ctx context.Context, missing func(*vswitch.OpenvSwitch) ([]libovsdb.Operation, error)) error {
+func (b UplinkBridge) change(
+	ctx context.Context, missing func(*vswitch.OpenvSwitch) ([]libovsdb.Operation, error),
+) error {
 	b.ovs.changing.Lock()
 	defer b.ovs.changing.Unlock()
 	if !b.ovs.Connected() { // what is known may be history

@@ -24,7 +24,8 @@ func (s SavedHost[T]) Read() (*T, error) {
 	}
 	settings := new(T)
 	if err := json.Unmarshal(content, settings); err != nil {
-		return nil, fmt.Errorf("read the host's saved networking from %s: %w; remove the file if the host has its addresses", s.Path, err)
+		return nil, fmt.Errorf("read the host's saved networking from %s: %w; remove the file if the host has its "+
+			"addresses", s.Path, err)
 	}
 	return settings, nil
 }

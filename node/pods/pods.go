@@ -113,7 +113,8 @@ type Network struct {
 var ErrGone = errors.New("the pod was deleted")
 
 // ErrHostsNetwork: a runtime does not ask for an interface of such a pod.
-var ErrHostsNetwork = errors.New("it uses the host's network (spec.hostNetwork, or hostProcess in windowsOptions) and has no interface of its own")
+var ErrHostsNetwork = errors.New("it uses the host's network (spec.hostNetwork, or hostProcess in windowsOptions) " +
+	"and has no interface of its own")
 
 // Wait returns the network of exactly this pod once the controller has allocated it. When ctx ends
 // before, the error says what was missing.
@@ -156,7 +157,8 @@ func (p *Watcher) Confirm(pod cni.Pod, network *Network, subnets []netip.Prefix)
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrReaddressed, err)
-	case now.MAC.String() != network.MAC.String() || !slices.Equal(now.Addresses, network.Addresses) || !slices.Equal(now.Gateways, network.Gateways):
+	case now.MAC.String() != network.MAC.String() || !slices.Equal(now.Addresses, network.Addresses) ||
+		!slices.Equal(now.Gateways, network.Gateways):
 		return fmt.Errorf("%w: they were %v, and are %v", ErrReaddressed, network.Addresses, now.Addresses)
 	}
 	return nil
@@ -189,15 +191,18 @@ func (p *Watcher) LookUp(pod cni.Pod, subnets []netip.Prefix) (*Network, error) 
 		return nil, err
 	}
 	if !present {
-		return nil, fmt.Errorf("it has no annotation %s: the controller has not allocated its address; see the pod's events, and whether `weft controller` runs", contract.PodNetworkAnnotation)
+		return nil, fmt.Errorf("it has no annotation %s: the controller has not allocated its address; see the pod's "+
+			"events, and whether `weft controller` runs", contract.PodNetworkAnnotation)
 	}
 	if annotation.UID != string(found.UID) {
-		return nil, fmt.Errorf("it has an annotation %s for UID %q and is %s itself: the controller did not write that, and has not allocated the pod's address yet; see the pod's events, and whether `weft controller` runs",
+		return nil, fmt.Errorf("it has an annotation %s for UID %q and is %s itself: the controller did not write that, "+
+			"and has not allocated the pod's address yet; see the pod's events, and whether `weft controller` runs",
 			contract.PodNetworkAnnotation, annotation.UID, found.UID)
 	}
 	network, err := checkPodNetwork(annotation, subnets)
 	if err != nil {
-		return nil, fmt.Errorf("its annotation %s: %w; the controller writes it again when it is removed", contract.PodNetworkAnnotation, err)
+		return nil, fmt.Errorf("its annotation %s: %w; the controller writes it again when it is removed",
+			contract.PodNetworkAnnotation, err)
 	}
 	network.UID = string(found.UID)
 	return network, nil

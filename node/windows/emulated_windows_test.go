@@ -60,7 +60,8 @@ func (e *emulated) restart() {
 		PodSubnets: func() []netip.Prefix {
 			return []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:1::/64")}
 		},
-		HNS: hns.Config{Deadline: time.Second, NetworkDeadline: 3 * time.Second}, AddressTime: 2 * time.Second, RetryTime: 100 * time.Millisecond,
+		HNS: hns.Config{Deadline: time.Second, NetworkDeadline: 3 * time.Second}, AddressTime: 2 * time.Second,
+		RetryTime: 100 * time.Millisecond,
 	})
 	if err != nil {
 		e.Fatal(err)
@@ -234,7 +235,8 @@ func (e *emulated) pod(id, sandbox string, host byte) platform.Endpoint {
 		Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: sandbox, Label: "shop/" + id,
 		MAC: contract.MAC(address), MTU: 1400,
 		Addresses: []netip.Prefix{netip.PrefixFrom(address, 24)}, Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1")},
-		DNS: types.DNS{Nameservers: []string{"10.96.0.10"}, Search: []string{"shop.svc.cluster.local"}, Options: []string{"ndots:5"}},
+		DNS: types.DNS{Nameservers: []string{"10.96.0.10"}, Search: []string{"shop.svc.cluster.local"},
+			Options: []string{"ndots:5"}},
 	}
 }
 
@@ -259,7 +261,8 @@ func TestEmulatedEndpoint(t *testing.T) {
 		return err
 	})
 	for range 2 {
-		if err := errors.Join(e.windows.ConfigureEndpoint(t.Context(), pod), e.windows.CheckEndpoint(t.Context(), pod)); err != nil {
+		if err := errors.Join(e.windows.ConfigureEndpoint(t.Context(), pod),
+			e.windows.CheckEndpoint(t.Context(), pod)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -313,8 +316,10 @@ func TestEmulatedManagement(t *testing.T) {
 	e := newEmulated(t)
 	address := netip.MustParsePrefix("10.244.1.2/24")
 	m := platform.Management{
-		Device: platform.ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address, netip.MustParsePrefix("fd00:1::2/64")},
-		Routes: []platform.Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
+		Device: platform.ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400,
+		Addresses: []netip.Prefix{address, netip.MustParsePrefix("fd00:1::2/64")},
+		Routes: []platform.Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"),
+			NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
 	}
 	for range 2 {
 		e.eventually("the management adapter", func() error { return e.windows.EnsureManagement(m) })
@@ -325,7 +330,8 @@ func TestEmulatedManagement(t *testing.T) {
 	}
 	a, _ := hostnet.Named(adapters, platform.ManagementDevice)
 	routes, err := e.host.Routes(a)
-	if err != nil || a.MTU != 1400 || !slices.Contains(a.Global(), address) || len(routes) != 1 || routes[0].Destination != m.Routes[0].Destination {
+	if err != nil || a.MTU != 1400 || !slices.Contains(a.Global(), address) || len(routes) != 1 ||
+		routes[0].Destination != m.Routes[0].Destination {
 		t.Errorf("adapter %+v, routes %v, error %v", a, routes, err)
 	}
 	if err := e.windows.EnsureManagement(platform.Management{Device: "weft-mp9"}); !errors.Is(err, platform.ErrNoDevice) {

@@ -118,8 +118,10 @@ func (w *Platform) attached(ctx context.Context, e platform.Endpoint) (hns.Endpo
 	if err != nil {
 		return hns.Endpoint{}, err
 	}
-	if !hns.SameID(endpoint.Namespace, e.Sandbox) && !slices.ContainsFunc(namespace.Endpoints, func(id string) bool { return hns.SameID(id, endpoint.ID) }) {
-		return hns.Endpoint{}, fmt.Errorf("HNS endpoint %s of pod %s is not attached to namespace %s", endpoint.Name, e.Label, e.Sandbox)
+	if !hns.SameID(endpoint.Namespace, e.Sandbox) &&
+		!slices.ContainsFunc(namespace.Endpoints, func(id string) bool { return hns.SameID(id, endpoint.ID) }) {
+		return hns.Endpoint{}, fmt.Errorf("HNS endpoint %s of pod %s is not attached to namespace %s", endpoint.Name,
+			e.Label, e.Sandbox)
 	}
 	return endpoint, nil
 }
@@ -310,7 +312,8 @@ func (w *Platform) ensureRoutes(adapter hostnet.Adapter, m platform.Management) 
 		return r.Destination == route.Destination && r.NextHop == route.NextHop
 	}
 	for _, r := range have {
-		if slices.ContainsFunc(m.Routes, func(route platform.Route) bool { return same(r, route) }) || !m.Superfluous(r.Destination) {
+		if slices.ContainsFunc(m.Routes, func(route platform.Route) bool { return same(r, route) }) ||
+			!m.Superfluous(r.Destination) {
 			continue
 		}
 		if err := w.host.DeleteRoute(adapter, r); err != nil {
@@ -321,7 +324,8 @@ func (w *Platform) ensureRoutes(adapter hostnet.Adapter, m platform.Management) 
 		if slices.ContainsFunc(have, func(r hostnet.Route) bool { return same(r, route) }) {
 			continue
 		}
-		if err := w.host.AddRoute(adapter, hostnet.Route{Destination: route.Destination, NextHop: route.NextHop}); err != nil {
+		if err := w.host.AddRoute(adapter,
+			hostnet.Route{Destination: route.Destination, NextHop: route.NextHop}); err != nil {
 			return fmt.Errorf("add route %v by %v: %w", route.Destination, route.NextHop, err)
 		}
 	}

@@ -68,7 +68,8 @@ func winContainer(b *winBench, id string) platform.Endpoint {
 		MAC: contract.MAC(address), MTU: 1400,
 		Addresses: []netip.Prefix{netip.PrefixFrom(address, 24), netip.MustParsePrefix("fd00:1::3/64")},
 		Gateways:  []netip.Addr{netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("fd00:1::1")},
-		DNS:       types.DNS{Nameservers: []string{"10.96.0.10"}, Search: []string{"shop.svc.cluster.local", "svc.cluster.local"}, Options: []string{"ndots:5"}},
+		DNS: types.DNS{Nameservers: []string{"10.96.0.10"},
+			Search: []string{"shop.svc.cluster.local", "svc.cluster.local"}, Options: []string{"ndots:5"}},
 	}
 }
 
@@ -84,17 +85,20 @@ func TestEndpointHasWhatThePodAsksFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantDNS := hns.DNS{Servers: e.DNS.Nameservers, Search: e.DNS.Search, Options: e.DNS.Options}
-	if !slices.Equal(made.Addresses, e.Addresses) || !slices.Equal(made.Gateways, e.Gateways) || !reflect.DeepEqual(made.DNS, wantDNS) {
+	if !slices.Equal(made.Addresses, e.Addresses) || !slices.Equal(made.Gateways, e.Gateways) ||
+		!reflect.DeepEqual(made.DNS, wantDNS) {
 		t.Errorf("made %+v", made)
 	}
 	b.StartContainer(e.Sandbox)
 	if arrived, err := b.windows.EndpointArrived(t.Context(), e); !arrived || err != nil {
 		t.Fatalf("arrived %v, %v", arrived, err)
 	}
-	if err := b.windows.CheckEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), "MTU 1500 instead of 1400") {
+	if err := b.windows.CheckEndpoint(t.Context(), e); err == nil ||
+		!strings.Contains(err.Error(), "MTU 1500 instead of 1400") {
 		t.Errorf("before it is configured: %v", err)
 	}
-	if err := errors.Join(b.windows.ConfigureEndpoint(t.Context(), e), b.windows.CheckEndpoint(t.Context(), e)); err != nil {
+	if err := errors.Join(b.windows.ConfigureEndpoint(t.Context(), e),
+		b.windows.CheckEndpoint(t.Context(), e)); err != nil {
 		t.Error(err)
 	}
 }
@@ -102,7 +106,8 @@ func TestEndpointHasWhatThePodAsksFor(t *testing.T) {
 func TestEndpointErrorsSayWhatToDo(t *testing.T) {
 	b := newWinBench(t)
 	e := winPod(b)
-	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil || !strings.Contains(err.Error(), "HNS network weft does not exist yet") {
+	if err := b.windows.CreateEndpoint(t.Context(), e); err == nil ||
+		!strings.Contains(err.Error(), "HNS network weft does not exist yet") {
 		t.Errorf("before the uplink: %v", err)
 	}
 	b.ensureUplink()
@@ -115,7 +120,8 @@ func TestEndpointErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("after the repair: %v", err)
 	}
 	e.Sandbox = "00000099-0000-4000-8000-000000000000"
-	if err := b.windows.CreateEndpoint(t.Context(), e); !errors.Is(err, platform.ErrNoSandbox) || len(must(b.windows.Endpoints())) != 0 {
+	if err := b.windows.CreateEndpoint(t.Context(), e); !errors.Is(err, platform.ErrNoSandbox) ||
+		len(must(b.windows.Endpoints())) != 0 {
 		t.Errorf("a sandbox that is gone: %v\n%s", err, b.Dump())
 	}
 }
@@ -150,12 +156,14 @@ func TestManagementAdapter(t *testing.T) {
 	address := netip.MustParsePrefix("10.244.1.2/24")
 	m := platform.Management{
 		Device: platform.ManagementDevice, MAC: contract.MAC(address.Addr()), MTU: 1400, Addresses: []netip.Prefix{address},
-		Routes: []platform.Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"), NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
+		Routes: []platform.Route{{Destination: netip.MustParsePrefix("10.96.0.0/12"),
+			NextHop: netip.MustParseAddr("10.244.1.1"), Source: address.Addr()}},
 	}
 	if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
 		t.Fatalf("before Open vSwitch has made it: %v", err)
 	}
-	b.AddAdapter(hostnet.Adapter{Alias: platform.ManagementDevice, Kind: hostnet.Virtual, MAC: hnstest.MAC("02:00:00:00:00:88"), MTU: 1500,
+	b.AddAdapter(hostnet.Adapter{Alias: platform.ManagementDevice, Kind: hostnet.Virtual,
+		MAC: hnstest.MAC("02:00:00:00:00:88"), MTU: 1500,
 		Addresses: []hostnet.Address{hnstest.LocalAddress("10.244.9.2/24"), hnstest.LocalAddress("169.254.7.7/16")}},
 		hostnet.Route{Destination: netip.MustParsePrefix("10.97.0.0/16"), NextHop: netip.MustParseAddr("10.244.9.1")})
 	if err := b.windows.EnsureManagement(m); err != nil {
@@ -164,7 +172,9 @@ func TestManagementAdapter(t *testing.T) {
 	adapter, _ := hostnet.Named(must(b.Adapters()), platform.ManagementDevice)
 	routes := must(b.Routes(adapter))
 	want := []hostnet.Route{{Destination: m.Routes[0].Destination, NextHop: m.Routes[0].NextHop}}
-	if adapter.MAC.String() != m.MAC.String() || adapter.MTU != 1400 || !adapter.Up || !slices.Equal(adapter.Global(), m.Addresses) || !slices.Equal(routes, want) || !b.Isolated(platform.ManagementDevice) {
+	if adapter.MAC.String() != m.MAC.String() || adapter.MTU != 1400 || !adapter.Up ||
+		!slices.Equal(adapter.Global(), m.Addresses) || !slices.Equal(routes, want) ||
+		!b.Isolated(platform.ManagementDevice) {
 		t.Errorf("adapter %+v, routes %v", adapter, routes)
 	}
 	b.Calls()
@@ -174,13 +184,15 @@ func TestManagementAdapter(t *testing.T) {
 	if calls := b.Calls(); !slices.Equal(calls, []string{"Isolate"}) { // which compares by itself
 		t.Errorf("an adapter in order was changed: %v", calls)
 	}
-	if hosts := must(b.windows.HostAddresses(platform.ManagementDevice)); !slices.Equal(hosts, []netip.Addr{hnstest.NodeAddress, netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("fd30::3")}) {
+	if hosts := must(b.windows.HostAddresses(platform.ManagementDevice)); !slices.Equal(hosts,
+		[]netip.Addr{hnstest.NodeAddress, netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("fd30::3")}) {
 		t.Errorf("the host's addresses are %v", hosts)
 	}
 	if mtu := must(b.windows.UplinkMTU(hnstest.NodeAddress)); mtu != 1500 {
 		t.Errorf("the uplink's MTU is %d", mtu)
 	}
-	if err := b.windows.EnsureGatewayDevice("Ethernet 2"); err == nil || !strings.Contains(err.Error(), "gateway-interface") {
+	if err := b.windows.EnsureGatewayDevice("Ethernet 2"); err == nil ||
+		!strings.Contains(err.Error(), "gateway-interface") {
 		t.Errorf("a gateway device: %v", err)
 	}
 }
@@ -190,7 +202,8 @@ func TestManagementAdapterIsBornDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWinBench(t)
 		b.ensureUplink()
-		m := platform.Management{Device: platform.ManagementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400, Addresses: nodetest.Prefixes("10.244.1.2/24")}
+		m := platform.Management{Device: platform.ManagementDevice, MAC: hnstest.MAC("0a:58:0a:f4:01:02"), MTU: 1400,
+			Addresses: nodetest.Prefixes("10.244.1.2/24")}
 		if err := b.windows.EnsureManagement(m); !errors.Is(err, platform.ErrNoDevice) {
 			t.Errorf("before Open vSwitch has made it: %v", err)
 		}

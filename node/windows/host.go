@@ -25,27 +25,35 @@ func chooseAdapter(adapters []hostnet.Adapter, name string, address netip.Addr) 
 	if name != "" {
 		chosen, ok = hostnet.Named(adapters, name)
 		if !ok {
-			return hostnet.Adapter{}, fmt.Errorf("adapter: this node has no adapter %q, it has %s; set the key adapter to one of them, or leave it empty for the one that holds encap-address", name, aliases(adapters))
+			return hostnet.Adapter{}, fmt.Errorf("adapter: this node has no adapter %q, it has %s; set the key adapter to "+
+				"one of them, or leave it empty for the one that holds encap-address", name, aliases(adapters))
 		}
 	}
 	if !ok {
-		return hostnet.Adapter{}, fmt.Errorf("adapter: no adapter of this node holds encap-address %v; set the key adapter, or encap-address, to what the node has: %s", address, aliases(adapters))
+		return hostnet.Adapter{}, fmt.Errorf("adapter: no adapter of this node holds encap-address %v; set the key "+
+			"adapter, or encap-address, to what the node has: %s", address, aliases(adapters))
 	}
 	switch chosen.Kind {
 	case hostnet.Physical:
 	case hostnet.Team:
-		return hostnet.Adapter{}, fmt.Errorf("adapter: %q is a team of adapters (%s), on which Open vSwitch's driver does not work; dissolve the team or name another adapter by the key adapter", chosen.Alias, chosen.Description)
+		return hostnet.Adapter{}, fmt.Errorf("adapter: %q is a team of adapters (%s), on which Open vSwitch's driver does "+
+			"not work; dissolve the team or name another adapter by the key adapter", chosen.Alias, chosen.Description)
 	default:
-		return hostnet.Adapter{}, fmt.Errorf("adapter: %q is %s (%s), not a physical adapter; if another HNS network or virtual switch has taken the physical one (Get-HnsNetwork, Get-VMSwitch), remove that; else name another adapter by the key adapter", chosen.Alias, chosen.Kind, chosen.Description)
+		return hostnet.Adapter{}, fmt.Errorf("adapter: %q is %s (%s), not a physical adapter; if another HNS network or "+
+			"virtual switch has taken the physical one (Get-HnsNetwork, Get-VMSwitch), remove that; else name another "+
+			"adapter by the key adapter", chosen.Alias, chosen.Kind, chosen.Description)
 	}
 	if len(chosen.Global()) == 0 {
 		if team, ok := teamOf(adapters, chosen); ok {
-			return hostnet.Adapter{}, fmt.Errorf("adapter: %q has no address, since it belongs to the team %q; dissolve the team or name another adapter by the key adapter", chosen.Alias, team.Alias)
+			return hostnet.Adapter{}, fmt.Errorf("adapter: %q has no address, since it belongs to the team %q; dissolve the "+
+				"team or name another adapter by the key adapter", chosen.Alias, team.Alias)
 		}
-		return hostnet.Adapter{}, fmt.Errorf("adapter: %q has no usable address; give it the node's, or name another adapter by the key adapter", chosen.Alias)
+		return hostnet.Adapter{}, fmt.Errorf("adapter: %q has no usable address; give it the node's, or name another "+
+			"adapter by the key adapter", chosen.Alias)
 	}
 	if !chosen.Has(address) {
-		return hostnet.Adapter{}, fmt.Errorf("adapter: %q has the addresses %v and not encap-address %v; correct the key adapter or encap-address", chosen.Alias, chosen.Global(), address)
+		return hostnet.Adapter{}, fmt.Errorf("adapter: %q has the addresses %v and not encap-address %v; correct the key "+
+			"adapter or encap-address", chosen.Alias, chosen.Global(), address)
 	}
 	return chosen, nil
 }
@@ -62,7 +70,10 @@ func aliases(adapters []hostnet.Adapter) string {
 
 // teamOf finds the team that an adapter without addresses belongs to: it bears a member's MAC.
 func teamOf(adapters []hostnet.Adapter, member hostnet.Adapter) (hostnet.Adapter, bool) {
-	i := slices.IndexFunc(adapters, func(a hostnet.Adapter) bool { return a.Kind == hostnet.Team && bytes.Equal(a.MAC, member.MAC) })
+	i := slices.IndexFunc(adapters, func(a hostnet.Adapter) bool {
+		return a.Kind == hostnet.Team &&
+			bytes.Equal(a.MAC, member.MAC)
+	})
 	if i < 0 {
 		return hostnet.Adapter{}, false
 	}
@@ -101,7 +112,9 @@ func (s HostSettings) holds(address netip.Addr) bool {
 const hostPoll = 100 * time.Millisecond
 
 // await looks until found is content or the time is over; it returns what it saw last, also an error.
-func (u *sharing) await(ctx context.Context, patience time.Duration, found func([]hostnet.Adapter) bool) ([]hostnet.Adapter, bool, error) {
+func (u *sharing) await(
+	ctx context.Context, patience time.Duration, found func([]hostnet.Adapter) bool,
+) ([]hostnet.Adapter, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -129,7 +142,8 @@ func (u *sharing) ensureHost(ctx context.Context, network hns.Network, saved *Ho
 		return host, ok && host.Has(u.config.EncapAddress)
 	}
 	// Also a network that was in order before gets the time: after a boot Windows is at it again.
-	adapters, ok, err := u.await(ctx, u.config.AddressTime, func(adapters []hostnet.Adapter) bool { _, ok := arrived(adapters); return ok })
+	adapters, ok, err := u.await(ctx, u.config.AddressTime,
+		func(adapters []hostnet.Adapter) bool { _, ok := arrived(adapters); return ok })
 	if err != nil {
 		return hostnet.Adapter{}, err
 	}
@@ -144,9 +158,12 @@ func (u *sharing) ensureHost(ctx context.Context, network hns.Network, saved *Ho
 		return hostnet.Adapter{}, noHost
 	}
 	if saved == nil || !saved.holds(u.config.EncapAddress) {
-		return hostnet.Adapter{}, fmt.Errorf("encap-address: HNS network %s has adapter %q, and the host's own adapter on its switch does not hold %v, nor was it saved that it once did; correct encap-address, or give the host the address", network.Name, network.Adapter, u.config.EncapAddress)
+		return hostnet.Adapter{}, fmt.Errorf("encap-address: HNS network %s has adapter %q, and the host's own adapter on "+
+			"its switch does not hold %v, nor was it saved that it once did; correct encap-address, or give the host the "+
+			"address", network.Name, network.Adapter, u.config.EncapAddress)
 	}
-	slog.WarnContext(ctx, "Windows has not moved the host's addresses to the virtual switch: they are set as they were", "network", network.Name, "addresses", saved.Addresses, "dhcp", saved.DHCP)
+	slog.WarnContext(ctx, "Windows has not moved the host's addresses to the virtual switch: they are set as they were",
+		"network", network.Name, "addresses", saved.Addresses, "dhcp", saved.DHCP)
 	if err := u.restoreHost(ctx, *saved); err != nil {
 		return hostnet.Adapter{}, err
 	}

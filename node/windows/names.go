@@ -13,7 +13,8 @@ import (
 // checkNames refuses adapters that Open vSwitch would take for one of its own.
 func checkNames(adapters []hostnet.Adapter) error {
 	if a, name, ok := hostnet.Mistakable(adapters); ok {
-		return fmt.Errorf("adapter: the name of adapter %q contains %q, by which Open vSwitch looks for an adapter of its own: it may disable and rename this one; give it another name (Rename-NetAdapter -Name '%s' -NewName NAME)",
+		return fmt.Errorf("adapter: the name of adapter %q contains %q, by which Open vSwitch looks for an adapter of its "+
+			"own: it may disable and rename this one; give it another name (Rename-NetAdapter -Name '%s' -NewName NAME)",
 			a.Alias, name, a.Alias)
 	}
 	return nil
@@ -21,13 +22,18 @@ func checkNames(adapters []hostnet.Adapter) error {
 
 // ensureName: the host's vNIC is called [hostnet.HostAdapter], by Hyper-V and as its alias. A network that has been in
 // order under another name, as former versions left it, gets over: the bridge follows the alias.
-func (u *sharing) ensureName(ctx context.Context, network hns.Network, host hostnet.Adapter, saved *HostSettings) (hostnet.Adapter, error) {
-	if host.Alias == hostnet.HostAdapter && saved != nil && saved.Host == hostnet.HostAdapter && hns.SameID(saved.Network, network.ID) {
+func (u *sharing) ensureName(
+	ctx context.Context, network hns.Network, host hostnet.Adapter, saved *HostSettings,
+) (hostnet.Adapter, error) {
+	if host.Alias == hostnet.HostAdapter && saved != nil && saved.Host == hostnet.HostAdapter &&
+		hns.SameID(saved.Network, network.ID) {
 		return host, nil
 	}
 	named, err := u.rename(ctx, network, host)
 	if err != nil {
-		return host, fmt.Errorf("the host's own adapter %q on HNS network %s cannot be named %s, by which Open vSwitch has to find it; see that Hyper-V's management is installed and runs (Install-WindowsFeature Hyper-V, Hyper-V-PowerShell; Get-Service vmms): %w",
+		return host, fmt.Errorf("the host's own adapter %q on HNS network %s cannot be named %s, by which Open vSwitch "+
+			"has to find it; see that Hyper-V's management is installed and runs (Install-WindowsFeature Hyper-V, "+
+			"Hyper-V-PowerShell; Get-Service vmms): %w",
 			host.Alias, network.Name, hostnet.HostAdapter, err)
 	}
 	return named, nil
@@ -46,7 +52,8 @@ func (u *sharing) rename(ctx context.Context, network hns.Network, host hostnet.
 		return host, err
 	}
 	if name != hostnet.HostAdapter {
-		slog.InfoContext(ctx, "the host's adapter on the virtual switch is renamed", "network", network.Name, "from", name, "to", hostnet.HostAdapter)
+		slog.InfoContext(ctx, "the host's adapter on the virtual switch is renamed", "network", network.Name, "from", name,
+			"to", hostnet.HostAdapter)
 		if err := u.host.RenameVMAdapter(ctx, network.Name, host.MAC, hostnet.HostAdapter); err != nil {
 			return host, err
 		}

@@ -42,7 +42,8 @@ func TestAdaptersWhoseNamesOpenVSwitchWouldTake(t *testing.T) {
 			b.AddAdapter(hostnet.Adapter{Alias: alias, Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:78")})
 			before := b.Dump()
 			_, err := b.windows.EnsureUplink(t.Context())
-			if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), `"`+alias+`"`) || !strings.Contains(err.Error(), "Rename-NetAdapter") {
+			if !errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), `"`+alias+`"`) ||
+				!strings.Contains(err.Error(), "Rename-NetAdapter") {
 				t.Errorf("error %v", err)
 			}
 			if after := b.Dump(); after != before {

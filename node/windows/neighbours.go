@@ -27,7 +27,8 @@ func (w *Platform) EnsureNeighbours(device string, neighbours []extbridge.Neighb
 		if n.Addr.Is4() {
 			onLink = netip.IPv4Unspecified()
 		}
-		if err := w.host.AddRoute(adapter, hostnet.Route{Destination: netip.PrefixFrom(n.Addr, n.Addr.BitLen()), NextHop: onLink}); err != nil {
+		if err := w.host.AddRoute(adapter,
+			hostnet.Route{Destination: netip.PrefixFrom(n.Addr, n.Addr.BitLen()), NextHop: onLink}); err != nil {
 			return fmt.Errorf("add route %v by adapter %s: %w", n.Addr, device, err)
 		}
 	}

@@ -129,7 +129,8 @@ func (w *Platform) HostInterface(name string) (platform.HostInterface, error) {
 	if err != nil {
 		return platform.HostInterface{}, fmt.Errorf("list the routes by adapter %s: %w", name, err)
 	}
-	found := platform.HostInterface{MAC: adapter.MAC, Addresses: adapter.Global(), NextHops: hostnet.DefaultNextHops(routes)}
+	found := platform.HostInterface{MAC: adapter.MAC, Addresses: adapter.Global(),
+		NextHops: hostnet.DefaultNextHops(routes)}
 	// IPv4 first, each family in Windows' own order.
 	slices.SortStableFunc(found.Addresses, func(a, b netip.Prefix) int { return a.Addr().BitLen() - b.Addr().BitLen() })
 	return found, nil
@@ -139,7 +140,8 @@ func (w *Platform) HostInterface(name string) (platform.HostInterface, error) {
 // EnsureUplink makes, and a second adapter would need a second virtual switch, of which Open vSwitch
 // for Windows has one only.
 func (w *Platform) EnsureGatewayDevice(name string) error {
-	return fmt.Errorf("gateway device %s: on Windows the gateway uses the adapter of the node's uplink; leave gateway-interface empty", name)
+	return fmt.Errorf("gateway device %s: on Windows the gateway uses the adapter of the node's uplink; leave "+
+		"gateway-interface empty", name)
 }
 
 func (w *Platform) SandboxExists(sandbox string) (bool, error) {

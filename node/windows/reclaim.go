@@ -80,8 +80,10 @@ func (u *sharing) reclaim(ctx context.Context, saved HostSettings) error {
 		return ok && !left && saved.heldBy(own)
 	}
 	if _, ok, err := u.await(ctx, u.config.AddressTime, back); err != nil || !ok {
-		slog.WarnContext(ctx, "Windows has not given the host its adapter back: the virtual switch is removed without HNS", "adapter", saved.Adapter, "error", err)
-		if err := u.host.Reclaim(ctx, u.config.Network, saved.Adapter, saved.DHCP); err != nil { // what comes of it is looked at
+		slog.WarnContext(ctx, "Windows has not given the host its adapter back: the virtual switch is removed without HNS",
+			"adapter", saved.Adapter, "error", err)
+		// what comes of it is looked at
+		if err := u.host.Reclaim(ctx, u.config.Network, saved.Adapter, saved.DHCP); err != nil {
 			slog.WarnContext(ctx, "the virtual switch may be left", "switch", u.config.Network, "error", err)
 		}
 	}
@@ -137,5 +139,6 @@ func (u *sharing) restoreOnce(ctx context.Context, saved HostSettings) error {
 		return err
 	}
 	a, _ = holder(adapters)
-	return fmt.Errorf("restore the host's addresses %v: Windows took them, and adapter %q has %v", saved.Addresses, a.Alias, a.Addresses)
+	return fmt.Errorf("restore the host's addresses %v: Windows took them, and adapter %q has %v", saved.Addresses,
+		a.Alias, a.Addresses)
 }

@@ -24,9 +24,11 @@ import (
 // is there and ends with an uplink and a host that is reachable.
 func TestUplinkSurvivesACrashAtEveryStep(t *testing.T) {
 	for _, moves := range []bool{true, false} {
-		for _, call := range []string{"CreateNetwork", "VMAdapter", "RenameVMAdapter", "Rename", "Switch", "EnableExtension", "AddAddress", "AddRoute", "SetDNS"} {
+		for _, call := range []string{"CreateNetwork", "VMAdapter", "RenameVMAdapter", "Rename", "Switch",
+			"EnableExtension", "AddAddress", "AddRoute", "SetDNS"} {
 			for _, after := range []bool{false, true} {
-				t.Run(strings.Join([]string{map[bool]string{true: "moved", false: "not moved"}[moves], map[bool]string{true: "after", false: "at"}[after], call}, " "), func(t *testing.T) {
+				t.Run(strings.Join([]string{map[bool]string{true: "moved", false: "not moved"}[moves],
+					map[bool]string{true: "after", false: "at"}[after], call}, " "), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { crashAt(t, moves, call, after) })
 				})
 			}
@@ -201,7 +203,8 @@ func TestNetworkThatHangsInItsMaking(t *testing.T) {
 // outdated: the network is told to be outdated, is there until the bridges have gone, and goes by a release.
 func (b *winBench) outdated() {
 	b.Helper()
-	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, platform.ErrOutdatedUplink) || b.NetworkCount() != 1 {
+	if _, err := b.windows.EnsureUplink(b.Context()); !errors.Is(err, platform.ErrOutdatedUplink) ||
+		b.NetworkCount() != 1 {
 		b.Errorf("%d networks are there before the bridges of the old switch have gone: %v", b.NetworkCount(), err)
 	}
 	if err := b.windows.ReleaseUplink(b.Context()); err != nil {
@@ -241,7 +244,8 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 		uplink := b.ensureUplink()
 		b.AddForeignEndpoint(hns.Endpoint{Name: "weft00000000001", Network: uplink.Switch})
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, platform.ErrNoUplink) || !strings.Contains(err.Error(), "drain the node") || b.NetworkCount() != 1 {
+		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || errors.Is(err, platform.ErrNoUplink) ||
+			!strings.Contains(err.Error(), "drain the node") || b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
@@ -252,7 +256,8 @@ func TestNetworkOfOtherSubnets(t *testing.T) {
 			t.Fatal(err)
 		}
 		other(b)
-		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "leaves it alone") || b.NetworkCount() != 1 {
+		if _, err := b.windows.EnsureUplink(t.Context()); err == nil || !strings.Contains(err.Error(), "leaves it alone") ||
+			b.NetworkCount() != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
@@ -263,13 +268,15 @@ func TestSavedHostFollowsTheHost(t *testing.T) {
 	b.ensureUplink()
 	adapters, _ := b.Adapters()
 	host, _ := hostnet.Named(adapters, hostnet.HostAdapter)
-	if err := errors.Join(b.DeleteAddress(host, netip.MustParsePrefix("fd30::3/64")), b.AddAddress(host, netip.MustParsePrefix("fd30::33/64"))); err != nil {
+	if err := errors.Join(b.DeleteAddress(host, netip.MustParsePrefix("fd30::3/64")),
+		b.AddAddress(host, netip.MustParsePrefix("fd30::33/64"))); err != nil {
 		t.Fatal(err)
 	}
 	b.restart() // the operator's change is no loss
 	b.ensureUplink()
 	saved, err := b.windows.saved.Read()
-	if err != nil || !saved.Ready || !slices.Equal(saved.Addresses, []netip.Prefix{netip.MustParsePrefix("172.30.0.3/24"), netip.MustParsePrefix("fd30::33/64")}) {
+	if err != nil || !saved.Ready || !slices.Equal(saved.Addresses,
+		[]netip.Prefix{netip.MustParsePrefix("172.30.0.3/24"), netip.MustParsePrefix("fd30::33/64")}) {
 		t.Errorf("saved %+v, error %v", saved, err)
 	}
 	if err := os.WriteFile(b.config.StateFile, []byte(`{"adapter`), 0o600); err != nil {

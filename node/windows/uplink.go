@@ -94,7 +94,8 @@ func (u *sharing) EnsureUplink(ctx context.Context) (platform.Uplink, error) {
 // inOrder is the uplink as it was seen within the last seconds; zero where HNS has to be asked.
 func (u *sharing) inOrder(adapters []hostnet.Adapter) platform.Uplink {
 	seen := u.lastSeen()
-	if seen.uplink == (platform.Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod || !u.hasPodSubnets(seen.network) {
+	if seen.uplink == (platform.Uplink{}) || time.Since(seen.lookedAt) >= 2*networkPeriod ||
+		!u.hasPodSubnets(seen.network) {
 		return platform.Uplink{}
 	}
 	if host, ok := hostnet.Holding(adapters, u.config.EncapAddress); !ok || host.Alias != seen.uplink.Host {
@@ -157,7 +158,8 @@ func (u *sharing) uplinkHolds(ctx context.Context) bool {
 // removed here: it may be another's, and bridges go before it.
 func (u *sharing) adoptNetwork(ctx context.Context, adapters []hostnet.Adapter, network *hns.Network) error {
 	refuse := func(format string, args ...any) error {
-		return u.withoutUplink(adapters, fmt.Errorf("HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | ? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
+		return u.withoutUplink(adapters, fmt.Errorf("HNS network %s %s; weft leaves it alone: remove it (Get-HnsNetwork | "+
+			"? Name -eq %q | Remove-HnsNetwork) or give weft's another name by the key hns-network",
 			network.Name, fmt.Sprintf(format, args...), network.Name))
 	}
 	if !strings.EqualFold(network.Type, hns.Transparent) {
@@ -209,17 +211,20 @@ func (u *sharing) outdated(ctx context.Context, network hns.Network, refuse func
 	}
 	for _, e := range endpoints {
 		if hns.SameID(e.Network, network.ID) {
-			return fmt.Errorf("HNS network %s %s, and cannot be made again while it has endpoints (%s is one): drain the node", network.Name, problem, e.Name)
+			return fmt.Errorf("HNS network %s %s, and cannot be made again while it has endpoints (%s is one): drain the node",
+				network.Name, problem, e.Name)
 		}
 	}
-	return fmt.Errorf("%w: HNS network %s %s: it is removed and made again", platform.ErrOutdatedUplink, network.Name, problem)
+	return fmt.Errorf("%w: HNS network %s %s: it is removed and made again", platform.ErrOutdatedUplink, network.Name,
+		problem)
 }
 
 // makeNetwork makes the network on the node's adapter. What the host had there is written down first:
 // whatever happens from now on, the next call finds it.
 func (u *sharing) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (hns.Network, error) {
 	if wait := time.Until(u.retry.at); wait > 0 {
-		return hns.Network{}, fmt.Errorf("the HNS network is made again in %v, since each attempt cuts the host off for a moment: %w", wait.Round(time.Second), u.retry.err)
+		return hns.Network{}, fmt.Errorf("the HNS network is made again in %v, since each attempt cuts the host off for a "+
+			"moment: %w", wait.Round(time.Second), u.retry.err)
 	}
 	subnets := u.config.PodSubnets()
 	if len(subnets) == 0 {
@@ -247,9 +252,11 @@ func (u *sharing) makeNetwork(ctx context.Context, adapters []hostnet.Adapter) (
 	}
 	network := hns.Network{Name: u.config.Network, Type: hns.Transparent, Adapter: adapter.Alias}
 	for _, subnet := range subnets {
-		network.Subnets = append(network.Subnets, hns.Subnet{Prefix: subnet.Masked(), Gateway: contract.GatewayAddress(subnet)})
+		network.Subnets = append(network.Subnets,
+			hns.Subnet{Prefix: subnet.Masked(), Gateway: contract.GatewayAddress(subnet)})
 	}
-	slog.InfoContext(ctx, "the HNS network is made: the host's connections pause", "network", network.Name, "adapter", adapter.Alias, "addresses", adapter.Global())
+	slog.InfoContext(ctx, "the HNS network is made: the host's connections pause", "network", network.Name, "adapter",
+		adapter.Alias, "addresses", adapter.Global())
 	ctx = context.WithoutCancel(ctx)
 	created, err := u.hns.CreateNetwork(ctx, network)
 	if err != nil {
@@ -273,7 +280,8 @@ func (u *sharing) recoverAdapter(ctx context.Context, adapters []hostnet.Adapter
 	if err != nil || saved == nil || !saved.holds(u.config.EncapAddress) {
 		return adapters, err
 	}
-	slog.WarnContext(ctx, "no adapter has the host's addresses: they are set again as they were before the HNS network", "adapter", saved.Adapter)
+	slog.WarnContext(ctx, "no adapter has the host's addresses: they are set again as they were before the HNS network",
+		"adapter", saved.Adapter)
 	if err := u.restoreHost(ctx, *saved); err != nil {
 		return nil, err
 	}
@@ -289,7 +297,8 @@ func (u *sharing) keepNetwork(ctx context.Context, network hns.Network) (platfor
 	}
 	fresh := saved != nil && !saved.Ready && hns.SameID(saved.Network, network.ID)
 	giveUp := func(err error) (platform.Uplink, ovsdriver.Kind, error) {
-		if own := saved != nil && hns.SameID(saved.Network, network.ID); !fresh && !(own && errors.Is(err, errNoHostAdapter)) {
+		if own := saved != nil && hns.SameID(saved.Network, network.ID); !fresh &&
+			!(own && errors.Is(err, errNoHostAdapter)) {
 			return platform.Uplink{}, ovsdriver.Kind{}, err
 		}
 		if failed := u.removeNetwork(ctx, network, *saved); failed != nil {
@@ -320,12 +329,15 @@ func (u *sharing) enableDriver(ctx context.Context, network hns.Network) (ovsdri
 	if err != nil {
 		return ovsdriver.Kind{}, err
 	}
-	driver, installed, err := ovsdriver.Installed(u.config.Driver, func(k ovsdriver.Kind) bool { _, ok := s.Extension(k.Extension); return ok })
+	driver, installed, err := ovsdriver.Installed(u.config.Driver,
+		func(k ovsdriver.Kind) bool { _, ok := s.Extension(k.Extension); return ok })
 	if err != nil {
 		return driver, err
 	}
 	if !installed {
-		return driver, fmt.Errorf("the virtual switch extension %q is not installed on this node: install Open vSwitch with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed; for another driver than %s set the key ovs-driver (%s): %w",
+		return driver, fmt.Errorf("the virtual switch extension %q is not installed on this node: install Open vSwitch "+
+			"with its driver (Get-VMSwitchExtension lists it then) and see that the driver is signed; for another driver "+
+			"than %s set the key ovs-driver (%s): %w",
 			driver.Title, driver.Name, ovsdriver.Names(), hns.ErrNoExtension)
 	}
 	enabled, err := u.hns.EnsureExtension(ctx, network, driver.Extension)
@@ -342,7 +354,8 @@ func (u *sharing) remember(network hns.Network, host hostnet.Adapter, saved *Hos
 		return fmt.Errorf("list the routes by adapter %s: %w", host.Alias, err)
 	}
 	now := settingsOf(host, routes)
-	now.Adapter, now.MAC, now.Host, now.Network, now.Ready = network.Adapter, host.MAC.String(), host.Alias, network.ID, true
+	now.Adapter, now.MAC, now.Host = network.Adapter, host.MAC.String(), host.Alias
+	now.Network, now.Ready = network.ID, true
 	if saved != nil && now.equal(*saved) {
 		return nil
 	}
@@ -392,9 +405,11 @@ func (u *sharing) coalesce(ctx context.Context) {
 		}
 		switch {
 		case err != nil:
-			slog.WarnContext(ctx, "it is not known whether the virtual switch coalesces segments (RSC); throughput may be lower", "switch", name, "error", err)
+			slog.WarnContext(ctx, "it is not known whether the virtual switch coalesces segments (RSC); throughput may be "+
+				"lower", "switch", name, "error", err)
 		case !on:
-			slog.WarnContext(ctx, "the virtual switch does not coalesce segments (RSC) although it was told to; throughput may be lower", "switch", name)
+			slog.WarnContext(ctx, "the virtual switch does not coalesce segments (RSC) although it was told to; throughput "+
+				"may be lower", "switch", name)
 		default:
 			slog.InfoContext(ctx, "the virtual switch coalesces segments (RSC)", "switch", name)
 		}

@@ -120,23 +120,32 @@ func TestUplinkIsRefusedBeforeAnythingChanges(t *testing.T) {
 		before func(b *winBench)
 		want   []string
 	}{
-		"no such adapter": {change: func(c *Config) { c.Adapter = "Ethernet 9" }, want: []string{"adapter", `"Ethernet 9"`, `"Ethernet" (physical`}},
+		"no such adapter": {change: func(c *Config) { c.Adapter = "Ethernet 9" },
+			want: []string{"adapter", `"Ethernet 9"`, `"Ethernet" (physical`}},
 		"virtual": {change: func(c *Config) { c.Adapter = "vEthernet (nat)" }, before: func(b *winBench) {
-			b.AddAdapter(hostnet.Adapter{Alias: "vEthernet (nat)", Kind: hostnet.Virtual, Description: "Hyper-V Virtual Ethernet Adapter", Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
+			b.AddAdapter(hostnet.Adapter{Alias: "vEthernet (nat)", Kind: hostnet.Virtual,
+				Description: "Hyper-V Virtual Ethernet Adapter",
+				Addresses:   []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
 		}, want: []string{"adapter", "vEthernet (nat)", "not a physical adapter", "Get-HnsNetwork"}},
 		"team": {change: func(c *Config) { c.Adapter = "Team" }, before: func(b *winBench) {
-			b.AddAdapter(hostnet.Adapter{Alias: "Team", Kind: hostnet.Team, Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
+			b.AddAdapter(hostnet.Adapter{Alias: "Team", Kind: hostnet.Team,
+				Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
 		}, want: []string{"adapter", "team of adapters", "dissolve"}},
 		"member of a team": {change: func(c *Config) { c.Adapter = "Ethernet 2" }, before: func(b *winBench) {
 			b.AddAdapter(hostnet.Adapter{Alias: "Ethernet 2", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:05")})
-			b.AddAdapter(hostnet.Adapter{Alias: "Team", Kind: hostnet.Team, MAC: hnstest.MAC("02:00:00:00:00:05"), Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
+			b.AddAdapter(hostnet.Adapter{Alias: "Team", Kind: hostnet.Team, MAC: hnstest.MAC("02:00:00:00:00:05"),
+				Addresses: []hostnet.Address{hnstest.LocalAddress("172.20.0.1/20")}})
 		}, want: []string{"adapter", `team "Team"`}},
 		"without address": {change: func(c *Config) { c.Adapter = "Ethernet 2" }, before: func(b *winBench) {
-			b.AddAdapter(hostnet.Adapter{Alias: "Ethernet 2", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:05"), Addresses: []hostnet.Address{hnstest.LocalAddress("169.254.1.1/16")}})
+			b.AddAdapter(hostnet.Adapter{Alias: "Ethernet 2", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:05"),
+				Addresses: []hostnet.Address{hnstest.LocalAddress("169.254.1.1/16")}})
 		}, want: []string{"adapter", "no usable address"}},
-		"without encap-address": {change: func(c *Config) { c.Adapter = "Management" }, want: []string{"adapter", "encap-address 172.30.0.3"}},
-		"nobody holds it":       {change: func(c *Config) { c.EncapAddress = netip.MustParseAddr("172.30.0.9") }, want: []string{"adapter", "encap-address 172.30.0.9"}},
-		"subnets not known":     {change: func(c *Config) { c.PodSubnets = func() []netip.Prefix { return nil } }, want: []string{"pod subnets are not known"}},
+		"without encap-address": {change: func(c *Config) { c.Adapter = "Management" },
+			want: []string{"adapter", "encap-address 172.30.0.3"}},
+		"nobody holds it": {change: func(c *Config) { c.EncapAddress = netip.MustParseAddr("172.30.0.9") },
+			want: []string{"adapter", "encap-address 172.30.0.9"}},
+		"subnets not known": {change: func(c *Config) { c.PodSubnets = func() []netip.Prefix { return nil } },
+			want: []string{"pod subnets are not known"}},
 		"network of another type": {before: func(b *winBench) {
 			if _, err := b.CreateNetwork(hns.Network{Name: "weft", Type: "L2Bridge", Adapter: "Management"}); err != nil {
 				b.Fatal(err)
@@ -181,13 +190,23 @@ func TestHostStaysReachable(t *testing.T) {
 		before func(b *winBench)
 		want   string // of the error; empty: it succeeds
 	}{
-		"Windows does not move the addresses":           {before: func(b *winBench) { b.Moves = false }},
-		"the extension is not installed":                {before: func(b *winBench) { b.Driver = false }, want: "not installed"},
-		"nor does Windows move the addresses":           {before: func(b *winBench) { b.Driver, b.Moves = false, false }, want: "not installed"},
-		"the extension stays disabled":                  {before: func(b *winBench) { b.Disobeys = true }, want: "stays disabled"},
-		"HNS refuses the network":                       {before: func(b *winBench) { b.Fail("CreateNetwork", func() error { return errors.New("0x57") }) }, want: "0x57"},
-		"HNS fails when the extension is enabled":       {before: func(b *winBench) { b.Fail("EnableExtension", func() error { return errors.New("RPC is gone") }) }, want: "RPC is gone"},
-		"the host's networking cannot be read any more": {before: func(b *winBench) { b.failAdaptersOnceMade() }, want: "no adapters today"},
+		"Windows does not move the addresses": {before: func(b *winBench) { b.Moves = false }},
+		"the extension is not installed": {before: func(b *winBench) { b.Driver = false },
+			want: "not installed"},
+		"nor does Windows move the addresses": {before: func(b *winBench) { b.Driver, b.Moves = false, false },
+			want: "not installed"},
+		"the extension stays disabled": {before: func(b *winBench) { b.Disobeys = true },
+			want: "stays disabled"},
+		"HNS refuses the network": {before: func(b *winBench) {
+			b.Fail("CreateNetwork",
+				func() error { return errors.New("0x57") })
+		}, want: "0x57"},
+		"HNS fails when the extension is enabled": {before: func(b *winBench) {
+			b.Fail("EnableExtension",
+				func() error { return errors.New("RPC is gone") })
+		}, want: "RPC is gone"},
+		"the host's networking cannot be read any more": {before: func(b *winBench) { b.failAdaptersOnceMade() },
+			want: "no adapters today"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -206,7 +225,9 @@ func TestHostStaysReachable(t *testing.T) {
 				}
 				b.Reachable("Ethernet")
 				b.Calls()
-				if _, again := b.windows.EnsureUplink(t.Context()); again == nil || !strings.Contains(again.Error(), "made again in") || !strings.Contains(again.Error(), test.want) || slices.Contains(b.Calls(), "CreateNetwork") {
+				if _, again := b.windows.EnsureUplink(t.Context()); again == nil ||
+					!strings.Contains(again.Error(), "made again in") || !strings.Contains(again.Error(), test.want) ||
+					slices.Contains(b.Calls(), "CreateNetwork") {
 					t.Errorf("at once again: %v", again)
 				}
 				time.Sleep(b.windows.config.RetryTime)
@@ -240,7 +261,9 @@ func TestWhatAWindowsHostHasOnItsUplink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if has.MAC.String() != hnstest.NodeMAC || !slices.Equal(has.Addresses, nodetest.Prefixes("172.30.0.3/24", "fd30::3/64")) || !slices.Equal(has.NextHops, nodetest.Addrs("172.30.0.254")) {
+	if has.MAC.String() != hnstest.NodeMAC ||
+		!slices.Equal(has.Addresses, nodetest.Prefixes("172.30.0.3/24", "fd30::3/64")) ||
+		!slices.Equal(has.NextHops, nodetest.Addrs("172.30.0.254")) {
 		t.Errorf("the host has %+v", has)
 	}
 	if _, err := b.windows.HostInterface("Ethernet 9"); !errors.Is(err, platform.ErrNoDevice) {

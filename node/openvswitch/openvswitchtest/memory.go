@@ -35,7 +35,9 @@ func New(t testing.TB) *openvswitch.Database {
 
 // InstallFlows does what ovs-vswitchd and ovn-controller do for each of the devices, until ctx ends: a pod's gets
 // flows when its port has the platform's type.
-func InstallFlows(ctx context.Context, ovs *openvswitch.Database, portType func() string, devices func() []*vswitch.Interface) {
+func InstallFlows(
+	ctx context.Context, ovs *openvswitch.Database, portType func() string, devices func() []*vswitch.Interface,
+) {
 	for ctx.Err() == nil {
 		changed := ovs.Changed()
 		for _, device := range devices() {

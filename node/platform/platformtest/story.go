@@ -13,7 +13,8 @@ import (
 
 // Story is an endpoint's life, with every step done twice: what a [platform.Platform] promises.
 // make, remove and, where devices come late, start are the container runtime's work.
-func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (path string), removeSandbox func(name string), startSandbox ...func(name string)) {
+func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (path string),
+	removeSandbox func(name string), startSandbox ...func(name string)) {
 	t.Helper()
 	ctx := t.Context()
 	sandbox := makeSandbox("story")
@@ -21,7 +22,8 @@ func Story(t *testing.T, p platform.Platform, makeSandbox func(name string) (pat
 	attachment := cni.Attachment{ContainerID: "story", IfName: "eth0"}
 	e := platform.Endpoint{
 		Attachment: attachment, Device: cni.HostInterface(attachment), Sandbox: sandbox, Label: "shop/story",
-		MAC: contract.MAC(v4.Addr()), Addresses: []netip.Prefix{v4}, Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1")}, MTU: 1400,
+		MAC: contract.MAC(v4.Addr()), Addresses: []netip.Prefix{v4},
+		Gateways: []netip.Addr{netip.MustParseAddr("10.244.1.1")}, MTU: 1400,
 	}
 	must := func(what string, err error) {
 		t.Helper()
