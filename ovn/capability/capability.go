@@ -107,7 +107,7 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "recirculation",
-		Effect:  "a packet that waits for more than ten further passes, or is more than four levels deep, is dropped",
+		Effect:  "a packet that waits for more than ten further passes, or is more than five levels deep, is dropped",
 		Answer:  "nothing: the longest way takes seven, from outside by the gateway and a load balancer to a pod with policies",
 		Source:  "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL",
 		Forbids: []string{"recirc lost"},
