@@ -65,6 +65,8 @@ type agent struct {
 	// probe examines a bridge's datapath, and probeLimit is how long that may take, with what it waits for.
 	probe      func(context.Context, ctprobe.Dial) (ctprobe.Answer, error)
 	probeLimit time.Duration
+	// hyperV: the datapath is the extension of the Hyper-V switch.
+	hyperV bool
 	// reopenPeriod is how often ovs-vswitchd is told to open what it could not open before.
 	reopenPeriod time.Duration
 
@@ -90,6 +92,7 @@ func newAgent(config Config, platform Platform, ovs *openVSwitch, client kuberne
 	a := &agent{
 		flows:  newBridgeFlows(config),
 		lookup: newCommitLookup(config.ConntrackLookup), probe: ctprobe.Run, probeLimit: probeLimit,
+		hyperV: runtime.GOOS == contract.Windows,
 		config: config, platform: platform, ovs: ovs, sandboxes: newSandboxes(), records: newRecords(config), inspector: newInspector(config),
 		attention: make(chan struct{}, 1), untidy: make(chan struct{}, 1), portlessTime: portlessTime, takeUpTime: takeUpTime, reopenPeriod: resync,
 		rounds: newRounds(), apiServer: &apiServer{}, events: newEvents(config.NodeName), uplink: newSharedUplink(config), arrivals: newArrivals(),

@@ -25,6 +25,7 @@ import (
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
+	"github.com/weftnet/weft/test/hyperv"
 )
 
 // cluster is a node with a whole OVN, an API server that is only a store, and a test in the role of
@@ -37,6 +38,8 @@ type cluster struct {
 	config Config
 	agent  *agent
 	stop   func()
+	// extension is the emulated one that ovs-vswitchd has for its datapath; nil: it has one of Linux'.
+	extension *hyperv.Extension
 }
 
 var (
@@ -54,6 +57,17 @@ const testNode = "n1"
 // newCluster starts everything but the agent.
 func newCluster(tb testing.TB) *cluster {
 	tb.Helper()
+	return newClusterOver(tb, nil)
+}
+
+// newClusterOver is newCluster on an emulated extension, if there is one. Linux' agent has it for a datapath in
+// userspace, since it reads devices as that does.
+func newClusterOver(tb testing.TB, extension *hyperv.Extension) *cluster {
+	tb.Helper()
+	var driver map[string]string
+	if extension != nil {
+		driver = nodetest.Driver(tb, extension.Serve)
+	}
 	uplink := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "ul0", MTU: 1500}, PeerName: "ul1"}
 	if err := netlink.LinkAdd(uplink); err != nil {
 		tb.Fatal(err)
@@ -71,10 +85,13 @@ func newCluster(tb testing.TB) *cluster {
 		tb.Fatal(err)
 	}
 	dir := tb.TempDir()
-	c := &cluster{tb: tb, ovn: nodetest.StartOVN(tb), config: DefaultConfig()}
+	c := &cluster{tb: tb, ovn: nodetest.StartOVNOver(tb, driver), config: DefaultConfig(), extension: extension}
 	c.config.NodeName = testNode
 	c.config.OVSDatabase, c.config.OVNSouthbound = c.ovn.OVSDatabase(), c.ovn.Southbound()
 	c.config.DatapathType = nodetest.Datapath()
+	if extension != nil {
+		c.config.DatapathType = DatapathSystem
+	}
 	c.config.EncapAddress = netip.MustParseAddr("172.30.0.1")
 	c.config.CNISocket = filepath.Join(dir, "weft", "cni.sock")
 	c.config.CNIConfDir, c.config.DataDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "data")
@@ -124,6 +141,9 @@ func (c *cluster) startAgent() {
 	}
 	if c.agent, err = newAgent(c.config, platform, ovs, c.client); err != nil {
 		c.tb.Fatal(err)
+	}
+	if c.extension != nil {
+		c.agent.hyperV, platform.(*Linux).userspace = true, true
 	}
 	if c.own != nil {
 		if err := c.agent.watchNames(c.own); err != nil {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -324,7 +323,7 @@ func (a *agent) describeBridge(external External) extbridge.Bridge {
 	ports := a.bridgePortsOf(external)
 	bridge := extbridge.Bridge{
 		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC, Host: contract.Addrs(external.Host.Addresses),
-		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses, HyperV: runtime.GOOS == contract.Windows,
+		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses, HyperV: a.hyperV,
 	}
 	bridge.LookupFirst, _ = a.lookup.state()
 	bridge.GatewayMAC, _ = net.ParseMAC(external.Gateway.MAC) // the agent's own
