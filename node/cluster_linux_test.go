@@ -28,6 +28,7 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/test/hyperv"
 )
 
 // cluster is a node with a whole OVN, an API server that is only a store, and a test in the role of
@@ -40,6 +41,8 @@ type cluster struct {
 	config nodeconfig.Config
 	agent  *agent
 	stop   func()
+	// extension is the emulated one that ovs-vswitchd has for its datapath; nil: it has one of Linux'.
+	extension *hyperv.Extension
 }
 
 var (
@@ -57,6 +60,17 @@ const testNode = "n1"
 // newCluster starts everything but the agent.
 func newCluster(tb testing.TB) *cluster {
 	tb.Helper()
+	return newClusterOver(tb, nil)
+}
+
+// newClusterOver is newCluster on an emulated extension, if there is one. Linux' agent has it for a datapath in
+// userspace, since it reads devices as that does.
+func newClusterOver(tb testing.TB, extension *hyperv.Extension) *cluster {
+	tb.Helper()
+	var driver map[string]string
+	if extension != nil {
+		driver = nodetest.Driver(tb, extension.Serve)
+	}
 	uplink := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "ul0", MTU: 1500}, PeerName: "ul1"}
 	if err := netlink.LinkAdd(uplink); err != nil {
 		tb.Fatal(err)
@@ -74,10 +88,13 @@ func newCluster(tb testing.TB) *cluster {
 		tb.Fatal(err)
 	}
 	dir := tb.TempDir()
-	c := &cluster{tb: tb, ovn: nodetest.StartOVN(tb), config: nodeconfig.Default()}
+	c := &cluster{tb: tb, ovn: nodetest.StartOVNOver(tb, driver), config: nodeconfig.Default(), extension: extension}
 	c.config.NodeName = testNode
 	c.config.OVSDatabase, c.config.OVNSouthbound = c.ovn.OVSDatabase(), c.ovn.Southbound()
 	c.config.DatapathType = nodetest.Datapath()
+	if extension != nil {
+		c.config.DatapathType = nodeconfig.DatapathSystem
+	}
 	c.config.EncapAddress = netip.MustParseAddr("172.30.0.1")
 	c.config.CNISocket = filepath.Join(dir, "weft", "cni.sock")
 	c.config.CNIConfDir, c.config.DataDir = filepath.Join(dir, "net.d"), filepath.Join(dir, "data")
@@ -127,13 +144,18 @@ func (c *cluster) startAgent() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	system, err := newPlatform(c.config, ovs, nil, nil)
+	hosts := c.config
+	if c.extension != nil { // whose ports are a userspace datapath's to the host
+		hosts.DatapathType = nodeconfig.DatapathNetdev
+	}
+	system, err := newPlatform(hosts, ovs, nil, nil)
 	if err != nil {
 		c.tb.Fatal(err)
 	}
 	if c.agent, err = newAgent(c.config, system, ovs, c.client); err != nil {
 		c.tb.Fatal(err)
 	}
+	c.agent.gateway.hyperV = c.extension != nil
 	if c.own != nil {
 		if err := c.agent.watchNames(c.own); err != nil {
 			c.tb.Fatal(err)

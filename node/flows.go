@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -319,7 +318,7 @@ func (g *gateway) describeBridge(external External) extbridge.Bridge {
 		Name: external.Bridge, Uplink: ports[0], Patch: ports[1], MAC: external.Host.MAC,
 		Host:   contract.Addrs(external.Host.Addresses),
 		Routed: external.Gateway.Routed, HostAddresses: external.Gateway.HostAddresses,
-		HyperV: runtime.GOOS == contract.Windows,
+		HyperV: g.hyperV,
 	}
 	bridge.LookupFirst, _ = g.lookup.state()
 	bridge.GatewayMAC, _ = net.ParseMAC(external.Gateway.MAC) // the agent's own

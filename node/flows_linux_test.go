@@ -23,6 +23,7 @@ import (
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
+	"github.com/weftnet/weft/test/hyperv"
 )
 
 // gatewayCluster is a cluster whose node shares its device ex0 with a gateway router that has the host's
@@ -39,7 +40,13 @@ var (
 
 func newGatewayCluster(tb testing.TB) *gatewayCluster {
 	tb.Helper()
-	g := &gatewayCluster{cluster: newCluster(tb)}
+	return newGatewayClusterOver(tb, nil)
+}
+
+// newGatewayClusterOver is newGatewayCluster on an emulated extension, if there is one.
+func newGatewayClusterOver(tb testing.TB, extension *hyperv.Extension) *gatewayCluster {
+	tb.Helper()
+	g := &gatewayCluster{cluster: newClusterOver(tb, extension)}
 	g.outside = nodetest.Sandbox(tb, fmt.Sprintf("outside-%d", sequence()))
 	for _, command := range []string{
 		"ip link add ex0 type veth peer name eth0 netns " + filepath.Base(g.outside),

@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"net/netip"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/node/ctprobe"
 	"github.com/weftnet/weft/node/health"
 	"github.com/weftnet/weft/node/hostservice"
@@ -48,6 +50,8 @@ type gateway struct {
 	// probe examines a bridge's datapath, and probeLimit is how long that may take, with what it waits for.
 	probe      func(context.Context, ctprobe.Dial) (ctprobe.Answer, error)
 	probeLimit time.Duration
+	// hyperV: the datapath is the extension of the Hyper-V switch.
+	hyperV bool
 }
 
 // gatewayPlatform is what the gateway takes of the contract.
@@ -60,6 +64,7 @@ type gatewayPlatform interface {
 func (a *agent) newGateway() *gateway {
 	return &gateway{
 		config: a.config, platform: a.platform, ovs: a.ovs, node: a.node, services: a.services.Watcher,
+		hyperV: runtime.GOOS == contract.Windows,
 		health: a.health, rounds: a.rounds, podSubnets: a.podSubnets,
 		enqueueNode: a.enqueue, arrived: a.attacher.DevicesChanged, guard: func() error { return nil },
 		shut:   func() (open func()) { return func() {} },

@@ -197,6 +197,8 @@ var spared = map[string]sparing{
 	"SNAT to all zeros":                  {why: probed},
 	"megaflows":                          {why: "it is how the datapath caches flows, whatever they are"},
 	"large tables":                       {why: "it is about how many connections there are, not about rows"},
+	"tcp_flags":                          {why: "no row matches them: TestHyperV of node/extbridge is of the bridge"},
+	"limits of zones":                    {row: sparesZones},
 	"QoS":                                {row: sparesQueues},
 	"meters":                             {row: sparesMeters},
 	"more than one datapath":             {why: "bridges are rows of the node's own database: the agent makes them, and TestUplinksSwitchIsAnotherOne and its neighbours in node are about that"},
@@ -248,6 +250,23 @@ func sparesLearning(c *cluster, row any) string {
 func sparesMulticast(_ *cluster, row any) string {
 	if s, ok := row.(*nb.LogicalSwitch); ok && s.OtherConfig["mcast_snoop"] != "" {
 		return "snoops on multicast"
+	}
+	return ""
+}
+
+// sparesZones: nothing has 0 for no limit.
+func sparesZones(_ *cluster, row any) string {
+	limit := ""
+	switch row := row.(type) {
+	case *nb.LogicalSwitch:
+		limit = row.OtherConfig[zoneLimit] // of all its ports
+	case *nb.LogicalSwitchPort:
+		limit = row.Options[zoneLimit]
+	case *nb.LogicalRouter:
+		limit = row.Options[zoneLimit]
+	}
+	if limit == "0" {
+		return "lets no connection come about"
 	}
 	return ""
 }
@@ -310,9 +329,11 @@ func TestChecksOfLimitsFind(t *testing.T) {
 			&nb.LogicalRouterPort{Name: "rtoj-cluster", Options: map[string]string{"gateway_mtu": "1400"}}},
 		capability.InjectedPackets.Feature: {&nb.LogicalRouter{Name: "gw-w2", Options: map[string]string{"dynamic_neigh_routers": "true"}}},
 		"IGMP":                             {&nb.LogicalSwitch{OtherConfig: map[string]string{"mcast_snoop": "true"}}},
-		"trunc":                            {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
-		"QoS":                              {&nb.LogicalSwitch{QOSRules: []string{"q"}}, &nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
-		"meters":                           {&nb.Meter{Name: "another"}, &nb.Meter{Name: aclMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: aclMeter}},
+		"limits of zones": {&nb.LogicalSwitch{OtherConfig: map[string]string{zoneLimit: "0"}},
+			&nb.LogicalRouter{Options: map[string]string{zoneLimit: "0"}}, &nb.LogicalSwitchPort{Options: map[string]string{zoneLimit: "0"}}},
+		"trunc":  {&nb.LogicalSwitchPort{MirrorRules: []string{"m"}}},
+		"QoS":    {&nb.LogicalSwitch{QOSRules: []string{"q"}}, &nb.LogicalSwitchPort{Options: map[string]string{"qos_max_rate": "1"}}},
+		"meters": {&nb.Meter{Name: "another"}, &nb.Meter{Name: aclMeter, Bands: []string{"b"}, Fair: &yes}, &nb.Meter{Name: aclMeter}},
 	} {
 		for _, row := range rows {
 			wrong := ""
@@ -342,7 +363,7 @@ func windowsIsSpared(t *testing.T, c *cluster) {
 	}
 	for _, p := range c.pods.all {
 		if len(p.addresses) > 0 {
-			all = append(all, podChange(p.object, p.addresses, &p.node.placement, c.services.has))
+			all = append(all, podChange(c.settings, p.object, p.addresses, &p.node.placement, c.services.has))
 		}
 	}
 	for name := range c.nodes.windows {

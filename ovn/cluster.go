@@ -160,7 +160,7 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods.all[name]; p != nil && len(p.addresses) > 0 && !c.policies.lacks(p.object.Namespace) {
 		taken := func(wanted claim) bool { return c.pods.keptFrom(p, wanted) }
-		change := podChange(p.object, p.addresses, &p.node.placement, taken)
+		change := podChange(c.settings, p.object, p.addresses, &p.node.placement, taken)
 		egressMembers(p, &change)
 		policyMembers(p, &change)
 		p.there = true

@@ -69,6 +69,10 @@ type Config struct {
 	// empty: none is granted without the label. Key: default-gateway-network.
 	DefaultGatewayNetwork string
 
+	// WindowsPodConnections is how many connections a pod of a Windows node may have at a time, since all that the
+	// node tracks is in one table; 0: as many as there is room for. Key: windows-pod-connections.
+	WindowsPodConnections int
+
 	// AllocateLoadBalancerAddresses has Services of type LoadBalancer without a loadBalancerClass get
 	// addresses of AddressPools. Those with the class weft.net/address-pool get them in any case.
 	// Key: allocate-load-balancer-addresses.
@@ -111,6 +115,8 @@ func DefaultConfig() Config {
 		SharedGatewayNetwork:  "external",
 		DefaultGatewayNetwork: "external",
 
+		WindowsPodConnections: defaultPodConnections,
+
 		DNSServices: slices.Clone(contract.DNSServices),
 
 		MetricsAddress: "127.0.0.1:9641",
@@ -135,6 +141,7 @@ type settings struct {
 	shared                *contract.Gateway // nil when there is no shared gateway
 	defaultNetwork        string            // granted to nodes without a label, "" for none
 	allocateBalancers     bool
+	podConnections        int // of a pod on a Windows node, 0: not bounded
 	nodePorts             portRange
 	hostPorts             contract.HostPorts
 	toldHostPorts         []string       // to nodes; nil: they know the default ones
@@ -173,6 +180,7 @@ func (c Config) settings() (*settings, error) {
 		joins:    prefixes("join-cidrs", c.JoinCIDRs),
 		allocate: c.AllocateNodeCIDRs, mask4: c.NodeCIDRMaskIPv4, mask6: c.NodeCIDRMaskIPv6,
 		allocateBalancers: c.AllocateLoadBalancerAddresses, dnsServices: c.DNSServices, dnsNodes: c.DNSNodes, defaultNetwork: c.DefaultGatewayNetwork,
+		podConnections: c.WindowsPodConnections,
 	}
 	nodePorts, err := parsePortRange(c.NodePortRange)
 	complain(err)
@@ -191,6 +199,7 @@ func (c Config) settings() (*settings, error) {
 	}
 	complain(contract.CheckDNSServices(c.DNSServices))
 	complain(checkDNSNodes(c.DNSNodes))
+	complain(c.checkPodConnections())
 	complain(c.checkNorthbound())
 	complain(c.checkServing())
 	complain(c.checkLease())

@@ -36,6 +36,11 @@ func TestConfigValidate(t *testing.T) {
 		{"node mask too long", func(c *Config) { dual(c); c.AllocateNodeCIDRs, c.NodeCIDRMaskIPv6 = true, 128 },
 			[]string{"node-cidr-mask-size-ipv6: 128"}},
 		{"node mask does not matter when Kubernetes allocates", func(c *Config) { c.NodeCIDRMaskIPv4 = 1 }, nil},
+		{"no bound of pods' connections", func(c *Config) { c.WindowsPodConnections = 0 }, nil},
+		{"fewer connections than none", func(c *Config) { c.WindowsPodConnections = -1 },
+			[]string{"windows-pod-connections: -1", "0 for no bound"}},
+		{"more connections than there is room for", func(c *Config) { c.WindowsPodConnections = 1<<21 + 1 },
+			[]string{"windows-pod-connections: 2097153", "2097152"}},
 		{"shared gateway", func(c *Config) {
 			dual(c)
 			c.SharedGatewayAddresses, c.SharedGatewayNextHops = []string{"2001:db8::50/64", "203.0.113.50/24"}, []string{"203.0.113.254", "203.0.113.253", "2001:db8::ffff"}

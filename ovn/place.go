@@ -145,7 +145,7 @@ func (b *nodeBook) place(n *nodeState) {
 		}
 	}()
 
-	chassis := n.chassis()
+	chassis, windows := n.chassis(), n.windows()
 	for _, err := range n.takeFacts(b.settings) {
 		complain("BadNodeFacts", "%v; remove the annotation, the node's agent writes it anew", err)
 	}
@@ -183,7 +183,7 @@ func (b *nodeBook) place(n *nodeState) {
 		b.around.placementsChanged()
 	}
 	b.vacated = b.onlyOne.take(n) || b.vacated
-	if n.chassis() != chassis {
+	if n.chassis() != chassis || n.windows() != windows {
 		b.touchPods(n)
 	}
 	b.noteNode(n)

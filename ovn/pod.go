@@ -17,14 +17,18 @@ import (
 // OVN does not answer ARP and neighbour solicitations in the pod's place: that would be two of some
 // seven logical flows a pod, on every chassis of the cluster, to save its neighbours on the same node
 // a broadcast now and then. What pods ask for most, their router, is answered still.
-func podChange(p *pod, addresses []netip.Prefix, n *placement, taken func(claim) bool) ovsdb.Change {
+func podChange(s *settings, p *pod, addresses []netip.Prefix, n *placement, taken func(claim) bool) ovsdb.Change {
 	r := newRows(podOwner(key(p.Namespace, p.Name)))
 	port := []string{portAddresses(contract.Addrs(addresses))}
+	options := map[string]string{
+		"requested-chassis": n.chassis(), "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true",
+	}
+	boundConnections(options, s, n)
 	r.switchPort(switchID(n.name), string(p.UID), &nb.LogicalSwitchPort{
 		Name:         contract.PodPort(p.Namespace, p.Name),
 		Addresses:    port,
 		PortSecurity: port,
-		Options:      map[string]string{"requested-chassis": n.chassis(), "iface-id-ver": string(p.UID), "disable_arp_nd_rsp": "true"},
+		Options:      options,
 	})
 	r.hostPorts(p, addresses, n, taken)
 	return r.Change

@@ -36,6 +36,8 @@ func controllerCommand() *cobra.Command {
 	f.StringSlice("shared-gateway-next-hops", nil, "the shared gateway's routers to everywhere else, in those subnets")
 	f.String("default-gateway-network", defaults.DefaultGatewayNetwork, "gateway-network that nodes without the label weft.net/gateway-network are granted; empty grants none")
 	f.String("shared-gateway-network", defaults.SharedGatewayNetwork, "the gateway-network of the gateway nodes' agents")
+	f.Int("windows-pod-connections", defaults.WindowsPodConnections,
+		"how many connections a pod of a Windows node may have at a time; 0: no bound")
 	f.Bool("allocate-load-balancer-addresses", defaults.AllocateLoadBalancerAddresses, "give Services of type LoadBalancer without a class addresses of AddressPools")
 	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' answers say what domain names in policies mean")
 	f.StringSlice("dns-server-nodes", defaults.DNSNodes, "nodes that are believed about domain names in policies whatever pods they have, such as those with static pods as DNS servers")
@@ -75,6 +77,7 @@ func controllerConfig(s *settings) (ovn.Config, error) {
 		SharedGatewayNextHops:         s.list("shared-gateway-next-hops"),
 		SharedGatewayNetwork:          s.text("shared-gateway-network"),
 		DefaultGatewayNetwork:         s.text("default-gateway-network"),
+		WindowsPodConnections:         s.integer("windows-pod-connections"),
 		AllocateLoadBalancerAddresses: s.boolean("allocate-load-balancer-addresses"),
 		DNSServices:                   s.list("dns-services"),
 		DNSNodes:                      s.list("dns-server-nodes"),

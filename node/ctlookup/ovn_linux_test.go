@@ -17,35 +17,9 @@ import (
 
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/nodetest/hyperv"
-	"github.com/weftnet/weft/node/tunnel"
 )
 
 func TestMain(m *testing.M) { nodetest.Main(m) }
-
-// between takes connections in ovn-controller's stead of br-int's.
-func between(t *testing.T, socket, bridge string, over func(net.Conn) net.Conn) {
-	t.Helper()
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() { cancel(); listener.Close() })
-	go func() {
-		for {
-			from, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("unix", bridge)
-			if err != nil { // it comes again
-				from.Close()
-				continue
-			}
-			go func() { _ = tunnel.Join(ctx, from, over(to), nil) }() // it ends with either side
-		}
-	}()
-}
 
 // serve answers connections in a sandbox with its name.
 func serve(t *testing.T, name, sandbox string) {
@@ -101,7 +75,7 @@ func TestOVN(t *testing.T) {
 func testOVN(t *testing.T, with bool) {
 	o := nodetest.StartOVN(t)
 	dir := filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:"))
-	between(t, dir+"/between.sock", dir+"/br-int.mgmt", func(conn net.Conn) net.Conn {
+	nodetest.Between(t, dir+"/between.sock", dir+"/br-int.mgmt", func(conn net.Conn) net.Conn {
 		return Over(conn, Changes{Lookups: with}, func(err error) { t.Error(err) })
 	})
 	o.VS("--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")

@@ -25,6 +25,8 @@ type OVN struct {
 	tb  testing.TB
 	dir string
 	bin string
+	// driver is the environment of an ovs-vswitchd that has a driver in place of the kernel's, see Driver.
+	driver map[string]string
 
 	processes map[string]*process
 }
@@ -50,7 +52,14 @@ var runs atomic.Int32
 // StartOVN starts everything. Nothing is configured: that is for the code under test.
 func StartOVN(tb testing.TB) *OVN {
 	tb.Helper()
+	return StartOVNOver(tb, nil)
+}
+
+// StartOVNOver is StartOVN with an ovs-vswitchd over a driver of the test's own, see Driver.
+func StartOVNOver(tb testing.TB, driver map[string]string) *OVN {
+	tb.Helper()
 	o := newOVN(tb)
+	o.driver = driver
 	for _, name := range []string{NBServer, SBServer, OVSServer, Northd} {
 		o.Start(name)
 	}
@@ -109,24 +118,30 @@ func Programs(tb testing.TB) string {
 	if dir := os.Getenv("WEFT_OVN_BIN"); dir != "" {
 		return dir
 	}
-	root, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for ; root != "/"; root = filepath.Dir(root) {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
-			continue
-		}
-		dir := filepath.Join(root, "bin", "lab", "ovn", "bin")
-		if _, err := os.Stat(filepath.Join(dir, "ovn-controller")); err == nil {
-			return dir
-		}
+	dir := filepath.Join(moduleRoot(tb), "bin", "lab", "ovn", "bin")
+	if _, err := os.Stat(filepath.Join(dir, "ovn-controller")); err == nil {
+		return dir
 	}
 	if path, err := exec.LookPath("ovn-controller"); err == nil {
 		return filepath.Dir(path)
 	}
 	tb.Fatal("OVN's programs are not here: run `make ovn`, or set WEFT_OVN_BIN to their folder")
 	return ""
+}
+
+// moduleRoot is the folder of go.mod, "/" for a test that runs elsewhere.
+func moduleRoot(tb testing.TB) string {
+	tb.Helper()
+	root, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for ; root != "/"; root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			break
+		}
+	}
+	return root
 }
 
 func (o *OVN) path(name string) string { return filepath.Join(o.dir, name) }
@@ -162,6 +177,11 @@ func (o *OVN) Start(name string) {
 	defer errors.Close()
 	p := &process{args: args, Cmd: exec.Command(filepath.Join(o.bin, args[0]), args[1:]...), exited: make(chan struct{})}
 	p.Env, p.Stdout, p.Stderr = o.environment(), errors, errors
+	if name == Vswitchd {
+		for variable, value := range o.driver {
+			p.Env = append(p.Env, variable+"="+value)
+		}
+	}
 	if err := p.Cmd.Start(); err != nil {
 		o.tb.Fatalf("start %s: %v", name, err)
 	}

@@ -22,6 +22,8 @@ type Limit struct {
 	// Forbids are the datapath actions and keys that no packet of a Windows node may meet, by the names that test/hyperv's
 	// record has for them; one that ends with a space is the beginning of several names.
 	Forbids []string
+	// Bears are, by the same names, what packets and flows of a Windows node meet all the same. Answer says how that goes.
+	Bears []string
 }
 
 // What users are told of, where it concerns them. Each is part of Limits.
@@ -81,7 +83,7 @@ var Limits = []Limit{
 		Effect:  "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all flows of their transaction; so it is on Linux' kernel datapath",
 		Answer:  "no flow does: the host has permanent neighbours, gateway routers have rows Static_MAC_Binding. A flow that a bridge refuses does not take others along, and is told",
 		Source:  "ofproto/ofproto-dpif.c: check_nd_extensions, check_actions",
-		Forbids: []string{"set nd_ext"},
+		Forbids: []string{"set nd_ext", "match nd_ext"},
 	},
 	InjectedPackets,
 	{
@@ -107,7 +109,7 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "recirculation",
-		Effect:  "a packet that waits for more than ten further passes, or is more than four levels deep, is dropped",
+		Effect:  "a packet that waits for more than ten further passes, or is more than five levels deep, is dropped",
 		Answer:  "nothing: the longest way takes seven, from outside by the gateway and a load balancer to a pod with policies",
 		Source:  "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL",
 		Forbids: []string{"recirc lost"},
@@ -124,20 +126,29 @@ var Limits = []Limit{
 		Effect:  "passed over without an error: of ARP, ICMP, neighbour discovery, SCTP and MPLS, and a packet's mark and priority",
 		Answer:  "ovs-vswitchd sets those of ARP, ICMP and neighbour discovery itself. The mark, by which answers of pods with an egress address are known, is set and read in one translation",
 		Source:  "Actions.c: OvsExecuteSetAction; lib/odp-util.c: commit_set_arp_action, commit_set_icmp_action, commit_set_nd_action",
-		Forbids: []string{"set arp", "set icmp", "set icmpv6", "set nd", "set sctp", "set mpls", "set vlan", "set priority", "set field "},
+		Forbids: []string{"set arp", "set icmp", "set icmpv6", "set nd", "set sctp", "set mpls", "set vlan", "set priority", "set field ", "match priority"},
+		Bears:   []string{"match skb_mark"},
 	},
 	{
 		Feature: "unknown keys",
 		Effect:  "a flow is put without them, and is hit by packets that it is not for",
 		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses",
 		Source:  "Flow.c: nlFlowKeyPolicy, _MapKeyAttrToFlowPut",
-		Forbids: []string{"key "},
+		Forbids: []string{"key ", "match key "},
+	},
+	{
+		Feature: "tcp_flags",
+		Effect:  "a flow is put without them: what ovs-vswitchd decides by the flags of a connection's packet it decides for the next ones with other flags, too, until it looks at the flow again after seconds",
+		Answer:  "one flow of weft's matches them: of packets of no connection that the host sends by the gateway's bridge it drops resets. A reset behind another packet of the kind goes out",
+		Source:  "Flow.c: _MapKeyAttrToFlowPut and MapFlowKeyToNlKey have no OVS_KEY_ATTR_TCP_FLAGS; ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
+		Bears:   []string{"match tcp_flags"},
 	},
 	{
 		Feature: "nd_target",
 		Effect:  "the target and the addresses of a neighbour solicitation or advertisement are lost where ovs-vswitchd sees it first: no switch answers for its ports, and the question goes to all of them",
 		Answer:  "nothing: the port that is asked for answers itself, and routers answer once ovn-controller has had the packet",
 		Source:  "PacketParser.c: OvsParseIcmpV6 looks for options where the target is",
+		Bears:   []string{"match nd_target", "match nd_sll", "match nd_tll"},
 	},
 	{
 		Feature: "translation to a port that is taken",
@@ -182,6 +193,7 @@ var Limits = []Limit{
 		Effect:  "ovs-vswitchd does not see the tuple of an IPv6 connection, and refuses flows that match its addresses",
 		Answer:  "no flow of weft's matches them",
 		Source:  "Flow.c: MapFlowKeyToNlKey; ofproto/ofproto-dpif.c: check_ct_orig_tuple6, check_mask",
+		Forbids: []string{"match ct_orig_tuple6"},
 	},
 	{
 		Feature: "IGMP",
@@ -211,8 +223,14 @@ var Limits = []Limit{
 	{
 		Feature: "large tables",
 		Effect:  "connections and translations are found in tables of 1,024 lists, flows in one of 2,048: tens of thousands of connections at a time are slow, 2,097,152 are the most",
-		Answer:  "nothing: it does not bound the endpoints of a Service",
+		Answer:  "a pod has an eighth of them at most ([windows-pod-connections](reference.md#connections-of-pods-on-windows-nodes)). The endpoints of a Service are not bounded",
 		Source:  "Conntrack.h: CT_HASH_TABLE_SIZE, CT_MAX_ENTRIES; Conntrack-nat.h: NAT_HASH_TABLE_SIZE; Flow.c: OVS_FLOW_TABLE_SIZE",
+	},
+	{
+		Feature: "limits of zones",
+		Effect:  "0, which OVN and Open vSwitch have for no limit, lets no connection come about. A default limit (ct_zone_default_limit) takes the place of each zone's own",
+		Answer:  "no row has 0: a port that is not bounded has no limit at all. weft sets no default limit",
+		Source:  "Conntrack.c: OvsCtExecute_, OvsCtSetZoneLimit",
 	},
 	{
 		Feature: "QoS",
@@ -234,8 +252,9 @@ var Limits = []Limit{
 	},
 }
 
-// Forbidden is the feature of the table that forbids a datapath action or key, as test/hyperv's record names it: the extension of
-// the Hyper-V switch does something else than OVN means. Empty: nothing does.
+// Forbidden is the feature of the table that forbids a datapath action, or a key that a flow has or matches, as
+// test/hyperv's record names it: the extension of the Hyper-V switch does something else than OVN means. Empty:
+// nothing does.
 func Forbidden(executed string) (feature string) {
 	for _, l := range Limits {
 		if slices.ContainsFunc(l.Forbids, func(name string) bool {

@@ -26,7 +26,7 @@ var verbs = map[string]verb{
 	"upcalls":    {"on|off", "off, what is sent up to ovs-vswitchd is lost", onOff(func(e *Extension, on bool) { e.SetLoseUpcalls(!on) })},
 	"slow":       {"DURATION", "each command takes that long; 0s: none does", slow},
 	"faults":     {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them", switchFaults},
-	"executed":   {"", "tell as JSON how often packets have met each action, and each field that is set", executed},
+	"executed":   {"", "tell as JSON how often packets have met each action and each set of a field, and how many flows match each field", executed},
 	"status":     {"", "tell as JSON how the extension is", status},
 }
 
@@ -117,6 +117,8 @@ type Status struct {
 	Ports              []string
 	Flows, Connections int
 	Hits, Misses, Lost uint64
+	// PutOff is how many recirculations and samples a packet has put off, the most of any. DeferredQueueSize bounds it.
+	PutOff int
 	// Losses counts packets by why they have gone no further, beside those that flows drop.
 	Losses map[string]uint64
 }
@@ -126,7 +128,8 @@ func (e *Extension) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := Status{Enabled: e.Enabled(), VMMS: e.vmms.Load(), Flows: len(e.flows), Connections: e.ct.total,
-		Hits: e.stats.hits, Misses: e.stats.misses, Lost: e.stats.lost, Losses: maps.Clone(e.stats.losses)}
+		Hits: e.stats.hits, Misses: e.stats.misses, Lost: e.stats.lost,
+		PutOff: e.stats.putOff, Losses: maps.Clone(e.stats.losses)}
 	for _, v := range e.vports {
 		s.Ports = append(s.Ports, v.name)
 	}

@@ -235,7 +235,7 @@ func setCtLimit(e *Extension, r request) ([][]byte, error) {
 	return e.changeLimits(r, func(limit uint32) uint32 { return limit })
 }
 
-// deleteCtLimit gives zones the most that there is, and not the limit of all zones.
+// deleteCtLimit: Conntrack.c, OvsCtLimitHandler. It gives zones the most that there is, and not the limit of all zones.
 func deleteCtLimit(e *Extension, r request) ([][]byte, error) {
 	return e.changeLimits(r, func(uint32) uint32 { return maxConnections })
 }

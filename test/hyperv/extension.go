@@ -17,7 +17,7 @@ type Config struct {
 	Adapter string
 	Faults  Faults
 	Log     *slog.Logger
-	// Record gets, a line each, the names of what packets meet, once each: see Executed. Nil: nobody does.
+	// Record gets, a line each, the names of what packets meet and flows match, once each: see Executed. Nil: nobody does.
 	Record io.Writer
 }
 
@@ -47,13 +47,14 @@ type Extension struct {
 	meters   map[uint32]*meter
 	peers    map[peerKey]*peer
 	frags    map[fragmentKey]*fragments
-	executed map[string]uint64 // actions and sets by name, see Executed
+	executed map[string]uint64 // by name, see Executed
 	probing  bool              // the actions at hand are those by which ovs-vswitchd finds out what there is
 	now      func() time.Time
 }
 
 type datapathStats struct {
 	hits, misses, lost uint64
+	putOff             int // the most of any packet: see Status
 	// losses counts packets by why they have gone no further.
 	losses map[string]uint64
 }
@@ -131,7 +132,8 @@ func (e *Extension) Faults() Faults {
 	return maps.Clone(e.faults)
 }
 
-// Executed counts the actions and the sets of fields that packets met, and the keys of flows that the driver passes over, by their names.
+// Executed counts the actions and the sets of fields that packets met, the keys of flows that the driver passes over,
+// and what flows match, by their names.
 func (e *Extension) Executed() map[string]uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

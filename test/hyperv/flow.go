@@ -16,6 +16,7 @@ const (
 	flowAttrTCPFlags = 4
 	flowAttrUsed     = 5
 	flowAttrClear    = 6
+	flowAttrMask     = 7
 	flowAttrProbe    = 8
 )
 
@@ -73,8 +74,8 @@ func putFlow(e *Extension, r request) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, probe := r.attrs[flowAttrProbe]; !probe {
-		e.recordKeys(attrs)
+	if _, probe := r.attrs[flowAttrProbe]; !probe && r.command != cmdDelete {
+		e.recordFlow(attrs, r.attrs)
 	}
 	place := e.lookupKey(k)
 	old := e.flows[place]

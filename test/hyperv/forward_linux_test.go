@@ -122,3 +122,27 @@ func TestProbesAreNotExecuted(t *testing.T) {
 		t.Errorf("executed: %v", executed)
 	}
 }
+
+// What flows match is told by the masks of ovs-vswitchd, where the driver's keys do not have it, too. What no flow
+// looks at is not told, though it is in the keys.
+func TestMatchesAreRecorded(t *testing.T) {
+	n := startNode(t, KnownFaults())
+	one, two := n.pod(1), n.pod(2)
+	n.flows("priority=2,tcp,tcp_flags=+urg,actions=drop",
+		"priority=2,icmp6,icmp_type=135,nd_target=fd00::42,actions=drop", "priority=1,actions=normal")
+	one.run("bash", "-c", "exec 3<>/dev/tcp/"+two.address+"/9 || true") // nobody listens
+	if got := one.ping("fd00::42", 1); got != 0 {
+		t.Fatalf("%d answers of nobody", got)
+	}
+	executed := n.extension.Executed()
+	for _, name := range []string{"match in_port", "match tcp_flags", "match nd_target"} {
+		if executed[name] == 0 {
+			t.Errorf("no flow has %q: %v", name, executed)
+		}
+	}
+	for _, name := range []string{"match ct_state", "match ct_orig_tuple4", "match skb_mark", "match tunnel"} {
+		if executed[name] != 0 {
+			t.Errorf("%d flows have %q", executed[name], name)
+		}
+	}
+}

@@ -162,7 +162,7 @@ func FuzzActions(f *testing.F) {
 			}
 			e.flows[e.lookupKey(k)] = &flow{key: k, actions: actions}
 			_ = e.execute(p, 1, &k, l, actions)
-			if len(e.deferred) > deferredQueueSize || e.level != 0 {
+			if len(e.deferred) > DeferredQueueSize || e.level != 0 {
 				t.Errorf("%d put off, level %d", len(e.deferred), e.level)
 			}
 		}

@@ -38,6 +38,8 @@ const (
 	keyCtTupleIPv4 = 26
 	keyCtTupleIPv6 = 27
 	keyPriority    = 2
+
+	keyNDExtensions = 30 // of ovs-vswitchd alone
 )
 
 // keySizes: Flow.c, nlFlowKeyPolicy. What is not there is passed over: fields of ND's extensions, and

@@ -4,7 +4,7 @@ package hyperv
 
 // Recirc.h: what one packet may put off, and how deep.
 const (
-	deferredQueueSize = 10
+	DeferredQueueSize = 10
 	deferredLevel     = 4
 )
 
@@ -21,10 +21,11 @@ type deferredAction struct {
 // putOff: Recirc.c, OvsAddDeferredActions. A place of the queue is free again only when the queue is
 // empty, so that a packet has that many in all.
 func (e *Extension) putOff(d deferredAction) bool {
-	if e.head == deferredQueueSize {
+	if e.head == DeferredQueueSize {
 		return false
 	}
 	e.head++
+	e.stats.putOff = max(e.stats.putOff, e.head)
 	e.deferred = append(e.deferred, d)
 	return true
 }

@@ -193,6 +193,9 @@ func TestRecirculations(t *testing.T) {
 		if o.err != nil || len(o.out["pod4"]) != c.out {
 			t.Errorf("%d recirculations: %d frames, %v", c.times, len(o.out["pod4"]), o.err)
 		}
+		if got := e.Status().PutOff; got != min(c.times, DeferredQueueSize) {
+			t.Errorf("%d recirculations: %d are counted", c.times, got)
+		}
 	}
 }
 

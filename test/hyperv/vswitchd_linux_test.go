@@ -26,42 +26,21 @@ type node struct {
 	extension *Extension
 }
 
-// shim builds the library that ovs-vswitchd loads.
-func shim(t testing.TB) string {
-	t.Helper()
-	library := filepath.Join(t.TempDir(), "netlink.so")
-	run(t, "gcc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", library, "shim/netlink.c", "-ldl")
-	return library
-}
-
-// serve has an extension on a socket until the test ends.
+// serve has an extension, to which ovs-vswitchd is led, until the test ends.
 func serve(t testing.TB, config Config) *Extension {
 	t.Helper()
 	config.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	socket := filepath.Join(t.TempDir(), "netlink.sock")
-	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: socket})
-	if err != nil {
-		t.Fatal(err)
-	}
 	e := New(config)
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- e.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		e.Close()
-	})
-	t.Setenv("HYPERV_SOCKET", socket)
+	t.Cleanup(e.Close)
+	for variable, value := range nodetest.Driver(t, e.Serve) {
+		t.Setenv(variable, value)
+	}
 	return e
 }
 
 func startNode(t testing.TB, faults Faults) *node {
 	t.Helper()
 	e := serve(t, Config{Adapter: "Ethernet", Faults: faults})
-	t.Setenv("LD_PRELOAD", shim(t))
 	n := &node{OVN: nodetest.StartOVS(t), t: t, extension: e}
 	n.VS("add-br", "br-int", "--", "set", "bridge", "br-int", "fail_mode=secure")
 	return n

@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/test/lab/machine"
 )
 
-// Executed are the names of all datapath actions, of sets by their field, and of unknown keys that the packets of a Windows node have
-// met since it first started, sorted. Only nodes on the emulated extension have them.
+// Executed are the names of all datapath actions and of sets by their field that the packets of a Windows node have
+// met since it first started, and of what its flows match, sorted. Only nodes on the emulated extension have them.
 func (l *Lab) Executed(name string) ([]string, error) {
 	if err := l.checkWindows(name); err != nil {
 		return nil, err
@@ -39,7 +39,8 @@ func Forbidden(node string, executed []string) error {
 	var errs []error
 	for _, name := range executed {
 		if feature := capability.Forbidden(name); feature != "" {
-			errs = append(errs, fmt.Errorf("packets of %s met %q, which the extension of the Hyper-V switch does not do (%s)", node, name, feature))
+			errs = append(errs, fmt.Errorf("packets or flows of %s met %q, which the extension of the Hyper-V switch "+
+				"does not do (%s)", node, name, feature))
 		}
 	}
 	return errors.Join(errs...)
