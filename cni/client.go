@@ -32,7 +32,8 @@ func (c *Client) Do(ctx context.Context, verb Verb, request Request) ([]byte, er
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return c.Dial(ctx) },
 		DisableKeepAlives: true,
 	}
-	ask, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent"+pathPrefix+string(verb), bytes.NewReader(body))
+	ask, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://agent"+pathPrefix+string(verb),
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
@@ -51,7 +52,8 @@ func (c *Client) Do(ctx context.Context, verb Verb, request Request) ([]byte, er
 	}
 	var refusal types.Error
 	if err := json.Unmarshal(answer, &refusal); err != nil || refusal.Msg == "" {
-		return nil, types.NewError(types.ErrIOFailure, fmt.Sprintf("the weft agent answered %s with %s", verb, response.Status), string(answer))
+		return nil, types.NewError(types.ErrIOFailure, fmt.Sprintf("the weft agent answered %s with %s", verb,
+			response.Status), string(answer))
 	}
 	return nil, &refusal
 }

@@ -135,7 +135,8 @@ func TestAddPrintsTheResultInTheVersionAsked(t *testing.T) {
 			t.Errorf("%s: printed %s", version, stdout)
 		}
 	}
-	if call := a.calls[0]; call.Pod != (cni.Pod{Namespace: "shop", Name: "web-0", UID: "u-1"}) || call.Attachment.ContainerID != "c1" {
+	if call := a.calls[0]; call.Pod != (cni.Pod{Namespace: "shop", Name: "web-0", UID: "u-1"}) ||
+		call.Attachment.ContainerID != "c1" {
 		t.Errorf("agent was asked %+v", call)
 	}
 }
@@ -144,7 +145,8 @@ func TestPluginPassesTheAgentsErrorOn(t *testing.T) {
 	a := &agent{err: cni.TryAgain("no address yet", "the controller is away")}
 	socket := serve(t, a)
 	stdout, failure := run(t, false, "ADD", config("1.0.0", socket, ""))
-	if failure == nil || failure.Code != types.ErrTryAgainLater || failure.Msg != "no address yet" || failure.Details != "the controller is away" {
+	if failure == nil || failure.Code != types.ErrTryAgainLater || failure.Msg != "no address yet" ||
+		failure.Details != "the controller is away" {
 		t.Errorf("got %+v", failure)
 	}
 	if stdout != "" {

@@ -106,7 +106,8 @@ func parsePod(args string) (Pod, error) {
 		}
 		key, value, ok := strings.Cut(item, "=")
 		if !ok {
-			return Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS: %q is not KEY=VALUE", item), "")
+			return Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS: %q is not KEY=VALUE",
+				item), "")
 		}
 		if _, twice := values[key]; twice {
 			return Pod{}, types.NewError(types.ErrInvalidEnvironmentVariables, fmt.Sprintf("CNI_ARGS: %s occurs twice", key), "")
@@ -165,7 +166,8 @@ func parseNetworkConfig(verb Verb, text []byte) (*NetworkConfig, error) {
 	}
 	for key, value := range fields {
 		if !configFields[key] && !strings.HasPrefix(key, "cni.dev/") {
-			return nil, types.NewError(types.ErrUnsupportedField, fmt.Sprintf("network configuration: field %q with value %s is not supported", key, value), "")
+			return nil, types.NewError(types.ErrUnsupportedField, fmt.Sprintf("network configuration: field %q with value %s "+
+				"is not supported", key, value), "")
 		}
 	}
 	var known struct {
@@ -183,21 +185,24 @@ func parseNetworkConfig(verb Verb, text []byte) (*NetworkConfig, error) {
 		return nil, types.NewError(types.ErrInvalidNetworkConfig, `network configuration: "name" is missing`, "")
 	}
 	if !known.IPAM.IsEmpty() {
-		return nil, types.NewError(types.ErrUnsupportedField, fmt.Sprintf(`network configuration: field "ipam" with value %s is not supported`, fields["ipam"]),
+		return nil, types.NewError(types.ErrUnsupportedField,
+			fmt.Sprintf(`network configuration: field "ipam" with value %s is not supported`, fields["ipam"]),
 			"weft's controller allocates the addresses of pods; remove the field")
 	}
 	config := &NetworkConfig{CNIVersion: known.CNIVersion, Network: known.Name, DNS: known.DNS}
 	switch verb {
 	case Add:
 		if len(known.Previous) > 0 {
-			return nil, types.NewError(types.ErrInvalidNetworkConfig, `network configuration: "prevResult" is present`, "weft must be the first plugin of its list")
+			return nil, types.NewError(types.ErrInvalidNetworkConfig, `network configuration: "prevResult" is present`,
+				"weft must be the first plugin of its list")
 		}
 		return config, config.parseRuntimeConfig(fields["runtimeConfig"])
 	case Check:
 		return config, config.parsePrevious(known.Previous)
 	case GC:
 		if _, given := fields["cni.dev/valid-attachments"]; !given {
-			return nil, types.NewError(types.ErrInvalidNetworkConfig, `network configuration: "cni.dev/valid-attachments" is missing`, "")
+			return nil, types.NewError(types.ErrInvalidNetworkConfig,
+				`network configuration: "cni.dev/valid-attachments" is missing`, "")
 		}
 		config.Valid = map[Attachment]bool{}
 		if known.Valid != nil {
@@ -211,7 +216,8 @@ func parseNetworkConfig(verb Verb, text []byte) (*NetworkConfig, error) {
 
 func (c *NetworkConfig) parsePrevious(text json.RawMessage) error {
 	if len(text) == 0 || string(text) == "null" {
-		return types.NewError(types.ErrInvalidNetworkConfig, `network configuration: "prevResult" is missing`, "CHECK compares with the result of ADD")
+		return types.NewError(types.ErrInvalidNetworkConfig, `network configuration: "prevResult" is missing`,
+			"CHECK compares with the result of ADD")
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(text, &fields); err != nil {

@@ -51,24 +51,40 @@ func TestParseRequestNamesTheField(t *testing.T) {
 		{"unknown field", cni.Add, `{"colour":"red","config":{}}`, types.ErrDecodingFailure, "colour"},
 		{"no configuration", cni.Status, `{}`, types.ErrDecodingFailure, "network configuration"},
 		{"configuration without name", cni.Status, `{"config":{}}`, types.ErrInvalidNetworkConfig, `"name"`},
-		{"misspelt configuration", cni.Add, body(podArgs, `{"name":"weft","mtuu":1400}`), types.ErrUnsupportedField, `"mtuu" with value 1400`},
+		{"misspelt configuration", cni.Add, body(podArgs, `{"name":"weft","mtuu":1400}`), types.ErrUnsupportedField,
+			`"mtuu" with value 1400`},
 		{"IPAM", cni.Add, body(podArgs, `{"name":"weft","ipam":{"type":"host-local"}}`), types.ErrUnsupportedField, `"ipam"`},
-		{"not first in its list", cni.Add, body(podArgs, `{"cniVersion":"1.0.0","name":"weft","prevResult":`+previous+`}`), types.ErrInvalidNetworkConfig, `"prevResult"`},
-		{"runtimeConfig of another type", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":[]}}`), types.ErrDecodingFailure, `"runtimeConfig"`},
-		{"a name as DNS server", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["dns.example"]}}}`), types.ErrInvalidNetworkConfig, `dns.servers" has "dns.example"`},
-		{"two search suffixes in one", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"searches":["a b"]}}}`), types.ErrInvalidNetworkConfig, `dns.searches" has "a b"`},
-		{"no container ID", cni.Del, `{"ifName":"eth0","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_CONTAINERID"},
-		{"no interface", cni.Del, `{"containerID":"c1","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_IFNAME"},
-		{"path as interface", cni.Add, `{"containerID":"c1","ifName":"a/b","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_IFNAME"},
-		{"no netns", cni.Add, `{"containerID":"c1","ifName":"eth0","args":"` + podArgs + `","config":` + config + `}`, types.ErrInvalidEnvironmentVariables, "CNI_NETNS"},
+		{"not first in its list", cni.Add, body(podArgs, `{"cniVersion":"1.0.0","name":"weft","prevResult":`+previous+`}`),
+			types.ErrInvalidNetworkConfig, `"prevResult"`},
+		{"runtimeConfig of another type", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":[]}}`),
+			types.ErrDecodingFailure, `"runtimeConfig"`},
+		{"a name as DNS server", cni.Add,
+			body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["dns.example"]}}}`), types.ErrInvalidNetworkConfig,
+			`dns.servers" has "dns.example"`},
+		{"two search suffixes in one", cni.Add, body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"searches":["a b"]}}}`),
+			types.ErrInvalidNetworkConfig, `dns.searches" has "a b"`},
+		{"no container ID", cni.Del, `{"ifName":"eth0","config":` + config + `}`, types.ErrInvalidEnvironmentVariables,
+			"CNI_CONTAINERID"},
+		{"no interface", cni.Del, `{"containerID":"c1","config":` + config + `}`, types.ErrInvalidEnvironmentVariables,
+			"CNI_IFNAME"},
+		{"path as interface", cni.Add, `{"containerID":"c1","ifName":"a/b","config":` + config + `}`,
+			types.ErrInvalidEnvironmentVariables, "CNI_IFNAME"},
+		{"no netns", cni.Add, `{"containerID":"c1","ifName":"eth0","args":"` + podArgs + `","config":` + config + `}`,
+			types.ErrInvalidEnvironmentVariables, "CNI_NETNS"},
 		{"no pod", cni.Add, body("", config), types.ErrInvalidEnvironmentVariables, "K8S_POD_"},
-		{"no UID", cni.Add, body("K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0", config), types.ErrInvalidEnvironmentVariables, "K8S_POD_UID"},
-		{"argument without value", cni.Add, body("K8S_POD_NAME", config), types.ErrInvalidEnvironmentVariables, "K8S_POD_NAME"},
-		{"argument twice", cni.Add, body("K8S_POD_NAME=a;K8S_POD_NAME=b", config), types.ErrInvalidEnvironmentVariables, "K8S_POD_NAME"},
-		{"unknown argument", cni.Add, body("K8S_POD_NAMESPACE=n;K8S_POD_NAME=p;K8S_POD_UID=u;IP=1.2.3.4", config), types.ErrInvalidEnvironmentVariables, "IP is not known"},
+		{"no UID", cni.Add, body("K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0", config), types.ErrInvalidEnvironmentVariables,
+			"K8S_POD_UID"},
+		{"argument without value", cni.Add, body("K8S_POD_NAME", config), types.ErrInvalidEnvironmentVariables,
+			"K8S_POD_NAME"},
+		{"argument twice", cni.Add, body("K8S_POD_NAME=a;K8S_POD_NAME=b", config), types.ErrInvalidEnvironmentVariables,
+			"K8S_POD_NAME"},
+		{"unknown argument", cni.Add, body("K8S_POD_NAMESPACE=n;K8S_POD_NAME=p;K8S_POD_UID=u;IP=1.2.3.4", config),
+			types.ErrInvalidEnvironmentVariables, "IP is not known"},
 		{"CHECK without result", cni.Check, body(podArgs, config), types.ErrInvalidNetworkConfig, `"prevResult"`},
-		{"CHECK with a strange result", cni.Check, body(podArgs, `{"cniVersion":"1.0.0","name":"weft","prevResult":[]}`), types.ErrDecodingFailure, `"prevResult"`},
-		{"GC without list", cni.GC, `{"config":{"cniVersion":"1.1.0","name":"weft"}}`, types.ErrInvalidNetworkConfig, `"cni.dev/valid-attachments"`},
+		{"CHECK with a strange result", cni.Check, body(podArgs, `{"cniVersion":"1.0.0","name":"weft","prevResult":[]}`),
+			types.ErrDecodingFailure, `"prevResult"`},
+		{"GC without list", cni.GC, `{"config":{"cniVersion":"1.1.0","name":"weft"}}`, types.ErrInvalidNetworkConfig,
+			`"cni.dev/valid-attachments"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := cni.ParseRequest(test.verb, []byte(test.body))
@@ -88,7 +104,8 @@ func TestParseRequestKeepsPreviousResultOfEachVersion(t *testing.T) {
 		"0.4.0": `{"interfaces":[{"name":"eth0"}],"ips":[{"version":"4","address":"10.244.1.3/24","interface":0}]}`,
 		"1.0.0": previous, "1.1.0": previous,
 	} {
-		call, err := cni.ParseRequest(cni.Check, []byte(body(podArgs, `{"cniVersion":"`+version+`","name":"weft","prevResult":`+result+`}`)))
+		call, err := cni.ParseRequest(cni.Check,
+			[]byte(body(podArgs, `{"cniVersion":"`+version+`","name":"weft","prevResult":`+result+`}`)))
 		if err != nil {
 			t.Fatalf("%s: %v", version, err)
 		}
@@ -118,13 +135,15 @@ func TestParseRequestReadsTheRuntimesCapabilities(t *testing.T) {
 	if diff := cmp.Diff(want, call.Config); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := cni.ParseRequest(cni.Del, []byte(body(podArgs, `{"name":"weft","runtimeConfig":{"dns":[]}}`))); err != nil {
+	if _, err := cni.ParseRequest(cni.Del,
+		[]byte(body(podArgs, `{"name":"weft","runtimeConfig":{"dns":[]}}`))); err != nil {
 		t.Errorf("a DEL failed for what it does not need: %v", err)
 	}
 }
 
 func TestParseRequestOfGCKnowsWhatIsValid(t *testing.T) {
-	call, err := cni.ParseRequest(cni.GC, []byte(`{"config":{"cniVersion":"1.1.0","name":"weft","cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"}]}}`))
+	call, err := cni.ParseRequest(cni.GC,
+		[]byte(`{"config":{"cniVersion":"1.1.0","name":"weft","cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +157,10 @@ func TestParseRequestOfGCKnowsWhatIsValid(t *testing.T) {
 // and a call has what its verb needs.
 func FuzzParseRequest(f *testing.F) {
 	for _, verb := range []cni.Verb{cni.Add, cni.Check, cni.Del, cni.GC, cni.Status} {
-		f.Add(string(verb), []byte(body(podArgs, `{"cniVersion":"1.1.0","name":"weft","prevResult":`+previous+`,"cni.dev/valid-attachments":null}`)))
-		f.Add(string(verb), []byte(body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["192.0.2.1"],"searches":["a"]}}}`)))
+		f.Add(string(verb), []byte(body(podArgs, `{"cniVersion":"1.1.0","name":"weft","prevResult":`+previous+
+			`,"cni.dev/valid-attachments":null}`)))
+		f.Add(string(verb), []byte(
+			body(podArgs, `{"name":"weft","runtimeConfig":{"dns":{"servers":["192.0.2.1"],"searches":["a"]}}}`)))
 		f.Add(string(verb), []byte(body("a=b;=;;", `{"name":"weft","ipam":{}}`)))
 	}
 	f.Fuzz(func(t *testing.T, verb string, text []byte) {

@@ -30,7 +30,8 @@ func (c *NetworkConfig) parseRuntimeConfig(text json.RawMessage) error {
 		return decodingFailure(`"runtimeConfig" of the network configuration`, err)
 	}
 	invalid := func(field, format string, args ...any) error {
-		return types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf(`network configuration: "runtimeConfig.%s" %s`, field, fmt.Sprintf(format, args...)), "")
+		return types.NewError(types.ErrInvalidNetworkConfig, fmt.Sprintf(`network configuration: "runtimeConfig.%s" %s`,
+			field, fmt.Sprintf(format, args...)), "")
 	}
 	if dns := runtime.DNS; dns != nil {
 		for _, server := range dns.Servers {

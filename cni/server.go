@@ -82,7 +82,8 @@ func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 
 func (r *router) serve(verb Verb, request *http.Request) (any, error) {
 	if !strings.HasPrefix(request.URL.Path, pathPrefix) || request.Method != http.MethodPost {
-		return nil, types.NewError(types.ErrInvalidEnvironmentVariables, "the agent does not know "+request.Method+" "+request.URL.Path,
+		return nil, types.NewError(types.ErrInvalidEnvironmentVariables, "the agent does not know "+request.Method+" "+
+			request.URL.Path,
 			"weft-cni and weft are of different releases; install both of one")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, request.Body, maxRequest))
@@ -106,7 +107,8 @@ func (r *router) serve(verb Verb, request *http.Request) (any, error) {
 	case GC:
 		return nil, r.handler.GC(ctx, call.Config.Network, call.Config.Valid)
 	}
-	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_COMMAND: the agent does not know "+string(verb), "")
+	return nil, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_COMMAND: the agent does not know "+string(verb),
+		"")
 }
 
 func answer(w http.ResponseWriter, status int, body any) {

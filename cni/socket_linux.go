@@ -60,7 +60,8 @@ func privateFolder(folder string) error {
 		return err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("others may enter %s (mode %04o); run `chmod 700 %s`, or set cni-socket to a path in a folder of its own",
+		return fmt.Errorf("others may enter %s (mode %04o); run `chmod 700 %s`, or set cni-socket to a path in a folder "+
+			"of its own",
 			folder, info.Mode().Perm(), folder)
 	}
 	return nil

@@ -43,7 +43,8 @@ func ownedBySystem(conn net.Conn) error {
 	if !ok {
 		return errors.New("has no handle whose owner could be asked for")
 	}
-	descriptor, err := windows.GetSecurityInfo(windows.Handle(file.Fd()), windows.SE_KERNEL_OBJECT, windows.OWNER_SECURITY_INFORMATION)
+	descriptor, err := windows.GetSecurityInfo(windows.Handle(file.Fd()), windows.SE_KERNEL_OBJECT,
+		windows.OWNER_SECURITY_INFORMATION)
 	if err != nil {
 		return fmt.Errorf("read its owner: %w", err)
 	}
@@ -69,7 +70,8 @@ func Listen(socket string) (net.Listener, error) {
 	}
 	listener, err := winio.ListenPipe(socket, &winio.PipeConfig{SecurityDescriptor: pipeAccess})
 	if errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("listen for the cni plugin: another process serves %s; is `weft node` running twice? (%w)", socket, err)
+		return nil, fmt.Errorf("listen for the cni plugin: another process serves %s; is `weft node` running twice? (%w)",
+			socket, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen for the cni plugin: %w", err)

@@ -88,12 +88,16 @@ func TestCheck(t *testing.T) {
 		features []string
 		problem  string
 	}{
-		"all there":          {needed: map[string][]string{"ACL": {"name"}}},
-		"optional column":    {needed: map[string][]string{"ACL": {"name", "tier"}}, features: []string{"ACL tiers"}},
-		"optional table":     {needed: map[string][]string{"Chassis_Template_Var": {"chassis"}}, features: []string{"NodePort templates"}},
-		"mandatory column":   {needed: map[string][]string{"NAT": {"gateway_port"}}, problem: "database OVN_Northbound has no table NAT; OVN 25.03 has it"},
-		"known first":        {needed: map[string][]string{"Static_MAC_Binding": {"ip"}}, problem: "no table Static_MAC_Binding; OVN 22.06 is the first to have it"},
-		"column never heard": {needed: map[string][]string{"ACL": {"meter"}}, problem: "table ACL of database OVN_Northbound has no column meter; OVN 25.03 has it"},
+		"all there":       {needed: map[string][]string{"ACL": {"name"}}},
+		"optional column": {needed: map[string][]string{"ACL": {"name", "tier"}}, features: []string{"ACL tiers"}},
+		"optional table": {needed: map[string][]string{"Chassis_Template_Var": {"chassis"}},
+			features: []string{"NodePort templates"}},
+		"mandatory column": {needed: map[string][]string{"NAT": {"gateway_port"}},
+			problem: "database OVN_Northbound has no table NAT; OVN 25.03 has it"},
+		"known first": {needed: map[string][]string{"Static_MAC_Binding": {"ip"}},
+			problem: "no table Static_MAC_Binding; OVN 22.06 is the first to have it"},
+		"column never heard": {needed: map[string][]string{"ACL": {"meter"}},
+			problem: "table ACL of database OVN_Northbound has no column meter; OVN 25.03 has it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			missing, err := models.Check(parse(t, []byte(schema)), c.needed, models.Requirements)

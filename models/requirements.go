@@ -68,10 +68,13 @@ func Check(schema ovsdb.DatabaseSchema, needed map[string][]string, requirements
 			}
 		}
 	}
-	slices.SortFunc(optional, func(a, b Requirement) int { return strings.Compare(a.Table+"."+a.Column, b.Table+"."+b.Column) })
+	slices.SortFunc(optional, func(a, b Requirement) int {
+		return strings.Compare(a.Table+"."+a.Column, b.Table+"."+b.Column)
+	})
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return optional, fmt.Errorf("the server's schema (%s %s) is too old: %s; upgrade %s to %s", schema.Name, schema.Version,
+		return optional, fmt.Errorf("the server's schema (%s %s) is too old: %s; upgrade %s to %s", schema.Name,
+			schema.Version,
 			strings.Join(missing, "; "), Requirement{Database: schema.Name}.product(), baseline[schema.Name])
 	}
 	return optional, nil

@@ -36,14 +36,16 @@ func TestAgentWatchesItsDNSServers(t *testing.T) {
 	c.own = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{
 			v1alpha1.ResolvedNamesResource: "ResolvedNamesList", domainPolicies: "ClusterNetworkPolicyList",
-			{Group: "policy.networking.k8s.io", Version: "v1alpha1", Resource: "adminnetworkpolicies"}: "AdminNetworkPolicyList"})
+			{Group: "policy.networking.k8s.io", Version: "v1alpha1",
+				Resource: "adminnetworkpolicies"}: "AdminNetworkPolicyList"})
 	api := nodetest.Watched(c.client.(*fake.Clientset))
 	c.decide()
 	c.startAgent()
 	c.awaitReady()
 	policy := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy.networking.k8s.io/v1alpha2",
 		"kind": "ClusterNetworkPolicy", "metadata": map[string]any{"name": "p"},
-		"spec": map[string]any{"egress": []any{map[string]any{"to": []any{map[string]any{"domainNames": []any{"www.example.com"}}}}}}}}
+		"spec": map[string]any{"egress": []any{
+			map[string]any{"to": []any{map[string]any{"domainNames": []any{"www.example.com"}}}}}}}}
 	if _, err := c.own.Resource(domainPolicies).Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,8 @@ func TestAPodAtItsBound(t *testing.T) {
 func (g *gatewayCluster) hasZone(port, want string) {
 	g.tb.Helper()
 	g.eventually(func() error {
-		zone := strings.Trim(g.ovn.VS("--if-exists", "get", "bridge", nodeconfig.IntegrationBridge, "external_ids:ct-zone-"+port), `"`)
+		zone := strings.Trim(g.ovn.VS("--if-exists", "get", "bridge", nodeconfig.IntegrationBridge, "external_ids:ct-zone-"+
+			port), `"`)
 		if zone == "" {
 			return fmt.Errorf("%s has no zone", port)
 		}

@@ -28,7 +28,8 @@ const mostPasses = 7
 // datapath, in the translation of ovs-vswitchd.
 func TestPassesOfAWindowsNode(t *testing.T) {
 	g := newGatewayCluster(t)
-	g.config.ConntrackLookup = nodeconfig.LookupOff // the datapath here is Linux', and does not bear it: see docs/windows.md
+	// the datapath here is Linux', and does not bear it: see docs/windows.md
+	g.config.ConntrackLookup = nodeconfig.LookupOff
 	control := "--target=" + g.ovn.Control(nodetest.Vswitchd)
 	devices := g.takeLongestWays(func() {
 		for _, bridge := range []string{nodeconfig.IntegrationBridge, "br-ex"} {
@@ -102,9 +103,10 @@ func (g *gatewayCluster) hostedWithLookups() {
 	g.config.ConntrackLookup = nodeconfig.LookupOn
 	dir := filepath.Dir(strings.TrimPrefix(g.ovn.OVSDatabase(), "unix:"))
 	between := filepath.Join(dir, "between.sock")
-	nodetest.Between(g.tb, between, filepath.Join(dir, nodeconfig.IntegrationBridge+".mgmt"), func(bridge net.Conn) net.Conn {
-		return ctlookup.Over(bridge, ctlookup.Changes{Lookups: true}, func(err error) { g.tb.Error(err) })
-	})
+	nodetest.Between(g.tb, between, filepath.Join(dir, nodeconfig.IntegrationBridge+".mgmt"),
+		func(bridge net.Conn) net.Conn {
+			return ctlookup.Over(bridge, ctlookup.Changes{Lookups: true}, func(err error) { g.tb.Error(err) })
+		})
 	g.ovn.VS("set", "open_vswitch", ".", "external_ids:ovn-bridge-remote=unix:"+between)
 }
 
@@ -155,7 +157,8 @@ func (g *gatewayCluster) takeLongestWays(prepare func()) (devices []string) {
 		"--", "--type=port-group", "acl-add", "guarded", "to-lport", "1000", "outport == @guarded && ip", "allow-related",
 		"--", "lb-add", "web", vip, web.address.String()+":80,"+other.address.String()+":80",
 		"--", "lb-add", "web", vip6, "["+web.address6.String()+"]:80,["+other.address6.String()+"]:80",
-		"--", "set", "load_balancer", "web", "options:hairpin_snat_ip=\"169.254.169.5 fd69::5\"", "--", "ls-lb-add", testNode, "web")
+		"--", "set", "load_balancer", "web", "options:hairpin_snat_ip=\"169.254.169.5 fd69::5\"", "--", "ls-lb-add", testNode,
+		"web")
 
 	g.visits(other.sandbox, web.address, 80, other.address)
 	g.visits(web.sandbox, other.address6, 80, web.address6)

@@ -124,7 +124,8 @@ func TestTheHostIsAClientOfServices(t *testing.T) {
 			Ports: []corev1.ServicePort{{Name: "tcp", Port: 80, NodePort: 30080},
 				{Name: "udp", Port: 80, NodePort: 30080, Protocol: corev1.ProtocolUDP}}},
 		// as some controllers give a node's
-		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "172.30.0.1"}}}},
+		Status: corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{
+			{IP: "172.30.0.1"}}}},
 	}
 	services := c.client.CoreV1().Services("shop")
 	if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {

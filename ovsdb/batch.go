@@ -246,7 +246,8 @@ func (e *Engine) arrive(ctx context.Context) (*batch, outcome, error) {
 const timedOut = "timed out"
 
 // serverTrouble are refusals that are nobody's fault: the same transaction may go through later.
-var serverTrouble = []string{"I/O error", "resources exhausted", timedOut, "aborted", "canceled", "cluster error", "not leader"}
+var serverTrouble = []string{"I/O error", "resources exhausted", timedOut, "aborted", "canceled", "cluster error",
+	"not leader"}
 
 func (b *batch) read(result []byte) outcome {
 	o := outcome{at: -1}

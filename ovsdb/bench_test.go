@@ -167,7 +167,8 @@ func fill(b *testing.B) time.Duration {
 	type object = map[string]any
 	var operations []any
 	for i := range benchSwitches {
-		operations = append(operations, object{"op": "insert", "table": "Logical_Switch", "row": object{"name": fmt.Sprintf("n%d", i)}})
+		operations = append(operations, object{"op": "insert", "table": "Logical_Switch",
+			"row": object{"name": fmt.Sprintf("n%d", i)}})
 	}
 	bare.transact(operations)
 	began := time.Now()
@@ -178,10 +179,12 @@ func fill(b *testing.B) time.Duration {
 			operations = append(operations,
 				object{"op": "insert", "table": "Logical_Switch_Port", "uuid-name": name, "row": object{
 					"name": fmt.Sprintf("ns01_pod-%d", j), "addresses": benchAddress(j), "port_security": benchAddress(j),
-					"options":      []any{"map", []any{[]any{"requested-chassis", "pn01"}}},
-					"external_ids": []any{"map", []any{[]any{ovsdb.OwnerMark, fmt.Sprintf("Pod/ns01/pod-%d", j)}, []any{ovsdb.KeyMark, ""}, []any{"namespace", "ns01"}}},
+					"options": []any{"map", []any{[]any{"requested-chassis", "pn01"}}},
+					"external_ids": []any{"map", []any{[]any{ovsdb.OwnerMark, fmt.Sprintf("Pod/ns01/pod-%d", j)},
+						[]any{ovsdb.KeyMark, ""}, []any{"namespace", "ns01"}}},
 				}},
-				object{"op": "mutate", "table": "Logical_Switch", "where": []any{[]any{"name", "==", fmt.Sprintf("n%d", j%benchSwitches)}},
+				object{"op": "mutate", "table": "Logical_Switch",
+					"where":     []any{[]any{"name", "==", fmt.Sprintf("n%d", j%benchSwitches)}},
 					"mutations": []any{[]any{"ports", "insert", []any{"set", []any{[]any{"named-uuid", name}}}}}})
 		}
 		bare.transact(operations)

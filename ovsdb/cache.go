@@ -129,7 +129,8 @@ func (c *cache) insert(s *scanner, t *table, uuid string, old *row) {
 		t.rows[uuid] = r
 	} else {
 		for _, column := range t.columns {
-			changed = changed || column.managed && !column.absent && !column.codec.equal(r.field(column), fieldOf(model, column.field))
+			changed = changed || column.managed && !column.absent && !column.codec.equal(r.field(column),
+				fieldOf(model, column.field))
 		}
 	}
 	setUUID(value.Elem(), r.uuid)

@@ -13,11 +13,14 @@ import (
 // FuzzUpdate wants the replica's indexes to agree with its rows after whatever a server says.
 func FuzzUpdate(f *testing.F) {
 	const id, other = `"aaaaaaaa-aaaa-5aaa-8aaa-aaaaaaaaaaaa"`, `"bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"`
-	port := `{"Logical_Switch_Port":{` + other + `:{"insert":{"name":"p","up":true,"tag":["set",[7]],"external_ids":["map",[["weft.net/owner","Pod/p"]]],"options":["map",[["a","b"]]]}}}}`
+	port := `{"Logical_Switch_Port":{` + other +
+		`:{"insert":{"name":"p","up":true,"tag":["set",[7]],"external_ids":["map",[["weft.net/owner","Pod/p"]]],"options":["map",[["a","b"]]]}}}}`
 	f.Add(port, `{"Logical_Switch":{`+id+`:{"insert":{"name":"s","ports":["uuid",`+other+`],"external_ids":["map",[]]}}}}`)
-	f.Add(port, `{"Logical_Switch_Port":{`+other+`:{"modify":{"up":["set",[]],"external_ids":["map",[["weft.net/owner","Pod/p"],["c","d"]]]}}}}`)
+	f.Add(port, `{"Logical_Switch_Port":{`+other+
+		`:{"modify":{"up":["set",[]],"external_ids":["map",[["weft.net/owner","Pod/p"],["c","d"]]]}}}}`)
 	f.Add(port, `{"Logical_Switch_Port":{`+other+`:{"delete":null}}}`)
-	f.Add(`{"Logical_Switch":{`+id+`:{"initial":{"ports":["set",[["uuid",`+other+`],["uuid",`+id+`]]]}}}}`, `{"Logical_Switch":{`+id+`:{"modify":{"ports":["uuid",`+other+`]}}}}`)
+	f.Add(`{"Logical_Switch":{`+id+`:{"initial":{"ports":["set",[["uuid",`+other+`],["uuid",`+id+`]]]}}}}`,
+		`{"Logical_Switch":{`+id+`:{"modify":{"ports":["uuid",`+other+`]}}}}`)
 	f.Add(port, port)
 	var schema libovsdb.DatabaseSchema
 	if err := json.Unmarshal(schemas.Northbound, &schema); err != nil {

@@ -52,16 +52,19 @@ func TestReading(t *testing.T) {
 		client := s.engine.Client()
 		portA := ovsdb.ID("Logical_Switch_Port", podOwner("a"), "")
 		sw, ok := ovsdb.Get[nb.LogicalSwitch](client, switchID("l1"))
-		if !ok || sw.Name != "l1" || len(sw.Ports) != 2 || sw.UUID != switchID("l1") || sw.ExternalIDs[ovsdb.OwnerMark] != "Node/l1" {
+		if !ok || sw.Name != "l1" || len(sw.Ports) != 2 || sw.UUID != switchID("l1") ||
+			sw.ExternalIDs[ovsdb.OwnerMark] != "Node/l1" {
 			t.Errorf("the switch reads %+v, %v", sw, ok)
 		}
 		if _, ok := ovsdb.Get[nb.LogicalSwitch](client, portA); ok {
 			t.Error("a port is read as a switch")
 		}
-		if ports := ovsdb.List(client, func(p *nb.LogicalSwitchPort) bool { return p.Name == "default_b" }); len(ports) != 1 || ports[0].Options["requested-chassis"] != "l1" {
+		if ports := ovsdb.List(client, func(p *nb.LogicalSwitchPort) bool { return p.Name == "default_b" }); len(
+			ports) != 1 || ports[0].Options["requested-chassis"] != "l1" {
 			t.Errorf("listed %+v", ports)
 		}
-		if with := ovsdb.List(client, func(s *nb.LogicalSwitch) bool { return slices.Contains(s.Ports, portA) }); len(with) != 1 {
+		if with := ovsdb.List(client, func(s *nb.LogicalSwitch) bool { return slices.Contains(s.Ports, portA) }); len(
+			with) != 1 {
 			t.Errorf("%d switches have the port", len(with))
 		}
 		if all := ovsdb.List[nb.LogicalSwitchPort](client, nil); len(all) != 2 {
@@ -112,7 +115,8 @@ func TestPortsOnAForeignBridge(t *testing.T) {
 	if _, err := client.Transact(t.Context(),
 		insert("Open_vSwitch", foreignGroup, libovsdb.Row{"bridges": refs(foreignSwitch)}),
 		insert("Bridge", foreignSwitch, libovsdb.Row{"name": "br-int", "ports": refs(foreignPort)}),
-		insert("Port", foreignPort, libovsdb.Row{"name": "br-int", "interfaces": libovsdb.UUID{GoUUID: foreignGroup[:35] + "4"}}),
+		insert("Port", foreignPort, libovsdb.Row{"name": "br-int", "interfaces": libovsdb.UUID{GoUUID: foreignGroup[:35] +
+			"4"}}),
 		insert("Interface", foreignGroup[:35]+"4", libovsdb.Row{"name": "br-int", "type": "internal"}),
 	); err != nil {
 		t.Fatal(err)
@@ -126,7 +130,8 @@ func TestPortsOnAForeignBridge(t *testing.T) {
 				{Model: &vswitch.Port{Name: name, Interfaces: []string{ovsdb.ID("Interface", owner, "")}}},
 				{Model: &vswitch.Interface{Name: name, ExternalIDs: map[string]string{"iface-id": "default_" + name}}},
 			},
-			Memberships: []ovsdb.Membership{{Table: "Bridge", UUID: bridge.UUID, Column: "ports", Values: []string{ovsdb.ID("Port", owner, "")}}},
+			Memberships: []ovsdb.Membership{{Table: "Bridge", UUID: bridge.UUID, Column: "ports",
+				Values: []string{ovsdb.ID("Port", owner, "")}}},
 		}
 	}
 	engine := ovsdb.NewEngine(client)

@@ -21,8 +21,10 @@ var (
 	stringAtom = atom[string]{(*scanner).str, appendString}
 	intAtom    = atom[int]{(*scanner).integer, func(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }}
 	boolAtom   = atom[bool]{(*scanner).boolean, strconv.AppendBool}
-	floatAtom  = atom[float64]{(*scanner).float, func(b []byte, n float64) []byte { return strconv.AppendFloat(b, n, 'g', -1, 64) }}
-	uuidAtom   = atom[string]{readUUID, appendUUID}
+	floatAtom  = atom[float64]{(*scanner).float, func(b []byte, n float64) []byte {
+		return strconv.AppendFloat(b, n, 'g', -1, 64)
+	}}
+	uuidAtom = atom[string]{readUUID, appendUUID}
 )
 
 func readUUID(s *scanner) (id string) {

@@ -8,7 +8,8 @@
 //     again when it must. [Get], [List] and [Client.WaitFor] look into its replica.
 //   - [NewEngine] gives an [Engine]: [Engine.Claim] ends former writers (fence.go), [Engine.Replace]
 //     takes the whole desired state as [Change]s, [Engine.Apply] some of them. Each change is
-//     compared with the replica (plan.go); what differs goes into a batch of many owners (batch.go), a transaction. Several are in flight. A refused
+//     compared with the replica (plan.go); what differs goes into a batch of many owners
+//     (batch.go), a transaction. Several are in flight. A refused
 //     one is taken apart until the guilty owner stands alone (engine.go).
 //   - [Engine.Watch] tells whose rows others have changed since a Replace, and repairs sets
 //     (events.go, watch.go).

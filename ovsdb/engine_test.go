@@ -15,8 +15,10 @@ import (
 
 // tables are those of the Northbound database that the tests' changes use.
 var tables = []ovsdb.Table{
-	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "other_config", "load_balancer_group"}, Sets: []string{"ports"}},
-	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options", "enabled", "tag"}, Read: []string{"up"}},
+	{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "other_config", "load_balancer_group"},
+		Sets: []string{"ports"}},
+	{Model: &nb.LogicalSwitchPort{}, Columns: []string{"name", "type", "addresses", "port_security", "options", "enabled",
+		"tag"}, Read: []string{"up"}},
 	{Model: &nb.PortGroup{}, Columns: []string{"name"}, Sets: []string{"ports", "acls"}},
 	{Model: &nb.ACL{}, Columns: []string{"name", "direction", "priority", "match", "action"}},
 	{Model: &nb.AddressSet{}, Columns: []string{"name"}, Sets: []string{"addresses"}},
@@ -228,7 +230,8 @@ func TestReplaceTogether(t *testing.T) {
 			t.Errorf("%d transactions", s.transactions()-before)
 		}
 		for set, want := range map[string]string{"x": "addresses: 10.244.1.5\n", "y": "addresses: 10.244.1.3\n"} {
-			if dump := ovsdb.Dump(s.engine.Client()); !strings.Contains(dump, "Address_Set "+set+" [Namespace/"+set+"]\n    "+want) || strings.Contains(dump, "default_b") {
+			if dump := ovsdb.Dump(s.engine.Client()); !strings.Contains(dump, "Address_Set "+set+" [Namespace/"+set+"]\n    "+
+				want) || strings.Contains(dump, "default_b") {
 				t.Errorf("not %s in %s, or b is there:\n%s", want, set, dump)
 			}
 		}

@@ -33,7 +33,8 @@ func takeoff(t *testing.T) *flight {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &Client{config: Config{Model: model}, cache: newCache(), changed: make(chan struct{}), stats: newStats("test"), log: slog.New(slog.DiscardHandler)}
+	client := &Client{config: Config{Model: model}, cache: newCache(), changed: make(chan struct{}),
+		stats: newStats("test"), log: slog.New(slog.DiscardHandler)}
 	for _, config := range []Table{
 		{Model: &nb.LogicalSwitch{}, Columns: []string{"name", "other_config"}},
 		{Model: &nb.AddressSet{}, Columns: []string{"name"}},
@@ -48,7 +49,8 @@ func takeoff(t *testing.T) *flight {
 		client.cache.tables[table.name], client.cache.types[table.goType] = table, table
 	}
 	f := &flight{t: t, engine: NewEngine(client)}
-	f.update(f.row("Logical_Switch", "switch", "initial", `"name":"l1"`), f.row("Address_Set", "stale", "initial", `"name":"stale"`))
+	f.update(f.row("Logical_Switch", "switch", "initial", `"name":"l1"`), f.row("Address_Set", "stale", "initial",
+		`"name":"stale"`))
 	f.engine.events.begin()
 	f.batch = f.engine.newBatch()
 	change := &Change{Owner: "Node/l1", Rows: []Row{
@@ -99,21 +101,27 @@ func TestForeignChangesWithinOurs(t *testing.T) {
 		{"our changes alone", committed, func(f *flight) [][]string {
 			return [][]string{{f.row("Logical_Switch", "switch", "modify", ourConfig),
 				`"Address_Set":{` + strings.Join([]string{
-					strings.TrimSuffix(strings.TrimPrefix(f.row("Address_Set", "new", "insert", `"name":"new"`), `"Address_Set":{`), "}"),
-					strings.TrimSuffix(strings.TrimPrefix(f.row("Address_Set", "stale", "delete", ""), `"Address_Set":{`), "}")}, ",") + "}"}}
+					strings.TrimSuffix(strings.TrimPrefix(f.row("Address_Set", "new", "insert", `"name":"new"`), `"Address_Set":{`),
+						"}"),
+					strings.TrimSuffix(strings.TrimPrefix(f.row("Address_Set", "stale", "delete", ""), `"Address_Set":{`), "}")},
+					",") + "}"}}
 		}, false},
 		{"our changes in several updates", committed, func(f *flight) [][]string {
-			return append(ours(f), []string{f.row("Logical_Switch", "switch", "modify", `"external_ids":["map",[["theirs","x"]]]`)})
+			return append(ours(f), []string{f.row("Logical_Switch", "switch", "modify",
+				`"external_ids":["map",[["theirs","x"]]]`)})
 		}, false},
 		{"another column in the same update", committed, func(f *flight) [][]string {
 			return replaceFirst(ours(f), f.row("Logical_Switch", "switch", "modify", ourConfig+`,"name":"theirs"`))
 		}, true},
 		{"our column in the same update", committed, func(f *flight) [][]string {
-			return replaceFirst(ours(f), f.row("Logical_Switch", "switch", "modify", `"other_config":["map",[["subnet","192.0.2.0/24"]]]`))
+			return replaceFirst(ours(f), f.row("Logical_Switch", "switch", "modify",
+				`"other_config":["map",[["subnet","192.0.2.0/24"]]]`))
 		}, true},
-		{"our column back to what it was, and no update at all", committed, func(f *flight) [][]string { return ours(f)[1:] }, true},
+		{"our column back to what it was, and no update at all", committed, func(f *flight) [][]string { return ours(f)[1:] },
+			true},
 		{"our mark in the same update", committed, func(f *flight) [][]string {
-			return replaceFirst(ours(f), f.row("Logical_Switch", "switch", "modify", ourConfig+`,"external_ids":["map",[["weft.net/key","switch"]]]`))
+			return replaceFirst(ours(f), f.row("Logical_Switch", "switch", "modify",
+				ourConfig+`,"external_ids":["map",[["weft.net/key","switch"]]]`))
 		}, true},
 		{"our row removed, in another update", committed, func(f *flight) [][]string {
 			return append(ours(f), []string{f.row("Logical_Switch", "switch", "delete", "")})

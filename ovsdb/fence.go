@@ -64,7 +64,8 @@ var errOutrun = errors.New("the row of the fence has changed meanwhile")
 func (e *Engine) claimOnce(ctx context.Context) error {
 	f := e.fence
 	failed := func(err error) error { return fmt.Errorf("claim %s in table %s: %w", f.Key, f.Table, err) }
-	results, err := e.client.Transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: f.Table, Columns: []string{"_uuid", externalIDs}})
+	results, err := e.client.Transact(ctx, ovsdb.Operation{Op: ovsdb.OperationSelect, Table: f.Table,
+		Columns: []string{"_uuid", externalIDs}})
 	if err != nil {
 		return failed(err)
 	}

@@ -20,7 +20,9 @@ import (
 
 // northboundFence is a fence that a writer may always claim.
 func northboundFence(writer string) ovsdb.Fence {
-	return ovsdb.Fence{Table: "NB_Global", Key: "weft.net/leader", Writer: writer, Entitled: func(context.Context) error { return nil }}
+	return ovsdb.Fence{Table: "NB_Global", Key: "weft.net/leader", Writer: writer, Entitled: func(context.Context) error {
+		return nil
+	}}
 }
 
 // writer is another engine at the stage's database.
@@ -104,7 +106,8 @@ func TestAClaimEndsTheFormerWriter(t *testing.T) {
 			t.Errorf("now the other one is fenced off, and its work ends with %v", err)
 		}
 		// Somebody removes the value: nobody may write until it is claimed.
-		ovsdbtest.Run(t, "ovn-nbctl", "--db="+first.Client().Endpoint(), "remove", "NB_Global", ".", "external_ids", "weft.net/leader")
+		ovsdbtest.Run(t, "ovn-nbctl", "--db="+first.Client().Endpoint(), "remove", "NB_Global", ".", "external_ids",
+			"weft.net/leader")
 		if err := first.Apply(s.context(), []ovsdb.Change{node("l1")}); !errors.Is(err, ovsdb.ErrFenced) {
 			t.Errorf("without a value work ends with %v", err)
 		}

@@ -42,9 +42,10 @@ func remove(table, uuid string) libovsdb.Operation {
 }
 
 func mutate(table, uuid, column string, mutator libovsdb.Mutator, value any) libovsdb.Operation {
-	return libovsdb.Operation{Op: libovsdb.OperationMutate, Table: table, Where: byID(uuid), Mutations: []libovsdb.Mutation{
-		*libovsdb.NewMutation(column, mutator, value),
-	}}
+	return libovsdb.Operation{Op: libovsdb.OperationMutate, Table: table, Where: byID(uuid),
+		Mutations: []libovsdb.Mutation{
+			*libovsdb.NewMutation(column, mutator, value),
+		}}
 }
 
 func refs(uuids ...string) libovsdb.OvsSet {
@@ -92,10 +93,13 @@ func TestForeignRowsAreLeftAlone(t *testing.T) {
 			insert("Logical_Switch_Port", foreignPort, libovsdb.Row{"name": "operators-port"}),
 			mutate("Logical_Switch", switchID("l1"), "ports", libovsdb.MutateOperationInsert, refs(foreignPort)),
 			insert("Logical_Switch", foreignSwitch, libovsdb.Row{"name": "operators-switch"}),
-			insert("Port_Group", foreignGroup, libovsdb.Row{"name": "operators_group", "ports": refs(ovsdb.ID("Logical_Switch_Port", podOwner("a"), ""), foreignPort)}),
+			insert("Port_Group", foreignGroup, libovsdb.Row{"name": "operators_group",
+				"ports": refs(ovsdb.ID("Logical_Switch_Port", podOwner("a"), ""), foreignPort)}),
 			insert("Load_Balancer_Group", "44444444-4444-4444-8444-444444444444", libovsdb.Row{"name": "weft-like"}),
-			update("Logical_Switch_Port", ovsdb.ID("Logical_Switch_Port", podOwner("a"), ""), libovsdb.Row{"parent_name": "theirs"}),
-			mutate("Logical_Switch_Port", ovsdb.ID("Logical_Switch_Port", podOwner("a"), ""), "external_ids", libovsdb.MutateOperationInsert,
+			update("Logical_Switch_Port", ovsdb.ID("Logical_Switch_Port", podOwner("a"), ""),
+				libovsdb.Row{"parent_name": "theirs"}),
+			mutate("Logical_Switch_Port", ovsdb.ID("Logical_Switch_Port", podOwner("a"), ""), "external_ids",
+				libovsdb.MutateOperationInsert,
 				libovsdb.OvsMap{GoMap: map[any]any{"operator": "was here"}}),
 		)
 		want := `Load_Balancer_Group weft-like
@@ -132,16 +136,21 @@ func TestNothingChangedNothingWritten(t *testing.T) {
 			{
 				Owner: "Service/web",
 				Rows: []ovsdb.Row{
-					{Key: "lb", Model: &nb.LoadBalancer{Name: "Service/web", Vips: map[string]string{"10.96.0.1:80": "10.244.1.3:80,10.244.1.4:80"}}},
+					{Key: "lb", Model: &nb.LoadBalancer{Name: "Service/web",
+						Vips: map[string]string{"10.96.0.1:80": "10.244.1.3:80,10.244.1.4:80"}}},
 					{Key: "group", Model: &nb.LoadBalancerGroup{Name: "weft-cluster"}},
 					{Key: "acl", Model: &nb.ACL{Direction: "to-lport", Action: "drop", Match: `ip4 && "quoted"`, Priority: 5}},
 					{Key: "pg", Model: &nb.PortGroup{Name: "pg"}},
-					{Key: "port", Model: &nb.LogicalSwitchPort{Name: "web", Enabled: &enabled, Tag: &tag, Addresses: []string{"unknown", "router", "unknown"}}},
+					{Key: "port", Model: &nb.LogicalSwitchPort{Name: "web", Enabled: &enabled, Tag: &tag,
+						Addresses: []string{"unknown", "router", "unknown"}}},
 				},
 				Memberships: []ovsdb.Membership{
-					{Table: "Load_Balancer_Group", UUID: ovsdb.ID("Load_Balancer_Group", "Service/web", "group"), Column: "load_balancer", Values: []string{ovsdb.ID("Load_Balancer", "Service/web", "lb")}},
-					{Table: "Port_Group", UUID: ovsdb.ID("Port_Group", "Service/web", "pg"), Column: "acls", Values: []string{ovsdb.ID("ACL", "Service/web", "acl")}},
-					{Table: "Logical_Switch", UUID: switchID("l1"), Column: "ports", Values: []string{ovsdb.ID("Logical_Switch_Port", "Service/web", "port")}},
+					{Table: "Load_Balancer_Group", UUID: ovsdb.ID("Load_Balancer_Group", "Service/web", "group"),
+						Column: "load_balancer", Values: []string{ovsdb.ID("Load_Balancer", "Service/web", "lb")}},
+					{Table: "Port_Group", UUID: ovsdb.ID("Port_Group", "Service/web", "pg"), Column: "acls",
+						Values: []string{ovsdb.ID("ACL", "Service/web", "acl")}},
+					{Table: "Logical_Switch", UUID: switchID("l1"), Column: "ports",
+						Values: []string{ovsdb.ID("Logical_Switch_Port", "Service/web", "port")}},
 				},
 			},
 		}
@@ -175,8 +184,10 @@ func (s *stage) transactions() int {
 
 func TestStaleMembersLeaveOnReplace(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
-		s.replace(node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.244.1.3"), inSet(pod("b", "l1", "10.244.1.4"), "ns", "10.244.1.4"))
-		s.foreign(mutate("Address_Set", addressSetID("ns"), "addresses", libovsdb.MutateOperationInsert, texts("192.0.2.1", "192.0.2.2")))
+		s.replace(node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.244.1.3"),
+			inSet(pod("b", "l1", "10.244.1.4"), "ns", "10.244.1.4"))
+		s.foreign(mutate("Address_Set", addressSetID("ns"), "addresses", libovsdb.MutateOperationInsert,
+			texts("192.0.2.1", "192.0.2.2")))
 		s.restart()
 		s.replace(node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.244.1.5"))
 		s.dump(`Address_Set ns [Namespace/ns]
@@ -195,10 +206,12 @@ Logical_Switch_Port default_a [Pod/default/a]
 
 func TestTwoOwnersShareAMember(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
-		s.replace(node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.0.0.1"), inSet(pod("b", "l1", "10.244.1.4"), "ns", "10.0.0.1"))
+		s.replace(node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.0.0.1"),
+			inSet(pod("b", "l1", "10.244.1.4"), "ns", "10.0.0.1"))
 		has := func(want string) {
 			t.Helper()
-			if set, _ := ovsdb.Get[nb.AddressSet](s.engine.Client(), addressSetID("ns")); strings.Join(set.Addresses, " ") != want {
+			if set, _ := ovsdb.Get[nb.AddressSet](s.engine.Client(), addressSetID("ns")); strings.Join(set.Addresses,
+				" ") != want {
 				t.Errorf("the address set holds %v instead of %s", set.Addresses, want)
 			}
 		}
@@ -268,7 +281,8 @@ func (s *stage) watched() func(want ...ovsdb.Owner) {
 func (s *stage) eventually(what string, condition func() bool) {
 	s.Helper()
 	const patience = 2 * time.Minute
-	pause := time.Millisecond // more and more of it: to look at a database takes the processor that others are waited for with
+	// more and more of it: to look at a database takes the processor that others are waited for with
+	pause := time.Millisecond
 	for deadline := time.Now().Add(patience); !condition(); pause = min(2*pause, 100*time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatalf("waited %s until %s; the database holds\n%s", patience, what, ovsdb.Dump(s.engine.Client()))
@@ -280,7 +294,8 @@ func (s *stage) eventually(what string, condition func() bool) {
 func TestOthersChangesAreSeenAndRepaired(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
 		state := []ovsdb.Change{
-			node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.244.1.3"), inSet(pod("b", "l1", "10.244.1.4"), "ns", "10.244.1.4"),
+			node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.244.1.3"),
+			inSet(pod("b", "l1", "10.244.1.4"), "ns", "10.244.1.4"),
 			{Owner: "Cluster", Rows: []ovsdb.Row{{Model: &nb.LoadBalancerGroup{Name: "weft-cluster"}}}},
 		}
 		s.replace(state...)
@@ -315,7 +330,8 @@ func TestOthersChangesAreSeenAndRepaired(t *testing.T) {
 		// Marks that are taken away come back, and a row that bears weft's marks is weft's.
 		s.foreign(
 			update("Logical_Switch_Port", portA, libovsdb.Row{"external_ids": libovsdb.OvsMap{GoMap: map[any]any{}}}),
-			insert("Logical_Switch", foreignSwitch, libovsdb.Row{"name": "stray", "external_ids": libovsdb.OvsMap{GoMap: map[any]any{ovsdb.OwnerMark: "Node/gone"}}}),
+			insert("Logical_Switch", foreignSwitch,
+				libovsdb.Row{"name": "stray", "external_ids": libovsdb.OvsMap{GoMap: map[any]any{ovsdb.OwnerMark: "Node/gone"}}}),
 		)
 		told(podOwner("a"), "Node/gone")
 		s.apply(state[2], ovsdb.Change{Owner: "Node/gone"})

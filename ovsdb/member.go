@@ -113,7 +113,8 @@ func (c *Client) accept(m member) error {
 	case !m.leader && !c.config.AnyMember:
 		return errNotLeader
 	case m.cluster == c.cluster && m.index < c.index:
-		return fmt.Errorf("the server lags behind its cluster: it has change %d of the log, and %d was read before", m.index, c.index)
+		return fmt.Errorf("the server lags behind its cluster: it has change %d of the log, and %d was read before", m.index,
+			c.index)
 	}
 	c.cluster, c.index = m.cluster, m.index
 	return nil

@@ -75,7 +75,8 @@ func TestAServerThatLagsIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, members := clusterStage(t)
 			leader := ovsdbtest.Leader(s.db, members)
-			n := &network{dials: map[string]int{}, lags: map[string]bool{}, servers: map[string]*ovsdbtest.Process{"/a": leader, "/b": leader}}
+			n := &network{dials: map[string]int{}, lags: map[string]bool{}, servers: map[string]*ovsdbtest.Process{"/a": leader,
+				"/b": leader}}
 			if any {
 				for _, m := range members {
 					if m != leader {

@@ -69,7 +69,8 @@ func TestAParentThatVanishesMeanwhile(t *testing.T) {
 	if len(refused) != 1 || refused[podOwner("a")] == nil {
 		t.Errorf("refused: %v", refused)
 	}
-	if dump := ovsdb.Dump(s.engine.Client()); strings.Contains(dump, "default_a") || !strings.Contains(dump, "ports: default_b") {
+	if dump := ovsdb.Dump(s.engine.Client()); strings.Contains(dump, "default_a") ||
+		!strings.Contains(dump, "ports: default_b") {
 		t.Errorf("the database holds\n%s", dump)
 	}
 }
@@ -150,7 +151,8 @@ func TestExternalIDsKeyByKey(t *testing.T) {
 			return c
 		}
 		s.replace(with(map[string]string{"zone": "a", "weft.net/extra": "x"}))
-		s.foreign(mutate("Logical_Switch", switchID("l1"), "external_ids", libovsdb.MutateOperationInsert, libovsdb.OvsMap{GoMap: map[any]any{"operator": "1"}}))
+		s.foreign(mutate("Logical_Switch", switchID("l1"), "external_ids", libovsdb.MutateOperationInsert,
+			libovsdb.OvsMap{GoMap: map[any]any{"operator": "1"}}))
 		s.replace(with(map[string]string{"zone": "b"}))
 		s.dump(`Logical_Switch l1 [Node/l1]
     external_ids: operator=1, zone=b
@@ -173,9 +175,11 @@ func TestAServerIsUpgradedUnderway(t *testing.T) {
 	)
 	engine := ovsdb.NewEngine(client)
 	policy := []ovsdb.Change{{
-		Owner:       "Policy/p",
-		Rows:        []ovsdb.Row{{Model: &nb.PortGroup{Name: "pg"}}, {Model: &nb.ACL{Direction: "to-lport", Action: "drop", Match: "1", Tier: 2}}},
-		Memberships: []ovsdb.Membership{{Table: "Port_Group", UUID: ovsdb.ID("Port_Group", "Policy/p", ""), Column: "acls", Values: []string{ovsdb.ID("ACL", "Policy/p", "")}}},
+		Owner: "Policy/p",
+		Rows: []ovsdb.Row{{Model: &nb.PortGroup{Name: "pg"}},
+			{Model: &nb.ACL{Direction: "to-lport", Action: "drop", Match: "1", Tier: 2}}},
+		Memberships: []ovsdb.Membership{{Table: "Port_Group", UUID: ovsdb.ID("Port_Group", "Policy/p", ""), Column: "acls",
+			Values: []string{ovsdb.ID("ACL", "Policy/p", "")}}},
 	}}
 	if err := engine.Replace(t.Context(), policy); err != nil {
 		t.Fatal(err)

@@ -83,8 +83,9 @@ func (c *Client) WaitFor(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// Sync returns once the replica has all that the server had done when Sync was called. The server tells its clients of changes
-// before it takes their next requests, so the answer to an echo comes after them. An error says that the connection was lost.
+// Sync returns once the replica has all that the server had done when Sync was called. The server tells its clients of
+// changes before it takes their next requests, so the answer to an echo comes after them. An error says that the
+// connection was lost.
 func (c *Client) Sync(ctx context.Context) error {
 	s, err := c.connection(ctx)
 	if err != nil {

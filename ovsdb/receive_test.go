@@ -7,11 +7,14 @@ import (
 	"time"
 )
 
-// FuzzReceive: whatever a server says, a request has at most one answer, and that is the one which encoding/json reads there.
+// FuzzReceive: whatever a server says, a request has at most one answer, and that is the one which encoding/json reads
+// there.
 func FuzzReceive(f *testing.F) {
 	for _, seed := range []string{
-		`{"id":1,"result":{},"error":null}`, `{"error":null,"result":[1,{"result":2}],"id":1}`, `{"id":1,"error":{"error":"x","details":"y"},"result":null}`,
-		`{"id":null,"method":"update3","params":["weft","0",{}]}`, `{"id":"echo","method":"echo","params":[]}`, `{"method":7,"id":1,"result":1}`,
+		`{"id":1,"result":{},"error":null}`, `{"error":null,"result":[1,{"result":2}],"id":1}`,
+		`{"id":1,"error":{"error":"x","details":"y"},"result":null}`,
+		`{"id":null,"method":"update3","params":["weft","0",{}]}`, `{"id":"echo","method":"echo","params":[]}`,
+		`{"method":7,"id":1,"result":1}`,
 		`{"id":1,"id":2,"result":1}`, `{"id":1}`, `{"id":"1","result":1}`, `[]`, `{"id":1,"result":"\u00"}`,
 	} {
 		f.Add([]byte(seed))
@@ -36,7 +39,8 @@ func FuzzReceive(f *testing.F) {
 		if string(message["id"]) != "1" {
 			t.Errorf("%s is taken for the answer to request 1", text)
 		}
-		if failed := message["error"] != nil && string(message["error"]) != "null"; failed != (answers[0].err != nil) || !failed && string(answers[0].result) != string(message["result"]) {
+		if failed := message["error"] != nil && string(message["error"]) != "null"; failed != (answers[0].err != nil) ||
+			!failed && string(answers[0].result) != string(message["result"]) {
 			t.Errorf("%s is read as %s, %v", text, answers[0].result, answers[0].err)
 		}
 	})

@@ -89,7 +89,8 @@ func TestChangesDuringAnOutageAreTold(t *testing.T) {
 	if _, err := theirs.Transact(s.context(),
 		remove("Address_Set", addressSetID("ns")),
 		update("Logical_Switch_Port", ovsdb.ID("Logical_Switch_Port", podOwner("p3"), ""), libovsdb.Row{"type": "router"}),
-		mutate("Logical_Switch", switchID("l1"), "ports", libovsdb.MutateOperationDelete, refs(ovsdb.ID("Logical_Switch_Port", podOwner("p4"), ""))),
+		mutate("Logical_Switch", switchID("l1"), "ports", libovsdb.MutateOperationDelete,
+			refs(ovsdb.ID("Logical_Switch_Port", podOwner("p4"), ""))),
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,8 @@ func TestTLS(t *testing.T) {
 		"client": {CertFile: file("strange"), KeyFile: file("strange-key"), CAFile: file("ca")},
 	} {
 		log := &warnings{}
-		if c, err := connectBriefly(t, ovsdb.Config{Endpoints: server.Endpoint, Model: d.Model, TLS: &config, Logger: log.logger()}); err == nil {
+		if c, err := connectBriefly(t, ovsdb.Config{Endpoints: server.Endpoint, Model: d.Model, TLS: &config,
+			Logger: log.logger()}); err == nil {
 			c.Close()
 			t.Errorf("the %s of another authority is trusted", name)
 		}
@@ -227,7 +229,8 @@ type authority struct {
 func newAuthority(t *testing.T, dir, name string) *authority {
 	t.Helper()
 	a := &authority{dir: dir}
-	a.cert, a.key = a.issue(t, name, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	a.cert, a.key = a.issue(t, name, &x509.Certificate{IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign})
 	return a
 }
 
@@ -236,7 +239,8 @@ func (a *authority) sign(t *testing.T, name string) {
 	a.issue(t, name, &x509.Certificate{})
 }
 
-func (a *authority) issue(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (a *authority) issue(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate,
+	*ecdsa.PrivateKey) {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -259,7 +263,8 @@ func (a *authority) issue(t *testing.T, name string, template *x509.Certificate)
 	check(err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	check(err)
-	for file, block := range map[string]*pem.Block{name: {Type: "CERTIFICATE", Bytes: der}, name + "-key": {Type: "PRIVATE KEY", Bytes: private}} {
+	for file, block := range map[string]*pem.Block{name: {Type: "CERTIFICATE", Bytes: der},
+		name + "-key": {Type: "PRIVATE KEY", Bytes: private}} {
 		check(os.WriteFile(filepath.Join(a.dir, file+".pem"), pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key

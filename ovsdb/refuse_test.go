@@ -24,7 +24,8 @@ func TestARefusedOwnerStandsAlone(t *testing.T) {
 		clash := pod("clash", "l1", "10.244.1.99")
 		clash.Rows[0].Model.(*nb.LogicalSwitchPort).Name = "default_p7"
 		// A bad value is seen at its own operation.
-		bad := ovsdb.Change{Owner: "Policy/bad", Rows: []ovsdb.Row{{Model: &nb.ACL{Direction: "sideways", Action: "drop", Match: "1", Priority: 1}}}}
+		bad := ovsdb.Change{Owner: "Policy/bad",
+			Rows: []ovsdb.Row{{Model: &nb.ACL{Direction: "sideways", Action: "drop", Match: "1", Priority: 1}}}}
 		if s.server == nil { // the server in memory knows of no bad values
 			bad.Rows[0] = ovsdb.Row{Model: &nb.Meter{}}
 		}
@@ -67,7 +68,8 @@ func TestABadValueCostsFewTransactions(t *testing.T) {
 	changes := manyPods(200)
 	tag := 100000
 	changes[100].Rows[0].Model.(*nb.LogicalSwitchPort).Tag = &tag
-	if refused := s.refused(s.engine.Replace(s.context(), changes)); len(refused) != 1 || refused[changes[100].Owner] == nil {
+	if refused := s.refused(s.engine.Replace(s.context(), changes)); len(refused) != 1 ||
+		refused[changes[100].Owner] == nil {
 		t.Errorf("refused: %v", refused)
 	}
 	// The server names the operation, so nothing need be halved: all, the others, the guilty one,
@@ -98,8 +100,10 @@ Logical_Switch_Port default_old [Pod/default/new]
 func TestAMemberOfNothingIsRefused(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
 		s.replace(node("l1"), addressSet("ns"))
-		refused := s.refused(s.engine.Apply(s.context(), []ovsdb.Change{pod("a", "gone", "10.244.9.3"), pod("b", "l1", "10.244.1.4")}))
-		if len(refused) != 1 || refused[podOwner("a")] == nil || !strings.Contains(refused[podOwner("a")].Error(), "Logical_Switch") {
+		refused := s.refused(s.engine.Apply(s.context(), []ovsdb.Change{pod("a", "gone", "10.244.9.3"),
+			pod("b", "l1", "10.244.1.4")}))
+		if len(refused) != 1 || refused[podOwner("a")] == nil || !strings.Contains(refused[podOwner("a")].Error(),
+			"Logical_Switch") {
 			t.Errorf("refused: %v", refused)
 		}
 		// When the switch comes so can the pod, and children before parents find their way too.
@@ -114,7 +118,8 @@ func TestAMemberOfNothingIsRefused(t *testing.T) {
 func TestAParentBehindABadOwner(t *testing.T) {
 	s := realStage(t)
 	s.start()
-	bad := ovsdb.Change{Owner: "Policy/bad", Rows: []ovsdb.Row{{Model: &nb.ACL{Direction: "sideways", Action: "drop", Match: "1"}}}}
+	bad := ovsdb.Change{Owner: "Policy/bad",
+		Rows: []ovsdb.Row{{Model: &nb.ACL{Direction: "sideways", Action: "drop", Match: "1"}}}}
 	refused := s.refused(s.engine.Apply(s.context(), []ovsdb.Change{pod("a", "l1", "10.244.1.3"), bad, node("l1")}))
 	if len(refused) != 1 || refused["Policy/bad"] == nil {
 		t.Errorf("refused: %v", refused)
@@ -125,7 +130,8 @@ func TestARefusedOwnerKeepsWhatItHad(t *testing.T) {
 	both(t, func(t *testing.T, s *stage) {
 		good := []ovsdb.Change{node("l1"), addressSet("ns"), inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.244.1.3")}
 		s.replace(good...)
-		s.foreign(insert("Logical_Switch_Port", foreignPort, libovsdb.Row{"name": "taken"}), insert("Logical_Switch", foreignSwitch, libovsdb.Row{"ports": refs(foreignPort)}))
+		s.foreign(insert("Logical_Switch_Port", foreignPort, libovsdb.Row{"name": "taken"}),
+			insert("Logical_Switch", foreignSwitch, libovsdb.Row{"ports": refs(foreignPort)}))
 		dump := ovsdb.Dump(s.engine.Client())
 		bad := inSet(pod("a", "l1", "10.244.1.3"), "ns", "10.244.1.9")
 		bad.Rows[0].Model.(*nb.LogicalSwitchPort).Name = "taken"
@@ -257,11 +263,13 @@ func randomState(r *rand.Rand) []ovsdb.Change {
 	}
 	for i := range 4 {
 		owner := ovsdb.Owner(fmt.Sprint("Policy/", i))
-		c := ovsdb.Change{Owner: owner, Rows: []ovsdb.Row{{Model: &nb.PortGroup{Name: fmt.Sprint("pg", i)}}, {Model: &nb.LoadBalancerGroup{Name: fmt.Sprint("weft-", i)}}}}
+		c := ovsdb.Change{Owner: owner, Rows: []ovsdb.Row{{Model: &nb.PortGroup{Name: fmt.Sprint("pg", i)}},
+			{Model: &nb.LoadBalancerGroup{Name: fmt.Sprint("weft-", i)}}}}
 		group := ovsdb.Membership{Table: "Port_Group", UUID: ovsdb.ID("Port_Group", owner, ""), Column: "acls"}
 		for range r.IntN(4) {
 			key := fmt.Sprint(len(c.Rows))
-			c.Rows = append(c.Rows, ovsdb.Row{Key: key, Model: &nb.ACL{Direction: "to-lport", Action: "drop", Match: "1", Priority: r.IntN(3)}})
+			c.Rows = append(c.Rows, ovsdb.Row{Key: key, Model: &nb.ACL{Direction: "to-lport", Action: "drop", Match: "1",
+				Priority: r.IntN(3)}})
 			group.Values = append(group.Values, ovsdb.ID("ACL", owner, key))
 		}
 		c.Memberships = []ovsdb.Membership{group}

@@ -14,7 +14,8 @@ import (
 // whatever it takes for a string must be the same one.
 func FuzzScanner(f *testing.F) {
 	for _, text := range []string{
-		`{"a":[1,-2.5e3,true,null,"x\"\u00e9\\"],"b":{}}`, `["set",[["uuid","x"]]]`, `"\ud800"`, `[]`, `{"":""}`, `[1,]`, `{"a"}`, "\"\xff\"", `"\`,
+		`{"a":[1,-2.5e3,true,null,"x\"\u00e9\\"],"b":{}}`, `["set",[["uuid","x"]]]`, `"\ud800"`, `[]`, `{"":""}`, `[1,]`,
+		`{"a"}`, "\"\xff\"", `"\`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -43,14 +44,16 @@ func FuzzScanner(f *testing.F) {
 }
 
 func TestFramerCutsAnywhere(t *testing.T) {
-	messages := []string{`{"a":"}{\"\\"}`, `{}`, `{"b":[{"c":"é"},[]]}`, `{"d":"` + string(bytes.Repeat([]byte("x"), 5*frameChunk)) + `"}`, `{"e":1}`}
+	messages := []string{`{"a":"}{\"\\"}`, `{}`, `{"b":[{"c":"é"},[]]}`,
+		`{"d":"` + string(bytes.Repeat([]byte("x"), 5*frameChunk)) + `"}`, `{"e":1}`}
 	var stream bytes.Buffer
 	for _, m := range messages {
 		stream.WriteString(m + "\n")
 	}
 	text := stream.Bytes()
 	for name, reader := range map[string]io.Reader{
-		"at once": bytes.NewReader(text), "a byte": iotest.OneByteReader(bytes.NewReader(text)), "halves": iotest.HalfReader(bytes.NewReader(text)),
+		"at once": bytes.NewReader(text), "a byte": iotest.OneByteReader(bytes.NewReader(text)),
+		"halves": iotest.HalfReader(bytes.NewReader(text)),
 	} {
 		f := &framer{reader: reader}
 		var got [][]byte

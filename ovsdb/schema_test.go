@@ -40,7 +40,8 @@ func TestAnOlderServerServesWithoutItsMissingFeatures(t *testing.T) {
 			{Model: &nb.ACL{Direction: "to-lport", Action: "drop", Match: "1", Priority: 1, Tier: 2}},
 			{Model: &nb.ChassisTemplateVar{Chassis: "c", Variables: map[string]string{"a": "b"}}},
 		},
-		Memberships: []ovsdb.Membership{{Table: "Port_Group", UUID: ovsdb.ID("Port_Group", "Policy/p", ""), Column: "acls", Values: []string{ovsdb.ID("ACL", "Policy/p", "")}}},
+		Memberships: []ovsdb.Membership{{Table: "Port_Group", UUID: ovsdb.ID("Port_Group", "Policy/p", ""), Column: "acls",
+			Values: []string{ovsdb.ID("ACL", "Policy/p", "")}}},
 	}
 	for range 2 {
 		if err := engine.Replace(t.Context(), []ovsdb.Change{policy}); err != nil {
@@ -65,11 +66,13 @@ Port_Group pg [Policy/p]
 
 func TestATooOldServerIsRefused(t *testing.T) {
 	d, endpoint := older(t, "22.03")
-	_, err := ovsdb.Connect(t.Context(), ovsdb.Config{Endpoints: endpoint, Model: d.Model, Logger: ovsdbtest.Logger(t), Tables: []ovsdb.Table{
-		{Model: &nb.NAT{}, Columns: []string{"type", "gateway_port"}},
-		{Model: &nb.ACL{}, Columns: []string{"tier"}},
-	}})
-	const want = "table NAT of database OVN_Northbound has no column gateway_port; OVN 22.06 is the first to have it; upgrade OVN to 25.03"
+	_, err := ovsdb.Connect(t.Context(), ovsdb.Config{Endpoints: endpoint, Model: d.Model, Logger: ovsdbtest.Logger(t),
+		Tables: []ovsdb.Table{
+			{Model: &nb.NAT{}, Columns: []string{"type", "gateway_port"}},
+			{Model: &nb.ACL{}, Columns: []string{"tier"}},
+		}})
+	const want = "table NAT of database OVN_Northbound has no column gateway_port; OVN 22.06 is the first to have it; " +
+		"upgrade OVN to 25.03"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v instead of %q", err, want)
 	}
@@ -78,13 +81,18 @@ func TestATooOldServerIsRefused(t *testing.T) {
 func TestConfigurationErrors(t *testing.T) {
 	d := ovsdbtest.Northbound(t)
 	for want, config := range map[string]ovsdb.Config{
-		`"udp:1.2.3.4:5": must begin with`:             {Endpoints: "udp:1.2.3.4:5"},
-		"needs a certificate":                          {Endpoints: "ssl:1.2.3.4:5"},
-		"load the client's certificate none":           {Endpoints: "ssl:1.2.3.4:5", TLS: &ovsdb.TLS{CertFile: "none", KeyFile: "none", CAFile: "none"}},
-		"table NAT of database OVN_Northbound has no ": {Endpoints: "unix:x", Tables: []ovsdb.Table{{Model: &nb.NAT{}, Columns: []string{"nonsense"}}}},
-		"listed twice":                                 {Endpoints: "unix:x", Tables: []ovsdb.Table{{Model: &nb.NAT{}, Columns: []string{"type"}, Read: []string{"type"}}}},
-		"no set of strings":                            {Endpoints: "unix:x", Tables: []ovsdb.Table{{Model: &nb.NAT{}, Sets: []string{"type"}}}},
-		"is no table of database":                      {Endpoints: "unix:x", Tables: []ovsdb.Table{{Model: &struct{ UUID string }{}}}},
+		`"udp:1.2.3.4:5": must begin with`: {Endpoints: "udp:1.2.3.4:5"},
+		"needs a certificate":              {Endpoints: "ssl:1.2.3.4:5"},
+		"load the client's certificate none": {Endpoints: "ssl:1.2.3.4:5", TLS: &ovsdb.TLS{CertFile: "none",
+			KeyFile: "none", CAFile: "none"}},
+		"table NAT of database OVN_Northbound has no ": {Endpoints: "unix:x",
+			Tables: []ovsdb.Table{{Model: &nb.NAT{}, Columns: []string{"nonsense"}}}},
+		"listed twice": {Endpoints: "unix:x",
+			Tables: []ovsdb.Table{{Model: &nb.NAT{}, Columns: []string{"type"}, Read: []string{"type"}}}},
+		"no set of strings": {Endpoints: "unix:x",
+			Tables: []ovsdb.Table{{Model: &nb.NAT{}, Sets: []string{"type"}}}},
+		"is no table of database": {Endpoints: "unix:x",
+			Tables: []ovsdb.Table{{Model: &struct{ UUID string }{}}}},
 	} {
 		config.Model = d.Model
 		if _, err := ovsdb.Connect(t.Context(), config); err == nil || !strings.Contains(err.Error(), want) {
@@ -97,7 +105,8 @@ func TestConnectWaitsAndCanBeCancelled(t *testing.T) {
 	d := ovsdbtest.Northbound(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: "unix:/nonexistent/db.sock,tcp:127.0.0.1:1", Model: d.Model, Logger: ovsdbtest.Logger(t)})
+	_, err := ovsdb.Connect(ctx, ovsdb.Config{Endpoints: "unix:/nonexistent/db.sock,tcp:127.0.0.1:1", Model: d.Model,
+		Logger: ovsdbtest.Logger(t)})
 	if err == nil || !strings.Contains(err.Error(), "deadline") {
 		t.Errorf("the error is %v", err)
 	}
@@ -105,7 +114,8 @@ func TestConnectWaitsAndCanBeCancelled(t *testing.T) {
 
 func FuzzParseEndpoints(f *testing.F) {
 	for _, text := range []string{
-		"unix:/run/ovn/ovnnb_db.sock", "tcp:1.2.3.4:6641", "ssl:[fd00::1]:6641, ssl:host:1", "ssl:fd00::1:6641", "", ",", "tcp:", "unix:", "tcp:1.2.3.4:70000",
+		"unix:/run/ovn/ovnnb_db.sock", "tcp:1.2.3.4:6641", "ssl:[fd00::1]:6641, ssl:host:1", "ssl:fd00::1:6641", "", ",",
+		"tcp:", "unix:", "tcp:1.2.3.4:70000",
 	} {
 		f.Add(text)
 	}
@@ -127,12 +137,14 @@ func FuzzParseEndpoints(f *testing.F) {
 
 func TestParseEndpoints(t *testing.T) {
 	got, err := ovsdb.ParseEndpoints("tcp:1.2.3.4:6641,ssl:[fd00::1]:6641, unix:/run/x")
-	want := []ovsdb.Endpoint{{Scheme: "tcp", Address: "1.2.3.4:6641"}, {Scheme: "ssl", Address: "[fd00::1]:6641"}, {Scheme: "unix", Address: "/run/x"}}
+	want := []ovsdb.Endpoint{{Scheme: "tcp", Address: "1.2.3.4:6641"}, {Scheme: "ssl", Address: "[fd00::1]:6641"},
+		{Scheme: "unix", Address: "/run/x"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for text, want := range map[string]string{
-		"": "must begin with", "tcp:1.2.3.4": "HOST:PORT", "ssl:fd00::1:6641": "in brackets", "unix:": "no path", "tcp:x:0": "not an address", "tcp::1": "not an address",
+		"": "must begin with", "tcp:1.2.3.4": "HOST:PORT", "ssl:fd00::1:6641": "in brackets", "unix:": "no path",
+		"tcp:x:0": "not an address", "tcp::1": "not an address",
 		"ssl:x:http": "not an address", "/run/x": "must begin with",
 	} {
 		if _, err := ovsdb.ParseEndpoints(text); err == nil || !strings.Contains(err.Error(), want) {

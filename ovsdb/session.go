@@ -156,7 +156,8 @@ func (s *session) fail(err error) {
 }
 
 // call waits for the answer; inline, where not nil, sees it first, in the reader.
-func (s *session) call(ctx context.Context, method string, params []byte, inline ...func([]byte) error) ([]byte, error) {
+func (s *session) call(ctx context.Context, method string, params []byte, inline ...func([]byte) error) ([]byte,
+	error) {
 	answer := make(chan reply, 1)
 	id, err := s.send(method, params, func(r reply) {
 		for _, f := range inline {

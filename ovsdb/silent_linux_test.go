@@ -212,7 +212,8 @@ func TestTextThatOVSDBHasNoPlaceFor(t *testing.T) {
 	s := realStage(t)
 	s.start()
 	odd := pod("a", "l1", "10.244.1.3")
-	odd.Rows[0].Model.(*nb.LogicalSwitchPort).Options = map[string]string{"zero": "a\x00b", "broken": "a\xffb", "tab": "\t\x7f\u2028"}
+	odd.Rows[0].Model.(*nb.LogicalSwitchPort).Options = map[string]string{"zero": "a\x00b", "broken": "a\xffb",
+		"tab": "\t\x7f\u2028"}
 	s.apply(node("l1"), odd)
 	port, _ := ovsdb.Get[nb.LogicalSwitchPort](s.engine.Client(), ovsdb.ID("Logical_Switch_Port", podOwner("a"), ""))
 	want := map[string]string{"zero": "a\ufffdb", "broken": "a\ufffdb", "tab": "\t\x7f\u2028"}

@@ -42,7 +42,9 @@ func (s *stage) jobs(other *stage, n int) {
 func (s *stage) follows(other *stage) {
 	s.Helper()
 	want := ovsdb.Dump(s.engine.Client())
-	if err := other.engine.Client().WaitFor(s.context(), func() bool { return ovsdb.Dump(other.engine.Client()) == want }); err != nil {
+	if err := other.engine.Client().WaitFor(s.context(), func() bool {
+		return ovsdb.Dump(other.engine.Client()) == want
+	}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -83,7 +85,8 @@ func TestALostLead(t *testing.T) {
 		// It watches before it has compared: then it must not restore what it once knew.
 		told := s.watched()
 		leader.apply(inSet(pod("b", "l1", "10.244.1.4"), "ns", "10.0.0.3"))
-		leader.foreign(mutate("Address_Set", addressSetID("ns"), "addresses", libovsdb.MutateOperationInsert, texts("10.0.0.9")))
+		leader.foreign(mutate("Address_Set", addressSetID("ns"), "addresses", libovsdb.MutateOperationInsert,
+			texts("10.0.0.9")))
 		leader.follows(s)
 		dump := ovsdb.Dump(s.engine.Client())
 		later = append(later, inSet(pod("b", "l1", "10.244.1.4"), "ns", "10.0.0.3"))
@@ -114,7 +117,8 @@ func TestStraysThatComeDuringARepair(t *testing.T) {
 		theirs := s.second()
 		for i := range 50 {
 			for j := range 4 {
-				theirs.foreign(mutate("Address_Set", addressSetID(fmt.Sprint("ns", j)), "addresses", libovsdb.MutateOperationInsert, texts(fmt.Sprint("192.0.2.", i))))
+				theirs.foreign(mutate("Address_Set", addressSetID(fmt.Sprint("ns", j)), "addresses", libovsdb.MutateOperationInsert,
+					texts(fmt.Sprint("192.0.2.", i))))
 			}
 			s.eventually("the address sets are repaired", func() bool { return ovsdb.Dump(s.engine.Client()) == want })
 		}
@@ -155,7 +159,8 @@ func TestManyOwnersChangedUnwatched(t *testing.T) {
 		var operations []libovsdb.Operation
 		for i := range 2 * limit {
 			state = append(state, pod(fmt.Sprint(i), "l1", "10.244.1.3"))
-			operations = append(operations, update("Logical_Switch_Port", ovsdb.ID("Logical_Switch_Port", podOwner(fmt.Sprint(i)), ""), libovsdb.Row{"type": "router"}))
+			operations = append(operations, update("Logical_Switch_Port", ovsdb.ID("Logical_Switch_Port",
+				podOwner(fmt.Sprint(i)), ""), libovsdb.Row{"type": "router"}))
 		}
 		s.replace(state...)
 		want := ovsdb.Dump(s.engine.Client())
@@ -163,7 +168,8 @@ func TestManyOwnersChangedUnwatched(t *testing.T) {
 		if n := s.engine.Held(); n > limit {
 			t.Errorf("the engine holds %d changes", n)
 		}
-		if err := s.engine.Watch(s.context(), func([]ovsdb.Owner) {}); err == nil || !strings.Contains(err.Error(), "Replace") {
+		if err := s.engine.Watch(s.context(), func([]ovsdb.Owner) {}); err == nil || !strings.Contains(err.Error(),
+			"Replace") {
 			t.Errorf("a Watch that cannot tell what has changed ends with %v", err)
 		}
 		s.replace(state...)
@@ -184,7 +190,8 @@ func TestARefusedRepairStandsAlone(t *testing.T) {
 	s.start()
 	bandID := ovsdb.ID("Meter_Band", "Band", "")
 	s.foreign(
-		insert("Meter_Band", bandID, libovsdb.Row{"action": "drop", "rate": 10, "external_ids": libovsdb.OvsMap{GoMap: map[any]any{ovsdb.OwnerMark: "Band", ovsdb.KeyMark: ""}}}),
+		insert("Meter_Band", bandID, libovsdb.Row{"action": "drop", "rate": 10,
+			"external_ids": libovsdb.OvsMap{GoMap: map[any]any{ovsdb.OwnerMark: "Band", ovsdb.KeyMark: ""}}}),
 		insert("Meter", foreignGroup, libovsdb.Row{"name": "m", "unit": "kbps", "bands": refs(bandID)}),
 	)
 	state := []ovsdb.Change{

@@ -146,7 +146,8 @@ func newTable(config Table, models model.ClientDBModel) (*table, error) {
 		return nil
 	}
 	managed := config.Columns
-	if _, ok := fields[externalIDs]; ok && !slices.Contains(managed, externalIDs) && !slices.Contains(config.Read, externalIDs) {
+	if _, ok := fields[externalIDs]; ok && !slices.Contains(managed, externalIDs) && !slices.Contains(config.Read,
+		externalIDs) {
 		managed = append(slices.Clone(managed), externalIDs)
 	}
 	for _, list := range []struct {

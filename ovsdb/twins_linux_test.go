@@ -15,11 +15,13 @@ import (
 func TestRowsOfOneUUID(t *testing.T) {
 	database := ovsdbtest.Southbound(t)
 	server := ovsdbtest.Server(t, database)
-	tables := []ovsdb.Table{{Model: &sb.FDB{}, Read: []string{"mac", "port_key"}}, {Model: &sb.Chassis{}, Read: []string{"name", "encaps"}}}
+	tables := []ovsdb.Table{{Model: &sb.FDB{}, Read: []string{"mac", "port_key"}},
+		{Model: &sb.Chassis{}, Read: []string{"name", "encaps"}}}
 	early := ovsdbtest.Connect(t, database, server.Endpoint, tables...)
 	const id = "11111111-1111-4111-8111-111111111111"
 	transact := func(operations string) {
-		if out := ovsdbtest.Run(t, "ovsdb-client", "transact", server.Endpoint, `["OVN_Southbound",`+operations+`]`); strings.Contains(out, "error") {
+		if out := ovsdbtest.Run(t, "ovsdb-client", "transact", server.Endpoint, `["OVN_Southbound",`+operations+
+			`]`); strings.Contains(out, "error") {
 			t.Fatal(out)
 		}
 	}

@@ -51,12 +51,15 @@ func runWeft(t *testing.T, args ...string) {
 func TestAdminNetworkPolicies(t *testing.T) {
 	s := apiserver.Start(t)
 	northbound := ovsdbtest.Server(t, ovsdbtest.Northbound(t))
-	runWeft(t, "controller", "--kubeconfig", s.Kubeconfig, "--ovn-northbound", northbound.Endpoint, "--metrics-address", "", "--pod-cidrs", "10.1.0.0/16", "--service-cidrs", "10.96.0.0/16")
+	runWeft(t, "controller", "--kubeconfig", s.Kubeconfig, "--ovn-northbound", northbound.Endpoint, "--metrics-address",
+		"", "--pod-cidrs", "10.1.0.0/16", "--service-cidrs", "10.96.0.0/16")
 	for _, o := range []struct{ path, object string }{
 		{"/api/v1/namespaces", `{apiVersion: v1, kind: Namespace, metadata: {name: prod, labels: {stage: prod}}}`},
 		{"/api/v1/nodes", `{apiVersion: v1, kind: Node, metadata: {name: n1}, spec: {podCIDR: 10.1.0.0/24, podCIDRs: [10.1.0.0/24]}}`},
-		{"/api/v1/namespaces/prod/pods", `{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
-		{"/api/v1/namespaces/prod/pods", `{apiVersion: v1, kind: Pod, metadata: {name: db}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
+		{"/api/v1/namespaces/prod/pods",
+			`{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
+		{"/api/v1/namespaces/prod/pods",
+			`{apiVersion: v1, kind: Pod, metadata: {name: db}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
 	} {
 		if err := s.Create(o.path, o.object); err != nil {
 			t.Fatal(err)
@@ -82,14 +85,17 @@ func TestAdminNetworkPolicies(t *testing.T) {
 	for _, path := range []string{admin + "/guard", baseline + "/default"} {
 		s.Eventually(t, path+" is in force", func() error { return ready(s, path) })
 	}
-	rows := ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "--columns=tier,action,name", "--format=csv", "--no-headings", "find", "ACL", "external_ids:weft.net/owner!=Policies/common", "action=drop")
+	rows := ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "--columns=tier,action,name", "--format=csv",
+		"--no-headings", "find", "ACL", "external_ids:weft.net/owner!=Policies/common", "action=drop")
 	for _, want := range []string{`1,drop,"""ANP/guard egress[0]"""`, `3,drop,"""BANP/default ingress[0]"""`} {
 		if !strings.Contains(rows, want) {
 			t.Errorf("no row %s in:\n%s", want, rows)
 		}
 	}
-	code, printed := runPolicy(t, "", "explain", "--kubeconfig", s.Kubeconfig, "--namespace", "prod", "--ovn-northbound", northbound.Endpoint, "web", "db:23")
-	if want := `Deny by AdminNetworkPolicy guard, spec.egress[0] ("no-telnet")`; code != exitRefused || !strings.Contains(printed, want) {
+	code, printed := runPolicy(t, "", "explain", "--kubeconfig", s.Kubeconfig, "--namespace", "prod", "--ovn-northbound",
+		northbound.Endpoint, "web", "db:23")
+	if want := `Deny by AdminNetworkPolicy guard, spec.egress[0] ("no-telnet")`; code != exitRefused ||
+		!strings.Contains(printed, want) {
 		t.Errorf("exit code %d, no %q in:\n%s", code, want, printed)
 	}
 }

@@ -24,11 +24,15 @@ func chassisCommand() *cobra.Command {
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
 	f.String("tunnel-certificate", "", "PEM file of the chassis hosts' certificate, of DNS name chassis.weft.net")
 	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
-	f.String("tunnel-secret", "", "NAMESPACE/NAME of a Secret with ca.crt, tls.crt and tls.key, instead of the three files")
-	f.String("ovn-southbound", "", "what ovn-controller connects to, like ssl:HOST:PORT; empty takes it from each node's database")
+	f.String("tunnel-secret", "",
+		"NAMESPACE/NAME of a Secret with ca.crt, tls.crt and tls.key, instead of the three files")
+	f.String("ovn-southbound", "", "what ovn-controller connects to, like ssl:HOST:PORT; empty takes it from each "+
+		"node's database")
 	f.String("ovn-ca", "", "PEM file of the CA that signed the Southbound's certificate; ovn-controller reads it")
-	f.String("ovn-certificate", "", "PEM file that ovn-controller shows to the Southbound; "+chassis.NodePlaceholder+" stands for the node's name")
-	f.String("ovn-private-key", "", "PEM file of that certificate's key; "+chassis.NodePlaceholder+" stands for the node's name")
+	f.String("ovn-certificate", "", "PEM file that ovn-controller shows to the Southbound; "+chassis.NodePlaceholder+
+		" stands for the node's name")
+	f.String("ovn-private-key", "", "PEM file of that certificate's key; "+chassis.NodePlaceholder+
+		" stands for the node's name")
 	f.String("lease-namespace", defaults.LeaseNamespace, "namespace of the hosts' and the nodes' Leases")
 	f.Duration("lease-duration", defaults.LeaseDuration, "how long a silent host is still believed to be alive")
 	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")

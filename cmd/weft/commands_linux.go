@@ -3,5 +3,6 @@ package main
 import "github.com/spf13/cobra"
 
 func commands() []*cobra.Command {
-	return []*cobra.Command{controllerCommand(), nodeCommand(), chassisCommand(), southboundCommand(), observeCommand(), doctorCommand(), policyCommand()}
+	return []*cobra.Command{controllerCommand(), nodeCommand(), chassisCommand(), southboundCommand(), observeCommand(),
+		doctorCommand(), policyCommand()}
 }

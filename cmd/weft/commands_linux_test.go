@@ -12,16 +12,24 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 		args, want string // want: words that the error has
 	}{
 		{"controller", "ovn-northbound pod-cidrs service-cidrs"},
-		{"controller --ovn-northbound=unix:/x --pod-cidrs=10.0.0.0/8 --service-cidrs=10.96.0.0/16", "pod-cidrs service-cidrs 10.0.0.0/8 10.96.0.0/16 overlaps"},
-		{"controller --ovn-northbound=unix:/x --pod-cidrs=10.0.0.0/33 --service-cidrs=nonsense", "pod-cidrs 10.0.0.0/33 service-cidrs nonsense"},
+		{"controller --ovn-northbound=unix:/x --pod-cidrs=10.0.0.0/8 --service-cidrs=10.96.0.0/16",
+			"pod-cidrs service-cidrs 10.0.0.0/8 10.96.0.0/16 overlaps"},
+		{"controller --ovn-northbound=unix:/x --pod-cidrs=10.0.0.0/33 --service-cidrs=nonsense",
+			"pod-cidrs 10.0.0.0/33 service-cidrs nonsense"},
 		{"controller --ovn-northbound=http://x --pod-cidrs=10.0.0.0/8 --service-cidrs=172.16.0.0/16", "ovn-northbound http"},
-		{"controller --ovn-northbound=ssl:192.0.2.1:6641 --pod-cidrs=10.0.0.0/8 --service-cidrs=172.16.0.0/16", "ovn-ca ovn-certificate ovn-private-key"},
+		{"controller --ovn-northbound=ssl:192.0.2.1:6641 --pod-cidrs=10.0.0.0/8 --service-cidrs=172.16.0.0/16",
+			"ovn-ca ovn-certificate ovn-private-key"},
 		{"node --node-name=l1", "ovn-southbound encap-address"},
-		{"node --node-name=l1 --ovn-southbound=bar --encap-address=there --encap-type=vxlan", "ovn-southbound bar encap-address there encap-type vxlan"},
-		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --gateway-addresses=172.31.0.1", "gateway-addresses 172.31.0.1"},
-		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --datapath-type=dpdk", "datapath-type dpdk"},
-		{"chassis --identity=A --run-dir=here --ovn-controller=/no/such", "identity run-dir ovn-controller /no/such tunnel-ca tunnel-certificate tunnel-private-key"},
-		{"chassis --identity=a --ovn-controller=/bin/true --tunnel-secret=weft --lease-duration=1s", "tunnel-secret NAMESPACE/NAME lease-duration"},
+		{"node --node-name=l1 --ovn-southbound=bar --encap-address=there --encap-type=vxlan",
+			"ovn-southbound bar encap-address there encap-type vxlan"},
+		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --gateway-addresses=172.31.0.1",
+			"gateway-addresses 172.31.0.1"},
+		{"node --node-name=l1 --ovn-southbound=tcp:192.0.2.1:6642 --encap-address=192.0.2.2 --datapath-type=dpdk",
+			"datapath-type dpdk"},
+		{"chassis --identity=A --run-dir=here --ovn-controller=/no/such",
+			"identity run-dir ovn-controller /no/such tunnel-ca tunnel-certificate tunnel-private-key"},
+		{"chassis --identity=a --ovn-controller=/bin/true --tunnel-secret=weft --lease-duration=1s",
+			"tunnel-secret NAMESPACE/NAME lease-duration"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			root := rootCommand()

@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/node/nodeconfig"
 )
 
-const goodNode = "--node-name=w1 --ovn-southbound=ssl:192.0.2.1:6642 --encap-address=192.0.2.10 --tunnel-ca=a --tunnel-certificate=b --tunnel-private-key=c"
+const goodNode = "--node-name=w1 --ovn-southbound=ssl:192.0.2.1:6642 --encap-address=192.0.2.10 --tunnel-ca=a " +
+	"--tunnel-certificate=b --tunnel-private-key=c"
 
 // TestCommandsRefuseWhatTheyCannotWorkWith runs the real commands; none gets as far as a connection.
 func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
@@ -92,9 +93,11 @@ func TestDocumentedCommandsAreThere(t *testing.T) {
 // The key conntrack-lookup was a boolean once, and takes what it took then.
 func TestConntrackLookupIsReadInAllWays(t *testing.T) {
 	for text, want := range map[string]string{
-		"": nodeconfig.LookupAuto, "--conntrack-lookup": nodeconfig.LookupOn, "--conntrack-lookup=true": nodeconfig.LookupOn, "--conntrack-lookup=1": nodeconfig.LookupOn,
+		"": nodeconfig.LookupAuto, "--conntrack-lookup": nodeconfig.LookupOn, "--conntrack-lookup=true": nodeconfig.LookupOn,
+		"--conntrack-lookup=1":     nodeconfig.LookupOn,
 		"--conntrack-lookup=false": nodeconfig.LookupOff, "--conntrack-lookup=auto": nodeconfig.LookupAuto,
-		"conntrack-lookup: auto": nodeconfig.LookupAuto, "conntrack-lookup: true": nodeconfig.LookupOn, "conntrack-lookup: false": nodeconfig.LookupOff,
+		"conntrack-lookup: auto": nodeconfig.LookupAuto, "conntrack-lookup: true": nodeconfig.LookupOn,
+		"conntrack-lookup: false":   nodeconfig.LookupOff,
 		"conntrack-lookup: 'false'": nodeconfig.LookupOff,
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -127,7 +130,8 @@ func TestConntrackLookupIsReadInAllWays(t *testing.T) {
 }
 
 func TestServicesCommandLineIsQuoted(t *testing.T) {
-	got := commandLine(`C:\Program Files\weft\weft.exe`, []string{"node", "--service", `--config=C:\Program Data\weft.yaml`, `--node-name=a"b`})
+	got := commandLine(`C:\Program Files\weft\weft.exe`,
+		[]string{"node", "--service", `--config=C:\Program Data\weft.yaml`, `--node-name=a"b`})
 	want := `"C:\Program Files\weft\weft.exe" node --service "--config=C:\Program Data\weft.yaml" --node-name=a\"b`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -63,9 +63,11 @@ func examine(cmd *cobra.Command) error {
 	if err != nil {
 		return &exitError{doctor.ExitNotAsked, err}
 	}
-	write, known := map[string]func(*doctor.Report, io.Writer) error{"text": (*doctor.Report).WriteText, "json": writeJSON}[settings.text("output")]
+	write, known := map[string]func(*doctor.Report, io.Writer) error{
+		"text": (*doctor.Report).WriteText, "json": writeJSON}[settings.text("output")]
 	if !known {
-		return &exitError{doctor.ExitNotAsked, fmt.Errorf("output: %q is neither \"text\" nor \"json\"", settings.text("output"))}
+		return &exitError{doctor.ExitNotAsked, fmt.Errorf("output: %q is neither \"text\" nor \"json\"",
+			settings.text("output"))}
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(settings.text("log-level"))); err != nil {
@@ -104,9 +106,12 @@ func doctorConfig(c nodeconfig.Config, problem error) doctor.Config {
 		Encrypted: c.Encryption == ipsec.Begin || c.Encryption == ipsec.Enforce,
 		CNISocket: c.CNISocket, CNIConfDir: c.CNIConfDir, CNIConfName: c.CNIConfName,
 		MetricsAddress: c.MetricsAddress, StateDir: c.StateDir,
-		Hosted: c.Chassis == nodeconfig.ChassisHosted, TunnelAddress: c.TunnelAddress, TunnelName: tunnel.AgentName(c.NodeName),
-		TunnelCA: c.TunnelCA, TunnelCertificate: c.TunnelCertificate, TunnelPrivateKey: c.TunnelPrivateKey,
-		Adapter: c.Adapter, HNSNetwork: c.HNSNetwork, OVSDriver: c.OVSDriver, ConntrackLookup: c.ConntrackLookup, Service: "weft-node", // as `weft.exe service install` makes it
+		Hosted: c.Chassis == nodeconfig.ChassisHosted, TunnelAddress: c.TunnelAddress,
+		TunnelName: tunnel.AgentName(c.NodeName),
+		TunnelCA:   c.TunnelCA, TunnelCertificate: c.TunnelCertificate, TunnelPrivateKey: c.TunnelPrivateKey,
+		// as `weft.exe service install` makes it
+		Adapter: c.Adapter, HNSNetwork: c.HNSNetwork, OVSDriver: c.OVSDriver, ConntrackLookup: c.ConntrackLookup,
+		Service: "weft-node",
 	}
 	if config.StateDir == "" {
 		config.StateDir = filepath.Dir(c.CNISocket)

@@ -33,7 +33,8 @@ func runDoctor(t *testing.T, args ...string) (code int, printed string) {
 
 func TestDoctorReadsTheAgentsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "weft.yaml")
-	keys := "node-name: l7\nencap-address: 192.0.2.11\nencap-type: vxlan\nkubeconfig: /nonexistent\novs-database: unix:/nonexistent/db.sock\n"
+	keys := "node-name: l7\nencap-address: 192.0.2.11\nencap-type: vxlan\nkubeconfig: /nonexistent\novs-database: " +
+		"unix:/nonexistent/db.sock\n"
 	if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +48,12 @@ func TestDoctorReadsTheAgentsFile(t *testing.T) {
 	if err := decoder.Decode(&report); err != nil {
 		t.Fatalf("%v in:\n%s", err, printed)
 	}
-	if report.Schema != "weft.net/doctor/v1" || report.Node != "l7" || report.OS != "linux" || report.Result != doctor.Failed || report.Time.IsZero() {
+	if report.Schema != "weft.net/doctor/v1" || report.Node != "l7" || report.OS != "linux" ||
+		report.Result != doctor.Failed || report.Time.IsZero() {
 		t.Errorf("%+v", report)
 	}
-	wanted := map[string]string{"configuration": "encap-type", "api-server": "/nonexistent", "encap-address": "192.0.2.11", "ovs-database": "/nonexistent/db.sock"}
+	wanted := map[string]string{"configuration": "encap-type", "api-server": "/nonexistent", "encap-address": "192.0.2.11",
+		"ovs-database": "/nonexistent/db.sock"}
 	for _, f := range report.Findings {
 		if word, known := wanted[f.Check]; known && strings.Contains(f.Detail, word) {
 			delete(wanted, f.Check)
@@ -59,7 +62,8 @@ func TestDoctorReadsTheAgentsFile(t *testing.T) {
 	if len(wanted) > 0 {
 		t.Errorf("no findings with %v in:\n%s", wanted, printed)
 	}
-	if code, text := runDoctor(t, "--config", file, "--metrics-address", ""); code != doctor.ExitFailed || !strings.Contains(text, "FAILED       configuration") {
+	if code, text := runDoctor(t, "--config", file, "--metrics-address", ""); code != doctor.ExitFailed ||
+		!strings.Contains(text, "FAILED       configuration") {
 		t.Errorf("exit code %d and as text:\n%s", code, text)
 	}
 }
@@ -69,7 +73,8 @@ func TestDoctorThatIsCalledWrongly(t *testing.T) {
 	if err := os.WriteFile(unknownKey, []byte("encap-adress: 192.0.2.11\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"--nosuch", "argument", "--output=xml", "--config=/nonexistent", "--config=" + unknownKey, "--log-level=loud"} {
+	for _, args := range []string{"--nosuch", "argument", "--output=xml", "--config=/nonexistent",
+		"--config=" + unknownKey, "--log-level=loud"} {
 		if code, printed := runDoctor(t, args); code != doctor.ExitNotAsked || strings.Contains(printed, "cannot tell") {
 			t.Errorf("%s: exit code %d:\n%s", args, code, printed)
 		}

@@ -28,7 +28,8 @@ func launch(cmd *cobra.Command, run func(context.Context) error) error {
 	s := &service{run: run, context: cmd.Context()}
 	err := svc.Run(serviceName, s)
 	if errors.Is(err, windows.ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
-		return fmt.Errorf("only the service control manager can run a service: leave --service out, or use `weft service start`")
+		return fmt.Errorf("only the service control manager can run a service: leave --service out, or use `weft " +
+			"service start`")
 	}
 	if err != nil {
 		return fmt.Errorf("run as a service: %w", err)
@@ -48,7 +49,8 @@ type service struct {
 const failed = 1
 
 // Execute runs the daemon until the manager asks it to stop, or it ends by itself.
-func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (specific bool, code uint32) {
+func (s *service) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (specific bool,
+	code uint32) {
 	status <- svc.Status{State: svc.StartPending}
 	ctx, cancel := context.WithCancel(s.context)
 	defer cancel()

@@ -13,14 +13,18 @@ import (
 
 // systemFlags are the keys of a Linux node alone.
 func systemFlags(f *pflag.FlagSet, defaults nodeconfig.Config) {
-	f.String("gateway-interface", "", "device that joins gateway-bridge, which takes over its addresses if the gateway has none of its own; empty if the bridge has a device already")
-	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' answers say what domain names in policies mean")
-	f.String("encryption", string(defaults.Encryption), "of what goes to other nodes: off, begin (ESP with those that can, in the clear with the others) or enforce (ESP alone)")
+	f.String("gateway-interface", "", "device that joins gateway-bridge, which takes over its addresses if the gateway "+
+		"has none of its own; empty if the bridge has a device already")
+	f.StringSlice("dns-services", defaults.DNSServices, "the cluster's DNS Services, NAMESPACE/NAME, whose servers' "+
+		"answers say what domain names in policies mean")
+	f.String("encryption", string(defaults.Encryption), "of what goes to other nodes: off, begin (ESP with those that "+
+		"can, in the clear with the others) or enforce (ESP alone)")
 	f.String("encryption-ca", "", "PEM file of the authorities that sign nodes' certificates for IKE")
 	f.String("encryption-certificate", "", "PEM file of this node's certificate for IKE, of subject CN=ENCAP-ADDRESS")
 	f.String("encryption-private-key", "", "PEM file of the certificate's key")
 	f.String("encryption-charon", defaults.EncryptionCharon, "vici socket of strongSwan's charon")
-	f.String("data-dir", defaults.DataDir, "folder of what the agent keeps over a boot: which ports daemons of the host have")
+	f.String("data-dir", defaults.DataDir, "folder of what the agent keeps over a boot: which ports daemons of the "+
+		"host have")
 	f.String("gateway-bridge", defaults.GatewayBridge, "bridge to the outside, of a node with a gateway of its own")
 }
 

@@ -35,7 +35,8 @@ func observeCommand() *cobra.Command {
 	f.String("ovn-northbound", defaults.Northbound, "read-only socket of the Northbound, unix:PATH")
 	f.String("ovn-southbound", defaults.Southbound, "read-only socket of the Southbound, unix:PATH")
 	f.String("tunnel-ca", "", "PEM file of the CA that signed the agents' certificates")
-	f.String("tunnel-certificate", "", "PEM file of a certificate with the DNS names "+tunnel.ObserverName+" and "+observe.ServerName)
+	f.String("tunnel-certificate", "", "PEM file of a certificate with the DNS names "+tunnel.ObserverName+" and "+
+		observe.ServerName)
 	f.String("tunnel-private-key", "", "PEM file of the certificate's key")
 	f.String("metrics-address", defaults.MetricsAddress, "of /metrics, /healthz and /readyz; empty serves none")
 	return daemon(cmd, func(ctx context.Context, s *settings) error {

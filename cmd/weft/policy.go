@@ -52,7 +52,8 @@ func noVerb(cmd *cobra.Command, words []string) error {
 	for _, verb := range cmd.Commands() {
 		verbs = append(verbs, verb.Name())
 	}
-	return &exitError{exitUnasked, fmt.Errorf("%q is no command of %q, which has %s", words[0], cmd.CommandPath(), strings.Join(verbs, ", "))}
+	return &exitError{exitUnasked, fmt.Errorf("%q is no command of %q, which has %s", words[0], cmd.CommandPath(),
+		strings.Join(verbs, ", "))}
 }
 
 const explainHelp = `Say which rule of which policy lets a connection pass or drops it.
@@ -72,16 +73,18 @@ Exit codes:
 
 func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "explain POD|ADDRESS POD|ADDRESS|SERVICE:PORT[/PROTOCOL]",
-		Short:   "Say which rule of which policy lets a connection pass or drops it",
-		Long:    explainHelp,
-		Example: "  weft policy explain prod/web prod/db:5432\n  weft policy explain prod/web svc/kube-system/kube-dns:53/udp",
+		Use:   "explain POD|ADDRESS POD|ADDRESS|SERVICE:PORT[/PROTOCOL]",
+		Short: "Say which rule of which policy lets a connection pass or drops it",
+		Long:  explainHelp,
+		Example: "  weft policy explain prod/web prod/db:5432\n" +
+			"  weft policy explain prod/web svc/kube-system/kube-dns:53/udp",
 	}
 	f := cmd.Flags()
 	f.String("kubeconfig", "", "credentials for the API server; empty: KUBECONFIG, ~/.kube/config, or a pod's own")
 	f.String("namespace", "default", "namespace of pods that are named without one")
 	f.String("family", "", "ipv4 or ipv6; empty: each that both ends have")
-	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound whose rows decide: unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")
+	f.StringSlice("ovn-northbound", nil, "endpoints of the OVN Northbound whose rows decide: unix:PATH, tcp:HOST:PORT "+
+		"or ssl:HOST:PORT")
 	databaseFlags(f)
 	return asking(cmd, cobra.ExactArgs(2), func(ctx context.Context, s *settings, args []string) error {
 		family, err := familyOf(s)
@@ -112,7 +115,8 @@ func explainCommand() *cobra.Command {
 }
 
 // liveCluster reads what a question is about.
-func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, question explain.Question) (*explain.Cluster, error) {
+func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, question explain.Question) (*explain.Cluster,
+	error) {
 	config, err := kubernetesConfig(s.text("kubeconfig"))
 	if err != nil {
 		return nil, err
@@ -132,7 +136,8 @@ func liveCluster(ctx context.Context, cmd *cobra.Command, s *settings, question 
 }
 
 // asking is a command that answers and ends.
-func asking(cmd *cobra.Command, args cobra.PositionalArgs, ask func(ctx context.Context, s *settings, args []string) error) *cobra.Command {
+func asking(cmd *cobra.Command, args cobra.PositionalArgs, ask func(ctx context.Context, s *settings,
+	args []string) error) *cobra.Command {
 	cmd.Flags().String("config", "", "YAML file with any of these keys; a flag or WEFT_… variable wins over it")
 	cmd.Flags().Duration("timeout", 30*time.Second, "how long databases and the API server may take")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUnasked, err} })
@@ -175,7 +180,8 @@ func familyOf(s *settings) (string, error) {
 func kubernetesConfig(file string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %q: %w; name a kubeconfig file", file, err)
 	}

@@ -19,11 +19,16 @@ import (
 var explainedCluster = []struct{ path, status, object string }{
 	{"/api/v1/nodes", "", `{apiVersion: v1, kind: Node, metadata: {name: n1, annotations: {weft.net/node-network: '{"id":1,"podCIDRs":["10.1.0.0/24"],"clusterCIDRs":["10.1.0.0/16"],"serviceCIDRs":["10.96.0.0/16"]}'}}}`},
 	{"/api/v1/namespaces", "", `{apiVersion: v1, kind: Namespace, metadata: {name: prod, labels: {stage: prod}}}`},
-	{"/api/v1/namespaces/prod/pods", "web", `{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
-	{"/api/v1/namespaces/prod/pods", "db", `{apiVersion: v1, kind: Pod, metadata: {name: db, labels: {app: db}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
-	{"/api/v1/namespaces/prod/services", "", `{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {clusterIP: 10.96.0.7, ports: [{port: 80, targetPort: 5432}]}}`},
-	{"/apis/discovery.k8s.io/v1/namespaces/prod/endpointslices", "", `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: db-1, labels: {kubernetes.io/service-name: db}}, addressType: IPv4, ports: [{name: "", port: 5432}], endpoints: [{addresses: [10.1.0.4]}]}`},
-	{"/apis/networking.k8s.io/v1/namespaces/prod/networkpolicies", "", `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: db}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 5432}]}]}}`},
+	{"/api/v1/namespaces/prod/pods", "web",
+		`{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
+	{"/api/v1/namespaces/prod/pods", "db",
+		`{apiVersion: v1, kind: Pod, metadata: {name: db, labels: {app: db}}, spec: {nodeName: n1, containers: [{name: c, image: i}]}}`},
+	{"/api/v1/namespaces/prod/services", "",
+		`{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {clusterIP: 10.96.0.7, ports: [{port: 80, targetPort: 5432}]}}`},
+	{"/apis/discovery.k8s.io/v1/namespaces/prod/endpointslices", "",
+		`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: db-1, labels: {kubernetes.io/service-name: db}}, addressType: IPv4, ports: [{name: "", port: 5432}], endpoints: [{addresses: [10.1.0.4]}]}`},
+	{"/apis/networking.k8s.io/v1/namespaces/prod/networkpolicies", "",
+		`{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: db}, spec: {podSelector: {matchLabels: {app: db}}, ingress: [{from: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 5432}]}]}}`},
 }
 
 const clusterPolicies = "/apis/policy.networking.k8s.io/v1alpha2/clusternetworkpolicies"
@@ -55,7 +60,8 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	createExplained(t, s)
 	explain := func(wantCode int, args string, wants ...string) {
 		t.Helper()
-		code, printed := runPolicy(t, "", append([]string{"explain", "--kubeconfig", s.Kubeconfig, "--namespace", "prod"}, strings.Fields(args)...)...)
+		code, printed := runPolicy(t, "", append([]string{"explain", "--kubeconfig", s.Kubeconfig, "--namespace", "prod"},
+			strings.Fields(args)...)...)
 		if code != wantCode {
 			t.Errorf("%s: exit code %d", args, code)
 		}
@@ -65,13 +71,15 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 			}
 		}
 	}
-	explain(0, "web db:5432", "prod/web -> prod/db:5432/tcp: allowed\n\n10.1.0.3 -> 10.1.0.4:5432: allowed\n", "Accept by NetworkPolicy prod/db, spec.ingress[0]\n")
+	explain(0, "web db:5432", "prod/web -> prod/db:5432/tcp: allowed\n\n10.1.0.3 -> 10.1.0.4:5432: allowed\n",
+		"Accept by NetworkPolicy prod/db, spec.ingress[0]\n")
 	explain(exitRefused, "web db:80", "Deny: isolated by NetworkPolicy prod/db, no rule of which allows it")
 	explain(exitRefused, "10.1.0.99 db:5432", "10.1.0.99 is no pod's address")
 	explain(0, "web svc/prod/db:80", "10.1.0.3 -> 10.1.0.4:5432: allowed")
 	explain(exitUnasked, "web svc/prod/web:80", "no Service prod/web")
 	explain(exitUnasked, "webb db:80", "no pod prod/webb")
-	explain(0, "web 10.96.0.7:80", "10.96.0.7:80 is a ClusterIP of Service prod/db: this is about each endpoint that the client may get\n\n10.1.0.3 -> 10.1.0.4:5432: allowed")
+	explain(0, "web 10.96.0.7:80", "10.96.0.7:80 is a ClusterIP of Service prod/db: this is about each endpoint that "+
+		"the client may get\n\n10.1.0.3 -> 10.1.0.4:5432: allowed")
 	explain(exitRefused, "10.1.0.99 10.96.0.7:80", "10.1.0.99 -> 10.1.0.4:5432: refused")
 	explain(exitUnasked, "web 10.96.0.7:5432", "has no port 5432/tcp; ask for one of its ports: 80/tcp")
 	explain(exitUnasked, "web 10.96.0.99:80", "no Service has it")
@@ -91,11 +99,15 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 	fill(t, northbound.Endpoint, strings.Join(documents, "\n---\n"))
 	with := " --ovn-northbound " + northbound.Endpoint
 	explain(0, "web db:80"+with, "no rule of NetworkPolicy prod/db matches", "nothing refuses it: allowed by default",
-		"note: the Northbound differs from what the objects ask for, by which it would be refused:", "Deny: isolated by NetworkPolicy prod/db")
-	fill(t, northbound.Endpoint, strings.Join(append(documents, explainedCluster[len(explainedCluster)-1].object), "\n---\n"))
+		"note: the Northbound differs from what the objects ask for, by which it would be refused:",
+		"Deny: isolated by NetworkPolicy prod/db")
+	fill(t, northbound.Endpoint, strings.Join(append(documents, explainedCluster[len(explainedCluster)-1].object),
+		"\n---\n"))
 	explain(exitRefused, "web db:80"+with, "Deny: isolated by NetworkPolicy prod/db, no rule of which allows it\n")
-	ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "--name=ours", "--type=switch", "acl-add", "n1", "to-lport", "2000", "tcp", "drop")
-	explain(exitRefused, "web db:5432"+with, "before all     drop: ACL ours, which is not a policy's", "it would be allowed:")
+	ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "--name=ours", "--type=switch", "acl-add", "n1", "to-lport",
+		"2000", "tcp", "drop")
+	explain(exitRefused, "web db:5432"+with, "before all     drop: ACL ours, which is not a policy's",
+		"it would be allowed:")
 
 	s.Install(t, "v0.2.0", "clusternetworkpolicies", clusterPolicies)
 	for _, o := range []string{
@@ -106,7 +118,8 @@ func TestPolicyExplainOnACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	explain(exitRefused, "web db:5432", `Admin          Deny by ClusterNetworkPolicy guard, spec.egress[0] ("quarantine")`, "ingress of prod/db: allowed", "warning: ClusterNetworkPolicy same: SamePriority")
+	explain(exitRefused, "web db:5432", `Admin          Deny by ClusterNetworkPolicy guard, spec.egress[0] ("quarantine")`,
+		"ingress of prod/db: allowed", "warning: ClusterNetworkPolicy same: SamePriority")
 }
 
 // TestPolicyExplainRights asks with the rights that the documents give, but for kinds that the API server does not
@@ -144,7 +157,8 @@ func TestPolicyExplainRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(strings.Replace(string(text), "user: {token", "user: {as: reader, token", 1)), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, []byte(strings.Replace(string(text), "user: {token", "user: {as: reader, token",
+		1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []struct {
@@ -180,7 +194,8 @@ func documentedRole(t *testing.T) string {
 	}
 	const others = ", adminnetworkpolicies, baselineadminnetworkpolicies"
 	for block := range strings.SplitSeq(string(text), "```") {
-		if role, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(role, "name: weft-policy-explain") && strings.Contains(role, others) {
+		if role, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(role, "name: weft-policy-explain") &&
+			strings.Contains(role, others) {
 			return strings.Replace(role, others, "", 1)
 		}
 	}
@@ -196,7 +211,8 @@ func fill(t *testing.T, endpoint, text string) {
 		t.Fatal(err)
 	}
 	config := ovn.DefaultConfig()
-	config.Northbound, config.PodCIDRs, config.ServiceCIDRs = []string{endpoint}, []string{"10.1.0.0/16"}, []string{"10.96.0.0/16"}
+	config.Northbound, config.PodCIDRs, config.ServiceCIDRs = []string{endpoint}, []string{"10.1.0.0/16"},
+		[]string{"10.96.0.0/16"}
 	config.JoinCIDRs = []string{"100.64.0.0/16"}
 	offline, err := ovn.Translate(config, set.Objects)
 	if err != nil {

@@ -89,8 +89,10 @@ func TestPolicyCheck(t *testing.T) {
 
 func TestPolicyCheckReadsStandardInput(t *testing.T) {
 	const pods = `{"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}`
-	if code, printed := runPolicy(t, pods, "check", "-f", "-", "--from", "a", "--to", "b:80", "--namespace", "shop"); code != 0 ||
-		!strings.HasPrefix(printed, "shop/a -> shop/b:80/tcp: allowed\n") || !strings.Contains(printed, "no policy selects it: allowed by default") {
+	if code, printed := runPolicy(t, pods, "check", "-f", "-", "--from", "a", "--to", "b:80", "--namespace",
+		"shop"); code != 0 ||
+		!strings.HasPrefix(printed, "shop/a -> shop/b:80/tcp: allowed\n") || !strings.Contains(printed,
+		"no policy selects it: allowed by default") {
 		t.Errorf("exit code %d:\n%s", code, printed)
 	}
 }
@@ -100,19 +102,24 @@ func TestPolicyCheckReadsStandardInput(t *testing.T) {
 func TestPolicyCheckOfAChange(t *testing.T) {
 	const runs = `{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"namespace": "prod", "name": "db"}, "spec": {"podSelector": {"matchLabels": {"app": "db"}}}}`
 	change := []string{"check", "-f", "-", "-f", "testdata/policy/shop", "--from", "prod/web", "--to", "prod/db:5432"}
-	if code, printed := runPolicy(t, runs, change...); code != 0 || !strings.Contains(printed, "NetworkPolicy prod/db takes the place of the one at standard input:1\n") {
+	if code, printed := runPolicy(t, runs, change...); code != 0 || !strings.Contains(printed,
+		"NetworkPolicy prod/db takes the place of the one at standard input:1\n") {
 		t.Errorf("exit code %d:\n%s", code, printed)
 	}
-	if code, printed := runPolicy(t, "", change...); code != exitUnasked || printed != "weft: standard input: has no object of Kubernetes\n" {
+	if code, printed := runPolicy(t, "", change...); code != exitUnasked ||
+		printed != "weft: standard input: has no object of Kubernetes\n" {
 		t.Errorf("exit code %d:\n%s", code, printed)
 	}
 }
 
 // TestPolicyCheckAsks for what an API server does, with the line of the field.
 func TestPolicyCheckAsks(t *testing.T) {
-	const policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: {}\n  ingress:\n  - ports:\n    - port: \"80\"\n"
-	const want = "standard input:8: error: NetworkPolicy default/a: Invalid: spec.ingress[0].ports[0].port: \"80\" in quotes"
-	if code, printed := runPolicy(t, policy, "check", "-f", "-"); code != exitUnasked || !strings.HasPrefix(printed, want) || !strings.HasSuffix(printed, "weft: 1 problem; see above\n") {
+	const policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec:\n  podSelector: " +
+		"{}\n  ingress:\n  - ports:\n    - port: \"80\"\n"
+	const want = "standard input:8: error: NetworkPolicy default/a: Invalid: spec.ingress[0].ports[0].port: \"80\" " +
+		"in quotes"
+	if code, printed := runPolicy(t, policy, "check", "-f", "-"); code != exitUnasked || !strings.HasPrefix(printed,
+		want) || !strings.HasSuffix(printed, "weft: 1 problem; see above\n") {
 		t.Errorf("exit code %d:\n%s", code, printed)
 	}
 }
@@ -168,7 +175,8 @@ func TestPolicyHitsAreWritten(t *testing.T) {
 		{"policy":"NetworkPolicy prod/db","rule":"spec.ingress[0], port http (8080/tcp)","action":"Accept","packets":1152921504606846977,"bytes":1125899906842624,
 		 "nodes":[{"node":"n1","packets":1152921504606846976,"bytes":1125899906842560},{"node":"w1","packets":1,"bytes":64}]}]}`
 	list := &api.PolicyHitsList{}
-	if err := errors.Join(json.Unmarshal([]byte(answer), list), writeHits(&text, list, false), writeHits(&text, list, true), writeHitsJSON(&written, []byte(answer))); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(answer), list), writeHits(&text, list, false),
+		writeHits(&text, list, true), writeHitsJSON(&written, []byte(answer))); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

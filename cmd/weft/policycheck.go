@@ -36,10 +36,11 @@ Exit codes:
 
 func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "check -f FILE|DIRECTORY|- …",
-		Short:   "Check policies in files, and what they let pass, without any cluster",
-		Long:    checkHelp,
-		Example: "  weft policy check -f manifests/ --expect reachability.txt\n  weft policy check -f manifests/ --from prod/web --to prod/db:5432",
+		Use:   "check -f FILE|DIRECTORY|- …",
+		Short: "Check policies in files, and what they let pass, without any cluster",
+		Long:  checkHelp,
+		Example: "  weft policy check -f manifests/ --expect reachability.txt\n  weft policy check -f manifests/ --from " +
+			"prod/web --to prod/db:5432",
 	}
 	f := cmd.Flags()
 	f.StringSliceP("filename", "f", nil, "files and directories of manifests; - is standard input")
@@ -48,7 +49,8 @@ func checkCommand() *cobra.Command {
 	f.String("to", "", "the pod or address, and the port, that it is opened to")
 	f.String("expect", "", "file of expectations; - is standard input")
 	f.String("family", "", "ipv4 or ipv6; empty: each that both ends have")
-	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those of the nodes that are read, or "+strings.Join(explain.DefaultPodCIDRs, ","))
+	f.StringSlice("pod-cidrs", nil, "ranges of pods' addresses; empty: those of the nodes that are read, or "+
+		strings.Join(explain.DefaultPodCIDRs, ","))
 	return asking(cmd, onlyFlags, func(_ context.Context, s *settings, _ []string) error {
 		return check(cmd, s)
 	})
@@ -57,7 +59,8 @@ func checkCommand() *cobra.Command {
 // onlyFlags refuses what a shell makes of -f *.yaml.
 func onlyFlags(_ *cobra.Command, words []string) error {
 	if len(words) > 0 {
-		return fmt.Errorf("%q belongs to no flag: give each file a -f of its own, as -f a.yaml -f b.yaml, or their directory", words[0])
+		return fmt.Errorf("%q belongs to no flag: give each file a -f of its own, as -f a.yaml -f b.yaml, or their directory",
+			words[0])
 	}
 	return nil
 }
@@ -152,7 +155,8 @@ func expected(cmd *cobra.Command, s *settings) ([]explain.Expectation, error) {
 }
 
 // answers prints them; failed says that one is not as expected.
-func answers(cmd *cobra.Command, s *settings, cluster *explain.Cluster, expectations []explain.Expectation, family string) (failed bool, err error) {
+func answers(cmd *cobra.Command, s *settings, cluster *explain.Cluster, expectations []explain.Expectation,
+	family string) (failed bool, err error) {
 	out := cmd.OutOrStdout()
 	if len(expectations) == 0 {
 		fmt.Fprint(out, cluster.Summary())
@@ -175,7 +179,8 @@ func answers(cmd *cobra.Command, s *settings, cluster *explain.Cluster, expectat
 			failed = !answer.Allowed()
 		case answer.Mixed() || answer.Allowed() != e.Allow:
 			unmet++
-			fmt.Fprintf(out, "%s: it should be %s\n%s\n", e.Where, map[bool]string{true: "allowed", false: "refused"}[e.Allow], answer)
+			fmt.Fprintf(out, "%s: it should be %s\n%s\n", e.Where, map[bool]string{true: "allowed", false: "refused"}[e.Allow],
+				answer)
 		}
 	}
 	if s.text("expect") != "" && len(errs) == 0 {

@@ -93,7 +93,8 @@ func contextConfig(s *settings) (*rest.Config, string, error) {
 }
 
 // askHits asks for the hits of a namespace's policies, of all policies where it is "".
-func askHits(ctx context.Context, config *rest.Config, namespace string) (text []byte, list *api.PolicyHitsList, err error) {
+func askHits(ctx context.Context, config *rest.Config, namespace string) (text []byte, list *api.PolicyHitsList,
+	err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err
@@ -108,7 +109,8 @@ func askHits(ctx context.Context, config *rest.Config, namespace string) (text [
 	case apierrors.IsNotFound(err):
 		return nil, nil, fmt.Errorf("the cluster has no API %s: install weft observe: %w", api.GroupVersion, err)
 	case apierrors.IsServiceUnavailable(err):
-		return nil, nil, fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w", api.Version, api.Group, err)
+		return nil, nil, fmt.Errorf("no weft observe answers: see `kubectl get apiservice %s.%s` and docs/operations.md: %w",
+			api.Version, api.Group, err)
 	case err != nil:
 		return nil, nil, fmt.Errorf("list %s.%s: %w", api.PolicyHitsResource, api.Group, err)
 	}
@@ -153,7 +155,8 @@ func unanswered(list *api.PolicyHitsList) error {
 	if list.NodesUnanswered == 0 {
 		return nil
 	}
-	lines := []error{fmt.Errorf("%d of %d nodes have not answered, what they have counted is missing", list.NodesUnanswered, list.NodesAsked)}
+	lines := []error{fmt.Errorf("%d of %d nodes have not answered, what they have counted is missing",
+		list.NodesUnanswered, list.NodesAsked)}
 	for _, node := range list.Unanswered {
 		lines = append(lines, fmt.Errorf("node %s: %s", node.Node, node.Reason))
 	}

@@ -19,7 +19,8 @@ func TestWhoMayNotSeeHitsIsToldSo(t *testing.T) {
 		fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": %q}`, says)
 	}))
 	defer server.Close()
-	if _, _, err := askHits(t.Context(), &rest.Config{Host: server.URL}, "shop"); err == nil || !strings.Contains(err.Error(), says) {
+	if _, _, err := askHits(t.Context(), &rest.Config{Host: server.URL}, "shop"); err == nil ||
+		!strings.Contains(err.Error(), says) {
 		t.Errorf("he is told %v", err)
 	}
 }

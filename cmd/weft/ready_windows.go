@@ -61,7 +61,8 @@ func readinessAddress(s *mgr.Service) (string, error) {
 	}
 	words, err := windows.DecomposeCommandLine(runs)
 	if err != nil || len(words) < 2 || words[1] != "node" {
-		return "", fmt.Errorf("service %s runs %q, which is not `weft node`; run `weft service install` again", serviceName, runs)
+		return "", fmt.Errorf("service %s runs %q, which is not `weft node`; run `weft service install` again", serviceName,
+			runs)
 	}
 	cmd := nodeCommand()
 	if err := cmd.ParseFlags(words[2:]); err != nil {
@@ -77,7 +78,8 @@ func readinessAddress(s *mgr.Service) (string, error) {
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", fmt.Errorf("metrics-address: %q is where nobody can ask whether the agent is ready; set it to an address such as 127.0.0.1:9471, or leave --ready out", address)
+		return "", fmt.Errorf("metrics-address: %q is where nobody can ask whether the agent is ready; set it to an "+
+			"address such as 127.0.0.1:9471, or leave --ready out", address)
 	}
 	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
 		host = "127.0.0.1"

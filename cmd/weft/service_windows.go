@@ -76,21 +76,25 @@ func serviceCommand() *cobra.Command {
 			})
 		},
 	}
-	start.Flags().Duration("ready", 0, "how long to wait until the agent can attach pods; an error says what the node lacks")
+	start.Flags().Duration("ready", 0, "how long to wait until the agent can attach pods; an error says what the "+
+		"node lacks")
 	cmd.AddCommand(install, start,
 		verb("uninstall", "Stop the service and remove it", uninstallService),
 		verb("stop", "Stop the service and wait until it has ended", stopService),
-		&cobra.Command{Use: "status", Short: "Print the service's state; exit code 3 unless it runs", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			cmd.SilenceUsage = true
-			return withService(func(s *mgr.Service) error { return serviceStatus(cmd, s) })
-		}},
+		&cobra.Command{Use: "status", Short: "Print the service's state; exit code 3 unless it runs", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				cmd.SilenceUsage = true
+				return withService(func(s *mgr.Service) error { return serviceStatus(cmd, s) })
+			}},
 	)
 	return cmd
 }
 
 // checkArguments refuses flags that `weft node` would not start with.
 func checkArguments(args []string) (nodeconfig.Config, error) {
-	if i := slices.IndexFunc(args, func(a string) bool { return a == "--service" || strings.HasPrefix(a, "--service=") }); i >= 0 {
+	if i := slices.IndexFunc(args, func(a string) bool {
+		return a == "--service" || strings.HasPrefix(a, "--service=")
+	}); i >= 0 {
 		return nodeconfig.Config{}, fmt.Errorf("%s goes without saying", args[i])
 	}
 	cmd := nodeCommand()
@@ -127,7 +131,8 @@ func installService(args, depends []string) error {
 	args = append([]string{"node", "--service"}, args...)
 	config := mgr.Config{
 		ServiceType: windows.SERVICE_WIN32_OWN_PROCESS, StartType: mgr.StartAutomatic, ErrorControl: mgr.ErrorNormal,
-		DisplayName: "Weft node agent", Description: "Attaches pods to the OVN network of the cluster: HNS, Open vSwitch and the CNI plugin.",
+		DisplayName: "Weft node agent", Description: "Attaches pods to the OVN network of the cluster: HNS, Open vSwitch " +
+			"and the CNI plugin.",
 		Dependencies: depends, BinaryPathName: commandLine(filepath.Clean(program), args),
 	}
 	manager, err := mgr.Connect()
@@ -165,7 +170,8 @@ func installService(args, depends []string) error {
 // startLate has Windows start the service after those that start with it.
 func startLate(s *mgr.Service) error {
 	delayed := windows.SERVICE_DELAYED_AUTO_START_INFO{IsDelayedAutoStartUp: 1}
-	return windows.ChangeServiceConfig2(s.Handle, windows.SERVICE_CONFIG_DELAYED_AUTO_START_INFO, (*byte)(unsafe.Pointer(&delayed)))
+	return windows.ChangeServiceConfig2(s.Handle, windows.SERVICE_CONFIG_DELAYED_AUTO_START_INFO,
+		(*byte)(unsafe.Pointer(&delayed)))
 }
 
 // known passes over settings that a service control manager does not know. Wine's is one.
@@ -244,7 +250,8 @@ func awaitState(s *mgr.Service, want svc.State) error {
 		case status.State == want:
 			return nil
 		case want == svc.Running && status.State == svc.Stopped:
-			return fmt.Errorf("service %s has ended with code %d; see the event log, source %s", serviceName, max(status.Win32ExitCode, status.ServiceSpecificExitCode), serviceName)
+			return fmt.Errorf("service %s has ended with code %d; see the event log, source %s", serviceName,
+				max(status.Win32ExitCode, status.ServiceSpecificExitCode), serviceName)
 		case time.Now().After(deadline):
 			return fmt.Errorf("service %s is %s after %v", serviceName, stateNames[status.State], serviceTime)
 		}

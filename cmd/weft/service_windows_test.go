@@ -33,7 +33,8 @@ func TestServiceLives(t *testing.T) {
 	if err := os.WriteFile(credentials, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := append(strings.Fields(goodNode+" --gateway=none --cni-socket-prime --ovs-database=tcp:127.0.0.1:1 --ovs-openflow=tcp:127.0.0.1:2 --metrics-address=:19471"),
+	args := append(strings.Fields(goodNode+" --gateway=none --cni-socket-prime --ovs-database=tcp:127.0.0.1:1 "+
+		"--ovs-openflow=tcp:127.0.0.1:2 --metrics-address=:19471"),
 		"--kubeconfig="+credentials, "--state-dir="+state)
 	for range 2 {
 		if err := installService(args, nil); err != nil {
@@ -50,7 +51,8 @@ func TestServiceLives(t *testing.T) {
 	})
 	if err := withService(func(s *mgr.Service) error {
 		actions, err := s.RecoveryActions()
-		if known(err) != nil || err == nil && (len(actions) != len(recovery) || actions[0] != recovery[0]) { // Wine only sets them
+		// Wine only sets them
+		if known(err) != nil || err == nil && (len(actions) != len(recovery) || actions[0] != recovery[0]) {
 			t.Errorf("recovery actions %v, %v", actions, err)
 		}
 		return nil
@@ -90,7 +92,8 @@ func TestServiceLives(t *testing.T) {
 	if err := withService(stopService); err != nil {
 		t.Fatal(err)
 	}
-	if err := withService(func(s *mgr.Service) error { return awaitReady(t.Context(), s, time.Second) }); err == nil || !strings.Contains(err.Error(), "has ended") {
+	if err := withService(func(s *mgr.Service) error { return awaitReady(t.Context(), s, time.Second) }); err == nil ||
+		!strings.Contains(err.Error(), "has ended") {
 		t.Errorf("a stopped service is ready: %v", err)
 	}
 	if err := withService(func(s *mgr.Service) error { return serviceStatus(serviceCommand(), s) }); err == nil {

@@ -46,7 +46,8 @@ func loadSettings(cmd *cobra.Command) (*settings, error) {
 	var errs []error
 	for _, key := range slices.Sorted(slices.Values(inFile.AllKeys())) {
 		if cmd.Flags().Lookup(key) == nil {
-			errs = append(errs, fmt.Errorf("config %s: key %q is not known; `%s --help` lists the keys", file, key, cmd.CommandPath()))
+			errs = append(errs, fmt.Errorf("config %s: key %q is not known; `%s --help` lists the keys", file, key,
+				cmd.CommandPath()))
 		}
 	}
 	return &settings{viper: v}, errors.Join(errs...)
@@ -74,7 +75,8 @@ func (s *settings) list(key string) []string {
 
 // prefixes are addresses, each with its subnet's length.
 func (s *settings) prefixes(key string) []netip.Prefix {
-	return parseList(s, key, netip.ParsePrefix, "an address with its subnet's length such as 192.0.2.11/24 or 2001:db8::11/64")
+	return parseList(s, key, netip.ParsePrefix, "an address with its subnet's length such as 192.0.2.11/24 or "+
+		"2001:db8::11/64")
 }
 
 func (s *settings) addresses(key string) []netip.Addr {

@@ -73,11 +73,13 @@ func TestMistakesAreNamed(t *testing.T) {
 		args, want []string
 		env        map[string]string
 	}{
-		{name: "unknown keys", file: "pod-cidr: 10.0.0.0/8\nservice-cidr: x\n", want: []string{`"pod-cidr"`, `"service-cidr"`, "try --help"}},
+		{name: "unknown keys", file: "pod-cidr: 10.0.0.0/8\nservice-cidr: x\n", want: []string{`"pod-cidr"`, `"service-cidr"`,
+			"try --help"}},
 		{name: "not YAML", file: "{", want: []string{"config"}},
 		{name: "no file", args: []string{"--config", "/no/such/file"}, want: []string{"config", "/no/such/file"}},
 		{name: "not a number in the file", file: "uplink-mtu: many\n", want: []string{"uplink-mtu", `"many"`}},
-		{name: "not a number in the environment", env: map[string]string{"WEFT_UPLINK_MTU": "many"}, want: []string{"uplink-mtu", `"many"`}},
+		{name: "not a number in the environment", env: map[string]string{"WEFT_UPLINK_MTU": "many"},
+			want: []string{"uplink-mtu", `"many"`}},
 		{name: "a list for a single value", file: "log-level: [info, debug]\n", want: []string{"log-level", "single value"}},
 		{name: "unknown level", args: []string{"--log-level", "loud"}, want: []string{"log-level", "loud"}},
 		{name: "an argument", args: []string{"now"}, want: []string{"now"}},

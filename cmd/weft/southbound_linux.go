@@ -32,8 +32,9 @@ func southboundCommand() *cobra.Command {
 	f.String("metrics-address", "127.0.0.1:9642", "of /metrics, /healthz and /readyz; empty serves none")
 	return daemon(cmd, func(ctx context.Context, s *settings) error {
 		config := southbound.Config{
-			Listen: s.list("listen"), Database: s.text("ovn-southbound"), Certificate: s.text("certificate"), PrivateKey: s.text("private-key"),
-			NodeCA: s.text("node-ca"), MetricsAddress: s.text("metrics-address"),
+			Listen: s.list("listen"), Database: s.text("ovn-southbound"), Certificate: s.text("certificate"),
+			PrivateKey: s.text("private-key"),
+			NodeCA:     s.text("node-ca"), MetricsAddress: s.text("metrics-address"),
 		}
 		if err := errors.Join(s.err(), config.Validate()); err != nil {
 			return fmt.Errorf("configuration:\n%w", err)

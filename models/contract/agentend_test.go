@@ -8,7 +8,8 @@ import (
 
 // TestAgentEnd: nobody connects wherever a node says.
 func TestAgentEnd(t *testing.T) {
-	status := []string{"node-1", "192.0.2.1", "2001:db8::1", "127.0.0.1", "169.254.169.254", "::1", "fe80::1", "224.0.0.1", "0.0.0.0", "255.255.255.255"}
+	status := []string{"node-1", "192.0.2.1", "2001:db8::1", "127.0.0.1", "169.254.169.254", "::1", "fe80::1", "224.0.0.1",
+		"0.0.0.0", "255.255.255.255"}
 	facts := []netip.Addr{netip.MustParseAddr("198.51.100.1")}
 	for _, c := range []struct{ said, want, refused string }{
 		{"192.0.2.1:16642", "192.0.2.1:16642", ""},
@@ -41,7 +42,8 @@ func TestAgentEnd(t *testing.T) {
 		{"", "", "is not HOST:PORT"},
 	} {
 		got, err := AgentEnd(c.said, status, facts)
-		if (err != nil) != (c.refused != "") || err != nil && (!strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "tunnel-address")) {
+		if (err != nil) != (c.refused != "") || err != nil && (!strings.Contains(err.Error(), c.refused) ||
+			!strings.Contains(err.Error(), "tunnel-address")) {
 			t.Errorf("%q: %v; want %q", c.said, err, c.refused)
 		}
 		if err == nil && got.String() != c.want {

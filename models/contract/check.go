@@ -17,7 +17,8 @@ func (n NodeNetwork) check() error {
 		}
 	}
 	return errors.Join(checkPrefixes("podCIDRs", n.PodCIDRs), checkPrefixes("clusterCIDRs", n.ClusterCIDRs),
-		checkPrefixes("serviceCIDRs", n.ServiceCIDRs), checkPrefixes("joinCIDRs", n.JoinCIDRs), checkAddrs("sharedGateways", n.SharedGateways),
+		checkPrefixes("serviceCIDRs", n.ServiceCIDRs), checkPrefixes("joinCIDRs", n.JoinCIDRs),
+		checkAddrs("sharedGateways", n.SharedGateways),
 		checkPrefixes("hostExternalIPs", n.HostExternalIPs), checkPrefixes("hosts", n.Hosts))
 }
 
@@ -31,7 +32,8 @@ func (f NodeFacts) check() error {
 	if f.Gateway == nil {
 		return err
 	}
-	return errors.Join(err, checkPrefixes("gateway.addresses", f.Gateway.Addresses), checkAddrs("gateway.nextHops", f.Gateway.NextHops))
+	return errors.Join(err, checkPrefixes("gateway.addresses", f.Gateway.Addresses), checkAddrs("gateway.nextHops",
+		f.Gateway.NextHops))
 }
 
 func (p PodNetwork) check() error {

@@ -54,8 +54,8 @@ type NodeNetwork struct {
 	HostPorts []string `json:"hostPorts,omitempty"`
 	// HostExternalIPs are the ranges of hosts' addresses that Services may have by spec.externalIPs.
 	HostExternalIPs []netip.Prefix `json:"hostExternalIPs,omitempty"`
-	// Hosts are the ranges of hosts that are no nodes, as those of OVN's databases: no Service has their addresses, and the
-	// node's host reaches them by its own routes.
+	// Hosts are the ranges of hosts that are no nodes, as those of OVN's databases: no Service has their addresses, and
+	// the node's host reaches them by its own routes.
 	Hosts []netip.Prefix `json:"hosts,omitempty"`
 }
 
@@ -212,12 +212,13 @@ func PodPort(namespace, pod string) string { return namespace + "_" + pod }
 // ManagementPort is the name of the logical switch port through which a node's host meets the pods.
 func ManagementPort(node string) string { return "mgmt-" + node }
 
-// TunnelAddressesKey is the external_ids of a node's management port that says, separated by commas, where the node's tunnels
-// may end: OVN carries it to the Southbound, where `weft southbound` holds nodes' Encap rows to it.
+// TunnelAddressesKey is the external_ids of a node's management port that says, separated by commas, where the node's
+// tunnels may end: OVN carries it to the Southbound, where `weft southbound` holds nodes' Encap rows to it.
 const TunnelAddressesKey = "weft.net/tunnel-addresses"
 
-// GrantedNetworkKey is the external_ids of a node's port to a network outside that names the network, where an administrator has
-// granted it. OVN carries it to the Southbound, where `weft southbound` takes such nodes alone for being on that network.
+// GrantedNetworkKey is the external_ids of a node's port to a network outside that names the network, where an
+// administrator has granted it. OVN carries it to the Southbound, where `weft southbound` takes such nodes alone for
+// being on that network.
 const GrantedNetworkKey = "weft.net/granted-network"
 
 // TunnelAddress says whether a tunnel may end at an address: one that a single host has, beyond its own link.

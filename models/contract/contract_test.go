@@ -9,7 +9,8 @@ import (
 
 func TestAnnotationsSurviveTheirJSON(t *testing.T) {
 	v4, v6 := netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")
-	node := NodeNetwork{ID: 3, PodCIDRs: []netip.Prefix{v4, v6}, ClusterCIDRs: []netip.Prefix{v4}, ServiceCIDRs: []netip.Prefix{v6}}
+	node := NodeNetwork{ID: 3, PodCIDRs: []netip.Prefix{v4, v6}, ClusterCIDRs: []netip.Prefix{v4},
+		ServiceCIDRs: []netip.Prefix{v6}}
 	facts := NodeFacts{Chassis: "c", MTU: 1400, Addresses: []netip.Addr{v4.Addr()}, Gateway: &Gateway{
 		Network: "external", MAC: "0a:58:01:02:03:04", Addresses: []netip.Prefix{v4}, NextHops: []netip.Addr{v6.Addr()}}}
 	pod := PodNetwork{UID: "u", MAC: "0a:58:01:02:03:04", Addresses: []netip.Prefix{v4}, Gateways: []netip.Addr{v6.Addr()}}
@@ -68,7 +69,8 @@ func TestMAC(t *testing.T) {
 
 // An address that the API server takes is never read as all of them.
 func TestHostIP(t *testing.T) {
-	for text, want := range map[string]string{"": "", "0.0.0.0": "", "::": "", "127.0.0.1": "127.0.0.1", "127.000.00.001": "127.0.0.1", "010.20.0.100": "10.20.0.100",
+	for text, want := range map[string]string{"": "", "0.0.0.0": "", "::": "", "127.0.0.1": "127.0.0.1",
+		"127.000.00.001": "127.0.0.1", "010.20.0.100": "10.20.0.100",
 		"2001:db8::1": "2001:db8::1", "::ffff:192.0.2.1": "192.0.2.1"} {
 		got, ok := HostIP(text)
 		if !ok || got.IsValid() != (want != "") || got.IsValid() && got.String() != want {

@@ -3,8 +3,8 @@ package contract
 // MaxCookies is how many an agent is asked about at once.
 const MaxCookies = 1 << 16
 
-// CountersRequest is what `weft observe` asks a node's agent, as JSON, once a stream. A cookie is that of OVN's OpenFlow
-// flows: the first 32 bits of the UUID of a row of Logical_Flow.
+// CountersRequest is what `weft observe` asks a node's agent, as JSON, once a stream. A cookie is that of OVN's
+// OpenFlow flows: the first 32 bits of the UUID of a row of Logical_Flow.
 type CountersRequest struct {
 	Cookies []uint32 `json:"cookies"`
 }

@@ -24,8 +24,8 @@ func CheckDNSServices(services []string) error {
 	return nil
 }
 
-// DNSPort says whether DNS is spoken at a port of a DNS Service's endpoints: at 53, and where the port's name says so. DNS
-// Services have others, such as for metrics.
+// DNSPort says whether DNS is spoken at a port of a DNS Service's endpoints: at 53, and where the port's name says so.
+// DNS Services have others, such as for metrics.
 func DNSPort(name string, port uint16) bool {
 	return port == 53 || name == "dns" || strings.HasPrefix(name, "dns-")
 }

@@ -13,7 +13,8 @@ func TestDomainPatterns(t *testing.T) {
 		name string
 		want []string
 	}{
-		{"latest.blog.kubernetes.io", []string{"latest.blog.kubernetes.io", "*.blog.kubernetes.io", "*.kubernetes.io", "*.io"}},
+		{"latest.blog.kubernetes.io", []string{"latest.blog.kubernetes.io", "*.blog.kubernetes.io", "*.kubernetes.io",
+			"*.io"}},
 		{"localhost", []string{"localhost"}},
 	} {
 		if got := slices.Collect(DomainPatterns(c.name)); !slices.Equal(got, c.want) {

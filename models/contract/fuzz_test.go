@@ -14,9 +14,12 @@ func FuzzParse(f *testing.F) {
 		`{"id":1,"podCIDRs":["10.244.0.0/24","fd00:10:244::/64"],"clusterCIDRs":["10.244.0.0/16"],"serviceCIDRs":["10.96.0.0/12"],"joinCIDRs":["100.64.0.0/16"],"sharedGateways":["192.0.2.1"]}`,
 		`{"chassis":"l1","mtu":1400,"addresses":["192.0.2.1"],"listeners":["tcp/9100","udp/192.0.2.1:53"],"gateway":{"network":"external","mac":"0a:58:c0:00:02:05","addresses":["192.0.2.5/24"],"nextHops":["192.0.2.1","fe80::1"]},"hosted":{"address":"192.0.2.1:16642"}}`,
 		`{"uid":"u","mac":"0a:58:0a:f4:00:03","addresses":["10.244.0.3/24"],"gateways":["10.244.0.1"]}`,
-		`{"uid":"u","generation":3,"inForce":true,"since":"2026-01-01T00:00:00Z","reason":"r","message":"m"}`, `{"allow":"info"}`,
-		`{"podCIDRs":[""],"clusterCIDRs":[""],"addresses":[""],"gateways":[""]}`, `{"listeners":[null]}`, `{"listeners":["tcp/[fe80::1%eth0]:1"]}`, `{"podCIDRs":["255.255.255.255/32"]}`, `{"podCIDRs":["10.0.0.0/31"]}`,
-		`{"podCIDRs":["::ffff:10.0.0.0/120"]}`, `{"gateway":{"addresses":["fe80::1%eth0/64"],"nextHops":["fe80::1%eth0"]}}`, `{"since":"9999-12-31T23:59:59-23:59"}`, `null`, `{"gateway":null}`,
+		`{"uid":"u","generation":3,"inForce":true,"since":"2026-01-01T00:00:00Z","reason":"r","message":"m"}`,
+		`{"allow":"info"}`,
+		`{"podCIDRs":[""],"clusterCIDRs":[""],"addresses":[""],"gateways":[""]}`, `{"listeners":[null]}`,
+		`{"listeners":["tcp/[fe80::1%eth0]:1"]}`, `{"podCIDRs":["255.255.255.255/32"]}`, `{"podCIDRs":["10.0.0.0/31"]}`,
+		`{"podCIDRs":["::ffff:10.0.0.0/120"]}`, `{"gateway":{"addresses":["fe80::1%eth0/64"],"nextHops":["fe80::1%eth0"]}}`,
+		`{"since":"9999-12-31T23:59:59-23:59"}`, `null`, `{"gateway":null}`,
 	} {
 		f.Add(text)
 	}

@@ -18,9 +18,9 @@ type HostPort struct {
 }
 
 // DefaultHostPorts are where nobody says otherwise: ssh's, RDP's and WinRM's; etcd's, the API server's, kubelet's,
-// kube-proxy's and other control planes' parts'; OVN's databases', their clusters', `weft observe`'s and the tunnels' between hosts;
-// Weft's metrics and that where agents are met by `weft observe` and a chassis host; those at which DHCP's clients have their
-// leases renewed.
+// kube-proxy's and other control planes' parts'; OVN's databases', their clusters', `weft observe`'s and the tunnels'
+// between hosts; Weft's metrics and that where agents are met by `weft observe` and a chassis host; those at which
+// DHCP's clients have their leases renewed.
 var DefaultHostPorts = []string{
 	"tcp/22", "tcp/3389", "tcp/5985-5986",
 	"tcp/2379-2381", "tcp/6443", "tcp/10248-10259",
@@ -49,7 +49,8 @@ func ParseHostPorts(texts []string) (HostPorts, error) {
 		}
 		first, err1 := strconv.ParseUint(low, 10, 16)
 		last, err2 := strconv.ParseUint(high, 10, 16)
-		if !slices.Contains([]string{"tcp", "udp", "sctp"}, protocol) || err1 != nil || err2 != nil || first == 0 || last < first {
+		if !slices.Contains([]string{"tcp", "udp", "sctp"}, protocol) || err1 != nil || err2 != nil || first == 0 ||
+			last < first {
 			return nil, fmt.Errorf("host-ports: %q is no port of a protocol; write it like tcp/22 or tcp/10250-10259", text)
 		}
 		list = append(list, HostPort{protocol, uint16(first), uint16(last)})
@@ -59,7 +60,9 @@ func ParseHostPorts(texts []string) (HostPorts, error) {
 
 // Has says whether a port is among them.
 func (h HostPorts) Has(protocol string, port uint16) bool {
-	return slices.ContainsFunc(h, func(p HostPort) bool { return p.Protocol == protocol && p.First <= port && port <= p.Last })
+	return slices.ContainsFunc(h, func(p HostPort) bool {
+		return p.Protocol == protocol && p.First <= port && port <= p.Last
+	})
 }
 
 // OwnPorts are the hosts' own ports that the controller has decided on.

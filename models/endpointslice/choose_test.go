@@ -47,16 +47,19 @@ func TestChoice(t *testing.T) {
 	of := func(host byte, node string, c Conditions) one {
 		return one{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, host}), 80), node, c}
 	}
-	ready, leaving, gone := Conditions{Ready: true}, Conditions{Serving: true, Terminating: true}, Conditions{Terminating: true}
+	ready, leaving, gone := Conditions{Ready: true}, Conditions{Serving: true, Terminating: true},
+		Conditions{Terminating: true}
 	for name, c := range map[string]struct {
 		list    []one
 		publish bool
 		want    string
 	}{
-		"ready":                              {[]one{of(2, "b", ready), of(1, "a", ready)}, false, "1a 2b"},
-		"not ready":                          {[]one{of(1, "a", Conditions{}), of(2, "b", ready), of(3, "c", Conditions{Serving: true})}, false, "2b"},
-		"leaving, beside ready":              {[]one{of(1, "a", leaving), of(2, "b", ready)}, false, "2b"},
-		"leaving":                            {[]one{of(1, "a", leaving), of(2, "b", gone), of(3, "c", Conditions{})}, false, "1a"},
+		"ready": {[]one{of(2, "b", ready), of(1, "a", ready)}, false, "1a 2b"},
+		"not ready": {[]one{of(1, "a", Conditions{}), of(2, "b", ready),
+			of(3, "c", Conditions{Serving: true})}, false, "2b"},
+		"leaving, beside ready": {[]one{of(1, "a", leaving), of(2, "b", ready)}, false, "2b"},
+		"leaving": {[]one{of(1, "a", leaving), of(2, "b", gone), of(3, "c", Conditions{})}, false,
+			"1a"},
 		"nobody":                             {[]one{of(1, "a", gone)}, false, ""},
 		"published":                          {[]one{of(2, "a", gone), of(1, "b", Conditions{})}, true, "1b 2a"},
 		"twice":                              {[]one{of(1, "a", ready), of(1, "a", ready)}, false, "1a"},
@@ -98,7 +101,8 @@ func TestFirst(t *testing.T) {
 	for i, c := range []Conditions{{}, {Ready: true}, {Serving: true, Terminating: true}, {Ready: true}, {Serving: true}} {
 		list = append(list, one{netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}), 80), "", c})
 	}
-	for most, want := range map[int]string{0: "", 1: "2", 2: "2 4", 3: "2 3 4", 4: "1 2 3 4", 5: "1 2 3 4 5", 6: "1 2 3 4 5"} {
+	for most, want := range map[int]string{0: "", 1: "2", 2: "2 4", 3: "2 3 4", 4: "1 2 3 4", 5: "1 2 3 4 5",
+		6: "1 2 3 4 5"} {
 		for _, apart := range []bool{false, true} {
 			if got := textOf(first(slices.Clone(list), apart, most)); got != want {
 				t.Errorf("%d of them: %q, want %q", most, got, want)
@@ -185,15 +189,18 @@ func TestWhatCannotBeServed(t *testing.T) {
 		ok   bool
 	}{
 		{"10.0.0.1", false, true}, {"10.0.0.1", true, false}, {"fd00::1", true, true}, {"fd00::1", false, false},
-		{"10.0.0.01", false, false}, {"010.0.0.1", false, false}, {"0.0.0.0", false, false}, {"127.0.0.1", false, false}, {"224.0.0.1", false, false},
-		{"169.254.1.1", false, false}, {"fe80::1", true, false}, {"fd00::1%eth0", true, false}, {"::ffff:10.0.0.1", true, false},
+		{"10.0.0.01", false, false}, {"010.0.0.1", false, false}, {"0.0.0.0", false, false}, {"127.0.0.1", false, false},
+		{"224.0.0.1", false, false},
+		{"169.254.1.1", false, false}, {"fe80::1", true, false}, {"fd00::1%eth0", true, false},
+		{"::ffff:10.0.0.1", true, false},
 		{"169.254.169.4", false, false}, {"fd69::4", true, false}, {"web", false, false}, {"", false, false},
 	} {
 		if addr, why := ParseAddr(c.text, c.ipv6); (why == "") != c.ok || c.ok && addr.String() != c.text {
 			t.Errorf("%q: %v, %q", c.text, addr, why)
 		}
 	}
-	for number, ok := range map[int32]bool{-1: false, 0: false, 1: true, 65535: true, 65536: false, 65558: false, 1 << 30: false} {
+	for number, ok := range map[int32]bool{-1: false, 0: false, 1: true, 65535: true, 65536: false, 65558: false,
+		1 << 30: false} {
 		if port, why := ParsePort(number); (why == "") != ok || ok && int32(port) != number {
 			t.Errorf("%d: %d, %q", number, port, why)
 		}

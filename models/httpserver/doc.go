@@ -1,3 +1,3 @@
-// Package httpserver makes the HTTP servers of all of Weft's programs: each has bounds for what clients make it hold, and for how
-// long. Nobody else makes an [http.Server], and a test says so.
+// Package httpserver makes the HTTP servers of all of Weft's programs: each has bounds for what clients make it hold,
+// and for how long. Nobody else makes an [http.Server], and a test says so.
 package httpserver

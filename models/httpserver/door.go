@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// door is a listener that bounds connections. One that comes beyond a bound takes the place of the one that has waited longest for
-// a request: a probe opens a connection and asks at once, while whoever only holds connections would else keep it out. Where
-// all are being answered the newcomer is closed: an answer has its time, so that places come free.
+// door is a listener that bounds connections. One that comes beyond a bound takes the place of the one that has waited
+// longest for a request: a probe opens a connection and asks at once, while whoever only holds connections would else
+// keep it out. Where all are being answered the newcomer is closed: an answer has its time, so that places come free.
 type door struct {
 	net.Listener
 	limits Limits

@@ -10,25 +10,28 @@ import (
 
 // Limits are a server's bounds. Zero is no bound.
 type Limits struct {
-	// Connections is how many a server holds at a time, PerClient how many of them are of one client: of an IPv4 address, or
-	// of an IPv6 /64, which a single host has as a rule.
+	// Connections is how many a server holds at a time, PerClient how many of them are of one client: of an IPv4 address,
+	// or of an IPv6 /64, which a single host has as a rule.
 	Connections, PerClient int
-	// Header is the time for a request's header, Request for all of it, Answer for the answer, from the end of the header on.
-	// Idle is how long a connection waits for its next request.
+	// Header is the time for a request's header, Request for all of it, Answer for the answer, from the end of the header
+	// on. Idle is how long a connection waits for its next request.
 	Header, Request, Answer, Idle time.Duration
 }
 
 // Endpoints are the limits of servers that operators' tools ask: /metrics, /healthz, /readyz. Whoever streams there, or
 // takes longer for an answer, moves the deadlines of that request (http.ResponseController).
-var Endpoints = Limits{Connections: 256, PerClient: 64, Header: 5 * time.Second, Request: 10 * time.Second, Answer: 10 * time.Second, Idle: time.Minute}
+var Endpoints = Limits{Connections: 256, PerClient: 64, Header: 5 * time.Second, Request: 10 * time.Second,
+	Answer: 10 * time.Second, Idle: time.Minute}
 
 // maxHeader bounds a request's header, in bytes.
 const maxHeader = 1 << 14
 
-// New makes a server without a listener. Its connections are bounded by [Serve], or by [Bound] where a server needs more than it gives.
+// New makes a server without a listener. Its connections are bounded by [Serve], or by [Bound] where a server needs
+// more than it gives.
 func New(handler http.Handler, limits Limits) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: limits.Header, ReadTimeout: limits.Request, WriteTimeout: limits.Answer,
-		IdleTimeout: limits.Idle, MaxHeaderBytes: maxHeader}
+	return &http.Server{Handler: handler, ReadHeaderTimeout: limits.Header, ReadTimeout: limits.Request,
+		WriteTimeout: limits.Answer,
+		IdleTimeout:  limits.Idle, MaxHeaderBytes: maxHeader}
 }
 
 // Bound is a listener of the server's whose connections are bounded. It sets the server's ConnState.

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// start serves /healthz, /hold, which answers when release is closed, and /slow, which takes three times as long as a request may.
+// start serves /healthz, /hold, which answers when release is closed, and /slow, which takes three times as long as a
+// request may.
 func start(t *testing.T, limits Limits) (at string, holding <-chan struct{}, release chan struct{}) {
 	t.Helper()
 	began, release := make(chan struct{}, 100), make(chan struct{})
@@ -87,10 +88,11 @@ func wantHealth(t *testing.T, from, at string) {
 	}
 }
 
-var long = Limits{Connections: 8, PerClient: 4, Header: time.Minute, Request: time.Minute, Answer: time.Minute, Idle: time.Hour}
+var long = Limits{Connections: 8, PerClient: 4, Header: time.Minute, Request: time.Minute, Answer: time.Minute,
+	Idle: time.Hour}
 
-// TestNewcomersAreAnswered: connections that hold their places, with a request answered or none sent, keep out no probe, neither
-// of the same client nor of another.
+// TestNewcomersAreAnswered: connections that hold their places, with a request answered or none sent, keep out no
+// probe, neither of the same client nor of another.
 func TestNewcomersAreAnswered(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		at, _, _ := start(t, long)
@@ -150,11 +152,13 @@ func TestRequestsInHandAreKept(t *testing.T) {
 
 // TestTimesAreBounds: whoever is silent, half silent, or does not read is left.
 func TestTimesAreBounds(t *testing.T) {
-	short := Limits{Connections: 8, PerClient: 8, Header: 100 * time.Millisecond, Request: 200 * time.Millisecond, Answer: time.Minute, Idle: 100 * time.Millisecond}
+	short := Limits{Connections: 8, PerClient: 8, Header: 100 * time.Millisecond, Request: 200 * time.Millisecond,
+		Answer: time.Minute, Idle: 100 * time.Millisecond}
 	at, _, _ := start(t, short)
 	for what, sends := range map[string]string{
-		"nothing": "", "half a header": "GET /healthz HTTP/1.1\r\nHo", "half a body": "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
-		"a request": "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+		"nothing": "", "half a header": "GET /healthz HTTP/1.1\r\nHo",
+		"half a body": "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
+		"a request":   "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
 		c := dial(t, "127.0.0.2", at)
 		_, _ = io.WriteString(c, sends)
@@ -170,7 +174,8 @@ func TestTimesAreBounds(t *testing.T) {
 
 func TestLimitsAreSet(t *testing.T) {
 	server := New(http.NotFoundHandler(), Endpoints)
-	if server.ReadHeaderTimeout*server.ReadTimeout*server.WriteTimeout*server.IdleTimeout == 0 || server.MaxHeaderBytes == 0 ||
+	if server.ReadHeaderTimeout*server.ReadTimeout*server.WriteTimeout*server.IdleTimeout == 0 ||
+		server.MaxHeaderBytes == 0 ||
 		Endpoints.Connections <= Endpoints.PerClient || Endpoints.PerClient == 0 {
 		t.Errorf("something has no bound: %+v", Endpoints)
 	}
@@ -185,7 +190,8 @@ func TestAllServersAreMadeHere(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (path == filepath.Join(root, "test") || path == filepath.Join(root, "bin") || strings.HasPrefix(entry.Name(), ".") && path != root):
+		case entry.IsDir() && (path == filepath.Join(root, "test") || path == filepath.Join(root, "bin") ||
+			strings.HasPrefix(entry.Name(), ".") && path != root):
 			return filepath.SkipDir // the lab's machines are no part of a cluster
 		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil

@@ -1,6 +1,6 @@
-// Package outside says who has what of the addresses by which the cluster is known outside: which addresses a Service asks
-// for, which ports stay the hosts' own, and who comes first of those that want one port. The controller, which serves them
-// in OVN, and the nodes' agents, which lead traffic to it, have one answer, from here.
+// Package outside says who has what of the addresses by which the cluster is known outside: which addresses a Service
+// asks for, which ports stay the hosts' own, and who comes first of those that want one port. The controller, which
+// serves them in OVN, and the nodes' agents, which lead traffic to it, have one answer, from here.
 package outside
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/weftnet/weft/models/endpointslice"
 )
 
-// Most bounds the addresses and ports that one Service is served at outside, and so what it costs the cluster: each has all
-// its endpoints in every node's flows.
+// Most bounds the addresses and ports that one Service is served at outside, and so what it costs the cluster: each has
+// all its endpoints in every node's flows.
 const Most = 1000
 
-// MostBackends bounds the endpoints of all addresses and ports of one Service together: each is a bucket in the flows of
-// every node.
+// MostBackends bounds the endpoints of all addresses and ports of one Service together: each is a bucket in the flows
+// of every node.
 const MostBackends = 50_000
 
 // MostWritten bounds the endpoints in all rows of one Service, where nodes have rows of their own: the databases
 // hold them, and all nodes read them.
 const MostWritten = 500_000
 
-// Backends are the endpoints of each port of a Service that are served: the more addresses and ports it has, the fewer, and
-// one at least. It has clusterIPs, where it has NodePorts these again, and others outside. Which endpoints these are says
-// [endpointslice.Behind].
+// Backends are the endpoints of each port of a Service that are served: the more addresses and ports it has, the fewer,
+// and one at least. It has clusterIPs, where it has NodePorts these again, and others outside. Which endpoints these
+// are says [endpointslice.Behind].
 func Backends(clusterIPs, others, ports int, nodePorts bool) int {
 	addresses := clusterIPs + others
 	if nodePorts {
@@ -48,8 +48,8 @@ func Ranges(o *corev1.Service) []string {
 	return o.Spec.LoadBalancerSourceRanges[:min(len(o.Spec.LoadBalancerSourceRanges), Most)]
 }
 
-// HostPorts are the host ports of a pod's containers, of init containers those of such that run beside the others; [Most]
-// of them, and how many more there are.
+// HostPorts are the host ports of a pod's containers, of init containers those of such that run beside the others;
+// [Most] of them, and how many more there are.
 func HostPorts(o *corev1.Pod) (ports []corev1.ContainerPort, more int) {
 	collect := func(containers []corev1.Container, counts func(*corev1.Container) bool) {
 		for i := range containers {
@@ -82,8 +82,8 @@ type Addresses struct {
 // Unreadable is an address that cannot be read.
 type Unreadable struct{ Field, Text, Why string }
 
-// Read takes them from a Service, which has some number of ports that are served. A load balancer of mode Proxy speaks to the
-// node ports, and whoever asks for its address shall come to it.
+// Read takes them from a Service, which has some number of ports that are served. A load balancer of mode Proxy speaks
+// to the node ports, and whoever asks for its address shall come to it.
 func Read(o *corev1.Service, ports int) Addresses {
 	var a Addresses
 	room := max(1, Most/max(1, ports))
@@ -116,8 +116,8 @@ func Read(o *corev1.Service, ports int) Addresses {
 	return a
 }
 
-// Fit says what kind of address nobody outside can have for a Service; "" is a fit one. The cluster's own ranges are for the
-// caller to know.
+// Fit says what kind of address nobody outside can have for a Service; "" is a fit one. The cluster's own ranges are
+// for the caller to know.
 func Fit(addr netip.Addr) (unfit string) {
 	switch {
 	case addr.IsUnspecified():
@@ -134,8 +134,8 @@ func Fit(addr netip.Addr) (unfit string) {
 	return ""
 }
 
-// Hosts is what stays the hosts' own, whatever Services and pods ask for. Without it, whoever may write them would take the
-// cluster from those who run it.
+// Hosts is what stays the hosts' own, whatever Services and pods ask for. Without it, whoever may write them would take
+// the cluster from those who run it.
 type Hosts struct {
 	Ports  contract.HostPorts    // of each of their addresses
 	Open   []netip.Prefix        // of their addresses, those that Services may have by spec.externalIPs
@@ -198,8 +198,8 @@ func (h Hosts) KeepExternal(protocol string, at netip.AddrPort) Owner {
 	return Daemon
 }
 
-// Deny says who keeps an address that a Service asks for. Whoever may write Services writes spec.externalIPs, while a load
-// balancer's address is what its controller says.
+// Deny says who keeps an address that a Service asks for. Whoever may write Services writes spec.externalIPs, while a
+// load balancer's address is what its controller says.
 func (h Hosts) Deny(addr netip.Addr, balancer bool) Owner {
 	if balancer || contain(h.Open, addr) {
 		return Nobody

@@ -182,7 +182,8 @@ func TestAnnotationThatSomebodyEdited(t *testing.T) {
 		"foreign address": {`{"uid":"u1","mac":"0a:58:0a:f4:01:03","addresses":["10.244.2.3/24"]}`, "10.244.2.3/24"},
 		"no UID": {`{"mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
 			`for UID ""`},
-		"another's UID": {`{"uid":"u2","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`, `for UID "u2"`},
+		"another's UID": {`{"uid":"u2","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["10.244.1.1"]}`,
+			`for UID "u2"`},
 		"useless gateways": {`{"uid":"u1","mac":"0a:58:0a:f4:01:03","addresses":["10.244.1.3/24"],"gateways":["0.0.0.0"]}`,
 			"gateways"},
 	} {

@@ -57,7 +57,8 @@ func TestAssignIsEvenAndMovesLittle(t *testing.T) {
 }
 
 func TestAssignDoesNotDependOnOrder(t *testing.T) {
-	if a, b := assign([]string{"x", "y", "z"}, hosts("a", "b")), assign([]string{"z", "x", "y"}, hosts("b", "a")); !maps.Equal(a, b) {
+	if a, b := assign([]string{"x", "y", "z"}, hosts("a", "b")), assign([]string{"z", "x", "y"},
+		hosts("b", "a")); !maps.Equal(a, b) {
 		t.Error(a, b)
 	}
 }

@@ -34,10 +34,13 @@ func newFleet(b *testing.B, n int) *fleet {
 	f.admin, f.kube = f.api.client(newLink()), f.api.serveHTTP(b)
 	f.ovn.NB("lr-add", "cluster")
 	for i, name := range names(n) {
-		f.ovn.NB("ls-add", name, "--", "lrp-add", "cluster", "rtos-"+name, fmt.Sprintf("0a:58:0a:f4:%02x:01", i), fmt.Sprintf("10.244.%d.1/24", i),
-			"--", "lsp-add", name, "stor-"+name, "--", "lsp-set-type", "stor-"+name, "router", "--", "lsp-set-addresses", "stor-"+name, "router",
+		f.ovn.NB("ls-add", name, "--", "lrp-add", "cluster", "rtos-"+name, fmt.Sprintf("0a:58:0a:f4:%02x:01", i),
+			fmt.Sprintf("10.244.%d.1/24", i),
+			"--", "lsp-add", name, "stor-"+name, "--", "lsp-set-type", "stor-"+name, "router", "--", "lsp-set-addresses",
+			"stor-"+name, "router",
 			"--", "lsp-set-options", "stor-"+name, "router-port=rtos-"+name,
-			"--", "lsp-add", name, name+"_pod", "--", "lsp-set-addresses", name+"_pod", fmt.Sprintf("0a:58:0a:f4:%02x:0a 10.244.%d.10", i, i))
+			"--", "lsp-add", name, name+"_pod", "--", "lsp-set-addresses", name+"_pod",
+			fmt.Sprintf("0a:58:0a:f4:%02x:0a 10.244.%d.10", i, i))
 		f.startSwitch(name, i)
 	}
 	return f
@@ -52,32 +55,39 @@ func (f *fleet) startSwitch(name string, i int) {
 	}
 	bin := nodetest.Programs(f.tb)
 	db := "unix:" + filepath.Join(dir, "db.sock")
-	f.ovn.Run("ovsdb-tool", "create", filepath.Join(dir, "db"), filepath.Join(filepath.Dir(bin), "share", "openvswitch/vswitch.ovsschema"))
+	f.ovn.Run("ovsdb-tool", "create", filepath.Join(dir, "db"), filepath.Join(filepath.Dir(bin), "share",
+		"openvswitch/vswitch.ovsschema"))
 	f.daemon(dir, "ovsdb-server", filepath.Join(dir, "db"), "--remote=p"+db, "--unixctl="+filepath.Join(dir, "db.ctl"))
 	nodetest.Eventually(f.tb, 10*time.Second, func() error {
 		_, err := os.Stat(filepath.Join(dir, "db.sock"))
 		return err
 	})
-	f.ovn.Run("ovs-vsctl", "--db="+db, "--no-wait", "init", "--", "set", "open_vswitch", ".", "external_ids:system-id="+name, "external_ids:hostname="+name,
-		"external_ids:ovn-remote="+f.ovn.Southbound(), "external_ids:ovn-encap-type=geneve", fmt.Sprintf("external_ids:ovn-encap-ip=127.0.1.%d", i+1),
+	f.ovn.Run("ovs-vsctl", "--db="+db, "--no-wait", "init", "--", "set", "open_vswitch", ".", "external_ids:system-id="+
+		name, "external_ids:hostname="+name,
+		"external_ids:ovn-remote="+f.ovn.Southbound(), "external_ids:ovn-encap-type=geneve",
+		fmt.Sprintf("external_ids:ovn-encap-ip=127.0.1.%d", i+1),
 		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=dummy", "external_ids:ovn-monitor-all=true",
 		"--", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=dummy", "fail_mode=secure",
-		"--", "add-port", "br-int", "pod", "--", "set", "interface", "pod", "type=dummy", "external_ids:iface-id="+name+"_pod")
-	f.daemon(dir, "ovs-vswitchd", db, "--enable-dummy", "--disable-system", "--unixctl="+filepath.Join(dir, "vswitchd.ctl"))
+		"--", "add-port", "br-int", "pod", "--", "set", "interface", "pod", "type=dummy", "external_ids:iface-id="+name+
+			"_pod")
+	f.daemon(dir, "ovs-vswitchd", db, "--enable-dummy", "--disable-system", "--unixctl="+filepath.Join(dir,
+		"vswitchd.ctl"))
 	nodetest.Eventually(f.tb, 20*time.Second, func() error {
 		_, err := os.Stat(filepath.Join(dir, "br-int.mgmt"))
 		return err
 	})
 	m := &mixed{tb: f.tb, dir: dir, ca: f.ca, address: freeAddress(f.tb)}
 	m.startAgentOf(name, "db.sock")
-	if _, err := f.admin.CoreV1().Nodes().Create(f.tb.Context(), hostedOn(name, m.address), metav1.CreateOptions{}); err != nil {
+	if _, err := f.admin.CoreV1().Nodes().Create(f.tb.Context(), hostedOn(name, m.address),
+		metav1.CreateOptions{}); err != nil {
 		f.tb.Fatal(err)
 	}
 }
 
 func (f *fleet) daemon(dir, program string, args ...string) {
 	f.tb.Helper()
-	command := exec.Command(filepath.Join(nodetest.Programs(f.tb), program), append(args, "--no-chdir", "-vconsole:off", "-vsyslog:off")...)
+	command := exec.Command(filepath.Join(nodetest.Programs(f.tb), program), append(args, "--no-chdir", "-vconsole:off",
+		"-vsyslog:off")...)
 	command.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVS_LOGDIR="+dir, "OVS_DBDIR="+dir, "OVS_SYSCONFDIR="+dir)
 	if err := command.Start(); err != nil {
 		f.tb.Fatal(err)

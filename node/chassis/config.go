@@ -77,10 +77,12 @@ func (c Config) Validate() error {
 	var errs []error
 	bad := func(key, format string, args ...any) { errs = append(errs, fmt.Errorf(key+": "+format, args...)) }
 	if problems := validation.IsDNS1123Subdomain(c.Identity); len(problems) > 0 || len(c.Identity) > longestIdentity {
-		bad("identity", "%q cannot be part of a Lease's name; use lower-case letters, digits, dots and dashes, %d at most: the host's name will do", c.Identity, longestIdentity)
+		bad("identity", "%q cannot be part of a Lease's name; use lower-case letters, digits, dots and dashes, %d at most: "+
+			"the host's name will do", c.Identity, longestIdentity)
 	}
 	if !filepath.IsAbs(c.RunDir) || len(c.RunDir) > longestRunDir {
-		bad("run-dir", "%q is not an absolute path of at most %d bytes, which leaves room for sockets' names; use one like /run/weft/chassis", c.RunDir, longestRunDir)
+		bad("run-dir", "%q is not an absolute path of at most %d bytes, which leaves room for sockets' names; use one like "+
+			"/run/weft/chassis", c.RunDir, longestRunDir)
 	}
 	if _, err := exec.LookPath(c.OVNController); err != nil {
 		bad("ovn-controller", "%w; install OVN's host package (ovn-host), or give the program's path", err)
@@ -89,7 +91,8 @@ func (c Config) Validate() error {
 		bad("lease-namespace", "%q is not a namespace: %s", c.LeaseNamespace, strings.Join(problems, "; "))
 	}
 	if c.LeaseDuration < 3*time.Second || c.LeaseDuration > time.Hour {
-		bad("lease-duration", "%s is too short to survive a slow API server or too long to be of use; use 3s to 1h (default 8s)", c.LeaseDuration)
+		bad("lease-duration", "%s is too short to survive a slow API server or too long to be of use; use 3s to 1h "+
+			"(default 8s)", c.LeaseDuration)
 	}
 	if _, _, err := net.SplitHostPort(c.MetricsAddress); c.MetricsAddress != "" && err != nil {
 		bad("metrics-address", "%q: %w; write HOST:PORT, like 127.0.0.1:9472 or :9472", c.MetricsAddress, err)
@@ -108,7 +111,8 @@ func (c Config) validateTunnel() error {
 	case len(given) > 0:
 		return fmt.Errorf("tunnel-secret: it is given, and so is %s; give one or the other", strings.Join(given, ", "))
 	case len(validation.IsDNS1123Label(namespace)) > 0, len(validation.IsDNS1123Subdomain(name)) > 0:
-		return fmt.Errorf("tunnel-secret: %q does not name a Secret; write NAMESPACE/NAME, like kube-system/weft-chassis", c.Secret)
+		return fmt.Errorf("tunnel-secret: %q does not name a Secret; write NAMESPACE/NAME, like kube-system/weft-chassis",
+			c.Secret)
 	}
 	return nil
 }

@@ -29,8 +29,10 @@ func TestConfigErrorsNameTheKey(t *testing.T) {
 		want   string // words; none is no error
 	}{
 		{"defaults", func(*Config) {}, ""},
-		{"a Secret", func(c *Config) { c.CA, c.Certificate, c.PrivateKey, c.Secret = "", "", "", "kube-system/weft-chassis" }, ""},
-		{"all of OVN's", func(c *Config) { c.OVNCA, c.OVNCertificate, c.OVNPrivateKey = "/a", "/{node}.crt", "/{node}.key" }, ""},
+		{"a Secret", func(c *Config) { c.CA, c.Certificate, c.PrivateKey, c.Secret = "", "", "", "kube-system/weft-chassis" },
+			""},
+		{"all of OVN's", func(c *Config) { c.OVNCA, c.OVNCertificate, c.OVNPrivateKey = "/a", "/{node}.crt", "/{node}.key" },
+			""},
 		{"no metrics", func(c *Config) { c.MetricsAddress = "" }, ""},
 		{"no identity", func(c *Config) { c.Identity = "" }, "identity:"},
 		{"capitals", func(c *Config) { c.Identity = "HOST" }, "identity: HOST"},
@@ -40,7 +42,8 @@ func TestConfigErrorsNameTheKey(t *testing.T) {
 		{"no program", func(c *Config) { c.OVNController = "/no/such" }, "ovn-controller: /no/such ovn-host"},
 		{"no credentials", func(c *Config) { c.CA, c.PrivateKey = "", "" }, "tunnel-ca: tunnel-private-key: tunnel-secret"},
 		{"both", func(c *Config) { c.Secret = "a/b" }, "tunnel-secret: tunnel-certificate"},
-		{"no Secret's name", func(c *Config) { c.CA, c.Certificate, c.PrivateKey, c.Secret = "", "", "", "b" }, "tunnel-secret: NAMESPACE/NAME"},
+		{"no Secret's name", func(c *Config) { c.CA, c.Certificate, c.PrivateKey, c.Secret = "", "", "", "b" },
+			"tunnel-secret: NAMESPACE/NAME"},
 		{"half of OVN's", func(c *Config) { c.OVNCA = "/a" }, "ovn-certificate: ovn-private-key:"},
 		{"a Southbound", func(c *Config) { c.Southbound = "ssl:192.0.2.1:6642,ssl:[2001:db8::1]:6642" }, ""},
 		{"a Southbound beside it", func(c *Config) { c.Southbound = "unix:/run/ovn/ovnsb_db.sock" }, ""},
@@ -74,7 +77,8 @@ func TestOVNsCredentialsAreOfTheNode(t *testing.T) {
 	if i := slices.Index(args, "-n"); i < 0 || args[i+1] != "win1" {
 		t.Errorf("the chassis's name is left to the node: %v", args)
 	}
-	for _, want := range []string{"unix:/run/weft/chassis/win1/db.sock", "--ca-cert=/ca.pem", "--certificate=/pki/win1-cert.pem", "--private-key=/pki/win1-key.pem"} {
+	for _, want := range []string{"unix:/run/weft/chassis/win1/db.sock", "--ca-cert=/ca.pem",
+		"--certificate=/pki/win1-cert.pem", "--private-key=/pki/win1-key.pem"} {
 		if !slices.Contains(args, want) {
 			t.Errorf("no %s in %v", want, args)
 		}
@@ -83,7 +87,8 @@ func TestOVNsCredentialsAreOfTheNode(t *testing.T) {
 
 func TestNamesAreBounded(t *testing.T) {
 	long := strings.Repeat("very-long-name.", 16) + "example"
-	if a, b := nodeLease(long), nodeLease(long+"s"); len(a) > 253 || len(b) > 253 || a == b || !strings.HasPrefix(a, nodeLeasePrefix+"very-long") {
+	if a, b := nodeLease(long), nodeLease(long+"s"); len(a) > 253 || len(b) > 253 || a == b ||
+		!strings.HasPrefix(a, nodeLeasePrefix+"very-long") {
 		t.Error(a, b)
 	}
 	if nodeLease("win1") != "weft-chassis-win1" {
@@ -110,9 +115,11 @@ func TestNamesAreBounded(t *testing.T) {
 func TestWhereAHostConnects(t *testing.T) {
 	defer func(before func(string, []string, []netip.Addr) (netip.AddrPort, error)) { agentEnd = before }(agentEnd)
 	agentEnd = contract.AgentEnd
-	for said, want := range map[string]bool{"192.0.2.1:16642": true, "198.51.100.1:16642": true, "192.0.2.2:16642": false, "127.0.0.1:16642": false, "192.0.2.1:6443": false, "metadata:16642": false} {
-		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{
-			Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.1")}, Hosted: &contract.Hosted{Address: said}})}}}
+	for said, want := range map[string]bool{"192.0.2.1:16642": true, "198.51.100.1:16642": true, "192.0.2.2:16642": false,
+		"127.0.0.1:16642": false, "192.0.2.1:6443": false, "metadata:16642": false} {
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
+			Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{
+				Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.1")}, Hosted: &contract.Hosted{Address: said}})}}}
 		object.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
 		kept, err := keepFacts(object)
 		if err != nil {
@@ -126,11 +133,13 @@ func TestWhereAHostConnects(t *testing.T) {
 }
 
 func FuzzHostedNode(f *testing.F) {
-	for _, seed := range []string{``, `{`, `{"hosted":{"address":"192.0.2.1:16642"}}`, `{"hosted":{"address":"[::1]:1"}}`, `{"hosted":{"address":":1"}}`, `{"hosted":{"address":"a:0"}}`, `{"hosted":{}}`, `{"hosted":null}`} {
+	for _, seed := range []string{``, `{`, `{"hosted":{"address":"192.0.2.1:16642"}}`, `{"hosted":{"address":"[::1]:1"}}`,
+		`{"hosted":{"address":":1"}}`, `{"hosted":{"address":"a:0"}}`, `{"hosted":{}}`, `{"hosted":null}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{contract.NodeFactsAnnotation: text}}}
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
+			Annotations: map[string]string{contract.NodeFactsAnnotation: text}}}
 		n, ok, err := hostedNode(object)
 		if ok && (err != nil || n.name != "n" || !strings.Contains(n.address, ":")) || !ok && n != (node{}) {
 			t.Errorf("%q: %v %t %v", text, n, ok, err)

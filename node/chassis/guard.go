@@ -37,8 +37,9 @@ const (
 	rootTable   = "Open_vSwitch"
 	settings    = "external_ids"
 	remoteKey   = "ovn-remote"
-	deepestJSON = 32      // levels; an update has eight, a schema ten, and each may cost a look at all below
-	longestJSON = 4 << 20 // bytes of one message, which takes some 20 times as much to read; a node of 250 pods sends less than 1 MB
+	deepestJSON = 32 // levels; an update has eight, a schema ten, and each may cost a look at all below
+	// bytes of one message, which takes some 20 times as much to read; a node of 250 pods sends less than 1 MB
+	longestJSON = 4 << 20
 )
 
 // passedKeys of the Open_vSwitch row are about the node alone. Others do not reach ovn-controller, nor
@@ -59,7 +60,8 @@ type refusedDatabase struct{ text string }
 func (r *refusedDatabase) Error() string { return r.text }
 
 func refusedSetting(key, value, why string) error {
-	return &refusedDatabase{fmt.Sprintf("external_ids:%s of its Open_vSwitch row is %q: %s", key, value[:min(len(value), 253)], why)}
+	return &refusedDatabase{fmt.Sprintf("external_ids:%s of its Open_vSwitch row is %q: %s", key,
+		value[:min(len(value), 253)], why)}
 }
 
 // rows takes out of a message's value what ovn-controller must not see, and returns a
@@ -176,7 +178,8 @@ func (g *guard) refuse(key, value string) string {
 			return "the tunnel leads to br-int; remove the key"
 		}
 	case "ovn-bridge-remote":
-		return "it would be a connection of the chassis host; remove the key, ovs-openflow of the node's agent says where br-int is"
+		return "it would be a connection of the chassis host; remove the key, ovs-openflow of the node's agent says where " +
+			"br-int is"
 	case remoteKey:
 		if g.southbound == "" {
 			if problem := refuseRemote(value, g.onlyTLS); problem != "" {
@@ -213,7 +216,8 @@ func (g *guard) refuseEncap(value string) string {
 			return "it is not an IP address; set encap-address of the node's agent"
 		}
 		if other := g.claimed(address.Unmap()); other != "" {
-			return "that is an address of Node " + other + "; set encap-address of the node's agent to one of its own, or delete that Node if it is gone"
+			return "that is an address of Node " + other + "; set encap-address of the node's agent to one of its own, or " +
+				"delete that Node if it is gone"
 		}
 		if !contract.TunnelAddress(address) {
 			return "a tunnel ends at an address that one host has, written plainly; set encap-address of the node's agent"

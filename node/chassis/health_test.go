@@ -19,7 +19,8 @@ func TestHealthOfAHost(t *testing.T) {
 	authority := newAuthority(t)
 	begin := func(until time.Time) *host {
 		certificate, key := authority.issue("host", tunnel.HostName, until)
-		h := newHost(Config{Identity: "a", LeaseDuration: time.Second}, fake.NewClientset(), tunnel.Files(authority.ca(), certificate, key), nil)
+		h := newHost(Config{Identity: "a", LeaseDuration: time.Second}, fake.NewClientset(),
+			tunnel.Files(authority.ca(), certificate, key), nil)
 		t.Cleanup(h.spawner.close)
 		t.Cleanup(h.tenure.close)
 		return h
@@ -28,7 +29,8 @@ func TestHealthOfAHost(t *testing.T) {
 		t.Helper()
 		recorder := httptest.NewRecorder()
 		h.endpoints().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
-		if body := recorder.Body.String(); (recorder.Code == http.StatusOK) != (words == "ok") || !strings.Contains(body, words) {
+		if body := recorder.Body.String(); (recorder.Code == http.StatusOK) != (words == "ok") ||
+			!strings.Contains(body, words) {
 			t.Errorf("%s: %d %q, want %q", path, recorder.Code, body, words)
 		}
 	}

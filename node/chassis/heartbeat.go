@@ -76,7 +76,8 @@ func (b *heartbeat) report(err error) {
 		b.log.Info("this host's Lease is renewed again")
 		return
 	}
-	b.log.Warn("cannot renew this host's Lease; unless it succeeds in time, its nodes are left to other hosts", "lease", b.namespace+"/"+hostLease(b.identity), "error", err)
+	b.log.Warn("cannot renew this host's Lease; unless it succeeds in time, its nodes are left to other hosts", "lease",
+		b.namespace+"/"+hostLease(b.identity), "error", err)
 }
 
 // beat renews once. A request is given up in time for another one, which may find another API server.
@@ -87,7 +88,8 @@ func (b *heartbeat) beat(ctx context.Context) error {
 		found, err := b.leases.Get(ctx, hostLease(b.identity), metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return b.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: hostLease(b.identity)}}, b.leases.Create)
+			return b.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace,
+				Name: hostLease(b.identity)}}, b.leases.Create)
 		case err != nil:
 			return err
 		}
@@ -104,7 +106,8 @@ func (b *heartbeat) beat(ctx context.Context) error {
 	return err
 }
 
-func (b *heartbeat) update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+func (b *heartbeat) update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (
+	*coordinationv1.Lease, error) {
 	return b.leases.Update(ctx, lease, metav1.UpdateOptions{})
 }
 
@@ -117,11 +120,13 @@ func (b *heartbeat) mayTake(found *coordinationv1.Lease) error {
 	case b.sightings.silent(b.identity):
 		return nil
 	default:
-		return fmt.Errorf("another process of identity %q holds it (%s); waiting for %s without a renewal: if it is not this host's former process, give the hosts different identities", b.identity, by, duration(found, b.duration))
+		return fmt.Errorf("another process of identity %q holds it (%s); waiting for %s without a renewal: if it is not "+
+			"this host's former process, give the hosts different identities", b.identity, by, duration(found, b.duration))
 	}
 }
 
-func (b *heartbeat) write(ctx context.Context, lease *coordinationv1.Lease, send func(context.Context, *coordinationv1.Lease, metav1.CreateOptions) (*coordinationv1.Lease, error)) error {
+func (b *heartbeat) write(ctx context.Context, lease *coordinationv1.Lease,
+	send func(context.Context, *coordinationv1.Lease, metav1.CreateOptions) (*coordinationv1.Lease, error)) error {
 	lease = lease.DeepCopy()
 	label(lease, ofHost)
 	if lease.Annotations == nil {
@@ -158,7 +163,8 @@ func (b *heartbeat) resign(ctx context.Context) error {
 	if b.last == nil {
 		return nil
 	}
-	err := b.leases.Delete(ctx, b.last.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &b.last.UID, ResourceVersion: &b.last.ResourceVersion}})
+	err := b.leases.Delete(ctx, b.last.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &b.last.UID,
+		ResourceVersion: &b.last.ResourceVersion}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // somebody else's by now
 	}

@@ -108,7 +108,8 @@ func (h *host) candidates() []candidate {
 	var hosts []candidate
 	for _, lease := range h.sightings.leases(ofHost) {
 		identity, ok := strings.CutPrefix(lease.Name, hostLeasePrefix)
-		if !ok || identity == h.config.Identity || lease.Annotations[leavingAnnotation] != "" || h.sightings.silent(identity) {
+		if !ok || identity == h.config.Identity || lease.Annotations[leavingAnnotation] != "" ||
+			h.sightings.silent(identity) {
 			continue
 		}
 		hosts = append(hosts, candidate{identity, listed(lease)})
@@ -195,12 +196,14 @@ func (h *host) keep(m *member, n node, assigned string, hosts []candidate) {
 	}
 	if by, lost := h.lost(m); lost {
 		h.begin(m.name, func() {
-			m.log.Error("the node's Lease was taken or removed by somebody; its ovn-controller here is ended", "lease", m.lease.Name, "holder", by)
+			m.log.Error("the node's Lease was taken or removed by somebody; its ovn-controller here is ended", "lease",
+				m.lease.Name, "holder", by)
 			m.abandon()
 		})
 		return
 	}
-	if m.status.outOfReach(time.Now()) >= time.Duration(h.patience.Load()) && luckier(m.name, h.config.Identity, hosts) && h.noteUnlucky(m.name) {
+	if m.status.outOfReach(time.Now()) >= time.Duration(h.patience.Load()) && luckier(m.name, h.config.Identity, hosts) &&
+		h.noteUnlucky(m.name) {
 		m.log.Warn("the node's agent is not reached from here; another host shall try")
 		return // the next renewal says it to the other hosts
 	}
@@ -246,7 +249,8 @@ func (h *host) lost(m *member) (by string, lost bool) {
 	if seen == nil {
 		return "", true
 	}
-	return holder(seen), seen.UID != m.lease.UID || transitions(seen) != transitions(m.lease) || holder(seen) != h.config.Identity
+	return holder(seen), seen.UID != m.lease.UID || transitions(seen) != transitions(m.lease) ||
+		holder(seen) != h.config.Identity
 }
 
 // due says whether this host shall try to take a node that it does not hold. The host that is to have

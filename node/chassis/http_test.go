@@ -41,7 +41,8 @@ func (a *api) serveHTTP(tb testing.TB) (kubeconfig string) {
 	server := httptest.NewServer(mux)
 	tb.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	kubeconfig = filepath.Join(tb.TempDir(), "kubeconfig")
-	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", server.URL)
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: "+
+		"c, context: {cluster: c}}]\ncurrent-context: c\n", server.URL)
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func (s *httpAPI) leases(w http.ResponseWriter, r *http.Request) {
 
 // stream sends what there is and then what changes. A list that was asked for as a stream is refused,
 // as older servers do.
-func (s *httpAPI) stream(w http.ResponseWriter, r *http.Request, first []runtime.Object, events watch.Interface, err error) {
+func (s *httpAPI) stream(w http.ResponseWriter, r *http.Request, first []runtime.Object, events watch.Interface,
+	err error) {
 	if r.FormValue("sendInitialEvents") != "" {
 		err = apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", nil)
 	}
@@ -159,7 +161,8 @@ func (s *httpAPI) lease(w http.ResponseWriter, r *http.Request) {
 	case http.MethodDelete:
 		var options metav1.DeleteOptions
 		if _, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, &options); err == nil {
-			object, err = &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}}, leases.Delete(r.Context(), name, options)
+			object, err = &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}},
+				leases.Delete(r.Context(), name, options)
 		}
 	default:
 		var lease coordinationv1.Lease

@@ -29,16 +29,19 @@ func newMetrics() *metrics {
 			Name: "weft_chassis_stream_bytes_total", Help: "Bytes that passed, by node, what they lead to and direction.",
 		}, []string{"node", "target", "direction"}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_chassis_restarts_total", Help: "Times that a node's ovn-controller was started again after it had ended by itself.",
+			Name: "weft_chassis_restarts_total", Help: "Times that a node's ovn-controller was started again after it had " +
+				"ended by itself.",
 		}, []string{"node"}),
 		dialled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "weft_chassis_dial_errors_total", Help: "Streams that came to nothing without a refusal, by node and reason.",
 		}, []string{"node", "reason"}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_chassis_refusals_total", Help: "Streams that this host or the node's agent has refused, by node and reason.",
+			Name: "weft_chassis_refusals_total", Help: "Streams that this host or the node's agent has refused, by node " +
+				"and reason.",
 		}, []string{"node", "reason"}),
 		takeovers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_chassis_takeovers_total", Help: "Nodes that this host has taken, by what they were before: new, released by another host, of a dead host, or its own.",
+			Name: "weft_chassis_takeovers_total", Help: "Nodes that this host has taken, by what they were before: new, " +
+				"released by another host, of a dead host, or its own.",
 		}, []string{"from"}),
 	}
 	for _, from := range []origin{fromNobody, fromReleased, fromDead, fromSelf} {
@@ -72,22 +75,27 @@ func (m *metrics) forget(node string) {
 // tell registers what is read when it is asked for.
 func (m *metrics) tell(h *host) {
 	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_leases_held", Help: "Nodes that this host holds."}, func() float64 { return float64(len(h.held())) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_hosts", Help: "Live chassis hosts that this one sees, itself included."}, func() float64 { return float64(len(h.candidates())) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_lease_valid", Help: "1 while this host's own Lease is renewed in time."}, func() float64 {
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_leases_held", Help: "Nodes that this host holds."},
+			func() float64 { return float64(len(h.held())) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_hosts", Help: "Live chassis hosts that this one " +
+			"sees, itself included."}, func() float64 { return float64(len(h.candidates())) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_lease_valid", Help: "1 while this host's own " +
+			"Lease is renewed in time."}, func() float64 {
 			if h.tenure.current() == nil {
 				return 0
 			}
 			return 1
 		}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "weft_chassis_lease_lapses_total", Help: "Times that this host's Lease was not renewed in time, and its ovn-controllers were ended."}, func() float64 {
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "weft_chassis_lease_lapses_total",
+			Help: "Times that this host's Lease was not renewed in time, and its ovn-controllers were ended."}, func() float64 {
 			lapses := h.tenure.terms()
 			if h.tenure.current() != nil {
 				lapses--
 			}
 			return float64(max(lapses, 0))
 		}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_certificate_expiry_timestamp_seconds", Help: "When this host's tunnel certificate expires, 0 if there is none."}, h.certificateExpiry),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weft_chassis_certificate_expiry_timestamp_seconds",
+			Help: "When this host's tunnel certificate expires, 0 if there is none."}, h.certificateExpiry),
 		nodeStates{h},
 	)
 }
@@ -95,7 +103,8 @@ func (m *metrics) tell(h *host) {
 // nodeStates tells each node's state.
 type nodeStates struct{ *host }
 
-var nodeState = prometheus.NewDesc("weft_chassis_node_state", "1 for the state in which a node that this host holds is.", []string{"node", "state"}, nil)
+var nodeState = prometheus.NewDesc("weft_chassis_node_state",
+	"1 for the state in which a node that this host holds is.", []string{"node", "state"}, nil)
 
 func (nodeStates) Describe(out chan<- *prometheus.Desc) { out <- nodeState }
 

@@ -76,7 +76,8 @@ func keepFacts(object any) (any, error) {
 		return object, nil
 	}
 	kept := &corev1.Node{}
-	kept.Name, kept.UID, kept.ResourceVersion, kept.CreationTimestamp = full.Name, full.UID, full.ResourceVersion, full.CreationTimestamp
+	kept.Name, kept.UID, kept.ResourceVersion, kept.CreationTimestamp = full.Name, full.UID, full.ResourceVersion,
+		full.CreationTimestamp
 	if facts, ok := full.Annotations[contract.NodeFactsAnnotation]; ok {
 		kept.Annotations = map[string]string{contract.NodeFactsAnnotation: facts}
 	}
@@ -101,7 +102,9 @@ func claimed(objects []any, name string, address netip.Addr) string {
 			continue
 		}
 		facts, _, err := contract.Parse[contract.NodeFacts](full.Annotations, contract.NodeFactsAnnotation)
-		inStatus := slices.ContainsFunc(full.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address.String() })
+		inStatus := slices.ContainsFunc(full.Status.Addresses, func(a corev1.NodeAddress) bool {
+			return a.Address == address.String()
+		})
 		if !inStatus && (err != nil || !slices.Contains(facts.Addresses, address)) {
 			continue
 		}

@@ -48,9 +48,12 @@ func newMixed(tb testing.TB) *mixed {
 	m.ovn.Kill(nodetest.OVNController)
 	m.dir = filepath.Dir(strings.TrimPrefix(m.ovn.OVSDatabase(), "unix:"))
 	m.ovn.VS("set", "open_vswitch", ".", "external_ids:system-id="+windows, "external_ids:hostname="+windows,
-		"external_ids:ovn-remote="+m.ovn.Southbound(), "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=192.0.2.3",
-		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(), "external_ids:ovn-monitor-all=true",
-		"--", "--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure", "other_config:disable-in-band=true")
+		"external_ids:ovn-remote="+m.ovn.Southbound(), "external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip=192.0.2.3",
+		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(),
+		"external_ids:ovn-monitor-all=true",
+		"--", "--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type="+nodetest.Datapath(),
+		"fail_mode=secure", "other_config:disable-in-band=true")
 	m.ovn.NB("ls-add", windows)
 	m.startAgent()
 	api := newAPI(tb, hostedOn(windows, m.address))
@@ -77,7 +80,8 @@ func (m *mixed) startAgentOf(node, database string) {
 	go func() {
 		ended <- tunnel.Serve(ctx, listener, tunnel.ServerConfig{
 			Credentials: m.ca.agent(node),
-			Targets:     map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: unix(database)}, tunnel.OpenFlow: {Peer: tunnel.HostName, Open: unix("br-int.mgmt")}},
+			Targets: map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: unix(database)},
+				tunnel.OpenFlow: {Peer: tunnel.HostName, Open: unix("br-int.mgmt")}},
 		})
 	}()
 	m.stopAgent = sync.OnceFunc(func() {
@@ -118,7 +122,8 @@ func (m *mixed) plug() (port, time.Duration) {
 	begun := time.Now()
 	m.ovn.VS("add-port", "br-int", p.name, "--", "set", "interface", p.name, "external_ids:iface-id="+p.name)
 	nodetest.Eventually(m.tb, 30*time.Second, func() error {
-		if installed := m.ovn.VS("--if-exists", "get", "interface", p.name, "external_ids:ovn-installed"); installed != `"true"` {
+		if installed := m.ovn.VS("--if-exists", "get", "interface", p.name,
+			"external_ids:ovn-installed"); installed != `"true"` {
 			return fmt.Errorf("%s is not installed: %q", p.name, installed)
 		}
 		return nil
@@ -136,7 +141,8 @@ func (m *mixed) run(args ...string) {
 func (m *mixed) mustReach(from, to port) {
 	m.tb.Helper()
 	nodetest.Eventually(m.tb, 10*time.Second, func() error {
-		if output, err := exec.Command("ip", "netns", "exec", from.name, "ping", "-n", "-c1", "-W1", to.address).CombinedOutput(); err != nil {
+		if output, err := exec.Command("ip", "netns", "exec", from.name, "ping", "-n", "-c1", "-W1",
+			to.address).CombinedOutput(); err != nil {
 			return fmt.Errorf("%v\n%s", err, output)
 		}
 		return nil
@@ -179,11 +185,13 @@ func (m *mixed) traffic(from, to port) (stop func() (lost, sent int)) {
 }
 
 func (m *mixed) flows() int {
-	return len(strings.Split(m.ovn.Run("ovs-ofctl", "-OOpenFlow15", "dump-flows", "unix:"+filepath.Join(m.dir, "br-int.mgmt")), "\n"))
+	return len(strings.Split(m.ovn.Run("ovs-ofctl", "-OOpenFlow15", "dump-flows",
+		"unix:"+filepath.Join(m.dir, "br-int.mgmt")), "\n"))
 }
 
 func (m *mixed) holder() string {
-	lease, err := m.admin.CoordinationV1().Leases("kube-system").Get(m.tb.Context(), nodeLease(windows), metav1.GetOptions{})
+	lease, err := m.admin.CoordinationV1().Leases("kube-system").Get(m.tb.Context(), nodeLease(windows),
+		metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
 	}
@@ -201,7 +209,8 @@ func TestAHostedNode(t *testing.T) {
 	t.Logf("a port is installed after %v and %v", took, again)
 	m.mustReach(one, two)
 	stop := m.traffic(one, two)
-	chassis := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=_uuid", "find", "chassis", "name="+windows)
+	chassis := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=_uuid", "find", "chassis",
+		"name="+windows)
 
 	wired := func(what string, limit time.Duration, do func()) {
 		t.Helper()
@@ -268,7 +277,8 @@ func TestAHostedNode(t *testing.T) {
 	} else {
 		t.Logf("none of %d packets lost", sent)
 	}
-	if now := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=_uuid", "find", "chassis", "name="+windows); now != chassis {
+	if now := m.ovn.Run("ovn-sbctl", "--db="+m.ovn.Southbound(), "--bare", "--columns=_uuid", "find", "chassis",
+		"name="+windows); now != chassis {
 		t.Errorf("the chassis was made anew: %s, before %s", now, chassis)
 	}
 	flows := m.flows()
@@ -284,7 +294,8 @@ func TestAHostedNode(t *testing.T) {
 			t.Errorf("the run directory has %v %v", entries, err)
 		}
 	}
-	if leases, err := m.admin.CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{}); err != nil || len(leases.Items) != 1 || m.holder() != "" {
+	if leases, err := m.admin.CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{}); err != nil ||
+		len(leases.Items) != 1 || m.holder() != "" {
 		t.Errorf("Leases are left: %v %v", leases.Items, err)
 	}
 }
@@ -304,7 +315,8 @@ func TestAFrozenHost(t *testing.T) {
 			if err != nil || !strings.Contains(text, "weft_chassis_hosts 2") {
 				return fmt.Errorf("they do not see each other: %v", err)
 			}
-			if text, _ := pair[0].ready(); m.holder() == pair[0].config.Identity && strings.Contains(text, windows+" connected") {
+			if text, _ := pair[0].ready(); m.holder() == pair[0].config.Identity &&
+				strings.Contains(text, windows+" connected") {
 				frozen, other = pair[0], pair[1]
 				return nil
 			}
@@ -355,7 +367,8 @@ func TestAnExpiredCertificateIsNamedAndItsRenewalHeals(t *testing.T) {
 			return fmt.Errorf("no Event: %v", err)
 		}
 		e := events.Items[0]
-		if len(events.Items) != 1 || e.InvolvedObject.Name != windows || e.Reason != "ChassisHandshakeFailed" || !strings.Contains(e.Message, "has expired") {
+		if len(events.Items) != 1 || e.InvolvedObject.Name != windows || e.Reason != "ChassisHandshakeFailed" ||
+			!strings.Contains(e.Message, "has expired") {
 			return fmt.Errorf("Events %v", events.Items)
 		}
 		return nil
@@ -368,8 +381,10 @@ func TestAnExpiredCertificateIsNamedAndItsRenewalHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`weft_chassis_refusals_total{node="win1",reason="expired"}`, `weft_chassis_node_state{node="win1",state="connected"} 1`,
-		`weft_chassis_leases_held 1`, `weft_chassis_takeovers_total{from="new"} 1`, `weft_chassis_streams{node="win1",target="weft-ovsdb/1"}`,
+		`weft_chassis_refusals_total{node="win1",reason="expired"}`,
+		`weft_chassis_node_state{node="win1",state="connected"} 1`,
+		`weft_chassis_leases_held 1`, `weft_chassis_takeovers_total{from="new"} 1`,
+		`weft_chassis_streams{node="win1",target="weft-ovsdb/1"}`,
 		`weft_chassis_stream_bytes_total{direction="to-node",node="win1",target="weft-openflow/1"}`,
 	} {
 		if !strings.Contains(text, want) {

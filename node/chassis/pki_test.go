@@ -63,7 +63,8 @@ func (a *authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) []by
 
 func (a *authority) write(name, kind string, der []byte) {
 	a.tb.Helper()
-	if err := os.WriteFile(filepath.Join(a.dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(a.dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+		0o600); err != nil {
 		a.tb.Fatal(err)
 	}
 }
@@ -79,7 +80,8 @@ func (a *authority) issue(file, name string, until time.Time) (certificate, key 
 	der := a.sign(&x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth,
+			x509.ExtKeyUsageServerAuth},
 	}, private)
 	keyDER, err := x509.MarshalECPrivateKey(private)
 	if err != nil {

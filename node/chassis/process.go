@@ -64,7 +64,8 @@ func (c Config) startController(s *spawner, lock *os.File, node, folder string, 
 	}
 	p.Dir, p.Stdout, p.Stderr = folder, write, write
 	p.Env = os.Environ()
-	for _, name := range []string{"RUNDIR", "SYSCONFDIR", "LOGDIR", "DBDIR"} { // SYSCONFDIR may hold another chassis's name
+	// SYSCONFDIR may hold another chassis's name
+	for _, name := range []string{"RUNDIR", "SYSCONFDIR", "LOGDIR", "DBDIR"} {
 		p.Env = append(p.Env, "OVS_"+name+"="+folder, "OVN_"+name+"="+folder)
 	}
 	p.ExtraFiles = []*os.File{lock}
@@ -100,7 +101,8 @@ func (c Config) controllerArgs(node, folder string) []string {
 		"-n", node, // and no other, whatever the node's database says
 		"--no-chdir", "-vsyslog:off", "-vfile:off", "-vconsole:info", "-vPATTERN:console:%p|%c|%m",
 	}
-	for _, file := range [][2]string{{"--ca-cert=", c.OVNCA}, {"--certificate=", c.OVNCertificate}, {"--private-key=", c.OVNPrivateKey}} {
+	for _, file := range [][2]string{{"--ca-cert=", c.OVNCA}, {"--certificate=", c.OVNCertificate},
+		{"--private-key=", c.OVNPrivateKey}} {
 		if file[1] != "" {
 			args = append(args, file[0]+strings.ReplaceAll(file[1], NodePlaceholder, node))
 		}
@@ -154,7 +156,8 @@ func parseLine(line string) (level slog.Level, module, message string) {
 		return slog.LevelWarn, "", line // of the loader, or of a library
 	}
 	module, message, ok = strings.Cut(rest, "|")
-	levels := map[string]slog.Level{"DBG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn, "ERR": slog.LevelError, "EMER": slog.LevelError}
+	levels := map[string]slog.Level{"DBG": slog.LevelDebug, "INFO": slog.LevelInfo, "WARN": slog.LevelWarn,
+		"ERR": slog.LevelError, "EMER": slog.LevelError}
 	level, known := levels[severity]
 	if !ok || !known {
 		return slog.LevelWarn, "", line

@@ -56,7 +56,8 @@ func startProgram(tb testing.TB, config Config) *hostProgram {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &hostProgram{tb: tb, config: config, Cmd: exec.Command(program), exited: make(chan struct{}), log: filepath.Join(tb.TempDir(), "log")}
+	p := &hostProgram{tb: tb, config: config, Cmd: exec.Command(program), exited: make(chan struct{}),
+		log: filepath.Join(tb.TempDir(), "log")}
 	file, err := os.Create(p.log)
 	if err != nil {
 		tb.Fatal(err)

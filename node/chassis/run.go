@@ -83,9 +83,11 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 	broadcaster := record.NewBroadcaster(record.WithContext(life))
 	defer broadcaster.Shutdown()
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	h.recorder = recorder{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: userAgent, Host: config.Identity})}
+	h.recorder = recorder{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: userAgent,
+		Host: config.Identity})}
 	beat := &heartbeat{
-		leases: beats.CoordinationV1().Leases(config.LeaseNamespace), namespace: config.LeaseNamespace, identity: config.Identity,
+		leases: beats.CoordinationV1().Leases(config.LeaseNamespace), namespace: config.LeaseNamespace,
+		identity: config.Identity,
 		instance: instance, predecessor: predecessor, duration: config.LeaseDuration,
 		tenure: h.tenure, sightings: h.sightings, log: h.log, renewed: h.changed,
 		unreachable: h.unluckyNodes, leaving: h.leaving.Load, hurry: h.hurry,
@@ -96,7 +98,8 @@ func run(ctx context.Context, config Config, client, beats kubernetes.Interface,
 		return errors.Join(err, dir.close())
 	}
 	began(h)
-	h.log.Info("chassis host started", "run-dir", config.RunDir, "lease-duration", config.LeaseDuration, "instance", instance)
+	h.log.Info("chassis host started", "run-dir", config.RunDir, "lease-duration", config.LeaseDuration, "instance",
+		instance)
 	if cache.WaitForCacheSync(ctx.Done(), synced...) {
 		beats, stop := context.WithCancel(life)
 		beating := make(chan struct{})
@@ -127,8 +130,10 @@ func (c Config) credentials(ctx context.Context, client kubernetes.Interface) (t
 }
 
 // watch keeps Nodes and Leases in step with the API server.
-func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernetes.Interface) ([]cache.InformerSynced, error) {
-	nodes := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(keepFacts)).Core().V1().Nodes().Informer()
+func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernetes.Interface) ([]cache.InformerSynced,
+	error) {
+	nodes := informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTransform(keepFacts)).Core().V1().Nodes().Informer()
 	h.nodes = nodes.GetStore()
 	onNode, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { h.changed() },
@@ -143,7 +148,9 @@ func (h *host) watch(ctx context.Context, parts *sync.WaitGroup, client kubernet
 		return nil, err
 	}
 	leases := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(h.config.LeaseNamespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = leaseLabel })).Coordination().V1().Leases().Informer()
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = leaseLabel
+		})).Coordination().V1().Leases().Informer()
 	note := func(object any) {
 		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Labels[leaseLabel] != "" {
 			h.sightings.note(lease)
@@ -248,14 +255,16 @@ func (h *host) endpoints() http.Handler {
 // ready says why the host can hold no node.
 func (h *host) ready() error {
 	if h.tenure.current() == nil {
-		return errors.New("this host's Lease is not renewed: it holds no node; see its log, and whether the API server answers")
+		return errors.New("this host's Lease is not renewed: it holds no node; see its log, and whether the API " +
+			"server answers")
 	}
 	set, err := h.credentials()
 	if err != nil {
 		return fmt.Errorf("the certificate that agents are shown cannot be read: %w", err)
 	}
 	if end := set.Own.Leaf.NotAfter; time.Now().After(end) {
-		return fmt.Errorf("the certificate that agents are shown expired on %s: no agent takes it; renew it", end.UTC().Format(time.DateOnly))
+		return fmt.Errorf("the certificate that agents are shown expired on %s: no agent takes it; renew it",
+			end.UTC().Format(time.DateOnly))
 	}
 	return nil
 }

@@ -68,8 +68,10 @@ func (w *world) node(name string) *corev1.Node {
 }
 
 func hostedOn(name, address string) *corev1.Node {
-	facts := contract.Format(contract.NodeFacts{Chassis: name, OS: contract.Windows, Hosted: &contract.Hosted{Address: address}})
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{contract.NodeFactsAnnotation: facts}}}
+	facts := contract.Format(contract.NodeFacts{Chassis: name, OS: contract.Windows,
+		Hosted: &contract.Hosted{Address: address}})
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Annotations: map[string]string{contract.NodeFactsAnnotation: facts}}}
 }
 
 func (w *world) serve(listener net.Listener, name string) {
@@ -87,7 +89,8 @@ func (w *world) serve(listener net.Listener, name string) {
 		defer close(ended)
 		_ = tunnel.Serve(ctx, listener, tunnel.ServerConfig{ // a test may close the listener
 			Credentials: w.ca.agent(name),
-			Targets:     map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: nowhere}, tunnel.OpenFlow: {Peer: tunnel.HostName, Open: nowhere}},
+			Targets: map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: nowhere},
+				tunnel.OpenFlow: {Peer: tunnel.HostName, Open: nowhere}},
 		})
 	}()
 	w.tb.Cleanup(func() { cancel(); <-ended })
@@ -298,12 +301,15 @@ func TestNodesComeAndGo(t *testing.T) {
 	if err := ofNodes.Delete(t.Context(), "win00", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	local := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win01", Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{Chassis: "win01", OS: contract.Windows})}}}
+	local := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win01",
+		Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{Chassis: "win01",
+			OS: contract.Windows})}}}
 	if _, err := ofNodes.Update(t.Context(), local, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// What cannot be read changes nothing for a node that is held.
-	unread := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win02", Annotations: map[string]string{contract.NodeFactsAnnotation: "{"}}}
+	unread := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win02",
+		Annotations: map[string]string{contract.NodeFactsAnnotation: "{"}}}
 	if _, err := ofNodes.Update(t.Context(), unread, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +318,8 @@ func TestNodesComeAndGo(t *testing.T) {
 	}
 	w.together([]string{"win02", "win03"}, a)
 	nodetest.Eventually(t, 10*time.Second, func() error {
-		leases, err := w.admin.CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: leaseLabel + "=" + ofNode})
+		leases, err := w.admin.CoordinationV1().Leases("kube-system").List(t.Context(),
+			metav1.ListOptions{LabelSelector: leaseLabel + "=" + ofNode})
 		if err != nil || len(leases.Items) != 2 {
 			return fmt.Errorf("Leases %d %v", len(leases.Items), err)
 		}
@@ -390,9 +397,11 @@ func TestASuccessorInTheSameRunDirDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	seconds, now := int32(600), metav1.NowMicro()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: hostLease("a"), Labels: map[string]string{leaseLabel: ofHost}},
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: hostLease("a"),
+		Labels: map[string]string{leaseLabel: ofHost}},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &dead, LeaseDurationSeconds: &seconds, RenewTime: &now}}
-	if _, err := w.admin.CoordinationV1().Leases("kube-system").Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+	if _, err := w.admin.CoordinationV1().Leases("kube-system").Create(t.Context(), lease,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	a := w.startWith(config)
@@ -403,7 +412,8 @@ func TestASuccessorInTheSameRunDirDoesNotWait(t *testing.T) {
 	if err := os.Remove(other); err != nil {
 		t.Errorf("a folder that is not ours: %v", err)
 	}
-	if _, _, err := openRunDir(expiredContext(), config.RunDir, "x"); err == nil || !strings.Contains(err.Error(), "its own run-dir") {
+	if _, _, err := openRunDir(expiredContext(), config.RunDir, "x"); err == nil || !strings.Contains(err.Error(),
+		"its own run-dir") {
 		t.Errorf("a second process in the run directory: %v", err)
 	}
 }

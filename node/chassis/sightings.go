@@ -52,7 +52,8 @@ func (s *sightings) gone(name string, last *coordinationv1.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, known := s.seen[name]
-	if known && before.lease == nil || before.lease != nil && last != nil && last.UID != before.lease.UID && older(last, before.lease) {
+	if known && before.lease == nil || before.lease != nil && last != nil && last.UID != before.lease.UID &&
+		older(last, before.lease) {
 		return
 	}
 	s.seen[name] = sighting{since: time.Now()}
@@ -68,7 +69,8 @@ func sameClaim(a, b *coordinationv1.Lease) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.UID == b.UID && holder(a) == holder(b) && transitions(a) == transitions(b) && a.Spec.RenewTime.Equal(b.Spec.RenewTime)
+	return a.UID == b.UID && holder(a) == holder(b) && transitions(a) == transitions(b) &&
+		a.Spec.RenewTime.Equal(b.Spec.RenewTime)
 }
 
 // of returns the sighting of a Lease. One never seen is noted as absent from now on.

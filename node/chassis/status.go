@@ -175,7 +175,8 @@ func (s *status) state() (state, string) {
 	case s.refused != "":
 		return unreachable, fmt.Sprintf("%s: %s", badDatabase, s.refused)
 	case s.answer != "" && s.answer != "connected":
-		return noSouthbound, "ovn-controller is " + s.answer + " from the Southbound; see its log above and ovn-remote in the node's Open_vSwitch row"
+		return noSouthbound, "ovn-controller is " + s.answer + " from the Southbound; see its log above and ovn-remote in " +
+			"the node's Open_vSwitch row"
 	case s.answer == "connected" && s.streams[tunnel.OVSDB] > 0 && s.streams[tunnel.OpenFlow] > 0:
 		return connected, ""
 	}
@@ -220,5 +221,6 @@ func (s *status) complaint(now time.Time) (reason, message string) {
 	case tunnel.Unreachable, tunnel.NoHandshake, tunnel.TargetDown, tunnel.TooMany:
 		kind = "ChassisUnreachable"
 	}
-	return kind, fmt.Sprintf("no stream from the chassis host to the agent at %s (%s): %v; running pods keep their flows, new ones wait", s.address, p.Reason, p.Error)
+	return kind, fmt.Sprintf("no stream from the chassis host to the agent at %s (%s): %v; running pods keep their "+
+		"flows, new ones wait", s.address, p.Reason, p.Error)
 }

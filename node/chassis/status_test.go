@@ -21,7 +21,8 @@ func TestStateOfANode(t *testing.T) {
 		says string
 	}{
 		{"at first", func(*status) {}, starting, "not connected yet"},
-		{"all is well", func(s *status) { s.opened(tunnel.OVSDB); s.opened(tunnel.OpenFlow); s.southbound("connected", nil) }, connected, ""},
+		{"all is well", func(s *status) { s.opened(tunnel.OVSDB); s.opened(tunnel.OpenFlow); s.southbound("connected", nil) },
+			connected, ""},
 		{"no bridge", func(s *status) {
 			s.opened(tunnel.OVSDB)
 			s.southbound("connected", nil)
@@ -33,7 +34,8 @@ func TestStateOfANode(t *testing.T) {
 			s.southbound("connected", nil)
 			s.closed(tunnel.OpenFlow)
 		}, starting, ""},
-		{"no Southbound", func(s *status) { s.opened(tunnel.OVSDB); s.southbound("not connected", nil) }, noSouthbound, "ovn-remote"},
+		{"no Southbound", func(s *status) { s.opened(tunnel.OVSDB); s.southbound("not connected", nil) }, noSouthbound,
+			"ovn-remote"},
 		{"deaf", func(s *status) {
 			s.opened(tunnel.OVSDB)
 			s.opened(tunnel.OpenFlow)
@@ -74,7 +76,8 @@ func TestAProblemIsNewsOnceAndAnEventAfterAWhile(t *testing.T) {
 		}
 		complain := func(want bool) {
 			t.Helper()
-			if reason, message := s.complaint(time.Now()); (reason != "") != want || want && !strings.Contains(message, "on Monday") {
+			if reason, message := s.complaint(time.Now()); (reason != "") != want || want && !strings.Contains(message,
+				"on Monday") {
 				t.Errorf("after %v: %q %q", time.Now(), reason, message)
 			}
 		}
@@ -118,7 +121,8 @@ func TestLinesOfOVNsLog(t *testing.T) {
 		"NOISE|x|y":                    {slog.LevelWarn, "", "NOISE|x|y"},
 		"INFO|only a module's nothing": {slog.LevelWarn, "", "INFO|only a module's nothing"},
 	} {
-		if level, module, message := parseLine(line); level != want.level || module != want.module || message != want.message {
+		if level, module, message := parseLine(line); level != want.level || module != want.module ||
+			message != want.message {
 			t.Errorf("%q: %v %q %q", line, level, module, message)
 		}
 	}
@@ -133,7 +137,8 @@ func TestWhatADatabaseHasIsToldOnceAndNotAsOftenAsItLikes(t *testing.T) {
 			wait time.Duration
 			want bool
 		}{
-			{"a", 0, true}, {"a", time.Minute, false}, {"b", 0, true}, {"c", time.Second, false}, {"d", refusalPause, true}, {"d", complaintEvery, true},
+			{"a", 0, true}, {"a", time.Minute, false}, {"b", 0, true}, {"c", time.Second, false}, {"d", refusalPause, true},
+			{"d", complaintEvery, true},
 		} {
 			time.Sleep(c.wait)
 			if told := s.distrust(c.text); told != c.want {

@@ -60,16 +60,19 @@ func (h *host) take(term *term, n node) {
 	h.metrics.takeovers.WithLabelValues(string(from)).Inc()
 	log.Info("the node is taken", "from", from, "former", former, "address", n.address)
 	if from == fromDead {
-		h.recorder.normal(n, "ChassisTakenOver", fmt.Sprintf("ovn-controller runs on chassis host %s now: host %s has not renewed its Lease", h.config.Identity, former))
+		h.recorder.normal(n, "ChassisTakenOver", fmt.Sprintf("ovn-controller runs on chassis host %s now: host %s has not "+
+			"renewed its Lease", h.config.Identity, former))
 	}
 	m.start()
 }
 
 // takeLease compares and swaps.
-func (h *host) takeLease(ctx context.Context, name string) (lease *coordinationv1.Lease, from origin, former string, err error) {
+func (h *host) takeLease(ctx context.Context, name string) (lease *coordinationv1.Lease, from origin, former string,
+	err error) {
 	now, err := h.leases.Get(ctx, nodeLease(name), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		lease, err = h.leases.Create(ctx, taken(nil, h.config.LeaseNamespace, name, h.config.Identity, h.config.LeaseDuration, time.Now()), metav1.CreateOptions{})
+		lease, err = h.leases.Create(ctx, taken(nil, h.config.LeaseNamespace, name, h.config.Identity, h.config.LeaseDuration,
+			time.Now()), metav1.CreateOptions{})
 		return lease, fromNobody, "", err
 	}
 	if err != nil {
@@ -87,7 +90,8 @@ func (h *host) takeLease(ctx context.Context, name string) (lease *coordinationv
 			return nil, "", "", err
 		}
 	}
-	lease, err = h.leases.Update(ctx, taken(now, h.config.LeaseNamespace, name, h.config.Identity, h.config.LeaseDuration, time.Now()), metav1.UpdateOptions{})
+	lease, err = h.leases.Update(ctx, taken(now, h.config.LeaseNamespace, name, h.config.Identity, h.config.LeaseDuration,
+		time.Now()), metav1.UpdateOptions{})
 	return lease, from, former, err
 }
 
@@ -130,12 +134,14 @@ func (h *host) giveUp(m *member, forGood bool) {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		// Somebody else has changed it, so it is not this host's to release.
 	case err != nil:
-		m.log.Warn("the node's Lease is not released; it is when this host's own expires", "lease", m.lease.Name, "error", err)
+		m.log.Warn("the node's Lease is not released; it is when this host's own expires", "lease", m.lease.Name, "error",
+			err)
 	}
 }
 
 func exactly(lease *coordinationv1.Lease) metav1.DeleteOptions {
-	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}}
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID,
+		ResourceVersion: &lease.ResourceVersion}}
 }
 
 // expiredFor is how long a Lease that nobody needs must have been useless before it is removed.

@@ -43,18 +43,22 @@ func TestAHostThatVanishesLeavesNoStream(t *testing.T) {
 			go func() {
 				ended <- tunnel.Serve(ctx, listener, tunnel.ServerConfig{
 					Credentials: ca.agent(windows),
-					Targets: map[tunnel.Target]tunnel.Service{tunnel.OpenFlow: {Peer: tunnel.HostName, Open: func(context.Context) (net.Conn, error) {
-						ours, theirs := net.Pipe()
-						bridge <- theirs
-						return ours, nil
-					}}},
-					Observe: tunnel.Observer{Opened: func(tunnel.Target) { open.Add(1) }, Closed: func(tunnel.Target) { open.Add(-1) }},
+					Targets: map[tunnel.Target]tunnel.Service{tunnel.OpenFlow: {Peer: tunnel.HostName,
+						Open: func(context.Context) (net.Conn, error) {
+							ours, theirs := net.Pipe()
+							bridge <- theirs
+							return ours, nil
+						}}},
+					Observe: tunnel.Observer{Opened: func(tunnel.Target) { open.Add(1) }, Closed: func(tunnel.Target) {
+						open.Add(-1)
+					}},
 				})
 			}()
 			defer func() { cancel(); <-ended }()
 			var config Config
 			ca.useHost(&config, time.Now().Add(time.Hour))
-			conn := dialFrom(t, sandbox, listener.Addr().String(), tunnel.Files(config.CA, config.Certificate, config.PrivateKey))
+			conn := dialFrom(t, sandbox, listener.Addr().String(), tunnel.Files(config.CA, config.Certificate,
+				config.PrivateKey))
 			defer conn.Close()
 			nodetest.Eventually(t, 10*time.Second, func() error { return wantOpen(&open, 1) })
 			ip(t, "-n", "far", "link", "set", "far0", "down")

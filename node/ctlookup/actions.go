@@ -37,7 +37,8 @@ const (
 )
 
 // lookup is ct(zone=64009) on the wire: flags, the zone's source and the well-known port are zero, no table follows.
-var lookup = [ctLength]byte{0xff, 0xff, 0, ctLength, 0, 0, 0x23, 0x20, 0, subtypeCT, 0, 0, 0, 0, 0, 0, Zone >> 8, Zone & 0xff, 0xff}
+var lookup = [ctLength]byte{0xff, 0xff, 0, ctLength, 0, 0, 0x23, 0x20, 0, subtypeCT, 0, 0, 0, 0, 0, 0, Zone >> 8,
+	Zone & 0xff, 0xff}
 
 // resubmit is resubmit(,table) on the wire: the port is the packet's own.
 func resubmit(table byte) [resubmitLength]byte {

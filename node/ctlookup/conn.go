@@ -8,9 +8,10 @@ import (
 	"net"
 )
 
-// Conn is a switch's connection, in which flows are changed as the package says. What comes from the
-// switch passes as it is, except for the number of its meters. Numbers of messages (xid) do not change, so errors and answers
-// to barriers belong to what was sent, and ovn-controller asks for the statistics of flows by their matches and looks at no action.
+// Conn is a switch's connection, in which flows are changed as the package says. What comes from the switch passes as
+// it is, except for the number of its meters. Numbers of messages (xid) do not change, so errors and answers to
+// barriers belong to what was sent, and ovn-controller asks for the statistics of flows by their matches and looks at
+// no action.
 //
 // A message that cannot be read, or does not fit with the changes, passes as it came and is told to refused: the switch
 // refuses the one, and of the other some connections fail, which is better than none at all.

@@ -135,9 +135,11 @@ func TestMessages(t *testing.T) {
 		{"all flows go in a bundle", inBundle(emptied()), slices.Concat(inBundle(emptied()), tablesInBundle())},
 		{"a flow that commits", flowMod(output, commitB, output), flowMod(output, look, commitB, output)},
 		{"twice", flowMod(commitB, ct(ctCommit|2, 3)), flowMod(look, commitB, look, ct(ctCommit|2, 3))},
-		{"within clones", flowMod(cloned(output, cloned(commitB)), output), flowMod(cloned(output, cloned(look, commitB)), output)},
+		{"within clones", flowMod(cloned(output, cloned(commitB)), output), flowMod(cloned(output, cloned(look, commitB)),
+			output)},
 		{"in a bundle", inBundle(flowMod(commitB)), inBundle(flowMod(look, commitB))},
-		{"in a bundle with properties", inBundle(flowMod(commitB), 1, 2, 3, 4, 5, 6, 7, 8), inBundle(flowMod(look, commitB), 1, 2, 3, 4, 5, 6, 7, 8)},
+		{"in a bundle with properties", inBundle(flowMod(commitB), 1, 2, 3, 4, 5, 6, 7, 8), inBundle(flowMod(look, commitB),
+			1, 2, 3, 4, 5, 6, 7, 8)},
 		{"another OpenFlow", foreign, nil},
 		{"a group of which nothing is known", flowMod(toGroup(5)), nil},
 		{"a group that commits", inBundle(groupMod(0, 5, output, slices.Concat(output, commitB))), nil},
@@ -171,7 +173,8 @@ var stream flows
 func TestWithoutLookups(t *testing.T) {
 	f := newFlows(Changes{})
 	flow := flowMod(commitB, toGroup(5), inRegister(11))
-	for _, c := range []struct{ sent, want []byte }{{groupMod(0, 5, commitB), groupMod(0, 5, commitB)}, {flow, flow}, {emptied(), emptied()}, {flowMod(commitB, learn), flowMod(commitB, learn, further)}} {
+	for _, c := range []struct{ sent, want []byte }{{groupMod(0, 5, commitB), groupMod(0, 5, commitB)}, {flow, flow},
+		{emptied(), emptied()}, {flowMod(commitB, learn), flowMod(commitB, learn, further)}} {
 		if got, err := f.message(c.sent); err != nil || !bytes.Equal(got, c.want) {
 			t.Errorf("%v, got\n% x, want\n% x", err, got, c.want)
 		}
@@ -189,7 +192,8 @@ func TestWhatCannotBeReadPasses(t *testing.T) {
 	short[flowMatch+16+8+3]-- // the first action's length
 	for name, m := range map[string][]byte{
 		"no room": flowMod(long), "too deep": flowMod(deep), "an action's length": short,
-		"a match's length": append(flowMod()[:flowMatch], 0, 1, 0xff, 0xff), "no bucket": message(typeGroupMod, make([]byte, 8)),
+		"a match's length": append(flowMod()[:flowMatch], 0, 1, 0xff, 0xff), "no bucket": message(typeGroupMod,
+			make([]byte, 8)),
 		"a bundle of a bundle": inBundle(inBundle(flowMod(commitB))), "no message": inBundle([]byte{6, 14, 0, 4, 0, 0, 0, 0}),
 	} {
 		binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
@@ -203,7 +207,8 @@ func TestWhatCannotBeReadPasses(t *testing.T) {
 // TestStream: messages come in any pieces, and leave whole.
 func TestStream(t *testing.T) {
 	sent := slices.Concat(message(0), flowMod(commitB), inBundle(flowMod(output)), flowMod(commitB, commitB))
-	want := slices.Concat(message(0), flowMod(look, commitB), inBundle(flowMod(output)), flowMod(look, commitB, look, commitB))
+	want := slices.Concat(message(0), flowMod(look, commitB), inBundle(flowMod(output)),
+		flowMod(look, commitB, look, commitB))
 	for _, size := range []int{1, 7, 24, len(sent)} {
 		ours, switchs := net.Pipe()
 		c := Over(ours, Changes{Lookups: true}, func(err error) { t.Error(err) })
@@ -228,7 +233,8 @@ func TestStream(t *testing.T) {
 // TestNoSingleConnectionIsForgotten, while whole zones are.
 func TestNoSingleConnectionIsForgotten(t *testing.T) {
 	flush := func(protocol byte, properties ...[]byte) []byte {
-		return message(typeExperimenter, []byte{0, 0, 0x23, 0x20, 0, 0, 0, subtypeCTFlush, protocol, 0, 0, 0, 0, 0, 0, 0}, slices.Concat(properties...))
+		return message(typeExperimenter, []byte{0, 0, 0x23, 0x20, 0, 0, 0, subtypeCTFlush, protocol, 0, 0, 0, 0, 0, 0, 0},
+			slices.Concat(properties...))
 	}
 	zone, tuple := []byte{0, ctFlushZone, 0, 6, 0, 5, 0, 0}, []byte{0, 0, 0, 4, 0, 0, 0, 0}
 	ofZone := message(typeExperimenter, []byte{0, 0, 0x23, 0x20, 0, 0, 0, 29, 0, 0, 0, 0, 0, 0, 0, 5})
@@ -237,8 +243,10 @@ func TestNoSingleConnectionIsForgotten(t *testing.T) {
 		m      []byte
 		passes bool
 	}{
-		{"all", flush(0), true}, {"a zone", flush(0, zone), true}, {"a zone, as older ones ask", ofZone, true}, {"another message", message(typeExperimenter, make([]byte, 16)), true},
-		{"a protocol", flush(17), false}, {"a tuple", flush(0, tuple), false}, {"a zone's tuple", flush(0, zone, tuple), false},
+		{"all", flush(0), true}, {"a zone", flush(0, zone), true}, {"a zone, as older ones ask", ofZone, true},
+		{"another message", message(typeExperimenter, make([]byte, 16)), true},
+		{"a protocol", flush(17), false}, {"a tuple", flush(0, tuple), false}, {"a zone's tuple", flush(0, zone, tuple),
+			false},
 		{"what no switch reads", flush(0, []byte{0, ctFlushZone, 0, 0, 0, 0, 0, 0}), false},
 	} {
 		want := c.m
@@ -261,7 +269,8 @@ func TestNoSingleConnectionIsForgotten(t *testing.T) {
 // TestMeters: what comes from a switch passes in any pieces, and it has no more meters than ovn-controller can count.
 func TestMeters(t *testing.T) {
 	features := func(most uint32) []byte {
-		return message(typeMultipartReply, []byte{0, meterFeatures, 0, 0, 0, 0, 0, 0}, binary.BigEndian.AppendUint32(nil, most), make([]byte, 12))
+		return message(typeMultipartReply, []byte{0, meterFeatures, 0, 0, 0, 0, 0, 0}, binary.BigEndian.AppendUint32(nil,
+			most), make([]byte, 12))
 	}
 	other := message(typeMultipartReply, []byte{0, 1, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
 	sent := slices.Concat(message(0), features(1<<32-1), other, features(7), message(typeMultipartReply))
@@ -291,7 +300,8 @@ func TestMeters(t *testing.T) {
 
 // FuzzMessage: whatever comes, what leaves is the same without the lookups, and as long as it says.
 func FuzzMessage(f *testing.F) {
-	for _, m := range [][]byte{flowMod(output, commitB), flowMod(cloned(commitB), toGroup(5)), groupMod(0, 5, commitB), inBundle(flowMod(commitB, toGroup(5)))} {
+	for _, m := range [][]byte{flowMod(output, commitB), flowMod(cloned(commitB), toGroup(5)), groupMod(0, 5, commitB),
+		inBundle(flowMod(commitB, toGroup(5)))} {
 		f.Add(m)
 	}
 	f.Fuzz(func(t *testing.T, m []byte) {
@@ -299,7 +309,8 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		binary.BigEndian.PutUint16(m[2:], uint16(len(m)))
-		if forgets(m) || bytes.Contains(m, look) || bytes.Contains(m, undo) || empties(m) || bundles(m) && empties(m[bundled:]) {
+		if forgets(m) || bytes.Contains(m, look) || bytes.Contains(m, undo) || empties(m) || bundles(m) &&
+			empties(m[bundled:]) {
 			return
 		}
 		s := flows{Changes: Changes{Lookups: true}, committing: map[uint32]struct{}{5: {}}}
@@ -313,7 +324,8 @@ func FuzzMessage(f *testing.F) {
 		if int(binary.BigEndian.Uint16(got[2:])) != len(got) {
 			t.Fatalf("%d bytes say %d", len(got), binary.BigEndian.Uint16(got[2:]))
 		}
-		if ways := len(got) - len(m); ways%resubmitLength != 0 || ways < resubmitLength*(bytes.Count(got, look)+bytes.Count(got, undo)) {
+		if ways := len(got) - len(m); ways%resubmitLength != 0 || ways < resubmitLength*(bytes.Count(got, look)+
+			bytes.Count(got, undo)) {
 			t.Fatalf("% x became % x", m, got)
 		}
 		if again, err := s.message(bytes.Clone(got)); err != nil {

@@ -2,8 +2,8 @@ package ctlookup
 
 import "encoding/binary"
 
-// NXT_CT_FLUSH of Open vSwitch (include/openflow/nicira-ext.h): after the experimenter's header an IP protocol and a family, and
-// properties: tuples of both directions, a zone, marks and labels.
+// NXT_CT_FLUSH of Open vSwitch (include/openflow/nicira-ext.h): after the experimenter's header an IP protocol and a
+// family, and properties: tuples of both directions, a zone, marks and labels.
 const (
 	typeExperimenter   = 4
 	subtypeCTFlush     = 32
@@ -15,12 +15,13 @@ const (
 
 // forgets says that a message has the switch forget single connections, not whole zones.
 //
-// ovn-controller sends it when a load balancer with ct_flush loses an endpoint, for the load balancers of all switches that it can
-// reach over routers, so of all nodes. The extension forgets the translations of the connection's whole zone with it, and reads the
-// links of its lists outside of their locks (OvsCtFlush of Conntrack.c).
+// ovn-controller sends it when a load balancer with ct_flush loses an endpoint, for the load balancers of all switches
+// that it can reach over routers, so of all nodes. The extension forgets the translations of the connection's whole
+// zone with it, and reads the links of its lists outside of their locks (OvsCtFlush of Conntrack.c).
 func forgets(m []byte) bool {
 	if len(m) < ctFlushHeader || m[0] != version || m[1] != typeExperimenter ||
-		binary.BigEndian.Uint32(m[messageHeader:]) != nicira || binary.BigEndian.Uint32(m[messageHeader+4:]) != subtypeCTFlush {
+		binary.BigEndian.Uint32(m[messageHeader:]) != nicira ||
+		binary.BigEndian.Uint32(m[messageHeader+4:]) != subtypeCTFlush {
 		return false
 	}
 	if m[experimenterHeader] != 0 {

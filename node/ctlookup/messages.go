@@ -39,8 +39,8 @@ type flows struct {
 
 func newFlows(changes Changes) flows { return flows{changes, map[uint32]struct{}{}} }
 
-// message returns a message as the switch shall get it, and what it takes besides: nothing of one that it shall not get. After an
-// error it is the one that came.
+// message returns a message as the switch shall get it, and what it takes besides: nothing of one that it shall not
+// get. After an error it is the one that came.
 func (f *flows) message(m []byte) ([]byte, error) {
 	if !f.Flushes && forgets(m) {
 		return nil, nil
@@ -62,8 +62,8 @@ func (f *flows) message(m []byte) ([]byte, error) {
 	return anew, nil
 }
 
-// empties says that a message deletes all flows, those of the tables of ours among them. ovn-controller sends it first on
-// each connection.
+// empties says that a message deletes all flows, those of the tables of ours among them. ovn-controller sends it first
+// on each connection.
 func empties(m []byte) bool {
 	return len(m) >= flowMatch+matchEverything && m[0] == version && m[1] == typeFlowMod && m[flowTable] == allTables &&
 		m[flowCommand] == flowDelete && binary.BigEndian.Uint16(m[flowMatch+2:]) == matchEverything

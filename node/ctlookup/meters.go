@@ -14,7 +14,8 @@ const (
 // it has 2^32-1 (OvsMeterFeatureProbe of Meter.c). ovn-controller counts its numbers for meters from 1 up to one more
 // than that, in 32 bits (lib/id-pool.c of Open vSwitch): it would have none, and log nothing that has a meter.
 func boundMeters(m []byte) {
-	if len(m) < multipartHeader+4 || m[0] != version || m[1] != typeMultipartReply || binary.BigEndian.Uint16(m[messageHeader:]) != meterFeatures {
+	if len(m) < multipartHeader+4 || m[0] != version || m[1] != typeMultipartReply ||
+		binary.BigEndian.Uint16(m[messageHeader:]) != meterFeatures {
 		return
 	}
 	if most := m[multipartHeader:]; binary.BigEndian.Uint32(most) > maxMeters {

@@ -63,9 +63,9 @@ func connect(from, to string, port int) (string, error) {
 	return strings.TrimSpace(string(output)), err
 }
 
-// TestOVN: OVN's own flows, with packets, with the lookups and without, by a datapath that has no more features than Hyper-V's:
-// ovs-vswitchd takes them, and policies refuse what they refuse. Without the lookups load balancers reach all endpoints, the client
-// itself among them.
+// TestOVN: OVN's own flows, with packets, with the lookups and without, by a datapath that has no more features than
+// Hyper-V's: ovs-vswitchd takes them, and policies refuse what they refuse. Without the lookups load balancers reach
+// all endpoints, the client itself among them.
 func TestOVN(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		t.Run(fmt.Sprint("lookups ", with), func(t *testing.T) { testOVN(t, with) })
@@ -78,14 +78,20 @@ func testOVN(t *testing.T, with bool) {
 	nodetest.Between(t, dir+"/between.sock", dir+"/br-int.mgmt", func(conn net.Conn) net.Conn {
 		return Over(conn, Changes{Lookups: with}, func(err error) { t.Error(err) })
 	})
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type="+nodetest.Datapath(),
+		"fail_mode=secure")
 	for _, feature := range hyperv.Features {
-		o.Run("ovs-appctl", "--target="+dir+"/"+nodetest.Vswitchd+".ctl", "dpif/set-dp-features", "br-int", feature.Name, feature.Value)
+		o.Run("ovs-appctl", "--target="+dir+"/"+nodetest.Vswitchd+".ctl", "dpif/set-dp-features", "br-int", feature.Name,
+			feature.Value)
 	}
-	o.VS("set", "open_vswitch", ".", "external_ids:system-id=n1", "external_ids:ovn-remote="+o.Southbound(), "external_ids:ovn-encap-type=geneve",
-		"external_ids:ovn-encap-ip=192.0.2.3", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(), "external_ids:ovn-bridge-remote=unix:"+dir+"/between.sock")
-	o.NB("ls-add", "s", "--", "pg-add", "guarded", "--", "lr-add", "r", "--", "lrp-add", "r", "rtos", "0a:58:0a:f4:01:01", "10.244.1.1/24",
-		"--", "lsp-add", "s", "stor", "--", "lsp-set-type", "stor", "router", "--", "lsp-set-addresses", "stor", "router", "--", "lsp-set-options", "stor", "router-port=rtos")
+	o.VS("set", "open_vswitch", ".", "external_ids:system-id=n1", "external_ids:ovn-remote="+o.Southbound(),
+		"external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip=192.0.2.3", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath(),
+		"external_ids:ovn-bridge-remote=unix:"+dir+"/between.sock")
+	o.NB("ls-add", "s", "--", "pg-add", "guarded", "--", "lr-add", "r", "--", "lrp-add", "r", "rtos", "0a:58:0a:f4:01:01",
+		"10.244.1.1/24",
+		"--", "lsp-add", "s", "stor", "--", "lsp-set-type", "stor", "router", "--", "lsp-set-addresses", "stor", "router",
+		"--", "lsp-set-options", "stor", "router-port=rtos")
 	address := map[string]string{}
 	for i, name := range []string{"a", "b", "c"} {
 		sandbox := nodetest.Sandbox(t, name)
@@ -102,8 +108,10 @@ func testOVN(t *testing.T, with bool) {
 		serve(t, name, sandbox)
 	}
 	const vip, sticky = "10.96.0.1", "10.96.0.2"
-	o.NB("lb-add", "web", vip+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer", "web", "options:hairpin_snat_ip=169.254.169.5", "--", "ls-lb-add", "s", "web",
-		"--", "lb-add", "sticky", sticky+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer", "sticky", "options:affinity_timeout=600", "--", "ls-lb-add", "s", "sticky")
+	o.NB("lb-add", "web", vip+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer", "web",
+		"options:hairpin_snat_ip=169.254.169.5", "--", "ls-lb-add", "s", "web",
+		"--", "lb-add", "sticky", sticky+":80", address["a"]+":8080,"+address["b"]+":8080", "--", "set", "load_balancer",
+		"sticky", "options:affinity_timeout=600", "--", "ls-lb-add", "s", "sticky")
 	o.NB("--wait=hv", "--timeout=30", "sync")
 
 	reaches := func(from, to string, port int, want ...string) {
@@ -123,7 +131,8 @@ func testOVN(t *testing.T, with bool) {
 			return nil
 		})
 	}
-	first, err := connect("c", sticky, 80) // its packet goes no further with OVN's own flows, and comes again after a second
+	// its packet goes no further with OVN's own flows, and comes again after a second
+	first, err := connect("c", sticky, 80)
 	if err != nil {
 		t.Fatalf("a client's first connection by a load balancer that remembers it: %v, %q", err, first)
 	}
@@ -142,7 +151,8 @@ func testOVN(t *testing.T, with bool) {
 	}
 	o.NB("--wait=hv", "--timeout=30",
 		"--", "pg-set-ports", "guarded", "b",
-		"--", "--type=port-group", "acl-add", "guarded", "to-lport", "1000", "outport == @guarded && ip4.src == "+address["a"]+" && tcp.dst == 8080", "allow-related",
+		"--", "--type=port-group", "acl-add", "guarded", "to-lport", "1000", "outport == @guarded && ip4.src == "+
+			address["a"]+" && tcp.dst == 8080", "allow-related",
 		"--", "--type=port-group", "acl-add", "guarded", "to-lport", "900", "outport == @guarded && ip4", "drop",
 		"--", "--type=port-group", "acl-add", "guarded", "from-lport", "900", "inport == @guarded && icmp4", "allow-related")
 	reaches("a", address["b"], 8080, "b")
@@ -159,20 +169,24 @@ func testOVN(t *testing.T, with bool) {
 	refused("a policy lets a ping b", func() (string, error) { return ping("a", address["b"]) })
 	refused("a policy lets a to another port of b", func() (string, error) { return connect("a", address["b"], 8081) })
 	keepsConnections(t, o, dir+"/"+nodetest.Vswitchd+".ctl", address["a"])
-	checkFlows(t, o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-flows", "unix:"+dir+"/br-int.mgmt"), o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-groups", "unix:"+dir+"/br-int.mgmt"), with)
+	checkFlows(t, o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-flows", "unix:"+dir+"/br-int.mgmt"),
+		o.Run("ovs-ofctl", "-O", "OpenFlow15", "dump-groups", "unix:"+dir+"/br-int.mgmt"), with)
 }
 
-// keepsConnections: a load balancer with ct_flush goes, that of the client's switch and that of a switch that has no port here,
-// beside one without ct_flush on the client's.
+// keepsConnections: a load balancer with ct_flush goes, that of the client's switch and that of a switch that has no
+// port here, beside one without ct_flush on the client's.
 func keepsConnections(t *testing.T, o *nodetest.OVN, control, endpoint string) {
 	const vip = "10.96.0.3"
 	tracked := func() bool {
 		return strings.Contains(o.Run("ovs-appctl", "--target="+control, "dpctl/dump-conntrack"), "dst="+vip+",")
 	}
-	o.NB("ls-add", "another", "--", "lrp-add", "r", "rtoa", "0a:58:0a:f4:02:01", "10.244.2.1/24", "--", "lsp-add", "another", "ator",
-		"--", "lsp-set-type", "ator", "router", "--", "lsp-set-addresses", "ator", "router", "--", "lsp-set-options", "ator", "router-port=rtoa")
+	o.NB("ls-add", "another", "--", "lrp-add", "r", "rtoa", "0a:58:0a:f4:02:01", "10.244.2.1/24", "--", "lsp-add",
+		"another", "ator",
+		"--", "lsp-set-type", "ator", "router", "--", "lsp-set-addresses", "ator", "router", "--", "lsp-set-options", "ator",
+		"router-port=rtoa")
 	for _, at := range []string{"s", "another"} {
-		o.NB("lb-add", "dns", vip+":53", endpoint+":8081", "udp", "--", "set", "load_balancer", "dns", "options:ct_flush=true", "--", "ls-lb-add", at, "dns")
+		o.NB("lb-add", "dns", vip+":53", endpoint+":8081", "udp", "--", "set", "load_balancer", "dns",
+			"options:ct_flush=true", "--", "ls-lb-add", at, "dns")
 		if at != "s" {
 			o.NB("lb-add", "plain", vip+":53", endpoint+":8081", "udp", "--", "ls-lb-add", "s", "plain")
 		}
@@ -199,13 +213,15 @@ func errIf(err error, output string) error {
 	return errors.New(output)
 }
 
-// checkFlows counts what br-int has: each commit after the way to its lookup, each group that commits too, or none at all.
+// checkFlows counts what br-int has: each commit after the way to its lookup, each group that commits too, or none at
+// all.
 func checkFlows(t *testing.T, flows, groups string, with bool) {
 	t.Helper()
 	const way = "resubmit(,250)"
 	commits, ways := strings.Count(flows, "ct(commit"), strings.Count(flows, way)
 	after := strings.Count(flows, way+",ct(commit") + strings.Count(flows, way+",group:")
-	if toGroups := strings.Count(flows, "group:"); toGroups == 0 || !strings.Contains(groups, "ct(commit") || commits == 0 {
+	if toGroups := strings.Count(flows, "group:"); toGroups == 0 || !strings.Contains(groups, "ct(commit") ||
+		commits == 0 {
 		t.Fatalf("%d commits, %d groups: nothing is shown\n%s", commits, toGroups, groups)
 	} else {
 		commits += toGroups

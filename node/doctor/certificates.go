@@ -51,7 +51,8 @@ func checkPair(files fileReader, p pair, now time.Time) []Finding {
 		return s.failed("put the file there, readable by the agent, as PEM", "%s certificate: %v", p.Of, err)
 	}
 	if _, err := tls.X509KeyPair(certificate, key); err != nil {
-		return s.failed("give certificate and key of one another", "%s certificate %s and key %s: %v", p.Of, p.Certificate, p.Key, err)
+		return s.failed("give certificate and key of one another", "%s certificate %s and key %s: %v", p.Of, p.Certificate,
+			p.Key, err)
 	}
 	chain, err := parseChain(certificate)
 	if err != nil {
@@ -97,7 +98,8 @@ func parseChain(text []byte) ([]*x509.Certificate, error) {
 
 func judgeChain(s subject, p pair, chain []*x509.Certificate, authority []byte, now time.Time) []Finding {
 	leaf := chain[0]
-	if finding := judgeValidity(s, fmt.Sprintf("%s certificate %s", p.Of, p.Certificate), leaf, now); finding != nil && finding[0].State == Failed {
+	if finding := judgeValidity(s, fmt.Sprintf("%s certificate %s", p.Of, p.Certificate), leaf, now); finding != nil &&
+		finding[0].State == Failed {
 		return finding
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
@@ -107,11 +109,15 @@ func judgeChain(s subject, p pair, chain []*x509.Certificate, authority []byte, 
 	for _, c := range chain[1:] {
 		intermediates.AddCert(c)
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil && !p.OfPeers {
-		return s.failed("have the authority in "+p.CA+" sign the certificate, or name the one that has; the authority's own certificate may have expired", "%s certificate %s: %v", p.Of, p.Certificate, err)
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil && !p.OfPeers {
+		return s.failed("have the authority in "+p.CA+" sign the certificate, or name the one that has; the authority's "+
+			"own certificate may have expired", "%s certificate %s: %v", p.Of, p.Certificate, err)
 	}
 	if p.Name != "" && leaf.VerifyHostname(p.Name) != nil {
-		return s.failed("have a certificate made with the name "+p.Name+" (a DNS name in subjectAltName)", "%s certificate %s is for [%s] and not for %s: peers refuse it", p.Of, p.Certificate, strings.Join(leaf.DNSNames, " "), p.Name)
+		return s.failed("have a certificate made with the name "+p.Name+" (a DNS name in subjectAltName)",
+			"%s certificate %s is for [%s] and not for %s: peers refuse it", p.Of, p.Certificate,
+			strings.Join(leaf.DNSNames, " "), p.Name)
 	}
 	if finding := judgeValidity(s, fmt.Sprintf("%s certificate %s", p.Of, p.Certificate), leaf, now); finding != nil {
 		return finding
@@ -123,11 +129,13 @@ func judgeChain(s subject, p pair, chain []*x509.Certificate, authority []byte, 
 func judgeValidity(s subject, what string, c *x509.Certificate, now time.Time) []Finding {
 	switch {
 	case now.Before(c.NotBefore):
-		return s.failed("correct this node's clock, or the one of the machine that made it", "%s is not valid before %s", what, c.NotBefore.UTC().Format(time.RFC3339))
+		return s.failed("correct this node's clock, or the one of the machine that made it", "%s is not valid before %s",
+			what, c.NotBefore.UTC().Format(time.RFC3339))
 	case now.After(c.NotAfter):
 		return s.failed("renew it", "%s expired on %s", what, day(c.NotAfter))
 	case now.Add(expirySoon).After(c.NotAfter):
-		return s.warning("renew it", "%s expires on %s, in %d days", what, day(c.NotAfter), int(c.NotAfter.Sub(now).Hours()/24))
+		return s.warning("renew it", "%s expires on %s, in %d days", what, day(c.NotAfter),
+			int(c.NotAfter.Sub(now).Hours()/24))
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ type authority struct {
 
 func newAuthority(t *testing.T, from, to time.Time) *authority {
 	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: from, NotAfter: to,
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotBefore: from, NotAfter: to,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	a := &authority{}
 	der, key := sign(t, template, nil)
@@ -70,12 +71,14 @@ func TestCertificates(t *testing.T) {
 	ours, others := newAuthority(t, now.Add(-day), now.Add(1000*day)), newAuthority(t, now.Add(-day), now.Add(1000*day))
 	old := newAuthority(t, now.Add(-1000*day), now.Add(-day))
 	make := func(by *authority, name string, from, to time.Time) (certificate, key []byte) {
-		der, private := sign(t, &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: from, NotAfter: to}, by)
+		der, private := sign(t, &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
+			DNSNames: []string{name}, NotBefore: from, NotAfter: to}, by)
 		bytes, err := x509.MarshalPKCS8PrivateKey(private)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bytes})
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bytes})
 	}
 	const name = "w1.node.weft.net"
 	_, otherKey := make(ours, name, now, now.Add(day))
@@ -94,13 +97,20 @@ func TestCertificates(t *testing.T) {
 		{"expired", ours, name, -10 * day, -day, nil, "failed", "expired on 2026-05-31"},
 		{"of the future", ours, name, day, 90 * day, nil, "failed", "clock"},
 		{"of another authority", others, name, -day, 90 * day, nil, "failed", "sign"},
-		{"of another authority than its servers'", others, name, -day, 90 * day, func(_ fakeFiles, p *pair) { p.OfPeers = true }, "ok", ""},
-		{"of an expired authority", old, name, -day, 90 * day, func(f fakeFiles, _ *pair) { f["ca"] = old.pem }, "failed", "expired"},
-		{"other name", ours, "w2.node.weft.net", -day, 90 * day, nil, "failed", "[w2.node.weft.net] and not for w1.node.weft.net"},
-		{"other key", ours, name, -day, 90 * day, func(f fakeFiles, _ *pair) { f["key"] = otherKey }, "failed", "one another"},
-		{"no authority", ours, name, -day, 90 * day, func(f fakeFiles, _ *pair) { f["ca"] = []byte("x") }, "failed", "holds no certificate"},
+		{"of another authority than its servers'", others, name, -day, 90 * day, func(_ fakeFiles, p *pair) {
+			p.OfPeers = true
+		}, "ok", ""},
+		{"of an expired authority", old, name, -day, 90 * day, func(f fakeFiles, _ *pair) { f["ca"] = old.pem }, "failed",
+			"expired"},
+		{"other name", ours, "w2.node.weft.net", -day, 90 * day, nil, "failed",
+			"[w2.node.weft.net] and not for w1.node.weft.net"},
+		{"other key", ours, name, -day, 90 * day, func(f fakeFiles, _ *pair) { f["key"] = otherKey }, "failed",
+			"one another"},
+		{"no authority", ours, name, -day, 90 * day, func(f fakeFiles, _ *pair) { f["ca"] = []byte("x") }, "failed",
+			"holds no certificate"},
 		{"no file", ours, name, -day, 90 * day, func(f fakeFiles, _ *pair) { delete(f, "key") }, "failed", "key"},
-		{"no rights", ours, name, -day, 90 * day, func(_ fakeFiles, p *pair) { p.Key = "forbidden" }, "unknown", "administrator"},
+		{"no rights", ours, name, -day, 90 * day, func(_ fakeFiles, p *pair) { p.Key = "forbidden" }, "unknown",
+			"administrator"},
 		{"not set", ours, name, -day, 90 * day, func(_ fakeFiles, p *pair) { p.Key = "" }, "unknown", "not set"},
 		{"any name will do", ours, "x", -day, 90 * day, func(_ fakeFiles, p *pair) { p.Name = "" }, "ok", ""},
 	} {

@@ -75,17 +75,23 @@ func commonChecks(config Config, r readers) (before, after []check) {
 		{"api-server", func(ctx context.Context) []Finding { return checkAPIServer(ctx, r.api) }},
 		{"clock", func(ctx context.Context) []Finding { return checkClock(ctx, r.api) }},
 		{"node-object", func(ctx context.Context) []Finding { return checkNode(ctx, r.api, config) }},
-		{"certificates", func(ctx context.Context) []Finding { return checkCertificates(ctx, config, r.files, ovs, r.daemons) }},
+		{"certificates", func(ctx context.Context) []Finding {
+			return checkCertificates(ctx, config, r.files, ovs, r.daemons)
+		}},
 	}
 	after = []check{
 		{"ovs-database", func(ctx context.Context) []Finding { return checkOVSDatabase(ctx, config, ovs) }},
-		{"ovs-version", func(ctx context.Context) []Finding { return checkOVSVersion(ctx, runtime.GOOS, config, r.daemons, ovs) }},
+		{"ovs-version", func(ctx context.Context) []Finding {
+			return checkOVSVersion(ctx, runtime.GOOS, config, r.daemons, ovs)
+		}},
 		{"ovs-vswitchd", func(ctx context.Context) []Finding {
 			return checkVswitchd(ctx, runtime.GOOS == "windows" && !installed(ctx, config, agent), ovs, r.openFlow)
 		}},
 		{"chassis-settings", func(ctx context.Context) []Finding { return checkEncapsulation(ctx, config, ovs) }},
 		{"bridges", func(ctx context.Context) []Finding { return checkBridges(ctx, runtime.GOOS, config, ovs) }},
-		{"ovn-southbound", func(ctx context.Context) []Finding { return checkSouthbound(ctx, config, r.files, ovs, r.daemons) }},
+		{"ovn-southbound", func(ctx context.Context) []Finding {
+			return checkSouthbound(ctx, config, r.files, ovs, r.daemons)
+		}},
 		{"tunnel-port", func(ctx context.Context) []Finding {
 			return checkTunnelPort(ctx, config, installed(ctx, config, agent), r.listen)
 		}},
@@ -99,7 +105,8 @@ func commonChecks(config Config, r readers) (before, after []check) {
 }
 
 // checkCertificates looks at the certificates that this node shows to others.
-func checkCertificates(ctx context.Context, config Config, files fileReader, ovs vswitchReader, daemons daemonControl) []Finding {
+func checkCertificates(ctx context.Context, config Config, files fileReader, ovs vswitchReader,
+	daemons daemonControl) []Finding {
 	const s = subject("certificates")
 	var findings []Finding
 	if config.Hosted {
@@ -113,7 +120,8 @@ func checkCertificates(ctx context.Context, config Config, files fileReader, ovs
 	case ok:
 		findings = append(findings, checkPair(files, own, time.Now())...)
 	case err != nil && !config.Hosted:
-		findings = append(findings, s.unknown("run this as root, where ovn-controller runs", "ovn-controller's command line cannot be read: %v", err)...)
+		findings = append(findings, s.unknown("run this as root, where ovn-controller runs",
+			"ovn-controller's command line cannot be read: %v", err)...)
 	}
 	if len(findings) == 0 {
 		return s.ok("this node is given none by configuration, by database or by ovn-controller's command line")

@@ -43,8 +43,9 @@ func ovnPair(ctx context.Context, ovs vswitchReader, daemons daemonControl) (p p
 	if errors.Is(err, errAbsent) {
 		err = nil
 	}
-	p = pair{Of: "ovn-controller's", OfPeers: true, Key: option(arguments, "--private-key", "-p"), Certificate: option(arguments, "--certificate", "-c"),
-		CA: cmp.Or(option(arguments, "--ca-cert", "-C"), option(arguments, "--bootstrap-ca-cert", ""))}
+	p = pair{Of: "ovn-controller's", OfPeers: true, Key: option(arguments, "--private-key", "-p"),
+		Certificate: option(arguments, "--certificate", "-c"),
+		CA:          cmp.Or(option(arguments, "--ca-cert", "-C"), option(arguments, "--bootstrap-ca-cert", ""))}
 	if o, problem := ovs.OpenVSwitch(ctx); problem == nil && o.SSL != nil {
 		if p.Key == "" || p.Certificate == "" {
 			p.Of, p.Key, p.Certificate = "Open vSwitch's", o.SSL.PrivateKey, o.SSL.Certificate

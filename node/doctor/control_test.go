@@ -9,8 +9,10 @@ import (
 
 func TestOption(t *testing.T) {
 	for line, want := range map[string]string{
-		"unix:/db.sock --certificate=a.crt": "a.crt", "--certificate a.crt unix:/db.sock": "a.crt", "-c a.crt": "a.crt", "-ca.crt": "a.crt",
-		"--certificate=a.crt --certificate=b.crt": "b.crt", "--certificates=a.crt": "", "--certificate": "", "-C ca.crt": "", "": "",
+		"unix:/db.sock --certificate=a.crt": "a.crt", "--certificate a.crt unix:/db.sock": "a.crt", "-c a.crt": "a.crt",
+		"-ca.crt": "a.crt",
+		"--certificate=a.crt --certificate=b.crt": "b.crt", "--certificates=a.crt": "", "--certificate": "", "-C ca.crt": "",
+		"": "",
 	} {
 		if got := option(strings.Fields(line), "--certificate", "-c"); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
@@ -28,15 +30,22 @@ func TestWhoseCertificates(t *testing.T) {
 		want      pair
 		none      bool
 	}{
-		"command line":             {all, nil, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
-		"database":                 {"unix:/db.sock", database, pair{OfPeers: true, Of: "Open vSwitch's", Key: "db-key", Certificate: "db-crt", CA: "db-ca"}, false},
-		"both":                     {all, database, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
-		"its pair, the others' CA": {"-p key -c crt", database, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "db-ca"}, false},
-		"half a pair":              {"-p key", database, pair{OfPeers: true, Of: "Open vSwitch's", Key: "db-key", Certificate: "db-crt", CA: "db-ca"}, false},
-		"an authority to be met":   {"-p key -c crt --bootstrap-ca-cert=ca", nil, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt", CA: "ca"}, false},
-		"neither":                  {"unix:/db.sock", nil, pair{}, true},
+		"command line": {all, nil, pair{OfPeers: true, Of: "ovn-controller's", Key: "key", Certificate: "crt",
+			CA: "ca"}, false},
+		"database": {"unix:/db.sock", database, pair{OfPeers: true, Of: "Open vSwitch's", Key: "db-key",
+			Certificate: "db-crt", CA: "db-ca"}, false},
+		"both": {all, database, pair{OfPeers: true, Of: "ovn-controller's", Key: "key",
+			Certificate: "crt", CA: "ca"}, false},
+		"its pair, the others' CA": {"-p key -c crt", database, pair{OfPeers: true, Of: "ovn-controller's", Key: "key",
+			Certificate: "crt", CA: "db-ca"}, false},
+		"half a pair": {"-p key", database, pair{OfPeers: true, Of: "Open vSwitch's", Key: "db-key",
+			Certificate: "db-crt", CA: "db-ca"}, false},
+		"an authority to be met": {"-p key -c crt --bootstrap-ca-cert=ca", nil, pair{OfPeers: true, Of: "ovn-controller's",
+			Key: "key", Certificate: "crt", CA: "ca"}, false},
+		"neither": {"unix:/db.sock", nil, pair{}, true},
 	} {
-		got, ok, err := ovnPair(t.Context(), fakeVswitch{found: &openVSwitch{SSL: c.ssl}}, fakeControl{"arguments": c.arguments})
+		got, ok, err := ovnPair(t.Context(), fakeVswitch{found: &openVSwitch{SSL: c.ssl}},
+			fakeControl{"arguments": c.arguments})
 		if err != nil || ok == c.none || ok && got != c.want {
 			t.Errorf("%s: %+v, %v, %v", name, got, ok, err)
 		}
@@ -47,8 +56,11 @@ func TestWhoseCertificates(t *testing.T) {
 func TestCertificatesOfTheCommandLine(t *testing.T) {
 	none := fakeVswitch{found: &openVSwitch{}}
 	told := fakeControl{"arguments": "--private-key=key --certificate=crt --ca-cert=ca"}
-	expect(t, checkCertificates(t.Context(), Config{}, fakeFiles{}, none, told), "failed", "ovn-controller's certificate", "crt")
+	expect(t, checkCertificates(t.Context(), Config{}, fakeFiles{}, none, told), "failed", "ovn-controller's certificate",
+		"crt")
 	expect(t, checkCertificates(t.Context(), Config{}, fakeFiles{}, none, fakeControl{}), "ok", "none")
-	expect(t, checkCertificates(t.Context(), Config{}, fakeFiles{}, none, refusingControl{errBroken}), "unknown", "command line")
-	expect(t, checkCertificates(t.Context(), Config{Hosted: true}, fakeFiles{}, none, refusingControl{errBroken}), "unknown", "the agent's")
+	expect(t, checkCertificates(t.Context(), Config{}, fakeFiles{}, none, refusingControl{errBroken}), "unknown",
+		"command line")
+	expect(t, checkCertificates(t.Context(), Config{Hosted: true}, fakeFiles{}, none, refusingControl{errBroken}),
+		"unknown", "the agent's")
 }

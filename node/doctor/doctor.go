@@ -116,7 +116,8 @@ func checkConfiguration(config Config) []Finding {
 	}
 	var findings []Finding
 	for _, problem := range eachError(config.Problem) {
-		findings = append(findings, s.failed("correct the key in the file that --config names, or give it as a flag", "%v", problem)...)
+		findings = append(findings, s.failed("correct the key in the file that --config names, or give it as a flag", "%v",
+			problem)...)
 	}
 	return findings
 }

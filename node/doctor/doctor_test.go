@@ -80,7 +80,8 @@ func TestExitCodeTellsTheWorst(t *testing.T) {
 			total += n
 		}
 		if r.Result != c.result || r.ExitCode() != c.code || total != len(r.Findings) {
-			t.Errorf("%v: %s, exit code %d, counts %v; want %s, %d", c.findings, r.Result, r.ExitCode(), r.Counts, c.result, c.code)
+			t.Errorf("%v: %s, exit code %d, counts %v; want %s, %d", c.findings, r.Result, r.ExitCode(), r.Counts, c.result,
+				c.code)
 		}
 	}
 }
@@ -115,7 +116,8 @@ func TestConfigurationNamesEachProblem(t *testing.T) {
 }
 
 func TestBytesText(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 KiB", 5 << 30: "5.0 GiB", 1 << 63: "8.0 EiB"} {
+	for n, want := range map[uint64]string{0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 KiB", 5 << 30: "5.0 GiB",
+		1 << 63: "8.0 EiB"} {
 		if got := bytesText(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}

@@ -45,7 +45,9 @@ func systemChecks(config Config) []check {
 		return checkSocket(root, config, installed(ctx, config, agent))
 	}})
 	if !config.Hosted {
-		checks = append(checks, check{"ovn-controller", func(ctx context.Context) []Finding { return checkOVNController(ctx, host) }})
+		checks = append(checks, check{"ovn-controller", func(ctx context.Context) []Finding {
+			return checkOVNController(ctx, host)
+		}})
 	}
 	return checks
 }
@@ -165,7 +167,8 @@ func (h linuxHost) Arguments(ctx context.Context, daemon string) ([]string, erro
 			return nil, fmt.Errorf("process of %s: %w", socket, err)
 		}
 		arguments := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
-		name := slices.IndexFunc(arguments, func(a string) bool { return filepath.Base(a) == daemon }) // behind a loader's, if there is one
+		// behind a loader's, if there is one
+		name := slices.IndexFunc(arguments, func(a string) bool { return filepath.Base(a) == daemon })
 		if name < 0 {
 			return nil, fmt.Errorf("process %s is no %s here: %s runs in another PID namespace", process, daemon, daemon)
 		}

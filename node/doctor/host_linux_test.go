@@ -49,7 +49,8 @@ func TestReadingARealDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, err := reader.OpenVSwitch(ctx)
-	if err != nil || found.Root == nil || found.Root.OVSVersion == nil || *found.Root.OVSVersion != "3.5.0" || found.Root.ExternalIDs["system-id"] != "l1" {
+	if err != nil || found.Root == nil || found.Root.OVSVersion == nil || *found.Root.OVSVersion != "3.5.0" ||
+		found.Root.ExternalIDs["system-id"] != "l1" {
 		t.Errorf("%+v, %v", found, err)
 	}
 	server.Kill()
@@ -92,7 +93,8 @@ func TestAskingAnAPIServer(t *testing.T) {
 	}
 
 	stranger := newAuthority(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	expect(t, checkAPIServer(ctx, apiServer{kubeconfig(t, server.URL, stranger.certificate.Raw)}), "failed", "another authority")
+	expect(t, checkAPIServer(ctx, apiServer{kubeconfig(t, server.URL, stranger.certificate.Raw)}), "failed",
+		"another authority")
 	server.Close()
 	expect(t, checkAPIServer(ctx, api), "failed", "nothing listens on that port")
 	expect(t, checkAPIServer(ctx, apiServer{"/nonexistent"}), "failed", "kubeconfig")
@@ -132,7 +134,8 @@ func TestSouthbound(t *testing.T) {
 	look := func(config Config) []Finding {
 		return checkSouthbound(limit(t), config, fakeFiles{}, fakeVswitch{found: &openVSwitch{}}, fakeControl{})
 	}
-	expect(t, look(Config{OVNSouthbound: "tcp:" + at(plain) + ",ssl:" + at(secure)}), "ok ok", "certificate is valid until")
+	expect(t, look(Config{OVNSouthbound: "tcp:" + at(plain) + ",ssl:" + at(secure)}), "ok ok",
+		"certificate is valid until")
 	expect(t, look(Config{OVNSouthbound: "ssl:" + at(plain)}), "failed", "no TLS there")
 	expect(t, look(Config{}), "unknown")
 	expect(t, look(Config{Hosted: true, OVNSouthbound: "tcp:192.0.2.1:6642"}), "ok", "by the chassis host")
@@ -150,7 +153,8 @@ func TestSouthboundTakesTheNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
 	}
 	own, err := tls.X509KeyPair(issue(servers))
 	if err != nil {
@@ -158,7 +162,8 @@ func TestSouthboundTakesTheNode(t *testing.T) {
 	}
 	known := x509.NewCertPool()
 	known.AddCert(nodes.certificate)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: known})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: known})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,9 +178,12 @@ func TestSouthboundTakesTheNode(t *testing.T) {
 	expect(t, checkSouthbound(limit(t), config, with(nodes, servers.pem), ovs, fakeControl{}), "ok", "answers this node")
 	// What ovn-controller is told by its command line counts, as with Weft's own units.
 	told := fakeControl{"arguments": "unix:/run/openvswitch/db.sock --private-key=key --certificate=crt --ca-cert=ca"}
-	expect(t, checkSouthbound(limit(t), config, with(nodes, servers.pem), fakeVswitch{found: &openVSwitch{}}, told), "ok", "answers this node")
-	expect(t, checkSouthbound(limit(t), config, with(servers, servers.pem), ovs, fakeControl{}), "failed", "does not take this node's certificate")
-	expect(t, checkSouthbound(limit(t), config, with(nodes, nodes.pem), ovs, fakeControl{}), "failed", "compare the CA files")
+	expect(t, checkSouthbound(limit(t), config, with(nodes, servers.pem), fakeVswitch{found: &openVSwitch{}}, told), "ok",
+		"answers this node")
+	expect(t, checkSouthbound(limit(t), config, with(servers, servers.pem), ovs, fakeControl{}), "failed",
+		"does not take this node's certificate")
+	expect(t, checkSouthbound(limit(t), config, with(nodes, nodes.pem), ovs, fakeControl{}), "failed",
+		"compare the CA files")
 	expect(t, checkSouthbound(limit(t), config, fakeFiles{}, ovs, fakeControl{}), "ok", "its certificate is valid until")
 }
 
@@ -247,7 +255,8 @@ func TestCommandLineOfOVNController(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	controller := exec.Command(ovsdbtest.Program(t, "ovn-controller"), server.Endpoint, "--certificate=/nowhere/l1.crt", "-p", "/nowhere/l1.key", "--ca-cert", "/nowhere/ca.crt",
+	controller := exec.Command(ovsdbtest.Program(t, "ovn-controller"), server.Endpoint, "--certificate=/nowhere/l1.crt",
+		"-p", "/nowhere/l1.key", "--ca-cert", "/nowhere/ca.crt",
 		"-vconsole:off", "-vsyslog:off", "-vfile:off")
 	controller.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVN_RUNDIR="+dir)
 	if err := controller.Start(); err != nil {
@@ -260,7 +269,8 @@ func TestCommandLineOfOVNController(t *testing.T) {
 	host := linuxHost{Config{OVNRunDir: dir}}
 	for ctx := limit(t); ; {
 		own, ok, err := ovnPair(ctx, fakeVswitch{found: &openVSwitch{}}, host)
-		if ok && own == (pair{OfPeers: true, Of: "ovn-controller's", CA: "/nowhere/ca.crt", Certificate: "/nowhere/l1.crt", Key: "/nowhere/l1.key"}) {
+		if ok && own == (pair{OfPeers: true, Of: "ovn-controller's", CA: "/nowhere/ca.crt", Certificate: "/nowhere/l1.crt",
+			Key: "/nowhere/l1.key"}) {
 			break
 		}
 		select {
@@ -269,8 +279,10 @@ func TestCommandLineOfOVNController(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	expect(t, checkCertificates(limit(t), Config{}, osFiles{}, fakeVswitch{found: &openVSwitch{}}, host), "failed", "/nowhere/l1.crt")
-	if _, err := (linuxHost{Config{OVNRunDir: t.TempDir()}}).Arguments(limit(t), "ovn-controller"); !errors.Is(err, errAbsent) {
+	expect(t, checkCertificates(limit(t), Config{}, osFiles{}, fakeVswitch{found: &openVSwitch{}}, host), "failed",
+		"/nowhere/l1.crt")
+	if _, err := (linuxHost{Config{OVNRunDir: t.TempDir()}}).Arguments(limit(t), "ovn-controller"); !errors.Is(err,
+		errAbsent) {
 		t.Errorf("where none runs: %v", err)
 	}
 }

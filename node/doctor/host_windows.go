@@ -33,7 +33,8 @@ func systemChecks(config Config) []check {
 	return windowsChecks(config, readers{
 		api: apiServer{config.Kubeconfig}, server: apiServerName(config.Kubeconfig),
 		vswitch: vswitchDatabase{config.OVSDatabase, dialLocal}, daemons: host, openFlow: host.openFlow,
-		agent: localAgent{config.MetricsAddress}, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host, names: net.DefaultResolver,
+		agent: localAgent{config.MetricsAddress}, metrics: localAgent{config.MetricsAddress}, files: osFiles{}, disk: host,
+		names:    net.DefaultResolver,
 		conflist: os.DirFS(config.CNIConfDir), listen: tryListen,
 	}, host, newHNS())
 }
@@ -109,7 +110,8 @@ func (nativeHost) WindowsVersion() (windowsVersion, error) {
 	const workstation = 1 // VER_NT_WORKSTATION
 	info := windows.RtlGetVersion()
 	v := windowsVersion{Product: "Windows", Build: int(info.BuildNumber), Server: info.ProductType != workstation}
-	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SOFTWARE\Microsoft\Windows NT\CurrentVersion`, registry.QUERY_VALUE)
+	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SOFTWARE\Microsoft\Windows NT\CurrentVersion`,
+		registry.QUERY_VALUE)
 	if err != nil {
 		return v, nil // the build is what counts
 	}
@@ -176,7 +178,8 @@ func describeService(opened *mgr.Service) (service, error) {
 	if err := windows.QueryServiceConfig(opened.Handle, config, uint32(len(buffer)), &needed); err != nil {
 		return service{}, fmt.Errorf("configuration of service %s: %w", opened.Name, err)
 	}
-	s := service{State: serviceStates[status.State], Start: serviceStarts[config.StartType], Path: windows.UTF16PtrToString(config.BinaryPathName)}
+	s := service{State: serviceStates[status.State], Start: serviceStarts[config.StartType],
+		Path: windows.UTF16PtrToString(config.BinaryPathName)}
 	runtime.KeepAlive(buffer)
 	if actions, err := opened.RecoveryActions(); err == nil { // a driver has none
 		for _, action := range actions {
@@ -289,7 +292,8 @@ const (
 
 func (nativeHost) CodeIntegrity() (codeIntegrity, error) {
 	information := struct{ length, options uint32 }{length: 8}
-	if err := windows.NtQuerySystemInformation(windows.SystemCodeIntegrityInformation, unsafe.Pointer(&information), information.length, nil); err != nil {
+	if err := windows.NtQuerySystemInformation(windows.SystemCodeIntegrityInformation, unsafe.Pointer(&information),
+		information.length, nil); err != nil {
 		return codeIntegrity{}, fmt.Errorf("NtQuerySystemInformation(SystemCodeIntegrityInformation): %w", err)
 	}
 	return codeIntegrity{
@@ -298,7 +302,8 @@ func (nativeHost) CodeIntegrity() (codeIntegrity, error) {
 }
 
 func (nativeHost) SecureBoot() (bool, error) {
-	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Control\SecureBoot\State`, registry.QUERY_VALUE)
+	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Control\SecureBoot\State`,
+		registry.QUERY_VALUE)
 	if errors.Is(err, registry.ErrNotExist) {
 		return false, errAbsent
 	}
@@ -313,7 +318,8 @@ func (nativeHost) SecureBoot() (bool, error) {
 // firewallPolicy is where the firewall's service keeps its rules; those of a group policy are elsewhere.
 const firewallPolicy = `SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters\FirewallPolicy`
 
-var firewallRuleKeys = []string{firewallPolicy + `\FirewallRules`, `SOFTWARE\Policies\Microsoft\WindowsFirewall\FirewallRules`}
+var firewallRuleKeys = []string{firewallPolicy + `\FirewallRules`,
+	`SOFTWARE\Policies\Microsoft\WindowsFirewall\FirewallRules`}
 
 // firewallProfiles maps their keys in the registry to their names.
 var firewallProfiles = []struct{ key, name string }{

@@ -87,21 +87,25 @@ func checkAPIServer(ctx context.Context, api apiReader) []Finding {
 	answer, err := api.Get(ctx, "/version")
 	var unusable kubeconfigError
 	if errors.As(err, &unusable) {
-		return s.failed("set kubeconfig to the file with kubelet's credentials; kubelet writes it when the node joins the cluster", "kubeconfig: %v", err)
+		return s.failed("set kubeconfig to the file with kubelet's credentials; kubelet writes it when the node joins "+
+			"the cluster", "kubeconfig: %v", err)
 	}
 	if err != nil {
 		return s.failed(connectRemedy(err), "%s does not answer: %v", answer.Server, plain(err))
 	}
 	if answer.Status != http.StatusOK {
-		return s.failed(statusRemedy(answer.Status), "%s answers /version with %d %s", answer.Server, answer.Status, http.StatusText(answer.Status))
+		return s.failed(statusRemedy(answer.Status), "%s answers /version with %d %s", answer.Server, answer.Status,
+			http.StatusText(answer.Status))
 	}
 	var version struct {
 		GitVersion string `json:"gitVersion"`
 	}
 	if json.Unmarshal(answer.Body, &version) != nil || version.GitVersion == "" {
-		return s.failed("see what listens there: kubeconfig must name a Kubernetes API server", "%s answers, but not as an API server does", answer.Server)
+		return s.failed("see what listens there: kubeconfig must name a Kubernetes API server",
+			"%s answers, but not as an API server does", answer.Server)
 	}
-	return s.ok("%s runs %s and answered in %v", answer.Server, version.GitVersion, answer.Answered.Sub(answer.Asked).Round(time.Millisecond))
+	return s.ok("%s runs %s and answered in %v", answer.Server, version.GitVersion,
+		answer.Answered.Sub(answer.Asked).Round(time.Millisecond))
 }
 
 // plain leaves out what net/http says around an error, the URL and the method.
@@ -161,7 +165,8 @@ const (
 // at some moment between question and answer.
 func checkClock(ctx context.Context, api apiReader) []Finding {
 	const s = subject("clock")
-	const remedy = "start the time service (w32time, chrony, systemd-timesyncd) with the servers that the control plane uses"
+	const remedy = "start the time service (w32time, chrony, systemd-timesyncd) with the servers that the control " +
+		"plane uses"
 	answer, err := api.Get(ctx, "/version")
 	if err != nil {
 		return s.unknown("compare it with another machine's by hand", "there is no answer of the API server to compare with")
@@ -215,14 +220,16 @@ func checkNode(ctx context.Context, api apiReader, config Config) []Finding {
 		} `json:"status"`
 	}
 	if answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &node) != nil {
-		return s.unknown(statusRemedy(answer.Status), "the API server answers %d to the question for Node %s", answer.Status, config.NodeName)
+		return s.unknown(statusRemedy(answer.Status), "the API server answers %d to the question for Node %s", answer.Status,
+			config.NodeName)
 	}
 	network, has, err := contract.Parse[contract.NodeNetwork](node.Metadata.Annotations, contract.NodeNetworkAnnotation)
 	if err != nil {
 		return s.failed("take the annotation away; weft controller writes it anew", "Node %s: %v", config.NodeName, err)
 	}
 	if !has {
-		return s.warning("see that weft controller runs, and whether the Node has an Event NoPodSubnet or NoNodeID", "Node %s has no pod subnet from weft controller yet", config.NodeName)
+		return s.warning("see that weft controller runs, and whether the Node has an Event NoPodSubnet or NoNodeID",
+			"Node %s has no pod subnet from weft controller yet", config.NodeName)
 	}
 	return s.ok("Node %s has the pod subnets %v", config.NodeName, network.PodCIDRs)
 }

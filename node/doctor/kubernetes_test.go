@@ -35,7 +35,8 @@ func TestAPIServer(t *testing.T) {
 		words  string
 	}{
 		{"answers", fakeAPI{"/version": {Status: 200, Body: version}}, "ok", "v1.35.4"},
-		{"is something else", fakeAPI{"/version": {Status: 200, Body: []byte("hello")}}, "failed", "not as an API server does"},
+		{"is something else", fakeAPI{"/version": {Status: 200, Body: []byte("hello")}}, "failed",
+			"not as an API server does"},
 		{"refuses us", fakeAPI{"/version": {Status: 401}}, "failed", "401 Unauthorized|credentials"},
 		{"is away", fakeAPI{}, "failed", "https://192.0.2.1:6443 does not answer|broken"},
 		{"is not known", brokenKubeconfig{}, "failed", "kubeconfig: broken"},
@@ -81,15 +82,18 @@ func TestNodeObject(t *testing.T) {
 		states string
 		words  string
 	}{
-		{"ready", apiAnswer{Status: 200, Body: []byte(`{"metadata":{"annotations":{"weft.net/node-network":"{\"id\":3,\"podCIDRs\":[\"10.244.1.0/24\"]}"}}}`)}, "ok", "10.244.1.0/24"},
+		{"ready", apiAnswer{Status: 200,
+			Body: []byte(`{"metadata":{"annotations":{"weft.net/node-network":"{\"id\":3,\"podCIDRs\":[\"10.244.1.0/24\"]}"}}}`)}, "ok", "10.244.1.0/24"},
 		{"no subnet", apiAnswer{Status: 200, Body: []byte(`{"metadata":{}}`)}, "warning", "weft controller"},
-		{"bad annotation", apiAnswer{Status: 200, Body: []byte(`{"metadata":{"annotations":{"weft.net/node-network":"x"}}}`)}, "failed", "weft.net/node-network"},
+		{"bad annotation", apiAnswer{Status: 200, Body: []byte(`{"metadata":{"annotations":{"weft.net/node-network":"x"}}}`)},
+			"failed", "weft.net/node-network"},
 		{"not joined", apiAnswer{Status: 404}, "failed", "no Node w1|node-name"},
 		{"forbidden", apiAnswer{Status: 403}, "unknown", "credentials"},
 		{"nonsense", apiAnswer{Status: 200, Body: []byte(`x`)}, "unknown", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			expect(t, checkNode(t.Context(), fakeAPI{path: c.answer}, Config{NodeName: "w1"}), c.states, strings.Split(c.words, "|")...)
+			expect(t, checkNode(t.Context(), fakeAPI{path: c.answer}, Config{NodeName: "w1"}), c.states,
+				strings.Split(c.words, "|")...)
 		})
 	}
 }

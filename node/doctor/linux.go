@@ -57,7 +57,8 @@ func checkEncapAddress(reader deviceReader, config Config) []Finding {
 				names = append(names, fmt.Sprintf("%s %v", d.Name, d.Addresses))
 			}
 		}
-		return s.failed("set encap-address to the node's address on the network between nodes", "no interface has %v; there are: %s", config.EncapAddress, shorten(names, 10))
+		return s.failed("set encap-address to the node's address on the network between nodes",
+			"no interface has %v; there are: %s", config.EncapAddress, shorten(names, 10))
 	case !d.Up:
 		return s.failed("run `ip link set "+d.Name+" up`", "%v is on %s, which is down", config.EncapAddress, d.Name)
 	case d.Loopback:
@@ -84,7 +85,8 @@ func checkDatapath(root fs.FS, config Config) []Finding {
 	const s = subject("datapath")
 	if config.DatapathType == "netdev" {
 		if _, err := fs.Stat(root, "dev/net/tun"); err != nil {
-			return s.failed("run `modprobe tun`, and let ovs-vswitchd open /dev/net/tun", "the userspace datapath needs /dev/net/tun: %v", err)
+			return s.failed("run `modprobe tun`, and let ovs-vswitchd open /dev/net/tun",
+				"the userspace datapath needs /dev/net/tun: %v", err)
 		}
 		return s.ok("userspace (netdev); it is slower than the kernel's")
 	}
@@ -97,7 +99,8 @@ func checkDatapath(root fs.FS, config Config) []Finding {
 	if text, err := fs.ReadFile(root, "proc/sys/kernel/osrelease"); err == nil {
 		release = "kernel " + strings.TrimSpace(string(text))
 	}
-	return s.failed("run `modprobe openvswitch`, install the kernel's extra modules, or set datapath-type to netdev", "%s has not loaded the module openvswitch", release)
+	return s.failed("run `modprobe openvswitch`, install the kernel's extra modules, or set datapath-type to netdev",
+		"%s has not loaded the module openvswitch", release)
 }
 
 // checkGenevePort: the kernel itself holds the port for Open vSwitch, by the device genev_sys_6081; a
@@ -124,7 +127,8 @@ func checkGenevePort(root fs.FS, config Config) []Finding {
 	case err == nil:
 		return s.ok("Open vSwitch has UDP %d", contract.TunnelPort)
 	case taken:
-		return s.failed("end the other user of the port: `ss -lunp` and `ip -d link show type geneve` name it", "UDP %d is taken, and not by Open vSwitch", contract.TunnelPort)
+		return s.failed("end the other user of the port: `ss -lunp` and `ip -d link show type geneve` name it",
+			"UDP %d is taken, and not by Open vSwitch", contract.TunnelPort)
 	case config.DatapathType == "netdev":
 		return s.ok("UDP %d is not taken by others; the userspace datapath needs no socket", contract.TunnelPort)
 	}
@@ -172,7 +176,8 @@ func checkOVNController(ctx context.Context, control daemonControl) []Finding {
 		version, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	}
 	if status = strings.TrimSpace(status); status != "connected" {
-		return s.failed("see its log, and the check ovn-southbound", "%s is %s: it has no Southbound", strings.TrimSpace("ovn-controller "+version), status)
+		return s.failed("see its log, and the check ovn-southbound", "%s is %s: it has no Southbound",
+			strings.TrimSpace("ovn-controller "+version), status)
 	}
 	return judgeOVNVersion(s, version)
 }
@@ -184,7 +189,8 @@ func judgeOVNVersion(s subject, version string) []Finding {
 	}
 	r, understood := parseRelease(words[len(words)-1])
 	if understood && r.before(24, 3) {
-		return s.warning("install OVN 25.03 or later", "connected to the Southbound, but %s is older than 24.03: Weft does without what it lacks", version)
+		return s.warning("install OVN 25.03 or later", "connected to the Southbound, but %s is older than 24.03: Weft does "+
+			"without what it lacks", version)
 	}
 	return s.ok("connected to the Southbound (%s)", version)
 }
@@ -218,7 +224,8 @@ func checkReversePath(root fs.FS) []Finding {
 		return s.unknown("run `ip route`", "%v", err)
 	}
 	if (all || own) && byPort == 0 {
-		return s.warning("see whether the agent runs: it makes the routes; or set net.ipv4.conf.weft-mp0.rp_filter to 2", "rp_filter is strict and no IPv4 route leads to weft-mp0: the host drops what its pods send it")
+		return s.warning("see whether the agent runs: it makes the routes; or set net.ipv4.conf.weft-mp0.rp_filter to 2",
+			"rp_filter is strict and no IPv4 route leads to weft-mp0: the host drops what its pods send it")
 	}
 	return s.ok("%d IPv4 routes lead to weft-mp0", byPort)
 }
@@ -252,7 +259,8 @@ func checkSocket(root fs.FS, config Config, running bool) []Finding {
 	info, err := fs.Stat(root, strings.TrimPrefix(config.CNISocket, "/"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && running:
-		return s.failed("restart the agent; see that nothing cleans up its folder", "the agent runs, but %s is gone: no pod can be attached", config.CNISocket)
+		return s.failed("restart the agent; see that nothing cleans up its folder",
+			"the agent runs, but %s is gone: no pod can be attached", config.CNISocket)
 	case errors.Is(err, fs.ErrNotExist):
 		return s.ok("%s is not there yet; the agent makes it", config.CNISocket)
 	case err != nil:
@@ -260,7 +268,8 @@ func checkSocket(root fs.FS, config Config, running bool) []Finding {
 	case info.Mode().Type() != fs.ModeSocket:
 		return s.failed("take it away, or correct cni-socket", "%s is no socket", config.CNISocket)
 	case info.Mode().Perm()&0o077 != 0:
-		return s.failed("take the rights away (`chmod 600`): who may use it decides over the node's network", "%s may be used by others than root", config.CNISocket)
+		return s.failed("take the rights away (`chmod 600`): who may use it decides over the node's network",
+			"%s may be used by others than root", config.CNISocket)
 	}
 	return s.ok("%s is there, for its owner only", config.CNISocket)
 }
@@ -268,7 +277,8 @@ func checkSocket(root fs.FS, config Config, running bool) []Finding {
 // Interfaces that other networks make, by the beginning of their names.
 var foreignDevices = map[string]string{
 	"flannel": "flannel", "cni0": "the plugin bridge", "cali": "Calico", "cilium_": "Cilium", "lxc_health": "Cilium",
-	"weave": "Weave Net", "kube-bridge": "kube-router", "antrea-": "Antrea", "ovn-k8s-mp": "ovn-kubernetes", "ovn0": "Kube-OVN",
+	"weave": "Weave Net", "kube-bridge": "kube-router", "antrea-": "Antrea", "ovn-k8s-mp": "ovn-kubernetes",
+	"ovn0":       "Kube-OVN",
 	"kube-ipvs0": "kube-proxy (ipvs)",
 }
 
@@ -299,7 +309,8 @@ func checkLeftovers(root fs.FS, chains chainReader) []Finding {
 	}
 	if len(devices) > 0 {
 		slices.Sort(devices)
-		findings = append(findings, s.warning("remove that network, and restart the node", "interfaces of another network are here: %s", shorten(devices, 8))...)
+		findings = append(findings, s.warning("remove that network, and restart the node", "interfaces of another network "+
+			"are here: %s", shorten(devices, 8))...)
 	}
 	return append(findings, checkProxyChains(s, chains)...)
 }
@@ -312,15 +323,19 @@ func checkProxyChains(s subject, chains chainReader) []Finding {
 	var proxy []string
 	for _, name := range names {
 		fields := strings.Fields(name)
-		if slices.Contains(fields, "kube-proxy") || slices.ContainsFunc(proxyChains, func(prefix string) bool { return strings.HasPrefix(fields[len(fields)-1], prefix) }) {
+		if slices.Contains(fields, "kube-proxy") || slices.ContainsFunc(proxyChains, func(prefix string) bool {
+			return strings.HasPrefix(fields[len(fields)-1], prefix)
+		}) {
 			proxy = append(proxy, name)
 		}
 	}
 	switch {
 	case len(proxy) > 0:
-		return s.warning("take kube-proxy off this node and run `kube-proxy --cleanup`, or restart the node: Weft serves Services by itself", "kube-proxy's rules are in the packet filter: %s", shorten(proxy, 4))
+		return s.warning("take kube-proxy off this node and run `kube-proxy --cleanup`, or restart the node: Weft serves "+
+			"Services by itself", "kube-proxy's rules are in the packet filter: %s", shorten(proxy, 4))
 	case legacy:
-		return s.unknown("run `iptables-legacy-save | grep KUBE-`", "there are tables of the old iptables, which are not looked into")
+		return s.unknown("run `iptables-legacy-save | grep KUBE-`", "there are tables of the old iptables, which are not "+
+			"looked into")
 	}
 	return s.ok("no rules of kube-proxy")
 }

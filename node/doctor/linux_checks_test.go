@@ -76,7 +76,8 @@ func TestGenevePort(t *testing.T) {
 	}{
 		{"free", fstest.MapFS{"proc/net/udp": text(free), "proc/net/udp6": text(free)}, "system", "ok", "free"},
 		{"no IPv6", fstest.MapFS{"proc/net/udp": text(free)}, "system", "ok", "free"},
-		{"ours", fstest.MapFS{"proc/net/udp": text(taken), "sys/class/net/genev_sys_6081/mtu": text("")}, "system", "ok", "Open vSwitch has"},
+		{"ours", fstest.MapFS{"proc/net/udp": text(taken), "sys/class/net/genev_sys_6081/mtu": text("")}, "system", "ok",
+			"Open vSwitch has"},
 		{"another's", fstest.MapFS{"proc/net/udp": text(taken)}, "system", "failed", "ss -lunp"},
 		{"another's, IPv6", fstest.MapFS{"proc/net/udp": text(free), "proc/net/udp6": text(taken)}, "netdev", "failed", ""},
 		{"userspace", fstest.MapFS{"proc/net/udp": text(free)}, "netdev", "ok", "needs no socket"},
@@ -135,7 +136,8 @@ func TestOVNController(t *testing.T) {
 		words   string
 	}{
 		{fakeControl{}, "failed", "start ovn-controller"},
-		{fakeControl{"connection-status": "connected\n", "version": "ovn-controller 25.03.0\nOpen vSwitch Library 3.5.0\n"}, "ok", "25.03.0"},
+		{fakeControl{"connection-status": "connected\n", "version": "ovn-controller 25.03.0\nOpen vSwitch Library 3.5.0\n"},
+			"ok", "25.03.0"},
 		{fakeControl{"connection-status": "connected"}, "ok", "connected"},
 		{fakeControl{"connection-status": "connected", "version": "ovn-controller 23.03.1"}, "warning", "24.03"},
 		{fakeControl{"connection-status": "not connected", "version": "ovn-controller 25.03.0"}, "failed", "no Southbound"},
@@ -193,8 +195,10 @@ func TestLeftovers(t *testing.T) {
 	}{
 		{"clean", clean, fakeChains{chains: []string{"filter KUBE-FIREWALL", "mangle KUBE-KUBELET-CANARY"}}, "ok", ""},
 		{"another network", flannel, fakeChains{}, "warning ok", "cni0 (the plugin bridge), flannel.1 (flannel)"},
-		{"kube-proxy by iptables", clean, fakeChains{chains: []string{"nat KUBE-SERVICES", "nat KUBE-SVC-ABC"}}, "warning", "kube-proxy --cleanup"},
-		{"kube-proxy by nftables", clean, fakeChains{chains: []string{"kube-proxy services"}}, "warning", "kube-proxy services"},
+		{"kube-proxy by iptables", clean, fakeChains{chains: []string{"nat KUBE-SERVICES", "nat KUBE-SVC-ABC"}}, "warning",
+			"kube-proxy --cleanup"},
+		{"kube-proxy by nftables", clean, fakeChains{chains: []string{"kube-proxy services"}}, "warning",
+			"kube-proxy services"},
 		{"old tables", clean, fakeChains{legacy: true}, "unknown", "iptables-legacy-save"},
 		{"no rights", clean, fakeChains{err: errBroken}, "unknown", "as root"},
 		{"unreadable", brokenFS{}, fakeChains{}, "unknown ok", ""},

@@ -97,9 +97,11 @@ func checkChassisHost(ctx context.Context, config Config, agent metricsReader) [
 		text = "the chassis host has a stream to " + streams[0] + " only"
 	}
 	if refused > 0 {
-		return s.failed("see the agent's log for the names in the certificates that were refused", "%s; the agent has refused %.0f connections: %s", text, refused, strings.Join(reasons, ", "))
+		return s.failed("see the agent's log for the names in the certificates that were refused",
+			"%s; the agent has refused %.0f connections: %s", text, refused, strings.Join(reasons, ", "))
 	}
-	return s.failed("see that `weft chassis` runs on a Linux machine, that its log names this node, and that it reaches "+config.TunnelAddress+" through the firewalls", "%s, and none was refused", text)
+	return s.failed("see that `weft chassis` runs on a Linux machine, that its log names this node, and that it reaches "+
+		config.TunnelAddress+" through the firewalls", "%s, and none was refused", text)
 }
 
 // checkHNSCalls: calls that never come back are a known disease of HNS (antrea 4702, 650).
@@ -120,7 +122,8 @@ func checkHNSCalls(ctx context.Context, agent metricsReader) []Finding {
 	case hung > 0:
 		return s.failed(restartHNS, "HNS has not answered %.0f of the agent's calls", hung)
 	case ever > 0:
-		return s.warning("update Windows; see the agent's log for when it was", "HNS was too slow for %.0f of the agent's calls (%s), and has answered since", ever, strings.Join(calls, ", "))
+		return s.warning("update Windows; see the agent's log for when it was",
+			"HNS was too slow for %.0f of the agent's calls (%s), and has answered since", ever, strings.Join(calls, ", "))
 	}
 	return s.ok("HNS has answered every call of the agent in time")
 }

@@ -34,7 +34,8 @@ func TestChassisHost(t *testing.T) {
 		words   string
 	}{
 		{"its own", Config{}, fakeMetrics{}, "ok", "its own ovn-controller"},
-		{"connected", hosted, fakeMetrics{text: help + ovsdb + flows}, "ok", "5 streams open, to weft-openflow/1 and weft-ovsdb/1"},
+		{"connected", hosted, fakeMetrics{text: help + ovsdb + flows}, "ok",
+			"5 streams open, to weft-openflow/1 and weft-ovsdb/1"},
 		{"half", hosted, fakeMetrics{text: help + ovsdb + none}, "failed", "weft-ovsdb/1 only"},
 		{"nobody", hosted, fakeMetrics{text: help}, "failed", "none was refused"},
 		{"refused", hosted, fakeMetrics{text: refusal}, "failed", "7 connections: name"},
@@ -54,7 +55,8 @@ func TestHNSCalls(t *testing.T) {
 		words   string
 	}{
 		{fakeMetrics{text: "weft_hns_hung_calls 0\n"}, "ok", "every call"},
-		{fakeMetrics{text: "weft_hns_hung_calls 0\nweft_hns_hung_calls_total{call=\"DeleteEndpoint\"} 2\n"}, "warning", "2 of the agent's calls (DeleteEndpoint)"},
+		{fakeMetrics{text: "weft_hns_hung_calls 0\nweft_hns_hung_calls_total{call=\"DeleteEndpoint\"} 2\n"}, "warning",
+			"2 of the agent's calls (DeleteEndpoint)"},
 		{fakeMetrics{text: "weft_hns_hung_calls 1\n"}, "failed", "Restart-Service"},
 		{fakeMetrics{text: "go_goroutines 7\n"}, "unknown", ""},
 		{fakeMetrics{err: errNotRunning}, "unknown", ""},

@@ -35,7 +35,8 @@ func (o *openVSwitch) bridge(name string) *vswitch.Bridge {
 }
 
 var vswitchTables = []ovsdb.Table{
-	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "ovs_version", "db_version", "cur_cfg", "next_cfg", "ssl", "datapath_types", "iface_types"}},
+	{Model: &vswitch.OpenvSwitch{}, Read: []string{"bridges", "ovs_version", "db_version", "cur_cfg", "next_cfg", "ssl",
+		"datapath_types", "iface_types"}},
 	{Model: &vswitch.Bridge{}, Read: []string{"name", "ports", "datapath_type", "fail_mode"}},
 	{Model: &vswitch.Port{}, Read: []string{"name", "interfaces"}},
 	{Model: &vswitch.Interface{}, Read: []string{"name", "type", "ofport", "error", "options"}},
@@ -92,7 +93,8 @@ func (d vswitchDatabase) OpenVSwitch(ctx context.Context) (*openVSwitch, error) 
 }
 
 // reachAny dials until one answers.
-func reachAny(ctx context.Context, endpoints []ovsdb.Endpoint, dial func(context.Context, ovsdb.Endpoint) (net.Conn, error)) error {
+func reachAny(ctx context.Context, endpoints []ovsdb.Endpoint, dial func(context.Context, ovsdb.Endpoint) (net.Conn,
+	error)) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var problems []error
@@ -111,7 +113,8 @@ func checkOVSDatabase(ctx context.Context, config Config, reader vswitchReader) 
 	const s = subject("ovs-database")
 	o, err := reader.OpenVSwitch(ctx)
 	if err != nil {
-		return s.failed("start ovsdb-server, or correct ovs-database; run this as root or an administrator, who alone may open its socket or pipe", "%v", err)
+		return s.failed("start ovsdb-server, or correct ovs-database; run this as root or an administrator, who alone may "+
+			"open its socket or pipe", "%v", err)
 	}
 	if o.Root == nil {
 		return s.failed("run `ovs-vsctl --no-wait init`, as the openvswitch service does", "%s is empty", config.OVSDatabase)
@@ -122,13 +125,15 @@ func checkOVSDatabase(ctx context.Context, config Config, reader vswitchReader) 
 // checkVswitchd: the database's columns are ovs-vswitchd's last word, so it is also asked itself. early:
 // it has no datapath yet, since on Windows that comes with the extension, which the agent enables
 // (docs/design/windows-design.md of Antrea: it cannot work correctly until then).
-func checkVswitchd(ctx context.Context, early bool, reader vswitchReader, openFlow func(context.Context) error) []Finding {
+func checkVswitchd(ctx context.Context, early bool, reader vswitchReader,
+	openFlow func(context.Context) error) []Finding {
 	const s = subject("ovs-vswitchd")
 	const remedy = "start ovs-vswitchd, and see its log if it does not stay up"
 	fail := s.failed
 	if early {
 		fail = func(_, format string, args ...any) []Finding {
-			return s.warning("look again when the agent runs; it cannot work before the agent has enabled the extension", format, args...)
+			return s.warning("look again when the agent runs; it cannot work before the agent has enabled the extension", format,
+				args...)
 		}
 	}
 	o, err := reader.OpenVSwitch(ctx)
@@ -136,10 +141,12 @@ func checkVswitchd(ctx context.Context, early bool, reader vswitchReader, openFl
 		return s.unknown("", "there is no database to ask")
 	}
 	if len(o.Root.IfaceTypes) == 0 {
-		return fail(remedy, "ovs-vswitchd has never run with this database: it has not said which types of interfaces it knows")
+		return fail(remedy, "ovs-vswitchd has never run with this database: it has not said which types of interfaces "+
+			"it knows")
 	}
 	if o.Root.CurCfg < o.Root.NextCfg {
-		return fail(remedy, "ovs-vswitchd is at configuration %d of %d: it does not run, or is stuck", o.Root.CurCfg, o.Root.NextCfg)
+		return fail(remedy, "ovs-vswitchd is at configuration %d of %d: it does not run, or is stuck", o.Root.CurCfg,
+			o.Root.NextCfg)
 	}
 	if o.bridge("br-int") == nil {
 		return s.unknown("", "there is no br-int to ask it by; the agent makes it")
@@ -197,7 +204,8 @@ func checkEncapsulation(ctx context.Context, config Config, reader vswitchReader
 	}
 	if len(wrong) > 0 {
 		slices.Sort(wrong)
-		return s.warning("start the agent, which sets them; if it runs, another program writes them too", "%s", strings.Join(wrong, "; "))
+		return s.warning("start the agent, which sets them; if it runs, another program writes them too", "%s",
+			strings.Join(wrong, "; "))
 	}
 	if ids["system-id"] == "" {
 		return s.failed("start the agent, which sets it", "the chassis has no name (system-id)")
@@ -206,7 +214,8 @@ func checkEncapsulation(ctx context.Context, config Config, reader vswitchReader
 }
 
 // internalPortRemedy: Hyper-V's management makes the vNIC of each port of type internal (lib/wmi.c).
-const internalPortRemedy = "run `Start-Service vmms`, which makes the vNICs of ports of type internal; the agent has Open vSwitch try again within half a minute. " +
+const internalPortRemedy = "run `Start-Service vmms`, which makes the vNICs of ports of type internal; the agent has " +
+	"Open vSwitch try again within half a minute. " +
 	"If vmms runs: see the log of ovs-vswitchd"
 
 // checkBridges: what Open vSwitch could not open is in the interfaces' rows.
@@ -222,10 +231,13 @@ func checkBridges(ctx context.Context, os string, config Config, reader vswitchR
 	}
 	var findings []Finding
 	if bridge.FailMode == nil || *bridge.FailMode != vswitch.BridgeFailModeSecure {
-		findings = append(findings, s.warning("start the agent, which sets it", "br-int's fail_mode is not secure: it forwards everything while it has no controller")...)
+		findings = append(findings, s.warning("start the agent, which sets it", "br-int's fail_mode is not secure: it "+
+			"forwards everything while it has no controller")...)
 	}
-	if bridge.DatapathType != config.DatapathType && config.DatapathType != "" && (bridge.DatapathType != "" || config.DatapathType != "system") {
-		findings = append(findings, s.warning("start the agent, which sets it", "br-int's datapath_type is %q and not %q", bridge.DatapathType, config.DatapathType)...)
+	if bridge.DatapathType != config.DatapathType && config.DatapathType != "" &&
+		(bridge.DatapathType != "" || config.DatapathType != "system") {
+		findings = append(findings, s.warning("start the agent, which sets it", "br-int's datapath_type is %q and not %q",
+			bridge.DatapathType, config.DatapathType)...)
 	}
 	var broken []string
 	remedy := "a pod's device that is gone is swept by the agent; any other needs its device, or `ovs-vsctl del-port`"
@@ -239,10 +251,12 @@ func checkBridges(ctx context.Context, os string, config Config, reader vswitchR
 	}
 	if len(broken) > 0 {
 		slices.Sort(broken)
-		findings = append(findings, s.warning(remedy, "Open vSwitch cannot open %d of %d interfaces: %s", len(broken), len(o.Interfaces), shorten(broken, 5))...)
+		findings = append(findings, s.warning(remedy, "Open vSwitch cannot open %d of %d interfaces: %s", len(broken),
+			len(o.Interfaces), shorten(broken, 5))...)
 	}
 	if len(findings) == 0 {
-		return s.ok("br-int has %d ports, and Open vSwitch has opened all %d interfaces", len(bridge.Ports), len(o.Interfaces))
+		return s.ok("br-int has %d ports, and Open vSwitch has opened all %d interfaces", len(bridge.Ports),
+			len(o.Interfaces))
 	}
 	return findings
 }
@@ -275,7 +289,8 @@ func (r release) before(major, minor int) bool {
 }
 
 // checkOVSVersion knows the releases' limits.
-func checkOVSVersion(ctx context.Context, os string, config Config, daemons daemonControl, reader vswitchReader) []Finding {
+func checkOVSVersion(ctx context.Context, os string, config Config, daemons daemonControl,
+	reader vswitchReader) []Finding {
 	const s = subject("ovs-version")
 	version, err := vswitchVersion(ctx, daemons, reader)
 	if err != nil {
@@ -293,7 +308,8 @@ func checkOVSVersion(ctx context.Context, os string, config Config, daemons daem
 		return s.failed("install Open vSwitch 3.5 or later", "%s is older than what OVN 24.03 and later work with", version)
 	case r.before(3, 3) && config.DatapathType == "netdev":
 		// Seen with 3.1.0: ovs-vswitchd aborts at conntrack.c:1063. 3.5.0 does not.
-		return s.warning("install Open vSwitch 3.5 or later", "%s: the userspace datapath of 3.1 aborts under load in connection tracking; from 3.5 on that was not seen", version)
+		return s.warning("install Open vSwitch 3.5 or later", "%s: the userspace datapath of 3.1 aborts under load in "+
+			"connection tracking; from 3.5 on that was not seen", version)
 	}
 	return s.ok("%s", version)
 }
@@ -307,7 +323,8 @@ func judgeWindowsRelease(s subject, version string, r release) []Finding {
 	case !r.before(3, 8):
 		return s.failed(remedy, "%s: there is no Windows datapath after 3.7", version)
 	case r.before(3, 6):
-		return s.failed(remedy, "%s: its driver stops the machine (blue screen) when OVN sends a packet without an input port, which 3.6 repaired", version)
+		return s.failed(remedy, "%s: its driver stops the machine (blue screen) when OVN sends a packet without an input "+
+			"port, which 3.6 repaired", version)
 	}
 	return s.ok("%s; 3.7 is the last line with a Windows datapath", version)
 }
@@ -319,7 +336,8 @@ func openFlowEndpoint(config Config) (ovsdb.Endpoint, error) {
 		first, _, _ := strings.Cut(config.OVSDatabase, ",")
 		socket, isUnix := strings.CutPrefix(first, "unix:")
 		if !isUnix {
-			return ovsdb.Endpoint{}, fmt.Errorf("ovs-database %q is no socket that br-int's could be beside; set ovs-openflow", config.OVSDatabase)
+			return ovsdb.Endpoint{}, fmt.Errorf("ovs-database %q is no socket that br-int's could be beside; set ovs-openflow",
+				config.OVSDatabase)
 		}
 		connection = "unix:" + socket[:strings.LastIndexAny(socket, `/\`)+1] + "br-int.mgmt"
 	}

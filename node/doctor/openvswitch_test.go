@@ -41,15 +41,18 @@ func TestOVSVersion(t *testing.T) {
 	} {
 		t.Run(c.os+" "+c.version, func(t *testing.T) {
 			o := &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: &c.version}}
-			expect(t, checkOVSVersion(t.Context(), c.os, Config{DatapathType: c.datapath}, fakeControl{}, fakeVswitch{found: o}), c.states, c.words)
+			expect(t, checkOVSVersion(t.Context(), c.os, Config{DatapathType: c.datapath}, fakeControl{}, fakeVswitch{found: o}),
+				c.states, c.words)
 		})
 	}
 	running := fakeControl{"version": "ovs-vswitchd (Open vSwitch) 3.7.1\n"}
 	stale := fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{OVSVersion: pointer("2.1.0")}}}
 	expect(t, checkOVSVersion(t.Context(), "windows", Config{}, running, stale), "ok", "3.7.1")
 	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, running, fakeVswitch{err: errBroken}), "ok", "3.7.1")
-	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, refusingControl{errBroken}, fakeVswitch{err: errBroken}), "unknown", "broken")
-	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, fakeControl{}, fakeVswitch{found: &openVSwitch{}}), "unknown")
+	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, refusingControl{errBroken}, fakeVswitch{err: errBroken}),
+		"unknown", "broken")
+	expect(t, checkOVSVersion(t.Context(), "linux", Config{}, fakeControl{}, fakeVswitch{found: &openVSwitch{}}),
+		"unknown")
 }
 
 func FuzzParseRelease(f *testing.F) {
@@ -77,10 +80,14 @@ func TestDatabaseAndDaemon(t *testing.T) {
 		{"no database", fakeVswitch{err: errBroken}, answers, "failed", "unknown"},
 		{"empty", fakeVswitch{found: &openVSwitch{}}, answers, "failed", "unknown"},
 		{"never started", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{}}}, answers, "ok", "failed"},
-		{"stuck", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}, NextCfg: 3, CurCfg: 2}}}, answers, "ok", "failed"},
-		{"fresh", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}}}}, answers, "ok", "unknown"},
-		{"dead", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}}, Bridges: bridge}}, silent, "ok", "failed"},
-		{"runs", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}}, Bridges: bridge}}, answers, "ok", "ok"},
+		{"stuck", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}, NextCfg: 3,
+			CurCfg: 2}}}, answers, "ok", "failed"},
+		{"fresh", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}}}}, answers, "ok",
+			"unknown"},
+		{"dead", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}},
+			Bridges: bridge}}, silent, "ok", "failed"},
+		{"runs", fakeVswitch{found: &openVSwitch{Root: &vswitch.OpenvSwitch{IfaceTypes: []string{"geneve"}},
+			Bridges: bridge}}, answers, "ok", "ok"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, checkOVSDatabase(t.Context(), Config{}, c.reader), c.database)
@@ -120,7 +127,8 @@ func TestHelloOfOpenFlow(t *testing.T) {
 
 func TestChassisSettings(t *testing.T) {
 	config := Config{EncapAddress: netip.MustParseAddr("192.0.2.11"), OVNSouthbound: "tcp:192.0.2.1:6642"}
-	right := map[string]string{"ovn-encap-ip": "192.0.2.11", "ovn-remote": "tcp:192.0.2.1:6642", "ovn-encap-type": "geneve", "system-id": "l1"}
+	right := map[string]string{"ovn-encap-ip": "192.0.2.11", "ovn-remote": "tcp:192.0.2.1:6642",
+		"ovn-encap-type": "geneve", "system-id": "l1"}
 	changed := func(key, value string) map[string]string {
 		ids := map[string]string{key: value}
 		for k, v := range right {
@@ -148,7 +156,8 @@ func TestChassisSettings(t *testing.T) {
 		})
 	}
 	o := &openVSwitch{Root: &vswitch.OpenvSwitch{ExternalIDs: right}}
-	expect(t, checkEncapsulation(t.Context(), Config{}, fakeVswitch{found: o}), "ok", "192.0.2.11") // nothing to compare with
+	// nothing to compare with
+	expect(t, checkEncapsulation(t.Context(), Config{}, fakeVswitch{found: o}), "ok", "192.0.2.11")
 }
 
 func TestBridges(t *testing.T) {
@@ -160,15 +169,19 @@ func TestBridges(t *testing.T) {
 		words  string
 	}{
 		{"none", openVSwitch{}, "ok", "no br-int yet"},
-		{"well", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure, DatapathType: "system"}}}, "ok", "all 0 interfaces"},
+		{"well", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure, DatapathType: "system"}}}, "ok",
+			"all 0 interfaces"},
 		{"type by default", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure}}}, "ok", ""},
-		{"open", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", DatapathType: "netdev"}}}, "warning warning", "secure"},
+		{"open", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", DatapathType: "netdev"}}}, "warning warning",
+			"secure"},
 		{"broken devices", openVSwitch{Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure}},
-			Interfaces: []*vswitch.Interface{{Name: "p1", Error: pointer("no such device")}, {Name: "p2"}}}, "warning", "1 of 2 interfaces: p1 (no such device)"},
+			Interfaces: []*vswitch.Interface{{Name: "p1", Error: pointer("no such device")}, {Name: "p2"}}}, "warning",
+			"1 of 2 interfaces: p1 (no such device)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.found.Root = &vswitch.OpenvSwitch{}
-			expect(t, checkBridges(t.Context(), "linux", Config{DatapathType: "system"}, fakeVswitch{found: &c.found}), c.states, c.words)
+			expect(t, checkBridges(t.Context(), "linux", Config{DatapathType: "system"}, fakeVswitch{found: &c.found}), c.states,
+				c.words)
 		})
 	}
 }
@@ -181,9 +194,11 @@ func TestPortsThatHyperVHasNotMade(t *testing.T) {
 	} {
 		found := openVSwitch{
 			Root: &vswitch.OpenvSwitch{}, Bridges: []*vswitch.Bridge{{Name: "br-int", FailMode: secure}},
-			Interfaces: []*vswitch.Interface{{Name: "weft-mp0", Type: c.kind, Error: pointer("could not add")}, {Name: "p2", Error: pointer("gone")}},
+			Interfaces: []*vswitch.Interface{{Name: "weft-mp0", Type: c.kind, Error: pointer("could not add")},
+				{Name: "p2", Error: pointer("gone")}},
 		}
-		expect(t, checkBridges(t.Context(), c.os, Config{}, fakeVswitch{found: &found}), "warning", "2 of 2 interfaces: p2 (gone), weft-mp0 (could not add)", c.remedy)
+		expect(t, checkBridges(t.Context(), c.os, Config{}, fakeVswitch{found: &found}), "warning",
+			"2 of 2 interfaces: p2 (gone), weft-mp0 (could not add)", c.remedy)
 	}
 }
 

@@ -20,7 +20,8 @@ func checkConflist(folder fs.FS, config Config, running bool) []Finding {
 	const s = subject("cni-configuration")
 	entries, err := fs.ReadDir(folder, ".")
 	if errors.Is(err, fs.ErrNotExist) {
-		return s.warning("see that cni-conf-dir is the folder that containerd's configuration names; the agent makes it", "%s does not exist", config.CNIConfDir)
+		return s.warning("see that cni-conf-dir is the folder that containerd's configuration names; the agent makes it",
+			"%s does not exist", config.CNIConfDir)
 	}
 	if err != nil {
 		return s.unknown("", "%s: %v", config.CNIConfDir, err)
@@ -37,11 +38,15 @@ func checkConflist(folder fs.FS, config Config, running bool) []Finding {
 	case ours == 0:
 		return s.ok("%s is the first in %s", config.CNIConfName, config.CNIConfDir)
 	case ours > 0:
-		return s.failed("take the other files out of "+config.CNIConfDir, "the container runtime takes %s (%s) in place of %s", files[0], networkType(folder, files[0]), config.CNIConfName)
+		return s.failed("take the other files out of "+config.CNIConfDir,
+			"the container runtime takes %s (%s) in place of %s", files[0], networkType(folder, files[0]), config.CNIConfName)
 	case running:
-		return s.failed("see the agent's log, and whether cni-conf-dir is right; it writes the file once the node is ready", "the agent runs, but %s has no %s", config.CNIConfDir, config.CNIConfName)
+		return s.failed("see the agent's log, and whether cni-conf-dir is right; it writes the file once the node is ready",
+			"the agent runs, but %s has no %s", config.CNIConfDir, config.CNIConfName)
 	case len(files) > 0 && files[0] < config.CNIConfName:
-		return s.warning("take the files of the former network out of "+config.CNIConfDir, "the container runtime will take %s (%s) in place of %s", files[0], networkType(folder, files[0]), config.CNIConfName)
+		return s.warning("take the files of the former network out of "+config.CNIConfDir,
+			"the container runtime will take %s (%s) in place of %s", files[0], networkType(folder, files[0]),
+			config.CNIConfName)
 	}
 	return s.ok("the agent will write %s, and nothing in %s comes before it", config.CNIConfName, config.CNIConfDir)
 }
@@ -89,7 +94,8 @@ func checkDisk(disk diskReader, folder string) []Finding {
 	const remedy = "free space there"
 	switch {
 	case free < leastDisk:
-		return s.failed(remedy, "%s has %s of %s left: the agent cannot keep its records", folder, bytesText(free), bytesText(total))
+		return s.failed(remedy, "%s has %s of %s left: the agent cannot keep its records", folder, bytesText(free),
+			bytesText(total))
 	case free < fewDisk:
 		return s.warning(remedy, "%s has %s of %s left", folder, bytesText(free), bytesText(total))
 	}
@@ -113,7 +119,8 @@ func checkDNS(ctx context.Context, server string, names resolver) []Finding {
 	}
 	addresses, err := names.LookupHost(ctx, u.Hostname())
 	if err != nil {
-		return s.failed("correct the DNS servers of this node, or name the API server by its address", "the API server's name: %v", err)
+		return s.failed("correct the DNS servers of this node, or name the API server by its address",
+			"the API server's name: %v", err)
 	}
 	return s.ok("%s is %s", u.Hostname(), strings.Join(addresses, " "))
 }

@@ -21,16 +21,20 @@ func TestConflist(t *testing.T) {
 		words   string
 	}{
 		{"ours first", fstest.MapFS{"10-weft.conflist": ours, "20-x.conf": flannel}, true, "ok", "is the first"},
-		{"another before", fstest.MapFS{"10-weft.conflist": ours, "05-flannel.conflist": flannel}, true, "failed", "flannel portmap"},
-		{"another kind before", fstest.MapFS{"10-weft.conflist": ours, "00.json": file(`{"type":"bridge"}`)}, true, "failed", "(bridge)"},
+		{"another before", fstest.MapFS{"10-weft.conflist": ours, "05-flannel.conflist": flannel}, true, "failed",
+			"flannel portmap"},
+		{"another kind before", fstest.MapFS{"10-weft.conflist": ours, "00.json": file(`{"type":"bridge"}`)}, true, "failed",
+			"(bridge)"},
 		{"unreadable before", fstest.MapFS{"10-weft.conflist": ours, "00.conf": file(`x`)}, true, "failed", "(unreadable)"},
-		{"others do not count", fstest.MapFS{"10-weft.conflist": ours, "00-notes.txt": file(`x`), ".weft-123": ours}, true, "ok", ""},
+		{"others do not count", fstest.MapFS{"10-weft.conflist": ours, "00-notes.txt": file(`x`), ".weft-123": ours}, true,
+			"ok", ""},
 		{"not written", fstest.MapFS{"20-x.conf": flannel}, true, "failed", "has no 10-weft.conflist"},
 		{"not yet, in the way", fstest.MapFS{"05-x.conf": flannel}, false, "warning", "will take 05-x.conf"},
 		{"not yet", fstest.MapFS{"20-x.conf": flannel}, false, "ok", "will write"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			expect(t, checkConflist(c.folder, Config{CNIConfName: "10-weft.conflist", CNIConfDir: "dir"}, c.running), c.states, c.words)
+			expect(t, checkConflist(c.folder, Config{CNIConfName: "10-weft.conflist", CNIConfDir: "dir"}, c.running), c.states,
+				c.words)
 		})
 	}
 }
@@ -85,7 +89,8 @@ func (f fakeAgent) Readiness(context.Context) (readiness, error) { return f.answ
 func TestAgent(t *testing.T) {
 	config := Config{MetricsAddress: "127.0.0.1:9471"}
 	expect(t, checkAgent(t.Context(), config, fakeAgent{readiness{Ready: true}, nil}), "ok")
-	expect(t, checkAgent(t.Context(), config, fakeAgent{readiness{Text: "bridges: no\nmanagement: none"}, nil}), "failed failed", "bridges: no", "management: none")
+	expect(t, checkAgent(t.Context(), config, fakeAgent{readiness{Text: "bridges: no\nmanagement: none"}, nil}),
+		"failed failed", "bridges: no", "management: none")
 	expect(t, checkAgent(t.Context(), config, fakeAgent{err: fmt.Errorf("%w: x", errNotRunning)}), "warning")
 	expect(t, checkAgent(t.Context(), config, fakeAgent{err: errBroken}), "unknown")
 	expect(t, checkAgent(t.Context(), Config{}, fakeAgent{}), "unknown")
@@ -96,7 +101,8 @@ func TestNotesOfAReadyAgent(t *testing.T) {
 	const text = "ok, but\nconntrack-lookup: is false\nexternal-networks: no br-a\nno br-b\nnext-hops: none of IPv6\n" +
 		"refused-flows: bridge weft-uplink: flow 1\nOFPT_ERROR: flow 2"
 	findings := checkAgent(t.Context(), Config{MetricsAddress: "127.0.0.1:9471"}, fakeAgent{readiness{true, text}, nil})
-	expect(t, findings, "ok warning warning", "conntrack-lookup: is false", "bridge weft-uplink: flow 1 OFPT_ERROR: flow 2", "report it")
+	expect(t, findings, "ok warning warning", "conntrack-lookup: is false",
+		"bridge weft-uplink: flow 1 OFPT_ERROR: flow 2", "report it")
 	for _, f := range findings {
 		if strings.Contains(f.Detail, "no br-") || strings.Contains(f.Detail, "IPv6") {
 			t.Errorf("it tells of what no connection fails by: %s", f.Detail)

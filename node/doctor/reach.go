@@ -22,7 +22,8 @@ const dialTime = 4 * time.Second
 
 // checkSouthbound dials each server of the Southbound as ovn-controller does. Over TLS it shows the node's own
 // certificate, if it is given one, and asks for a sign of life.
-func checkSouthbound(ctx context.Context, config Config, files fileReader, ovs vswitchReader, daemons daemonControl) []Finding {
+func checkSouthbound(ctx context.Context, config Config, files fileReader, ovs vswitchReader,
+	daemons daemonControl) []Finding {
 	const s = subject("ovn-southbound")
 	if config.Hosted {
 		return s.ok("%s is dialled by the chassis host, not by this node", config.OVNSouthbound)
@@ -41,7 +42,8 @@ func checkSouthbound(ctx context.Context, config Config, files fileReader, ovs v
 
 // ovnCertificates are what ovn-controller shows and trusts; nil where that cannot be read, of which checkCertificates
 // tells.
-func ovnCertificates(ctx context.Context, files fileReader, ovs vswitchReader, daemons daemonControl) *certificates.Set {
+func ovnCertificates(ctx context.Context, files fileReader, ovs vswitchReader,
+	daemons daemonControl) *certificates.Set {
 	own, ok, _ := ovnPair(ctx, ovs, daemons)
 	if !ok {
 		return nil
@@ -50,7 +52,8 @@ func ovnCertificates(ctx context.Context, files fileReader, ovs vswitchReader, d
 		text, _ := files.ReadFile(name) // nothing is no PEM
 		return certificates.Text{From: name, PEM: text}
 	}
-	set, err := certificates.Texts{Certificate: read(own.Certificate), Key: read(own.Key), Authorities: read(own.CA)}.Parse()
+	set, err := certificates.Texts{Certificate: read(own.Certificate), Key: read(own.Key),
+		Authorities: read(own.CA)}.Parse()
 	if err != nil {
 		return nil
 	}
@@ -77,7 +80,8 @@ func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint, own *c
 		return s.failed("see whether the server is set up for ssl on this port", "%s: no TLS there: %v", endpoint, err)
 	}
 	certificate := shown[0]
-	if finding := judgeValidity(s, fmt.Sprintf("the certificate of %s", endpoint), certificate, time.Now()); finding != nil {
+	if finding := judgeValidity(s, fmt.Sprintf("the certificate of %s", endpoint), certificate,
+		time.Now()); finding != nil {
 		return finding
 	}
 	if own == nil { // which the server may mind
@@ -90,13 +94,15 @@ func checkServer(ctx context.Context, s subject, endpoint ovsdb.Endpoint, own *c
 		err = askForLife(ctx, client)
 	}
 	if err != nil {
-		return s.failed("see its log; it takes certificates of nodes' authority alone", "%s does not take this node's certificate: %v", endpoint, err)
+		return s.failed("see its log; it takes certificates of nodes' authority alone",
+			"%s does not take this node's certificate: %v", endpoint, err)
 	}
 	return s.ok("%s answers this node, its certificate is valid until %s", endpoint, day(certificate.NotAfter))
 }
 
 // shakeHands returns what the server has shown, also where it refuses us afterwards.
-func shakeHands(ctx context.Context, conn net.Conn, own *certificates.Set) (client *tls.Conn, shown []*x509.Certificate, err error) {
+func shakeHands(ctx context.Context, conn net.Conn, own *certificates.Set) (client *tls.Conn, shown []*x509.Certificate,
+	err error) {
 	config := &tls.Config{
 		InsecureSkipVerify: true, // names are none of OVN's; who has signed it is looked at afterwards
 		VerifyConnection: func(state tls.ConnectionState) error {
@@ -181,7 +187,8 @@ func checkAgent(ctx context.Context, config Config, agent agentReader) []Finding
 	}
 	answer, err := agent.Readiness(ctx)
 	if errors.Is(err, errNotRunning) {
-		return s.warning("start it when the other checks are well: `weft node`, on Windows `weft.exe service install`", "the agent does not run: %v", err)
+		return s.warning("start it when the other checks are well: `weft node`, on Windows `weft.exe service install`",
+			"the agent does not run: %v", err)
 	}
 	if err != nil {
 		return s.unknown("", "the agent's answer broke off: %v", err)
@@ -191,7 +198,8 @@ func checkAgent(ctx context.Context, config Config, agent agentReader) []Finding
 	}
 	var findings []Finding
 	for line := range strings.Lines(answer.Text) {
-		findings = append(findings, s.failed("see the agent's log, and the checks here that concern it", "%s", strings.TrimSpace(line))...)
+		findings = append(findings, s.failed("see the agent's log, and the checks here that concern it", "%s",
+			strings.TrimSpace(line))...)
 	}
 	return findings
 }
@@ -241,11 +249,14 @@ func checkTunnelPort(ctx context.Context, config Config, running bool, listen fu
 	err := listen(config.TunnelAddress)
 	switch {
 	case running && err == nil:
-		return s.failed("see the agent's log", "the agent runs, but nothing listens on %s for the chassis host", config.TunnelAddress)
+		return s.failed("see the agent's log", "the agent runs, but nothing listens on %s for the chassis host",
+			config.TunnelAddress)
 	case running:
-		return s.ok("%s is taken, as it is while the agent runs; whether the chassis host reaches it, only its connections tell", config.TunnelAddress)
+		return s.ok("%s is taken, as it is while the agent runs; whether the chassis host reaches it, only its "+
+			"connections tell", config.TunnelAddress)
 	case err != nil:
-		return s.failed("end the program that has the port, or choose another tunnel-address of this node", "the agent cannot listen on %s: %v", config.TunnelAddress, err)
+		return s.failed("end the program that has the port, or choose another tunnel-address of this node",
+			"the agent cannot listen on %s: %v", config.TunnelAddress, err)
 	}
 	return s.ok("%s is free for the agent", config.TunnelAddress)
 }

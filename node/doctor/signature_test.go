@@ -17,8 +17,10 @@ import (
 func pkcs7(t testing.TB, issuer []byte, serial *big.Int, certificates ...[]byte) []byte {
 	t.Helper()
 	null := asn1.RawValue{Tag: asn1.TagSet, IsCompound: true}
-	data := signedData{Version: 1, DigestAlgorithms: null, ContentInfo: asn1.RawValue{Tag: asn1.TagSequence, IsCompound: true}}
-	data.Certificates = asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 0, IsCompound: true, Bytes: bytes.Join(certificates, nil)}
+	data := signedData{Version: 1, DigestAlgorithms: null, ContentInfo: asn1.RawValue{Tag: asn1.TagSequence,
+		IsCompound: true}}
+	data.Certificates = asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 0, IsCompound: true,
+		Bytes: bytes.Join(certificates, nil)}
 	data.Lists = asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 1, IsCompound: true}
 	info := signerInfo{Version: 1}
 	info.ID.Issuer, info.ID.Serial = asn1.RawValue{FullBytes: issuer}, serial
@@ -55,7 +57,8 @@ func driverImage(t testing.TB, signature []byte) []byte {
 		entry = append(binary.LittleEndian.AppendUint16(entry, typePKCS), signature...)
 		header.DataDirectory[directorySecurity] = pe.DataDirectory{VirtualAddress: uint32(end), Size: uint32(len(entry))}
 	}
-	for _, part := range []any{pe.FileHeader{Machine: pe.IMAGE_FILE_MACHINE_AMD64, SizeOfOptionalHeader: uint16(binary.Size(header))}, header, entry} {
+	for _, part := range []any{pe.FileHeader{Machine: pe.IMAGE_FILE_MACHINE_AMD64,
+		SizeOfOptionalHeader: uint16(binary.Size(header))}, header, entry} {
 		if err := binary.Write(&image, binary.LittleEndian, part); err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +69,8 @@ func driverImage(t testing.TB, signature []byte) []byte {
 func TestSignerOfADriver(t *testing.T) {
 	now := time.Now()
 	a := newAuthority(t, now.Add(-time.Hour), now.Add(time.Hour))
-	der, _ := sign(t, &x509.Certificate{SerialNumber: big.NewInt(77), Subject: pkix.Name{CommonName: "WDKTestCert builder"}, NotBefore: now, NotAfter: now.Add(time.Hour)}, a)
+	der, _ := sign(t, &x509.Certificate{SerialNumber: big.NewInt(77),
+		Subject: pkix.Name{CommonName: "WDKTestCert builder"}, NotBefore: now, NotAfter: now.Add(time.Hour)}, a)
 	signed := pkcs7(t, a.certificate.RawSubject, big.NewInt(77), a.certificate.Raw, der)
 
 	found, err := embeddedSignature(bytes.NewReader(driverImage(t, signed)))

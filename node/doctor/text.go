@@ -18,7 +18,8 @@ var stateText = map[State]string{OK: "ok", Unknown: "cannot tell", Warning: "war
 // WriteText prints the report for people: a line a finding, its remedy below it, and the counts.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "weft doctor %s: node %s (%s), %s\n\n", r.Version, r.Node, r.OS, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
+	fmt.Fprintf(&b, "weft doctor %s: node %s (%s), %s\n\n", r.Version, r.Node, r.OS,
+		r.Time.UTC().Format("2006-01-02 15:04:05 UTC"))
 	margin := strings.Repeat(" ", stateWidth+checkWidth)
 	for _, f := range r.Findings {
 		head := fmt.Sprintf("%-*s%-*s", stateWidth, stateText[f.State], checkWidth, f.Check+" ")
@@ -27,7 +28,8 @@ func (r *Report) WriteText(w io.Writer) error {
 			writeWrapped(&b, margin+"-> ", margin+"   ", f.Remedy)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d ok, %d warning, %d failed, %d cannot tell\n", r.Counts[OK], r.Counts[Warning], r.Counts[Failed], r.Counts[Unknown])
+	fmt.Fprintf(&b, "\n%d ok, %d warning, %d failed, %d cannot tell\n", r.Counts[OK], r.Counts[Warning], r.Counts[Failed],
+		r.Counts[Unknown])
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -46,20 +46,22 @@ func verify(choice uint32, what unsafe.Pointer) error {
 	}
 	verdict := windows.WinVerifyTrustEx(windows.InvalidHWND, &windows.WINTRUST_ACTION_GENERIC_VERIFY_V2, &data)
 	data.StateAction = windows.WTD_STATEACTION_CLOSE
-	_ = windows.WinVerifyTrustEx(windows.InvalidHWND, &windows.WINTRUST_ACTION_GENERIC_VERIFY_V2, &data) // frees; the verdict stands
+	// frees; the verdict stands
+	_ = windows.WinVerifyTrustEx(windows.InvalidHWND, &windows.WINTRUST_ACTION_GENERIC_VERIFY_V2, &data)
 	return verdict
 }
 
 var (
-	wintrust              = windows.NewLazySystemDLL("wintrust.dll")
-	procAcquireContext2   = wintrust.NewProc("CryptCATAdminAcquireContext2")
-	procReleaseContext    = wintrust.NewProc("CryptCATAdminReleaseContext")
-	procCalcHash2         = wintrust.NewProc("CryptCATAdminCalcHashFromFileHandle2")
-	procEnumCatalog       = wintrust.NewProc("CryptCATAdminEnumCatalogFromHash")
-	procReleaseCatalog    = wintrust.NewProc("CryptCATAdminReleaseCatalogContext")
-	procCatalogInfo       = wintrust.NewProc("CryptCATCatalogInfoFromContext")
-	catalogAlgorithms     = []string{"SHA256", "SHA1"} // inf2cat made catalogs of the latter until Windows 8
-	driverActionVerify    = windows.GUID{Data1: 0xf750e6c3, Data2: 0x38ee, Data3: 0x11d1, Data4: [8]byte{0x85, 0xe5, 0x00, 0xc0, 0x4f, 0xc2, 0x95, 0xee}}
+	wintrust            = windows.NewLazySystemDLL("wintrust.dll")
+	procAcquireContext2 = wintrust.NewProc("CryptCATAdminAcquireContext2")
+	procReleaseContext  = wintrust.NewProc("CryptCATAdminReleaseContext")
+	procCalcHash2       = wintrust.NewProc("CryptCATAdminCalcHashFromFileHandle2")
+	procEnumCatalog     = wintrust.NewProc("CryptCATAdminEnumCatalogFromHash")
+	procReleaseCatalog  = wintrust.NewProc("CryptCATAdminReleaseCatalogContext")
+	procCatalogInfo     = wintrust.NewProc("CryptCATCatalogInfoFromContext")
+	catalogAlgorithms   = []string{"SHA256", "SHA1"} // inf2cat made catalogs of the latter until Windows 8
+	driverActionVerify  = windows.GUID{Data1: 0xf750e6c3, Data2: 0x38ee, Data3: 0x11d1, Data4: [8]byte{0x85, 0xe5, 0x00,
+		0xc0, 0x4f, 0xc2, 0x95, 0xee}}
 	errCatalogUnsupported = errors.New("this Windows has no calls for driver catalogs")
 )
 
@@ -85,7 +87,8 @@ type trustCatalogInfo struct {
 
 // catalogSignature looks for the catalog that lists a file, as the plug and play installer leaves it.
 func catalogSignature(file *os.File, path string) (signer string, refused, unknown error) {
-	for _, proc := range []*windows.LazyProc{procAcquireContext2, procReleaseContext, procCalcHash2, procEnumCatalog, procReleaseCatalog, procCatalogInfo} {
+	for _, proc := range []*windows.LazyProc{procAcquireContext2, procReleaseContext, procCalcHash2, procEnumCatalog,
+		procReleaseCatalog, procCatalogInfo} {
 		if proc.Find() != nil {
 			return "", nil, errCatalogUnsupported
 		}
@@ -108,13 +111,15 @@ func inCatalogs(file *os.File, path, algorithm string) (signer string, refused, 
 		return "", nil, err
 	}
 	var admin windows.Handle
-	if r, _, err := procAcquireContext2.Call(uintptr(unsafe.Pointer(&admin)), uintptr(unsafe.Pointer(&driverActionVerify)), uintptr(unsafe.Pointer(algorithm16)), 0, 0); r == 0 {
+	if r, _, err := procAcquireContext2.Call(uintptr(unsafe.Pointer(&admin)), uintptr(unsafe.Pointer(&driverActionVerify)),
+		uintptr(unsafe.Pointer(algorithm16)), 0, 0); r == 0 {
 		return "", nil, fmt.Errorf("CryptCATAdminAcquireContext2: %w", err)
 	}
 	defer procReleaseContext.Call(uintptr(admin), 0)
 	hash := make([]byte, 64)
 	length := uint32(len(hash))
-	if r, _, err := procCalcHash2.Call(uintptr(admin), file.Fd(), uintptr(unsafe.Pointer(&length)), uintptr(unsafe.Pointer(&hash[0])), 0); r == 0 {
+	if r, _, err := procCalcHash2.Call(uintptr(admin), file.Fd(), uintptr(unsafe.Pointer(&length)),
+		uintptr(unsafe.Pointer(&hash[0])), 0); r == 0 {
 		return "", nil, fmt.Errorf("CryptCATAdminCalcHashFromFileHandle2: %w", err)
 	}
 	hash = hash[:length]

@@ -51,7 +51,9 @@ func windowsChecks(config Config, r readers, host windowsHost, service hnsReader
 		{"firewall", func(context.Context) []Finding { return checkFirewall(host, windowsPorts(config)) }},
 		{"geneve-port", func(context.Context) []Finding { return checkFreeGenevePort(tryListenUDP) }},
 		{"ovsdb-server-service", func(context.Context) []Finding { return checkDaemon(host, "ovsdb-server", false) }},
-		{"ovs-vswitchd-service", func(ctx context.Context) []Finding { return checkDaemon(host, "ovs-vswitchd", !running(ctx)) }},
+		{"ovs-vswitchd-service", func(ctx context.Context) []Finding {
+			return checkDaemon(host, "ovs-vswitchd", !running(ctx))
+		}},
 	}...)
 	checks = append(checks, check{"ovs-services-wait", func(context.Context) []Finding { return checkDependencies(host) }})
 	checks = append(checks, after...)

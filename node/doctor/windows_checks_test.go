@@ -110,7 +110,8 @@ func TestWindowsVersion(t *testing.T) {
 
 func TestContainersFeature(t *testing.T) {
 	libraries := map[string]bool{"computenetwork.dll": true, "vmcompute.dll": true}
-	services := map[string]service{"hns": {State: "stopped", Start: "manual"}, "vmcompute": {State: "running", Start: "manual"}}
+	services := map[string]service{"hns": {State: "stopped", Start: "manual"}, "vmcompute": {State: "running",
+		Start: "manual"}}
 	for _, c := range []struct {
 		name   string
 		host   fakeWindows
@@ -120,7 +121,8 @@ func TestContainersFeature(t *testing.T) {
 		{"there", fakeWindows{libraries: libraries, services: services}, "ok", "hns stopped, vmcompute running"},
 		{"no libraries", fakeWindows{services: services}, "failed", "computenetwork.dll"},
 		{"no services", fakeWindows{libraries: libraries}, "failed", "Install-WindowsFeature"},
-		{"disabled", fakeWindows{libraries: libraries, services: map[string]service{"hns": {Start: "disabled"}}}, "failed", "Set-Service hns"},
+		{"disabled", fakeWindows{libraries: libraries, services: map[string]service{"hns": {Start: "disabled"}}}, "failed",
+			"Set-Service hns"},
 		{"no rights", fakeWindows{libraries: libraries, broken: errBroken}, "unknown", "broken"},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, checkContainers(c.host, c.host), c.states, c.words) })
@@ -130,7 +132,8 @@ func TestContainersFeature(t *testing.T) {
 	}
 	hyperV := func(f fakeWindows) []Finding { return checkHyperV(f, f) }
 	expect(t, hyperV(vmms(service{State: "running", Start: "automatic"}, "Hyper-V")), "ok")
-	expect(t, hyperV(vmms(service{State: "running", Start: "automatic"})), "failed", "Install-WindowsFeature Hyper-V-PowerShell")
+	expect(t, hyperV(vmms(service{State: "running", Start: "automatic"})), "failed",
+		"Install-WindowsFeature Hyper-V-PowerShell")
 	expect(t, hyperV(vmms(service{State: "stopped", Start: "automatic"}, "Hyper-V")), "failed", "Start-Service vmms")
 	expect(t, hyperV(vmms(service{State: "stopped", Start: "disabled"}, "Hyper-V")), "failed", "Set-Service vmms")
 	expect(t, hyperV(fakeWindows{}), "failed", "not installed", "Microsoft-Hyper-V-Online")
@@ -202,13 +205,18 @@ func TestDriver(t *testing.T) {
 		{"none", fakeWindows{integrity: enforced}, "failed", "unknown", "ok", "no driver"},
 		{"production", fakeWindows{driver: &microsoft, integrity: enforced}, "ok", "ok", "ok", "signed by Microsoft"},
 		{"attested only", fakeWindows{driver: &attested, integrity: enforced}, "failed", "unknown", "ok", "HLK"},
-		{"test, not allowed", fakeWindows{driver: &tester, integrity: enforced}, "failed", "failed", "ok", "test signing is off"},
-		{"test, Secure Boot", fakeWindows{driver: &tester, integrity: enforced, secure: pointer(true)}, "failed", "failed", "ok", "Secure Boot does not let"},
-		{"test, allowed", fakeWindows{driver: &loaded, integrity: testSigned, secure: pointer(false)}, "ok", "warning", "warning", "WDKTestCert"},
-		{"test, loaded all the same", fakeWindows{driver: &loaded, integrity: enforced}, "ok", "warning", "ok", "all the same"},
+		{"test, not allowed", fakeWindows{driver: &tester, integrity: enforced}, "failed", "failed", "ok",
+			"test signing is off"},
+		{"test, Secure Boot", fakeWindows{driver: &tester, integrity: enforced, secure: pointer(true)}, "failed", "failed",
+			"ok", "Secure Boot does not let"},
+		{"test, allowed", fakeWindows{driver: &loaded, integrity: testSigned, secure: pointer(false)}, "ok", "warning",
+			"warning", "WDKTestCert"},
+		{"test, loaded all the same", fakeWindows{driver: &loaded, integrity: enforced}, "ok", "warning", "ok",
+			"all the same"},
 		{"nothing enforced", fakeWindows{driver: &loaded}, "ok", "warning", "warning", "not by Microsoft"},
 		{"forged", fakeWindows{driver: &forged, integrity: enforced}, "failed", "failed", "ok", "will not load"},
-		{"unreadable", fakeWindows{driver: &unreadable, integrity: enforced}, "ok", "unknown", "ok", "Get-AuthenticodeSignature"},
+		{"unreadable", fakeWindows{driver: &unreadable, integrity: enforced}, "ok", "unknown", "ok",
+			"Get-AuthenticodeSignature"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			expect(t, checkDriver(c.host, ""), c.driver)
@@ -229,7 +237,8 @@ func TestDebugDriver(t *testing.T) {
 		resources []byte
 		want      bool
 	}{
-		"debug": {info(0x3f, 0x9), true}, "release": {info(0x3f, 0x8), false}, "flag without meaning": {info(0x3e, 0x9), false},
+		"debug": {info(0x3f, 0x9), true}, "release": {info(0x3f, 0x8), false}, "flag without meaning": {info(0x3e, 0x9),
+			false},
 		"cut": {info(0x3f, 0x9)[:44], false}, "none": {nil, false},
 	} {
 		if got := debugBuild(c.resources); got != c.want {
@@ -290,7 +299,8 @@ func TestHNSNetwork(t *testing.T) {
 		{"lost", fakeHNS{}, true, "failed", "no HNS network weft"},
 		{"another's", fakeHNS{networks: []hns.Network{{Name: "weft", Type: "L2Bridge"}}}, false, "failed", "L2Bridge"},
 		{"well", fakeHNS{networks: weft, extensions: enabled}, true, "ok ok", "enabled"},
-		{"another driver", fakeHNS{networks: weft, extensions: dbosoft}, true, "ok ok", "dbosoft Open vSwitch Extension is enabled"},
+		{"another driver", fakeHNS{networks: weft, extensions: dbosoft}, true, "ok ok",
+			"dbosoft Open vSwitch Extension is enabled"},
 		{"two drivers", fakeHNS{networks: weft, extensions: append(dbosoft, enabled...)}, true, "ok failed", "ovs-driver"},
 		{"no driver", fakeHNS{networks: weft}, true, "ok failed", "netcfg"},
 		{"disabled", fakeHNS{networks: weft, extensions: disabled}, true, "ok failed", "no network"},
@@ -306,7 +316,8 @@ func TestHNSNetwork(t *testing.T) {
 }
 
 func nic(alias string, kind hostnet.Kind, addresses ...string) hostnet.Adapter {
-	a := hostnet.Adapter{Alias: alias, Description: alias + " driver", Kind: kind, Up: true, MTU: 1500, MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}}
+	a := hostnet.Adapter{Alias: alias, Description: alias + " driver", Kind: kind, Up: true, MTU: 1500,
+		MAC: net.HardwareAddr{2, 0, 0, 0, 0, 1}}
 	for _, text := range addresses {
 		a.Addresses = append(a.Addresses, hostnet.Address{Prefix: netip.MustParsePrefix(text), Usable: true})
 	}
@@ -330,18 +341,27 @@ func TestAdapter(t *testing.T) {
 		mtu      string
 	}{
 		{"by its address", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}, fakeHNS{}, "", "ok", "Ethernet", "ok"},
-		{"by its name", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}, fakeHNS{}, "ethernet", "ok", "192.0.2.11", "ok"},
-		{"below the switch", []hostnet.Adapter{nic("Ethernet", hostnet.Physical), nic("vEthernet (Ethernet)", hostnet.Virtual, held)}, weft, "", "ok", "is on vEthernet (Ethernet)", "ok"},
-		{"address lost", []hostnet.Adapter{nic("Ethernet", hostnet.Physical)}, weft, "", "failed", "no adapter of the host holds", "ok"},
-		{"nobody's address", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, "192.0.2.99/24")}, fakeHNS{}, "", "failed", "there are: Ethernet [192.0.2.99/24]", "unknown"},
-		{"unknown name", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}, fakeHNS{}, "nosuch", "failed", `no adapter "nosuch"`, "unknown"},
+		{"by its name", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}, fakeHNS{}, "ethernet", "ok", "192.0.2.11",
+			"ok"},
+		{"below the switch", []hostnet.Adapter{nic("Ethernet", hostnet.Physical), nic("vEthernet (Ethernet)", hostnet.Virtual,
+			held)}, weft, "", "ok", "is on vEthernet (Ethernet)", "ok"},
+		{"address lost", []hostnet.Adapter{nic("Ethernet", hostnet.Physical)}, weft, "", "failed",
+			"no adapter of the host holds", "ok"},
+		{"nobody's address", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, "192.0.2.99/24")}, fakeHNS{}, "", "failed",
+			"there are: Ethernet [192.0.2.99/24]", "unknown"},
+		{"unknown name", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}, fakeHNS{}, "nosuch", "failed",
+			`no adapter "nosuch"`, "unknown"},
 		{"none", nil, fakeHNS{}, "nosuch", "failed", "there are: none", "unknown"},
 		{"a team", []hostnet.Adapter{nic("Team", hostnet.Team, held)}, fakeHNS{}, "", "failed", "Remove-NetLbfoTeam", "ok"},
-		{"another switch's", []hostnet.Adapter{nic("vEthernet (nat)", hostnet.Virtual, held)}, fakeHNS{}, "", "failed", "not a physical one", "ok"},
+		{"another switch's", []hostnet.Adapter{nic("vEthernet (nat)", hostnet.Virtual, held)}, fakeHNS{}, "", "failed",
+			"not a physical one", "ok"},
 		{"down", []hostnet.Adapter{down}, fakeHNS{}, "", "failed", "is down", "ok"},
-		{"two", []hostnet.Adapter{nic("Ethernet", hostnet.Physical), other}, fakeHNS{}, "Ethernet", "failed", "on adapter Ethernet 2", "ok"},
-		{"below a silent HNS", []hostnet.Adapter{nic("Ethernet", hostnet.Physical), nic("vEthernet (Ethernet)", hostnet.Virtual, held)}, fakeHNS{err: errBroken}, "", "unknown", "only HNS knows", "ok"},
-		{"HNS is silent", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}, fakeHNS{err: errBroken}, "", "ok", "", "ok"},
+		{"two", []hostnet.Adapter{nic("Ethernet", hostnet.Physical), other}, fakeHNS{}, "Ethernet", "failed",
+			"on adapter Ethernet 2", "ok"},
+		{"below a silent HNS", []hostnet.Adapter{nic("Ethernet", hostnet.Physical),
+			nic("vEthernet (Ethernet)", hostnet.Virtual, held)}, fakeHNS{err: errBroken}, "", "unknown", "only HNS knows", "ok"},
+		{"HNS is silent", []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}, fakeHNS{err: errBroken}, "", "ok", "",
+			"ok"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := Config{EncapAddress: netip.MustParseAddr("192.0.2.11"), Adapter: c.adapter, HNSNetwork: "weft"}
@@ -351,9 +371,11 @@ func TestAdapter(t *testing.T) {
 		})
 	}
 	found := fakeWindows{adapters: []hostnet.Adapter{nic("Ethernet", hostnet.Physical, held)}}
-	expect(t, checkAdapter(t.Context(), found, fakeHNS{}, Config{Adapter: "Ethernet"}), "unknown", "encap-address is not set")
+	expect(t, checkAdapter(t.Context(), found, fakeHNS{}, Config{Adapter: "Ethernet"}), "unknown",
+		"encap-address is not set")
 	expect(t, checkAdapter(t.Context(), fakeWindows{broken: errBroken}, fakeHNS{}, Config{}), "unknown")
-	expect(t, checkAdapter(t.Context(), fakeWindows{adapters: []hostnet.Adapter{nic("Ethernet", hostnet.Physical)}}, fakeHNS{}, Config{}), "failed", "neither adapter nor encap-address")
+	expect(t, checkAdapter(t.Context(), fakeWindows{adapters: []hostnet.Adapter{nic("Ethernet", hostnet.Physical)}},
+		fakeHNS{}, Config{}), "failed", "neither adapter nor encap-address")
 }
 
 func TestRuntime(t *testing.T) {
@@ -362,10 +384,13 @@ func TestRuntime(t *testing.T) {
 }
 
 func TestAdapterNames(t *testing.T) {
-	own := []hostnet.Adapter{nic("Ethernet", hostnet.Physical), nic("weft-uplink", hostnet.Virtual), nic("vEthernet (weft-mp0)", hostnet.Virtual), nic("br-int", hostnet.Virtual)}
+	own := []hostnet.Adapter{nic("Ethernet", hostnet.Physical), nic("weft-uplink", hostnet.Virtual),
+		nic("vEthernet (weft-mp0)", hostnet.Virtual), nic("br-int", hostnet.Virtual)}
 	expect(t, checkAdapterNames(fakeWindows{adapters: own}), "ok")
-	expect(t, checkAdapterNames(fakeWindows{adapters: append(own, nic("Weft-Uplink 2", hostnet.Physical))}), "failed", "Rename-NetAdapter -Name 'Weft-Uplink 2'")
-	expect(t, checkAdapterNames(fakeWindows{adapters: append(own, nic("br-int", hostnet.Physical))}), "failed", "contains br-int")
+	expect(t, checkAdapterNames(fakeWindows{adapters: append(own, nic("Weft-Uplink 2", hostnet.Physical))}), "failed",
+		"Rename-NetAdapter -Name 'Weft-Uplink 2'")
+	expect(t, checkAdapterNames(fakeWindows{adapters: append(own, nic("br-int", hostnet.Physical))}), "failed",
+		"contains br-int")
 	expect(t, checkAdapterNames(fakeWindows{broken: errBroken}), "unknown")
 }
 
@@ -400,7 +425,8 @@ func TestOtherNetworks(t *testing.T) {
 		words    string
 	}{
 		{"none", nil, "ok", ""},
-		{"ours and docker's", []hns.Network{{Name: "weft", Type: hns.Transparent, Adapter: "Ethernet"}, {Name: "nat", Type: "NAT"}}, "ok", ""},
+		{"ours and docker's", []hns.Network{{Name: "weft", Type: hns.Transparent, Adapter: "Ethernet"},
+			{Name: "nat", Type: "NAT"}}, "ok", ""},
 		{"flannel's", []hns.Network{{Name: "cbr0", Type: "Overlay", Adapter: "Ethernet"}}, "failed", "cbr0 (Overlay)"},
 		{"on another adapter", []hns.Network{{Name: "cbr0", Type: "L2Bridge", Adapter: "Ethernet 2"}}, "ok", ""},
 		{"on who knows which", []hns.Network{{Name: "x", Type: "L2Bridge"}}, "unknown", "x (L2Bridge)"},
@@ -434,7 +460,8 @@ func TestRSCAndResolvers(t *testing.T) {
 func TestEveryCheckRunsOnAnEmptyWindows(t *testing.T) {
 	checks := windowsChecks(Config{Hosted: true}, readers{
 		api: fakeAPI{}, vswitch: fakeVswitch{err: errBroken}, openFlow: func(context.Context) error { return errBroken },
-		daemons: fakeControl{}, agent: fakeAgent{err: errNotRunning}, metrics: fakeMetrics{err: errNotRunning}, files: osFiles{}, disk: fakeDisk{err: errBroken}, names: fakeNames{},
+		daemons: fakeControl{}, agent: fakeAgent{err: errNotRunning}, metrics: fakeMetrics{err: errNotRunning},
+		files: osFiles{}, disk: fakeDisk{err: errBroken}, names: fakeNames{},
 		conflist: brokenFS{}, listen: func(string) error { return errBroken },
 	}, fakeWindows{broken: errBroken}, fakeHNS{err: errBroken})
 	seen := map[subject]bool{}

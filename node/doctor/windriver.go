@@ -50,8 +50,8 @@ type driverReader interface {
 	Driver(ovsdriver.Kind) (driver, error)
 }
 
-// findDriver is the driver of the configured kind, or the only one that is installed; errAbsent, also with a kind that may
-// be installed.
+// findDriver is the driver of the configured kind, or the only one that is installed; errAbsent, also with a kind that
+// may be installed.
 func findDriver(reader driverReader, kind string) (driver, error) {
 	found := map[string]driver{}
 	var broken error
@@ -89,11 +89,13 @@ type bootReader interface {
 
 // installOVS is how a driver is installed.
 func installOVS(kind ovsdriver.Kind) string {
-	return "install Open vSwitch for Windows, whose driver is " + kind.SYS + ": `netcfg -l " + kind.INF + " -c s -i " + kind.Component + "`"
+	return "install Open vSwitch for Windows, whose driver is " + kind.SYS + ": `netcfg -l " + kind.INF + " -c s -i " +
+		kind.Component + "`"
 }
 
 const (
-	needsTesting = "get a driver that Microsoft has signed; for a trial only: switch Secure Boot off, run `bcdedit /set testsigning on` and restart"
+	needsTesting = "get a driver that Microsoft has signed; for a trial only: switch Secure Boot off, run `bcdedit /set " +
+		"testsigning on` and restart"
 )
 
 // checkDriver: without the extension's driver HNS knows no such extension.
@@ -102,17 +104,21 @@ func checkDriver(reader driverReader, kind string) []Finding {
 	d, err := findDriver(reader, kind)
 	switch {
 	case errors.Is(err, errAbsent):
-		return s.failed(installOVS(d.Kind)+"; for another driver set the key ovs-driver ("+ovsdriver.Names()+")", "the driver %s is not installed", d.Kind.Service)
+		return s.failed(installOVS(d.Kind)+"; for another driver set the key ovs-driver ("+ovsdriver.Names()+")",
+			"the driver %s is not installed", d.Kind.Service)
 	case err != nil && d.Path != "": // there are several
 		return s.failed("set the key ovs-driver, or remove a driver", "%v", err)
 	case err != nil:
 		return s.unknown("run `netcfg -q "+d.Kind.Component+"`", "%v", err)
 	case !d.Loaded:
-		return s.failed("see the check driver-signature and the event log System; `sc.exe start "+d.Kind.Service+"` says why it does not start", "the driver %s is installed (%s), but Windows has not loaded it", d.Kind.Service, d.Path)
+		return s.failed("see the check driver-signature and the event log System; `sc.exe start "+d.Kind.Service+
+			"` says why it does not start", "the driver %s is installed (%s), but Windows has not loaded it", d.Kind.Service,
+			d.Path)
 	}
 	if d.Debug {
 		return s.warning("install a driver that was built for release (--with-vstudiotarget=Release)",
-			"%s is a debug build: it stops the machine (bug check) as soon as there are two internal ports, and Weft has more", d.Path)
+			"%s is a debug build: it stops the machine (bug check) as soon as there are two internal ports, and Weft has more",
+			d.Path)
 	}
 	return s.ok("%s (%s) is loaded", d.Path, d.Kind.Name)
 }
@@ -142,7 +148,8 @@ func checkDriverSignature(drivers driverReader, boot bootReader, kind string) []
 		switch {
 		case !strings.EqualFold(d.Signer, signer) || d.Refused != nil:
 		case !d.Loaded:
-			return s.unknown("see that it has passed the HLK's tests: a server does not take a driver that is merely attested", "signed by %s, but not loaded", d.Signer)
+			return s.unknown("see that it has passed the HLK's tests: a server does not take a driver that is merely attested",
+				"signed by %s, but not loaded", d.Signer)
 		default:
 			return s.ok("signed by %s", d.Signer)
 		}
@@ -153,16 +160,20 @@ func checkDriverSignature(drivers driverReader, boot bootReader, kind string) []
 	}
 	ci, err := boot.CodeIntegrity()
 	if err != nil {
-		return s.unknown(needsTesting, "the driver %s; whether this Windows takes such drivers cannot be read: %v", signature, err)
+		return s.unknown(needsTesting, "the driver %s; whether this Windows takes such drivers cannot be read: %v", signature,
+			err)
 	}
 	secure, secureErr := boot.SecureBoot()
 	switch {
 	case ci.TestSigning || !ci.Enforced:
-		return s.warning("do not use it for more than tests", "the driver %s; Windows loads it because test signing is on", signature)
+		return s.warning("do not use it for more than tests", "the driver %s; Windows loads it because test signing is on",
+			signature)
 	case d.Loaded:
-		return s.warning("get a driver that Microsoft has signed before the next upgrade of Windows", "the driver %s; Windows has loaded it all the same", signature)
+		return s.warning("get a driver that Microsoft has signed before the next upgrade of Windows",
+			"the driver %s; Windows has loaded it all the same", signature)
 	case secureErr == nil && secure:
-		return s.failed(needsTesting, "the driver %s; test signing is off, and Secure Boot does not let it be switched on", signature)
+		return s.failed(needsTesting, "the driver %s; test signing is off, and Secure Boot does not let it be switched on",
+			signature)
 	}
 	return s.failed(needsTesting, "the driver %s, and test signing is off: Windows will not load it", signature)
 }
@@ -185,10 +196,12 @@ func checkBoot(boot bootReader) []Finding {
 		text = "Secure Boot is off"
 	}
 	if ci.TestSigning {
-		return s.warning("with a driver that Microsoft has signed: `bcdedit /set testsigning off` and restart", "test signing is on; %s", text)
+		return s.warning("with a driver that Microsoft has signed: `bcdedit /set testsigning off` and restart",
+			"test signing is on; %s", text)
 	}
 	if !ci.Enforced {
-		return s.warning("restart Windows without debugging options", "Windows does not demand that drivers are signed; %s", text)
+		return s.warning("restart Windows without debugging options", "Windows does not demand that drivers are signed; %s",
+			text)
 	}
 	return s.ok("test signing is off; %s", text)
 }

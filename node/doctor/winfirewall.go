@@ -83,7 +83,8 @@ func (r *firewallRule) set(key, value string) error {
 			return nil
 		}
 		r.Ports = append(r.Ports, ports)
-	case "App", "Svc", "RA4", "RA6", "LA4", "LA6", "RPort", "RPort2_10", "IF", "IFType", "AppPkgId", "LUAuth", "RUAuth", "RMauth", "Security":
+	case "App", "Svc", "RA4", "RA6", "LA4", "LA6", "RPort", "RPort2_10", "IF", "IFType", "AppPkgId", "LUAuth", "RUAuth",
+		"RMauth", "Security":
 		r.Narrow = r.Narrow || !(key == "App" && value == "System")
 	}
 	return nil
@@ -165,7 +166,8 @@ func checkFirewall(reader firewallReader, ports []openPort) []Finding {
 
 func judgePort(s subject, f firewall, p openPort) []Finding {
 	protocol := map[int]string{protocolTCP: "TCP", protocolUDP: "UDP"}[p.protocol]
-	open := fmt.Sprintf("`New-NetFirewallRule -DisplayName \"weft %s\" -Direction Inbound -Protocol %s -LocalPort %d -Action Allow`", p.use, protocol, p.port)
+	open := fmt.Sprintf("`New-NetFirewallRule -DisplayName \"weft %s\" -Direction Inbound -Protocol %s -LocalPort %d "+
+		"-Action Allow`", p.use, protocol, p.port)
 	var narrow string
 	allowed := ""
 	for _, rule := range f.Rules {
@@ -181,14 +183,17 @@ func judgePort(s subject, f firewall, p openPort) []Finding {
 	}
 	switch {
 	case allowed != "" && len(f.Unread) > 0:
-		return s.unknown("see that none of these blocks it", "the rule %q lets %v in, but %d rules are not understood: %s", allowed, p, len(f.Unread), shorten(f.Unread, 3))
+		return s.unknown("see that none of these blocks it", "the rule %q lets %v in, but %d rules are not understood: %s",
+			allowed, p, len(f.Unread), shorten(f.Unread, 3))
 	case allowed != "":
 		return s.ok("the rule %q lets %v in", allowed, p)
 	case narrow != "":
-		return s.unknown("see that the rule fits, or run "+open, "the rule %q concerns %v, for certain programs or addresses only", narrow, p)
+		return s.unknown("see that the rule fits, or run "+open, "the rule %q concerns %v, for certain programs or "+
+			"addresses only", narrow, p)
 	}
 	if p.below {
-		return s.warning("run "+open, "the firewall is on (%s), and no rule lets %v in; Open vSwitch's driver should take these packets before the firewall does, which nobody has tried", strings.Join(f.Profiles, ", "), p)
+		return s.warning("run "+open, "the firewall is on (%s), and no rule lets %v in; Open vSwitch's driver should take "+
+			"these packets before the firewall does, which nobody has tried", strings.Join(f.Profiles, ", "), p)
 	}
 	return s.failed("run "+open, "the firewall is on (%s), and no rule lets %v in", strings.Join(f.Profiles, ", "), p)
 }

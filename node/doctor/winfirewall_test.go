@@ -70,7 +70,8 @@ func TestFirewall(t *testing.T) {
 		{"inactive", "v2|Action=Allow|Active=FALSE|Dir=In|Name=all|", nil, "warning failed", ""},
 		{"outbound", "v2|Action=Allow|Active=TRUE|Dir=Out|Name=all|", nil, "warning failed", ""},
 		{"blocked", "v2|Action=Allow|Active=TRUE|Dir=In|Name=all|\nv2|Action=Block|Active=TRUE|Dir=In|Protocol=17|LPort=6081|Name=no|", nil, "failed ok", `"no" keeps UDP 6081`},
-		{"for a program", "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=10250|App=C:\\k\\kubelet.exe|Name=k|", nil, "warning unknown", "certain programs"},
+		{"for a program", "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=10250|App=C:\\k\\kubelet.exe|Name=k|", nil,
+			"warning unknown", "certain programs"},
 		{"other protocol", "v2|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort=6081|Name=k|", nil, "warning failed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -87,7 +88,8 @@ func TestFirewall(t *testing.T) {
 	}
 	expect(t, checkFirewall(fakeWindows{}, []openPort{geneve}), "ok", "is off")
 	expect(t, checkFirewall(fakeWindows{broken: errBroken}, []openPort{geneve}), "unknown")
-	if got := portList(windowsPorts(Config{Hosted: true, TunnelAddress: ":16642"})); got != "UDP 6081 (GENEVE), TCP 10250 (kubelet), TCP 16642 (chassis host)" {
+	if got := portList(windowsPorts(Config{Hosted: true, TunnelAddress: ":16642"})); got != "UDP 6081 (GENEVE), TCP "+
+		"10250 (kubelet), TCP 16642 (chassis host)" {
 		t.Error(got)
 	}
 }

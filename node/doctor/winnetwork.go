@@ -57,7 +57,8 @@ func uplink(adapters []hostnet.Adapter, networks []hns.Network, config Config) (
 	if a, found := hostnet.Holding(adapters, config.EncapAddress); found {
 		return a, nil
 	}
-	return hostnet.Adapter{}, fmt.Errorf("no adapter holds encap-address %v; there are: %s", config.EncapAddress, adapterNames(adapters))
+	return hostnet.Adapter{}, fmt.Errorf("no adapter holds encap-address %v; there are: %s", config.EncapAddress,
+		adapterNames(adapters))
 }
 
 func adapterNames(adapters []hostnet.Adapter) string {
@@ -84,10 +85,12 @@ func checkAdapter(ctx context.Context, reader adapterReader, service hnsReader, 
 	networks, silence := service.Networks(ctx) // none before the installation
 	a, err := uplink(adapters, networks, config)
 	if silence != nil && !errors.Is(silence, errAbsent) && a.Kind == hostnet.Virtual {
-		return s.unknown("see the check hns-version", "only HNS knows what is below adapter %s, and it does not answer", a.Alias)
+		return s.unknown("see the check hns-version", "only HNS knows what is below adapter %s, and it does not answer",
+			a.Alias)
 	}
 	if err != nil {
-		return s.failed("set adapter to the name of the adapter on the network between nodes, and encap-address to its address", "%v", err)
+		return s.failed("set adapter to the name of the adapter on the network between nodes, and encap-address to "+
+			"its address", "%v", err)
 	}
 	const another = "set adapter to a physical adapter of its own"
 	name := fmt.Sprintf("adapter %s (%s)", a.Alias, a.Description)
@@ -95,18 +98,22 @@ func checkAdapter(ctx context.Context, reader adapterReader, service hnsReader, 
 	case a.Kind == hostnet.Team:
 		return s.failed(another+", or take the team apart (`Remove-NetLbfoTeam`)", "%s is a team", name)
 	case a.Kind != hostnet.Physical:
-		return s.failed(another+", or remove the virtual switch that it belongs to (`Get-VMSwitch`, `Get-HnsNetwork`), which may be a team of adapters, too", "%s is not a physical one", name)
+		return s.failed(another+", or remove the virtual switch that it belongs to (`Get-VMSwitch`, `Get-HnsNetwork`), "+
+			"which may be a team of adapters, too", "%s is not a physical one", name)
 	case !a.Up:
 		return s.failed("plug it in, or run `Enable-NetAdapter`", "%s is down", name)
 	}
 	holder, held := hostnet.Holding(adapters, config.EncapAddress)
 	switch {
 	case !config.EncapAddress.IsValid():
-		return s.unknown("set encap-address to the node's address on the network between nodes", "%s is up, and encap-address is not set", name)
+		return s.unknown("set encap-address to the node's address on the network between nodes",
+			"%s is up, and encap-address is not set", name)
 	case !held:
-		return s.failed("give the node back its address, by DHCP or `New-NetIPAddress`; the agent does so, too, when it starts", "%s is there, but no adapter of the host holds encap-address %v", name, config.EncapAddress)
+		return s.failed("give the node back its address, by DHCP or `New-NetIPAddress`; the agent does so, too, when "+
+			"it starts", "%s is there, but no adapter of the host holds encap-address %v", name, config.EncapAddress)
 	case holder.Alias != a.Alias && !bytes.Equal(holder.MAC, a.MAC):
-		return s.failed("set adapter or encap-address so that they fit", "encap-address %v is on adapter %s, and not on %s", config.EncapAddress, holder.Alias, a.Alias)
+		return s.failed("set adapter or encap-address so that they fit", "encap-address %v is on adapter %s, and not on %s",
+			config.EncapAddress, holder.Alias, a.Alias)
 	}
 	return s.ok("%s is up, %v is on %s", name, config.EncapAddress, holder.Alias)
 }
@@ -119,7 +126,9 @@ func checkAdapterNames(reader adapterReader) []Finding {
 		return s.unknown("run `Get-NetAdapter`", "%v", err)
 	}
 	if a, port, ok := hostnet.Mistakable(adapters); ok {
-		return s.failed("run `Rename-NetAdapter -Name '"+a.Alias+"' -NewName NAME`", "the name of adapter %s contains %s, by which Open vSwitch looks for an adapter of its own: it may disable this one", a.Alias, port)
+		return s.failed("run `Rename-NetAdapter -Name '"+a.Alias+"' -NewName NAME`",
+			"the name of adapter %s contains %s, by which Open vSwitch looks for an adapter of its own: it may disable this one",
+			a.Alias, port)
 	}
 	return s.ok("no adapter can be taken for one of Open vSwitch's")
 }
@@ -144,7 +153,8 @@ func judgeMTU(device string, actual int, config Config) []Finding {
 		mtu = config.UplinkMTU
 	}
 	if actual > 0 && mtu > actual {
-		return s.failed("lower uplink-mtu, or "+remedy, "uplink-mtu is %d, but %s carries only %d bytes: large packets would be lost", mtu, device, actual)
+		return s.failed("lower uplink-mtu, or "+remedy, "uplink-mtu is %d, but %s carries only %d bytes: large packets "+
+			"would be lost", mtu, device, actual)
 	}
 	pods := mtu - overhead
 	if config.Encrypted {
@@ -152,9 +162,11 @@ func judgeMTU(device string, actual int, config Config) []Finding {
 		pods = ipsec.Payload(mtu, header) - (overhead - header)
 	}
 	if pods < leastPodMTU {
-		return s.failed(remedy, "%s carries %d bytes, which leaves %d for pods; IPv6 needs %d", device, mtu, pods, leastPodMTU)
+		return s.failed(remedy, "%s carries %d bytes, which leaves %d for pods; IPv6 needs %d", device, mtu, pods,
+			leastPodMTU)
 	}
-	return s.ok("%s carries %d bytes, pods get %d; whether the network between nodes carries them too, `ping %s-l %d` (Linux: `ping -M do -s %d`) to another node tells", device, mtu, pods, whole, mtu-headers, mtu-headers)
+	return s.ok("%s carries %d bytes, pods get %d; whether the network between nodes carries them too, `ping %s-l %d` "+
+		"(Linux: `ping -M do -s %d`) to another node tells", device, mtu, pods, whole, mtu-headers, mtu-headers)
 }
 
 func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReader, config Config) []Finding {
@@ -169,7 +181,8 @@ func checkAdapterMTU(ctx context.Context, reader adapterReader, service hnsReade
 		return s.unknown("", "the adapter is not known")
 	}
 	if a.MTU <= 0 {
-		return s.unknown("run `Get-NetIPInterface -InterfaceAlias \""+a.Alias+"\"`", "Windows does not tell the MTU of %s", a.Alias)
+		return s.unknown("run `Get-NetIPInterface -InterfaceAlias \""+a.Alias+"\"`", "Windows does not tell the MTU of %s",
+			a.Alias)
 	}
 	return judgeMTU(a.Alias, a.MTU, config)
 }
@@ -187,7 +200,8 @@ func checkHNS(ctx context.Context, service hnsReader) []Finding {
 	case errors.As(err, &hung), errors.Is(err, context.DeadlineExceeded):
 		return s.failed(restartHNS, "%v", err)
 	case err != nil:
-		return s.failed("see whether the services hns and vmcompute run (`Get-Service hns, vmcompute`)", "HNS does not answer: %v", err)
+		return s.failed("see whether the services hns and vmcompute run (`Get-Service hns, vmcompute`)",
+			"HNS does not answer: %v", err)
 	}
 	text := fmt.Sprintf("HNS %d.%d", v.Major, v.Minor)
 	switch {
@@ -218,29 +232,38 @@ func checkHNSNetwork(ctx context.Context, service hnsReader, config Config, runn
 	case i < 0:
 		return s.ok("no HNS network %s yet; the agent makes it", config.HNSNetwork)
 	case networks[i].Type != hns.Transparent:
-		return s.failed("remove it (`Get-HnsNetwork | ? Name -eq "+config.HNSNetwork+" | Remove-HnsNetwork`), or set hns-network to another name", "the HNS network %s is of type %s and not %s", config.HNSNetwork, networks[i].Type, hns.Transparent)
+		return s.failed("remove it (`Get-HnsNetwork | ? Name -eq "+config.HNSNetwork+" | Remove-HnsNetwork`), or set "+
+			"hns-network to another name", "the HNS network %s is of type %s and not %s", config.HNSNetwork, networks[i].Type,
+			hns.Transparent)
 	}
 	return judgeExtension(ctx, service, networks[i], config.OVSDriver, running)
 }
 
-func judgeExtension(ctx context.Context, service hnsReader, network hns.Network, driver string, running bool) []Finding {
+func judgeExtension(ctx context.Context, service hnsReader, network hns.Network, driver string,
+	running bool) []Finding {
 	const s = subject("ovs-extension")
 	found := subject("hns-network").ok("%s, type %s, on adapter %s", network.Name, network.Type, network.Adapter)
 	state, err := service.Switch(ctx, network)
 	if err != nil {
 		return append(found, s.unknown("run `Get-VMSwitchExtension`", "%v", err)...)
 	}
-	kind, known, err := ovsdriver.Installed(driver, func(k ovsdriver.Kind) bool { _, ok := state.Extension(k.Extension); return ok })
+	kind, known, err := ovsdriver.Installed(driver, func(k ovsdriver.Kind) bool {
+		_, ok := state.Extension(k.Extension)
+		return ok
+	})
 	extension, _ := state.Extension(kind.Extension)
 	switch {
 	case err != nil:
 		return append(found, s.failed("set the key ovs-driver, or remove a driver", "%v", err)...)
 	case !known:
-		return append(found, s.failed(installOVS(kind), "the switch of HNS network %s knows no extension of Open vSwitch", network.Name)...)
+		return append(found, s.failed(installOVS(kind), "the switch of HNS network %s knows no extension of Open vSwitch",
+			network.Name)...)
 	case !extension.Enabled && running:
-		return append(found, s.failed("the agent enables it within a moment; if it stays so, see its log", "the extension is disabled: pods on this node have no network")...)
+		return append(found, s.failed("the agent enables it within a moment; if it stays so, see its log",
+			"the extension is disabled: pods on this node have no network")...)
 	case !extension.Enabled:
-		return append(found, s.warning("start the agent, which enables it", "the extension is disabled, as it is after a reboot")...)
+		return append(found, s.warning("start the agent, which enables it", "the extension is disabled, as it is after "+
+			"a reboot")...)
 	}
 	return append(found, s.ok("%s is enabled", kind.Title)...)
 }
@@ -299,7 +322,8 @@ func checkRSC(ctx context.Context, reader coalescing, service hnsReader, config 
 	case err != nil:
 		return s.unknown("run `Get-VMSwitch "+config.HNSNetwork+" | fl *Rsc*`", "%v", err)
 	case !on:
-		return s.warning("run `Set-VMSwitch "+config.HNSNetwork+" -EnableSoftwareRsc $true`", "the switch does not coalesce received segments: pods receive slowly")
+		return s.warning("run `Set-VMSwitch "+config.HNSNetwork+" -EnableSoftwareRsc $true`",
+			"the switch does not coalesce received segments: pods receive slowly")
 	}
 	return s.ok("the switch coalesces received segments")
 }
@@ -314,13 +338,15 @@ func checkResolvers(reader adapterReader) []Finding {
 	var servers []string
 	for _, a := range adapters {
 		for _, server := range a.DNS.Servers {
-			if a.InHost() && a.Up && a.Kind != hostnet.Loopback && !strings.HasPrefix(server.String(), "fec0:0:0:ffff:") { // what Windows invents
+			// what Windows invents
+			if a.InHost() && a.Up && a.Kind != hostnet.Loopback && !strings.HasPrefix(server.String(), "fec0:0:0:ffff:") {
 				servers = append(servers, fmt.Sprintf("%v (%s)", server, a.Alias))
 			}
 		}
 	}
 	if len(servers) == 0 {
-		return s.warning("run `Set-DnsClientServerAddress`", "no adapter of this node has a DNS server: it cannot pull images by name, and pods with dnsPolicy Default resolve nothing")
+		return s.warning("run `Set-DnsClientServerAddress`", "no adapter of this node has a DNS server: it cannot pull "+
+			"images by name, and pods with dnsPolicy Default resolve nothing")
 	}
 	return s.ok("%s", shorten(servers, 5))
 }

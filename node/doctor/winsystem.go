@@ -27,7 +27,8 @@ type versionReader interface {
 }
 
 // The builds that have containers, HNS's second API and a datapath of Open vSwitch.
-var windowsServers = map[int]string{17763: "Windows Server 2019", 20348: "Windows Server 2022", 26100: "Windows Server 2025"}
+var windowsServers = map[int]string{17763: "Windows Server 2019", 20348: "Windows Server 2022",
+	26100: "Windows Server 2025"}
 
 func checkWindowsVersion(reader versionReader) []Finding {
 	const s = subject("windows-version")
@@ -47,7 +48,8 @@ func checkWindowsVersion(reader versionReader) []Finding {
 		return s.warning(remedy, "%s is a build that Weft does not know", text)
 	case v.Build == 20348 && v.Revision >= 2582 && v.Revision < 2762:
 		// microsoft/Windows-Containers issue 516: KB5040437 broke the network of pods, KB5044281 repaired it.
-		return s.warning("install the current updates of Windows", "%s: the updates from July to September 2024 cut pods off (KB5040437), that of October 2024 (KB5044281, build 20348.2762) repaired it", text)
+		return s.warning("install the current updates of Windows", "%s: the updates from July to September 2024 cut pods "+
+			"off (KB5040437), that of October 2024 (KB5044281, build 20348.2762) repaired it", text)
 	case v.Build == 17763:
 		return s.warning(remedy, "%s (%s): kubelet's and containerd's newer releases are made for later ones", text, name)
 	}
@@ -109,7 +111,8 @@ func checkContainers(services serviceReader, libraries libraryReader) []Finding 
 func checkRuntime(libraries libraryReader) []Finding {
 	const s = subject("vc-runtime")
 	if err := libraries.Library("vcruntime140.dll"); err != nil {
-		return s.warning("install the Visual C++ Redistributable for x64, unless your build of Open vSwitch brings its own vcruntime140.dll beside its programs",
+		return s.warning("install the Visual C++ Redistributable for x64, unless your build of Open vSwitch brings its own "+
+			"vcruntime140.dll beside its programs",
 			"Windows has no vcruntime140.dll, without which Open vSwitch's programs do not start: %v", err)
 	}
 	return s.ok("the Visual C++ runtime is installed")
@@ -122,8 +125,10 @@ type moduleReader interface {
 
 // Ways to the role Hyper-V; the second is for a processor that has no virtualization, or lends none (docs/windows.md of
 // Antrea, "Known issues" 2).
-const installHyperV = "run `Install-WindowsFeature Hyper-V, Hyper-V-PowerShell -Restart`; where the processor has no virtualization: `Install-WindowsFeature Hyper-V-PowerShell`, " +
-	"`dism /online /enable-feature /featurename:Microsoft-Hyper-V /all /NoRestart`, `dism /online /disable-feature /featurename:Microsoft-Hyper-V-Online /NoRestart`, and restart"
+const installHyperV = "run `Install-WindowsFeature Hyper-V, Hyper-V-PowerShell -Restart`; where the processor has no " +
+	"virtualization: `Install-WindowsFeature Hyper-V-PowerShell`, " +
+	"`dism /online /enable-feature /featurename:Microsoft-Hyper-V /all /NoRestart`, `dism /online /disable-feature " +
+	"/featurename:Microsoft-Hyper-V-Online /NoRestart`, and restart"
 
 // checkHyperV: pods of process isolation need no hypervisor. But Open vSwitch finds and makes the vNIC of each of its
 // internal ports by Hyper-V's WMI provider, which is the service vmms (lib/wmi.c), and the agent names the host's by
@@ -133,17 +138,21 @@ func checkHyperV(services serviceReader, modules moduleReader) []Finding {
 	found, err := services.Service("vmms")
 	switch {
 	case errors.Is(err, errAbsent):
-		return s.failed(installHyperV, "the role Hyper-V is not installed: without its management service vmms Open vSwitch opens no port of pods, nor the host's")
+		return s.failed(installHyperV, "the role Hyper-V is not installed: without its management service vmms Open "+
+			"vSwitch opens no port of pods, nor the host's")
 	case err != nil:
 		return s.unknown("run `Get-Service vmms`", "service vmms: %v", err)
 	case found.Start == "disabled":
-		return s.failed("run `Set-Service vmms -StartupType Automatic` and `Start-Service vmms`", "the service vmms is disabled: without it Open vSwitch opens no port")
+		return s.failed("run `Set-Service vmms -StartupType Automatic` and `Start-Service vmms`",
+			"the service vmms is disabled: without it Open vSwitch opens no port")
 	case !found.running():
-		return s.failed("run `Start-Service vmms`; the agent has Open vSwitch open its ports again within half a minute", "the service vmms is %s: until it runs Open vSwitch opens no new port", found.State)
+		return s.failed("run `Start-Service vmms`; the agent has Open vSwitch open its ports again within half a minute",
+			"the service vmms is %s: until it runs Open vSwitch opens no new port", found.State)
 	}
 	switch err := modules.Module("Hyper-V"); {
 	case errors.Is(err, errAbsent):
-		return s.failed("run `Install-WindowsFeature Hyper-V-PowerShell`", "vmms runs, but PowerShell has no module Hyper-V, by which the agent names the host's adapter on its switch")
+		return s.failed("run `Install-WindowsFeature Hyper-V-PowerShell`",
+			"vmms runs, but PowerShell has no module Hyper-V, by which the agent names the host's adapter on its switch")
 	case err != nil:
 		return s.unknown("run `Get-Module -ListAvailable Hyper-V`", "PowerShell's module Hyper-V: %v", err)
 	}
@@ -161,11 +170,13 @@ func checkDaemon(services serviceReader, name string, early bool) []Finding {
 	case err != nil:
 		return s.unknown("run `Get-Service "+name+"`", "%v", err)
 	case !found.running() && early:
-		return s.warning("run `Start-Service "+name+"`; if it does not stay up, look again when the agent has enabled the extension", "it is %s", found.State)
+		return s.warning("run `Start-Service "+name+"`; if it does not stay up, look again when the agent has enabled the "+
+			"extension", "it is %s", found.State)
 	case !found.running():
 		return s.failed("run `Start-Service "+name+"`, and see its log if it does not stay up", "it is %s", found.State)
 	case found.Start != "automatic":
-		return s.warning("run `Set-Service "+name+" -StartupType Automatic`", "it runs, but its start is %s: it will not come back with the machine", found.Start)
+		return s.warning("run `Set-Service "+name+" -StartupType Automatic`",
+			"it runs, but its start is %s: it will not come back with the machine", found.Start)
 	}
 	return s.ok("running, starts with the machine")
 }
@@ -196,7 +207,8 @@ func checkDependencies(services serviceReader) []Finding {
 	}
 	also := append(slices.Clone(vswitchd.DependsOn), management)
 	return s.warning("run `sc.exe config "+daemon+" depend= "+strings.Join(also, "/")+"`",
-		"Windows may start %s before %s, which makes the vNICs of its ports: after a restart pods wait for theirs for up to half a minute longer", daemon, management)
+		"Windows may start %s before %s, which makes the vNICs of its ports: after a restart pods wait for theirs for up "+
+			"to half a minute longer", daemon, management)
 }
 
 // checkAgentService: the node's network must come back by itself after a reboot and after a crash.
@@ -205,17 +217,22 @@ func checkAgentService(services serviceReader, name string) []Finding {
 	found, err := services.Service(name)
 	switch {
 	case errors.Is(err, errAbsent):
-		return s.warning("run `weft.exe service install` when the other checks are well", "the service %s is not installed yet", name)
+		return s.warning("run `weft.exe service install` when the other checks are well",
+			"the service %s is not installed yet", name)
 	case err != nil:
 		return s.unknown("run `Get-Service "+name+"` as an administrator", "%v", err)
 	case !found.running():
-		return s.failed("run `Start-Service "+name+"`; the event log Application, source "+name+", has its errors", "the service %s is %s", name, found.State)
+		return s.failed("run `Start-Service "+name+"`; the event log Application, source "+name+", has its errors",
+			"the service %s is %s", name, found.State)
 	case found.Start != "automatic":
-		return s.failed("run `weft.exe service install` again", "the start of service %s is %s: the node would have no network for pods after a reboot", name, found.Start)
+		return s.failed("run `weft.exe service install` again", "the start of service %s is %s: the node would have no "+
+			"network for pods after a reboot", name, found.Start)
 	case found.Restarts == 0:
-		return s.warning("run `weft.exe service install` again", "the service %s has no recovery action: it stays down after a crash", name)
+		return s.warning("run `weft.exe service install` again", "the service %s has no recovery action: it stays down "+
+			"after a crash", name)
 	case !found.RecoversFromErrors:
-		return s.warning("run `weft.exe service install` again, or `sc.exe failureflag "+name+" 1`", "the service %s recovers from a crash, but not from an end with an error", name)
+		return s.warning("run `weft.exe service install` again, or `sc.exe failureflag "+name+" 1`",
+			"the service %s recovers from a crash, but not from an end with an error", name)
 	}
 	return s.ok("service %s is running, starts with the machine and after failures", name)
 }
@@ -248,7 +265,8 @@ func checkFreeGenevePort(listen func(port int) error) []Finding {
 	case err == nil:
 		return s.ok("no program has UDP %d", contract.TunnelPort)
 	case errors.As(err, &errno) && (errno == wsaEADDRINUSE || errno == wsaEACCES):
-		return s.warning("see which program has it: `Get-NetUDPEndpoint -LocalPort 6081`, and end it", "UDP %d is taken on this host, such as by another network's tunnels: %v", contract.TunnelPort, err)
+		return s.warning("see which program has it: `Get-NetUDPEndpoint -LocalPort 6081`, and end it",
+			"UDP %d is taken on this host, such as by another network's tunnels: %v", contract.TunnelPort, err)
 	default:
 		return s.unknown("run `Get-NetUDPEndpoint -LocalPort 6081`", "UDP %d: %v", contract.TunnelPort, err)
 	}

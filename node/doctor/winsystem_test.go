@@ -20,7 +20,8 @@ func TestServicesWaitForHyperV(t *testing.T) {
 		states string
 		words  string
 	}{
-		{"as the role makes them", services("ovsdb-server:vmms", "ovs-vswitchd:ovsdb-server"), "ok", "ovsdb-server, and that for vmms"},
+		{"as the role makes them", services("ovsdb-server:vmms", "ovs-vswitchd:ovsdb-server"), "ok",
+			"ovsdb-server, and that for vmms"},
 		{"by itself", services("ovsdb-server:", "ovs-vswitchd:ovsdb-server,VMMS"), "ok", "waits for vmms"},
 		{"the database alone", services("ovsdb-server:vmms", "ovs-vswitchd:"), "warning", "depend= vmms"},
 		{"the daemon for the database alone", services("ovsdb-server:hns", "ovs-vswitchd:ovsdb-server"), "warning",

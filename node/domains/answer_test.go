@@ -41,7 +41,8 @@ func resource(t testing.TB, text string) dnsmessage.Resource {
 	if _, err := fmt.Sscan(text, &owner, &kind, &value, &ttl); err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
-	r := dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: dnsmessage.MustNewName(owner + "."), Class: dnsmessage.ClassINET, TTL: ttl}}
+	r := dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: dnsmessage.MustNewName(owner + "."),
+		Class: dnsmessage.ClassINET, TTL: ttl}}
 	switch kind {
 	case "A":
 		r.Body = &dnsmessage.AResource{A: netip.MustParseAddr(value).As4()}
@@ -72,29 +73,47 @@ func TestParseAnswer(t *testing.T) {
 		records        []string
 		want           string // "" is none
 	}{
-		{name: "one address", question: "www.example.com", records: []string{"www.example.com A 203.0.113.1 60"}, want: "www.example.com: 203.0.113.1/1m0s"},
-		{name: "capitals", question: "WWW.Example.COM", records: []string{"www.EXAMPLE.com AAAA 2001:db8::1 5"}, want: "www.example.com: 2001:db8::1/5s"},
+		{name: "one address", question: "www.example.com", records: []string{"www.example.com A 203.0.113.1 60"},
+			want: "www.example.com: 203.0.113.1/1m0s"},
+		{name: "capitals", question: "WWW.Example.COM", records: []string{"www.EXAMPLE.com AAAA 2001:db8::1 5"},
+			want: "www.example.com: 2001:db8::1/5s"},
 		{name: "a chain of aliases, in any order", question: "www.example.com",
-			records: []string{"c.cdn.example A 203.0.113.3 9", "b.cdn.example CNAME C.cdn.example 8", "www.example.com CNAME b.cdn.example 7"},
-			want:    "www.example.com: 203.0.113.3/9s"},
+			records: []string{"c.cdn.example A 203.0.113.3 9", "b.cdn.example CNAME C.cdn.example 8",
+				"www.example.com CNAME b.cdn.example 7"},
+			want: "www.example.com: 203.0.113.3/9s"},
 		{name: "aliases in a circle", question: "www.example.com",
-			records: []string{"www.example.com CNAME b.example.com 60", "b.example.com CNAME www.example.com 60", "b.example.com A 203.0.113.1 60"},
-			want:    "www.example.com: 203.0.113.1/1m0s"},
+			records: []string{"www.example.com CNAME b.example.com 60", "b.example.com CNAME www.example.com 60",
+				"b.example.com A 203.0.113.1 60"},
+			want: "www.example.com: 203.0.113.1/1m0s"},
 		{name: "an alias alone", question: "www.example.com", records: []string{"www.example.com CNAME b.example.com 60"}},
 		{name: "addresses of a name that nobody asked for", question: "www.example.com",
-			records: []string{"www.example.com A 203.0.113.1 60", "other.example.com A 203.0.113.66 60"}, want: "www.example.com: 203.0.113.1/1m0s"},
-		{name: "a name that nobody wants", question: "unwanted.example.org", records: []string{"unwanted.example.org A 203.0.113.1 60"}},
+			records: []string{"www.example.com A 203.0.113.1 60", "other.example.com A 203.0.113.66 60"},
+			want:    "www.example.com: 203.0.113.1/1m0s"},
+		{name: "a name that nobody wants", question: "unwanted.example.org",
+			records: []string{"unwanted.example.org A 203.0.113.1 60"}},
 		{name: "records of other kinds and classes", question: "www.example.com",
-			records: []string{"www.example.com TXT hello 60", "www.example.com CHAOS 203.0.113.66 60", "www.example.com A 203.0.113.1 60"}, want: "www.example.com: 203.0.113.1/1m0s"},
+			records: []string{"www.example.com TXT hello 60", "www.example.com CHAOS 203.0.113.66 60",
+				"www.example.com A 203.0.113.1 60"}, want: "www.example.com: 203.0.113.1/1m0s"},
 		{name: "addresses that no host outside has", question: "www.example.com",
-			records: []string{"www.example.com A 127.0.0.1 60", "www.example.com A 169.254.169.254 60", "www.example.com AAAA ::1 60",
-				"www.example.com A 0.0.0.0 60", "www.example.com AAAA ff02::1 60", "www.example.com AAAA ::ffff:203.0.113.1 60"}, want: "www.example.com: 203.0.113.1/1m0s"},
-		{name: "a question", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.Response = false }, records: []string{"www.example.com A 203.0.113.1 60"}},
-		{name: "no such name", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.RCode = dnsmessage.RCodeNameError }, records: []string{"www.example.com A 203.0.113.1 60"}},
-		{name: "an update", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.OpCode = 5 }, records: []string{"www.example.com A 203.0.113.1 60"}},
-		{name: "another class", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.Questions[0].Class = dnsmessage.ClassCHAOS }, records: []string{"www.example.com A 203.0.113.1 60"}},
-		{name: "no question", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.Questions = nil }, records: []string{"www.example.com A 203.0.113.1 60"}},
-		{name: "addresses beside the answer", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.Additionals, m.Answers = m.Answers, nil }, records: []string{"www.example.com A 203.0.113.1 60"}},
+			records: []string{"www.example.com A 127.0.0.1 60", "www.example.com A 169.254.169.254 60",
+				"www.example.com AAAA ::1 60",
+				"www.example.com A 0.0.0.0 60", "www.example.com AAAA ff02::1 60", "www.example.com AAAA ::ffff:203.0.113.1 60"},
+			want: "www.example.com: 203.0.113.1/1m0s"},
+		{name: "a question", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.Response = false },
+			records: []string{"www.example.com A 203.0.113.1 60"}},
+		{name: "no such name", question: "www.example.com", edit: func(m *dnsmessage.Message) {
+			m.RCode = dnsmessage.RCodeNameError
+		}, records: []string{"www.example.com A 203.0.113.1 60"}},
+		{name: "an update", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.OpCode = 5 },
+			records: []string{"www.example.com A 203.0.113.1 60"}},
+		{name: "another class", question: "www.example.com", edit: func(m *dnsmessage.Message) {
+			m.Questions[0].Class = dnsmessage.ClassCHAOS
+		}, records: []string{"www.example.com A 203.0.113.1 60"}},
+		{name: "no question", question: "www.example.com", edit: func(m *dnsmessage.Message) { m.Questions = nil },
+			records: []string{"www.example.com A 203.0.113.1 60"}},
+		{name: "addresses beside the answer", question: "www.example.com", edit: func(m *dnsmessage.Message) {
+			m.Additionals, m.Answers = m.Answers, nil
+		}, records: []string{"www.example.com A 203.0.113.1 60"}},
 		{name: "no records", question: "www.example.com"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +140,8 @@ func TestCutMessage(t *testing.T) {
 }
 
 func FuzzParseAnswer(f *testing.F) {
-	f.Add(reply(f, "www.example.com", nil, "www.example.com CNAME a.example.com 60", "a.example.com A 203.0.113.1 60"), false)
+	f.Add(reply(f, "www.example.com", nil, "www.example.com CNAME a.example.com 60", "a.example.com A 203.0.113.1 60"),
+		false)
 	f.Add(reply(f, "www.example.com", nil, "www.example.com AAAA 2001:db8::1 4294967295"), true)
 	f.Fuzz(func(t *testing.T, message []byte, cut bool) {
 		a, ok := parseAnswer(message, func(string) bool { return true }, cut)
@@ -143,12 +163,14 @@ func FuzzParseAnswer(f *testing.F) {
 }
 
 func FuzzParseFrame(f *testing.F) {
-	for _, frame := range [][]byte{udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0), udpFrame("[fd00::1]:53", "[fd00::2]:4000", []byte("text"), 0),
+	for _, frame := range [][]byte{udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0),
+		udpFrame("[fd00::1]:53", "[fd00::2]:4000", []byte("text"), 0),
 		udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0x2000)} {
 		f.Add(frame)
 	}
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		if p, ok := parseFrame(frame); ok && (len(p.payload) > len(frame)-14 || !p.src.IsValid() || p.protocol != protocolTCP && p.protocol != protocolUDP) {
+		if p, ok := parseFrame(frame); ok && (len(p.payload) > len(frame)-14 || !p.src.IsValid() ||
+			p.protocol != protocolTCP && p.protocol != protocolUDP) {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -182,8 +204,10 @@ func TestParseFrame(t *testing.T) {
 	}{
 		{"IPv4", udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0), "10.0.0.1:53 10.0.0.2:4000 text false"},
 		{"IPv6", udpFrame("[fd00::1]:53", "[fd00::2]:4000", []byte("text"), 0), "[fd00::1]:53 [fd00::2]:4000 text false"},
-		{"padding", append(udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0), 0, 0, 0), "10.0.0.1:53 10.0.0.2:4000 text false"},
-		{"a first fragment", udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0x2000), "10.0.0.1:53 10.0.0.2:4000 text true"},
+		{"padding", append(udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0), 0, 0, 0),
+			"10.0.0.1:53 10.0.0.2:4000 text false"},
+		{"a first fragment", udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0x2000),
+			"10.0.0.1:53 10.0.0.2:4000 text true"},
 		{"another fragment", udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0x2001), ""},
 		{"less than it says", udpFrame("10.0.0.1:53", "10.0.0.2:4000", []byte("text"), 0)[:44], ""},
 	} {
@@ -212,11 +236,13 @@ func TestStreamsInAnySegments(t *testing.T) {
 		start := random.Uint32() // some wrap around
 		s, got := newStreams(), []string(nil)
 		segment := func(from, to int, flags uint8) {
-			p := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"), dst: netip.MustParseAddrPort("10.0.0.2:4000"),
+			p := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"),
+				dst: netip.MustParseAddrPort("10.0.0.2:4000"),
 				seq: start + 1 + uint32(from), flags: flags | flagACK, payload: data[from:to]}
 			s.take(p, func(message []byte) { got = append(got, string(message)) })
 		}
-		syn := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"), dst: netip.MustParseAddrPort("10.0.0.2:4000"), seq: start, flags: flagSYN | flagACK}
+		syn := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"),
+			dst: netip.MustParseAddrPort("10.0.0.2:4000"), seq: start, flags: flagSYN | flagACK}
 		s.take(syn, func([]byte) { t.Fatal("a connection begins with a message") })
 		for at := 0; at < len(data); {
 			next := min(len(data), at+random.IntN(2000))
@@ -238,7 +264,8 @@ func TestStreamsInAnySegments(t *testing.T) {
 func TestStreamsDoNotGuess(t *testing.T) {
 	framed := append([]byte{0, 2}, "hi"...)
 	at := func(seq uint32, flags uint8, payload []byte) packet {
-		return packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"), dst: netip.MustParseAddrPort("10.0.0.2:4000"), seq: seq, flags: flags | flagACK, payload: payload}
+		return packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"),
+			dst: netip.MustParseAddrPort("10.0.0.2:4000"), seq: seq, flags: flags | flagACK, payload: payload}
 	}
 	for name, segments := range map[string][]packet{
 		"in the middle": {at(100, 0, framed)},
@@ -256,7 +283,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	s := newStreams()
 	for i := range uint32(3 * maxStreams) {
 		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 4000)
-		p := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"), dst: client, seq: 0, flags: flagSYN | flagACK}
+		p := packet{protocol: protocolTCP, src: netip.MustParseAddrPort("10.0.0.1:53"), dst: client, seq: 0,
+			flags: flagSYN | flagACK}
 		s.take(p, nil)
 		p.flags, p.seq, p.payload = flagACK, 1, append([]byte{0xff, 0xff}, make([]byte, 4000)...)
 		s.take(p, nil)

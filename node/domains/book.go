@@ -213,7 +213,8 @@ func (b *book) report(now time.Time) (names []v1alpha1.ResolvedName, since time.
 				b.forget(name, addr)
 				continue
 			}
-			one.Addresses = append(one.Addresses, v1alpha1.ResolvedAddress{Address: addr.String(), Until: metav1.NewTime(e.reported)})
+			one.Addresses = append(one.Addresses, v1alpha1.ResolvedAddress{Address: addr.String(),
+				Until: metav1.NewTime(e.reported)})
 		}
 		if len(one.Addresses) > 0 {
 			slices.SortFunc(one.Addresses, func(a, b v1alpha1.ResolvedAddress) int { return cmp.Compare(a.Address, b.Address) })

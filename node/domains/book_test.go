@@ -149,7 +149,8 @@ func TestNamesOfAPatternAreOne(t *testing.T) {
 	}
 	b.hear(noon, "made-up.example.com", time.Minute, "203.0.113.1")
 	b.hear(noon, "www.cdn.example.com", time.Minute, "203.0.113.3")
-	want := []string{"*.cdn.example.com: 203.0.113.1/120 203.0.113.2/120", "*.example.com: 203.0.113.1/120", "www.cdn.example.com: 203.0.113.3/120"}
+	want := []string{"*.cdn.example.com: 203.0.113.1/120 203.0.113.2/120", "*.example.com: 203.0.113.1/120",
+		"www.cdn.example.com: 203.0.113.3/120"}
 	if names, _ := b.report(noon); !slices.Equal(lines(names), want) {
 		t.Errorf("the report is %q, want %q", lines(names), want)
 	}
@@ -162,7 +163,9 @@ func TestNamesOfAPatternAreOne(t *testing.T) {
 		t.Error("an address that the pattern has not is no news")
 	}
 	b.hear(noon, "example.com", time.Minute, "203.0.113.5")
-	if names, _ := b.report(noon); slices.ContainsFunc(lines(names), func(line string) bool { return strings.Contains(line, "203.0.113.5") }) {
+	if names, _ := b.report(noon); slices.ContainsFunc(lines(names), func(line string) bool {
+		return strings.Contains(line, "203.0.113.5")
+	}) {
 		t.Error("a name that nobody wants is reported")
 	}
 }

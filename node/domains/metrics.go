@@ -12,7 +12,8 @@ type metrics struct {
 func newMetrics(b *book) *metrics {
 	return &metrics{
 		answers: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "weft_domain_answers_total", Help: "Answers of this node's DNS servers that gave a domain name in policies its addresses.",
+			Name: "weft_domain_answers_total", Help: "Answers of this node's DNS servers that gave a domain name in policies " +
+				"its addresses.",
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "weft_domain_report_failures_total", Help: "Attempts to read or write the node's ResolvedNames that failed.",
@@ -26,7 +27,8 @@ func newMetrics(b *book) *metrics {
 				Name: "weft_domain_addresses", Help: "Addresses of domain names that the agent reports.",
 			}, func() float64 { _, addresses, _ := b.size(); return float64(addresses) }),
 			prometheus.NewCounterFunc(prometheus.CounterOpts{
-				Name: "weft_domain_addresses_lost_total", Help: "Addresses of domain names that were left out because there were too many.",
+				Name: "weft_domain_addresses_lost_total", Help: "Addresses of domain names that were left out because there were " +
+					"too many.",
 			}, func() float64 { _, _, lost := b.size(); return float64(lost) }),
 		},
 	}

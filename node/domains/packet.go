@@ -49,7 +49,8 @@ func parseFrame(frame []byte) (p packet, ok bool) {
 		if len(body) < 20 {
 			return p, false
 		}
-		header, total, fragment := int(body[0]&0xf)*4, int(binary.BigEndian.Uint16(body[2:])), binary.BigEndian.Uint16(body[6:])
+		header, total, fragment := int(body[0]&0xf)*4, int(binary.BigEndian.Uint16(body[2:])),
+			binary.BigEndian.Uint16(body[6:])
 		if header < 20 || total < header || total > len(body) || fragment&0x1fff != 0 {
 			return p, false
 		}

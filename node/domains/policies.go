@@ -35,7 +35,8 @@ func trimPolicy(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	p := &policy{ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}}
+	p := &policy{ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), UID: o.GetUID(),
+		ResourceVersion: o.GetResourceVersion()}}
 	for _, rule := range items(o.Object, "spec", "egress") {
 		for _, peer := range items(rule, "to") {
 			names, _, _ := unstructured.NestedStringSlice(peer, "domainNames") // what is none has no names
@@ -76,7 +77,8 @@ func newPolicies(own dynamic.Interface, kind schema.GroupVersionResource) (cache
 		case apierrors.IsNotFound(err): // the cluster does not have the kind, or not yet
 		case apierrors.IsForbidden(err):
 			if !told {
-				slog.WarnContext(ctx, "the agent may not watch "+kind.Resource+": until its user may list and watch them, domain names in policies stand for no addresses", "error", err)
+				slog.WarnContext(ctx, "the agent may not watch "+kind.Resource+": until its user may list and watch them, domain "+
+					"names in policies stand for no addresses", "error", err)
 			}
 			told = true
 		default:

@@ -42,7 +42,8 @@ type reporter struct {
 }
 
 func newReporter(config Config, b *book, m *metrics) *reporter {
-	return &reporter{objects: config.Own.Resource(v1alpha1.ResolvedNamesResource), node: config.Node, uid: config.NodeUID, book: b, metrics: m}
+	return &reporter{objects: config.Own.Resource(v1alpha1.ResolvedNamesResource), node: config.Node, uid: config.NodeUID,
+		book: b, metrics: m}
 }
 
 // run writes until ctx ends. It begins with what is written already: clients may use that still.
@@ -78,7 +79,9 @@ func (r *reporter) try(ctx context.Context, do func(context.Context) error) {
 		}
 		r.metrics.failures.Inc()
 		if !r.told {
-			slog.WarnContext(ctx, "cannot keep the node's ResolvedNames: domain names in policies lack the addresses that DNS servers on this node answer; see that the CustomResourceDefinition is there and that the agent's user may get, create and patch its own object",
+			slog.WarnContext(ctx, "cannot keep the node's ResolvedNames: domain names in policies lack the addresses that DNS "+
+				"servers on this node answer; see that the CustomResourceDefinition is there and that the agent's user may get, "+
+				"create and patch its own object",
 				"node", r.node, "error", err)
 			r.told = true
 		}
@@ -139,12 +142,14 @@ func (r *reporter) write(ctx context.Context, names []v1alpha1.ResolvedName) err
 		Names:      names,
 	}
 	if uid := r.uid(); uid != "" { // it goes with the Node
-		object.OwnerReferences = []metav1.OwnerReference{{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: r.node, UID: types.UID(uid)}}
+		object.OwnerReferences = []metav1.OwnerReference{{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node",
+			Name: r.node, UID: types.UID(uid)}}
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return err
 	}
-	_, err = r.objects.Create(ctx, &unstructured.Unstructured{Object: fields}, metav1.CreateOptions{FieldManager: options.FieldManager})
+	_, err = r.objects.Create(ctx, &unstructured.Unstructured{Object: fields},
+		metav1.CreateOptions{FieldManager: options.FieldManager})
 	return err
 }

@@ -22,7 +22,8 @@ func (w *written) Get(context.Context, string, metav1.GetOptions, ...string) (*u
 	return &unstructured.Unstructured{Object: map[string]any{}}, nil
 }
 
-func (w *written) Patch(_ context.Context, _ string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*unstructured.Unstructured, error) {
+func (w *written) Patch(_ context.Context, _ string, _ types.PatchType, patch []byte, _ metav1.PatchOptions,
+	_ ...string) (*unstructured.Unstructured, error) {
 	w.times++
 	w.bytes += len(patch)
 	w.largest = max(w.largest, len(patch))

@@ -46,7 +46,8 @@ func newPod(t *testing.T, device string, number int) *pod {
 	t.Helper()
 	p := &pod{device: device, mtu: 1400,
 		addr: netip.AddrFrom4([4]byte{10, 9, byte(number), 2}), host: netip.AddrFrom4([4]byte{10, 9, byte(number), 1}),
-		addr6: netip.MustParseAddr(fmt.Sprintf("fd00:%d::2", number)), host6: netip.MustParseAddr(fmt.Sprintf("fd00:%d::1", number))}
+		addr6: netip.MustParseAddr(fmt.Sprintf("fd00:%d::2", number)),
+		host6: netip.MustParseAddr(fmt.Sprintf("fd00:%d::1", number))}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	home, err := netns.Get()
@@ -69,7 +70,8 @@ func newPod(t *testing.T, device string, number int) *pod {
 // plug makes the pair.
 func (p *pod) plug(t *testing.T) {
 	t.Helper()
-	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: p.device, MTU: p.mtu}, PeerName: "eth0", PeerMTU: uint32(p.mtu), PeerNamespace: netlink.NsFd(p.namespace)}
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: p.device, MTU: p.mtu}, PeerName: "eth0",
+		PeerMTU: uint32(p.mtu), PeerNamespace: netlink.NsFd(p.namespace)}
 	inside, err := netlink.NewHandleAt(p.namespace)
 	if err != nil {
 		t.Fatal(err)
@@ -82,11 +84,14 @@ func (p *pod) plug(t *testing.T) {
 			if addr.Is6() {
 				bits = 64
 			}
-			err = errors.Join(err, h.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(bits, addr.BitLen())}, Flags: 2})) // IFA_F_NODAD
+			// IFA_F_NODAD
+			err = errors.Join(err, h.AddrAdd(link,
+				&netlink.Addr{IPNet: &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(bits, addr.BitLen())}, Flags: 2}))
 		}
 		return errors.Join(err, h.LinkSetUp(link))
 	}
-	if err := errors.Join(netlink.LinkAdd(veth), up(&netlink.Handle{}, p.device, p.host, p.host6), up(inside, "eth0", p.addr, p.addr6)); err != nil {
+	if err := errors.Join(netlink.LinkAdd(veth), up(&netlink.Handle{}, p.device, p.host, p.host6),
+		up(inside, "eth0", p.addr, p.addr6)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -148,9 +153,11 @@ func newScene(t *testing.T, names ...string) *scene {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{v1alpha1.ResolvedNamesResource: "ResolvedNamesList",
 		policyResources[0]: "ClusterNetworkPolicyList", policyResources[1]: "AdminNetworkPolicyList"}
-	s := &scene{T: t, client: fake.NewClientset(), own: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(k8sruntime.NewScheme(), kinds),
+	s := &scene{T: t, client: fake.NewClientset(), own: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(
+		k8sruntime.NewScheme(), kinds),
 		devices: map[string]string{}, hosts: map[netip.Addr][]string{}}
-	s.config = Config{Client: s.client, Own: s.own, Node: "n1", Services: []string{"kube-system/kube-dns"}, NodeUID: func() string { return "node-uid" },
+	s.config = Config{Client: s.client, Own: s.own, Node: "n1", Services: []string{"kube-system/kube-dns"},
+		NodeUID: func() string { return "node-uid" },
 		PodDevice: func(p Pod) (string, bool) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -205,9 +212,11 @@ func (s *scene) policy(name string, domains ...string) {
 	for _, domain := range domains {
 		list = append(list, domain)
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy",
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "policy.networking.k8s.io/v1alpha2",
+		"kind":     "ClusterNetworkPolicy",
 		"metadata": map[string]any{"name": name},
-		"spec":     map[string]any{"egress": []any{map[string]any{"action": "Accept", "to": []any{map[string]any{"domainNames": list}}}}}}}
+		"spec": map[string]any{
+			"egress": []any{map[string]any{"action": "Accept", "to": []any{map[string]any{"domainNames": list}}}}}}}
 	if _, err := s.own.Resource(policyResources[0]).Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
@@ -223,16 +232,22 @@ func (s *scene) serve(name string, addr netip.Addr, device string) {
 		s.devices[name] = device
 	}
 	s.mu.Unlock()
-	node, port, metrics, udp, tcp, metricsName, dnsName := "n1", int32(53), int32(9153), corev1.ProtocolUDP, corev1.ProtocolTCP, "metrics", "dns"
+	node, port, metrics, udp, tcp, metricsName, dnsName := "n1", int32(53), int32(9153), corev1.ProtocolUDP,
+		corev1.ProtocolTCP, "metrics", "dns"
 	family := discoveryv1.AddressTypeIPv4
 	if addr.Is6() {
 		family = discoveryv1.AddressTypeIPv6
 	}
-	object := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-" + strings.ReplaceAll(addr.String(), ":", "-"),
+	object := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name + "-" +
+		strings.ReplaceAll(addr.String(), ":", "-"),
 		Labels: map[string]string{discoveryv1.LabelServiceName: "kube-dns"}}, AddressType: family,
-		Ports:     []discoveryv1.EndpointPort{{Name: &dnsName, Port: &port, Protocol: &udp}, {Port: &port, Protocol: &tcp}, {Name: &metricsName, Port: &metrics, Protocol: &tcp}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{addr.String()}, NodeName: &node, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: name, UID: types.UID(name + "-uid")}}}}
-	if _, err := s.client.DiscoveryV1().EndpointSlices("kube-system").Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
+		Ports: []discoveryv1.EndpointPort{{Name: &dnsName, Port: &port, Protocol: &udp}, {Port: &port, Protocol: &tcp},
+			{Name: &metricsName, Port: &metrics, Protocol: &tcp}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{addr.String()}, NodeName: &node,
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "kube-system", Name: name,
+				UID: types.UID(name + "-uid")}}}}
+	if _, err := s.client.DiscoveryV1().EndpointSlices("kube-system").Create(s.Context(), object,
+		metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }

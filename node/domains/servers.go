@@ -38,7 +38,8 @@ func trimSlice(node string) cache.TransformFunc {
 		if !ok {
 			return object, nil
 		}
-		s := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}}
+		s := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID,
+			ResourceVersion: o.ResourceVersion}}
 		ports := dnsPorts(o.Ports)
 		for _, e := range o.Endpoints {
 			if e.NodeName == nil || *e.NodeName != node || len(e.Addresses) == 0 || len(ports) == 0 {
@@ -81,7 +82,9 @@ func newServers(client kubernetes.Interface, service, node string) cache.SharedI
 	namespace, name, _ := strings.Cut(service, "/")
 	return informers.NewSharedInformerFactoryWithOptions(client, 0,
 		informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = discoveryv1.LabelServiceName + "=" + name }),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = discoveryv1.LabelServiceName + "=" + name
+		}),
 		informers.WithTransform(trimSlice(node)),
 	).Discovery().V1().EndpointSlices().Informer()
 }

@@ -33,7 +33,8 @@ func (s segments) take(next func(connection byte) uint32) (connection byte, p pa
 	}
 	connection = s[0] >> 5 & 3
 	p = packet{protocol: protocolTCP, flags: s[0] & 0x1f, seq: binary.BigEndian.Uint32(s[1:]), payload: s[6 : 6+int(s[5])]}
-	p.src, p.dst = netip.MustParseAddrPort("192.0.2.53:53"), netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), 1000+uint16(connection))
+	p.src, p.dst = netip.MustParseAddrPort("192.0.2.53:53"), netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"),
+		1000+uint16(connection))
 	if s[0]>>7 == seqFromNext {
 		p.seq += next(connection)
 	}
@@ -97,11 +98,14 @@ func FuzzStreams(f *testing.F) {
 	const synAck = flagSYN | flagACK
 	begun := segments{}.add(seqAsIs, 0, synAck, math.MaxUint32-3, "")
 	f.Add([]byte(begun.add(seqFromNext, 0, flagACK, 0, "\x00\x02hi\x00\x03you")))
-	f.Add([]byte(begun.add(seqFromNext, 0, flagACK, 0, "\x00\x05he").add(seqFromNext, 0, flagACK, math.MaxUint32-1, "hello")))
+	f.Add([]byte(begun.add(seqFromNext, 0, flagACK, 0, "\x00\x05he").add(seqFromNext, 0, flagACK, math.MaxUint32-1,
+		"hello")))
 	f.Add([]byte(begun.add(seqFromNext, 0, flagACK, 1, "\x00\x02hi").add(seqFromNext, 0, flagACK, 0, "\x00\x02hi")))
-	f.Add([]byte(begun.add(seqFromNext, 0, flagACK|flagFIN, 0, "\x00\x02hi").add(seqFromNext, 1, flagACK, 0, "\x00\x02hi")))
+	f.Add([]byte(begun.add(seqFromNext, 0, flagACK|flagFIN, 0, "\x00\x02hi").add(seqFromNext, 1, flagACK, 0,
+		"\x00\x02hi")))
 	f.Add([]byte(begun.add(seqFromNext, 0, flagACK, 1<<31, "").add(seqFromNext, 0, flagACK, 1<<31, "\x00\x02hi")))
-	f.Add([]byte(begun.add(seqFromNext, 0, flagRST, 0, "").add(seqFromNext, 0, synAck, 7, "").add(seqAsIs, 0, 0, 8, "\x00\x00")))
+	f.Add([]byte(begun.add(seqFromNext, 0, flagRST, 0, "").add(seqFromNext, 0, synAck, 7, "").add(seqAsIs, 0, 0, 8,
+		"\x00\x00")))
 	f.Fuzz(func(t *testing.T, story []byte) {
 		s := newStreams()
 		histories := [4]history{}
@@ -121,7 +125,8 @@ func FuzzStreams(f *testing.F) {
 				buffered += len(one.pending)
 			}
 			if s.buffered != buffered || buffered > maxBuffered || len(s.all) > maxStreams {
-				t.Fatalf("after %s: %d connections hold %d bytes, accounted for are %d", describe(p), len(s.all), buffered, s.buffered)
+				t.Fatalf("after %s: %d connections hold %d bytes, accounted for are %d", describe(p), len(s.all), buffered,
+					s.buffered)
 			}
 		}
 	})

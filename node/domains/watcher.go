@@ -83,7 +83,8 @@ type ending struct {
 
 // New makes a Watcher. It does nothing until [Watcher.Run].
 func New(config Config) (*Watcher, error) {
-	w := &Watcher{config: config, book: newBook(), wanted: make(chan struct{}, 1), captures: map[place]io.Closer{}, told: map[place]bool{}}
+	w := &Watcher{config: config, book: newBook(), wanted: make(chan struct{}, 1), captures: map[place]io.Closer{},
+		told: map[place]bool{}}
 	w.metrics = newMetrics(w.book)
 	w.reporter = newReporter(config, w.book, w.metrics)
 	touch := cache.ResourceEventHandlerFuncs{
@@ -226,14 +227,16 @@ func (w *Watcher) open(ctx context.Context, p place, source Source) bool {
 	capture, err := w.config.Open(source)
 	if err != nil {
 		if !w.told[p] {
-			slog.WarnContext(ctx, "the answers of a DNS server are not seen; domain names in policies may lack addresses until they are", "server", p.addr, "error", err)
+			slog.WarnContext(ctx, "the answers of a DNS server are not seen; domain names in policies may lack addresses "+
+				"until they are", "server", p.addr, "error", err)
 		}
 		w.told[p] = true
 		return false
 	}
 	delete(w.told, p)
 	w.captures[p] = capture
-	slog.InfoContext(ctx, "the answers of a DNS server are watched for the domain names in policies", "server", p.addr, "device", source.Device)
+	slog.InfoContext(ctx, "the answers of a DNS server are watched for the domain names in policies", "server", p.addr,
+		"device", source.Device)
 	w.running.Go(func() {
 		w.read(p.addr, source.Ports, capture)
 		w.mu.Lock()

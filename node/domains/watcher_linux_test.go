@@ -86,7 +86,8 @@ func TestAnswersOverTCP(t *testing.T) {
 	for i := range 200 { // of many segments
 		records = append(records, fmt.Sprintf("big.example.com A 198.18.0.%d 60", i))
 	}
-	for _, message := range [][]byte{reply(t, "a.example.com", nil, "a.example.com A 203.0.113.1 60"), reply(t, "big.example.com", nil, records...)} {
+	for _, message := range [][]byte{reply(t, "a.example.com", nil, "a.example.com A 203.0.113.1 60"),
+		reply(t, "big.example.com", nil, records...)} {
 		stream = append(binary.BigEndian.AppendUint16(stream, uint16(len(message))), message...)
 	}
 	go func() { _, _ = io.Copy(io.Discard, client) }()
@@ -127,7 +128,8 @@ func TestForgedAnswers(t *testing.T) {
 	}
 	inject(t, server.device, udpFrame(at(server.addr, 53).String(), at(server.addr, 4000).String(), forged, 0))
 	server.do(t, func() error {
-		return send(at(server.addr, 53), at(server.host, 4000), reply(t, "www.example.com", nil, "www.example.com A 203.0.113.1 60"))
+		return send(at(server.addr, 53), at(server.host, 4000), reply(t, "www.example.com", nil,
+			"www.example.com A 203.0.113.1 60"))
 	})
 	s.awaitReport("the server's own answer", "www.example.com 203.0.113.1")
 }
@@ -166,10 +168,12 @@ func TestServerOnTheHostsNetwork(t *testing.T) {
 	}
 	other := netip.MustParseAddr("10.9.1.9") // a program's that is no DNS server
 	address := &netlink.Addr{IPNet: &net.IPNet{IP: other.AsSlice(), Mask: net.CIDRMask(24, 32)}}
-	if err := errors.Join(netlink.AddrAdd(device, address), send(at(other, 53), at(client.addr, 4000), forged)); err != nil {
+	if err := errors.Join(netlink.AddrAdd(device, address), send(at(other, 53), at(client.addr, 4000),
+		forged)); err != nil {
 		t.Fatal(err)
 	}
-	if err := send(at(client.host, 53), at(client.addr, 4000), reply(t, "www.example.com", nil, "www.example.com A 203.0.113.1 60")); err != nil {
+	if err := send(at(client.host, 53), at(client.addr, 4000), reply(t, "www.example.com", nil,
+		"www.example.com A 203.0.113.1 60")); err != nil {
 		t.Fatal(err)
 	}
 	s.awaitReport("the host's answer", "www.example.com 203.0.113.1")
@@ -208,7 +212,8 @@ func TestWatcherFollows(t *testing.T) {
 		}
 	}
 	say("other.example.com", "203.0.113.3")
-	s.awaitReport("the agent is another one", "other.example.com 203.0.113.3", "www.example.com 203.0.113.1", "www.example.com 203.0.113.2")
+	s.awaitReport("the agent is another one", "other.example.com 203.0.113.3", "www.example.com 203.0.113.1",
+		"www.example.com 203.0.113.2")
 
 	if err := s.own.Resource(policyResources[0]).Delete(s.Context(), "later", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -247,7 +252,8 @@ func TestReportIsRepeated(t *testing.T) {
 	s.serve("coredns", server.addr, server.device)
 	s.captures(1)
 	server.do(t, func() error {
-		return send(at(server.addr, 53), at(server.host, 4000), reply(t, "www.example.com", nil, "www.example.com A 203.0.113.1 60"))
+		return send(at(server.addr, 53), at(server.host, 4000), reply(t, "www.example.com", nil,
+			"www.example.com A 203.0.113.1 60"))
 	})
 	s.awaitReport("it is back", "www.example.com 203.0.113.1")
 }

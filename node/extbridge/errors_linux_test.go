@@ -29,7 +29,8 @@ func TestErrorsFindTheirConnections(t *testing.T) {
 					name   string
 					sender namespace
 					port   uint16 // of an entry; zero: the sender asks
-				}{{"the host's question", "", 0}, {"an entry's answer", w.gateway, nodePort}, {"a tracked entry's answer", w.gateway, highPort}, {"a pod's question", w.pod, 0}} {
+				}{{"the host's question", "", 0}, {"an entry's answer", w.gateway, nodePort},
+					{"a tracked entry's answer", w.gateway, highPort}, {"a pod's question", w.pod, 0}} {
 					if test.sender == w.pod && (own || family == "IPv6") {
 						continue // the world's router translates nothing; Open vSwitch's userspace datapath no errors of IPv6's
 					}

@@ -18,7 +18,8 @@ var update = flag.Bool("update", false, "write golden files anew")
 // example is a node's bridge of the tests' clusters.
 func example(change func(*Bridge)) Bridge {
 	b := Bridge{
-		Name: "br-ex", Uplink: 1, Patch: 3, MAC: []byte{2, 0, 0, 0, 0, 2}, HostAddresses: true, HyperV: true, GatewayMAC: []byte{2, 0, 0, 0, 0, 0x99},
+		Name: "br-ex", Uplink: 1, Patch: 3, MAC: []byte{2, 0, 0, 0, 0, 2}, HostAddresses: true, HyperV: true,
+		GatewayMAC: []byte{2, 0, 0, 0, 0, 0x99},
 		Host:       []netip.Addr{netip.MustParseAddr("172.31.0.2"), netip.MustParseAddr("fd00:172:31::2")},
 		Cluster:    []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/48")},
 		PodSubnets: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:10:244:1::/64")},
@@ -31,7 +32,8 @@ func example(change func(*Bridge)) Bridge {
 
 var exampleEntries = []Entry{
 	{Protocol: "tcp", Port: 30080}, {Protocol: "udp", Port: 30053}, {Protocol: "sctp", Port: 30090},
-	{Addr: netip.MustParseAddr("172.31.0.100"), Protocol: "tcp", Port: 80}, {Addr: netip.MustParseAddr("fd00:172:31::100"), Protocol: "TCP", Port: 80},
+	{Addr: netip.MustParseAddr("172.31.0.100"), Protocol: "tcp", Port: 80}, {Addr: netip.MustParseAddr("fd00:172:31::100"),
+		Protocol: "TCP", Port: 80},
 }
 
 func TestGolden(t *testing.T) {
@@ -82,12 +84,14 @@ func TestNothingToDivide(t *testing.T) {
 		bridge  Bridge
 		entries []Entry
 	}{
-		"no MAC yet":                  {example(func(b *Bridge) { b.MAC = nil }), exampleEntries},
-		"no address yet":              {example(func(b *Bridge) { b.Host = nil }), exampleEntries},
-		"own addresses, no gateway":   {example(func(b *Bridge) { b.HostAddresses, b.Patch = false, 0 }), exampleEntries},
-		"own addresses, no entry":     {example(func(b *Bridge) { b.HostAddresses = false }), nil},
-		"own addresses, SCTP only":    {example(func(b *Bridge) { b.HostAddresses = false }), []Entry{{Protocol: "sctp", Port: 30090}}},
-		"own addresses, no such port": {example(func(b *Bridge) { b.HostAddresses = false }), []Entry{{Protocol: "tcp"}, {Protocol: "icmp", Port: 3}}},
+		"no MAC yet":                {example(func(b *Bridge) { b.MAC = nil }), exampleEntries},
+		"no address yet":            {example(func(b *Bridge) { b.Host = nil }), exampleEntries},
+		"own addresses, no gateway": {example(func(b *Bridge) { b.HostAddresses, b.Patch = false, 0 }), exampleEntries},
+		"own addresses, no entry":   {example(func(b *Bridge) { b.HostAddresses = false }), nil},
+		"own addresses, SCTP only": {example(func(b *Bridge) { b.HostAddresses = false }),
+			[]Entry{{Protocol: "sctp", Port: 30090}}},
+		"own addresses, no such port": {example(func(b *Bridge) { b.HostAddresses = false }),
+			[]Entry{{Protocol: "tcp"}, {Protocol: "icmp", Port: 3}}},
 	} {
 		if flows := Flows(test.bridge, test.entries); len(flows) != 0 {
 			t.Errorf("%s: got %d flows", name, len(flows))
@@ -98,7 +102,8 @@ func TestNothingToDivide(t *testing.T) {
 // The same in any order, each once, no two for one packet.
 func TestOrder(t *testing.T) {
 	bridge := example(nil)
-	entries := append(append([]Entry{}, exampleEntries...), exampleEntries[0], Entry{Addr: bridge.Host[0], Protocol: "tcp", Port: 30080})
+	entries := append(append([]Entry{}, exampleEntries...), exampleEntries[0], Entry{Addr: bridge.Host[0], Protocol: "tcp",
+		Port: 30080})
 	backwards := make([]Entry, len(entries))
 	for i, e := range entries {
 		backwards[len(entries)-1-i] = e
@@ -124,9 +129,12 @@ func TestOrder(t *testing.T) {
 // drops a packet that it cannot track. It has no clone, which ovs-vswitchd asks for where what comes by a patch port
 // is tracked at once. Its keys have no flags of TCP: one flow looks at them all the same, as package capability tells.
 func TestHyperV(t *testing.T) {
-	harmless := []string{"ct(", "mod_dl_", "load:0->NXM_OF_IN_PORT", "set_field:172.31.0.2->ip_src", "load:0xfffe->NXM_OF_IN_PORT", "output:", "resubmit(", "normal", "local", "drop"}
+	harmless := []string{"ct(", "mod_dl_", "load:0->NXM_OF_IN_PORT", "set_field:172.31.0.2->ip_src",
+		"load:0xfffe->NXM_OF_IN_PORT", "output:", "resubmit(", "normal", "local", "drop"}
 	for name, bridge := range map[string]Bridge{
-		"shared": example(nil), "routed": example(func(b *Bridge) { b.Routed = true }), "own": example(func(b *Bridge) { b.HostAddresses = false }),
+		"shared": example(nil), "routed": example(func(b *Bridge) { b.Routed = true }), "own": example(func(b *Bridge) {
+			b.HostAddresses = false
+		}),
 	} {
 		for _, flow := range Flows(bridge, exampleEntries) {
 			text := words(t, flow)

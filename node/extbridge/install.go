@@ -98,7 +98,8 @@ func (i *Installer) change(ctx context.Context, bridge string, surplus []uint64,
 
 // list asks the bridge for the cookies of its flows that are this package's.
 func (i *Installer) list(ctx context.Context, bridge string) (map[uint64]struct{}, error) {
-	flows, err := i.client(ctx).OpenFlow.DumpFlowsWithFlowArgs(bridge, &ovs.MatchFlow{Cookie: CookieMark, CookieMask: CookieMask, Table: ovs.AnyTable})
+	flows, err := i.client(ctx).OpenFlow.DumpFlowsWithFlowArgs(bridge, &ovs.MatchFlow{Cookie: CookieMark,
+		CookieMask: CookieMask, Table: ovs.AnyTable})
 	if err != nil {
 		return nil, i.explain("list the flows of bridge "+bridge, err)
 	}
@@ -111,7 +112,8 @@ func (i *Installer) list(ctx context.Context, bridge string) (map[uint64]struct{
 
 func (i *Installer) explain(doing string, err error) error {
 	if _, missing := exec.LookPath(i.Program); missing != nil {
-		return fmt.Errorf("%s: there is no program %s; install Open vSwitch's tools, or set ovs-ofctl to its path: %w", doing, i.Program, missing)
+		return fmt.Errorf("%s: there is no program %s; install Open vSwitch's tools, or set ovs-ofctl to its path: %w", doing,
+			i.Program, missing)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -33,21 +33,26 @@ func (w *flows) ownEntry(e destination) {
 	if w.unique(e) {
 		w.add(tableClassify, fromOutside+50, direct...).proto(e.proto).whole().to(w.MAC).dstAddr(e.addr).with(port)
 	} else {
-		w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(e.proto).whole().to(w.MAC).dstAddr(e.addr).with(port)
-		w.add(tableClassify, fromHost+50, track(zone, tableHost)).port(ovs.PortLOCAL).proto(e.proto).srcAddr(e.addr).with(ovs.TransportSourcePort(e.port))
+		w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(e.proto).whole().to(w.MAC).dstAddr(e.addr).with(
+			port)
+		w.add(tableClassify, fromHost+50, track(zone, tableHost)).port(ovs.PortLOCAL).proto(e.proto).srcAddr(e.addr).with(
+			ovs.TransportSourcePort(e.port))
 	}
 	if e.proto == f.udp {
 		w.later(tableOutside, e, "ct_tp_dst", first...).dstAddr(e.addr)
 		for _, flag := range []ovs.IPFragFlag{ovs.IPFragFlagFirst, ovs.IPFragFlagLater} {
-			w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(f.udp).with(ovs.IPFrag(flag)).to(w.MAC).dstAddr(e.addr)
+			w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(f.udp).with(ovs.IPFrag(flag)).to(
+				w.MAC).dstAddr(e.addr)
 		}
 		if !f.four {
 			w.add(tableClassify, fromOutside+50, track(zone, tableOutside)).proto(fragments6).to(w.MAC).dstAddr(e.addr)
 		}
 	}
 	// The host's address is the router's only in replies of such connections, and in errors about them.
-	w.add(tableClassify, fromGateway+50, asHost(ovs.ModDataLinkSource(w.MAC))...).from(w.GatewayMAC).proto(f.ip).srcAddr(e.addr)
+	w.add(tableClassify, fromGateway+50, asHost(ovs.ModDataLinkSource(w.MAC))...).from(w.GatewayMAC).proto(f.ip).srcAddr(
+		e.addr)
 	for _, kind := range f.errors() { // about whose connection does one not tell; both know their own
-		w.add(tableClassify, fromOutside+50, slices.Concat([]ovs.Action{ovs.Local()}, direct)...).proto(f.icmp).icmp(kind).to(w.MAC).dstAddr(e.addr)
+		w.add(tableClassify, fromOutside+50, slices.Concat([]ovs.Action{ovs.Local()}, direct)...).proto(f.icmp).icmp(kind).to(
+			w.MAC).dstAddr(e.addr)
 	}
 }

@@ -35,7 +35,8 @@ func (w *world) likeHyperV() {
 	control := "--target=" + filepath.Join(filepath.Dir(strings.TrimPrefix(w.target, "unix:")), nodetest.Vswitchd+".ctl")
 	for _, bridge := range []string{"br-ex", "br-gw"} {
 		for _, feature := range hyperv.Features {
-			if answer := w.ovn.Run("ovs-appctl", control, "dpif/set-dp-features", bridge, feature.Name, feature.Value); answer != "" {
+			if answer := w.ovn.Run("ovs-appctl", control, "dpif/set-dp-features", bridge, feature.Name,
+				feature.Value); answer != "" {
 				w.tb.Fatalf("%s of %s: %s", feature.Name, bridge, answer)
 			}
 		}
@@ -105,7 +106,8 @@ func testPaths(t *testing.T, w *world) {
 		for _, test := range []struct {
 			from namespace
 			to   string
-		}{{w.outside, on(f.host, 53)}, {"", on(f.outside, 53)}, {w.pod, on(f.outside, 53)}, {w.outside, on(f.host, nodePort)}, {w.outside, on(f.host, highPort)}, {w.pod, on(alias, 53)}} {
+		}{{w.outside, on(f.host, 53)}, {"", on(f.outside, 53)}, {w.pod, on(f.outside, 53)}, {w.outside, on(f.host, nodePort)},
+			{w.outside, on(f.host, highPort)}, {w.pod, on(alias, 53)}} {
 			nodetest.Eventually(t, 8*time.Second, func() error {
 				conn, err := dial(test.from, "udp", "", test.to)
 				if err != nil {

@@ -10,15 +10,16 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-// TestARefusedFlowStandsAlone: the datapath lacks what some flows ask for, ovs-ofctl cannot read another, and all others are in
-// force, in one transaction. Nothing is tried again until ovs-vswitchd may have changed.
+// TestARefusedFlowStandsAlone: the datapath lacks what some flows ask for, ovs-ofctl cannot read another, and all
+// others are in force, in one transaction. Nothing is tried again until ovs-vswitchd may have changed.
 func TestARefusedFlowStandsAlone(t *testing.T) {
 	w := newWorld(t, false)
 	w.likeHyperV()
 	good := Flows(w.bridge, w.entries)
 	bad := &flows{}
 	for range 2 {
-		bad.add(tableClassify, 399-len(bad.list), ovs.SetField("2", "nd_options_type"), ovs.Normal()).proto(ovs.ProtocolICMPv6).icmp(neighbourAdvertisement)
+		bad.add(tableClassify, 399-len(bad.list), ovs.SetField("2", "nd_options_type"), ovs.Normal()).proto(
+			ovs.ProtocolICMPv6).icmp(neighbourAdvertisement)
 	}
 	bad.add(tableClassify, 390, ovs.SetField("1", "no_such_field"))
 	want := append(append([]*ovs.Flow{}, good...), bad.finish()...)
@@ -38,7 +39,8 @@ func TestARefusedFlowStandsAlone(t *testing.T) {
 		if err != nil || len(in) != len(good) {
 			t.Errorf("%s: %d flows are in force of %d, %v", what, len(in), len(good), err)
 		}
-		if dump := w.ovn.Run("ovs-ofctl", "dump-flows", w.target); strings.Contains(dump, "0x7766") || strings.Contains(dump, "table=250") {
+		if dump := w.ovn.Run("ovs-ofctl", "dump-flows", w.target); strings.Contains(dump, "0x7766") ||
+			strings.Contains(dump, "table=250") {
 			t.Errorf("%s: trials are left:\n%s", what, dump)
 		}
 	}

@@ -106,11 +106,13 @@ func (w *flows) outsideLink() {
 func (w *flows) fromHost(f family) {
 	for _, addr := range w.hosts(f) {
 		w.add(tableClassify, fromHost+60, ovs.Normal()).port(ovs.PortLOCAL).proto(f.udp).srcAddr(addr).
-			with(ovs.IPFrag(ovs.IPFragFlagNo), ovs.TransportDestinationPort(contract.TunnelPort)) // many packets, and always the host's
+			// many packets, and always the host's
+			with(ovs.IPFrag(ovs.IPFragFlagNo), ovs.TransportDestinationPort(contract.TunnelPort))
 		for _, proto := range w.tracked(f) {
 			w.add(tableClassify, fromHost+50, track(zone, tableHost)).port(ovs.PortLOCAL).proto(proto).srcAddr(addr)
 		}
-		w.add(tableHost, 10, commit(markHost, natSource(addr)), ovs.Normal()).proto(f.ip).srcAddr(addr).state(isTracked, isNew)
+		w.add(tableHost, 10, commit(markHost, natSource(addr)), ovs.Normal()).proto(f.ip).srcAddr(addr).state(isTracked,
+			isNew)
 	}
 }
 
@@ -134,7 +136,8 @@ func (w *flows) fromGateway(f family) {
 			w.sign(f, hidden, host)
 		}
 	}
-	for _, addr := range w.hosts(f) { // what the router itself gave the address, as clients of node ports whose endpoint is outside
+	// what the router itself gave the address, as clients of node ports whose endpoint is outside
+	for _, addr := range w.hosts(f) {
 		w.hide(f, netip.PrefixFrom(addr, addr.BitLen()), addr, true)
 	}
 	for _, pods := range w.routed(f) {
@@ -168,10 +171,10 @@ func (w *flows) keepFromTunnels(f family) {
 	drop("ct_tp_src", isReply)
 }
 
-// hide translates new connections, to ports that are no entry's. Those that have such a port keep it, if they
-// shall: Linux' kernel sees to that by itself, Hyper-V's begins at one number for all; the price is that
-// it may be any other port if the host has this one. Of an ICMPv6 message Hyper-V's remembers a port of the range for its
-// identifier, and leaves the message as it is (Conntrack-nat.c, OvsNatTranslateCtEntry): no answer would be the connection's.
+// hide translates new connections, to ports that are no entry's. Those that have such a port keep it, if they shall:
+// Linux' kernel sees to that by itself, Hyper-V's begins at one number for all; the price is that it may be any other
+// port if the host has this one. Of an ICMPv6 message Hyper-V's remembers a port of the range for its identifier, and
+// leaves the message as it is (Conntrack-nat.c, OvsNatTranslateCtEntry): no answer would be the connection's.
 func (w *flows) hide(f family, from netip.Prefix, as netip.Addr, keep bool) {
 	w.add(tableGateway, 30, asHost(commit(markGateway, natPorts(as)))...).proto(f.ip).src(from).state(isTracked, isNew)
 	if w.HyperV && !f.four {
@@ -207,7 +210,8 @@ func (w *flows) answers(e destination) {
 	if w.unique(e) {
 		w.add(tableClassify, fromGateway+55, asHost()...).from(w.MAC).proto(e.proto).whole().srcAddr(e.addr).with(port)
 	}
-	w.add(tableGateway, 40, asHost(commit(markGateway))...).proto(e.proto).srcAddr(e.addr).with(port).state(isTracked, isNew)
+	w.add(tableGateway, 40, asHost(commit(markGateway))...).proto(e.proto).srcAddr(e.addr).with(port).state(isTracked,
+		isNew)
 	if e.proto == f.udp {
 		w.later(tableGateway, e, "ct_tp_src", asHost(commit(markGateway))...).srcAddr(e.addr)
 	}
@@ -216,7 +220,8 @@ func (w *flows) answers(e destination) {
 // later matches fragments but the first: the userspace datapath puts a datagram together only to track it.
 func (w *flows) later(table int, e destination, port string, actions ...ovs.Action) rule {
 	return w.add(table, 40, actions...).proto(e.family.ip).state(isTracked, isNew).
-		with(ovs.IPFrag(ovs.IPFragFlagLater), ovs.FieldMatch("ct_nw_proto", "17"), ovs.FieldMatch(port, strconv.Itoa(int(e.port))))
+		with(ovs.IPFrag(ovs.IPFragFlagLater), ovs.FieldMatch("ct_nw_proto", "17"),
+			ovs.FieldMatch(port, strconv.Itoa(int(e.port))))
 }
 
 // fromOutside: what was begun by the gateway router, or is an entry, is for it.
@@ -252,7 +257,8 @@ func (w *flows) questions(e destination) {
 	if w.unique(e) {
 		w.add(tableClassify, fromOutside+55, w.toPatch()...).proto(e.proto).to(w.MAC).whole().dstAddr(e.addr).with(port)
 	}
-	w.add(tableOutside, 40, w.toPatch(commit(markGateway))...).proto(e.proto).dstAddr(e.addr).with(port).state(isTracked, isNew)
+	w.add(tableOutside, 40, w.toPatch(commit(markGateway))...).proto(e.proto).dstAddr(e.addr).with(port).state(isTracked,
+		isNew)
 	if e.proto == e.family.udp {
 		w.later(tableOutside, e, "ct_tp_dst", w.toPatch(commit(markGateway))...).dstAddr(e.addr)
 	}
@@ -293,7 +299,8 @@ func (w *flows) hostAlias(f family, host netip.Addr) {
 	back := w.toPatch(across(ovs.ModDataLinkSource(contract.HostAliasMAC()), ovs.ModDataLinkDestination(w.MAC))...)
 	for _, addr := range w.hosts(f) {
 		for _, proto := range w.tracked(f) { // the router reads addresses: it needs a pass of its own
-			w.add(tableClassify, fromHost+55, translate(zone), track(zoneClient, tableFromHost)).port(ovs.PortLOCAL).proto(proto).srcAddr(addr).dstAddr(client)
+			w.add(tableClassify, fromHost+55, translate(zone), track(zoneClient, tableFromHost)).port(ovs.PortLOCAL).proto(
+				proto).srcAddr(addr).dstAddr(client)
 		}
 	}
 	for _, flag := range []string{isOld, isRelated} {
@@ -305,7 +312,8 @@ func (w *flows) hostAlias(f family, host netip.Addr) {
 // toAlias are the flows for an address that the router has for the host.
 func (w *flows) toAlias(f family, addr, client netip.Addr, remember ovs.Action) {
 	seen := ovs.ConnectionTracking("commit,zone=" + strconv.Itoa(zoneClient) + "," + natSource(client))
-	onward := append([]ovs.Action{remember}, across(ovs.ModDataLinkSource(clientMAC()), ovs.ModDataLinkDestination(w.MAC), ovs.Local())...)
+	onward := append([]ovs.Action{remember}, across(ovs.ModDataLinkSource(clientMAC()), ovs.ModDataLinkDestination(w.MAC),
+		ovs.Local())...)
 	w.add(tableClassify, fromGateway+60, ovs.Resubmit(0, tableAlias)).from(w.MAC).proto(f.ip).dstAddr(addr)
 	hidden := slices.Clone(w.Cluster)
 	for _, own := range w.hosts(f) {

@@ -200,7 +200,8 @@ func TestFurtherAddresses(t *testing.T) {
 	w.run(w.gateway, "ip", "addr", "del", second4.String()+"/32", "dev", "lo")
 	w.run(w.gateway, "ip", "addr", "del", second6.String()+"/128", "dev", "lo")
 	for i, second := range []string{second4.String(), second6.String()} {
-		if got := w.ask(w.pod, "tcp", net.JoinHostPort(second, "22")); got.server != "host" || got.client.Addr() != contract.HostClients[i] {
+		if got := w.ask(w.pod, "tcp", net.JoinHostPort(second, "22")); got.server != "host" ||
+			got.client.Addr() != contract.HostClients[i] {
 			t.Errorf("pod to %s: got %+v", second, got)
 		}
 	}
@@ -227,7 +228,8 @@ func TestRouted(t *testing.T) {
 		{w.outside, on(pod4, 80), "pod", outside4.String()}, {w.outside, on(pod6, 80), "pod", outside6.String()},
 		{w.outside, on(host4, 22), "host", outside4.String()}, {w.outside, on(host6, 22), "host", outside6.String()},
 	} {
-		if got := w.ask(test.from, "tcp", test.to); got.server != test.server || got.client.Addr().String() != test.clientOrNobody {
+		if got := w.ask(test.from, "tcp", test.to); got.server != test.server ||
+			got.client.Addr().String() != test.clientOrNobody {
 			t.Errorf("to %s: got %+v", test.to, got)
 		}
 	}
@@ -243,7 +245,8 @@ func TestOwnAddresses(t *testing.T) {
 	w.serve(w.gateway, ":30080", "gateway")
 	w.serveUDP(w.gateway, on(host4, nodePort), "gateway") // an answer from any address would have another
 	w.serveUDP(w.gateway, on(host6, nodePort), "gateway")
-	for _, f := range []struct{ host, outside string }{{host4.String(), outside4.String()}, {host6.String(), outside6.String()}} {
+	for _, f := range []struct{ host, outside string }{{host4.String(), outside4.String()},
+		{host6.String(), outside6.String()}} {
 		for _, test := range []struct {
 			from            namespace
 			network, to     string
@@ -254,7 +257,8 @@ func TestOwnAddresses(t *testing.T) {
 			{w.outside, "tcp", net.JoinHostPort(f.host, "30080"), "gateway", f.outside},
 			{w.outside, "udp", net.JoinHostPort(f.host, "30080"), "gateway", f.outside},
 		} {
-			if got := w.ask(test.from, test.network, test.to); got.server != test.server || got.client.Addr().String() != test.visitor {
+			if got := w.ask(test.from, test.network, test.to); got.server != test.server ||
+				got.client.Addr().String() != test.visitor {
 				t.Errorf("%s to %s: got %+v, want %s to see %s", test.network, test.to, got, test.server, test.visitor)
 			}
 		}
@@ -304,7 +308,8 @@ func TestInstaller(t *testing.T) {
 	w := newWorld(t, false)
 	w.ovn.Run("ovs-ofctl", "add-flow", w.target, "priority=5000,tcp,tp_dst=4711,actions=drop")
 	w.bridge.Patch = 7
-	all, fewer, more := Flows(w.bridge, w.entries), Flows(w.bridge, nil), Flows(w.bridge, append(slices.Clone(w.entries), Entry{Protocol: "tcp", Port: 31000}))
+	all, fewer, more := Flows(w.bridge, w.entries), Flows(w.bridge, nil),
+		Flows(w.bridge, append(slices.Clone(w.entries), Entry{Protocol: "tcp", Port: 31000}))
 	if differ(all, more) != 8 { // there and back, and the same for fragments
 		t.Errorf("a node port costs %d flows with two addresses", differ(all, more))
 	}
@@ -332,11 +337,13 @@ func TestInstaller(t *testing.T) {
 			t.Errorf("%s: changed %d flows, want %d, %v", step.name, changed, step.want, err)
 		}
 	}
-	if dump := w.ovn.Run("ovs-ofctl", "dump-flows", w.target); !strings.Contains(dump, "tp_dst=4711") || strings.Contains(dump, "cookie=0x7765") {
+	if dump := w.ovn.Run("ovs-ofctl", "dump-flows", w.target); !strings.Contains(dump, "tp_dst=4711") ||
+		strings.Contains(dump, "cookie=0x7765") {
 		t.Errorf("got:\n%s", dump)
 	}
 	w.installer.Program = "/no/ovs-ofctl"
-	if _, err := w.installer.Apply(t.Context(), w.target, Flows(w.bridge, nil)); err == nil || !strings.Contains(err.Error(), "set ovs-ofctl to its path") {
+	if _, err := w.installer.Apply(t.Context(), w.target, Flows(w.bridge, nil)); err == nil ||
+		!strings.Contains(err.Error(), "set ovs-ofctl to its path") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -15,7 +15,8 @@ import (
 // tunnels, whole or in fragments, as a question or as an answer to a client that has that port.
 func TestNothingReachesTunnels(t *testing.T) {
 	w := newWorld(t, false)
-	w.entries = append(w.entries, Entry{Addr: virtual4, Protocol: "udp", Port: contract.TunnelPort}, Entry{Addr: virtual6, Protocol: "udp", Port: contract.TunnelPort})
+	w.entries = append(w.entries, Entry{Addr: virtual4, Protocol: "udp", Port: contract.TunnelPort},
+		Entry{Addr: virtual6, Protocol: "udp", Port: contract.TunnelPort})
 	w.install()
 	w.plugGateway()
 	w.install()
@@ -42,7 +43,8 @@ func TestNothingReachesTunnels(t *testing.T) {
 		client                 string // another address outside
 	}{{host4, outside4, virtual4, "172.31.0.253/24"}, {host6, outside6, virtual6, "fd00:172:31::253/64"}} {
 		client := netip.MustParsePrefix(f.client).Addr()
-		w.run(w.outside, append([]string{"ip", "addr", "add", f.client, "dev", "eth0"}, map[bool][]string{false: {"nodad"}}[client.Is4()]...)...)
+		w.run(w.outside, append([]string{"ip", "addr", "add", f.client, "dev", "eth0"},
+			map[bool][]string{false: {"nodad"}}[client.Is4()]...)...)
 		for _, port := range []uint16{contract.TunnelPort, contract.TunnelPort + 1} {
 			w.serveUDP(w.outside, on(f.outside, port), "outside")
 			w.serveUDP("", on(f.host, port), "host")
@@ -57,8 +59,11 @@ func TestNothingReachesTunnels(t *testing.T) {
 			// fragments come to the host itself, which has no tunnels where the datapath does not put them together.
 			fragments bool
 		}{
-			{"a pod to a host", func(port uint16, length int) error { return ask(w.pod, "", on(f.outside, port), length) }, false},
-			{"the router to a host", func(port uint16, length int) error { return ask(w.gateway, "", on(f.outside, port), length) }, false},
+			{"a pod to a host", func(port uint16, length int) error { return ask(w.pod, "", on(f.outside, port), length) },
+				false},
+			{"the router to a host", func(port uint16, length int) error {
+				return ask(w.gateway, "", on(f.outside, port), length)
+			}, false},
 			{"a pod to its own host", func(port uint16, length int) error {
 				return ask(w.pod, "", on(contract.OfFamily(contract.HostAliases, f.host), port), length)
 			}, true},
@@ -80,7 +85,9 @@ func TestNothingReachesTunnels(t *testing.T) {
 		}
 		w.run(w.outside, "ip", "route", "replace", f.virtual.String(), "via", f.host.String())
 		for _, length := range []int{10, 4000} { // an address that is no host's may have the port
-			nodetest.Eventually(t, 8*time.Second, func() error { return ask(w.outside, "", on(f.virtual, contract.TunnelPort), length) })
+			nodetest.Eventually(t, 8*time.Second, func() error {
+				return ask(w.outside, "", on(f.virtual, contract.TunnelPort), length)
+			})
 		}
 	}
 }

@@ -82,8 +82,10 @@ func newWorld(tb testing.TB, own bool) *world {
 		*ns.to = namespace(nodetest.Sandbox(tb, fmt.Sprintf("%s-%d", ns.name, sequence())))
 	}
 	rundir := filepath.Dir(strings.TrimPrefix(w.ovn.OVSDatabase(), "unix:"))
-	w.installer, w.target = &Installer{Program: filepath.Join(nodetest.Programs(tb), "ovs-ofctl")}, "unix:"+rundir+"/br-ex.mgmt"
-	w.ovn.VS("add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type="+nodetest.Datapath(), `other-config:hwaddr="`+hostMAC.String()+`"`,
+	w.installer, w.target = &Installer{Program: filepath.Join(nodetest.Programs(tb), "ovs-ofctl")},
+		"unix:"+rundir+"/br-ex.mgmt"
+	w.ovn.VS("add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type="+nodetest.Datapath(),
+		`other-config:hwaddr="`+hostMAC.String()+`"`,
 		"--", "add-br", "br-gw", "--", "set", "bridge", "br-gw", "datapath_type="+nodetest.Datapath(),
 		"--", "add-port", "br-gw", "patch-gw", "--", "set", "interface", "patch-gw", "type=patch", "options:peer=patch-ex")
 	w.connect("up0", "br-ex", w.outside, "eth0")
@@ -107,7 +109,8 @@ func newWorld(tb testing.TB, own bool) *world {
 		w.run("", "ip", "neigh", "replace", n.Addr.String(), "lladdr", n.MAC.String(), "dev", "br-ex", "nud", "permanent")
 	}
 	w.bridge.Uplink = w.ofport("up0")
-	w.entries = []Entry{{Protocol: "tcp", Port: nodePort}, {Protocol: "udp", Port: nodePort}, {Protocol: "tcp", Port: highPort}, {Protocol: "udp", Port: highPort},
+	w.entries = []Entry{{Protocol: "tcp", Port: nodePort}, {Protocol: "udp", Port: nodePort},
+		{Protocol: "tcp", Port: highPort}, {Protocol: "udp", Port: highPort},
 		{Addr: virtual4, Protocol: "tcp", Port: 80}, {Addr: virtual6, Protocol: "tcp", Port: 80}}
 	return w
 }
@@ -132,15 +135,21 @@ func (w *world) startGateway(own bool) {
 	w.run(w.gateway, "ip", "route", "add", "default", "via", outside4.String())
 	w.run(w.gateway, "ip", "-6", "route", "add", "default", "via", outside6.String())
 	for i, alias := range contract.HostAliases {
-		w.run(w.gateway, "ip", "route", "add", fmt.Sprintf("%v/%d", alias, alias.BitLen()), "dev", "ext0", "src", []netip.Addr{address4, address6}[i].String())
-		for _, addr := range []netip.Addr{alias, []netip.Addr{second4, second6}[i]} { // as OVN's router has them by table Static_MAC_Binding
+		w.run(w.gateway, "ip", "route", "add", fmt.Sprintf("%v/%d", alias, alias.BitLen()), "dev", "ext0", "src",
+			[]netip.Addr{address4, address6}[i].String())
+		// as OVN's router has them by table Static_MAC_Binding
+		for _, addr := range []netip.Addr{alias, []netip.Addr{second4, second6}[i]} {
 			w.run(w.gateway, "ip", "neigh", "replace", addr.String(), "lladdr", contract.HostAliasMAC().String(), "dev", "ext0")
 		}
 	}
-	w.run(w.gateway, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.ext0.arp_announce=2", "net.ipv4.conf.ext0.arp_ignore=1")
-	// A gateway router of OVN's resets no connection to its addresses (ovn-northd(8), "UDP port unreachable" and "TCP reset").
-	w.run(w.gateway, "nft", "add table inet quiet; add chain inet quiet output { type filter hook output priority 0; }; add rule inet quiet output tcp flags rst drop")
-	w.run(w.gateway, "ip", "link", "add", "pod0", "type", "veth", "peer", "name", "eth0", "netns", filepath.Base(string(w.pod)))
+	w.run(w.gateway, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1",
+		"net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.ext0.arp_announce=2", "net.ipv4.conf.ext0.arp_ignore=1")
+	// A gateway router of OVN's resets no connection to its addresses (ovn-northd(8), "UDP port unreachable" and "TCP
+	// reset").
+	w.run(w.gateway, "nft", "add table inet quiet; add chain inet quiet output { type filter hook output priority 0; }; "+
+		"add rule inet quiet output tcp flags rst drop")
+	w.run(w.gateway, "ip", "link", "add", "pod0", "type", "veth", "peer", "name", "eth0", "netns",
+		filepath.Base(string(w.pod)))
 	for _, address := range []string{router4.String() + "/24", router6.String() + "/64"} {
 		w.run(w.gateway, "ip", "addr", "add", address, "dev", "pod0")
 	}
@@ -185,7 +194,8 @@ func (w *world) crossAsOVN() {
 	out, in := w.ofport("patch-gw"), w.ofport("gw0")
 	rundir := filepath.Dir(strings.TrimPrefix(w.target, "unix:"))
 	for _, flow := range []string{
-		fmt.Sprintf("in_port=%d,actions=push:NXM_OF_IN_PORT[],load:0->NXM_OF_IN_PORT[],output:%d,pop:NXM_OF_IN_PORT[]", in, out),
+		fmt.Sprintf("in_port=%d,actions=push:NXM_OF_IN_PORT[],load:0->NXM_OF_IN_PORT[],output:%d,pop:NXM_OF_IN_PORT[]", in,
+			out),
 		fmt.Sprintf("in_port=%d,actions=output:%d", out, in),
 	} {
 		w.ovn.Run("ovs-ofctl", "add-flow", "unix:"+rundir+"/br-gw.mgmt", flow)

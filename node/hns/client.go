@@ -46,7 +46,8 @@ type Client struct {
 // NewClient calls the service.
 func NewClient(service Service, config Config) *Client {
 	config = config.withDefaults()
-	return &Client{service: service, worker: NewWorker(config.Deadline, config.MaxHung), config: config, wanted: map[string]bool{}}
+	return &Client{service: service, worker: NewWorker(config.Deadline, config.MaxHung), config: config,
+		wanted: map[string]bool{}}
 }
 
 // Worker of the client, for its metrics.
@@ -125,7 +126,8 @@ func (c *Client) EnsureExtension(ctx context.Context, network Network, extension
 		case found.Enabled:
 			return attempt > 0, nil
 		case attempt > 0:
-			return false, fmt.Errorf("switch of HNS network %s: HNS says that it has enabled extension %s, but the extension stays disabled", network.Name, extension)
+			return false, fmt.Errorf("switch of HNS network %s: HNS says that it has enabled extension %s, but the extension "+
+				"stays disabled", network.Name, extension)
 		}
 		_, err = do(ctx, c.worker, operation{"EnableExtension", network.Name}, 0,
 			func() (struct{}, error) { return struct{}{}, c.service.EnableExtension(network.ID, extension) }, nil)

@@ -36,7 +36,8 @@ func (c *Client) EnsureEndpoint(ctx context.Context, want Endpoint, stale func(E
 	if errors.Is(err, ErrNotFound) {
 		// HNS does not tell which of both it has not found, see HCN_E_ENDPOINT_NOT_FOUND and
 		// ERROR_NOT_FOUND; without the namespace the endpoint is of no use.
-		return Endpoint{}, errors.Join(fmt.Errorf("attach HNS endpoint %s to namespace %s: %w", want.Name, want.Namespace, err),
+		return Endpoint{}, errors.Join(fmt.Errorf("attach HNS endpoint %s to namespace %s: %w", want.Name, want.Namespace,
+			err),
 			c.DeleteEndpoint(context.WithoutCancel(ctx), want.Name))
 	}
 	if err != nil && !errors.Is(err, ErrExists) {
@@ -62,7 +63,8 @@ func (c *Client) ensureRoom(ctx context.Context, want Endpoint) error {
 	for _, e := range endpoints {
 		inside := slices.ContainsFunc(namespace.Endpoints, func(id string) bool { return SameID(id, e.ID) })
 		if inside && e.Name != want.Name && SameID(e.Network, want.Network) {
-			return fmt.Errorf("namespace %s has HNS endpoint %s of the same network already: a pod has one interface on Windows", want.Namespace, e.Name)
+			return fmt.Errorf("namespace %s has HNS endpoint %s of the same network already: a pod has one interface on Windows",
+				want.Namespace, e.Name)
 		}
 	}
 	return nil
@@ -80,7 +82,8 @@ func (c *Client) keepOne(ctx context.Context, want Endpoint) (Endpoint, error) {
 			kept = e
 			continue
 		}
-		slog.WarnContext(ctx, "an HNS endpoint is not as it shall be and is made again", "endpoint", e.Name, "id", e.ID, "addresses", e.Addresses, "namespace", e.Namespace)
+		slog.WarnContext(ctx, "an HNS endpoint is not as it shall be and is made again", "endpoint", e.Name, "id", e.ID,
+			"addresses", e.Addresses, "namespace", e.Namespace)
 		if err := c.remove(ctx, e); err != nil {
 			return Endpoint{}, err
 		}
@@ -136,7 +139,8 @@ func (c *Client) evict(ctx context.Context, want Endpoint, stale func(Endpoint) 
 		if !stale(e) {
 			return fmt.Errorf("HNS endpoint %s (namespace %q) has it: %w", e.Name, e.Namespace, ErrAddressTaken)
 		}
-		slog.WarnContext(ctx, "a stale HNS endpoint is in the way of another and is removed", "endpoint", e.Name, "for", want.Name)
+		slog.WarnContext(ctx, "a stale HNS endpoint is in the way of another and is removed", "endpoint", e.Name, "for",
+			want.Name)
 		if err := c.remove(ctx, e); err != nil {
 			return err
 		}
@@ -158,14 +162,17 @@ func (c *Client) settle(created Endpoint, err error) {
 	}
 	ctx := context.Background()
 	found, err := c.named(ctx, created.Name)
-	if err == nil && c.isWanted(created.Name) && !slices.ContainsFunc(found, func(e Endpoint) bool { return !SameID(e.ID, created.ID) }) {
+	if err == nil && c.isWanted(created.Name) && !slices.ContainsFunc(found, func(e Endpoint) bool {
+		return !SameID(e.ID, created.ID)
+	}) {
 		return
 	}
 	if err == nil {
 		err = c.remove(ctx, created)
 	}
 	if err != nil { // the sweep finds it
-		slog.Error("an HNS endpoint that came too late stays behind", "endpoint", created.Name, "id", created.ID, "error", err)
+		slog.Error("an HNS endpoint that came too late stays behind", "endpoint", created.Name, "id", created.ID, "error",
+			err)
 	}
 }
 

@@ -23,13 +23,15 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	m := hnstest.New()
-	m.AddAdapter(hostnet.Adapter{Alias: "Ethernet", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:01"), Addresses: []hostnet.Address{hnstest.LocalAddress("172.30.0.3/24")}})
+	m.AddAdapter(hostnet.Adapter{Alias: "Ethernet", Kind: hostnet.Physical, MAC: hnstest.MAC("02:00:00:00:00:01"),
+		Addresses: []hostnet.Address{hnstest.LocalAddress("172.30.0.3/24")}})
 	b := &bench{T: t, Machine: m, client: hns.NewClient(m, hns.Config{})}
 	var err error
-	b.network, err = b.client.CreateNetwork(t.Context(), hns.Network{Name: "weft", Type: hns.Transparent, Adapter: "Ethernet", Subnets: []hns.Subnet{
-		{Prefix: netip.MustParsePrefix("10.244.3.0/24"), Gateway: netip.MustParseAddr("10.244.3.1")},
-		{Prefix: netip.MustParsePrefix("fd00:3::/64"), Gateway: netip.MustParseAddr("fd00:3::1")},
-	}})
+	b.network, err = b.client.CreateNetwork(t.Context(), hns.Network{Name: "weft", Type: hns.Transparent,
+		Adapter: "Ethernet", Subnets: []hns.Subnet{
+			{Prefix: netip.MustParsePrefix("10.244.3.0/24"), Gateway: netip.MustParseAddr("10.244.3.1")},
+			{Prefix: netip.MustParsePrefix("fd00:3::/64"), Gateway: netip.MustParseAddr("fd00:3::1")},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,15 +67,28 @@ func TestEndpointIsMadeOnceAndRepaired(t *testing.T) {
 		before func(b *bench, want hns.Endpoint)
 		kept   bool // the endpoint that was there before is the one that is there after
 	}{
-		"nothing there":            {before: func(*bench, hns.Endpoint) {}},
-		"half made":                {before: other(func(e *hns.Endpoint) { e.Namespace = "" }), kept: true},
-		"detached, with zeros":     {before: other(func(e *hns.Endpoint) { e.Namespace = "00000000-0000-0000-0000-000000000000" }), kept: true},
-		"other address":            {before: other(func(e *hns.Endpoint) { e.Namespace, e.Addresses = "", e.Addresses[:1] })},
-		"other MAC":                {before: other(func(e *hns.Endpoint) { e.Namespace, e.MAC = "", hnstest.MAC("02:00:00:00:00:99") })},
-		"on a network that was":    {before: other(func(e *hns.Endpoint) { e.Namespace, e.Network = "", "DEAD" })},
-		"attached elsewhere":       {before: func(b *bench, e hns.Endpoint) { e.Namespace = b.AddNamespace(); b.attachForeign(e) }},
-		"attached to one that was": {before: other(func(e *hns.Endpoint) { e.Namespace = "00000099-0000-4000-8000-000000000000" })},
-		"twice":                    {before: func(b *bench, e hns.Endpoint) { e.Namespace = ""; b.AddForeignEndpoint(e); b.AddForeignEndpoint(e) }, kept: true},
+		"nothing there": {before: func(*bench, hns.Endpoint) {}},
+		"half made":     {before: other(func(e *hns.Endpoint) { e.Namespace = "" }), kept: true},
+		"detached, with zeros": {before: other(func(e *hns.Endpoint) {
+			e.Namespace = "00000000-0000-0000-0000-000000000000"
+		}), kept: true},
+		"other address": {before: other(func(e *hns.Endpoint) { e.Namespace, e.Addresses = "", e.Addresses[:1] })},
+		"other MAC": {before: other(func(e *hns.Endpoint) {
+			e.Namespace, e.MAC = "", hnstest.MAC("02:00:00:00:00:99")
+		})},
+		"on a network that was": {before: other(func(e *hns.Endpoint) { e.Namespace, e.Network = "", "DEAD" })},
+		"attached elsewhere": {before: func(b *bench, e hns.Endpoint) {
+			e.Namespace = b.AddNamespace()
+			b.attachForeign(e)
+		}},
+		"attached to one that was": {before: other(func(e *hns.Endpoint) {
+			e.Namespace = "00000099-0000-4000-8000-000000000000"
+		})},
+		"twice": {before: func(b *bench, e hns.Endpoint) {
+			e.Namespace = ""
+			b.AddForeignEndpoint(e)
+			b.AddForeignEndpoint(e)
+		}, kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -86,7 +101,8 @@ func TestEndpointIsMadeOnceAndRepaired(t *testing.T) {
 					t.Fatalf("attempt %d: %v\n%s", attempt, err, b.Dump())
 				}
 				found := b.found("weft01")
-				if len(found) != 1 || found[0].ID != made.ID || !hns.SameID(found[0].Namespace, want.Namespace) || len(found[0].Addresses) != 2 {
+				if len(found) != 1 || found[0].ID != made.ID || !hns.SameID(found[0].Namespace, want.Namespace) ||
+					len(found[0].Addresses) != 2 {
 					t.Fatalf("attempt %d:\n%s", attempt, b.Dump())
 				}
 				if test.kept && found[0].ID != before[0].ID {
@@ -97,7 +113,8 @@ func TestEndpointIsMadeOnceAndRepaired(t *testing.T) {
 			if _, err := b.client.EnsureEndpoint(t.Context(), want, never); err != nil {
 				t.Fatal(err)
 			}
-			if calls := strings.Join(b.Calls(), " "); strings.Contains(calls, "Create") || strings.Contains(calls, "Delete") || strings.Contains(calls, "tach") {
+			if calls := strings.Join(b.Calls(), " "); strings.Contains(calls, "Create") || strings.Contains(calls, "Delete") ||
+				strings.Contains(calls, "tach") {
 				t.Errorf("an endpoint in order was changed: %s", calls)
 			}
 			for range 2 {
@@ -130,7 +147,8 @@ func TestEndpointWithoutNamespaceLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.RemoveNamespace(want.Namespace)
-		if _, err := b.client.EnsureEndpoint(t.Context(), want, never); !errors.Is(err, hns.ErrNotFound) || len(b.found("weft01")) != 0 {
+		if _, err := b.client.EnsureEndpoint(t.Context(), want, never); !errors.Is(err, hns.ErrNotFound) ||
+			len(b.found("weft01")) != 0 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
@@ -138,7 +156,8 @@ func TestEndpointWithoutNamespaceLeavesNothing(t *testing.T) {
 		b := newBench(t)
 		want := b.endpoint("weft01", b.AddNamespace())
 		b.Fail("Attach", func() error { b.RemoveNamespace(want.Namespace); return nil })
-		if _, err := b.client.EnsureEndpoint(t.Context(), want, never); !errors.Is(err, hns.ErrNotFound) || len(b.found("weft01")) != 0 {
+		if _, err := b.client.EnsureEndpoint(t.Context(), want, never); !errors.Is(err, hns.ErrNotFound) ||
+			len(b.found("weft01")) != 0 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
@@ -153,7 +172,8 @@ func TestEndpointInTheWay(t *testing.T) {
 	t.Run("of the same address, and stale", func(t *testing.T) {
 		b := newBench(t)
 		b.AddForeignEndpoint(stale(b))
-		if _, err := b.client.EnsureEndpoint(t.Context(), b.endpoint("weft01", b.AddNamespace()), always); err != nil || len(b.found("weft02")) != 0 {
+		if _, err := b.client.EnsureEndpoint(t.Context(), b.endpoint("weft01", b.AddNamespace()), always); err != nil ||
+			len(b.found("weft02")) != 0 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
@@ -173,7 +193,8 @@ func TestEndpointInTheWay(t *testing.T) {
 		}
 		second := stale(b)
 		second.Namespace = first.Namespace
-		if _, err := b.client.EnsureEndpoint(t.Context(), second, always); err == nil || !strings.Contains(err.Error(), "weft01") || len(b.found("weft01")) != 1 {
+		if _, err := b.client.EnsureEndpoint(t.Context(), second, always); err == nil || !strings.Contains(err.Error(),
+			"weft01") || len(b.found("weft01")) != 1 {
 			t.Errorf("error %v\n%s", err, b.Dump())
 		}
 	})
@@ -244,7 +265,8 @@ func TestHangOfADeletionDoesNotHoldUpAnotherPod(t *testing.T) {
 		go func() { deleted <- b.client.DeleteEndpoint(t.Context(), first.Name) }()
 		synctest.Wait()
 		second := b.endpoint("weft02", b.AddNamespace())
-		second.Addresses, second.MAC = []netip.Prefix{netip.MustParsePrefix("10.244.3.4/24")}, hnstest.MAC("0a:58:0a:f4:03:04")
+		second.Addresses, second.MAC = []netip.Prefix{netip.MustParsePrefix("10.244.3.4/24")},
+			hnstest.MAC("0a:58:0a:f4:03:04")
 		begin := time.Now()
 		if _, err := b.client.EnsureEndpoint(t.Context(), second, never); err != nil || time.Since(begin) > 10*time.Second {
 			t.Errorf("another pod: %v after %v", err, time.Since(begin))
@@ -263,17 +285,20 @@ func TestHangOfADeletionDoesNotHoldUpAnotherPod(t *testing.T) {
 func TestExtensionIsReadBack(t *testing.T) {
 	b := newBench(t)
 	b.Disobeys = true
-	if _, err := b.client.EnsureExtension(t.Context(), b.network, hnstest.OVSExtension); err == nil || !strings.Contains(err.Error(), "stays disabled") {
+	if _, err := b.client.EnsureExtension(t.Context(), b.network, hnstest.OVSExtension); err == nil ||
+		!strings.Contains(err.Error(), "stays disabled") {
 		t.Errorf("an extension that stays disabled: %v", err)
 	}
 	b.Disobeys = false
 	for attempt, want := range []bool{true, false} {
-		if enabled, err := b.client.EnsureExtension(t.Context(), b.network, hnstest.OVSExtension); enabled != want || err != nil {
+		if enabled, err := b.client.EnsureExtension(t.Context(), b.network, hnstest.OVSExtension); enabled != want ||
+			err != nil {
 			t.Errorf("attempt %d: %v, %v", attempt, enabled, err)
 		}
 	}
 	b.Driver = false
-	if _, err := b.client.EnsureExtension(t.Context(), b.network, hnstest.OVSExtension); !errors.Is(err, hns.ErrNoExtension) {
+	if _, err := b.client.EnsureExtension(t.Context(), b.network, hnstest.OVSExtension); !errors.Is(err,
+		hns.ErrNoExtension) {
 		t.Errorf("without the driver: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ type HCSShim struct{}
 func NewHCSShim() (HCSShim, error) {
 	for _, name := range []string{"computenetwork.dll", "vmcompute.dll"} {
 		if err := windows.NewLazySystemDLL(name).Load(); err != nil {
-			return HCSShim{}, fmt.Errorf("this Windows has no Host Networking Service (install the feature Containers and restart: Install-WindowsFeature Containers -Restart): %w", err)
+			return HCSShim{}, fmt.Errorf("this Windows has no Host Networking Service (install the feature Containers and "+
+				"restart: Install-WindowsFeature Containers -Restart): %w", err)
 		}
 	}
 	return HCSShim{}, nil
@@ -178,7 +179,8 @@ func (HCSShim) CreateEndpoint(e Endpoint) (Endpoint, error) {
 		Dns:        hcn.Dns{Domain: e.DNS.Domain, ServerList: e.DNS.Servers, Search: e.DNS.Search, Options: e.DNS.Options},
 	}
 	for _, address := range e.Addresses {
-		settings.IpConfigurations = append(settings.IpConfigurations, hcn.IpConfig{IpAddress: address.Addr().String(), PrefixLength: uint8(address.Bits())})
+		settings.IpConfigurations = append(settings.IpConfigurations, hcn.IpConfig{IpAddress: address.Addr().String(),
+			PrefixLength: uint8(address.Bits())})
 	}
 	for _, hop := range e.Gateways {
 		settings.Routes = append(settings.Routes, hcn.Route{NextHop: hop.String(), DestinationPrefix: everywhere(hop)})
@@ -259,7 +261,8 @@ func classify(err error) error {
 			code &= 0xffff
 		}
 		text := err.Error()
-		if hcn.CheckErrorWithCode(err, hcn.ErrorCode(code)) || strings.Contains(text, fmt.Sprintf("(0x%x)", code)) || known.text != "" && strings.Contains(text, known.text) {
+		if hcn.CheckErrorWithCode(err, hcn.ErrorCode(code)) || strings.Contains(text, fmt.Sprintf("(0x%x)", code)) ||
+			known.text != "" && strings.Contains(text, known.text) {
 			return fmt.Errorf("%w (%w)", known.err, err)
 		}
 	}

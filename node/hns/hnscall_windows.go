@@ -48,7 +48,8 @@ func getByHNSCall(path string, output any) error {
 		return err
 	}
 	var response *uint16
-	hr, _, _ := procHNSCall.Call(uintptr(unsafe.Pointer(method)), uintptr(unsafe.Pointer(path16)), uintptr(unsafe.Pointer(body)), uintptr(unsafe.Pointer(&response)))
+	hr, _, _ := procHNSCall.Call(uintptr(unsafe.Pointer(method)), uintptr(unsafe.Pointer(path16)),
+		uintptr(unsafe.Pointer(body)), uintptr(unsafe.Pointer(&response)))
 	if int32(hr) < 0 {
 		return fmt.Errorf("HNSCall GET %s: HRESULT 0x%x: %w", path, uint32(hr), windows.Errno(uint32(hr)&0xffff))
 	}

@@ -50,7 +50,8 @@ type HungError struct {
 
 func (e *HungError) Error() string {
 	if e.Refused {
-		return fmt.Sprintf("HNS hangs: %s was not tried, since %d earlier calls are unanswered; restart the service hns (Restart-Service hns), then the weft service, or the node", e.Operation, e.Hung)
+		return fmt.Sprintf("HNS hangs: %s was not tried, since %d earlier calls are unanswered; restart the service hns "+
+			"(Restart-Service hns), then the weft service, or the node", e.Operation, e.Hung)
 	}
 	return fmt.Sprintf("HNS hangs: %s was not answered within %v", e.Operation, e.After)
 }
@@ -101,7 +102,8 @@ type answer[T any] struct {
 
 // do makes one call. When its caller has gone before the answer came, because of ctx or of the
 // deadline (0: the worker's own), the answer goes to late, which may be nil.
-func do[T any](ctx context.Context, w *Worker, op operation, deadline time.Duration, call func() (T, error), late func(T, error)) (T, error) {
+func do[T any](ctx context.Context, w *Worker, op operation, deadline time.Duration, call func() (T, error),
+	late func(T, error)) (T, error) {
 	var none T
 	if deadline == 0 {
 		deadline = w.deadline
@@ -159,7 +161,8 @@ func (w *Worker) begin(ctx context.Context, op operation) error {
 	case <-ctx.Done():
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return fmt.Errorf("%s waits for HNS, which has been busy with %s for %v: %w", op, w.running, time.Since(w.since).Round(time.Millisecond), ctx.Err())
+		return fmt.Errorf("%s waits for HNS, which has been busy with %s for %v: %w", op, w.running,
+			time.Since(w.since).Round(time.Millisecond), ctx.Err())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +182,8 @@ func (w *Worker) abandon(call *handover, op operation, after time.Duration) {
 	hung := len(w.hung)
 	w.mu.Unlock()
 	w.abandoned.WithLabelValues(op.call).Inc()
-	slog.Error("HNS does not answer: the call is left to itself", "call", op.call, "object", op.object, "after", after, "unanswered", hung)
+	slog.Error("HNS does not answer: the call is left to itself", "call", op.call, "object", op.object, "after", after,
+		"unanswered", hung)
 	w.end()
 }
 

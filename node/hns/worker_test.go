@@ -13,7 +13,8 @@ import (
 	metrics "github.com/prometheus/client_model/go"
 )
 
-func call(ctx context.Context, w *Worker, object string, f func() (string, error), late func(string, error)) (string, error) {
+func call(ctx context.Context, w *Worker, object string, f func() (string, error), late func(string, error)) (string,
+	error) {
 	return do(ctx, w, operation{"Call", object}, 0, f, late)
 }
 
@@ -55,7 +56,8 @@ func TestACallThatHangsHoldsUpOthersForItsDeadlineOnly(t *testing.T) {
 				return "at last", nil
 			}, func(answer string, err error) { late <- answer })
 			var hung *HungError
-			if !errors.As(err, &hung) || hung.Refused || !strings.Contains(err.Error(), "Call stuck was not answered within 10s") {
+			if !errors.As(err, &hung) || hung.Refused || !strings.Contains(err.Error(),
+				"Call stuck was not answered within 10s") {
 				t.Errorf("the call that hangs: %v", err)
 			}
 		})
@@ -67,7 +69,8 @@ func TestACallThatHangsHoldsUpOthersForItsDeadlineOnly(t *testing.T) {
 		}
 		callers.Wait()
 		var counted metrics.Metric
-		if err := w.abandoned.WithLabelValues("Call").Write(&counted); err != nil || w.Hung() != 1 || counted.GetCounter().GetValue() != 1 {
+		if err := w.abandoned.WithLabelValues("Call").Write(&counted); err != nil || w.Hung() != 1 ||
+			counted.GetCounter().GetValue() != 1 {
 			t.Errorf("%d calls hang, %v were counted, error %v", w.Hung(), &counted, err)
 		}
 		close(release)
@@ -110,7 +113,8 @@ func TestACallerWhoLeavesIsToldWhatHeWaitedFor(t *testing.T) {
 		release, started := make(chan struct{}), make(chan struct{})
 		var callers sync.WaitGroup
 		callers.Go(func() {
-			if _, err := call(t.Context(), w, "slow", func() (string, error) { close(started); <-release; return "", nil }, nil); err != nil {
+			if _, err := call(t.Context(), w, "slow", func() (string, error) { close(started); <-release; return "", nil },
+				nil); err != nil {
 				t.Errorf("the slow call: %v", err)
 			}
 		})
@@ -125,7 +129,8 @@ func TestACallerWhoLeavesIsToldWhatHeWaitedFor(t *testing.T) {
 		callers.Wait()
 		left, leave := context.WithCancel(t.Context())
 		late := make(chan string, 1)
-		_, err = call(left, w, "left", func() (string, error) { leave(); synctest.Wait(); return "nobody's", nil }, func(a string, _ error) { late <- a })
+		_, err = call(left, w, "left", func() (string, error) { leave(); synctest.Wait(); return "nobody's", nil },
+			func(a string, _ error) { late <- a })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("the call whose caller left: %v", err)
 		}

@@ -23,7 +23,8 @@ var families = []winipcfg.AddressFamily{windows.AF_INET, windows.AF_INET6}
 // Adapters needs both flags: without them Windows leaves out an adapter whose only binding is a
 // virtual switch, and those of the pods.
 func (Native) Adapters() ([]Adapter, error) {
-	found, err := winipcfg.GetAdaptersAddresses(windows.AF_UNSPEC, winipcfg.GAAFlagIncludeAllInterfaces|winipcfg.GAAFlagIncludeAllCompartments)
+	found, err := winipcfg.GetAdaptersAddresses(windows.AF_UNSPEC,
+		winipcfg.GAAFlagIncludeAllInterfaces|winipcfg.GAAFlagIncludeAllCompartments)
 	if err != nil {
 		return nil, fmt.Errorf("GetAdaptersAddresses: %w", err)
 	}
@@ -45,9 +46,11 @@ func (Native) Adapters() ([]Adapter, error) {
 
 func adapterOf(a *winipcfg.IPAdapterAddresses, hardware bool) Adapter {
 	adapter := Adapter{
-		LUID: uint64(a.LUID), Index: cmp.Or(a.IfIndex, a.IPv6IfIndex), GUID: a.AdapterName(), Alias: a.FriendlyName(), Description: a.Description(),
-		Compartment: a.CompartmentID, Up: a.OperStatus == winipcfg.IfOperStatusUp, DHCP: a.Flags&winipcfg.IPAAFlagDhcpv4Enabled != 0,
-		MAC: slices.Clone(net.HardwareAddr(a.PhysicalAddress())), DNS: DNS{Suffix: a.DNSSuffix()},
+		LUID: uint64(a.LUID), Index: cmp.Or(a.IfIndex, a.IPv6IfIndex), GUID: a.AdapterName(), Alias: a.FriendlyName(),
+		Description: a.Description(),
+		Compartment: a.CompartmentID, Up: a.OperStatus == winipcfg.IfOperStatusUp,
+		DHCP: a.Flags&winipcfg.IPAAFlagDhcpv4Enabled != 0,
+		MAC:  slices.Clone(net.HardwareAddr(a.PhysicalAddress())), DNS: DNS{Suffix: a.DNSSuffix()},
 	}
 	adapter.Kind = kindOf(adapter.Alias, adapter.Description, a.IfType == winipcfg.IfTypeSoftwareLoopback, hardware)
 	if a.MTU <= 1<<16 { // the loopback's has all bits set
@@ -59,9 +62,10 @@ func adapterOf(a *winipcfg.IPAdapterAddresses, hardware bool) Adapter {
 			continue
 		}
 		adapter.Addresses = append(adapter.Addresses, Address{
-			Prefix:    netip.PrefixFrom(address.Unmap(), int(u.OnLinkPrefixLength)),
-			Usable:    winipcfg.DadState(u.DadState) == winipcfg.DadStatePreferred,
-			Temporary: address.Is6() && winipcfg.SuffixOrigin(u.SuffixOrigin) == winipcfg.SuffixOriginRandom && u.PreferredLifetime != 1<<32-1,
+			Prefix: netip.PrefixFrom(address.Unmap(), int(u.OnLinkPrefixLength)),
+			Usable: winipcfg.DadState(u.DadState) == winipcfg.DadStatePreferred,
+			Temporary: address.Is6() && winipcfg.SuffixOrigin(u.SuffixOrigin) == winipcfg.SuffixOriginRandom &&
+				u.PreferredLifetime != 1<<32-1,
 		})
 	}
 	for d := a.FirstDNSServerAddress; d != nil; d = d.Next {
@@ -100,7 +104,8 @@ func (Native) DeleteAddress(a Adapter, address netip.Prefix) error {
 }
 
 func (Native) AddRoute(a Adapter, r Route) error {
-	return ignoring(winipcfg.LUID(a.LUID).AddRoute(r.Destination, r.NextHop, r.Metric), windows.ERROR_OBJECT_ALREADY_EXISTS)
+	return ignoring(winipcfg.LUID(a.LUID).AddRoute(r.Destination, r.NextHop, r.Metric),
+		windows.ERROR_OBJECT_ALREADY_EXISTS)
 }
 
 func (Native) DeleteRoute(a Adapter, r Route) error {
@@ -122,7 +127,9 @@ func (Native) SetDNS(a Adapter, dns DNS) error {
 	}
 	var errs []error
 	for _, family := range families {
-		servers := slices.DeleteFunc(slices.Clone(dns.Servers), func(s netip.Addr) bool { return s.Is4() != (family == windows.AF_INET) })
+		servers := slices.DeleteFunc(slices.Clone(dns.Servers), func(s netip.Addr) bool {
+			return s.Is4() != (family == windows.AF_INET)
+		})
 		if len(servers) > 0 {
 			errs = append(errs, winipcfg.LUID(a.LUID).SetDNS(family, servers, suffixes))
 		}

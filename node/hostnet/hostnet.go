@@ -164,7 +164,8 @@ func Holding(adapters []Adapter, address netip.Addr) (Adapter, bool) {
 // 3636). But Windows gives it the adapter's MAC.
 func Management(adapters []Adapter, uplink string, mac net.HardwareAddr) (Adapter, bool) {
 	same := func(a Adapter) bool {
-		return a.InHost() && a.Kind != Loopback && !strings.EqualFold(a.Alias, uplink) && bytes.Equal(a.MAC, mac) && len(mac) > 0
+		return a.InHost() && a.Kind != Loopback && !strings.EqualFold(a.Alias, uplink) && bytes.Equal(a.MAC, mac) &&
+			len(mac) > 0
 	}
 	if a, ok := find(adapters, func(a Adapter) bool { return same(a) && len(a.Global()) > 0 }); ok {
 		return a, true
@@ -184,8 +185,8 @@ func Endpoint(adapters []Adapter, name string, mac net.HardwareAddr) (Adapter, b
 }
 
 // HostAdapter is what the host's own adapter on the uplink's virtual switch is called: by Hyper-V, as its alias, and as
-// the bridge that has it. Open vSwitch finds it by Hyper-V's name when it opens a port (lib/wmi.c, and GetNICAlias of the
-// driver's Vport.c), and by the alias when it sends a packet into a tunnel (OvsGetRoute of IpHelper.c).
+// the bridge that has it. Open vSwitch finds it by Hyper-V's name when it opens a port (lib/wmi.c, and GetNICAlias of
+// the driver's Vport.c), and by the alias when it sends a packet into a tunnel (OvsGetRoute of IpHelper.c).
 const HostAdapter = "weft-uplink"
 
 // InternalPorts are the ports of type internal that Open vSwitch has on Windows beside those of pods.

@@ -18,7 +18,8 @@ const commandTime = time.Minute
 func powershell(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, "powershell.exe", "-NoProfile", "-NonInteractive", "-Command", "$ErrorActionPreference='Stop'; "+command).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "powershell.exe", "-NoProfile", "-NonInteractive", "-Command",
+		"$ErrorActionPreference='Stop'; "+command).CombinedOutput()
 	text := strings.TrimSpace(string(output))
 	if err != nil {
 		return text, fmt.Errorf("powershell %s: %w: %s", command, err, text)
@@ -44,7 +45,8 @@ func (Native) SoftwareRSC(ctx context.Context, virtualSwitch string) (bool, erro
 	case strings.EqualFold(said, "False"):
 		return false, nil
 	}
-	return false, fmt.Errorf("powershell %s: the answer %q is neither True nor False (is the feature Hyper-V-PowerShell installed?)", command, said)
+	return false, fmt.Errorf("powershell %s: the answer %q is neither True nor False (is the feature Hyper-V-PowerShell "+
+		"installed?)", command, said)
 }
 
 func (Native) EnableSoftwareRSC(ctx context.Context, virtualSwitch string) error {
@@ -66,13 +68,15 @@ func (Native) SetMAC(a Adapter, mac net.HardwareAddr) error {
 
 // Rename tells the adapter by its number: a name may have characters that PowerShell takes for wildcards.
 func (Native) Rename(a Adapter, alias string) error {
-	_, err := powershell(context.Background(), fmt.Sprintf("Get-NetAdapter -InterfaceIndex %d | Rename-NetAdapter -NewName %s", a.Index, quote(alias)))
+	_, err := powershell(context.Background(), fmt.Sprintf("Get-NetAdapter -InterfaceIndex %d | Rename-NetAdapter "+
+		"-NewName %s", a.Index, quote(alias)))
 	return err
 }
 
 // vmAdapter finds the host's adapter on a virtual switch, as Hyper-V has it: by its MAC address, in digits alone.
 func vmAdapter(virtualSwitch string, mac net.HardwareAddr) string {
-	return "Get-VMNetworkAdapter -ManagementOS -SwitchName " + quote(virtualSwitch) + " | Where-Object MacAddress -eq " + quote(digits(mac))
+	return "Get-VMNetworkAdapter -ManagementOS -SwitchName " + quote(virtualSwitch) + " | Where-Object MacAddress -eq " +
+		quote(digits(mac))
 }
 
 func digits(mac net.HardwareAddr) string {
@@ -82,7 +86,8 @@ func digits(mac net.HardwareAddr) string {
 func (Native) VMAdapter(ctx context.Context, virtualSwitch string, mac net.HardwareAddr) (string, error) {
 	name, err := powershell(ctx, "("+vmAdapter(virtualSwitch, mac)+").Name")
 	if err == nil && name == "" {
-		err = fmt.Errorf("virtual switch %s has no adapter of the host's with MAC %v, or PowerShell does not tell", virtualSwitch, mac)
+		err = fmt.Errorf("virtual switch %s has no adapter of the host's with MAC %v, or PowerShell does not tell",
+			virtualSwitch, mac)
 	}
 	return name, err
 }
@@ -92,8 +97,8 @@ func (Native) RenameVMAdapter(ctx context.Context, virtualSwitch string, mac net
 	return err
 }
 
-// Reclaim does what Antrea has its users do where HNS has left a switch (Clean-AntreaNetwork.ps1): the adapter is bound to
-// the switch's protocol no more, the switch goes, and DHCP is asked again.
+// Reclaim does what Antrea has its users do where HNS has left a switch (Clean-AntreaNetwork.ps1): the adapter is bound
+// to the switch's protocol no more, the switch goes, and DHCP is asked again.
 func (Native) Reclaim(ctx context.Context, virtualSwitch, adapter string, dhcp bool) error {
 	commands := []string{
 		"Set-NetAdapterBinding -Name " + quote(adapter) + " -ComponentID vms_pp -Enabled $false",

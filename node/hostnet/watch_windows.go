@@ -15,15 +15,23 @@ import (
 const pollPeriod = 2 * time.Second
 
 func (n Native) Watch(ctx context.Context, changed func()) error {
-	interfaces, err := winipcfg.RegisterInterfaceChangeCallback(func(winipcfg.MibNotificationType, *winipcfg.MibIPInterfaceRow) { changed() })
+	interfaces, err := winipcfg.RegisterInterfaceChangeCallback(func(winipcfg.MibNotificationType,
+		*winipcfg.MibIPInterfaceRow) {
+		changed()
+	})
 	if err != nil {
 		return fmt.Errorf("NotifyIpInterfaceChange: %w", err)
 	}
-	addresses, err := winipcfg.RegisterUnicastAddressChangeCallback(func(winipcfg.MibNotificationType, *winipcfg.MibUnicastIPAddressRow) { changed() })
+	addresses, err := winipcfg.RegisterUnicastAddressChangeCallback(func(winipcfg.MibNotificationType,
+		*winipcfg.MibUnicastIPAddressRow) {
+		changed()
+	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("NotifyUnicastIpAddressChange: %w", err), interfaces.Unregister())
 	}
-	routes, err := winipcfg.RegisterRouteChangeCallback(func(winipcfg.MibNotificationType, *winipcfg.MibIPforwardRow2) { changed() })
+	routes, err := winipcfg.RegisterRouteChangeCallback(func(winipcfg.MibNotificationType, *winipcfg.MibIPforwardRow2) {
+		changed()
+	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("NotifyRouteChange2: %w", err), addresses.Unregister(), interfaces.Unregister())
 	}

@@ -25,7 +25,9 @@ func TestAPodAsksTheHost(t *testing.T) {
 		for _, protocol := range []string{tcp, udp} {
 			for _, client := range append(served, asked) {
 				if client.Is4() == asked.Is4() {
-					eventually(t, protocol+" "+at.String()+" answers "+client.String(), func() bool { return saidTo(client, protocol, at) == family })
+					eventually(t, protocol+" "+at.String()+" answers "+client.String(), func() bool {
+						return saidTo(client, protocol, at) == family
+					})
 				}
 			}
 			for _, pod := range pods {

@@ -19,8 +19,8 @@ import (
 	"github.com/weftnet/weft/node/statefile"
 )
 
-// A daemon of the host that starts later than the agent, as after a boot, or that starts anew, finds its port as it has left
-// it: the agent remembers where other programs listen, and stays away from there.
+// A daemon of the host that starts later than the agent, as after a boot, or that starts anew, finds its port as it has
+// left it: the agent remembers where other programs listen, and stays away from there.
 const (
 	// lookPeriod is how often the agent looks at who listens.
 	lookPeriod = 10 * time.Second
@@ -76,7 +76,8 @@ type daemon struct {
 }
 
 func newDaemons(path string, listening func() (listeners, error)) *daemons {
-	return &daemons{path: path, period: lookPeriod, listening: listening, known: map[socket]*daemon{}, problems: map[string]string{}}
+	return &daemons{path: path, period: lookPeriod, listening: listening, known: map[socket]*daemon{},
+		problems: map[string]string{}}
 }
 
 // remembered is the file.
@@ -99,7 +100,8 @@ func (d *daemons) load() {
 		list, err = parseRemembered(content)
 	}
 	if err != nil {
-		slog.Warn("the agent does not know any more which ports daemons of the host had before; it makes the file anew, and until a daemon listens its port may be a Service's or a pod's",
+		slog.Warn("the agent does not know any more which ports daemons of the host had before; it makes the file anew, "+
+			"and until a daemon listens its port may be a Service's or a pod's",
 			"file", d.path, "error", err)
 		d.unsaved = true
 		return
@@ -121,7 +123,8 @@ func parseRemembered(content []byte) ([]socket, error) {
 	for _, text := range file.Listeners {
 		protocol, address, _ := strings.Cut(text, " ")
 		at, err := netip.ParseAddrPort(address)
-		if err != nil || protocol != tcp && protocol != udp || at.Port() == 0 || at.Addr().Zone() != "" || at.Addr().Is4In6() {
+		if err != nil || protocol != tcp && protocol != udp || at.Port() == 0 || at.Addr().Zone() != "" ||
+			at.Addr().Is4In6() {
 			return nil, fmt.Errorf("%q is no listener", text)
 		}
 		list = append(list, socket{protocol, at})
@@ -130,14 +133,15 @@ func parseRemembered(content []byte) ([]socket, error) {
 }
 
 // look takes in who listens now. It says whether anything is, or is not any more, in the way of the agent, or to be
-// told. Where the system does not say who listens, everything stays. What the agent has opened for Services and pods is no daemon's, whosever the
-// system says that it is: Wine gives other processes for sockets of TCP.
+// told. Where the system does not say who listens, everything stays. What the agent has opened for Services and pods is
+// no daemon's, whosever the system says that it is: Wine gives other processes for sockets of TCP.
 func (d *daemons) look(own func(socket) bool) (changed bool) {
 	if d.listening == nil {
 		return false
 	}
 	now, err := d.listening()
-	d.report("look", "cannot see who listens on the host; daemons that start later than the agent may find their ports taken", err)
+	d.report("look", "cannot see who listens on the host; daemons that start later than the agent may find their "+
+		"ports taken", err)
 	if err == nil {
 		maps.DeleteFunc(now, func(at socket, _ struct{}) bool { return own(at) })
 		changed = d.take(now)
@@ -210,7 +214,8 @@ func compareSockets(a, b socket) int {
 		a.at.Addr().Compare(b.at.Addr()))
 }
 
-// facts are what the cluster is told of them: those at the host's addresses, without the ports that are always hosts' own.
+// facts are what the cluster is told of them: those at the host's addresses, without the ports that are always hosts'
+// own.
 func (d *daemons) facts(host Host) contract.Listeners {
 	var list contract.Listeners
 	own, left := host.Network.OwnPorts(), 0
@@ -241,7 +246,8 @@ func (d *daemons) facts(host Host) contract.Listeners {
 			left++
 		}
 	}
-	d.report("told", "the host has more listeners than the cluster is told of; pods and Services may have the ports of the others",
+	d.report("told", "the host has more listeners than the cluster is told of; pods and Services may have the ports of "+
+		"the others",
 		bound(left, contract.MostOfFacts))
 	return list
 }
@@ -288,7 +294,8 @@ func (d *daemons) save() {
 	if err == nil {
 		err = statefile.Replace(d.path, content)
 	}
-	d.report("save", "cannot write where daemons of the host listen; after a boot their ports may be taken before they start: make the folder writable for the agent", err)
+	d.report("save", "cannot write where daemons of the host listen; after a boot their ports may be taken before they "+
+		"start: make the folder writable for the agent", err)
 	d.unsaved = err != nil
 }
 
@@ -304,8 +311,8 @@ func (d *daemons) report(kind, message string, err error) {
 	d.problems[kind] = text
 }
 
-// await looks again and again, until something else is to be done: changed is full, the time to retry has come, or ctx has
-// ended.
+// await looks again and again, until something else is to be done: changed is full, the time to retry has come, or ctx
+// has ended.
 func (d *daemons) await(ctx context.Context, own func(socket) bool, changed <-chan struct{}, retry <-chan time.Time) {
 	looks := time.NewTicker(d.period)
 	defer looks.Stop()

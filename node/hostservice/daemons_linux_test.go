@@ -13,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A daemon has its ports while the agent looks. Then the node boots, and the agent is first: neither a hostPort, nor a load
-// balancer's address, nor a NodePort, nor a health check has the host listen there, and the daemon comes up. When it has been
-// gone for long, its ports are free.
+// A daemon has its ports while the agent looks. Then the node boots, and the agent is first: neither a hostPort, nor a
+// load balancer's address, nor a NodePort, nor a health check has the host listen there, and the daemon comes up. When
+// it has been gone for long, its ports are free.
 func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	own := netip.MustParseAddr("172.31.0.1")
 	address(t, "172.31.0.1/32")
@@ -26,7 +26,8 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	const hostPort, balanced, checked = 22224, 22225, 22226
 	daemons := []string{
 		fmt.Sprintf("tcp :%d", hostPort), fmt.Sprintf("tcp4 172.31.0.1:%d", balanced),
-		fmt.Sprintf("tcp4 0.0.0.0:%d", testPort), fmt.Sprintf("udp4 172.31.0.1:%d", testPort), fmt.Sprintf("tcp :%d", checked),
+		fmt.Sprintf("tcp4 0.0.0.0:%d", testPort), fmt.Sprintf("udp4 172.31.0.1:%d", testPort),
+		fmt.Sprintf("tcp :%d", checked),
 	}
 	start := func() (stop func()) {
 		t.Helper()
@@ -50,31 +51,40 @@ func TestDaemonThatStartsAfterTheAgentHasItsPorts(t *testing.T) {
 	eventually(t, "the agent remembers", func() bool {
 		content, err := os.ReadFile(file)
 		return err == nil && strings.Count(string(content), fmt.Sprint(":", hostPort)) == 2 && // of both families
-			strings.Count(string(content), fmt.Sprint(":", testPort)) == 2 && strings.Contains(string(content), "tcp 172.31.0.1:22225")
+			strings.Count(string(content), fmt.Sprint(":", testPort)) == 2 && strings.Contains(string(content),
+			"tcp 172.31.0.1:22225")
 	})
 	stop()
 	end() // the node boots
 
 	w, _ := watchAs(t, host, func(w *Watcher) {
 		remembers(w)
-		w.daemons.period = 100 * time.Millisecond // forgets after 6 s, by which time the daemons have started on a busy machine, too
+		// forgets after 6 s, by which time the daemons have started on a busy machine, too
+		w.daemons.period = 100 * time.Millisecond
 	})
 	service := everyFamily("10.96.0.20", "fd96::20")
-	service.Spec.Type, service.Spec.ExternalTrafficPolicy, service.Spec.HealthCheckNodePort = corev1.ServiceTypeLoadBalancer, corev1.ServiceExternalTrafficPolicyLocal, checked
+	service.Spec.Type, service.Spec.ExternalTrafficPolicy,
+		service.Spec.HealthCheckNodePort = corev1.ServiceTypeLoadBalancer, corev1.ServiceExternalTrafficPolicyLocal, checked
 	service.Spec.Ports[0].Port = balanced
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: own.String()}}
 	w.apply(service)
 	w.SetPods([]Pod{podAt(greeter(t, "a"), hostPort)})
 	for _, want := range []string{
-		"Pod shop/cache HostPortUnavailable: Node n1: hostPort: on this node tcp port 22224 is not served at the host's addresses [127.0.0.1 172.31.0.1]: another program there has the port, or had it",
+		"Pod shop/cache HostPortUnavailable: Node n1: hostPort: on this node tcp port 22224 is not served at the host's " +
+			"addresses [127.0.0.1 172.31.0.1]: another program there has the port, or had it",
 		"Service shop/web HostPortUnavailable: Node n1: status.loadBalancer.ingress: on this node tcp port 22225",
-		fmt.Sprintf("Service shop/web HostPortUnavailable: Node n1: spec.ports[port=%d].nodePort: on this node tcp port 30080 is not served at the host's addresses [127.0.0.1 172.31.0.1]", balanced),
-		"Service shop/web HostPortUnavailable: Node n1: spec.ports[port=53].nodePort: on this node udp port 30080 is not served at the host's addresses [172.31.0.1]",
+		fmt.Sprintf("Service shop/web HostPortUnavailable: Node n1: spec.ports[port=%d].nodePort: on this node tcp port "+
+			"30080 is not served at the host's addresses [127.0.0.1 172.31.0.1]", balanced),
+		"Service shop/web HostPortUnavailable: Node n1: spec.ports[port=53].nodePort: on this node udp port 30080 is not " +
+			"served at the host's addresses [172.31.0.1]",
 		"Service shop/web HealthCheckPortUnavailable: Node n1: spec.healthCheckNodePort: 22226",
 	} {
-		eventually(t, "an Event says "+want, func() bool { return strings.Contains(strings.Join(w.events.all(), "\n"), want) })
+		eventually(t, "an Event says "+want, func() bool {
+			return strings.Contains(strings.Join(w.events.all(), "\n"), want)
+		})
 	}
-	if entries, _ := w.Entries(); strings.Contains(fmt.Sprint(entries), "22224") || strings.Contains(fmt.Sprint(entries), "172.31.0.1 tcp 22225") {
+	if entries, _ := w.Entries(); strings.Contains(fmt.Sprint(entries), "22224") || strings.Contains(fmt.Sprint(entries),
+		"172.31.0.1 tcp 22225") {
 		t.Errorf("what comes from outside for a daemon is another's: %v", entries)
 	}
 	end = start() // late, and no port is taken

@@ -218,7 +218,8 @@ func TestTheAgentIsNoDaemon(t *testing.T) {
 func TestWhoIsInTheWay(t *testing.T) {
 	l := listenersOf("tcp 0.0.0.0:80", "tcp [::]:81", "udp 192.0.2.1:53")
 	for at, want := range map[string]bool{
-		"tcp 192.0.2.1:80": true, "tcp 127.0.0.1:80": true, "tcp [::1]:80": false, "udp 192.0.2.1:80": false, "tcp 192.0.2.1:82": false,
+		"tcp 192.0.2.1:80": true, "tcp 127.0.0.1:80": true, "tcp [::1]:80": false, "udp 192.0.2.1:80": false,
+		"tcp 192.0.2.1:82":     false,
 		"tcp [2001:db8::1]:81": true, "tcp 192.0.2.1:81": false, "udp 192.0.2.1:53": true, "udp 192.0.2.2:53": false,
 	} {
 		for one := range listenersOf(at) {
@@ -232,10 +233,13 @@ func TestWhoIsInTheWay(t *testing.T) {
 // What nobody can read is made anew.
 func TestBadFileOfDaemons(t *testing.T) {
 	for name, content := range map[string]string{
-		"cut off": `{"listeners": ["tcp 0.0.0.0:80"`, "empty": "", "another kind": `[1]`, "protocol": `{"listeners": ["sctp 0.0.0.0:80"]}`,
-		"address": `{"listeners": ["tcp web:80"]}`, "port": `{"listeners": ["tcp 0.0.0.0:0"]}`, "zone": `{"listeners": ["tcp [fe80::1%eth0]:80"]}`,
-		"mapped":   `{"listeners": ["tcp [::ffff:192.0.2.1]:80"]}`,
-		"too many": fmt.Sprintf(`{"listeners": [%s]}`, strings.TrimSuffix(strings.Repeat(`"tcp 0.0.0.0:80",`, mostRemembered+1), ",")),
+		"cut off": `{"listeners": ["tcp 0.0.0.0:80"`, "empty": "", "another kind": `[1]`,
+		"protocol": `{"listeners": ["sctp 0.0.0.0:80"]}`,
+		"address":  `{"listeners": ["tcp web:80"]}`, "port": `{"listeners": ["tcp 0.0.0.0:0"]}`,
+		"zone":   `{"listeners": ["tcp [fe80::1%eth0]:80"]}`,
+		"mapped": `{"listeners": ["tcp [::ffff:192.0.2.1]:80"]}`,
+		"too many": fmt.Sprintf(`{"listeners": [%s]}`,
+			strings.TrimSuffix(strings.Repeat(`"tcp 0.0.0.0:80",`, mostRemembered+1), ",")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(folder(t), "daemons.json")
@@ -286,7 +290,8 @@ func TestSoManyDaemonsOnly(t *testing.T) {
 		h.now[socket{tcp, netip.AddrPortFrom(loopback, uint16(1000+i))}] = struct{}{}
 	}
 	d.look(nobody)
-	if got := d.inTheWay(); len(got) != mostRemembered || !got.has(socket{tcp, netip.AddrPortFrom(loopback, 22)}) || d.problems["bound"] == "" {
+	if got := d.inTheWay(); len(got) != mostRemembered || !got.has(socket{tcp, netip.AddrPortFrom(loopback, 22)}) ||
+		d.problems["bound"] == "" {
 		t.Errorf("%d are remembered, problem %q", len(got), d.problems["bound"])
 	}
 	if got := h.daemons(d.path).inTheWay(); len(got) != 1 {
@@ -345,7 +350,8 @@ func FuzzFileOfDaemons(f *testing.F) {
 			return
 		}
 		for _, at := range list {
-			if again, err := parseRemembered([]byte(fmt.Sprintf(`{"listeners": [%q]}`, at))); err != nil || !slices.Equal(again, []socket{at}) {
+			if again, err := parseRemembered([]byte(fmt.Sprintf(`{"listeners": [%q]}`, at))); err != nil ||
+				!slices.Equal(again, []socket{at}) {
 				t.Errorf("%v is %v, %v", at, again, err)
 			}
 		}

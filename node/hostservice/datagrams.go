@@ -73,7 +73,8 @@ func dialDatagrams(from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	return net.DialUDP(network(udp, to.Addr()), local, net.UDPAddrFromAddrPort(to))
 }
 
-func startDatagrams(asked netip.Addr, listener datagramSocket, to target, m *metrics, l *limit, dial func(netip.Addr, netip.AddrPort) (net.Conn, error)) *datagrams {
+func startDatagrams(asked netip.Addr, listener datagramSocket, to target, m *metrics, l *limit,
+	dial func(netip.Addr, netip.AddrPort) (net.Conn, error)) *datagrams {
 	d := &datagrams{asked: asked, listener: listener, metrics: m, limit: l, dial: dial,
 		sessions: map[netip.AddrPort]*list.Element{}, recent: list.New()}
 	d.target.Store(&to)

@@ -204,11 +204,12 @@ func TestSilentClientsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		socket := fakeSocket{make(chan fakeDatagram), make(chan fakeDatagram), make(chan struct{})}
 		backends := make(chan net.Conn, 1)
-		d := startDatagrams(loopback, socket, target{}, newMetrics(), &limit{most: 10}, func(netip.Addr, netip.AddrPort) (net.Conn, error) {
-			near, far := net.Pipe()
-			backends <- far
-			return near, nil
-		})
+		d := startDatagrams(loopback, socket, target{}, newMetrics(), &limit{most: 10},
+			func(netip.Addr, netip.AddrPort) (net.Conn, error) {
+				near, far := net.Pipe()
+				backends <- far
+				return near, nil
+			})
 		client := netip.MustParseAddrPort("192.0.2.1:1234")
 		sessions := func() float64 { synctest.Wait(); return measured(t, d.metrics.sessions) }
 		say := func(far net.Conn) net.Conn {

@@ -43,7 +43,8 @@ func trimSlice(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
-	s := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
+	s := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID,
+		ResourceVersion: o.ResourceVersion},
 		service: o.Labels[discoveryv1.LabelServiceName], ipv6: o.AddressType == discoveryv1.AddressTypeIPv6}
 	if contract.Unserved(o.Labels) || o.AddressType == discoveryv1.AddressTypeFQDN {
 		return s, nil
@@ -177,7 +178,9 @@ func newSlices(client kubernetes.Interface, namespace, labels string) (cache.Sha
 		informers.WithTransform(trimSlice),
 	).Discovery().V1().EndpointSlices().Informer()
 	return informer, errors.Join(
-		informer.AddIndexers(cache.Indexers{byService: func(object any) ([]string, error) { return []string{object.(*slice).key()}, nil }}),
+		informer.AddIndexers(cache.Indexers{byService: func(object any) ([]string, error) {
+			return []string{object.(*slice).key()}, nil
+		}}),
 		informer.SetWatchErrorHandlerWithContext(forbidden("endpointslices")))
 }
 

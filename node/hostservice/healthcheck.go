@@ -19,7 +19,8 @@ import (
 const checkTime = 5 * time.Second
 
 // checkLimits are those of one Service's server.
-var checkLimits = httpserver.Limits{Connections: 256, PerClient: 64, Header: checkTime, Request: checkTime, Answer: checkTime, Idle: time.Minute}
+var checkLimits = httpserver.Limits{Connections: 256, PerClient: 64, Header: checkTime, Request: checkTime,
+	Answer: checkTime, Idle: time.Minute}
 
 // checkServer answers one Service's healthCheckNodePort.
 type checkServer struct {
@@ -32,7 +33,8 @@ type checkServer struct {
 
 // startCheck serves as soon as the Service's endpoints are known: until then nobody answers. That costs a
 // load balancer a moment, a wrong 503 could cost it the node.
-func startCheck(ctx context.Context, check healthCheck, endpoints func() []*slice, node string, sound func() bool) (*checkServer, error) {
+func startCheck(ctx context.Context, check healthCheck, endpoints func() []*slice, node string, sound func() bool) (
+	*checkServer, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(int(check.port)))
 	if err != nil {
@@ -68,7 +70,8 @@ func (c *checkServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	} else {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = fmt.Fprintf(w, "{\n\t\"service\": {\n\t\t\"namespace\": %q,\n\t\t\"name\": %q\n\t},\n\t\"localEndpoints\": %d,\n\t\"serviceProxyHealthy\": %t\n}",
+	_, _ = fmt.Fprintf(w, "{\n\t\"service\": {\n\t\t\"namespace\": %q,\n\t\t\"name\": %q\n\t},\n\t\"localEndpoints\": "+
+		"%d,\n\t\"serviceProxyHealthy\": %t\n}",
 		c.check.owner.Namespace, c.check.owner.Name, local, sound)
 }
 
@@ -114,6 +117,7 @@ func checkProblem(check healthCheck, err error) problem {
 		why = "another program on the node has that port, or had it before the agent began"
 	}
 	return problem{object: check.owner, reason: "HealthCheckPortUnavailable", message: fmt.Sprintf(
-		"spec.healthCheckNodePort: %d is not served on this node: %s; end that program, or make the Service anew with another port; the node looks unhealthy to the load balancer until then",
+		"spec.healthCheckNodePort: %d is not served on this node: %s; end that program, or make the Service anew with "+
+			"another port; the node looks unhealthy to the load balancer until then",
 		check.port, why)}
 }

@@ -115,7 +115,8 @@ func everyFamily(families ...string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ClusterIPs: families, Ports: []corev1.ServicePort{
-			{Name: "web", Port: 80, NodePort: testPort}, {Name: "dns", Port: 53, NodePort: testPort, Protocol: corev1.ProtocolUDP},
+			{Name: "web", Port: 80, NodePort: testPort}, {Name: "dns", Port: 53, NodePort: testPort,
+				Protocol: corev1.ProtocolUDP},
 		}},
 	}
 }
@@ -198,10 +199,12 @@ func TestOneEventForAllAddresses(t *testing.T) {
 	w := watch(t, host)
 	w.apply(everyFamily("10.96.0.20", "fd96::20"))
 	eventually(t, "the rest answers", func() bool {
-		return said(tcp, netip.AddrPortFrom(netip.IPv6Loopback(), testPort)) == "6" && said(udp, netip.AddrPortFrom(loopback, testPort)) == "4"
+		return said(tcp, netip.AddrPortFrom(netip.IPv6Loopback(), testPort)) == "6" &&
+			said(udp, netip.AddrPortFrom(loopback, testPort)) == "4"
 	})
 	eventually(t, "one Event", func() bool { return len(w.events.all()) == 1 })
-	if event := w.events.all()[0]; !strings.Contains(event, "spec.ports[port=80].nodePort") || !strings.Contains(event, "[127.0.0.1 172.31.0.1]") {
+	if event := w.events.all()[0]; !strings.Contains(event, "spec.ports[port=80].nodePort") || !strings.Contains(event,
+		"[127.0.0.1 172.31.0.1]") {
 		t.Errorf("event %q", event)
 	}
 }
@@ -215,7 +218,8 @@ func TestSilentDatagramSocketsAreCheap(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for range many { // each has a port of the kernel's
-		one, err := s.listen(t.Context(), socket{udp, netip.AddrPortFrom(loopback, 0)}, target{to: netip.AddrPortFrom(loopback, 9)})
+		one, err := s.listen(t.Context(), socket{udp, netip.AddrPortFrom(loopback, 0)},
+			target{to: netip.AddrPortFrom(loopback, 9)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +238,8 @@ func TestSourceRangesOfTheHostsOwnAddress(t *testing.T) {
 	for _, c := range []struct {
 		client, ranges string
 		served         bool
-	}{{"127.0.0.1", "198.51.100.0/24", false}, {"127.0.0.1", "127.0.0.0/8", true}, {"192.0.2.11", "198.51.100.0/24", true}} {
+	}{{"127.0.0.1", "198.51.100.0/24", false}, {"127.0.0.1", "127.0.0.0/8", true}, {"192.0.2.11", "198.51.100.0/24",
+		true}} {
 		to := target{restricted: true, ranges: prefixes(c.ranges)}
 		to.to = greeter(t, "a")
 		s, err := listenStreams(t.Context(), netip.AddrPortFrom(own, 0), to, newMetrics(), &limit{most: 10})

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// States of sockets, see the kernel's include/net/tcp_states.h. One of datagrams that is connected to nobody is "closed".
+// States of sockets, see the kernel's include/net/tcp_states.h. One of datagrams that is connected to nobody is
+// "closed".
 const (
 	stateClose  = 7
 	stateListen = 10
@@ -68,8 +69,8 @@ func listening() (listeners, error) {
 	return all, nil
 }
 
-// parseDiag reads a struct inet_diag_msg and its attributes. A socket of all IPv6 addresses has those of IPv4, too, unless
-// it says otherwise.
+// parseDiag reads a struct inet_diag_msg and its attributes. A socket of all IPv6 addresses has those of IPv4, too,
+// unless it says otherwise.
 func parseDiag(protocol string, message []byte) (inode uint32, at []socket, err error) {
 	if len(message) < diagMessageSize {
 		return 0, nil, fmt.Errorf("sock_diag: a socket of %d bytes, which is fewer than %d", len(message), diagMessageSize)

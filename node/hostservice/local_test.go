@@ -25,7 +25,8 @@ import (
 func webPorts() []discoveryv1.EndpointPort {
 	name, protocol, port := "http", corev1.ProtocolTCP, int32(8080)
 	other, udp, dns := "dns", corev1.ProtocolUDP, int32(5353)
-	return []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}, {Name: &other, Protocol: &udp, Port: &dns}, {Name: &name}}
+	return []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port},
+		{Name: &other, Protocol: &udp, Port: &dns}, {Name: &name}}
 }
 
 func trimmedSlice(t testing.TB, kind discoveryv1.AddressType, endpoints ...discoveryv1.Endpoint) *slice {
@@ -65,35 +66,49 @@ func TestWaysOfPolicyLocal(t *testing.T) {
 		want      string
 	}{
 		"none": {want: ""},
-		"here and there": {endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isReady), endpointOn("n1", "10.244.1.5", isReady)},
+		"here and there": {endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isReady),
+			endpointOn("n1", "10.244.1.5", isReady)},
 			want: "10.244.1.5 by 10.244.1.5:8080 near, 10.244.2.5 by 172.31.0.2:30080"},
-		"another port": {endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isReady), endpointOn("n1", "10.244.1.5", isReady)}, socket: "udp 172.31.0.1:30053",
+		"another port": {endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isReady),
+			endpointOn("n1", "10.244.1.5", isReady)}, socket: "udp 172.31.0.1:30053",
 			want: "10.244.1.5 by 10.244.1.5:5353 near, 10.244.2.5 by 172.31.0.2:30053"},
-		"those that serve": {endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isUnready), endpointOn("n2", "10.244.2.6", isLeaving), endpointOn("n2", "10.244.2.7", isReady)},
+		"those that serve": {endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isUnready),
+			endpointOn("n2", "10.244.2.6", isLeaving), endpointOn("n2", "10.244.2.7", isReady)},
 			want: "10.244.2.7 by 172.31.0.2:30080"},
-		"those that leave, if there are no others": {endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isServing), endpointOn("n2", "10.244.2.6", isLeaving), endpointOn("n2", "10.244.2.7", isNotServed)},
+		"those that leave, if there are no others": {endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5",
+			isServing), endpointOn("n2", "10.244.2.6", isLeaving), endpointOn("n2", "10.244.2.7", isNotServed)},
 			want: "10.244.2.6 by 172.31.0.2:30080"},
-		"a host": {endpoints: []discoveryv1.Endpoint{endpointOn("n1", "172.31.0.1", isReady), endpointOn("n2", "172.31.0.2", isReady)},
+		"a host": {endpoints: []discoveryv1.Endpoint{endpointOn("n1", "172.31.0.1", isReady), endpointOn("n2", "172.31.0.2",
+			isReady)},
 			want: "172.31.0.1 by 172.31.0.1:8080 near, 172.31.0.2 by 172.31.0.2:30080"},
-		"what is not this node's, though it says so": {endpoints: []discoveryv1.Endpoint{endpointOn("n1", "192.0.2.9", isReady)},
+		"what is not this node's, though it says so": {endpoints: []discoveryv1.Endpoint{endpointOn("n1", "192.0.2.9",
+			isReady)},
 			want: "192.0.2.9 by 169.254.169.4:30080"},
-		"on no node, on one that is gone, and on one without an address": {endpoints: []discoveryv1.Endpoint{nowhere, endpointOn("gone", "10.244.9.5", isReady), endpointOn("n3", "10.244.3.5", isReady)},
+		"on no node, on one that is gone, and on one without an address": {endpoints: []discoveryv1.Endpoint{nowhere,
+			endpointOn("gone", "10.244.9.5", isReady), endpointOn("n3", "10.244.3.5", isReady)},
 			want: "10.244.3.5 by 169.254.169.4:30080, 10.244.9.5 by 169.254.169.4:30080, 192.0.2.9 by 169.254.169.4:30080"},
-		"while nodes are not known": {unknown: true, endpoints: []discoveryv1.Endpoint{endpointOn("n1", "10.244.1.5", isReady), endpointOn("n2", "10.244.2.5", isReady)},
+		"while nodes are not known": {unknown: true, endpoints: []discoveryv1.Endpoint{endpointOn("n1", "10.244.1.5",
+			isReady), endpointOn("n2", "10.244.2.5", isReady)},
 			want: "10.244.1.5 by 10.244.1.5:8080 near, 10.244.2.5 by 169.254.169.4:30080"},
-		"an address of the load balancer's without a NodePort": {socket: "tcp 172.31.0.1:80", change: func(s *corev1.Service) {
-			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "172.31.0.1"}}
-			s.Spec.Ports[0].NodePort, s.Spec.LoadBalancerSourceRanges = 0, nil
-		}, endpoints: []discoveryv1.Endpoint{endpointOn("n1", "10.244.1.5", isReady), endpointOn("n2", "10.244.2.5", isReady)},
+		"an address of the load balancer's without a NodePort": {socket: "tcp 172.31.0.1:80",
+			change: func(s *corev1.Service) {
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "172.31.0.1"}}
+				s.Spec.Ports[0].NodePort, s.Spec.LoadBalancerSourceRanges = 0, nil
+			}, endpoints: []discoveryv1.Endpoint{endpointOn("n1", "10.244.1.5", isReady), endpointOn("n2", "10.244.2.5",
+				isReady)},
 			want: "10.244.1.5 by 10.244.1.5:8080 near, 10.244.2.5 by 10.96.0.10:80"},
-		"the host's own socket": {endpoints: []discoveryv1.Endpoint{endpointOn("n1", "10.244.1.5", isReady), endpointOn("n1", "172.31.0.1", isReady)},
+		"the host's own socket": {endpoints: []discoveryv1.Endpoint{endpointOn("n1", "10.244.1.5", isReady),
+			endpointOn("n1", "172.31.0.1", isReady)},
 			change: func(s *corev1.Service) { s.Spec.Ports[0].NodePort = 8080 }, socket: "tcp 127.0.0.1:8080",
 			want: "10.244.1.5 by 10.244.1.5:8080 near"},
-		"policy Cluster": {change: func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster },
+		"policy Cluster": {change: func(s *corev1.Service) {
+			s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+		},
 			endpoints: []discoveryv1.Endpoint{endpointOn("n2", "10.244.2.5", isReady)}, want: "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := state{services: []*service{trimmed(t, balanced(c.change))}, host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{},
+			s := state{services: []*service{trimmed(t, balanced(c.change))}, host: dual(), node: "n1",
+				nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{},
 				internal: map[string][]netip.Addr{"n1": addrs("172.31.0.1"), "n2": addrs("2001:db8::2", "172.31.0.2"), "n3": nil}}
 			if c.unknown {
 				s.nodes, s.internal = nil, nil
@@ -130,7 +145,8 @@ func TestWaysOfPolicyLocal(t *testing.T) {
 // What the agent sends itself goes to no tunnels of hosts: by OVN it comes to a pod with that port, and to nobody else.
 func TestNoWayLeadsToTunnels(t *testing.T) {
 	s := state{services: []*service{trimmed(t, balanced(nil))}, host: dual(), node: "n1"}
-	one := trimmedSlice(t, discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", isReady), endpointOn("n1", "172.31.0.1", isReady), endpointOn("n2", "172.31.0.2", isReady))
+	one := trimmedSlice(t, discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", isReady),
+		endpointOn("n1", "172.31.0.1", isReady), endpointOn("n2", "172.31.0.2", isReady))
 	for i, p := range one.ports {
 		if p.protocol == udp {
 			one.ports[i].port = contract.TunnelPort
@@ -138,15 +154,17 @@ func TestNoWayLeadsToTunnels(t *testing.T) {
 	}
 	s.endpoints = map[string][]*slice{"shop/web": {one}}
 	to := makePlan(s).sockets[socket{udp, netip.MustParseAddrPort("172.31.0.1:30053")}]
-	if want := netip.MustParseAddrPort("169.254.169.4:30053"); to.to != want || to.local == nil || len(to.local.ways) != 0 {
+	if want := netip.MustParseAddrPort("169.254.169.4:30053"); to.to != want || to.local == nil ||
+		len(to.local.ways) != 0 {
 		t.Errorf("leads to %v by %v, want %v alone", to.to, to.local, want)
 	}
 }
 
 // An endpoint of IPv6 is one of the other family's sockets.
 func TestWaysOfPolicyLocalByFamily(t *testing.T) {
-	s := state{services: []*service{trimmed(t, balanced(nil))}, host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{},
-		internal: map[string][]netip.Addr{"n2": addrs("172.31.0.2", "2001:db8::2")},
+	s := state{services: []*service{trimmed(t, balanced(nil))}, host: dual(), node: "n1", nodes: map[netip.Addr]struct{}{},
+		apiServers: map[netip.AddrPort]bool{},
+		internal:   map[string][]netip.Addr{"n2": addrs("172.31.0.2", "2001:db8::2")},
 		endpoints: map[string][]*slice{"shop/web": {
 			trimmedSlice(t, discoveryv1.AddressTypeIPv4, endpointOn("n2", "10.244.2.5", isReady)),
 			trimmedSlice(t, discoveryv1.AddressTypeIPv6, endpointOn("n2", "fd00:2::5", isReady)),
@@ -345,7 +363,8 @@ func TestEndpointsAreFollowed(t *testing.T) {
 	w := watch(t, alone())
 	port := freePort(t)
 	if _, err := w.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"},
-		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.31.0.2"}}}}, metav1.CreateOptions{}); err != nil {
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "172.31.0.2"}}}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	leads := func() string {
@@ -362,7 +381,9 @@ func TestEndpointsAreFollowed(t *testing.T) {
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n2", "10.244.2.5", isReady))
 	w.apply(local)
-	eventually(t, "the other node is known", func() bool { return leads() == fmt.Sprintf("10.244.2.5 by 172.31.0.2:%d", port) })
+	eventually(t, "the other node is known", func() bool {
+		return leads() == fmt.Sprintf("10.244.2.5 by 172.31.0.2:%d", port)
+	})
 	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", isReady))
 	eventually(t, "the endpoint moves here", func() bool { return leads() == "10.244.1.5 by 10.244.1.5:8080 near" })
 	w.slice("web-4", discoveryv1.AddressTypeIPv4)
@@ -402,14 +423,18 @@ func TestEndpointsAreWatchedOnce(t *testing.T) {
 	}
 }
 
-// A socket of the host's that somebody has made an endpoint of its own Service passes nothing on that has come from there.
+// A socket of the host's that somebody has made an endpoint of its own Service passes nothing on that has come from
+// there.
 func TestNothingGoesInCircles(t *testing.T) {
 	host := dual()
 	host.Routers, host.Network.SharedGateways = addrs("172.31.0.99"), addrs("172.31.0.98")
-	pod := Pod{Namespace: "shop", Name: "cache", UID: "cache-uid", Addresses: addrs("10.244.1.5"), Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
+	pod := Pod{Namespace: "shop", Name: "cache", UID: "cache-uid", Addresses: addrs("10.244.1.5"),
+		Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
 	port := corev1.ServicePort{Port: 80, NodePort: 30080}
-	p := makePlan(state{host: host, nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{}, pods: []Pod{pod},
-		services: []*service{trimmed(t, nodePortOf("web", 1, "4", port)), trimmed(t, externalOf("mail", 2, "172.31.0.1", 25))}})
+	p := makePlan(state{host: host, nodes: map[netip.Addr]struct{}{}, apiServers: map[netip.AddrPort]bool{},
+		pods: []Pod{pod},
+		services: []*service{trimmed(t, nodePortOf("web", 1, "4", port)),
+			trimmed(t, externalOf("mail", 2, "172.31.0.1", 25))}})
 	for at, to := range p.sockets {
 		for _, router := range addrs("169.254.169.3", "172.31.0.99", "172.31.0.98") {
 			if passes := len(to.waysOf(router)) > 0; passes != to.direct {

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/node/nodetest"
 )
 
-// daemonMark has this program be a daemon of the host: what it says is "PROTOCOL NETWORK ADDRESS", as "tcp tcp4 0.0.0.0:22".
+// daemonMark has this program be a daemon of the host: what it says is "PROTOCOL NETWORK ADDRESS", as "tcp tcp4
+// 0.0.0.0:22".
 const daemonMark = "WEFT_TEST_DAEMON"
 
 // The tests have a host to themselves, with whatever addresses they want.

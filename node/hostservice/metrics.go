@@ -23,7 +23,8 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		proxies: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weft_host_proxy_sockets", Help: "Addresses and ports of the host at which the agent takes connections to Services and pods.",
+			Name: "weft_host_proxy_sockets", Help: "Addresses and ports of the host at which the agent takes connections to " +
+				"Services and pods.",
 		}, []string{"protocol"}),
 		open: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "weft_host_proxy_open_connections", Help: "TCP connections that pass through the agent.",
@@ -35,7 +36,8 @@ func newMetrics() *metrics {
 			Name: "weft_host_proxy_udp_sessions", Help: "UDP clients whose datagrams pass through the agent.",
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weft_host_proxy_failures_total", Help: "Sockets that could not be opened, and connections and datagrams that were not passed on, by reason.",
+			Name: "weft_host_proxy_failures_total", Help: "Sockets that could not be opened, and connections and datagrams " +
+				"that were not passed on, by reason.",
 		}, []string{"protocol", "reason"}),
 	}
 }

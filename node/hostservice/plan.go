@@ -58,7 +58,8 @@ func (t target) whose() string {
 }
 
 func (t target) equal(o target) bool {
-	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) && t.owner == o.owner && t.field == o.field && t.yields == o.yields && slices.Equal(t.returns, o.returns) &&
+	return t.to == o.to && t.direct == o.direct && t.restricted == o.restricted && slices.Equal(t.ranges, o.ranges) &&
+		t.owner == o.owner && t.field == o.field && t.yields == o.yields && slices.Equal(t.returns, o.returns) &&
 		t.callers.equal(o.callers) && t.local.equal(o.local)
 }
 
@@ -112,10 +113,10 @@ type plan struct {
 	problems []problem
 }
 
-// makePlan decides who gets what. What is the hosts' own is nobody else's, see [outside.Hosts]. Ports of all nodes come first,
-// NodePorts and health checks, the oldest Service's first; then load balancers' addresses, which not everybody can
-// write, and externalIPs, the oldest Service's first; then host ports, the oldest pod's first. The controller's rule is
-// the same (test/hostports).
+// makePlan decides who gets what. What is the hosts' own is nobody else's, see [outside.Hosts]. Ports of all nodes come
+// first, NodePorts and health checks, the oldest Service's first; then load balancers' addresses, which not everybody
+// can write, and externalIPs, the oldest Service's first; then host ports, the oldest pod's first. The controller's
+// rule is the same (test/hostports).
 func makePlan(s state) plan {
 	if s.localities == nil {
 		s.localities = newLocalities()
@@ -190,7 +191,8 @@ func (b *builder) listeners() []netip.Addr { return slices.Concat(b.host.Address
 // hostRules are what stays the hosts' own.
 func (b *builder) hostRules() outside.Hosts {
 	network := b.host.Network
-	return outside.Hosts{Ports: network.OwnPorts(), Open: network.HostExternalIPs, Ranges: network.Hosts, APIServers: b.apiServers,
+	return outside.Hosts{Ports: network.OwnPorts(), Open: network.HostExternalIPs, Ranges: network.Hosts,
+		APIServers: b.apiServers,
 		Nodes: func(addr netip.Addr) bool {
 			_, known := b.nodeHosts[addr]
 			return known || slices.Contains(b.host.Addresses, addr)
@@ -306,7 +308,8 @@ func (b *builder) mayListen(at port, to target) bool {
 	}
 	if len(b.yielded) >= mostYielding {
 		b.tell(to.owner, "TooManyHostPorts", fmt.Sprintf(
-			"%s: this node listens at %d ports of hostPorts and of Services at addresses of its own, and at no more, so that its own programs do not reach all of these; clients elsewhere are not concerned; use fewer ports",
+			"%s: this node listens at %d ports of hostPorts and of Services at addresses of its own, and at no more, so that "+
+				"its own programs do not reach all of these; clients elsewhere are not concerned; use fewer ports",
 			to.field, mostYielding))
 		return false
 	}
@@ -324,7 +327,8 @@ func (b *builder) tell(object Object, reason, message string) {
 }
 
 func (b *builder) nodePort(s *service, port servicePort) {
-	if port.nodePort == 0 || b.everyNode[portOf(port)] != s || b.keepEverywhere(port.protocol, port.nodePort) != outside.Nobody {
+	if port.nodePort == 0 || b.everyNode[portOf(port)] != s || b.keepEverywhere(port.protocol,
+		port.nodePort) != outside.Nobody {
 		return // of which the controller tells
 	}
 	family := func(ipv4 bool) bool { _, ok := s.clusterIP(ipv4); return ok }
@@ -339,7 +343,8 @@ func (b *builder) nodePort(s *service, port servicePort) {
 		if family(addr.Is4()) {
 			b.open(port.protocol, netip.AddrPortFrom(addr, port.nodePort), target{
 				to:    netip.AddrPortFrom(contract.OfFamily(contract.HostVIPs, addr), port.nodePort),
-				local: local[addr.Is4()], returns: b.returns, owner: s.object(), field: fmt.Sprintf("spec.ports[port=%d].nodePort", port.port),
+				local: local[addr.Is4()], returns: b.returns, owner: s.object(), field: fmt.Sprintf("spec.ports[port=%d].nodePort",
+					port.port),
 			})
 		}
 	}
@@ -351,7 +356,8 @@ func (b *builder) healthCheck(s *service) {
 	}
 	if b.keepEverywhere(tcp, s.health) != outside.Nobody {
 		b.tell(s.object(), "HealthCheckPortUnavailable", fmt.Sprintf(
-			"spec.healthCheckNodePort: %d is one of the host's own (host-ports), and is not served; make the Service anew with another port; the nodes look unhealthy to the load balancer until then",
+			"spec.healthCheckNodePort: %d is one of the host's own (host-ports), and is not served; make the Service anew "+
+				"with another port; the nodes look unhealthy to the load balancer until then",
 			s.health))
 		return
 	}
@@ -379,7 +385,8 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 		return
 	case !slices.Contains(listeners, port.HostIP) && !port.HostIP.IsLoopback():
 		b.tell(pod.object(), "NoHostAddress", fmt.Sprintf(
-			"hostPort %d/%s: hostIP %v is no address of this node, which has %v; the port is not served; correct hostIP or leave it out",
+			"hostPort %d/%s: hostIP %v is no address of this node, which has %v; the port is not served; correct hostIP or "+
+				"leave it out",
 			port.HostPort, port.Protocol, port.HostIP, b.host.Addresses))
 		return
 	default:
@@ -399,7 +406,8 @@ func (b *builder) hostPort(pod Pod, port PodPort) {
 			continue
 		}
 		other, ok := b.open(port.Protocol, netip.AddrPortFrom(addr, port.HostPort), target{
-			to: netip.AddrPortFrom(to, port.Port), direct: true, returns: returns, owner: pod.object(), field: "hostPort", yields: true})
+			to: netip.AddrPortFrom(to, port.Port), direct: true, returns: returns, owner: pod.object(), field: "hostPort",
+			yields: true})
 		if !ok && holder.field == "" {
 			holder = other
 		}
@@ -448,5 +456,6 @@ func (b *builder) finish() plan {
 // somebody has is reached where it is: who may write Services may not cut a host from its neighbours.
 func (b *builder) routed(vip netip.Addr) bool {
 	_, node := b.nodes[vip]
-	return !node && b.rules.At(vip) == outside.Nobody && b.host.family(vip.Is4()) && !slices.Contains(b.host.Addresses, vip) && !slices.Contains(b.host.Reserved, vip)
+	return !node && b.rules.At(vip) == outside.Nobody && b.host.family(vip.Is4()) && !slices.Contains(b.host.Addresses,
+		vip) && !slices.Contains(b.host.Reserved, vip)
 }

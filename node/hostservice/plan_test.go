@@ -140,7 +140,9 @@ route fd69::4`},
 ovn sctp * 30080
 route 169.254.169.4
 route fd69::4`},
-		"SCTP on a datapath without it": {services: []*corev1.Service{nodePortOf("web", 1, "46", corev1.ServicePort{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolSCTP})},
+		"SCTP on a datapath without it": {
+			services: []*corev1.Service{nodePortOf("web", 1, "46", corev1.ServicePort{Port: 80, NodePort: 30080,
+				Protocol: corev1.ProtocolSCTP})},
 			host: func(h *Host) { h.SCTP = false }, want: "route 169.254.169.4\nroute fd69::4"},
 		"one number, two protocols": {services: []*corev1.Service{nodePortOf("web", 1, "4", http, corev1.ServicePort{Port: 443, NodePort: 30080, Protocol: corev1.ProtocolUDP})}, want: `
 ovn tcp 172.31.0.1 30080
@@ -176,10 +178,14 @@ route fd69::4`},
 ovn tcp 172.31.0.254 80
 route 169.254.169.4
 route fd69::4`},
-		"addresses of the cluster's": {services: []*corev1.Service{externalOf("pod", 1, "10.244.7.7", 80), externalOf("service", 2, "fd96::7", 80),
-			externalOf("router", 3, "100.64.0.7", 80), externalOf("alias", 4, "fd69::2", 80)}, nodes: none, host: func(h *Host) { h.Network.JoinCIDRs = prefixes("100.64.0.0/16") },
+		"addresses of the cluster's": {services: []*corev1.Service{externalOf("pod", 1, "10.244.7.7", 80),
+			externalOf("service", 2, "fd96::7", 80),
+			externalOf("router", 3, "100.64.0.7", 80), externalOf("alias", 4, "fd69::2", 80)}, nodes: none, host: func(h *Host) {
+			h.Network.JoinCIDRs = prefixes("100.64.0.0/16")
+		},
 			want: "route 169.254.169.4\nroute fd69::4"},
-		"an external address and port that a program of the host's has": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 2222)}, nodes: none,
+		"an external address and port that a program of the host's has": {
+			services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 2222)}, nodes: none,
 			busy: []string{"172.31.0.1:2222"}, want: `
 listen tcp 172.31.0.1:2222 -> 10.96.0.20:2222 Service shop/web spec.externalIPs
 route 169.254.169.4
@@ -192,9 +198,11 @@ listen tcp [2001:db8::1]:8080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
 listen tcp [::1]:8080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
 route 169.254.169.4
 route fd69::4`},
-		"ports of another's health check": {services: []*corev1.Service{externalOf("early", 1, "172.31.0.1", 32000), balanced(func(s *corev1.Service) {
-			s.CreationTimestamp, s.Spec.ExternalIPs, s.Spec.Ports, s.Status = metav1.Unix(9, 0), nil, nil, corev1.ServiceStatus{}
-		})}, nodes: none, pods: []Pod{podWith(PodPort{HostPort: 32000, Port: 80, Protocol: tcp})}, want: `
+		"ports of another's health check": {services: []*corev1.Service{externalOf("early", 1, "172.31.0.1", 32000),
+			balanced(func(s *corev1.Service) {
+				s.CreationTimestamp, s.Spec.ExternalIPs, s.Spec.Ports, s.Status = metav1.Unix(9, 0), nil, nil,
+					corev1.ServiceStatus{}
+			})}, nodes: none, pods: []Pod{podWith(PodPort{HostPort: 32000, Port: 80, Protocol: tcp})}, want: `
 route 169.254.169.4
 route fd69::4
 check 32000 of Service shop/web
@@ -205,7 +213,8 @@ tell Pod shop/cache HostPortTaken: hostPort 32000/tcp: on this node the port is 
 route 169.254.169.4
 route fd69::4
 tell Service shop/web HealthCheckPortUnavailable: spec.healthCheckNodePort: 10250 is one of the host's own (host-ports), and is not served; make the Service anew with another port; the nodes look unhealthy to the load balancer until then`},
-		"no address of a host": {services: []*corev1.Service{externalOf("a", 1, "224.0.0.1", 80), externalOf("b", 2, "169.254.169.254", 80), externalOf("c", 3, "::1", 80)}, nodes: none,
+		"no address of a host": {services: []*corev1.Service{externalOf("a", 1, "224.0.0.1", 80),
+			externalOf("b", 2, "169.254.169.254", 80), externalOf("c", 3, "::1", 80)}, nodes: none,
 			want: "route 169.254.169.4\nroute fd69::4"},
 		"the older one has an external address and port": {services: []*corev1.Service{
 			externalOf("late", 9, "172.31.0.1", 80), externalOf("early", 1, "172.31.0.1", 80), externalOf("other", 10, "172.31.0.1", 81)}, nodes: none, want: `
@@ -266,8 +275,9 @@ listen tcp 172.31.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[p
 route 169.254.169.4
 route fd69::4
 tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[port=80].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
-		"a host port that is a NodePort of IPv4 is the pod's in IPv6": {services: []*corev1.Service{nodePortOf("web", 1, "4", http)},
-			pods: []Pod{podWith(PodPort{HostPort: 30080, Port: 80, Protocol: tcp})}, want: `
+		"a host port that is a NodePort of IPv4 is the pod's in IPv6": {
+			services: []*corev1.Service{nodePortOf("web", 1, "4", http)},
+			pods:     []Pod{podWith(PodPort{HostPort: 30080, Port: 80, Protocol: tcp})}, want: `
 ovn tcp 172.31.0.1 30080
 ovn tcp 2001:db8::1 30080
 listen tcp 127.0.0.1:30080 -> 169.254.169.4:30080 Service shop/web spec.ports[port=80].nodePort
@@ -277,7 +287,8 @@ listen tcp [::1]:30080 -> [fd00:1::5]:80 Pod shop/cache hostPort direct
 route 169.254.169.4
 route fd69::4
 tell Pod shop/cache HostPortTaken: hostPort 30080/tcp: on this node the port is spec.ports[port=80].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
-		"ports that are always the host's": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 10250), externalOf("other", 2, "192.0.2.50", 10250),
+		"ports that are always the host's": {services: []*corev1.Service{externalOf("web", 1, "172.31.0.1", 10250),
+			externalOf("other", 2, "192.0.2.50", 10250),
 			externalOf("tunnel", 4, "172.31.0.1", 16642),
 			nodePortOf("low", 3, "46", corev1.ServicePort{Port: 22, NodePort: 22})}, nodes: none,
 			pods: []Pod{podWith(PodPort{HostPort: 6443, Port: 80, Protocol: tcp})}, want: `
@@ -286,33 +297,39 @@ route 169.254.169.4
 route 192.0.2.50
 route fd69::4
 tell Pod shop/cache HostPortTaken: hostPort 6443/tcp: on this node the port is one of the host's own (host-ports); the pod is not reached by it; choose another hostPort`},
-		"a host port of SCTP that is a NodePort": {services: []*corev1.Service{nodePortOf("web", 1, "4", corev1.ServicePort{Port: 80, NodePort: 30080, Protocol: corev1.ProtocolSCTP})},
+		"a host port of SCTP that is a NodePort": {
+			services: []*corev1.Service{nodePortOf("web", 1, "4", corev1.ServicePort{Port: 80, NodePort: 30080,
+				Protocol: corev1.ProtocolSCTP})},
 			pods: []Pod{podWith(PodPort{HostIP: netip.MustParseAddr("172.31.0.1"), HostPort: 30080, Port: 80, Protocol: sctp})}, want: `
 ovn sctp 172.31.0.1 30080
 route 169.254.169.4
 route fd69::4
 tell Pod shop/cache HostPortTaken: hostPort 30080/sctp: on this node the port is spec.ports[port=80].nodePort of Service shop/web; the pod is not reached by it; choose another hostPort`},
-		"a load balancer's address goes before an older externalIP": {services: []*corev1.Service{externalOf("early", 1, "172.31.0.1", 80),
-			balanced(func(s *corev1.Service) {
-				s.CreationTimestamp, s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges, s.Spec.Ports = metav1.Unix(9, 0), nil, nil, []corev1.ServicePort{{Port: 80}}
-				s.Spec.ExternalTrafficPolicy = ""
-				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "172.31.0.1"}}
-			})}, nodes: none, want: `
+		"a load balancer's address goes before an older externalIP": {
+			services: []*corev1.Service{externalOf("early", 1, "172.31.0.1", 80),
+				balanced(func(s *corev1.Service) {
+					s.CreationTimestamp, s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges, s.Spec.Ports = metav1.Unix(9, 0), nil,
+						nil, []corev1.ServicePort{{Port: 80}}
+					s.Spec.ExternalTrafficPolicy = ""
+					s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "172.31.0.1"}}
+				})}, nodes: none, want: `
 ovn tcp 172.31.0.1 80
 listen tcp 172.31.0.1:80 -> 10.96.0.10:80 Service shop/web status.loadBalancer.ingress
 route 169.254.169.4
 route fd69::4`},
-		"a load balancer's address that is a host's of no node": {services: []*corev1.Service{balanced(func(s *corev1.Service) {
-			s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges, s.Spec.ExternalTrafficPolicy = []string{"192.0.2.61"}, nil, ""
-			s.Spec.Ports, s.Spec.HealthCheckNodePort = []corev1.ServicePort{{Port: 80}, {Port: 22}}, 0
-			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.60"}}
-		})}, nodes: none, host: func(h *Host) { h.Network.Hosts = prefixes("192.0.2.60/31") }, want: `
+		"a load balancer's address that is a host's of no node": {
+			services: []*corev1.Service{balanced(func(s *corev1.Service) {
+				s.Spec.ExternalIPs, s.Spec.LoadBalancerSourceRanges, s.Spec.ExternalTrafficPolicy = []string{"192.0.2.61"}, nil, ""
+				s.Spec.Ports, s.Spec.HealthCheckNodePort = []corev1.ServicePort{{Port: 80}, {Port: 22}}, 0
+				s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.60"}}
+			})}, nodes: none, host: func(h *Host) { h.Network.Hosts = prefixes("192.0.2.60/31") }, want: `
 ovn tcp 192.0.2.60 80
 route 169.254.169.4
 route fd69::4`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := state{pods: c.pods, host: dual(), nodes: c.nodes, apiServers: map[netip.AddrPort]bool{}, busy: map[socket]struct{}{}}
+			s := state{pods: c.pods, host: dual(), nodes: c.nodes, apiServers: map[netip.AddrPort]bool{},
+				busy: map[socket]struct{}{}}
 			for _, at := range c.busy {
 				s.busy[socket{tcp, netip.MustParseAddrPort(at)}] = struct{}{}
 			}
@@ -331,7 +348,8 @@ route fd69::4`},
 }
 
 func TestOlderPodHasTheHostPort(t *testing.T) {
-	one := Pod{Namespace: "shop", Name: "a", UID: "1", Created: time.Unix(1, 0), Addresses: addrs("10.244.1.5"), Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
+	one := Pod{Namespace: "shop", Name: "a", UID: "1", Created: time.Unix(1, 0), Addresses: addrs("10.244.1.5"),
+		Ports: []PodPort{{HostPort: 8080, Port: 80, Protocol: tcp}}}
 	two := one
 	two.Name, two.UID, two.Created, two.Addresses = "b", "2", time.Unix(2, 0), addrs("10.244.1.6")
 	p := makePlan(state{host: dual(), pods: []Pod{one, two}})
@@ -428,8 +446,9 @@ func TestDaemonsOfNodesKeepTheirPorts(t *testing.T) {
 		web.Status.LoadBalancer.Ingress = append(web.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: addr})
 	}
 	const (
-		nodePort, here, there, router = "{invalid IP tcp 30910}", "{172.31.0.1 tcp 9100}", "{172.31.0.2 tcp 9100}", "{203.0.113.9 tcp 9100}"
-		all                           = "[" + nodePort + " " + here + " " + there + " " + router + "]"
+		nodePort, here, there, router = "{invalid IP tcp 30910}", "{172.31.0.1 tcp 9100}", "{172.31.0.2 tcp 9100}",
+			"{203.0.113.9 tcp 9100}"
+		all = "[" + nodePort + " " + here + " " + there + " " + router + "]"
 	)
 	daemon := contract.Listener{Protocol: tcp, Port: 9100}
 	for name, c := range map[string]struct {
@@ -468,7 +487,9 @@ func TestOneNamespaceHasItsShareOfExternalAddresses(t *testing.T) {
 	other.Namespace = "bank"
 	s.services = append(s.services, trimmed(t, other))
 	p := makePlan(s)
-	if len(p.entries) != mostOutsideOfOne+1 || !slices.ContainsFunc(p.entries, func(e extbridge.Entry) bool { return e.Addr == netip.MustParseAddr("192.0.2.99") }) {
+	if len(p.entries) != mostOutsideOfOne+1 || !slices.ContainsFunc(p.entries, func(e extbridge.Entry) bool {
+		return e.Addr == netip.MustParseAddr("192.0.2.99")
+	}) {
 		t.Errorf("%d entries, last %v", len(p.entries), p.entries[max(0, len(p.entries)-3):])
 	}
 }

@@ -13,7 +13,8 @@ func TestUnservablePortsAndAddresses(t *testing.T) {
 	object, err := trimSlice(&discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4,
 		Ports: []discoveryv1.EndpointPort{{Name: name("a"), Port: number(65558)}, {Name: name("b"), Port: number(0)},
 			{Name: name("c"), Port: number(-1)}, {Name: name("d"), Port: number(65535)}, {Name: name("e")}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"010.244.0.3"}}, {Addresses: []string{"10.244.0.4"}}, {Addresses: []string{"127.0.0.1"}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"010.244.0.3"}}, {Addresses: []string{"10.244.0.4"}},
+			{Addresses: []string{"127.0.0.1"}},
 			{Addresses: []string{"::ffff:10.244.0.5"}}, {Addresses: []string{"fd00::1"}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -40,11 +41,15 @@ func TestTheAgentChoosesAsTheController(t *testing.T) {
 		publish   bool
 		want      string
 	}{
-		"leaving":              {[]discoveryv1.Endpoint{of("10.244.0.3", &node, leaving)}, false, "10.244.0.3 n1"},
-		"leaving beside ready": {[]discoveryv1.Endpoint{of("10.244.0.3", &node, leaving), of("10.244.0.4", &node, discoveryv1.EndpointConditions{})}, false, "10.244.0.4 n1"},
-		"not ready":            {[]discoveryv1.Endpoint{of("10.244.0.3", &node, discoveryv1.EndpointConditions{Ready: &no})}, false, ""},
-		"published":            {[]discoveryv1.Endpoint{of("10.244.0.3", &node, discoveryv1.EndpointConditions{Ready: &no})}, true, "10.244.0.3 n1"},
-		"with and without its node": {[]discoveryv1.Endpoint{of("10.244.0.3", nil, discoveryv1.EndpointConditions{}), of("10.244.0.3", &node, discoveryv1.EndpointConditions{})},
+		"leaving": {[]discoveryv1.Endpoint{of("10.244.0.3", &node, leaving)}, false, "10.244.0.3 n1"},
+		"leaving beside ready": {[]discoveryv1.Endpoint{of("10.244.0.3", &node, leaving),
+			of("10.244.0.4", &node, discoveryv1.EndpointConditions{})}, false, "10.244.0.4 n1"},
+		"not ready": {[]discoveryv1.Endpoint{of("10.244.0.3", &node, discoveryv1.EndpointConditions{Ready: &no})},
+			false, ""},
+		"published": {[]discoveryv1.Endpoint{of("10.244.0.3", &node, discoveryv1.EndpointConditions{Ready: &no})},
+			true, "10.244.0.3 n1"},
+		"with and without its node": {[]discoveryv1.Endpoint{of("10.244.0.3", nil, discoveryv1.EndpointConditions{}),
+			of("10.244.0.3", &node, discoveryv1.EndpointConditions{})},
 			false, "10.244.0.3 n1"},
 	} {
 		got := ""

@@ -46,7 +46,8 @@ type Outcome struct {
 
 // Run makes the plan.
 func (r Rehearsal) Run() (Outcome, error) {
-	s := state{host: r.Host, nodes: map[netip.Addr]struct{}{}, nodeHosts: map[netip.Addr]struct{}{}, internal: map[string][]netip.Addr{},
+	s := state{host: r.Host, nodes: map[netip.Addr]struct{}{}, nodeHosts: map[netip.Addr]struct{}{},
+		internal:   map[string][]netip.Addr{},
 		apiServers: map[netip.AddrPort]bool{}, listening: map[netip.Addr][]contract.Listeners{},
 		node: r.Node, endpoints: map[string][]*slice{}, daemons: found(r.Listeners)}
 	for _, o := range r.Objects {

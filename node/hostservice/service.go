@@ -150,7 +150,8 @@ func older(a, b *service) int {
 
 // same says whether two incarnations of a Service make no difference here.
 func (s *service) same(o *service) bool {
-	return s.UID == o.UID && s.outside == o.outside && s.restricted == o.restricted && s.health == o.health && s.local == o.local && s.sticky == o.sticky && s.unready == o.unready &&
+	return s.UID == o.UID && s.outside == o.outside && s.restricted == o.restricted && s.health == o.health &&
+		s.local == o.local && s.sticky == o.sticky && s.unready == o.unready &&
 		slices.Equal(s.clusterIPs, o.clusterIPs) && slices.Equal(s.ports, o.ports) && slices.Equal(s.external, o.external) &&
 		slices.Equal(s.balancer, o.balancer) && slices.Equal(s.ranges, o.ranges)
 }

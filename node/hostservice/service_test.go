@@ -66,7 +66,8 @@ func TestWhatIsKeptOfAService(t *testing.T) {
 	want := &service{
 		ObjectMeta: s.ObjectMeta, outside: true, clusterIPs: addrs("10.96.0.10", "fd96::10"),
 		ports:    []servicePort{{"http", tcp, 80, 30080}, {"dns", udp, 53, 30053}},
-		external: addrs("192.0.2.50"), balancer: addrs("192.0.2.60"), ranges: prefixes("198.51.100.0/24"), restricted: true, local: true, health: 32000,
+		external: addrs("192.0.2.50"), balancer: addrs("192.0.2.60"), ranges: prefixes("198.51.100.0/24"), restricted: true,
+		local: true, health: 32000,
 	}
 	if !s.same(want) {
 		t.Errorf("got %+v\nwant %+v", s, want)
@@ -95,21 +96,26 @@ func TestTypesOfServices(t *testing.T) {
 		health    uint16
 		outside   bool
 	}{
-		"NodePort":                {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort }, []uint16{30080, 30053}, nil, 0, true},
-		"external addresses only": {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }, []uint16{0, 0}, nil, 0, true},
+		"NodePort": {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort },
+			[]uint16{30080, 30053}, nil, 0, true},
+		"external addresses only": {func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeClusterIP }, []uint16{0, 0},
+			nil, 0, true},
 		"no node ports": {func(s *corev1.Service) {
 			for i := range s.Spec.Ports {
 				s.Spec.Ports[i].NodePort = 0
 			}
 		}, []uint16{0, 0}, addrs("192.0.2.60"), 32000, true},
-		"Cluster policy": {func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster }, []uint16{30080, 30053}, addrs("192.0.2.60"), 0, true},
+		"Cluster policy": {func(s *corev1.Service) {
+			s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+		}, []uint16{30080, 30053}, addrs("192.0.2.60"), 0, true},
 	} {
 		s := trimmed(t, balanced(c.change))
 		var nodePorts []uint16
 		for _, p := range s.ports {
 			nodePorts = append(nodePorts, p.nodePort)
 		}
-		if !slices.Equal(nodePorts, c.nodePorts) || !slices.Equal(s.balancer, c.balancer) || s.health != c.health || s.outside != c.outside {
+		if !slices.Equal(nodePorts, c.nodePorts) || !slices.Equal(s.balancer, c.balancer) || s.health != c.health ||
+			s.outside != c.outside {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}

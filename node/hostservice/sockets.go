@@ -33,11 +33,12 @@ type openSocket struct {
 }
 
 func newSockets(m *metrics) *sockets {
-	return &sockets{metrics: m, connections: &limit{most: mostConnections()}, sessions: &limit{most: mostSessions()}, open: map[socket]openSocket{}}
+	return &sockets{metrics: m, connections: &limit{most: mostConnections()}, sessions: &limit{most: mostSessions()},
+		open: map[socket]openSocket{}}
 }
 
-// apply opens and closes until the sockets are those wanted, and returns why some are not open: those of daemons are theirs. The
-// others are not touched, nor is what passes by them.
+// apply opens and closes until the sockets are those wanted, and returns why some are not open: those of daemons are
+// theirs. The others are not touched, nor is what passes by them.
 func (s *sockets) apply(ctx context.Context, wanted map[socket]target, daemons listeners) map[socket]error {
 	pods := map[netip.AddrPort]struct{}{}
 	for _, to := range wanted {
@@ -129,7 +130,8 @@ func listenProblems(wanted map[socket]target, failed map[socket]error) []problem
 	for s, err := range failed {
 		if !errors.Is(err, errNoAddress) {
 			to := wanted[s]
-			one := refusal{to.owner, to.field, whyNot(err), port{s.protocol, s.at.Port()}, "clients elsewhere and other ports are not concerned"}
+			one := refusal{to.owner, to.field, whyNot(err), port{s.protocol, s.at.Port()},
+				"clients elsewhere and other ports are not concerned"}
 			if keeps(s, to, err) {
 				one.elsewhere = "what comes there from pods and from outside is that program's, too; other ports are not concerned"
 			}
@@ -152,7 +154,8 @@ func isAnothers(err error) bool { return errors.Is(err, errDaemon) || taken(err)
 // whyNot is why a port could not be opened, and what to do about it.
 func whyNot(err error) string {
 	if isAnothers(err) {
-		return "another program there has the port, or had it and may come back; choose another port, or end it: ten minutes later the port is free"
+		return "another program there has the port, or had it and may come back; choose another port, or end it: ten " +
+			"minutes later the port is free"
 	}
 	var wrapped *net.OpError
 	if errors.As(err, &wrapped) {

@@ -68,7 +68,8 @@ func listenStreams(ctx context.Context, at netip.AddrPort, to target, m *metrics
 	if err != nil {
 		return nil, err
 	}
-	s := &streams{asked: at.Addr(), listener: listener.(*net.TCPListener), metrics: m, limit: l, dial: dialStream, pairs: map[*pair]struct{}{}}
+	s := &streams{asked: at.Addr(), listener: listener.(*net.TCPListener), metrics: m, limit: l, dial: dialStream,
+		pairs: map[*pair]struct{}{}}
 	s.ended, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	s.target.Store(&to)
 	s.work.Go(s.accept)
@@ -232,7 +233,8 @@ func (s *streams) try(ctx context.Context, w way, others bool) (*net.TCPConn, er
 }
 
 // errNoEndpoint: the client comes from outside, and the policy Local leaves it nobody, or it has been here before.
-var errNoEndpoint = errors.New("externalTrafficPolicy is Local, and the node has no endpoint; or an endpoint is the host itself, at this port")
+var errNoEndpoint = errors.New("externalTrafficPolicy is Local, and the node has no endpoint; or an endpoint is the " +
+	"host itself, at this port")
 
 // gone says whether a pod stopped being the target while it was dialled.
 func (s *streams) gone(to target) bool { return to.direct && s.target.Load().to != to.to }

@@ -236,7 +236,8 @@ type zeroes struct{}
 func (zeroes) Read(b []byte) (int, error) { return len(b), nil }
 
 func TestTooManyConnections(t *testing.T) {
-	s, err := listenStreams(t.Context(), netip.AddrPortFrom(loopback, 0), target{to: greeter(t, "a")}, newMetrics(), &limit{most: 1})
+	s, err := listenStreams(t.Context(), netip.AddrPortFrom(loopback, 0), target{to: greeter(t, "a")}, newMetrics(),
+		&limit{most: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// table says where a row of a table of Windows has what, in bytes: MIB_TCPTABLE_OWNER_PID and its like, see tcpmib.h and
-// udpmib.h. A table is the number of its rows and then those, little-endian; addresses and ports are big-endian.
+// table says where a row of a table of Windows has what, in bytes: MIB_TCPTABLE_OWNER_PID and its like, see tcpmib.h
+// and udpmib.h. A table is the number of its rows and then those, little-endian; addresses and ports are big-endian.
 type table struct {
 	protocol          string
 	row, addr, length int // length: of the address
@@ -44,8 +44,8 @@ func (t table) parse(content []byte, but uint32) ([]socket, error) {
 	return list, nil
 }
 
-// add takes in sockets that may be a daemon's. A socket of datagrams at a port of clients is that of a client: a resolver's
-// live for one question.
+// add takes in sockets that may be a daemon's. A socket of datagrams at a port of clients is that of a client: a
+// resolver's live for one question.
 func (l listeners) add(sockets []socket) {
 	for _, s := range sockets {
 		if port := s.at.Port(); port != 0 && (s.protocol == tcp || port < clientPorts) {

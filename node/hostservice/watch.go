@@ -80,12 +80,15 @@ func New(config Config) (*Watcher, error) {
 		daemons: newDaemons(config.DaemonsFile, listening), outside: map[string]*service{}, local: newLocalities(),
 		changed: make(chan struct{})}
 	w.sockets = newSockets(w.metrics)
-	w.checks = &checks{open: map[uint16]*checkServer{}, start: func(ctx context.Context, c healthCheck) (*checkServer, error) {
-		// Of these no more is left to a daemon than what it had before the agent began: kube-proxy's go over to the agent at once.
+	w.checks = &checks{open: map[uint16]*checkServer{}, start: func(ctx context.Context, c healthCheck) (*checkServer,
+		error) {
+		// Of these no more is left to a daemon than what it had before the agent began: kube-proxy's go over to the agent at
+		// once.
 		if w.daemons.awaits(tcp, c.port) {
 			return nil, errDaemon
 		}
-		return startCheck(ctx, c, func() []*slice { return w.slicesOf(c.owner.Namespace + "/" + c.owner.Name) }, config.Node, config.Sound)
+		return startCheck(ctx, c, func() []*slice { return w.slicesOf(c.owner.Namespace + "/" + c.owner.Name) }, config.Node,
+			config.Sound)
 	}}
 	factory := informers.NewSharedInformerFactoryWithOptions(config.Client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -93,12 +96,14 @@ func New(config Config) (*Watcher, error) {
 		}),
 		informers.WithTransform(trimService))
 	w.services = factory.Core().V1().Services().Informer()
-	w.nodes = informers.NewSharedInformerFactoryWithOptions(config.Client, 0, informers.WithTransform(trimNode)).Core().V1().Nodes().Informer()
+	w.nodes = informers.NewSharedInformerFactoryWithOptions(config.Client, 0,
+		informers.WithTransform(trimNode)).Core().V1().Nodes().Informer()
 	var err error
 	if w.slices, err = newSlices(config.Client, metav1.NamespaceAll, discoveryv1.LabelServiceName); err != nil {
 		return nil, err
 	}
-	if w.servers, err = newSlices(config.Client, metav1.NamespaceDefault, discoveryv1.LabelServiceName+"="+apiServer); err != nil {
+	if w.servers, err = newSlices(config.Client, metav1.NamespaceDefault, discoveryv1.LabelServiceName+"="+
+		apiServer); err != nil {
 		return nil, err
 	}
 	for what, informer := range map[string]cache.SharedIndexInformer{"services": w.services, "nodes": w.nodes} {
@@ -116,12 +121,15 @@ func New(config Config) (*Watcher, error) {
 	}
 	w.synced = handle.HasSynced
 	if _, err := w.slices.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: w.sliceChanged, UpdateFunc: func(before, now any) { w.sliceChanged(before); w.sliceChanged(now) }, DeleteFunc: w.sliceChanged,
+		AddFunc: w.sliceChanged, UpdateFunc: func(before, now any) { w.sliceChanged(before); w.sliceChanged(now) },
+		DeleteFunc: w.sliceChanged,
 	}); err != nil {
 		return nil, err
 	}
 	look := func(any) { w.look() }
-	if _, err := w.servers.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, _ any) { w.look() }, DeleteFunc: look}); err != nil {
+	if _, err := w.servers.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, _ any) {
+		w.look()
+	}, DeleteFunc: look}); err != nil {
 		return nil, err
 	}
 	_, err = w.nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -140,7 +148,8 @@ func New(config Config) (*Watcher, error) {
 func forbidden(what string) cache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *cache.Reflector, err error) {
 		if apierrors.IsForbidden(err) {
-			slog.WarnContext(ctx, "the agent may not watch "+what+": until its user may list and watch them, Services are not served on the host and from outside", "error", err)
+			slog.WarnContext(ctx, "the agent may not watch "+what+": until its user may list and watch them, Services are not "+
+				"served on the host and from outside", "error", err)
 			return
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)
@@ -381,7 +390,8 @@ func (w *Watcher) publish(p plan) {
 		w.facts = w.daemons.facts(w.host)
 	}
 	news = news || !slices.Equal(heard, w.facts)
-	if news || before.known != p.known || !slices.Equal(before.entries, p.entries) || !slices.Equal(before.routes, p.routes) || before.partial != p.partial {
+	if news || before.known != p.known || !slices.Equal(before.entries, p.entries) || !slices.Equal(before.routes,
+		p.routes) || before.partial != p.partial {
 		close(w.changed)
 		w.changed = make(chan struct{})
 	}
@@ -421,7 +431,8 @@ func (w *Watcher) tell(problems []problem) {
 		if _, known := w.told[p]; known {
 			continue
 		}
-		w.config.Tell(&corev1.ObjectReference{APIVersion: "v1", Kind: p.object.Kind, Namespace: p.object.Namespace, Name: p.object.Name, UID: p.object.UID}, p.reason,
+		w.config.Tell(&corev1.ObjectReference{APIVersion: "v1", Kind: p.object.Kind, Namespace: p.object.Namespace,
+			Name: p.object.Name, UID: p.object.UID}, p.reason,
 			"Node "+w.config.Node+": "+p.message) // kubectl describe shows no Event's host
 	}
 	w.told = lasting
@@ -460,7 +471,8 @@ func trimNode(object any) (any, error) {
 		}
 	}
 	// What the facts say is a help only: a node whose facts nobody can read has its other addresses.
-	if facts, ok, err := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); ok && err == nil {
+	if facts, ok, err := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); ok &&
+		err == nil {
 		n.hosts = append(n.hosts, facts.Addresses...)
 		if n.listeners = facts.Listeners[:min(len(facts.Listeners), contract.MostOfFacts)]; len(n.listeners) > 0 {
 			n.listening = slices.Clone(n.hosts) // a router's own addresses, which follow, are not the host's

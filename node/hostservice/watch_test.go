@@ -105,7 +105,8 @@ func (w *watched) apply(s *corev1.Service) *corev1.Service {
 
 func (w *watched) slice(name string, addresses discoveryv1.AddressType, endpoints ...discoveryv1.Endpoint) {
 	w.tb.Helper()
-	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
+		Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: addresses, Ports: webPorts(), Endpoints: endpoints}
 	api := w.client.DiscoveryV1().EndpointSlices("shop")
 	if _, err := api.Update(w.tb.Context(), s, metav1.UpdateOptions{}); err != nil {
@@ -224,7 +225,8 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 	})
 	w.SetPods([]Pod{podAt(greeter(t, "a"), number)})
 	eventually(t, "the pod's owner is told", func() bool { return len(w.events.all()) == 1 })
-	if event := w.events.all()[0]; !strings.Contains(event, "what comes there from pods and from outside is that program's, too") {
+	if event := w.events.all()[0]; !strings.Contains(event, "what comes there from pods and from outside is that "+
+		"program's, too") {
 		t.Errorf("event %q", event)
 	}
 	cancel()
@@ -235,7 +237,10 @@ func TestAProgramOfTheHostKeepsItsPort(t *testing.T) {
 	default:
 	}
 	program.Close()
-	eventually(t, "the port is the pod's", func() bool { entries, _ := w.Entries(); return len(entries) == 1 && answer(number) == "a" })
+	eventually(t, "the port is the pod's", func() bool {
+		entries, _ := w.Entries()
+		return len(entries) == 1 && answer(number) == "a"
+	})
 
 	client, err := net.Listen("tcp4", "127.0.0.2:0") // or a connection: nobody can tell
 	if err != nil {
@@ -286,7 +291,8 @@ func TestEntriesAndRoutesFollowServices(t *testing.T) {
 	w.apply(balanced(nil))
 	<-changed
 	eventually(t, "entries", func() bool {
-		return entries() == "[{invalid IP tcp 30080} {invalid IP udp 30053} {192.0.2.50 tcp 80} {192.0.2.50 udp 53} {192.0.2.60 tcp 80} {192.0.2.60 udp 53}]"
+		return entries() == "[{invalid IP tcp 30080} {invalid IP udp 30053} {192.0.2.50 tcp 80} {192.0.2.50 udp 53} "+
+			"{192.0.2.60 tcp 80} {192.0.2.60 udp 53}]"
 	})
 	eventually(t, "the nodes are known", func() bool {
 		routes, all := w.Routes()
@@ -294,7 +300,8 @@ func TestEntriesAndRoutesFollowServices(t *testing.T) {
 	})
 	facts := contract.NodeFacts{Chassis: "n2", MTU: 1400, Addresses: addrs("192.0.2.60")}
 	if _, err := w.client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: "n2", Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(facts)}}}, metav1.CreateOptions{}); err != nil {
+		Name: "n2", Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(facts)}}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "no route to a node's own address", func() bool {
@@ -316,7 +323,9 @@ func TestEntriesAndRoutesFollowServices(t *testing.T) {
 
 // Until everything is known nothing is said, so that what is in force can stay.
 func TestNothingIsKnownAtTheStart(t *testing.T) {
-	w, err := New(Config{Client: fake.NewClientset(balanced(nil)), Node: "n1", Tell: (&told{}).tell, Sound: func() bool { return true }})
+	w, err := New(Config{Client: fake.NewClientset(balanced(nil)), Node: "n1", Tell: (&told{}).tell, Sound: func() bool {
+		return true
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,9 +372,11 @@ func TestHealthCheckNodePort(t *testing.T) {
 	leaving := discoveryv1.EndpointConditions{Ready: &no, Serving: &yes, Terminating: &yes}
 	w := watch(t, alone())
 	port := freePort(t)
-	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", ready), endpointOn("n1", "10.244.1.6", discoveryv1.EndpointConditions{}),
+	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", ready), endpointOn("n1", "10.244.1.6",
+		discoveryv1.EndpointConditions{}),
 		endpointOn("n2", "10.244.2.5", ready), endpointOn("n1", "10.244.1.7", leaving))
-	w.slice("web-6", discoveryv1.AddressTypeIPv6, endpointOn("n1", "fd00:1::5", ready), endpointOn("n1", "fd00:1::6", ready))
+	w.slice("web-6", discoveryv1.AddressTypeIPv6, endpointOn("n1", "fd00:1::5", ready),
+		endpointOn("n1", "fd00:1::6", ready))
 	check := func(port uint16) (status, local int, text string) {
 		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/whatever", port))
 		if err != nil {
@@ -382,7 +393,8 @@ func TestHealthCheckNodePort(t *testing.T) {
 			t.Errorf("%v: %s", err, body)
 		}
 		if weight := response.Header.Get("X-Load-Balancing-Endpoint-Weight"); weight != fmt.Sprint(said.LocalEndpoints) ||
-			response.Header.Get("Content-Type") != "application/json" || said.Service.Namespace != "shop" || said.Service.Name != "web" {
+			response.Header.Get("Content-Type") != "application/json" || said.Service.Namespace != "shop" ||
+			said.Service.Name != "web" {
 			t.Errorf("%v %s", response.Header, body)
 		}
 		return response.StatusCode, said.LocalEndpoints, string(body)
@@ -402,7 +414,8 @@ func TestHealthCheckNodePort(t *testing.T) {
 	service(port, nil)
 	expect("two are ready here", port, http.StatusOK, 2)
 	w.slice("web-6", discoveryv1.AddressTypeIPv6)
-	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", leaving), endpointOn("n2", "10.244.2.5", ready))
+	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", leaving), endpointOn("n2", "10.244.2.5",
+		ready))
 	expect("none is ready here, though one still serves", port, http.StatusServiceUnavailable, 0)
 	w.slice("web-4", discoveryv1.AddressTypeIPv4, endpointOn("n1", "10.244.1.5", ready))
 	expect("one is ready again", port, http.StatusOK, 1)
@@ -427,14 +440,17 @@ func TestHealthCheckNodePort(t *testing.T) {
 	service(port, nil)
 	eventually(t, "a taken port is told of", func() bool {
 		list := w.events.all()
-		return len(list) == 1 && strings.HasPrefix(list[0], "Service shop/web HealthCheckPortUnavailable: Node n1: spec.healthCheckNodePort: ")
+		return len(list) == 1 && strings.HasPrefix(list[0], "Service shop/web HealthCheckPortUnavailable: Node n1: "+
+			"spec.healthCheckNodePort: ")
 	})
 }
 
 // Who asks and does not listen, or asks nothing, keeps no connection.
 func TestHealthChecksEnd(t *testing.T) {
 	port := freePort(t)
-	server, err := startCheck(t.Context(), healthCheck{Object{Namespace: "shop", Name: "web"}, port}, func() []*slice { return []*slice{} }, "n1", func() bool { return true })
+	server, err := startCheck(t.Context(), healthCheck{Object{Namespace: "shop", Name: "web"}, port}, func() []*slice {
+		return []*slice{}
+	}, "n1", func() bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}

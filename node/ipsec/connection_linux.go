@@ -80,7 +80,8 @@ func newConnection(local, peer netip.Addr, c credentials) connection {
 		ReplayWindow: "1024", // of packets that several processors have sent
 	}
 	in := out // who has opened an SA rekeys it
-	in.LocalTS, in.RemoteTS, in.ReqID, in.RekeyTime, in.RekeyPackets = out.RemoteTS, out.LocalTS, strconv.Itoa(ReqIDIn), "0", "0"
+	in.LocalTS, in.RemoteTS, in.ReqID, in.RekeyTime, in.RekeyPackets = out.RemoteTS, out.LocalTS, strconv.Itoa(ReqIDIn),
+		"0", "0"
 	return connection{
 		LocalAddrs: []string{local.String()}, RemoteAddrs: []string{peer.String()}, Version: "2", Proposals: ikeProposals,
 		// A peer that has lost its SAs says so with its first one (INITIAL_CONTACT), and those of its former life go.

@@ -23,7 +23,8 @@ type credentials struct {
 func (f Files) read(addr netip.Addr, now time.Time) (credentials, error) {
 	var c credentials
 	contents := map[string][]byte{}
-	for key, path := range map[string]string{"encryption-ca": f.CA, "encryption-certificate": f.Certificate, "encryption-private-key": f.PrivateKey} {
+	for key, path := range map[string]string{"encryption-ca": f.CA, "encryption-certificate": f.Certificate,
+		"encryption-private-key": f.PrivateKey} {
 		info, err := os.Stat(path)
 		if err != nil {
 			return c, fmt.Errorf("%s: %w", key, err)
@@ -41,11 +42,13 @@ func (f Files) read(addr netip.Addr, now time.Time) (credentials, error) {
 	}
 	pair, err := tls.X509KeyPair(contents["encryption-certificate"], contents["encryption-private-key"])
 	if err != nil {
-		return c, fmt.Errorf("encryption-certificate and encryption-private-key: %w; place a certificate and its own key", err)
+		return c, fmt.Errorf("encryption-certificate and encryption-private-key: %w; place a certificate and its own key",
+			err)
 	}
 	own := pair.Leaf
 	if own.Subject.CommonName != subject(addr) || own.Subject.String() != "CN="+subject(addr) {
-		return c, fmt.Errorf("encryption-certificate: %s is of %q, and peers of this node take only one of subject %q, after encap-address: have the authority sign such a one",
+		return c, fmt.Errorf("encryption-certificate: %s is of %q, and peers of this node take only one of subject %q, "+
+			"after encap-address: have the authority sign such a one",
 			f.Certificate, own.Subject, "CN="+subject(addr))
 	}
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
@@ -59,9 +62,11 @@ func (f Files) read(addr netip.Addr, now time.Time) (credentials, error) {
 			between.AddCert(certificate)
 		}
 	}
-	_, err = own.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	_, err = own.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	if err != nil {
-		return c, fmt.Errorf("encryption-certificate: %s: %w; place one that is valid and that an authority of encryption-ca has signed", f.Certificate, err)
+		return c, fmt.Errorf("encryption-certificate: %s: %w; place one that is valid and that an authority of "+
+			"encryption-ca has signed", f.Certificate, err)
 	}
 	c.privateKey = contents["encryption-private-key"]
 	return c, nil

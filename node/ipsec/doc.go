@@ -15,6 +15,6 @@
 // and is the initiator's: a node renews those that it has opened, before it closes the old ones, every hour and as soon
 // as its certificates are others, and it closes those of others that have not been renewed for twice that time.
 //
-// Who a peer is, its certificate says by the subject CN=ADDRESS, the address of its tunnels, which has to be the one that
-// it is met at. IKE's identity is that subject on Linux and on Windows, which sends no other.
+// Who a peer is, its certificate says by the subject CN=ADDRESS, the address of its tunnels, which has to be the one
+// that it is met at. IKE's identity is that subject on Linux and on Windows, which sends no other.
 package ipsec

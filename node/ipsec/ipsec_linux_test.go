@@ -74,8 +74,8 @@ func (w *world) onlyESP() {
 	nodetest.Eventually(w.tb, 5*time.Second, func() error { w.frames.reset(); return w.watchESP(200) })
 }
 
-// TestRekey: SAs are rekeyed by charon, renewed because of their age, and renewed with certificates of another authority,
-// and no packet is lost. At the end the first authority counts no more.
+// TestRekey: SAs are rekeyed by charon, renewed because of their age, and renewed with certificates of another
+// authority, and no packet is lost. At the end the first authority counts no more.
 func TestRekey(t *testing.T) {
 	w := newWorld(t, 3, false)
 	for _, n := range w.nodes {
@@ -101,7 +101,8 @@ func TestRekey(t *testing.T) {
 	for _, step := range []struct {
 		signer  *authority
 		trusted []*authority
-	}{{w.authority, []*authority{w.authority, next}}, {next, []*authority{w.authority, next}}, {next, []*authority{next}}} {
+	}{{w.authority, []*authority{w.authority, next}}, {next, []*authority{w.authority, next}},
+		{next, []*authority{next}}} {
 		before := w.spis()
 		for _, n := range w.nodes {
 			n.place(step.signer, step.trusted...)
@@ -246,10 +247,12 @@ func (n *node) attack(victim *node, signer *authority, name netip.Addr) error {
 	if err := call(n.tb.Context(), session, "load-conn", map[string]connection{"attack": own}); err != nil {
 		n.tb.Fatal(err)
 	}
-	return call(n.tb.Context(), session, "initiate", map[string]string{"ike": "attack", "child": childOut, "timeout": "10000"})
+	return call(n.tb.Context(), session, "initiate", map[string]string{"ike": "attack", "child": childOut,
+		"timeout": "10000"})
 }
 
-// TestCharonDies: without charon what has SAs goes on by ESP, what has none is not sent, and all comes back with charon.
+// TestCharonDies: without charon what has SAs goes on by ESP, what has none is not sent, and all comes back with
+// charon.
 func TestCharonDies(t *testing.T) {
 	w := newWorld(t, 2, false)
 	for _, n := range w.nodes {
@@ -312,11 +315,13 @@ func TestOpenVSwitch(t *testing.T) {
 		w.run("ip", "-n", n.space, "link", "set", "br-int", "up")
 	}
 	nodetest.Eventually(t, 10*time.Second, func() error {
-		_, err := exec.Command("ip", "netns", "exec", w.nodes[0].space, "ping", "-c", "1", "-W", "1", w.nodes[1].inner.String()).CombinedOutput()
+		_, err := exec.Command("ip", "netns", "exec", w.nodes[0].space, "ping", "-c", "1", "-W", "1",
+			w.nodes[1].inner.String()).CombinedOutput()
 		return err
 	})
 	ping := func(fragments string) (string, error) {
-		out, err := exec.Command("ip", "netns", "exec", w.nodes[0].space, "ping", "-c", "3", "-i", "0.05", "-W", "5", "-M", fragments, "-s", "1414", w.nodes[1].inner.String()).CombinedOutput()
+		out, err := exec.Command("ip", "netns", "exec", w.nodes[0].space, "ping", "-c", "3", "-i", "0.05", "-W", "5", "-M",
+			fragments, "-s", "1414", w.nodes[1].inner.String()).CombinedOutput()
 		return string(out), err
 	}
 	if out, err := ping("do"); err != nil {

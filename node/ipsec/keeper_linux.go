@@ -62,7 +62,8 @@ type opening struct {
 func New(config Config, ns netns.NsHandle) (*Keeper, error) {
 	handle, err := netlink.NewHandleAt(ns, unix.NETLINK_XFRM)
 	if err != nil {
-		return nil, fmt.Errorf("open a netlink socket for IPsec policies: %w; this needs a kernel with XFRM (CONFIG_XFRM_USER)", err)
+		return nil, fmt.Errorf("open a netlink socket for IPsec policies: %w; this needs a kernel with XFRM "+
+			"(CONFIG_XFRM_USER)", err)
 	}
 	if config.Renewal == 0 {
 		config.Renewal = defaultRenewal
@@ -226,7 +227,8 @@ func (k *Keeper) watch(ctx context.Context) error {
 func (k *Keeper) dial() (*vici.Session, error) {
 	session, err := vici.NewSession(vici.WithAddr("unix", k.config.Charon))
 	if err != nil {
-		return nil, fmt.Errorf("encryption-charon: %w; install strongSwan (charon-systemd, strongswan-swanctl) and see that its service strongswan runs", err)
+		return nil, fmt.Errorf("encryption-charon: %w; install strongSwan (charon-systemd, strongswan-swanctl) and see "+
+			"that its service strongswan runs", err)
 	}
 	return session, nil
 }

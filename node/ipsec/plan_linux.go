@@ -60,7 +60,8 @@ type steps struct {
 // plan compares associations with what there shall be: for each peer one that this node has opened and that is younger
 // than renewal and than the credentials, and none that has been renewed or has not been for too long. opening are peers
 // to whom one is being opened.
-func plan(peers []netip.Addr, found []association, opening func(netip.Addr) bool, credentialsAge, renewal time.Duration) steps {
+func plan(peers []netip.Addr, found []association, opening func(netip.Addr) bool, credentialsAge,
+	renewal time.Duration) steps {
 	var s steps
 	for _, a := range found {
 		gone := !slices.Contains(peers, a.peer)
@@ -103,7 +104,9 @@ func plan(peers []netip.Addr, found []association, opening func(netip.Addr) bool
 // sends before this node ends to take it, which closing the IKE_SA does not.
 func farewell(found []association) (children []string, last []association) {
 	for _, a := range found {
-		taking := slices.ContainsFunc(slices.Collect(maps.Values(a.Children)), func(c childStatus) bool { return c.Name == childIn && c.State != "DELETED" })
+		taking := slices.ContainsFunc(slices.Collect(maps.Values(a.Children)), func(c childStatus) bool {
+			return c.Name == childIn && c.State != "DELETED"
+		})
 		if !taking {
 			last = append(last, a)
 		}

@@ -12,9 +12,10 @@ var planPeer = netip.MustParseAddr("172.30.0.2")
 
 // own is an IKE_SA that the node has opened to the peer, by which it sends.
 func own(id string, age int64) association {
-	return association{ID: id, State: stateEstablished, Initiator: true, Established: age, peer: planPeer, Children: map[string]childStatus{
-		childOut + "-1": {Name: childOut, State: stateInstalled},
-	}}
+	return association{ID: id, State: stateEstablished, Initiator: true, Established: age, peer: planPeer,
+		Children: map[string]childStatus{
+			childOut + "-1": {Name: childOut, State: stateInstalled},
+		}}
 }
 
 func TestPlan(t *testing.T) {
@@ -37,15 +38,19 @@ func TestPlan(t *testing.T) {
 		{name: "a peer that is asked", opening: true, changed: time.Hour, missing: true},
 		{name: "a peer that is asked by charon", found: []association{connecting}, changed: time.Hour, missing: true},
 		{name: "all is well", found: []association{own("1", 5), theirs("2", 5)}, changed: time.Hour},
-		{name: "only the peer has opened one", found: []association{theirs("2", 5)}, changed: time.Hour, initiate: true, missing: true},
+		{name: "only the peer has opened one", found: []association{theirs("2", 5)}, changed: time.Hour, initiate: true,
+			missing: true},
 		{name: "too old", found: []association{own("1", 3700)}, changed: 2 * time.Hour, initiate: true},
 		{name: "too old, and asked", found: []association{own("1", 3700), connecting}, changed: 2 * time.Hour},
 		{name: "renewed", found: []association{own("1", 3700), own("2", 1)}, changed: 2 * time.Hour, retire: []string{"1"}},
 		{name: "other certificates", found: []association{own("1", 60)}, changed: 30 * time.Second, initiate: true},
 		{name: "two at once", found: []association{own("1", 60), own("2", 50)}, changed: time.Hour, retire: []string{"1"}},
-		{name: "without a child", found: []association{childless}, changed: time.Hour, initiate: true, missing: true, end: []string{"childless"}},
-		{name: "the peer renews its own no more", found: []association{own("1", 5), theirs("2", 7300)}, changed: 3 * time.Hour, end: []string{"2"}},
-		{name: "no peer any more", found: []association{own("1", 5), elsewhere}, changed: time.Hour, end: []string{"elsewhere"}},
+		{name: "without a child", found: []association{childless}, changed: time.Hour, initiate: true, missing: true,
+			end: []string{"childless"}},
+		{name: "the peer renews its own no more", found: []association{own("1", 5), theirs("2", 7300)},
+			changed: 3 * time.Hour, end: []string{"2"}},
+		{name: "no peer any more", found: []association{own("1", 5), elsewhere}, changed: time.Hour,
+			end: []string{"elsewhere"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := plan([]netip.Addr{planPeer}, test.found, func(netip.Addr) bool { return test.opening }, test.changed, time.Hour)
@@ -72,7 +77,8 @@ func TestPlan(t *testing.T) {
 }
 
 func TestPayload(t *testing.T) {
-	for _, test := range []struct{ mtu, header, want int }{{1500, 20, 1446}, {1500, 40, 1426}, {1501, 20, 1446}, {1503, 20, 1446}, {1504, 20, 1450}, {9000, 20, 8946}} {
+	for _, test := range []struct{ mtu, header, want int }{{1500, 20, 1446}, {1500, 40, 1426}, {1501, 20, 1446},
+		{1503, 20, 1446}, {1504, 20, 1450}, {9000, 20, 8946}} {
 		if got := Payload(test.mtu, test.header); got != test.want {
 			t.Errorf("MTU %d behind %d bytes: %d, want %d", test.mtu, test.header, got, test.want)
 		}

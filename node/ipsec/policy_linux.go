@@ -36,7 +36,8 @@ func wanted(mode Mode) []netlink.XfrmPolicy {
 		}
 	case Enforce:
 		return []netlink.XfrmPolicy{
-			tunnelPolicy(netlink.XFRM_DIR_OUT, net.IPv4zero.To4(), false), tunnelPolicy(netlink.XFRM_DIR_OUT, net.IPv6zero, false),
+			tunnelPolicy(netlink.XFRM_DIR_OUT, net.IPv4zero.To4(), false), tunnelPolicy(netlink.XFRM_DIR_OUT, net.IPv6zero,
+				false),
 			tunnelPolicy(netlink.XFRM_DIR_IN, net.IPv4zero.To4(), false), tunnelPolicy(netlink.XFRM_DIR_IN, net.IPv6zero, false),
 		}
 	}
@@ -46,7 +47,8 @@ func wanted(mode Mode) []netlink.XfrmPolicy {
 // tunnelPolicy wants ESP of all packets to the tunnels' port, zero being the address family's.
 func tunnelPolicy(dir netlink.Dir, zero net.IP, optional bool) netlink.XfrmPolicy {
 	any := &net.IPNet{IP: zero, Mask: net.CIDRMask(0, 8*len(zero))}
-	template := netlink.XfrmPolicyTmpl{Dst: zero, Src: zero, Proto: netlink.XFRM_PROTO_ESP, Mode: netlink.XFRM_MODE_TRANSPORT, Reqid: ReqIDIn}
+	template := netlink.XfrmPolicyTmpl{Dst: zero, Src: zero, Proto: netlink.XFRM_PROTO_ESP,
+		Mode: netlink.XFRM_MODE_TRANSPORT, Reqid: ReqIDIn}
 	if dir == netlink.XFRM_DIR_OUT {
 		template.Reqid = ReqIDOut
 	}
@@ -66,11 +68,14 @@ func (p policies) ensure(mode Mode, afresh bool) error {
 		return nil // a kernel without XFRM has none
 	}
 	if err != nil {
-		return fmt.Errorf("read the kernel's IPsec policies: %w; this needs a kernel with XFRM (CONFIG_XFRM_USER), and CAP_NET_ADMIN", err)
+		return fmt.Errorf("read the kernel's IPsec policies: %w; this needs a kernel with XFRM (CONFIG_XFRM_USER), and "+
+			"CAP_NET_ADMIN", err)
 	}
 	want := wanted(mode)
 	for _, policy := range want {
-		if !afresh && slices.ContainsFunc(there, func(has netlink.XfrmPolicy) bool { return samePlace(has, policy) && sameDemand(has, policy) }) {
+		if !afresh && slices.ContainsFunc(there, func(has netlink.XfrmPolicy) bool {
+			return samePlace(has, policy) && sameDemand(has, policy)
+		}) {
 			continue
 		}
 		if err := p.netlink.XfrmPolicyUpdate(&policy); err != nil {
@@ -105,13 +110,15 @@ func (p policies) list() ([]netlink.XfrmPolicy, error) {
 
 // samePlace says whether the kernel takes one policy for the other.
 func samePlace(a, b netlink.XfrmPolicy) bool {
-	return a.Dir == b.Dir && a.Proto == b.Proto && a.DstPort == b.DstPort && a.SrcPort == b.SrcPort && sameNet(a.Src, b.Src) && sameNet(a.Dst, b.Dst)
+	return a.Dir == b.Dir && a.Proto == b.Proto && a.DstPort == b.DstPort && a.SrcPort == b.SrcPort &&
+		sameNet(a.Src, b.Src) && sameNet(a.Dst, b.Dst)
 }
 
 func sameDemand(a, b netlink.XfrmPolicy) bool {
-	return a.Priority == b.Priority && a.Action == b.Action && slices.EqualFunc(a.Tmpls, b.Tmpls, func(a, b netlink.XfrmPolicyTmpl) bool {
-		return a.Proto == b.Proto && a.Mode == b.Mode && a.Reqid == b.Reqid && a.Optional == b.Optional && a.Spi == b.Spi
-	})
+	return a.Priority == b.Priority && a.Action == b.Action && slices.EqualFunc(a.Tmpls, b.Tmpls,
+		func(a, b netlink.XfrmPolicyTmpl) bool {
+			return a.Proto == b.Proto && a.Mode == b.Mode && a.Reqid == b.Reqid && a.Optional == b.Optional && a.Spi == b.Spi
+		})
 }
 
 func sameNet(a, b *net.IPNet) bool {

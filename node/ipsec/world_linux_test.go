@@ -130,7 +130,8 @@ func innerMAC(i int) string { return fmt.Sprintf("0a:58:0a:01:00:%02x", i) }
 func (n *node) reach(peer *node) {
 	n.tb.Helper()
 	device := fmt.Sprintf("gnv%d", peer.number)
-	n.run("ip", "-n", n.space, "link", "add", device, "address", innerMAC(n.number), "mtu", "1400", "type", "geneve", "id", "7", "remote", peer.address.String())
+	n.run("ip", "-n", n.space, "link", "add", device, "address", innerMAC(n.number), "mtu", "1400", "type", "geneve", "id",
+		"7", "remote", peer.address.String())
 	n.run("ip", "-n", n.space, "link", "set", device, "up")
 	n.run("ip", "-n", n.space, "neigh", "add", peer.inner.String(), "lladdr", innerMAC(peer.number), "dev", device)
 	n.run("ip", "-n", n.space, "route", "add", peer.inner.String()+"/32", "dev", device, "src", n.inner.String())
@@ -149,7 +150,8 @@ func (n *node) placeFor(addr netip.Addr, signer *authority, trusted ...*authorit
 	for _, a := range trusted {
 		trust = append(trust, a.pem...)
 	}
-	for path, content := range map[string][]byte{n.files.CA: trust, n.files.Certificate: certificate, n.files.PrivateKey: key} {
+	for path, content := range map[string][]byte{n.files.CA: trust, n.files.Certificate: certificate,
+		n.files.PrivateKey: key} {
 		if err := os.WriteFile(path+".new", content, 0o600); err != nil {
 			n.tb.Fatal(err)
 		}
@@ -433,7 +435,8 @@ func (f *frames) capture(tb testing.TB, space string) {
 	tb.Helper()
 	var file *os.File
 	inside(tb, space, func() error {
-		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0x0300) // ETH_P_ALL in network order
+		// ETH_P_ALL in network order
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0x0300)
 		if err != nil {
 			return err
 		}
@@ -489,8 +492,11 @@ func newAuthority(tb testing.TB) *authority {
 		tb.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: fmt.Sprint("weft ipsec ", time.Now().UnixNano())}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: fmt.Sprint("weft ipsec ", time.Now().UnixNano())},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
 	if err != nil {
@@ -517,8 +523,10 @@ func (a *authority) sign(tb testing.TB, name string) (certificate, key []byte) {
 	}
 	a.serial++
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), RawSubject: subject, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(a.serial), RawSubject: subject, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth,
+			x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &private.PublicKey, a.key)
 	if err != nil {
@@ -528,7 +536,8 @@ func (a *authority) sign(tb testing.TB, name string) (certificate, key []byte) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
 }
 
 // watchESP looks at so many frames of ESP, and returns an error if there was something in the clear among them.

@@ -2,8 +2,9 @@ package nodetest
 
 import "os"
 
-// DatapathVariable of the environment is the type of datapath that tests with packets use, "netdev" where it is not set.
-// With "system", the kernel's, the tests need a kernel that has it: `make test-kernel` runs them on one of their own.
+// DatapathVariable of the environment is the type of datapath that tests with packets use, "netdev" where it is not
+// set. With "system", the kernel's, the tests need a kernel that has it: `make test-kernel` runs them on one of their
+// own.
 const DatapathVariable = "WEFT_TEST_DATAPATH"
 
 // Datapath is the type of datapath that tests with packets use, as Open vSwitch's Bridge.datapath_type has it.

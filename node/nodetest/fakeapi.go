@@ -10,8 +10,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// FakeAPI is a fake client of client-go's whose watches are known. Its store has no versions, and a client never hears of what
-// comes between its list and its watch: a test has to wait for the watch before it makes an object.
+// FakeAPI is a fake client of client-go's whose watches are known. Its store has no versions, and a client never hears
+// of what comes between its list and its watch: a test has to wait for the watch before it makes an object.
 type FakeAPI struct {
 	mu      sync.Mutex
 	watched map[string]bool // by resource

@@ -159,7 +159,8 @@ func (o *OVN) arguments(name string) []string {
 	control := "--unixctl=" + o.path(name+".ctl")
 	switch name {
 	case NBServer, SBServer, OVSServer:
-		return append([]string{"ovsdb-server", o.path(name + ".db"), control, "--remote=punix:" + o.path(name+".sock")}, log...)
+		return append([]string{"ovsdb-server", o.path(name + ".db"), control, "--remote=punix:" + o.path(name+".sock")},
+			log...)
 	case Northd:
 		return append([]string{name, control, "--ovnnb-db=" + o.Northbound(), "--ovnsb-db=" + o.Southbound()}, log...)
 	}

@@ -42,8 +42,8 @@ func wholeRun() bool {
 	return whole
 }
 
-// argumentsOfAll are this program's arguments that all parts can have. The file in which Go notes what tests have read, to
-// remember their result, is not shared: without it no result is remembered.
+// argumentsOfAll are this program's arguments that all parts can have. The file in which Go notes what tests have read,
+// to remember their result, is not shared: without it no result is remembered.
 func argumentsOfAll() []string {
 	return slices.DeleteFunc(slices.Clone(os.Args[1:]), func(a string) bool {
 		return strings.HasPrefix(strings.TrimLeft(a, "-"), "test.testlogfile=")

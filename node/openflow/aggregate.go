@@ -17,7 +17,8 @@ func AggregateRequest(number uint32, cookie uint64) []byte {
 	return AggregateMasked(number, cookie, ^uint64(0)) // and no other
 }
 
-// AggregateMasked asks what the flows have counted whose cookies are this one under a mask, of which a switch lists all.
+// AggregateMasked asks what the flows have counted whose cookies are this one under a mask, of which a switch lists
+// all.
 func AggregateMasked(number uint32, cookie, mask uint64) []byte {
 	body := make([]byte, 0, 48)
 	body = append(body, 0, aggregate, 0, 0, 0, 0, 0, 0)

@@ -107,7 +107,8 @@ func takeCounters(bridge io.Reader, cookies []uint32) ([]contract.Counter, error
 		}
 		answered++
 		if counted.Flows > 0 {
-			counters = append(counters, contract.Counter{Cookie: cookies[number], Packets: counted.Packets, Bytes: counted.Bytes})
+			counters = append(counters, contract.Counter{Cookie: cookies[number], Packets: counted.Packets,
+				Bytes: counted.Bytes})
 		}
 	}
 	return counters, nil

@@ -20,12 +20,15 @@ type Kind struct {
 }
 
 // Kinds are those that are known, the first of those that share their names first. Names of upstream: ovsext.inf and
-// Driver.c in datapath-windows/ovsext of openvswitch/ovs; antrea's are the same (hack/windows/Install-OVS.ps1); dbosoft's:
-// ovsext.inf and Driver.c of dbosoft/ovs.
+// Driver.c in datapath-windows/ovsext of openvswitch/ovs; antrea's are the same (hack/windows/Install-OVS.ps1);
+// dbosoft's: ovsext.inf and Driver.c of dbosoft/ovs.
 var Kinds = []Kind{
-	{"upstream", "583CC151-73EC-4A6A-8B47-578297AD7623", "Open vSwitch Extension", "OVSExt", "OVSExt", "ovsext.inf", "OVSExt.sys"},
-	{"antrea", "583CC151-73EC-4A6A-8B47-578297AD7623", "Open vSwitch Extension", "OVSExt", "OVSExt", "ovsext.inf", "OVSExt.sys"},
-	{"dbosoft", "63E968D9-754E-4704-A5CE-6E3BF7DDF59B", "dbosoft Open vSwitch Extension", "DBO_OVSE", "DBO_OVSE", "dbo_ovse.inf", "DBO_OVSE.sys"},
+	{"upstream", "583CC151-73EC-4A6A-8B47-578297AD7623", "Open vSwitch Extension", "OVSExt", "OVSExt", "ovsext.inf",
+		"OVSExt.sys"},
+	{"antrea", "583CC151-73EC-4A6A-8B47-578297AD7623", "Open vSwitch Extension", "OVSExt", "OVSExt", "ovsext.inf",
+		"OVSExt.sys"},
+	{"dbosoft", "63E968D9-754E-4704-A5CE-6E3BF7DDF59B", "dbosoft Open vSwitch Extension", "DBO_OVSE", "DBO_OVSE",
+		"dbo_ovse.inf", "DBO_OVSE.sys"},
 }
 
 // Names are the kinds', for messages.
@@ -45,8 +48,8 @@ func Validate(name string) error {
 	return nil
 }
 
-// Installed returns the only kind that is there, or the one of that name whether it is there or not. Kinds that share all
-// their names are one. ok is false where none is there; several that are there are an error.
+// Installed returns the only kind that is there, or the one of that name whether it is there or not. Kinds that share
+// all their names are one. ok is false where none is there; several that are there are an error.
 func Installed(name string, there func(Kind) bool) (kind Kind, ok bool, err error) {
 	var found []Kind
 	for _, k := range Kinds {
@@ -64,5 +67,6 @@ func Installed(name string, there func(Kind) bool) (kind Kind, ok bool, err erro
 	case 1:
 		return found[0], true, nil
 	}
-	return found[0], true, fmt.Errorf("this node has the drivers %s and %s, of which a switch can have one: remove one (netcfg -u %s), or name one by the key ovs-driver", found[0].Name, found[1].Name, found[1].Component)
+	return found[0], true, fmt.Errorf("this node has the drivers %s and %s, of which a switch can have one: remove one "+
+		"(netcfg -u %s), or name one by the key ovs-driver", found[0].Name, found[1].Name, found[1].Component)
 }

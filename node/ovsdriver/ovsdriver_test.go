@@ -22,7 +22,8 @@ func TestInstalled(t *testing.T) {
 		{"dbosoft", "OVSExt", "dbosoft", false, ""},
 	} {
 		kind, ok, err := Installed(c.name, func(k Kind) bool { return slices.Contains(strings.Fields(c.there), k.Service) })
-		if kind.Name != c.want || ok != c.ok || (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+		if kind.Name != c.want || ok != c.ok || (err == nil) != (c.problem == "") || err != nil &&
+			!strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%q with %q: %s, %v, %v", c.name, c.there, kind.Name, ok, err)
 		}
 	}
@@ -33,7 +34,8 @@ func TestValidate(t *testing.T) {
 		if err := Validate(k.Name); err != nil {
 			t.Error(err)
 		}
-		if k.Extension != strings.ToUpper(k.Extension) || len(k.Extension) != 36 || k.Title == "" || k.Component == "" || k.Service == "" || !strings.HasSuffix(k.INF, ".inf") || !strings.HasSuffix(k.SYS, ".sys") {
+		if k.Extension != strings.ToUpper(k.Extension) || len(k.Extension) != 36 || k.Title == "" || k.Component == "" ||
+			k.Service == "" || !strings.HasSuffix(k.INF, ".inf") || !strings.HasSuffix(k.SYS, ".sys") {
 			t.Errorf("%+v", k)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Replace writes a file as a whole and has it on the disk before it takes the old one's place: the next thing to happen may
-// be that the node loses its power. It makes the file's folder, the agent's user's alone.
+// Replace writes a file as a whole and has it on the disk before it takes the old one's place: the next thing to happen
+// may be that the node loses its power. It makes the file's folder, the agent's user's alone.
 func Replace(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -22,7 +22,8 @@ func Dial(ctx context.Context, address string, target Target, credentials Creden
 	dialer := net.Dialer{Timeout: handshakeTimeout / 2, KeepAliveConfig: keepAlive}
 	plain, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, refusal(Unreachable, "%w; see whether the node is up, its agent runs and a firewall lets %s through", err, address)
+		return nil, refusal(Unreachable, "%w; see whether the node is up, its agent runs and a firewall lets %s through", err,
+			address)
 	}
 	if err := watchPeer(plain); err != nil {
 		plain.Close()

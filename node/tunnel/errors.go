@@ -33,7 +33,8 @@ const (
 )
 
 var reasons = []Reason{
-	Unreachable, NoCredentials, NoHandshake, NoCertificate, WrongName, Expired, NotYetValid, UnknownCA, BadCertificate, NoTarget, TargetDown, TooMany,
+	Unreachable, NoCredentials, NoHandshake, NoCertificate, WrongName, Expired, NotYetValid, UnknownCA, BadCertificate,
+	NoTarget, TargetDown, TooMany,
 }
 
 // Error says why there is no stream.
@@ -124,17 +125,21 @@ func explainCertificate(err error, leaf *x509.Certificate, peer string, now time
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		bad := invalid.Cert
 		if now.Before(bad.NotBefore) {
-			return refusal(NotYetValid, "the peer's certificate is not yet valid, and it is %s by this end's clock: it is %s; see which clock is wrong", clock, describe(bad))
+			return refusal(NotYetValid, "the peer's certificate is not yet valid, and it is %s by this end's clock: it is %s; "+
+				"see which clock is wrong", clock, describe(bad))
 		}
-		return refusal(Expired, "the peer's certificate has expired, it is %s by this end's clock: it is %s; renew it", clock, describe(bad))
+		return refusal(Expired, "the peer's certificate has expired, it is %s by this end's clock: it is %s; renew it", clock,
+			describe(bad))
 	case errors.As(err, &unknown):
-		return refusal(UnknownCA, "the peer's certificate comes from an authority that is not in this end's CA file: it is %s, issued by %s", describe(leaf), clip(leaf.Issuer.String()))
+		return refusal(UnknownCA, "the peer's certificate comes from an authority that is not in this end's CA file: it is "+
+			"%s, issued by %s", describe(leaf), clip(leaf.Issuer.String()))
 	}
 	return refusal(BadCertificate, "the peer's certificate is not good for this: it is %s: %w", describe(leaf), err)
 }
 
 func wrongName(leaf *x509.Certificate, peer string) *Error {
-	return refusal(WrongName, "the peer is not %s: its certificate is %s; issue one with that DNS name", peer, describe(leaf))
+	return refusal(WrongName, "the peer is not %s: its certificate is %s; issue one with that DNS name", peer,
+		describe(leaf))
 }
 
 // checkName wants the name itself. Go's own check would take a wildcard for any node.
@@ -161,7 +166,8 @@ func describe(leaf *x509.Certificate) string {
 	if len(names) == 0 {
 		who = "without DNS names, subject " + clip(leaf.Subject.String())
 	}
-	return fmt.Sprintf("%s, valid from %s to %s", who, leaf.NotBefore.UTC().Format(time.RFC3339), leaf.NotAfter.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s, valid from %s to %s", who, leaf.NotBefore.UTC().Format(time.RFC3339),
+		leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
 func clip(text string) string {

@@ -60,7 +60,8 @@ func (a *authority) issue(name string, change ...func(*x509.Certificate)) (certi
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial + 1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth,
+			x509.ExtKeyUsageServerAuth},
 	}
 	for _, f := range change {
 		f(template)
@@ -74,7 +75,8 @@ func (a *authority) issue(name string, change ...func(*x509.Certificate)) (certi
 	if err != nil {
 		a.tb.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
 }
 
 func expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
@@ -127,7 +129,8 @@ func (f *credentialFiles) credentials() Credentials {
 func fixed(tb testing.TB, trusted *authority, certificate, key []byte) Credentials {
 	tb.Helper()
 	set, err := certificates.Texts{
-		Certificate: certificates.Text{PEM: certificate}, Key: certificates.Text{PEM: key}, Authorities: certificates.Text{PEM: trusted.pem},
+		Certificate: certificates.Text{PEM: certificate}, Key: certificates.Text{PEM: key},
+		Authorities: certificates.Text{PEM: trusted.pem},
 	}.Parse()
 	if err != nil {
 		tb.Fatal(err)

@@ -60,7 +60,8 @@ func (s *secret) take(name string, object any) {
 		}
 		return certificates.Text{From: key + " of " + s.source, PEM: found.Data[key]}
 	}
-	s.put(certificates.Texts{Certificate: text(corev1.TLSCertKey), Key: text(corev1.TLSPrivateKeyKey), Authorities: text("ca.crt")}, missing)
+	s.put(certificates.Texts{Certificate: text(corev1.TLSCertKey), Key: text(corev1.TLSPrivateKeyKey),
+		Authorities: text("ca.crt")}, missing)
 }
 
 func (s *secret) put(texts certificates.Texts, wrong error) {

@@ -54,7 +54,9 @@ const (
 // Serve takes streams from listener until ctx is done, then closes it and all streams and returns
 // nil. An error means that the listener has failed, or that config cannot work.
 func Serve(ctx context.Context, listener net.Listener, config ServerConfig) error {
-	nameless := slices.ContainsFunc(slices.Collect(maps.Values(config.Targets)), func(s Service) bool { return s.Peer == "" })
+	nameless := slices.ContainsFunc(slices.Collect(maps.Values(config.Targets)), func(s Service) bool {
+		return s.Peer == ""
+	})
 	if config.Credentials == nil || len(config.Targets) == 0 || nameless {
 		listener.Close()
 		return errors.New("the tunnel's server needs credentials, targets and the name of each one's peer")
@@ -209,7 +211,8 @@ func (s *server) handshakeConfig(own *tls.Certificate) *tls.Config {
 	return config
 }
 
-// admit judges the dialling end by what it wants to be led to. One that does not say it is told so if it might have anything.
+// admit judges the dialling end by what it wants to be led to. One that does not say it is told so if it might have
+// anything.
 func (s *server) admit(state tls.ConnectionState, roots *x509.CertPool, target Target) error {
 	if service, ok := s.config.Targets[target]; ok {
 		return admit(state, roots, service.Peer, time.Now())
@@ -263,14 +266,16 @@ func (s *server) deny(conn *tls.Conn, refused error) error {
 	return refused
 }
 
-// refuse logs and then counts a refusal: who sees the count finds the line. A peer repeats what is refused, and a stranger may do anything.
+// refuse logs and then counts a refusal: who sees the count finds the line. A peer repeats what is refused, and a
+// stranger may do anything.
 func (s *server) refuse(ctx context.Context, conn net.Conn, refused error) {
 	if ctx.Err() != nil {
 		return
 	}
 	reason := reasonOf(refused)
 	if s.complaints.due(host(conn.RemoteAddr()), reason, time.Now()) {
-		s.log.WarnContext(ctx, "no stream for a peer; the same is not logged again within a minute", "peer", conn.RemoteAddr(), "reason", reason, "error", refused)
+		s.log.WarnContext(ctx, "no stream for a peer; the same is not logged again within a minute", "peer",
+			conn.RemoteAddr(), "reason", reason, "error", refused)
 	}
 	if s.config.Observe.Refused != nil {
 		s.config.Observe.Refused(reason)

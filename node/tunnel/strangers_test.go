@@ -33,14 +33,16 @@ func TestStrangersAreToldApart(t *testing.T) {
 		logged  []string
 	}{
 		{"no certificate", nil, tls.VersionTLS13, NoCertificate, []string{"shows no certificate", HostName}},
-		{"a foreign authority's", shown(newAuthority(t, "somebody else's CA"), HostName), tls.VersionTLS13, UnknownCA, []string{"somebody else's CA"}},
+		{"a foreign authority's", shown(newAuthority(t, "somebody else's CA"), HostName), tls.VersionTLS13, UnknownCA,
+			[]string{"somebody else's CA"}},
 		{"another name", shown(ca, "win2.node.weft.net"), tls.VersionTLS13, WrongName, []string{"win2.node.weft.net"}},
 		{"TLS 1.2", nil, tls.VersionTLS12, NoHandshake, []string{"unsupported versions"}},
 	} {
 		for asks, protocols := range map[string][]string{"the database": {string(OVSDB)}, "nothing": nil} {
 			t.Run(c.name+", asking for "+asks, func(t *testing.T) {
 				a := startAgent(t, node)
-				config := &tls.Config{RootCAs: roots, ServerName: AgentName(testNode), NextProtos: protocols, Certificates: c.shown, MaxVersion: c.version}
+				config := &tls.Config{RootCAs: roots, ServerName: AgentName(testNode), NextProtos: protocols, Certificates: c.shown,
+					MaxVersion: c.version}
 				var from string
 				for range 20 {
 					plain, err := net.Dial("tcp", a.address)
@@ -80,7 +82,8 @@ func TestStrangersAreToldApart(t *testing.T) {
 func TestGarbageIsRefused(t *testing.T) {
 	_, node, host := pair(t)
 	a := startAgent(t, node)
-	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff", strings.Repeat("\x00", 100000), `{"method":"list_dbs","id":0,"params":[]}`} {
+	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\xff\xff", strings.Repeat("\x00", 100000),
+		`{"method":"list_dbs","id":0,"params":[]}`} {
 		conn, err := net.Dial("tcp", a.address)
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +145,8 @@ func TestStrangersOfManyAddressesDoNotKeepOutTheChassisHost(t *testing.T) {
 
 func TestPlacesAreCountedByAddressOrSubnet(t *testing.T) {
 	for address, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "2001:db8::2:0:0:1": "2001:db8::/64", "fe80::1%eth0": "fe80::/64",
+		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64",
+		"2001:db8::2:0:0:1": "2001:db8::/64", "fe80::1%eth0": "fe80::/64",
 	} {
 		if got := host(net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))); got != want {
 			t.Errorf("%s counts as %s, want %s", address, got, want)

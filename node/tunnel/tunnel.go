@@ -17,7 +17,8 @@ type Target string
 const (
 	OVSDB    Target = "weft-ovsdb/1"    // the node's Open_vSwitch database
 	OpenFlow Target = "weft-openflow/1" // br-int's management connection
-	Counters Target = "weft-counters/1" // what br-int's flows have counted: contract.CountersRequest, contract.CountersReply
+	// what br-int's flows have counted: contract.CountersRequest, contract.CountersReply
+	Counters Target = "weft-counters/1"
 )
 
 // HostName is the DNS name in a chassis host's certificate.

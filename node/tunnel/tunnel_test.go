@@ -43,7 +43,8 @@ func startAgent(tb testing.TB, credentials Credentials, change ...func(*ServerCo
 	if err != nil {
 		tb.Fatal(err)
 	}
-	a := &agent{tb: tb, address: listener.Addr().String(), echo: startEcho(tb), log: &lines{}, refused: make(chan Reason, 1000)}
+	a := &agent{tb: tb, address: listener.Addr().String(), echo: startEcho(tb), log: &lines{},
+		refused: make(chan Reason, 1000)}
 	config := ServerConfig{
 		Credentials: credentials,
 		Targets: map[Target]Service{
@@ -210,29 +211,50 @@ func TestWhoIsRefused(t *testing.T) {
 		words      []string // in the dialling end's error, and in the serving end's log
 		logged     []string
 	}{
-		{name: "a chassis host of another name", node: agentEnd, host: end{ca, "win2.node.weft.net", same}, dialing: WrongName, serving: WrongName, byPeer: true,
+		{name: "a chassis host of another name", node: agentEnd, host: end{ca, "win2.node.weft.net", same},
+			dialing: WrongName, serving: WrongName, byPeer: true,
 			words: []string{"win2.node.weft.net", HostName}, logged: []string{"win2.node.weft.net", HostName, "127.0.0.1"}},
-		{name: "a chassis host without a name", node: agentEnd, host: end{ca, HostName, nameless}, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{"without DNS names", "CN=" + HostName}},
-		{name: "an expired chassis host", node: agentEnd, host: end{ca, HostName, expired}, dialing: Expired, serving: Expired, byPeer: true,
+		{name: "a chassis host without a name", node: agentEnd, host: end{ca, HostName, nameless}, dialing: WrongName,
+			serving: WrongName, byPeer: true, words: []string{"without DNS names", "CN=" + HostName}},
+		{name: "an expired chassis host", node: agentEnd, host: end{ca, HostName, expired}, dialing: Expired,
+			serving: Expired, byPeer: true,
 			words: []string{"has expired", "by this end's clock", "valid from"}, logged: []string{"has expired"}},
-		{name: "a chassis host of tomorrow", node: agentEnd, host: end{ca, HostName, tomorrow}, dialing: NotYetValid, serving: NotYetValid, byPeer: true, words: []string{"not yet valid", "which clock"}},
-		{name: "a chassis host of another CA", node: agentEnd, host: end{other, HostName, same}, dialing: UnknownCA, serving: UnknownCA, byPeer: true, words: []string{"somebody else's CA"}, logged: []string{"somebody else's CA"}},
-		{name: "a chassis host with a server's certificate", node: agentEnd, host: end{ca, HostName, forServers}, dialing: BadCertificate, serving: BadCertificate, byPeer: true, words: []string{"key usage"}},
-		{name: "an agent of another node", node: end{ca, AgentName("win2"), same}, host: hostEnd, dialing: WrongName, serving: BadCertificate,
-			words: []string{"win2.node.weft.net", "win1.node.weft.net"}, logged: []string{"refused by the peer", "win2.node.weft.net"}},
-		{name: "an agent of all nodes", node: end{ca, "*.node.weft.net", same}, host: hostEnd, dialing: WrongName, serving: BadCertificate, words: []string{"*.node.weft.net"}},
-		{name: "an expired agent", node: end{ca, AgentName(testNode), expired}, host: hostEnd, dialing: Expired, serving: BadCertificate, words: []string{"has expired"}, logged: []string{"refused by the peer", "valid from"}},
-		{name: "an agent of tomorrow", node: end{ca, AgentName(testNode), tomorrow}, host: hostEnd, dialing: NotYetValid, serving: BadCertificate, words: []string{"which clock"}},
-		{name: "an agent of another CA", node: end{other, AgentName(testNode), same}, host: hostEnd, dialing: UnknownCA, serving: BadCertificate, words: []string{"somebody else's CA"}},
-		{name: "an agent with a client's certificate", node: end{ca, AgentName(testNode), forClients}, host: hostEnd, dialing: BadCertificate, serving: BadCertificate, words: []string{"key usage"}},
-		{name: "a chassis host that asks for counters", node: agentEnd, host: hostEnd, target: Counters, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{ObserverName}},
-		{name: "an observer that asks for the database", node: agentEnd, host: end{ca, ObserverName, same}, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{HostName}},
-		{name: "an observer that asks for br-int", node: agentEnd, host: end{ca, ObserverName, same}, target: OpenFlow, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{HostName}},
-		{name: "another node's agent that asks for counters", node: agentEnd, host: end{ca, AgentName("win2"), same}, target: Counters, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{ObserverName}},
-		{name: "an observer with a server's certificate", node: agentEnd, host: end{ca, ObserverName, forServers}, target: Counters, dialing: BadCertificate, serving: BadCertificate, byPeer: true},
-		{name: "an observer of another CA", node: agentEnd, host: end{other, ObserverName, same}, target: Counters, dialing: UnknownCA, serving: UnknownCA, byPeer: true},
-		{name: "a target that is not served", node: agentEnd, host: hostEnd, target: "weft-shell/1", dialing: NoTarget, serving: NoTarget, byPeer: true, logged: []string{"weft-shell/1"}},
-		{name: "a target that does not answer", node: agentEnd, host: hostEnd, target: OpenFlow, dialing: TargetDown, serving: TargetDown, byPeer: true, words: []string{"br-int is not there"}, logged: []string{"br-int is not there"}},
+		{name: "a chassis host of tomorrow", node: agentEnd, host: end{ca, HostName, tomorrow}, dialing: NotYetValid,
+			serving: NotYetValid, byPeer: true, words: []string{"not yet valid", "which clock"}},
+		{name: "a chassis host of another CA", node: agentEnd, host: end{other, HostName, same}, dialing: UnknownCA,
+			serving: UnknownCA, byPeer: true, words: []string{"somebody else's CA"}, logged: []string{"somebody else's CA"}},
+		{name: "a chassis host with a server's certificate", node: agentEnd, host: end{ca, HostName, forServers},
+			dialing: BadCertificate, serving: BadCertificate, byPeer: true, words: []string{"key usage"}},
+		{name: "an agent of another node", node: end{ca, AgentName("win2"), same}, host: hostEnd, dialing: WrongName,
+			serving: BadCertificate,
+			words:   []string{"win2.node.weft.net", "win1.node.weft.net"}, logged: []string{"refused by the peer",
+				"win2.node.weft.net"}},
+		{name: "an agent of all nodes", node: end{ca, "*.node.weft.net", same}, host: hostEnd, dialing: WrongName,
+			serving: BadCertificate, words: []string{"*.node.weft.net"}},
+		{name: "an expired agent", node: end{ca, AgentName(testNode), expired}, host: hostEnd, dialing: Expired,
+			serving: BadCertificate, words: []string{"has expired"}, logged: []string{"refused by the peer", "valid from"}},
+		{name: "an agent of tomorrow", node: end{ca, AgentName(testNode), tomorrow}, host: hostEnd, dialing: NotYetValid,
+			serving: BadCertificate, words: []string{"which clock"}},
+		{name: "an agent of another CA", node: end{other, AgentName(testNode), same}, host: hostEnd, dialing: UnknownCA,
+			serving: BadCertificate, words: []string{"somebody else's CA"}},
+		{name: "an agent with a client's certificate", node: end{ca, AgentName(testNode), forClients}, host: hostEnd,
+			dialing: BadCertificate, serving: BadCertificate, words: []string{"key usage"}},
+		{name: "a chassis host that asks for counters", node: agentEnd, host: hostEnd, target: Counters, dialing: WrongName,
+			serving: WrongName, byPeer: true, words: []string{ObserverName}},
+		{name: "an observer that asks for the database", node: agentEnd, host: end{ca, ObserverName, same},
+			dialing: WrongName, serving: WrongName, byPeer: true, words: []string{HostName}},
+		{name: "an observer that asks for br-int", node: agentEnd, host: end{ca, ObserverName, same}, target: OpenFlow,
+			dialing: WrongName, serving: WrongName, byPeer: true, words: []string{HostName}},
+		{name: "another node's agent that asks for counters", node: agentEnd, host: end{ca, AgentName("win2"), same},
+			target: Counters, dialing: WrongName, serving: WrongName, byPeer: true, words: []string{ObserverName}},
+		{name: "an observer with a server's certificate", node: agentEnd, host: end{ca, ObserverName, forServers},
+			target: Counters, dialing: BadCertificate, serving: BadCertificate, byPeer: true},
+		{name: "an observer of another CA", node: agentEnd, host: end{other, ObserverName, same}, target: Counters,
+			dialing: UnknownCA, serving: UnknownCA, byPeer: true},
+		{name: "a target that is not served", node: agentEnd, host: hostEnd, target: "weft-shell/1", dialing: NoTarget,
+			serving: NoTarget, byPeer: true, logged: []string{"weft-shell/1"}},
+		{name: "a target that does not answer", node: agentEnd, host: hostEnd, target: OpenFlow, dialing: TargetDown,
+			serving: TargetDown, byPeer: true, words: []string{"br-int is not there"}, logged: []string{"br-int is not there"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			nodeCert, nodeKey := c.node.from.issue(c.node.name, c.node.change)
@@ -332,7 +354,10 @@ func TestTheAuthorityIsRotated(t *testing.T) {
 		{"both are trusted", func() { nodeFiles.write("ca.crt", both); hostFiles.write("ca.crt", both) }},
 		{"the host's is of the new one", func() { hostFiles.renew(after.issue(HostName)) }},
 		{"the node's is of the new one", func() { nodeFiles.renew(after.issue(AgentName(testNode))) }},
-		{"the old one is trusted no more", func() { nodeFiles.write("ca.crt", after.pem); hostFiles.write("ca.crt", after.pem) }},
+		{"the old one is trusted no more", func() {
+			nodeFiles.write("ca.crt", after.pem)
+			hostFiles.write("ca.crt", after.pem)
+		}},
 	} {
 		step.do()
 		echoes(t, mustDial(t, a, host), step.name)
@@ -432,11 +457,13 @@ func TestNobodyThere(t *testing.T) {
 	}
 	listener.Close()
 	_, err = Dial(t.Context(), listener.Addr().String(), OVSDB, host, AgentName(testNode))
-	if refused := new(Error); !errors.As(err, &refused) || refused.Reason != Unreachable || !strings.Contains(err.Error(), "firewall") {
+	if refused := new(Error); !errors.As(err, &refused) || refused.Reason != Unreachable || !strings.Contains(err.Error(),
+		"firewall") {
 		t.Errorf("%#v", err)
 	}
 	missing := Files("/no/ca", "/no/crt", "/no/key")
-	if _, err = Dial(t.Context(), listener.Addr().String(), OVSDB, missing, AgentName(testNode)); !errors.As(err, new(*Error)) || !strings.Contains(err.Error(), "/no/crt") {
+	if _, err = Dial(t.Context(), listener.Addr().String(), OVSDB, missing, AgentName(testNode)); !errors.As(err,
+		new(*Error)) || !strings.Contains(err.Error(), "/no/crt") {
 		t.Errorf("without files: %v", err)
 	}
 }

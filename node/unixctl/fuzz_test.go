@@ -10,12 +10,14 @@ import (
 	"time"
 )
 
-// FuzzRun wants an answer or a reason, in time, of whatever a daemon says: an answer is the word of result, and a daemon
-// that refuses, or says neither, has given none.
+// FuzzRun wants an answer or a reason, in time, of whatever a daemon says: an answer is the word of result, and a
+// daemon that refuses, or says neither, has given none.
 func FuzzRun(f *testing.F) {
 	for _, text := range []string{
-		`{"id":0,"result":"connected\n","error":null}`, `{"id":0,"result":null,"error":"no such command"}`, `{"id":0,"error":""}`,
-		`{}`, `null`, `[]`, `{"result":7}`, `{"id":0,"result":null,"error":null}`, `{"id":1,"result":"another's"}`, `{"result":"cut`,
+		`{"id":0,"result":"connected\n","error":null}`, `{"id":0,"result":null,"error":"no such command"}`,
+		`{"id":0,"error":""}`,
+		`{}`, `null`, `[]`, `{"result":7}`, `{"id":0,"result":null,"error":null}`, `{"id":1,"result":"another's"}`,
+		`{"result":"cut`,
 		`{"RESULT":"x"}`, `{"result":"a","result":"b"}`, "{\"result\":\"\xff\",\"id\":0}", strings.Repeat("[", 20000), "",
 	} {
 		f.Add([]byte(text))

@@ -28,11 +28,13 @@ func daemon(t *testing.T, answer string) (net.Conn, chan string) {
 
 func TestRun(t *testing.T) {
 	for name, c := range map[string]struct{ answer, want, problem string }{
-		"an answer":         {answer: `{"id":0,"result":"connected\n","error":null}`, want: "connected\n"},
-		"a refusal":         {answer: `{"id":0,"result":null,"error":"\"x\" is not a valid command"}`, problem: "not a valid command"},
-		"no JSON":           {answer: "hello", problem: "status: invalid character"},
-		"the end":           {answer: "", problem: "status: EOF"},
-		"more than is read": {answer: `{"result":"` + strings.Repeat("x", maxAnswer) + `"}`, problem: "status: unexpected EOF"},
+		"an answer": {answer: `{"id":0,"result":"connected\n","error":null}`, want: "connected\n"},
+		"a refusal": {answer: `{"id":0,"result":null,"error":"\"x\" is not a valid command"}`,
+			problem: "not a valid command"},
+		"no JSON": {answer: "hello", problem: "status: invalid character"},
+		"the end": {answer: "", problem: "status: EOF"},
+		"more than is read": {answer: `{"result":"` + strings.Repeat("x", maxAnswer) + `"}`,
+			problem: "status: unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, asked := daemon(t, c.answer)

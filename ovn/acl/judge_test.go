@@ -23,8 +23,10 @@ func newBed() *bed {
 	}
 	b.Switches = []*nb.LogicalSwitch{
 		{UUID: "switch-s1", Name: "s1", Ports: []string{
-			port("a", "", "0a:58:0a:f4:00:03 10.244.0.3 fd00::3"), port("b", "", "0a:58:0a:f4:00:04 10.244.0.4 fd00::4"), port("s1-r", "router", "router")}},
-		{UUID: "switch-s2", Name: "s2", Ports: []string{port("c", "", "0a:58:0a:f4:01:03 10.244.1.3 fd00:1::3"), port("s2-r", "router", "router")}},
+			port("a", "", "0a:58:0a:f4:00:03 10.244.0.3 fd00::3"), port("b", "", "0a:58:0a:f4:00:04 10.244.0.4 fd00::4"),
+			port("s1-r", "router", "router")}},
+		{UUID: "switch-s2", Name: "s2", Ports: []string{port("c", "", "0a:58:0a:f4:01:03 10.244.1.3 fd00:1::3"),
+			port("s2-r", "router", "router")}},
 	}
 	return b
 }
@@ -55,11 +57,13 @@ func (b *bed) acl(acls *[]string, text string) {
 	*acls = append(*acls, a.UUID)
 }
 
-var addresses = map[string][2]string{"a": {"10.244.0.3", "fd00::3"}, "b": {"10.244.0.4", "fd00::4"}, "c": {"10.244.1.3", "fd00:1::3"}, "": {"198.51.100.7", "2001:db8::7"}}
+var addresses = map[string][2]string{"a": {"10.244.0.3", "fd00::3"}, "b": {"10.244.0.4", "fd00::4"},
+	"c": {"10.244.1.3", "fd00:1::3"}, "": {"198.51.100.7", "2001:db8::7"}}
 
 // tcp is a connection between two ports; "" is the outside.
 func tcp(from, to string, port uint16) Connection {
-	return Connection{Packet: Packet{Inport: from, Outport: to, Src: addr(addresses[from][0]), Dst: addr(addresses[to][0]), Proto: TCP, SrcPort: 40000, DstPort: port}}
+	return Connection{Packet: Packet{Inport: from, Outport: to, Src: addr(addresses[from][0]), Dst: addr(addresses[to][0]),
+		Proto: TCP, SrcPort: 40000, DstPort: port}}
 }
 
 func trail(v Verdict) string {
@@ -90,35 +94,56 @@ func TestJudge(t *testing.T) {
 		bypass     bool
 	}{
 		{name: "nothing forbids", connection: tcp("a", "b", 80), allowed: true},
-		{name: "isolation", groups: map[string][]string{"g": {"b"}}, onGroups: map[string][]string{"g": {"to-lport 2/1000 drop outport == @g"}},
+		{name: "isolation", groups: map[string][]string{"g": {"b"}},
+			onGroups:   map[string][]string{"g": {"to-lport 2/1000 drop outport == @g"}},
 			connection: tcp("a", "b", 80), trail: "s1 to-lport 2/1000 drop"},
-		{name: "isolation of another", groups: map[string][]string{"g": {"c"}}, onGroups: map[string][]string{"g": {"to-lport 2/1000 drop outport == @g"}},
+		{name: "isolation of another", groups: map[string][]string{"g": {"c"}},
+			onGroups:   map[string][]string{"g": {"to-lport 2/1000 drop outport == @g"}},
 			connection: tcp("a", "b", 80), allowed: true},
-		{name: "an exception", groups: map[string][]string{"g": {"b"}}, onGroups: map[string][]string{"g": {"to-lport 2/1000 drop outport == @g", "to-lport 2/1001 allow-related outport == @g && ip4.src == $g_ip4", "to-lport 2/1001 allow-related outport == @g && tcp.dst == 80"}},
+		{name: "an exception", groups: map[string][]string{"g": {"b"}},
+			onGroups: map[string][]string{"g": {"to-lport 2/1000 drop outport == @g", "to-lport 2/1001 allow-related " +
+				"outport == @g && ip4.src == $g_ip4", "to-lport 2/1001 allow-related outport == @g && tcp.dst == 80"}},
 			connection: tcp("a", "b", 80), allowed: true, trail: "s1 to-lport 2/1001 allow-related"},
-		{name: "a group's addresses", groups: map[string][]string{"g": {"b"}, "h": {"a"}}, onGroups: map[string][]string{"g": {"to-lport 2/1000 reject outport == @g && ip4.src == $h_ip4"}},
+		{name: "a group's addresses", groups: map[string][]string{"g": {"b"}, "h": {"a"}},
+			onGroups:   map[string][]string{"g": {"to-lport 2/1000 reject outport == @g && ip4.src == $h_ip4"}},
 			connection: tcp("a", "b", 80), trail: "s1 to-lport 2/1000 reject"},
-		{name: "pass goes to the next tier", groups: map[string][]string{"g": {"b"}}, onGroups: map[string][]string{"g": {"to-lport 1/9 pass outport == @g", "to-lport 1/8 drop outport == @g", "to-lport 3/1 drop outport == @g"}},
+		{name: "pass goes to the next tier", groups: map[string][]string{"g": {"b"}},
+			onGroups: map[string][]string{"g": {"to-lport 1/9 pass outport == @g", "to-lport 1/8 drop outport == @g",
+				"to-lport 3/1 drop outport == @g"}},
 			connection: tcp("a", "b", 80), trail: "s1 to-lport 1/9 pass; s1 to-lport 3/1 drop"},
-		{name: "allow ends the tiers", groups: map[string][]string{"g": {"b"}}, onGroups: map[string][]string{"g": {"to-lport 0/1 allow outport == @g", "to-lport 1/8 drop outport == @g"}},
+		{name: "allow ends the tiers", groups: map[string][]string{"g": {"b"}},
+			onGroups:   map[string][]string{"g": {"to-lport 0/1 allow outport == @g", "to-lport 1/8 drop outport == @g"}},
 			connection: tcp("a", "b", 80), allowed: true, trail: "s1 to-lport 0/1 allow"},
-		{name: "pass at the end allows", groups: map[string][]string{"g": {"b"}}, onGroups: map[string][]string{"g": {"to-lport 3/1 pass outport == @g"}},
+		{name: "pass at the end allows", groups: map[string][]string{"g": {"b"}},
+			onGroups:   map[string][]string{"g": {"to-lport 3/1 pass outport == @g"}},
 			connection: tcp("a", "b", 80), allowed: true, trail: "s1 to-lport 3/1 pass"},
-		{name: "egress comes first", groups: map[string][]string{"g": {"a", "c"}}, onGroups: map[string][]string{"g": {"from-lport/lb 2/1 drop inport == @g", "to-lport 2/1 drop outport == @g"}},
+		{name: "egress comes first", groups: map[string][]string{"g": {"a", "c"}},
+			onGroups:   map[string][]string{"g": {"from-lport/lb 2/1 drop inport == @g", "to-lport 2/1 drop outport == @g"}},
 			connection: tcp("a", "c", 80), trail: "s1 from-lport after load balancing 2/1 drop"},
-		{name: "both directions", groups: map[string][]string{"g": {"a", "c"}}, onGroups: map[string][]string{"g": {"from-lport/lb 2/1 allow-related inport == @g", "to-lport 2/1 drop outport == @g"}},
+		{name: "both directions", groups: map[string][]string{"g": {"a", "c"}},
+			onGroups: map[string][]string{"g": {"from-lport/lb 2/1 allow-related inport == @g",
+				"to-lport 2/1 drop outport == @g"}},
 			connection: tcp("a", "c", 80), trail: "s1 from-lport after load balancing 2/1 allow-related; s2 to-lport 2/1 drop"},
-		{name: "to the outside", groups: map[string][]string{"g": {"a"}}, onGroups: map[string][]string{"g": {"from-lport 0/1 drop ip4.dst == 198.51.100.0/24"}},
+		{name: "to the outside", groups: map[string][]string{"g": {"a"}},
+			onGroups:   map[string][]string{"g": {"from-lport 0/1 drop ip4.dst == 198.51.100.0/24"}},
 			connection: tcp("a", "", 80), trail: "s1 from-lport 0/1 drop"},
-		{name: "from the outside", groups: map[string][]string{"g": {"c"}}, onGroups: map[string][]string{"g": {"to-lport 0/1 drop ip4.src == 198.51.100.0/24"}},
+		{name: "from the outside", groups: map[string][]string{"g": {"c"}},
+			onGroups:   map[string][]string{"g": {"to-lport 0/1 drop ip4.src == 198.51.100.0/24"}},
 			connection: tcp("", "c", 80), trail: "s2 to-lport 0/1 drop"},
-		{name: "before load balancing", groups: map[string][]string{"g": {"a"}}, onGroups: map[string][]string{"g": {"from-lport 0/1 drop ip4.dst == 10.96.0.10 && tcp.dst == 80", "from-lport/lb 0/1 drop ip4"}},
+		{name: "before load balancing", groups: map[string][]string{"g": {"a"}},
+			onGroups: map[string][]string{"g": {"from-lport 0/1 drop ip4.dst == 10.96.0.10 && tcp.dst == 80",
+				"from-lport/lb 0/1 drop ip4"}},
 			connection: vip(tcp("a", "b", 8080), "10.96.0.10:80"), trail: "s1 from-lport 0/1 drop"},
-		{name: "after load balancing", groups: map[string][]string{"g": {"a"}}, onGroups: map[string][]string{"g": {"from-lport 0/1 drop tcp.dst == 8080", "from-lport/lb 0/1 drop ip4.dst == 10.244.0.4 && tcp.dst == 8080"}},
+		{name: "after load balancing", groups: map[string][]string{"g": {"a"}},
+			onGroups: map[string][]string{"g": {"from-lport 0/1 drop tcp.dst == 8080", "from-lport/lb 0/1 drop ip4.dst == " +
+				"10.244.0.4 && tcp.dst == 8080"}},
 			connection: vip(tcp("a", "b", 8080), "10.96.0.10:80"), trail: "s1 from-lport after load balancing 0/1 drop"},
-		{name: "a stateless ACL keeps the packet from the load balancer", groups: map[string][]string{"g": {"a"}}, onGroups: map[string][]string{"g": {"from-lport/lb 3/1 allow-stateless ip4.dst == 10.96.0.10"}},
+		{name: "a stateless ACL keeps the packet from the load balancer", groups: map[string][]string{"g": {"a"}},
+			onGroups:   map[string][]string{"g": {"from-lport/lb 3/1 allow-stateless ip4.dst == 10.96.0.10"}},
 			connection: vip(tcp("a", "b", 8080), "10.96.0.10:80"), bypass: true},
-		{name: "hairpin", groups: map[string][]string{"g": {"a"}}, onGroups: map[string][]string{"g": {"from-lport/lb 0/1 drop 1", "to-lport 0/2 drop ip4.src == 10.244.0.3", "to-lport 0/1 allow ip4.src == 169.254.169.5"}},
+		{name: "hairpin", groups: map[string][]string{"g": {"a"}},
+			onGroups: map[string][]string{"g": {"from-lport/lb 0/1 drop 1", "to-lport 0/2 drop ip4.src == 10.244.0.3",
+				"to-lport 0/1 allow ip4.src == 169.254.169.5"}},
 			connection: hairpinned(vip(tcp("a", "a", 8080), "10.96.0.10:80")), allowed: true, trail: "s1 to-lport 0/1 allow"},
 		{name: "a switch's own ACL", onSwitch: []string{"from-lport 0/1 drop tcp.dst == 80"},
 			connection: tcp("a", "c", 80), trail: "s1 from-lport 0/1 drop"},
@@ -128,7 +153,8 @@ func TestJudge(t *testing.T) {
 			connection: tcp("a", "c", 80), trail: "s1 to-lport 0/1 drop"},
 		{name: "outport is not known on the way in", onSwitch: []string{`from-lport 0/1 drop outport == "b"`},
 			connection: tcp("a", "b", 80), allowed: true},
-		{name: "an ACL that mentions a group without a port on the switch", groups: map[string][]string{"g": {"b"}, "far": {"c"}},
+		{name: "an ACL that mentions a group without a port on the switch", groups: map[string][]string{"g": {"b"},
+			"far": {"c"}},
 			onGroups:   map[string][]string{"g": {"to-lport 0/1 drop outport == @g || outport == @far"}},
 			connection: tcp("a", "b", 80), allowed: true},
 		{name: "neighbour discovery", onSwitch: []string{"from-lport 0/1 drop 1"},
@@ -150,8 +176,10 @@ func TestJudge(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := tables.Judge(c.connection)
-			if v.Allowed != c.allowed || trail(v) != c.trail || v.Ambiguous != nil || v.Unread != nil || (v.Bypass != nil) != c.bypass {
-				t.Errorf("%t by %q, ambiguous %v, unread %v, bypass %v; want %t by %q, bypass %t", v.Allowed, trail(v), v.Ambiguous, v.Unread, v.Bypass, c.allowed, c.trail, c.bypass)
+			if v.Allowed != c.allowed || trail(v) != c.trail || v.Ambiguous != nil || v.Unread != nil ||
+				(v.Bypass != nil) != c.bypass {
+				t.Errorf("%t by %q, ambiguous %v, unread %v, bypass %v; want %t by %q, bypass %t", v.Allowed, trail(v), v.Ambiguous,
+					v.Unread, v.Bypass, c.allowed, c.trail, c.bypass)
 			}
 		})
 	}
@@ -159,7 +187,8 @@ func TestJudge(t *testing.T) {
 
 func TestAmbiguous(t *testing.T) {
 	b := newBed()
-	for _, text := range []string{"to-lport 0/5 allow tcp", "to-lport 0/5 drop tcp.dst == 80", "to-lport 0/5 allow-related ip4", "to-lport 0/4 reject ip4", "to-lport 0/5 pass udp"} {
+	for _, text := range []string{"to-lport 0/5 allow tcp", "to-lport 0/5 drop tcp.dst == 80",
+		"to-lport 0/5 allow-related ip4", "to-lport 0/4 reject ip4", "to-lport 0/5 pass udp"} {
 		b.acl(&b.Switches[0].ACLs, text)
 	}
 	tables, err := New(b.Rows)
@@ -177,11 +206,13 @@ func TestAmbiguous(t *testing.T) {
 
 func TestUnread(t *testing.T) {
 	b := newBed()
-	for _, text := range []string{"to-lport 0/9 drop ct.new", "to-lport 0/5 drop ip4", "to-lport 0/4 drop reg0 == 1", "to-lport 0/9 drop ip4 &"} {
+	for _, text := range []string{"to-lport 0/9 drop ct.new", "to-lport 0/5 drop ip4", "to-lport 0/4 drop reg0 == 1",
+		"to-lport 0/9 drop ip4 &"} {
 		b.acl(&b.Switches[0].ACLs, text)
 	}
 	tables, err := New(b.Rows)
-	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "ct.new") || !strings.Contains(err.Error(), "'&' has no place") {
+	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "ct.new") || !strings.Contains(err.Error(),
+		"'&' has no place") {
 		t.Errorf("error %v, want those that cannot be read", err)
 	}
 	v := tables.Judge(tcp("a", "b", 80))
@@ -202,7 +233,8 @@ func TestBadRows(t *testing.T) {
 	tables, err := New(b.Rows)
 	for _, want := range []string{
 		"port group g has port port-gone", "port group g has ACL gone", "no port group nobody", "no address set nothing",
-		"address set mixed has values that do not fit ip4.src", `address set mixed: address "web"`, "tier 7: OVN has tiers 0 to 3", "switch s1 has port port-lost",
+		"address set mixed has values that do not fit ip4.src", `address set mixed: address "web"`,
+		"tier 7: OVN has tiers 0 to 3", "switch s1 has port port-lost",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %q: %v", want, err)
@@ -222,9 +254,11 @@ func TestFromChanges(t *testing.T) {
 		port := ovsdb.ID(nb.LogicalSwitchPortTable, owner, "uid")
 		return ovsdb.Change{
 			Owner: owner,
-			Rows:  []ovsdb.Row{{Key: "uid", Model: &nb.LogicalSwitchPort{Name: name, Addresses: []string{"0a:58:0a:f4:00:03 " + address}}}},
+			Rows: []ovsdb.Row{{Key: "uid", Model: &nb.LogicalSwitchPort{Name: name,
+				Addresses: []string{"0a:58:0a:f4:00:03 " + address}}}},
 			Memberships: []ovsdb.Membership{
-				{Table: nb.LogicalSwitchTable, UUID: ovsdb.ID(nb.LogicalSwitchTable, node, "switch"), Column: "ports", Values: []string{port}},
+				{Table: nb.LogicalSwitchTable, UUID: ovsdb.ID(nb.LogicalSwitchTable, node, "switch"), Column: "ports",
+					Values: []string{port}},
 				{Table: nb.PortGroupTable, UUID: group, Column: "ports", Values: []string{port}},
 				{Table: nb.AddressSetTable, UUID: set, Column: "addresses", Values: []string{address}},
 			},
@@ -232,11 +266,14 @@ func TestFromChanges(t *testing.T) {
 	}
 	changes := []ovsdb.Change{
 		pod("a", "10.244.0.3"), pod("b", "10.244.0.4"),
-		{Owner: pods, Rows: []ovsdb.Row{{Key: "ports", Model: &nb.PortGroup{Name: "pods_web"}}, {Key: "ip4", Model: &nb.AddressSet{Name: "addrs_web_ip4"}}}},
+		{Owner: pods, Rows: []ovsdb.Row{{Key: "ports", Model: &nb.PortGroup{Name: "pods_web"}},
+			{Key: "ip4", Model: &nb.AddressSet{Name: "addrs_web_ip4"}}}},
 		{Owner: policy,
-			Rows: []ovsdb.Row{{Key: "ingress/0", Model: &nb.ACL{Direction: nb.ACLDirectionToLport, Tier: 2, Priority: 1001, Action: nb.ACLActionDrop,
-				Match: "outport == @pods_web && ip4.src == $addrs_web_ip4 && tcp.dst == 80"}}},
-			Memberships: []ovsdb.Membership{{Table: nb.PortGroupTable, UUID: group, Column: "acls", Values: []string{ovsdb.ID(nb.ACLTable, policy, "ingress/0")}}}},
+			Rows: []ovsdb.Row{{Key: "ingress/0", Model: &nb.ACL{Direction: nb.ACLDirectionToLport, Tier: 2, Priority: 1001,
+				Action: nb.ACLActionDrop,
+				Match:  "outport == @pods_web && ip4.src == $addrs_web_ip4 && tcp.dst == 80"}}},
+			Memberships: []ovsdb.Membership{{Table: nb.PortGroupTable, UUID: group, Column: "acls",
+				Values: []string{ovsdb.ID(nb.ACLTable, policy, "ingress/0")}}}},
 	}
 	rows, err := FromChanges(changes)
 	if err != nil {
@@ -247,14 +284,16 @@ func TestFromChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := tables.Judge(tcp("a", "b", 80))
-	if v.Allowed || len(v.Steps) != 1 || v.Steps[0].Rule.Owner != string(policy) || v.Steps[0].Rule.Key != "ingress/0" || v.Steps[0].Rule.Group != "pods_web" {
+	if v.Allowed || len(v.Steps) != 1 || v.Steps[0].Rule.Owner != string(policy) || v.Steps[0].Rule.Key != "ingress/0" ||
+		v.Steps[0].Rule.Group != "pods_web" {
 		t.Errorf("allowed %t by %v", v.Allowed, v.Steps)
 	}
 	if v := tables.Judge(tcp("a", "b", 81)); !v.Allowed {
 		t.Errorf("refused by %v", v.Steps)
 	}
 	without := slices.DeleteFunc(slices.Clone(changes), func(c ovsdb.Change) bool { return c.Owner == pods })
-	if _, err := FromChanges(without); err == nil || !strings.Contains(err.Error(), "Pod/prod/a has values for ports of Port_Group "+group) {
+	if _, err := FromChanges(without); err == nil || !strings.Contains(err.Error(),
+		"Pod/prod/a has values for ports of Port_Group "+group) {
 		t.Errorf("error %v, want the missing group named", err)
 	}
 }
@@ -264,11 +303,13 @@ func BenchmarkJudge(b *testing.B) {
 	d := newBed()
 	for i := range 20 {
 		g := d.group(fmt.Sprintf("g%d", i), "a", "b", "c")
-		d.AddressSets = append(d.AddressSets, &nb.AddressSet{Name: fmt.Sprintf("addrs%d", i), Addresses: []string{"10.0.0.1", "10.0.0.2"}})
+		d.AddressSets = append(d.AddressSets, &nb.AddressSet{Name: fmt.Sprintf("addrs%d", i), Addresses: []string{"10.0.0.1",
+			"10.0.0.2"}})
 		for j := range 5 {
 			for _, kind := range []string{"from-lport/lb", "to-lport"} {
 				port := map[string]string{"from-lport/lb": "inport", "to-lport": "outport"}[kind]
-				d.acl(&g.ACLs, fmt.Sprintf("%s 2/%d allow-related %s == @g%d && (ip4.src == {$addrs%d, 10.9.0.0/16} || ip6.src == fd00::/64) && tcp.dst == {%d, 443}", kind, 1001+j, port, i, i, 80+j))
+				d.acl(&g.ACLs, fmt.Sprintf("%s 2/%d allow-related %s == @g%d && (ip4.src == {$addrs%d, 10.9.0.0/16} || ip6.src "+
+					"== fd00::/64) && tcp.dst == {%d, 443}", kind, 1001+j, port, i, i, 80+j))
 			}
 		}
 	}

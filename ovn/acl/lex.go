@@ -73,7 +73,8 @@ type lexer struct {
 }
 
 func (l *lexer) failure(at int, remedy, problem string, args ...any) *ParseError {
-	return &ParseError{Match: l.text, Column: 1 + utf8.RuneCountInString(l.text[:at]), Problem: fmt.Sprintf(problem, args...), Remedy: remedy}
+	return &ParseError{Match: l.text, Column: 1 + utf8.RuneCountInString(l.text[:at]),
+		Problem: fmt.Sprintf(problem, args...), Remedy: remedy}
 }
 
 // operators are in an order in which none hides a longer one.
@@ -108,7 +109,8 @@ func (l *lexer) next() (token, *ParseError) {
 		}
 		return token{kind: group, text: word, at: start}, nil
 	case c == '^':
-		failure := l.failure(start, "ask with the variable's value in its place", "a chassis template variable cannot be evaluated")
+		failure := l.failure(start, "ask with the variable's value in its place",
+			"a chassis template variable cannot be evaluated")
 		failure.Unsupported = true
 		return token{}, failure
 	case isDigit(c) || strings.HasPrefix(rest, "::") || startsAddress(rest):
@@ -118,7 +120,8 @@ func (l *lexer) next() (token, *ParseError) {
 		return token{kind: name, text: word, at: start}, nil
 	}
 	r, _ := utf8.DecodeRuneInString(rest)
-	return token{}, l.failure(start, "quote names of ports, and join comparisons by && or ||", "%q has no place in a match", r)
+	return token{}, l.failure(start, "quote names of ports, and join comparisons by && or ||",
+		"%q has no place in a match", r)
 }
 
 func (l *lexer) skipBlanks() *ParseError {
@@ -192,14 +195,16 @@ func (l *lexer) integer() (token, *ParseError) {
 	if err != nil {
 		return token{}, err
 	}
-	if strings.HasPrefix(l.text[l.at:], "/") && !strings.HasPrefix(l.text[l.at:], "//") && !strings.HasPrefix(l.text[l.at:], "/*") {
+	if strings.HasPrefix(l.text[l.at:], "/") && !strings.HasPrefix(l.text[l.at:], "//") &&
+		!strings.HasPrefix(l.text[l.at:], "/*") {
 		l.at++
 		m, err := l.bare()
 		if err != nil {
 			return token{}, err
 		}
 		if !c.restrict(m) {
-			return token{}, l.failure(start, "write the mask as the value is written, or as a prefix length", "%s does not fit its mask", l.text[start:l.at])
+			return token{}, l.failure(start, "write the mask as the value is written, or as a prefix length",
+				"%s does not fit its mask", l.text[start:l.at])
 		}
 	}
 	return token{kind: integer, value: c, at: start}, nil
@@ -244,7 +249,8 @@ func (l *lexer) bare() (constant, *ParseError) {
 	case text != "" && strings.Trim(text, "0123456789") == "":
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil || text[0] == '0' && len(text) > 1 {
-			return constant{}, l.failure(start, "write a decimal number below 2**64 without leading zeros", "%s is no number", text)
+			return constant{}, l.failure(start, "write a decimal number below 2**64 without leading zeros", "%s is no number",
+				text)
 		}
 		return constant{value: number{0, n}}, nil
 	case len(hex) < len(text) && hex != "" && strings.Trim(hex, "0123456789abcdef") == "":
@@ -261,7 +267,8 @@ func (l *lexer) bare() (constant, *ParseError) {
 	case addressErr == nil:
 		return constant{value: addressNumber(address), format: ipv6}, nil
 	}
-	return constant{}, l.failure(start, "write a decimal or 0x number, or an IPv4, IPv6 or Ethernet address", "%q is no constant", text)
+	return constant{}, l.failure(start, "write a decimal or 0x number, or an IPv4, IPv6 or Ethernet address",
+		"%q is no constant", text)
 }
 
 // parseConstant reads an entry of an address set.

@@ -31,12 +31,14 @@ func (m *Match) Check(env *Env) error {
 			case s == nil:
 				errs = append(errs, fmt.Errorf("there is no address set %s; OVN ignores an ACL that mentions it: create it", name))
 			case s.width > c.symbol.width:
-				errs = append(errs, fmt.Errorf("address set %s has values that do not fit %s; OVN ignores an ACL that compares the two: keep IPv4 and IPv6 addresses in sets of their own", name, c.symbol.name))
+				errs = append(errs, fmt.Errorf("address set %s has values that do not fit %s; OVN ignores an ACL that compares "+
+					"the two: keep IPv4 and IPv6 addresses in sets of their own", name, c.symbol.name))
 			}
 		}
 		for _, name := range c.groups {
 			if env.Groups[name] == nil {
-				errs = append(errs, fmt.Errorf("there is no port group %s, or no port of it on this switch; OVN ignores an ACL that mentions it: create it", name))
+				errs = append(errs, fmt.Errorf("there is no port group %s, or no port of it on this switch; OVN ignores an ACL "+
+					"that mentions it: create it", name))
 			}
 		}
 	}

@@ -11,14 +11,17 @@ import (
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
 var (
-	web = Packet{Inport: "a", Outport: "b", Src: addr("10.244.0.3"), Dst: addr("10.244.1.3"), Proto: TCP, SrcPort: 40000, DstPort: 80,
-		EthSrc: net.HardwareAddr{10, 88, 10, 244, 0, 3}, EthDst: net.HardwareAddr{10, 88, 10, 244, 1, 3}}
-	dns6  = Packet{Inport: "a", Outport: "b", Src: addr("fd00::3"), Dst: addr("fd00:1::3"), Proto: UDP, SrcPort: 40000, DstPort: 53}
+	web = Packet{Inport: "a", Outport: "b", Src: addr("10.244.0.3"), Dst: addr("10.244.1.3"), Proto: TCP, SrcPort: 40000,
+		DstPort: 80,
+		EthSrc:  net.HardwareAddr{10, 88, 10, 244, 0, 3}, EthDst: net.HardwareAddr{10, 88, 10, 244, 1, 3}}
+	dns6 = Packet{Inport: "a", Outport: "b", Src: addr("fd00::3"), Dst: addr("fd00:1::3"), Proto: UDP, SrcPort: 40000,
+		DstPort: 53}
 	ping  = Packet{Inport: "a", Outport: "b", Src: addr("10.244.0.3"), Dst: addr("10.244.1.3"), Proto: ICMP, ICMPType: 8}
 	ping6 = Packet{Inport: "a", Outport: "b", Src: addr("fd00::3"), Dst: addr("fd00:1::3"), Proto: ICMPv6, ICMPType: 128}
 	ask6  = Packet{Inport: "a", Src: addr("fe80::3"), Dst: addr("ff02::1:ff00:3"), Proto: ICMPv6, ICMPType: 135}
 	arp   = Packet{Inport: "a", ARP: true}
-	m3ua  = Packet{Inport: "c", Outport: "d", Src: addr("10.244.0.5"), Dst: addr("192.0.2.9"), Proto: SCTP, SrcPort: 5, DstPort: 2905}
+	m3ua  = Packet{Inport: "c", Outport: "d", Src: addr("10.244.0.5"), Dst: addr("192.0.2.9"), Proto: SCTP, SrcPort: 5,
+		DstPort: 2905}
 )
 
 // packets have a letter each: a case of a table names those that match.
@@ -124,7 +127,8 @@ var meanings = []struct{ match, packets string }{
 	{"ip.proto == 6 || ip.proto == 17", "wd"},
 	{"icmp4.type == 8 && icmp4.code == 0", "p"},
 	{"icmp6.type == {128, 129}", "6"},
-	{"outport == @ab && (ip4.src == {$pods_ip4, 10.0.0.0/16} || ip6.src == $pods_ip6) && (tcp.dst == {80, 443} || (udp.dst >= 50 && udp.dst <= 60) || sctp)", "wd"},
+	{"outport == @ab && (ip4.src == {$pods_ip4, 10.0.0.0/16} || ip6.src == $pods_ip6) && (tcp.dst == {80, 443} || " +
+		"(udp.dst >= 50 && udp.dst <= 60) || sctp)", "wd"},
 	{"ip4 // of old\n && tcp /* alone */", "w"},
 }
 
@@ -218,7 +222,8 @@ func TestRefusals(t *testing.T) {
 }
 
 // unsupported are matches that OVN accepts and this package does not.
-var unsupported = []string{"ct.new", "ip4 && ct.est && ct_mark == 1", "reg0 == 1", "ip.ttl == 64", "eth.mcast", "ip4.src[0..7] == 10", `is_chassis_resident("a")`, "tcp.flags == 2", "vlan.present"}
+var unsupported = []string{"ct.new", "ip4 && ct.est && ct_mark == 1", "reg0 == 1", "ip.ttl == 64", "eth.mcast",
+	"ip4.src[0..7] == 10", `is_chassis_resident("a")`, "tcp.flags == 2", "vlan.present"}
 
 func TestUnsupported(t *testing.T) {
 	for _, match := range append(unsupported, "ip4.src == ^address") {
@@ -230,7 +235,8 @@ func TestUnsupported(t *testing.T) {
 
 func TestSetLeavesOutWhatIsNoAddress(t *testing.T) {
 	s, err := NewSet([]string{"10.0.0.1", "web", "10.0.0.0/40", "10.1.0.0/16"})
-	if err == nil || !strings.Contains(err.Error(), `address "web"`) || !strings.Contains(err.Error(), `address "10.0.0.0/40"`) {
+	if err == nil || !strings.Contains(err.Error(), `address "web"`) || !strings.Contains(err.Error(),
+		`address "10.0.0.0/40"`) {
 		t.Errorf("error %v, want both named", err)
 	}
 	for text, want := range map[string]bool{"10.0.0.1": true, "10.1.2.3": true, "10.0.0.2": false} {

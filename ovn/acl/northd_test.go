@@ -53,12 +53,14 @@ func (n *northbound) write(changes []ovsdb.Change) {
 // live are the rows as listed off the Northbound.
 func (n *northbound) live() Rows {
 	return Rows{
-		ACLs: ovsdb.List[nb.ACL](n.client, nil), PortGroups: ovsdb.List[nb.PortGroup](n.client, nil), AddressSets: ovsdb.List[nb.AddressSet](n.client, nil),
-		Ports: ovsdb.List[nb.LogicalSwitchPort](n.client, nil), Switches: ovsdb.List[nb.LogicalSwitch](n.client, nil),
+		ACLs: ovsdb.List[nb.ACL](n.client, nil), PortGroups: ovsdb.List[nb.PortGroup](n.client, nil),
+		AddressSets: ovsdb.List[nb.AddressSet](n.client, nil),
+		Ports:       ovsdb.List[nb.LogicalSwitchPort](n.client, nil), Switches: ovsdb.List[nb.LogicalSwitch](n.client, nil),
 	}
 }
 
-var macs = map[string]string{"a": "0a:58:0a:f4:00:03", "b": "0a:58:0a:f4:00:04", "c": "0a:58:0a:f4:01:03", "d": "0a:58:0a:f4:01:04"}
+var macs = map[string]string{"a": "0a:58:0a:f4:00:03", "b": "0a:58:0a:f4:00:04", "c": "0a:58:0a:f4:01:03",
+	"d": "0a:58:0a:f4:01:04"}
 
 func home(port string) string { return map[string]string{"a": "1", "b": "1", "c": "2", "d": "2"}[port] }
 
@@ -74,7 +76,8 @@ func (n *northbound) trace(c Connection) string {
 		next = macs[c.Outport]
 	}
 	text := fmt.Sprintf("%s && eth.src == %s && eth.dst == %s", microflow(flow), macs[c.Inport], next)
-	return ovsdbtest.Run(n.t, "ovn-trace", "--no-friendly-names", "--db="+n.southbound.Endpoint, "--ct=new", "--ct=new", "--ct=new", "--ct=new", "--ct=new", text)
+	return ovsdbtest.Run(n.t, "ovn-trace", "--no-friendly-names", "--db="+n.southbound.Endpoint, "--ct=new", "--ct=new",
+		"--ct=new", "--ct=new", "--ct=new", text)
 }
 
 // desired collects what an owner shall have.
@@ -97,28 +100,35 @@ func topology() (ovsdb.Change, map[string]string) {
 	for _, s := range []string{"1", "2"} {
 		name := "s" + s
 		uuids[name] = d.add(nb.LogicalSwitchTable, name, &nb.LogicalSwitch{Name: name})
-		d.member(nb.LogicalRouterTable, router, "ports", d.add(nb.LogicalRouterPortTable, "r"+s, &nb.LogicalRouterPort{Name: "r" + s, MAC: "0a:58:00:00:00:0" + s,
-			Networks: []string{map[string]string{"1": "10.244.0.1/24", "2": "10.244.1.1/24"}[s], map[string]string{"1": "fd00::1/64", "2": "fd00:1::1/64"}[s]}}))
-		d.member(nb.LogicalSwitchTable, uuids[name], "ports", d.add(nb.LogicalSwitchPortTable, name+"r", &nb.LogicalSwitchPort{Name: name + "r", Type: "router",
-			Addresses: []string{"router"}, Options: map[string]string{"router-port": "r" + s}}))
+		d.member(nb.LogicalRouterTable, router, "ports", d.add(nb.LogicalRouterPortTable, "r"+s,
+			&nb.LogicalRouterPort{Name: "r" + s, MAC: "0a:58:00:00:00:0" + s,
+				Networks: []string{map[string]string{"1": "10.244.0.1/24", "2": "10.244.1.1/24"}[s],
+					map[string]string{"1": "fd00::1/64", "2": "fd00:1::1/64"}[s]}}))
+		d.member(nb.LogicalSwitchTable, uuids[name], "ports", d.add(nb.LogicalSwitchPortTable, name+"r",
+			&nb.LogicalSwitchPort{Name: name + "r", Type: "router",
+				Addresses: []string{"router"}, Options: map[string]string{"router-port": "r" + s}}))
 	}
 	for port, mac := range macs {
-		uuids[port] = d.add(nb.LogicalSwitchPortTable, port, &nb.LogicalSwitchPort{Name: port, Addresses: []string{fmt.Sprintf("%s %s %s", mac, ips[port][0], ips[port][1])}})
+		uuids[port] = d.add(nb.LogicalSwitchPortTable, port, &nb.LogicalSwitchPort{Name: port,
+			Addresses: []string{fmt.Sprintf("%s %s %s", mac, ips[port][0], ips[port][1])}})
 		d.member(nb.LogicalSwitchTable, uuids["s"+home(port)], "ports", uuids[port])
 	}
 	protocol := "tcp"
 	d.member(nb.LogicalSwitchTable, uuids["s1"], "load_balancer", d.add(nb.LoadBalancerTable, "lb",
-		&nb.LoadBalancer{Name: "lb", Protocol: &protocol, Vips: map[string]string{"10.96.0.10:80": ips["c"][0] + ":8080", "10.96.0.11:80": ips["b"][0] + ":8080"}}))
+		&nb.LoadBalancer{Name: "lb", Protocol: &protocol, Vips: map[string]string{"10.96.0.10:80": ips["c"][0] + ":8080",
+			"10.96.0.11:80": ips["b"][0] + ":8080"}}))
 	return d.Change, uuids
 }
 
-var ips = map[string][2]string{"a": {"10.244.0.3", "fd00::3"}, "b": {"10.244.0.4", "fd00::4"}, "c": {"10.244.1.3", "fd00:1::3"}, "d": {"10.244.1.4", "fd00:1::4"}}
+var ips = map[string][2]string{"a": {"10.244.0.3", "fd00::3"}, "b": {"10.244.0.4", "fd00::4"},
+	"c": {"10.244.1.3", "fd00:1::3"}, "d": {"10.244.1.4", "fd00:1::4"}}
 
 // policies makes up port groups, address sets and ACLs.
 func (g *generator) policies(uuids map[string]string) ovsdb.Change {
 	d := &desired{ovsdb.Change{Owner: "NetworkPolicy/test/some"}}
 	groups := map[string]string{}
-	for name, ports := range map[string][]string{"ab": {"a", "b"}, "cd": {"c", "d"}, "ac": {"a", "c"}, "d": {"d"}, "all": {"a", "b", "c", "d"}, "nobody": nil} {
+	for name, ports := range map[string][]string{"ab": {"a", "b"}, "cd": {"c", "d"}, "ac": {"a", "c"}, "d": {"d"},
+		"all": {"a", "b", "c", "d"}, "nobody": nil} {
 		groups[name] = d.add(nb.PortGroupTable, name, &nb.PortGroup{Name: name})
 		for _, p := range ports {
 			d.member(nb.PortGroupTable, groups[name], "ports", uuids[p])
@@ -132,7 +142,8 @@ func (g *generator) policies(uuids map[string]string) ovsdb.Change {
 		d.member(nb.AddressSetTable, set, "addresses", addresses...)
 	}
 	for i, priority := range g.Perm(40)[:12+g.IntN(20)] { // no two of one priority
-		a := &nb.ACL{Tier: g.IntN(4), Priority: 1000 + priority, Action: pick(g, "allow", "allow-related", "allow-related", "allow-stateless", "drop", "drop", "reject", "pass", "pass")}
+		a := &nb.ACL{Tier: g.IntN(4), Priority: 1000 + priority, Action: pick(g, "allow", "allow-related", "allow-related",
+			"allow-stateless", "drop", "drop", "reject", "pass", "pass")}
 		port := "inport"
 		switch g.IntN(3) {
 		case 0:
@@ -144,9 +155,11 @@ func (g *generator) policies(uuids map[string]string) ovsdb.Change {
 		}
 		group := pick(g, "ab", "cd", "ac", "d", "all", "nobody")
 		a.Match = fmt.Sprintf("%s == @%s && (%s || %s) && %s", port, group,
-			pick(g, "ip4.src == $pods_ip4", "ip4.dst == {$ac_ip4, 10.96.0.10}", "ip4.src == $all_ip4", "0", "ip4", "!(ip4.dst == 10.244.0.0/24)"),
+			pick(g, "ip4.src == $pods_ip4", "ip4.dst == {$ac_ip4, 10.96.0.10}", "ip4.src == $all_ip4", "0", "ip4",
+				"!(ip4.dst == 10.244.0.0/24)"),
 			pick(g, "ip6.src == $pods_ip6", "ip6.dst == {$cd_ip6}", "0", "ip6"),
-			pick(g, "ip", "1", "tcp", "(tcp.dst == {80, 443} || udp)", "(sctp || icmp || tcp.dst == 8080)", "(tcp.dst >= 80 && tcp.dst <= 90)"))
+			pick(g, "ip", "1", "tcp", "(tcp.dst == {80, 443} || udp)", "(sctp || icmp || tcp.dst == 8080)",
+				"(tcp.dst >= 80 && tcp.dst <= 90)"))
 		if g.IntN(4) == 0 {
 			// Routers change Ethernet addresses: Judge leaves them out.
 			for a.Match = g.expression(2); strings.Contains(a.Match, "eth.src"); a.Match = g.expression(2) {
@@ -168,15 +181,18 @@ func (g *generator) connection() Connection {
 	g.Shuffle(len(ports), func(i, j int) { ports[i], ports[j] = ports[j], ports[i] })
 	from, to, family := ports[0], ports[1], g.IntN(2)
 	if g.IntN(5) == 0 {
-		return Connection{Packet: Packet{Inport: "b", Outport: "b", Src: addr(ips["b"][0]), Dst: addr(ips["b"][0]), Proto: TCP, SrcPort: 40000, DstPort: 8080},
+		return Connection{Packet: Packet{Inport: "b", Outport: "b", Src: addr(ips["b"][0]), Dst: addr(ips["b"][0]),
+			Proto: TCP, SrcPort: 40000, DstPort: 8080},
 			VIP: netip.MustParseAddrPort("10.96.0.11:80"), Hairpin: addr(ips["b"][0])} // ovn-trace lets the source be
 	}
 	if g.IntN(5) == 0 {
 		from := pick(g, "a", "b")
-		return Connection{Packet: Packet{Inport: from, Outport: "c", Src: addr(ips[from][0]), Dst: addr(ips["c"][0]), Proto: TCP, SrcPort: 40000, DstPort: 8080},
+		return Connection{Packet: Packet{Inport: from, Outport: "c", Src: addr(ips[from][0]), Dst: addr(ips["c"][0]),
+			Proto: TCP, SrcPort: 40000, DstPort: 8080},
 			VIP: netip.MustParseAddrPort("10.96.0.10:80")}
 	}
-	p := Packet{Inport: from, Outport: to, Src: addr(ips[from][family]), Dst: addr(ips[to][family]), SrcPort: 40000, DstPort: pick[uint16](g, 80, 85, 443, 8080, 53)}
+	p := Packet{Inport: from, Outport: to, Src: addr(ips[from][family]), Dst: addr(ips[to][family]), SrcPort: 40000,
+		DstPort: pick[uint16](g, 80, 85, 443, 8080, 53)}
 	switch p.Proto = pick[uint8](g, TCP, TCP, UDP, SCTP, ICMP); {
 	case p.Proto != ICMP:
 	case family == 0:
@@ -217,7 +233,8 @@ func TestJudgesAsOVN(t *testing.T) {
 			if !v.Allowed {
 				refused++
 			}
-			if last := len(v.Steps) - 1; c.hairpin() && last >= 0 && v.Steps[last].Stage == ToPort && v.Steps[last].Rule.Action == "reject" {
+			if last := len(v.Steps) - 1; c.hairpin() && last >= 0 && v.Steps[last].Stage == ToPort &&
+				v.Steps[last].Rule.Action == "reject" {
 				continue // ovn-trace follows the reset round and round, until its stack ends
 			}
 			trace := n.trace(c)

@@ -81,7 +81,8 @@ func newEvaluator(t *testing.T, sets map[string][]string, matches []string) *eva
 	insert("Port_Group", object{"name": "1_ab", "ports": []any{"set", []string{"a", "b"}}})
 	insert("Port_Group", object{"name": "1_cd", "ports": []any{"set", []string{"c", "d"}}})
 	flow := func(table, priority int, match, actions string) {
-		insert("Logical_Flow", object{"logical_datapath": datapath, "pipeline": "ingress", "table_id": table, "priority": priority, "match": match, "actions": actions})
+		insert("Logical_Flow", object{"logical_datapath": datapath, "pipeline": "ingress", "table_id": table,
+			"priority": priority, "match": match, "actions": actions})
 	}
 	flow(0, 1, `inport == "a"`, `outport = "b"; next;`)
 	flow(0, 0, `inport == "c"`, `outport = "d"; next;`)
@@ -93,7 +94,8 @@ func newEvaluator(t *testing.T, sets map[string][]string, matches []string) *eva
 		round, table := i/perRound, i%perRound+1
 		flow(table, 1, e.inRound(round, match), fmt.Sprintf("reg1 = %d; next;", i))
 		if table == perRound {
-			flow(table+1, 1, fmt.Sprintf("reg0 == %d", round), fmt.Sprintf("reg0 = %d; next(pipeline=ingress, table=1);", round+1))
+			flow(table+1, 1, fmt.Sprintf("reg0 == %d", round), fmt.Sprintf("reg0 = %d; next(pipeline=ingress, table=1);",
+				round+1))
 		}
 	}
 	for part := range slices.Chunk(operations, 200) { // an argument's length is limited
@@ -101,7 +103,8 @@ func newEvaluator(t *testing.T, sets map[string][]string, matches []string) *eva
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answer := ovsdbtest.Run(t, "ovsdb-client", "transact", e.server.Endpoint, string(request)); strings.Contains(answer, `"error"`) {
+		if answer := ovsdbtest.Run(t, "ovsdb-client", "transact", e.server.Endpoint, string(request)); strings.Contains(
+			answer, `"error"`) {
 			t.Fatal(answer)
 		}
 	}
@@ -118,8 +121,10 @@ var number1 = regexp.MustCompile(`reg1 = (\d+);`)
 func (e *evaluator) matched(p Packet) []bool {
 	e.t.Helper()
 	log := filepath.Join(e.t.TempDir(), "log")
-	trace := ovsdbtest.Run(e.t, "ovn-trace", "-vconsole:off", "-vsyslog:off", "-vfile:warn", "--log-file="+log, "--no-friendly-names", "--db="+e.server.Endpoint, "dp", microflow(p))
-	if rounds := len(e.matches) / perRound; !strings.Contains(trace, fmt.Sprintf("reg0 = %d;", rounds)) || !strings.Contains(trace, "reg2 = 1;") {
+	trace := ovsdbtest.Run(e.t, "ovn-trace", "-vconsole:off", "-vsyslog:off", "-vfile:warn", "--log-file="+log,
+		"--no-friendly-names", "--db="+e.server.Endpoint, "dp", microflow(p))
+	if rounds := len(e.matches) / perRound; !strings.Contains(trace, fmt.Sprintf("reg0 = %d;", rounds)) ||
+		!strings.Contains(trace, "reg2 = 1;") {
 		e.t.Fatalf("%s did not go through %d rounds:\n%s", microflow(p), rounds, trace)
 	}
 	results := make([]bool, len(e.matches))
@@ -193,7 +198,8 @@ func TestEvaluatesAsOVN(t *testing.T) {
 		}
 	}
 	if accepted < len(packets)*len(matches)/3 {
-		t.Errorf("%d of %d evaluations were of matches that can be read; too few to tell", accepted, len(packets)*len(matches))
+		t.Errorf("%d of %d evaluations were of matches that can be read; too few to tell", accepted,
+			len(packets)*len(matches))
 	}
 }
 
@@ -221,7 +227,8 @@ func (g *generator) term(depth int) string {
 	case depth > 0 && n < 4:
 		return "!(" + g.negatable(depth-1) + ")"
 	case n < 6:
-		return pick(g, "ip", "ip4", "ip6", "arp", "nd", "icmp", "icmp4", "icmp6", "tcp", "udp", "sctp", "1", "0", "!1", "tcp == 1", "udp != 0", "!tcp", "nd_ns")
+		return pick(g, "ip", "ip4", "ip6", "arp", "nd", "icmp", "icmp4", "icmp6", "tcp", "udp", "sctp", "1", "0", "!1",
+			"tcp == 1", "udp != 0", "!tcp", "nd_ns")
 	}
 	return g.comparison()
 }
@@ -247,9 +254,11 @@ func (g *generator) comparison() string {
 	}
 	switch g.IntN(3) {
 	case 0:
-		return pick(g, "inport", "outport") + pick(g, " == ", " == ", " == ", " != ") + pick(g, `"a"`, `"c"`, "@ab", "@cd", `{"b", @cd}`, `{"d" "a"}`, "@none", "{@ab, @cd,}")
+		return pick(g, "inport", "outport") + pick(g, " == ", " == ", " == ", " != ") + pick(g, `"a"`, `"c"`, "@ab", "@cd",
+			`{"b", @cd}`, `{"d" "a"}`, "@none", "{@ab, @cd,}")
 	case 1:
-		return pick(g, "ip.proto", "icmp4.type", "icmp6.type", "icmp4.code") + " == " + pick(g, "6", "17", "{1, 58}", "{8, 128}", "0", "135", "0x84", "256")
+		return pick(g, "ip.proto", "icmp4.type", "icmp6.type", "icmp4.code") + " == " + pick(g, "6", "17", "{1, 58}",
+			"{8, 128}", "0", "135", "0x84", "256")
 	}
 	return "eth.type == " + pick(g, "0x800", "0x86dd", "2054", "{0x800, 0x806}")
 }
@@ -257,9 +266,13 @@ func (g *generator) comparison() string {
 // numeric compares an ordinal field.
 func (g *generator) numeric() string {
 	pools := map[string][]string{
-		"ip4": {"10.244.0.3", "10.244.1.3", "10.244.0.0/24", "0.0.0.0/0", "192.0.2.9/32", "10.244.0.3/255.255.0.255", "{10.244.0.5, 192.0.2.0/24}", "$pods_ip4", "{$pods_ip4, 10.244.0.5}", "$empty", "{$empty}", "$mixed", "fd00::1", "0x0af40003", "$none"},
-		"ip6": {"fd00::3", "fd00::/16", "::/0", "{fd00:1::3, ff02::/16}", "$pods_ip6", "{$pods_ip6, $mixed}", "$empty", "10.244.0.3", "fe80::/ffc0::"},
-		"l4":  {"80", "53", "{80, 443}", "{53 2905}", "0x50", "65535", "0", "70000", "$ports", "80/0xff", "0/0x1", "0x50/0xf0", "40000"},
+		"ip4": {"10.244.0.3", "10.244.1.3", "10.244.0.0/24", "0.0.0.0/0", "192.0.2.9/32", "10.244.0.3/255.255.0.255",
+			"{10.244.0.5, 192.0.2.0/24}", "$pods_ip4", "{$pods_ip4, 10.244.0.5}", "$empty", "{$empty}", "$mixed", "fd00::1",
+			"0x0af40003", "$none"},
+		"ip6": {"fd00::3", "fd00::/16", "::/0", "{fd00:1::3, ff02::/16}", "$pods_ip6", "{$pods_ip6, $mixed}", "$empty",
+			"10.244.0.3", "fe80::/ffc0::"},
+		"l4": {"80", "53", "{80, 443}", "{53 2905}", "0x50", "65535", "0", "70000", "$ports", "80/0xff", "0/0x1",
+			"0x50/0xf0", "40000"},
 		"eth": {"0a:58:0a:f4:00:03", "0a:58:00:00:00:00/ff:ff:00:00:00:00", "$macs", "{$macs, 0a:58:0a:f4:01:03}"},
 	}
 	field := pick(g, "ip4.src", "ip4.dst", "ip6.src", "ip6.dst", "tcp.dst", "udp.dst", "sctp.dst", "tcp.src", "eth.src")

@@ -179,7 +179,8 @@ func (p *parser) constantFirst() (node, bool, *ParseError) {
 		if c := at.value; at.kind == integer && !c.masked && c.format == decimal && c.value.compare(number{0, 1}) <= 0 {
 			return literal(c.value.low == 1), true, nil
 		}
-		return nil, false, p.failure("write a comparison with a symbol, as in ip4.src == 10.0.0.0/8", "%s is not compared with anything", at)
+		return nil, false, p.failure("write a comparison with a symbol, as in ip4.src == 10.0.0.0/8",
+			"%s is not compared with anything", at)
 	}
 	if err := p.advance(); err != nil {
 		return nil, false, err
@@ -290,7 +291,8 @@ func (p *parser) value(vs *values) *ParseError {
 		return p.failure("write a number, an address, a quoted port, $set or @group", "%s where a constant should stand", t)
 	}
 	if len(vs.constants)+len(vs.sets) > 0 && len(vs.ports)+len(vs.groups) > 0 {
-		return p.failure("compare with ports and with numbers or addresses apart", "%s is of another type than the constants before it", p.token)
+		return p.failure("compare with ports and with numbers or addresses apart",
+			"%s is of another type than the constants before it", p.token)
 	}
 	return p.advance()
 }
@@ -326,13 +328,16 @@ func (p *parser) compare(at token, s *symbol, relation string, vs values) (node,
 	case s.predicate:
 		for _, c := range vs.constants {
 			if positive := c.value.low&1 == 1; positive == (relation == "!=") != p.not {
-				return failure("test for what packets shall be instead, or write an ACL of higher priority for them", "%s may not be negated", s.name)
+				return failure("test for what packets shall be instead, or write an ACL of higher priority for them",
+					"%s may not be negated", s.name)
 			}
 		}
 	case s.nominal && relation == "==" == p.not:
-		return failure("test for equality, or write an ACL of higher priority for the rest", "%s may not be tested for inequality", s.name)
+		return failure("test for equality, or write an ACL of higher priority for the rest",
+			"%s may not be tested for inequality", s.name)
 	}
-	c := &comparison{symbol: s, relation: relation, constants: vs.constants, sets: vs.sets, ports: vs.ports, groups: vs.groups}
+	c := &comparison{symbol: s, relation: relation, constants: vs.constants, sets: vs.sets, ports: vs.ports,
+		groups: vs.groups}
 	for _, v := range c.constants {
 		c.inline.add(v)
 	}

@@ -44,7 +44,8 @@ func FromChanges(changes []ovsdb.Change) (Rows, error) {
 				continue
 			}
 			if sets[m.UUID] == nil {
-				errs = append(errs, fmt.Errorf("%s has values for %s of %s %s, which is not among the rows: add the row, or leave the values out", change.Owner, m.Column, m.Table, m.UUID))
+				errs = append(errs, fmt.Errorf("%s has values for %s of %s %s, which is not among the rows: add the row, or "+
+					"leave the values out", change.Owner, m.Column, m.Table, m.UUID))
 			} else if column := sets[m.UUID][m.Column]; column != nil {
 				*column = append(*column, m.Values...)
 			}

@@ -86,8 +86,12 @@ func init() {
 		}
 		return 0x86dd
 	}))
-	field("eth.src", 48, false, func(p *Packet) bool { return len(p.EthSrc) == 6 }, func(p *Packet) number { return macNumber(p.EthSrc) })
-	field("eth.dst", 48, false, func(p *Packet) bool { return len(p.EthDst) == 6 }, func(p *Packet) number { return macNumber(p.EthDst) })
+	field("eth.src", 48, false, func(p *Packet) bool { return len(p.EthSrc) == 6 }, func(p *Packet) number {
+		return macNumber(p.EthSrc)
+	})
+	field("eth.dst", 48, false, func(p *Packet) bool { return len(p.EthDst) == 6 }, func(p *Packet) number {
+		return macNumber(p.EthDst)
+	})
 	field("ip.proto", 8, true, (*Packet).isIP, small(func(p *Packet) uint64 { return uint64(p.Proto) }))
 	for family, is := range map[string]func(*Packet) bool{"ip4": (*Packet).is4, "ip6": (*Packet).is6} {
 		width := map[string]int{"ip4": 32, "ip6": 128}[family]
@@ -105,8 +109,10 @@ func init() {
 }
 
 // elsewhere are the prefixes of symbols that OVN has and this package does not.
-var elsewhere = []string{"ct.", "ct_", "reg", "xreg", "xxreg", "flags", "vlan.", "eth.", "arp.", "rarp", "ip.", "ip4.", "ip6.",
-	"tcp.flags", "nd.", "nd_ns_mcast", "igmp", "mld", "pkt.mark", "icmp4.frag_mtu", "icmp6.frag_mtu", "is_chassis_resident", "remote_outport"}
+var elsewhere = []string{"ct.", "ct_", "reg", "xreg", "xxreg", "flags", "vlan.", "eth.", "arp.", "rarp", "ip.", "ip4.",
+	"ip6.",
+	"tcp.flags", "nd.", "nd_ns_mcast", "igmp", "mld", "pkt.mark", "icmp4.frag_mtu", "icmp6.frag_mtu",
+	"is_chassis_resident", "remote_outport"}
 
 func inOVN(name string) bool {
 	return slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })

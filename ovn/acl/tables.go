@@ -84,8 +84,9 @@ type logicalSwitch struct {
 // tells when it met one of the latter.
 func New(rows Rows) (*Tables, error) {
 	b := &builder{
-		Tables: &Tables{env: Env{Sets: map[string]*Set{}, Groups: map[string]Ports{}}, switches: map[string]*logicalSwitch{}, home: map[string]*logicalSwitch{}},
-		acls:   map[string]*Rule{}, ports: map[string]*nb.LogicalSwitchPort{}, dead: map[string]bool{},
+		Tables: &Tables{env: Env{Sets: map[string]*Set{}, Groups: map[string]Ports{}}, switches: map[string]*logicalSwitch{},
+			home: map[string]*logicalSwitch{}},
+		acls: map[string]*Rule{}, ports: map[string]*nb.LogicalSwitchPort{}, dead: map[string]bool{},
 	}
 	b.readPorts(rows)
 	b.readSets(rows)
@@ -268,7 +269,8 @@ func (b *builder) apply(rows Rows) {
 		for s := range l.rules {
 			for t := range l.rules[s] {
 				slices.SortFunc(l.rules[s][t], func(a, b *Rule) int {
-					return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Key, b.Key), cmp.Compare(a.UUID, b.UUID))
+					return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Key, b.Key),
+						cmp.Compare(a.UUID, b.UUID))
 				})
 			}
 		}

@@ -125,5 +125,6 @@ func (f format) text(n number) string {
 	case ipv4:
 		return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(n.low)))).String()
 	}
-	return netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, n.high), n.low))).String()
+	return netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, n.high),
+		n.low))).String()
 }

@@ -1,5 +1,5 @@
-// Package capability is the table of what Open vSwitch's datapath on Windows cannot do: the translation keeps to it, the documentation
-// shows it, and a lab's record of what Windows nodes execute is held against it.
+// Package capability is the table of what Open vSwitch's datapath on Windows cannot do: the translation keeps to it,
+// the documentation shows it, and a lab's record of what Windows nodes execute is held against it.
 package capability
 
 import (
@@ -30,35 +30,49 @@ type Limit struct {
 var (
 	TrackedProtocols = Limit{
 		Feature: "connection tracking of SCTP and other protocols",
-		Effect:  "only TCP, UDP and ICMP (ICMPv6) reach and leave pods, since all their IP packets are tracked; others, as SCTP, GRE and ESP, are dropped",
-		Answer:  "SCTP load balancers are kept off the nodes' switches, and SCTP endpoints on the nodes are left out everywhere; an Event on the Service and on the Node says so",
-		Source:  "Conntrack.c: OvsDetectCtPacket, OvsCtEntryCreate; Actions.c: OvsDoExecuteActions drops a packet whose ct action fails",
+		Effect: "only TCP, UDP and ICMP (ICMPv6) reach and leave pods, since all their IP packets are tracked; others, as " +
+			"SCTP, GRE and ESP, are dropped",
+		Answer: "SCTP load balancers are kept off the nodes' switches, and SCTP endpoints on the nodes are left out " +
+			"everywhere; an Event on the Service and on the Node says so",
+		Source: "Conntrack.c: OvsDetectCtPacket, OvsCtEntryCreate; Actions.c: OvsDoExecuteActions drops a packet whose ct " +
+			"action fails",
 	}
 	ClonedPackets = Limit{
 		Feature: "clone",
-		Effect:  "what is done with a copy of a packet, or before its last action, is left out where it cannot be undone, as connection tracking right behind a patch port: all that a gateway router sends, and the way of a translated packet back into its distributed gateway's router",
-		Answer:  "the external bridge tracks what comes by the patch port in a table of its own, a Windows node is no gateway for other nodes, and weft mirrors no ports",
-		Source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: clone_xlate_actions; ofproto/ofproto-dpif.c: check_clone, check_max_sample_nesting",
+		Effect: "what is done with a copy of a packet, or before its last action, is left out where it cannot be undone, " +
+			"as connection tracking right behind a patch port: all that a gateway router sends, and the way of a translated " +
+			"packet back into its distributed gateway's router",
+		Answer: "the external bridge tracks what comes by the patch port in a table of its own, a Windows node is no " +
+			"gateway for other nodes, and weft mirrors no ports",
+		Source: "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: " +
+			"clone_xlate_actions; ofproto/ofproto-dpif.c: check_clone, check_max_sample_nesting",
 		Forbids: []string{"clone"},
 	}
 	ConntrackTimeouts = Limit{
 		Feature: "connection tracking timeout policies",
-		Effect:  "ovs-vswitchd takes the datapath to have them, and they have no effect: how long a connection is remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes by the same port in between",
-		Answer:  "weft sets none",
-		Source:  "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Conntrack-tcp.c: OvsConntrackUpdateTcpEntry; Documentation/faq/releases.rst",
+		Effect: "ovs-vswitchd takes the datapath to have them, and they have no effect: how long a connection is " +
+			"remembered cannot be set, and one that has ended is forgotten after 30 s: a server that has ended it remembers " +
+			"it for a minute or more, and may not answer another client of the same address, as the gateway's is, that comes " +
+			"by the same port in between",
+		Answer: "weft sets none",
+		Source: "Conntrack.c: OvsExecuteConntrackAction has no OVS_CT_ATTR_TIMEOUT; Conntrack-tcp.c: " +
+			"OvsConntrackUpdateTcpEntry; Documentation/faq/releases.rst",
 		Forbids: []string{"ct timeout"},
 	}
 	InjectedPackets = Limit{
 		Feature: "learning from injected packets",
-		Effect:  "what ovn-controller sends into the switch is not given to ovs-vswitchd again (userspace(pid=0)): routers do not learn the MAC addresses of those who answer on the node itself",
-		Answer:  "gateway routers of Windows nodes know the cluster's router and their host by rows Static_MAC_Binding",
-		Source:  "lib/dpif-netlink.c: dpif_netlink_port_get_pid; Actions.c: OvsOutputUserspaceAction",
+		Effect: "what ovn-controller sends into the switch is not given to ovs-vswitchd again (userspace(pid=0)): routers " +
+			"do not learn the MAC addresses of those who answer on the node itself",
+		Answer: "gateway routers of Windows nodes know the cluster's router and their host by rows Static_MAC_Binding",
+		Source: "lib/dpif-netlink.c: dpif_netlink_port_get_pid; Actions.c: OvsOutputUserspaceAction",
 	}
 	HopLimit = Limit{
 		Feature: "set of IPv6 fields",
 		Effect:  "routers leave the hop limit of IPv6 packets as it is, without an error: traceroute does not see them",
-		Answer:  "nothing: addresses are translated by connection tracking, and ARP, ICMP and neighbour discovery are answered by ovs-vswitchd and ovn-controller; an Event on the Node says so",
-		Source:  "Actions.c: OvsExecuteSetAction knows Ethernet, IPv4, tunnel, TCP and UDP; lib/odp-util.c: commit_set_arp_action, commit_set_icmp_action, commit_set_nd_action",
+		Answer: "nothing: addresses are translated by connection tracking, and ARP, ICMP and neighbour discovery are " +
+			"answered by ovs-vswitchd and ovn-controller; an Event on the Node says so",
+		Source: "Actions.c: OvsExecuteSetAction knows Ethernet, IPv4, tunnel, TCP and UDP; lib/odp-util.c: " +
+			"commit_set_arp_action, commit_set_icmp_action, commit_set_nd_action",
 	}
 )
 
@@ -67,21 +81,31 @@ var Limits = []Limit{
 	TrackedProtocols,
 	{
 		Feature: "flush of a single connection",
-		Effect:  "if it is asked for when a UDP endpoint goes, a client that has sent to it within the last minute loses the way back of all its translated IPv4 connections, as those to ClusterIPs; so do, on the node's gateway router, all clients outside; over IPv6 nothing is flushed",
-		Answer:  "unless its key conntrack-flush is true, the agent lets no such message of ovn-controller's pass to the switch, which sends it whichever node's load balancer loses an endpoint: a client on a Windows node whose socket never rests goes on sending to the endpoint that is gone until it has been silent for a minute",
-		Source:  "Conntrack.c: OvsCtFlush reads the links of connections outside of their lists' locks, and ends with OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch 3.1 there is no such flush (NXT_CT_FLUSH)",
+		Effect: "if it is asked for when a UDP endpoint goes, a client that has sent to it within the last minute loses " +
+			"the way back of all its translated IPv4 connections, as those to ClusterIPs; so do, on the node's gateway " +
+			"router, all clients outside; over IPv6 nothing is flushed",
+		Answer: "unless its key conntrack-flush is true, the agent lets no such message of ovn-controller's pass to the " +
+			"switch, which sends it whichever node's load balancer loses an endpoint: a client on a Windows node whose socket " +
+			"never rests goes on sending to the endpoint that is gone until it has been silent for a minute",
+		Source: "Conntrack.c: OvsCtFlush reads the links of connections outside of their lists' locks, and ends with " +
+			"OvsNatFlush of the whole zone, which is that of one switch port or router, MapNlToCtTuple refuses IPv6 " +
+			"addresses; lib/ct-dpif.c: ct_dpif_flush_tuple, which asks for the entries that match alone; before Open vSwitch " +
+			"3.1 there is no such flush (NXT_CT_FLUSH)",
 	},
 	ClonedPackets,
 	{
 		Feature: "sample nesting beyond 3",
 		Effect:  "ovs-vswitchd has no other way to clone",
 		Answer:  "as with clone",
-		Source:  "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif.c: check_max_sample_nesting; ofproto/ofproto-dpif-xlate.c: clone_xlate_actions",
+		Source: "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif.c: check_max_sample_nesting; " +
+			"ofproto/ofproto-dpif-xlate.c: clone_xlate_actions",
 	},
 	{
 		Feature: "nd_ext",
-		Effect:  "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all flows of their transaction; so it is on Linux' kernel datapath",
-		Answer:  "no flow does: the host has permanent neighbours, gateway routers have rows Static_MAC_Binding. A flow that a bridge refuses does not take others along, and is told",
+		Effect: "ovs-vswitchd refuses flows that rewrite the options of neighbour discovery, and all flows of their " +
+			"transaction; so it is on Linux' kernel datapath",
+		Answer: "no flow does: the host has permanent neighbours, gateway routers have rows Static_MAC_Binding. A flow " +
+			"that a bridge refuses does not take others along, and is told",
 		Source:  "ofproto/ofproto-dpif.c: check_nd_extensions, check_actions",
 		Forbids: []string{"set nd_ext", "match nd_ext"},
 	},
@@ -91,7 +115,8 @@ var Limits = []Limit{
 		Effect:  "skipped without a word; as the last of a packet's they end in an error",
 		Answer:  "nothing: ovs-vswitchd probes for those that OVN uses, but for trunc",
 		Source:  "Actions.c: OvsDoExecuteActions",
-		Forbids: []string{"set_masked", "push_eth", "pop_eth", "push_nsh", "pop_nsh", "add_mpls", "dec_ttl", "psample", "action ", "ct part "},
+		Forbids: []string{"set_masked", "push_eth", "pop_eth", "push_nsh", "pop_nsh", "add_mpls", "dec_ttl", "psample",
+			"action ", "ct part "},
 	},
 	{
 		Feature: "trunc",
@@ -110,7 +135,8 @@ var Limits = []Limit{
 	{
 		Feature: "recirculation",
 		Effect:  "a packet that waits for more than ten further passes, or is more than five levels deep, is dropped",
-		Answer:  "nothing: the longest way takes seven, from outside by the gateway and a load balancer to a pod with policies",
+		Answer: "nothing: the longest way takes seven, from outside by the gateway and a load balancer to a pod with " +
+			"policies",
 		Source:  "Recirc.h: DEFERRED_ACTION_QUEUE_SIZE, DEFERRED_ACTION_EXEC_LEVEL",
 		Forbids: []string{"recirc lost"},
 	},
@@ -123,11 +149,15 @@ var Limits = []Limit{
 	HopLimit,
 	{
 		Feature: "set of other fields",
-		Effect:  "passed over without an error: of ARP, ICMP, neighbour discovery, SCTP and MPLS, and a packet's mark and priority",
-		Answer:  "ovs-vswitchd sets those of ARP, ICMP and neighbour discovery itself. The mark, by which answers of pods with an egress address are known, is set and read in one translation",
-		Source:  "Actions.c: OvsExecuteSetAction; lib/odp-util.c: commit_set_arp_action, commit_set_icmp_action, commit_set_nd_action",
-		Forbids: []string{"set arp", "set icmp", "set icmpv6", "set nd", "set sctp", "set mpls", "set vlan", "set priority", "set field ", "match priority"},
-		Bears:   []string{"match skb_mark"},
+		Effect: "passed over without an error: of ARP, ICMP, neighbour discovery, SCTP and MPLS, and a packet's mark and " +
+			"priority",
+		Answer: "ovs-vswitchd sets those of ARP, ICMP and neighbour discovery itself. The mark, by which answers of pods " +
+			"with an egress address are known, is set and read in one translation",
+		Source: "Actions.c: OvsExecuteSetAction; lib/odp-util.c: commit_set_arp_action, commit_set_icmp_action, " +
+			"commit_set_nd_action",
+		Forbids: []string{"set arp", "set icmp", "set icmpv6", "set nd", "set sctp", "set mpls", "set vlan", "set priority",
+			"set field ", "match priority"},
+		Bears: []string{"match skb_mark"},
 	},
 	{
 		Feature: "unknown keys",
@@ -138,55 +168,71 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "tcp_flags",
-		Effect:  "a flow is put without them: what ovs-vswitchd decides by the flags of a connection's packet it decides for the next ones with other flags, too, until it looks at the flow again after seconds",
-		Answer:  "one flow of weft's matches them: of packets of no connection that the host sends by the gateway's bridge it drops resets. A reset behind another packet of the kind goes out",
-		Source:  "Flow.c: _MapKeyAttrToFlowPut and MapFlowKeyToNlKey have no OVS_KEY_ATTR_TCP_FLAGS; ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
-		Bears:   []string{"match tcp_flags"},
+		Effect: "a flow is put without them: what ovs-vswitchd decides by the flags of a connection's packet it decides " +
+			"for the next ones with other flags, too, until it looks at the flow again after seconds",
+		Answer: "one flow of weft's matches them: of packets of no connection that the host sends by the gateway's bridge " +
+			"it drops resets. A reset behind another packet of the kind goes out",
+		Source: "Flow.c: _MapKeyAttrToFlowPut and MapFlowKeyToNlKey have no OVS_KEY_ATTR_TCP_FLAGS; " +
+			"ofproto/ofproto-dpif-upcall.c: recv_upcalls, revalidate_ukey",
+		Bears: []string{"match tcp_flags"},
 	},
 	{
 		Feature: "nd_target",
-		Effect:  "the target and the addresses of a neighbour solicitation or advertisement are lost where ovs-vswitchd sees it first: no switch answers for its ports, and the question goes to all of them",
-		Answer:  "nothing: the port that is asked for answers itself, and routers answer once ovn-controller has had the packet",
-		Source:  "PacketParser.c: OvsParseIcmpV6 looks for options where the target is",
-		Bears:   []string{"match nd_target", "match nd_sll", "match nd_tll"},
+		Effect: "the target and the addresses of a neighbour solicitation or advertisement are lost where ovs-vswitchd " +
+			"sees it first: no switch answers for its ports, and the question goes to all of them",
+		Answer: "nothing: the port that is asked for answers itself, and routers answer once ovn-controller has had " +
+			"the packet",
+		Source: "PacketParser.c: OvsParseIcmpV6 looks for options where the target is",
+		Bears:  []string{"match nd_target", "match nd_sll", "match nd_tll"},
 	},
 	{
 		Feature: "translation to a port that is taken",
-		Effect:  "a connection that is translated to an address alone, and finds its port taken, gets another, of which further zones do not know: two clients that ask an endpoint on the node through its gateway router from one port at a time hinder each other. Of ICMPv6 a port is remembered that the message does not have",
-		Answer:  "the agent translates ICMPv6 by address alone; for the rest nothing: it takes two clients of one port",
-		Source:  "Conntrack-nat.c: OvsNatTranslateCtEntry, OvsNatPacket",
+		Effect: "a connection that is translated to an address alone, and finds its port taken, gets another, of which " +
+			"further zones do not know: two clients that ask an endpoint on the node through its gateway router from one port " +
+			"at a time hinder each other. Of ICMPv6 a port is remembered that the message does not have",
+		Answer: "the agent translates ICMPv6 by address alone; for the rest nothing: it takes two clients of one port",
+		Source: "Conntrack-nat.c: OvsNatTranslateCtEntry, OvsNatPacket",
 	},
 	{
 		Feature: "check_pkt_len",
 		Effect:  "a router with gateway_mtu would send every packet through ovs-vswitchd",
-		Answer:  "gateway routers on the nodes have no gateway_mtu: a packet that is too large for a tunnel is not answered by the router",
-		Source:  "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: xlate_check_pkt_larger",
+		Answer: "gateway routers on the nodes have no gateway_mtu: a packet that is too large for a tunnel is not " +
+			"answered by the router",
+		Source: "Actions.c: OvsDoExecuteActions; Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: " +
+			"xlate_check_pkt_larger",
 		Forbids: []string{"check_pkt_len"},
 	},
 	{
 		Feature: "ct_clear",
-		Effect:  "ovs-vswitchd leaves the action out: flows that follow see no connection, and the packet keeps zone and tuple of the one before, see the next line",
+		Effect: "ovs-vswitchd leaves the action out: flows that follow see no connection, and the packet keeps zone and " +
+			"tuple of the one before, see the next line",
 		Answer:  "as there",
 		Source:  "Flow.c: OvsProbeSupportedFeature; ofproto/ofproto-dpif-xlate.c: compose_ct_clear_action, clear_conntrack",
 		Forbids: []string{"ct_clear"},
 	},
 	{
 		Feature: "tracking in two zones",
-		Effect:  "an IPv4 packet that bears the tuple of another zone is committed by that, not by its own: with any policy, pings between pods of one node and connections by a ClusterIP to an endpoint on the client's node are invalid from then on",
-		Answer:  "packets are looked up in a zone of no meaning before a connection is committed, and replies before a router's second lookup in one zone, in the agent's flows and in ovn-controller's (conntrack-lookup)",
-		Source:  "Conntrack.c: OvsPickupCtTupleAsLookupKey, OvsCtExecute_, since 3.0",
+		Effect: "an IPv4 packet that bears the tuple of another zone is committed by that, not by its own: with any " +
+			"policy, pings between pods of one node and connections by a ClusterIP to an endpoint on the client's node are " +
+			"invalid from then on",
+		Answer: "packets are looked up in a zone of no meaning before a connection is committed, and replies before a " +
+			"router's second lookup in one zone, in the agent's flows and in ovn-controller's (conntrack-lookup)",
+		Source: "Conntrack.c: OvsPickupCtTupleAsLookupKey, OvsCtExecute_, since 3.0",
 	},
 	{
 		Feature: "ICMP errors",
-		Effect:  "those of IPv4 belong to no connection and are invalid; those of IPv6 are related, and what they tell of is not translated back: pods learn of no smaller MTU outside the cluster, nor over IPv4 of ports that are closed",
-		Answer:  "nothing: pods' MTU fits the tunnels, and what leaves the cluster by a smaller link is lost",
-		Source:  "Conntrack.c: OvsCtSetupLookupCtx, OvsProcessConntrackEntry; Conntrack-nat.c: OvsNatPacket",
+		Effect: "those of IPv4 belong to no connection and are invalid; those of IPv6 are related, and what they tell of " +
+			"is not translated back: pods learn of no smaller MTU outside the cluster, nor over IPv4 of ports that are closed",
+		Answer: "nothing: pods' MTU fits the tunnels, and what leaves the cluster by a smaller link is lost",
+		Source: "Conntrack.c: OvsCtSetupLookupCtx, OvsProcessConntrackEntry; Conntrack-nat.c: OvsNatPacket",
 	},
 	{
 		Feature: "IPv6 tracked flows",
-		Effect:  "packets of a tracked IPv6 connection never find the flow that was made for them: each goes through ovs-vswitchd",
-		Answer:  "nothing that helps: [what it costs](measurements.md#tracked-ipv6-on-a-windows-node), and what was considered",
-		Source:  "Flow.c: OvsLookupFlow, FlowEqual: the key in the packet has a tuple, the flow's has none",
+		Effect: "packets of a tracked IPv6 connection never find the flow that was made for them: each goes through " +
+			"ovs-vswitchd",
+		Answer: "nothing that helps: [what it costs](measurements.md#tracked-ipv6-on-a-windows-node), and what was " +
+			"considered",
+		Source: "Flow.c: OvsLookupFlow, FlowEqual: the key in the packet has a tuple, the flow's has none",
 	},
 	{
 		Feature: "ct_orig_tuple6",
@@ -204,9 +250,10 @@ var Limits = []Limit{
 	ConntrackTimeouts,
 	{
 		Feature: "SNAT to all zeros",
-		Effect:  "a connection that goes to an endpoint directly, from the address and port of one that goes there by a ClusterIP, fails",
-		Answer:  "nothing: OVN asks and does without",
-		Source:  "lib/dpif-netlink.c: dpif_netlink_ct_get_features",
+		Effect: "a connection that goes to an endpoint directly, from the address and port of one that goes there by a " +
+			"ClusterIP, fails",
+		Answer: "nothing: OVN asks and does without",
+		Source: "lib/dpif-netlink.c: dpif_netlink_ct_get_features",
 	},
 	{
 		Feature: "dp_hash algorithm 1",
@@ -222,15 +269,20 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "large tables",
-		Effect:  "connections and translations are found in tables of 1,024 lists, flows in one of 2,048: tens of thousands of connections at a time are slow, 2,097,152 are the most",
-		Answer:  "a pod has an eighth of them at most ([windows-pod-connections](reference.md#connections-of-pods-on-windows-nodes)). The endpoints of a Service are not bounded",
-		Source:  "Conntrack.h: CT_HASH_TABLE_SIZE, CT_MAX_ENTRIES; Conntrack-nat.h: NAT_HASH_TABLE_SIZE; Flow.c: OVS_FLOW_TABLE_SIZE",
+		Effect: "connections and translations are found in tables of 1,024 lists, flows in one of 2,048: tens of " +
+			"thousands of connections at a time are slow, 2,097,152 are the most",
+		Answer: "a pod has an eighth of them at most " +
+			"([windows-pod-connections](reference.md#connections-of-pods-on-windows-nodes)). The endpoints of a Service are " +
+			"not bounded",
+		Source: "Conntrack.h: CT_HASH_TABLE_SIZE, CT_MAX_ENTRIES; Conntrack-nat.h: NAT_HASH_TABLE_SIZE; Flow.c: " +
+			"OVS_FLOW_TABLE_SIZE",
 	},
 	{
 		Feature: "limits of zones",
-		Effect:  "0, which OVN and Open vSwitch have for no limit, lets no connection come about. A default limit (ct_zone_default_limit) takes the place of each zone's own",
-		Answer:  "no row has 0: a port that is not bounded has no limit at all. weft sets no default limit",
-		Source:  "Conntrack.c: OvsCtExecute_, OvsCtSetZoneLimit",
+		Effect: "0, which OVN and Open vSwitch have for no limit, lets no connection come about. A default limit " +
+			"(ct_zone_default_limit) takes the place of each zone's own",
+		Answer: "no row has 0: a port that is not bounded has no limit at all. weft sets no default limit",
+		Source: "Conntrack.c: OvsCtExecute_, OvsCtSetZoneLimit",
 	},
 	{
 		Feature: "QoS",
@@ -240,9 +292,12 @@ var Limits = []Limit{
 	},
 	{
 		Feature: "meters",
-		Effect:  "as many as there is memory for, of one band each, although Meter.h names 32. One that is changed is added before its former self, which is never freed",
-		Answer:  "weft has one, of one band, which bounds the log lines of policies: beside Windows nodes all rules share it (fair=false), or each rule that is logged would want its own. ovn-controller is told of 65,536: of 2^32-1 it can count none",
-		Source:  "Meter.h: OVS_MAX_METERS, which nothing uses, OVS_MAX_BANDS; Meter.c: OvsNewMeterCmdHandler",
+		Effect: "as many as there is memory for, of one band each, although Meter.h names 32. One that is changed is " +
+			"added before its former self, which is never freed",
+		Answer: "weft has one, of one band, which bounds the log lines of policies: beside Windows nodes all rules share " +
+			"it (fair=false), or each rule that is logged would want its own. ovn-controller is told of 65,536: of 2^32-1 it " +
+			"can count none",
+		Source: "Meter.h: OVS_MAX_METERS, which nothing uses, OVS_MAX_BANDS; Meter.c: OvsNewMeterCmdHandler",
 	},
 	{
 		Feature: "more than one datapath",

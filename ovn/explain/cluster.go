@@ -82,7 +82,8 @@ func New(objects []runtime.Object, podCIDRs []string) (*Cluster, error) {
 
 // newCluster does so of manifests, whose pods get addresses, or of a running cluster, whose pods have some.
 func newCluster(objects []runtime.Object, podCIDRs []string, running bool) (*Cluster, error) {
-	c := &Cluster{running: running, pods: map[string]*pod{}, namespaces: map[string]labels.Set{}, nodes: map[netip.Addr]string{}, hosts: map[string][]netip.Addr{},
+	c := &Cluster{running: running, pods: map[string]*pod{}, namespaces: map[string]labels.Set{},
+		nodes: map[netip.Addr]string{}, hosts: map[string][]netip.Addr{},
 		gates: map[string]gate{}, services: map[string]*corev1.Service{}, policies: map[string]*policy.Policy{}}
 	var kept, balancing []runtime.Object
 	for _, o := range objects {
@@ -228,7 +229,8 @@ func configOf(objects []runtime.Object, podCIDRs []string) (ovn.Config, error) {
 		if node, ok := o.(*corev1.Node); ok {
 			nodes++
 			if len(network.ClusterCIDRs) == 0 {
-				if network, _, err = contract.Parse[contract.NodeNetwork](node.Annotations, contract.NodeNetworkAnnotation); err != nil {
+				if network, _, err = contract.Parse[contract.NodeNetwork](node.Annotations,
+					contract.NodeNetworkAnnotation); err != nil {
 					return config, fmt.Errorf("node %s: %w", node.Name, err)
 				}
 			}

@@ -83,15 +83,21 @@ func TestARunningCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, q := range []struct{ from, to, want string }{
-		{"db", "web:8080", "10.1.0.8 -> 10.1.0.7:8080: allowed\n  egress of default/db: allowed\n    no policy selects it: allowed by default\n  ingress of default/web: allowed\n    NetworkPolicy  Accept by NetworkPolicy default/web, spec.ingress[0], port http (8080/tcp)\n"},
+		{"db", "web:8080", "10.1.0.8 -> 10.1.0.7:8080: allowed\n  egress of default/db: allowed\n    no policy selects it: " +
+			"allowed by default\n  ingress of default/web: allowed\n    NetworkPolicy  Accept by NetworkPolicy default/web, " +
+			"spec.ingress[0], port http (8080/tcp)\n"},
 		{"db", "10.1.0.7:8080", "ingress of default/web: allowed"},
 		{"10.1.0.8", "web:8080", "egress of default/db: allowed"},
 		{"db", "web:8081", "Deny: isolated by NetworkPolicy default/web, no rule of which allows it"},
-		{"agent", "web:22", "egress of default/agent: allowed\n    the pod shares its node's address, so that no policy selects it\n  ingress of default/web: allowed\n    before all     Accept: a node reaches the pods on it, whatever policies say"},
+		{"agent", "web:22", "egress of default/agent: allowed\n    the pod shares its node's address, so that no policy " +
+			"selects it\n  ingress of default/web: allowed\n    before all     Accept: a node reaches the pods on it, " +
+			"whatever policies say"},
 		{"agent", "web:22", "10.1.0.2 -> 10.1.0.7:22"},
 		{"web", "agent:22", "10.1.0.7 -> 192.0.2.11:22: refused"},
-		{"192.0.2.11", "web:22", "192.0.2.11 is an address of Node n1: no policy is about it\n  ingress of default/web: allowed"},
-		{"192.0.2.12", "web:8080", "192.0.2.12 is no pod's address: no policy is about it\n  ingress of default/web: refused"},
+		{"192.0.2.11", "web:22", "192.0.2.11 is an address of Node n1: no policy is about it\n  ingress of " +
+			"default/web: allowed"},
+		{"192.0.2.12", "web:8080",
+			"192.0.2.12 is no pod's address: no policy is about it\n  ingress of default/web: refused"},
 		{"db", "svc/default/web:80", "allowed\n\n10.1.0.8 -> 10.1.0.7:8080: allowed"},
 		{"db", "svc/default/web:80", "10.1.0.8 -> 192.0.2.99:8080: allowed"},
 		{"web", "svc/default/web:80", "1 of 2 allowed\n\n10.1.0.7 -> 10.1.0.7:8080: allowed"},
@@ -120,7 +126,8 @@ func TestRangesOfPods(t *testing.T) {
 		{"made up", "{apiVersion: v1, kind: Pod, metadata: {name: a}}", nil, "10.244.0.0/16"},
 		{"as told", "{apiVersion: v1, kind: Pod, metadata: {name: a}}", []string{"10.0.0.0/8"}, "10.0.0.0/8"},
 		{"as noted", running + "\n---\n{apiVersion: v1, kind: Pod, metadata: {name: a}}", nil, "10.1.0.0/16"},
-		{"no note", "{apiVersion: v1, kind: Node, metadata: {name: n9, annotations: {weft.net/node-network: x}}}", nil, "node n9"},
+		{"no note", "{apiVersion: v1, kind: Node, metadata: {name: n9, annotations: {weft.net/node-network: x}}}", nil,
+			"node n9"},
 		{"no range", "{apiVersion: v1, kind: Node, metadata: {name: n9}}", []string{"10.0.0.1/8"}, "10.0.0.0/8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,7 +25,8 @@ func (c *Cluster) resolve(seen []*v1alpha1.ResolvedNames, now time.Time) error {
 					continue
 				}
 				for _, a := range name.Addresses {
-					if addr, err := netip.ParseAddr(a.Address); err == nil && a.Until.After(now) && addr.IsGlobalUnicast() && addr.Unmap().Is4() == (set.ExternalIDs[ovsdb.KeyMark] == "ip4") {
+					if addr, err := netip.ParseAddr(a.Address); err == nil && a.Until.After(now) && addr.IsGlobalUnicast() &&
+						addr.Unmap().Is4() == (set.ExternalIDs[ovsdb.KeyMark] == "ip4") {
 						list = append(list, addr.Unmap().String())
 					}
 				}
@@ -72,7 +73,8 @@ func (c *Cluster) domainNotes(from *pod) []string {
 	for _, o := range c.order {
 		for i := range o.Rules {
 			if r := &o.Rules[i]; c.selects(o.Subject, from) && namesDomain(*r) {
-				notes = append(notes, fmt.Sprintf("%s, %s names domains, whose addresses only a running cluster has: here they match nothing", o, r.Field()))
+				notes = append(notes, fmt.Sprintf("%s, %s names domains, whose addresses only a running cluster has: here they "+
+					"match nothing", o, r.Field()))
 			}
 		}
 	}

@@ -39,7 +39,8 @@ func (c *Cluster) takeNode(o *corev1.Node) {
 			}
 		}
 	}
-	if facts, ok, err := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); ok && err == nil {
+	if facts, ok, err := contract.Parse[contract.NodeFacts](o.Annotations, contract.NodeFactsAnnotation); ok &&
+		err == nil {
 		g.facts = facts
 		for _, addr := range g.addresses() {
 			c.nodes[addr] = o.Name
@@ -82,7 +83,8 @@ func (c *Cluster) gatewayOf(f *front, from *pod) (*gateway, error) {
 	if !f.at.IsValid() || f.sort == clusterIP || from.port != "" && (f.node == "" || f.node == from.node) {
 		return nil, nil
 	}
-	g := &gateway{node: f.node, asked: f.at, local: f.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
+	g := &gateway{node: f.node, asked: f.at,
+		local: f.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal}
 	if g.node == "" { // any that has one
 		for _, node := range slices.Sorted(maps.Keys(c.gates)) {
 			if g.node == "" && c.gates[node].facts.Gateway != nil {
@@ -93,11 +95,13 @@ func (c *Cluster) gatewayOf(f *front, from *pod) (*gateway, error) {
 	to := c.gates[g.node]
 	switch {
 	case to.facts.Gateway == nil && f.node != "":
-		return nil, fmt.Errorf("%s: Node %s has no gateway, so that none but clients on it reach its NodePorts; ask for those of a node that has one", f.at, f.node)
+		return nil, fmt.Errorf("%s: Node %s has no gateway, so that none but clients on it reach its NodePorts; ask for "+
+			"those of a node that has one", f.at, f.node)
 	case to.facts.Gateway == nil:
 		return nil, fmt.Errorf("%s: no node has a gateway, so that no client outside reaches it; ask about a pod", f.at)
 	case f.node != "" && !slices.Contains(contract.Addrs(to.facts.Gateway.Addresses), f.at.Addr()):
-		return nil, fmt.Errorf("%s: the agent of Node %s serves NodePorts at this address, and endpoints see its host as the client; ask from that, or for one of its gateway's addresses: %s",
+		return nil, fmt.Errorf("%s: the agent of Node %s serves NodePorts at this address, and endpoints see its host as "+
+			"the client; ask from that, or for one of its gateway's addresses: %s",
 			f.at, f.node, listing(texts(contract.Addrs(to.facts.Gateway.Addresses))))
 	case g.local:
 		g.client = c.outside(from, f.at.Addr())
@@ -109,7 +113,9 @@ func (c *Cluster) gatewayOf(f *front, from *pod) (*gateway, error) {
 			return g, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: Node %s's annotation %s has no join range of its family, so that nobody can tell whom endpoints see as the client; see why the controller has not written it", f.at, g.node, contract.NodeNetworkAnnotation)
+	return nil, fmt.Errorf("%s: Node %s's annotation %s has no join range of its family, so that nobody can tell whom "+
+		"endpoints see as the client; see why the controller has not written it", f.at, g.node,
+		contract.NodeNetworkAnnotation)
 }
 
 // outside is the address that a client has outside of the cluster, if it is another there.
@@ -153,5 +159,6 @@ func (g *gateway) note(p *Path) string {
 	if g.client.IsValid() {
 		client = g.client
 	}
-	return fmt.Sprintf("it leaves for %s and comes in by the gateway of Node %s, behind which the endpoint sees the client %s", g.asked, g.node, client)
+	return fmt.Sprintf("it leaves for %s and comes in by the gateway of Node %s, behind which the endpoint sees the "+
+		"client %s", g.asked, g.node, client)
 }

@@ -51,7 +51,8 @@ type Path struct {
 func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 	from, err := c.end(q.From)
 	if err == nil && from.why != "" && c.unserved(q.From.Addr) != nil {
-		err = fmt.Errorf("%s is a Service's address, and a Service opens no connections; name a pod, or another address", q.From)
+		err = fmt.Errorf("%s is a Service's address, and a Service opens no connections; name a pod, or another address",
+			q.From)
 	}
 	if err != nil {
 		return nil, err
@@ -96,7 +97,8 @@ func (c *Cluster) Ask(q Question, family string) (*Answer, error) {
 // where a program does not choose another.
 func (c *Cluster) sources(from *pod, to target) []netip.Addr {
 	among := c.hosts[from.node]
-	if from.why == "" || from.port == "" || to.why != "" || to.gateway != nil || slices.Contains(among, from.addresses[0]) {
+	if from.why == "" || from.port == "" || to.why != "" || to.gateway != nil ||
+		slices.Contains(among, from.addresses[0]) {
 		return from.addresses
 	}
 	var list []netip.Addr
@@ -169,8 +171,9 @@ const clientPort = 40000
 // judge follows one connection, by the rows that are there or else by those that shall be.
 func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) Path {
 	connection := acl.Connection{
-		Packet: acl.Packet{Inport: from.port, Outport: to.port, Src: src, Dst: dst, Proto: protocols[q.Protocol], SrcPort: clientPort, DstPort: to.number},
-		VIP:    to.vip,
+		Packet: acl.Packet{Inport: from.port, Outport: to.port, Src: src, Dst: dst, Proto: protocols[q.Protocol],
+			SrcPort: clientPort, DstPort: to.number},
+		VIP: to.vip,
 	}
 	switch {
 	case q.Protocol == icmp && src.Is4():
@@ -192,9 +195,12 @@ func (c *Cluster) judge(q Question, from *pod, to target, src, dst netip.Addr) P
 	p := c.path(tables, connection, from, to)
 	if c.actual != nil {
 		p.Notes = append(c.missing(from, to.pod), p.Notes...)
-		if wanted := c.path(c.desired, connection, from, to); wanted.Allowed != p.Allowed || wanted.Egress.text() != p.Egress.text() || wanted.Ingress.text() != p.Ingress.text() {
-			p.Notes = append(p.Notes, "the Northbound differs from what the objects ask for, by which it would be "+word(wanted.Allowed)+
-				":\n"+wanted.Egress.text()+wanted.Ingress.text()+"The controller has not written it yet, or cannot: see its log, and the policies' status")
+		if wanted := c.path(c.desired, connection, from, to); wanted.Allowed != p.Allowed ||
+			wanted.Egress.text() != p.Egress.text() || wanted.Ingress.text() != p.Ingress.text() {
+			p.Notes = append(p.Notes, "the Northbound differs from what the objects ask for, by which it would be "+
+				word(wanted.Allowed)+
+				":\n"+wanted.Egress.text()+wanted.Ingress.text()+"The controller has not written it yet, or cannot: see its log, "+
+				"and the policies' status")
 		}
 	}
 	return p
@@ -218,7 +224,8 @@ func (c *Cluster) missing(pods ...*pod) []string {
 	var notes []string
 	for _, p := range pods {
 		if p.why == "" && !c.actual.Port(p.port) {
-			notes = append(notes, fmt.Sprintf("the Northbound has no port %s for pod %s, which has no network until it has one", p.port, p.key()))
+			notes = append(notes, fmt.Sprintf("the Northbound has no port %s for pod %s, which has no network until it has one",
+				p.port, p.key()))
 		}
 	}
 	return notes
@@ -245,7 +252,9 @@ func (c *Cluster) path(tables *acl.Tables, connection acl.Connection, from *pod,
 		connection.Inport, connection.VIP = "", netip.AddrPort{}
 		alone := tables.Judge(connection)
 		verdicts = append(verdicts, alone)
-		steps[policy.Ingress] = slices.DeleteFunc(alone.Steps, func(s acl.Step) bool { return within && s.Stage != acl.ToPort })
+		steps[policy.Ingress] = slices.DeleteFunc(alone.Steps, func(s acl.Step) bool {
+			return within && s.Stage != acl.ToPort
+		})
 	}
 	p.Egress = c.side(policy.Egress, from, steps[policy.Egress])
 	p.Ingress = c.side(policy.Ingress, to.pod, steps[policy.Ingress])
@@ -282,10 +291,12 @@ func parted(tables *acl.Tables, c acl.Connection, steps []acl.Step) (ends [2][]a
 func verdictNotes(v *acl.Verdict) []string {
 	var notes []string
 	for _, r := range v.Unread {
-		notes = append(notes, fmt.Sprintf("%s comes before and cannot be evaluated here (%s): this is the verdict without it", r, r.Text))
+		notes = append(notes, fmt.Sprintf("%s comes before and cannot be evaluated here (%s): this is the verdict without it",
+			r, r.Text))
 	}
 	for _, rules := range v.Ambiguous {
-		notes = append(notes, fmt.Sprintf("%v have one priority and decide differently: OVN leaves open which of them holds", rules))
+		notes = append(notes, fmt.Sprintf("%v have one priority and decide differently: OVN leaves open which of them holds",
+			rules))
 	}
 	if v.Bypass != nil {
 		notes = append(notes, fmt.Sprintf("%s keeps the connection from the Service's load balancer", v.Bypass))

@@ -44,9 +44,14 @@ func Read(ctx context.Context, config *rest.Config, q Question) (*Cluster, error
 	list(l, "nodes", core.Nodes().List, all)
 	list(l, "pods", core.Pods("").List, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
 	list(l, "networkpolicies", client.NetworkingV1().NetworkPolicies("").List, all)
-	l.custom(schema.GroupVersion(v1alpha2.GroupVersion).WithResource("clusternetworkpolicies"), func() runtime.Object { return &v1alpha2.ClusterNetworkPolicy{} })
-	l.custom(schema.GroupVersion(v1alpha1.GroupVersion).WithResource("adminnetworkpolicies"), func() runtime.Object { return &v1alpha1.AdminNetworkPolicy{} })
-	l.custom(schema.GroupVersion(v1alpha1.GroupVersion).WithResource("baselineadminnetworkpolicies"), func() runtime.Object { return &v1alpha1.BaselineAdminNetworkPolicy{} })
+	l.custom(schema.GroupVersion(v1alpha2.GroupVersion).WithResource("clusternetworkpolicies"), func() runtime.Object {
+		return &v1alpha2.ClusterNetworkPolicy{}
+	})
+	l.custom(schema.GroupVersion(v1alpha1.GroupVersion).WithResource("adminnetworkpolicies"), func() runtime.Object {
+		return &v1alpha1.AdminNetworkPolicy{}
+	})
+	l.custom(schema.GroupVersion(v1alpha1.GroupVersion).WithResource("baselineadminnetworkpolicies"),
+		func() runtime.Object { return &v1alpha1.BaselineAdminNetworkPolicy{} })
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -99,7 +104,8 @@ func (l *lister) services(c *Cluster, client kubernetes.Interface, q Question) e
 		return nil // Ask tells it
 	}
 	l.objects = nil
-	list(l, "endpointslices", client.DiscoveryV1().EndpointSlices(f.Namespace).List, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + f.Name})
+	list(l, "endpointslices", client.DiscoveryV1().EndpointSlices(f.Namespace).List,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + f.Name})
 	if l.err == nil {
 		l.err = c.balanced.Update(l.objects, nil)
 	}
@@ -115,7 +121,8 @@ type lister struct {
 	err     error
 }
 
-func list[L runtime.Object](l *lister, what string, from func(context.Context, metav1.ListOptions) (L, error), options metav1.ListOptions) {
+func list[L runtime.Object](l *lister, what string, from func(context.Context, metav1.ListOptions) (L, error),
+	options metav1.ListOptions) {
 	if l.err != nil {
 		return
 	}
@@ -184,8 +191,9 @@ func (c *Cluster) Northbound(ctx context.Context, config ovsdb.Config) (unread, 
 	}
 	defer client.Close()
 	rows := acl.Rows{
-		ACLs: ovsdb.List[nb.ACL](client, nil), PortGroups: ovsdb.List[nb.PortGroup](client, nil), AddressSets: ovsdb.List[nb.AddressSet](client, nil),
-		Ports: ovsdb.List[nb.LogicalSwitchPort](client, nil), Switches: ovsdb.List[nb.LogicalSwitch](client, nil),
+		ACLs: ovsdb.List[nb.ACL](client, nil), PortGroups: ovsdb.List[nb.PortGroup](client, nil),
+		AddressSets: ovsdb.List[nb.AddressSet](client, nil),
+		Ports:       ovsdb.List[nb.LogicalSwitchPort](client, nil), Switches: ovsdb.List[nb.LogicalSwitch](client, nil),
 	}
 	c.actual, unread = acl.New(rows)
 	return unread, c.resolveAs(rows.AddressSets)

@@ -38,36 +38,44 @@ func answers(t *testing.T, objects string, questions []question) {
 type question struct{ from, to, want string }
 
 func TestTwoNodes(t *testing.T) {
-	const isolated = ": refused\n  %: allowed\n    @: no policy is about it\n  ingress of default/db: refused\n    NetworkPolicy  Deny: isolated by NetworkPolicy default/db, no rule of which allows it\n"
+	const isolated = ": refused\n  %: allowed\n    @: no policy is about it\n  ingress of default/db: refused\n    " +
+		"NetworkPolicy  Deny: isolated by NetworkPolicy default/db, no rule of which allows it\n"
 	answers(t, twoNodes, []question{
 		{"web", "db:5432", "Accept by NetworkPolicy default/db, spec.ingress[0]"},
-		{"web", "db:80", "egress of default/web: allowed\n    no policy selects it: allowed by default\n  ingress of default/db: refused\n    NetworkPolicy  Deny"},
+		{"web", "db:80", "egress of default/web: allowed\n    no policy selects it: allowed by default\n  ingress of " +
+			"default/db: refused\n    NetworkPolicy  Deny"},
 		{"192.0.2.11", "db:80", "before all     Accept: a node reaches the pods on it, whatever policies say"},
 		{"10.1.0.2", "db:80", "before all     Accept: a node reaches the pods on it, whatever policies say"},
 		{"agent1", "db:80", "before all     Accept: a node reaches the pods on it, whatever policies say"},
-		{"192.0.2.12", "db:80", strings.NewReplacer("%", "egress", "@", "192.0.2.12 is an address of Node n2").Replace(isolated)},
+		{"192.0.2.12", "db:80", strings.NewReplacer("%", "egress", "@", "192.0.2.12 is an address of Node n2").Replace(
+			isolated)},
 		{"192.0.2.12", "db:80", "192.0.2.12 -> default/db:80/tcp: refused\n\n10.1.1.2 -> 10.1.0.8:80: refused"},
 		{"192.0.2.12", "198.51.100.1:80", "192.0.2.12 -> 198.51.100.1:80: allowed"},
 		{"10.1.1.2", "db:80", strings.NewReplacer("%", "egress", "@", "10.1.1.2 is an address of Node n2").Replace(isolated)},
-		{"agent2", "db:80", "egress of default/agent2: allowed\n    the pod shares its node's address, so that no policy selects it\n  ingress of default/db: refused\n    NetworkPolicy  Deny"},
-		{"db", "web:80", "egress of default/db: refused\n    NetworkPolicy  Deny: isolated by NetworkPolicy default/db, no rule of which allows it\n  ingress of default/web: allowed\n    no policy selects it"},
+		{"agent2", "db:80", "egress of default/agent2: allowed\n    the pod shares its node's address, so that no policy " +
+			"selects it\n  ingress of default/db: refused\n    NetworkPolicy  Deny"},
+		{"db", "web:80", "egress of default/db: refused\n    NetworkPolicy  Deny: isolated by NetworkPolicy default/db, no " +
+			"rule of which allows it\n  ingress of default/web: allowed\n    no policy selects it"},
 	})
 }
 
 func TestItself(t *testing.T) {
 	const pod, host = "a pod reaches itself: no policy is asked\n", "a host reaches itself: no policy is asked\n"
 	answers(t, twoNodes, []question{
-		{"db", "db:5432", "10.1.0.8 -> 10.1.0.8:5432: allowed\n  egress of default/db: allowed\n    " + pod + "  ingress of default/db: allowed\n    " + pod},
+		{"db", "db:5432", "10.1.0.8 -> 10.1.0.8:5432: allowed\n  egress of default/db: allowed\n    " + pod +
+			"  ingress of default/db: allowed\n    " + pod},
 		{"db", "10.1.0.8:icmp", pod},
 		{"10.1.0.8", "db:80", pod},
 		{"agent1", "192.0.2.11:22", host},
 		{"agent1", "agent1:22", host},
 	})
-	c, err := New(read(t, "{apiVersion: v1, kind: Pod, metadata: {name: a}}\n---\n{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: none}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}"), nil)
+	c, err := New(read(t, "{apiVersion: v1, kind: Pod, metadata: {name: a}}\n---\n{apiVersion: networking.k8s.io/v1, "+
+		"kind: NetworkPolicy, metadata: {name: none}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, c, "a", "a:80"); !strings.Contains(got, "over IPv4 and over IPv6: allowed") || !strings.Contains(got, pod) {
+	if got := ask(t, c, "a", "a:80"); !strings.Contains(got, "over IPv4 and over IPv6: allowed") ||
+		!strings.Contains(got, pod) {
 		t.Error(got)
 	}
 }

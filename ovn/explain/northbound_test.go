@@ -38,7 +38,8 @@ const domains = twoNodes + `
 {apiVersion: policy.networking.k8s.io/v1alpha2, kind: ClusterNetworkPolicy, metadata: {name: names}, spec: {tier: Admin, priority: 1, subject: {namespaces: {}}, egress: [{action: Accept, to: [{domainNames: ["*.example.com"]}]}, {action: Deny, to: [{networks: [198.51.100.0/24]}]}]}}`
 
 func TestDomains(t *testing.T) {
-	const accepted, denied = "Accept by ClusterNetworkPolicy names, spec.egress[0]", "Deny by ClusterNetworkPolicy names, spec.egress[1]"
+	const accepted, denied = "Accept by ClusterNetworkPolicy names, spec.egress[0]",
+		"Deny by ClusterNetworkPolicy names, spec.egress[1]"
 	c, err := newCluster(read(t, domains), nil, true)
 	if err != nil {
 		t.Fatal(err)
@@ -48,14 +49,16 @@ func TestDomains(t *testing.T) {
 		return v1alpha1.ResolvedAddress{Address: addr, Until: metav1.NewTime(now.Add(d))}
 	}
 	err = c.resolve([]*v1alpha1.ResolvedNames{{Names: []v1alpha1.ResolvedName{
-		{Name: "www.example.com", Addresses: []v1alpha1.ResolvedAddress{until(time.Minute, "198.51.100.1"), until(-time.Second, "198.51.100.2"), until(time.Minute, "2001:db8::1")}},
+		{Name: "www.example.com", Addresses: []v1alpha1.ResolvedAddress{until(time.Minute, "198.51.100.1"),
+			until(-time.Second, "198.51.100.2"), until(time.Minute, "2001:db8::1")}},
 		{Name: "example.com", Addresses: []v1alpha1.ResolvedAddress{until(time.Minute, "198.51.100.3")}},
 		{Name: "a.b.example.com", Addresses: []v1alpha1.ResolvedAddress{until(time.Minute, "198.51.100.4")}},
 	}}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for addr, want := range map[string]string{"198.51.100.1": accepted, "198.51.100.2": denied, "198.51.100.3": denied, "198.51.100.4": accepted} {
+	for addr, want := range map[string]string{"198.51.100.1": accepted, "198.51.100.2": denied, "198.51.100.3": denied,
+		"198.51.100.4": accepted} {
 		if got := ask(t, c, "web", addr+":443"); !strings.Contains(got, want) || strings.Contains(got, "note:") {
 			t.Errorf("%s: there is no %q, or a note, in:\n%s", addr, want, got)
 		}
@@ -83,12 +86,15 @@ func TestBetweenSwitches(t *testing.T) {
 		direction nb.ACLDirection
 		want      string
 	}{
-		{"n2", nb.ACLDirectionToLport, "egress of default/web: refused\n    no policy selects it: allowed by default\n" + ours + "  ingress of default/db: allowed\n    NetworkPolicy  Accept"},
-		{"n1", nb.ACLDirectionFromLport, "egress of default/web: allowed\n    no policy selects it: allowed by default\n  ingress of default/db: refused\n" + ours},
+		{"n2", nb.ACLDirectionToLport, "egress of default/web: refused\n    no policy selects it: allowed by default\n" +
+			ours + "  ingress of default/db: allowed\n    NetworkPolicy  Accept"},
+		{"n1", nb.ACLDirectionFromLport, "egress of default/web: allowed\n    no policy selects it: allowed by default\n  " +
+			"ingress of default/db: refused\n" + ours},
 	} {
 		c := inForce(t, twoNodes, func(rows *acl.Rows) {
 			name := "ours"
-			rows.ACLs = append(rows.ACLs, &nb.ACL{UUID: name, Name: &name, Direction: q.direction, Priority: 2000, Match: "tcp", Action: nb.ACLActionDrop})
+			rows.ACLs = append(rows.ACLs, &nb.ACL{UUID: name, Name: &name, Direction: q.direction, Priority: 2000, Match: "tcp",
+				Action: nb.ACLActionDrop})
 			for _, s := range rows.Switches {
 				if s.Name == q.node {
 					s.ACLs = append(s.ACLs, name)

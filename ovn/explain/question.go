@@ -92,7 +92,8 @@ func ParseQuestion(from, to, namespace string) (Question, error) {
 	}
 	q.Protocol = strings.ToLower(protocol)
 	if protocols[q.Protocol] == 0 {
-		return q, fmt.Errorf("%q: protocol %q is none of tcp, udp and sctp; ICMP has no ports and is asked for as %s:icmp", to, protocol, host)
+		return q, fmt.Errorf("%q: protocol %q is none of tcp, udp and sctp; ICMP has no ports and is asked for as %s:icmp",
+			to, protocol, host)
 	}
 	port, err := strconv.ParseUint(number, 10, 16)
 	if err != nil || port == 0 {
@@ -121,7 +122,8 @@ func parseEnd(text, namespace string) (End, error) {
 	case len(parts) == 3 && parts[0] == "svc":
 		e.Namespace, e.Service = parts[1], true
 	case len(parts) != 1:
-		return e, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor a Service, as svc/NAMESPACE/NAME, nor an address", text)
+		return e, fmt.Errorf("%q is neither a pod, as [NAMESPACE/]NAME, nor a Service, as svc/NAMESPACE/NAME, nor an address",
+			text)
 	}
 	if len(validation.IsDNS1123Label(e.Namespace))+len(validation.IsDNS1123Subdomain(e.Name)) > 0 {
 		return e, fmt.Errorf("%q is not an address, and not a name of lower case letters, digits and '-'", text)
@@ -173,7 +175,8 @@ func ParseExpectations(file, text, namespace string) ([]Expectation, error) {
 func parseExpectation(line, namespace string) (e Expectation, err error) {
 	words := strings.Fields(line)
 	if len(words) != 4 || words[2] != "->" || words[0] != "allow" && words[0] != "deny" {
-		return e, fmt.Errorf("%q is not like \"allow prod/web -> prod/db:5432\" or \"deny prod/web -> 192.0.2.1:53/udp\"", line)
+		return e, fmt.Errorf("%q is not like \"allow prod/web -> prod/db:5432\" or \"deny prod/web -> 192.0.2.1:53/udp\"",
+			line)
 	}
 	e.Allow = words[0] == "allow"
 	e.Question, err = ParseQuestion(words[1], words[3], namespace)

@@ -48,7 +48,8 @@ func TestParseQuestion(t *testing.T) {
 }
 
 func FuzzParseQuestion(f *testing.F) {
-	for _, to := range []string{"db:5432", "svc/prod/web:80/udp", "[2001:db8::1]:icmp", "2001:db8::1", ":", "[]:", "a/b/c:1"} {
+	for _, to := range []string{"db:5432", "svc/prod/web:80/udp", "[2001:db8::1]:icmp", "2001:db8::1", ":", "[]:",
+		"a/b/c:1"} {
 		f.Add("prod/web", to)
 		f.Add(strings.TrimSuffix(to, ":5432"), "192.0.2.1:80/sctp")
 	}

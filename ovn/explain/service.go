@@ -59,7 +59,8 @@ func (c *Cluster) front(q Question, from *pod) (*front, error) {
 		return nil, fmt.Errorf("there is no Service %s", q.To.Key())
 	}
 	if contract.Unserved(s.Labels) {
-		return nil, fmt.Errorf("the Service %s has a label (%s or %s) that leaves it to somebody else, and weft does not serve it; ask about its pods", q.To.Key(), contract.ProxyNameLabel, contract.HeadlessLabel)
+		return nil, fmt.Errorf("the Service %s has a label (%s or %s) that leaves it to somebody else, and weft does not "+
+			"serve it; ask about its pods", q.To.Key(), contract.ProxyNameLabel, contract.HeadlessLabel)
 	}
 	i := slices.IndexFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
 		return uint16(p.Port) == q.Port && protocolOf(&p.Protocol) == q.Protocol
@@ -98,9 +99,11 @@ func (c *Cluster) frontAt(q Question, from *pod) (*front, error) {
 	for _, s := range c.byAge() {
 		switch has := sortOf(s, addr); {
 		case has == clusterIP && q.Protocol == icmp:
-			return nil, fmt.Errorf("%s is a ClusterIP of Service %s/%s, and Services have no ICMP; ask one of its pods", addr, s.Namespace, s.Name)
+			return nil, fmt.Errorf("%s is a ClusterIP of Service %s/%s, and Services have no ICMP; ask one of its pods", addr,
+				s.Namespace, s.Name)
 		case has == clusterIP:
-			return nil, fmt.Errorf("%s is a ClusterIP of Service %s/%s, which has no port %d/%s; ask for one of its ports: %s", addr, s.Namespace, s.Name, q.Port, q.Protocol, portsOf(s))
+			return nil, fmt.Errorf("%s is a ClusterIP of Service %s/%s, which has no port %d/%s; ask for one of its ports: %s",
+				addr, s.Namespace, s.Name, q.Port, q.Protocol, portsOf(s))
 		}
 	}
 	return nil, c.unserved(addr)
@@ -133,21 +136,25 @@ func (c *Cluster) unserved(addr netip.Addr) error {
 	case i < 0:
 		return nil
 	case c.running:
-		return fmt.Errorf("%s is in the Services' range %s, and no Service has it; ask for one that is there, as svc/NAMESPACE/NAME:PORT", addr, c.ranges[i])
+		return fmt.Errorf("%s is in the Services' range %s, and no Service has it; ask for one that is there, as "+
+			"svc/NAMESPACE/NAME:PORT", addr, c.ranges[i])
 	}
-	return fmt.Errorf("%s is in the Services' range %s, and manifests do not say where a Service leads; ask about its pods, at their own port", addr, c.ranges[i])
+	return fmt.Errorf("%s is in the Services' range %s, and manifests do not say where a Service leads; ask about its "+
+		"pods, at their own port", addr, c.ranges[i])
 }
 
 // byAge are the Services that weft serves, the older first: of two that want one address and port it has it.
 func (c *Cluster) byAge() []*corev1.Service {
 	var list []*corev1.Service
 	for _, s := range c.services {
-		if !contract.Unserved(s.Labels) && s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != "" && s.Spec.ClusterIP != corev1.ClusterIPNone {
+		if !contract.Unserved(s.Labels) && s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != "" &&
+			s.Spec.ClusterIP != corev1.ClusterIPNone {
 			list = append(list, s)
 		}
 	}
 	slices.SortFunc(list, func(a, b *corev1.Service) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name))
 	})
 	return list
 }
@@ -164,9 +171,10 @@ func sortOf(s *corev1.Service, addr netip.Addr) sort {
 	case !isOf(s, addr):
 	case slices.ContainsFunc(s.Spec.ExternalIPs, is):
 		return externalIP
-	case s.Spec.Type == corev1.ServiceTypeLoadBalancer && slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
-		return ptr.Deref(i.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP && is(i.IP)
-	}):
+	case s.Spec.Type == corev1.ServiceTypeLoadBalancer && slices.ContainsFunc(s.Status.LoadBalancer.Ingress,
+		func(i corev1.LoadBalancerIngress) bool {
+			return ptr.Deref(i.IPMode, corev1.LoadBalancerIPModeVIP) == corev1.LoadBalancerIPModeVIP && is(i.IP)
+		}):
 		return loadBalancer
 	}
 	return ""
@@ -174,7 +182,9 @@ func sortOf(s *corev1.Service, addr netip.Addr) sort {
 
 // isOf says whether a Service is of an address' family.
 func isOf(s *corev1.Service, addr netip.Addr) bool {
-	return slices.ContainsFunc(s.Spec.ClusterIPs, func(text string) bool { return strings.Contains(text, ":") == addr.Is6() })
+	return slices.ContainsFunc(s.Spec.ClusterIPs, func(text string) bool {
+		return strings.Contains(text, ":") == addr.Is6()
+	})
 }
 
 func portsOf(s *corev1.Service) string {
@@ -214,7 +224,8 @@ func (c *Cluster) targets(q Question, f *front, from *pod) ([]target, error) {
 	}
 	list := c.behind(q, f, from, gateway)
 	if len(list) == 0 {
-		return nil, fmt.Errorf("the Service %s has no ready endpoint for port %d/%s%s", f.key(), f.port.Port, q.Protocol, f.where(from, gateway))
+		return nil, fmt.Errorf("the Service %s has no ready endpoint for port %d/%s%s", f.key(), f.port.Port, q.Protocol,
+			f.where(from, gateway))
 	}
 	for i := range list {
 		if f.sort == loadBalancer && !c.admitted(f, from) {
@@ -234,7 +245,8 @@ func (p *pod) alone(addr netip.Addr) *pod {
 
 // where says that only some endpoints count, if it is so.
 func (f *front) where(from *pod, by *gateway) string {
-	internal := ptr.Deref(f.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal
+	internal := ptr.Deref(f.Spec.InternalTrafficPolicy,
+		corev1.ServiceInternalTrafficPolicyCluster) == corev1.ServiceInternalTrafficPolicyLocal
 	switch {
 	case by != nil && by.local && f.node != "":
 		return " on Node " + f.node + ", and externalTrafficPolicy is Local"
@@ -290,7 +302,9 @@ func (c *Cluster) admitted(f *front, from *pod) bool {
 	}
 	return slices.ContainsFunc(f.Spec.LoadBalancerSourceRanges, func(text string) bool {
 		p, err := netip.ParsePrefix(strings.TrimSpace(text))
-		return err == nil && slices.ContainsFunc(from.addresses, func(a netip.Addr) bool { return a.Is4() == f.at.Addr().Is4() && p.Contains(a) })
+		return err == nil && slices.ContainsFunc(from.addresses, func(a netip.Addr) bool {
+			return a.Is4() == f.at.Addr().Is4() && p.Contains(a)
+		})
 	})
 }
 

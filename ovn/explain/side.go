@@ -106,7 +106,8 @@ func (c *Cluster) tiers(s *Side, p *pod, steps []acl.Step) {
 // isSilent tells an ACL that says what would hold without it: that nobody has decided, or that a Service admits
 // its client.
 func isSilent(r *acl.Rule) bool {
-	return strings.HasPrefix(r.Owner, "Policies/") && strings.HasPrefix(r.Key, "default/") || strings.HasPrefix(r.Owner, "Service/") && !refuses(r)
+	return strings.HasPrefix(r.Owner, "Policies/") && strings.HasPrefix(r.Key, "default/") || strings.HasPrefix(r.Owner,
+		"Service/") && !refuses(r)
 }
 
 // notAdmitted is said where a Service's ACL refuses a client.
@@ -170,7 +171,8 @@ func (c *Cluster) finding(r *acl.Rule, about []*policy.Policy, d policy.Directio
 }
 
 // actions are the policies' words for those of ACLs.
-var actions = map[nb.ACLAction]string{nb.ACLActionAllowRelated: "Accept", nb.ACLActionDrop: "Deny", nb.ACLActionPass: "Pass"}
+var actions = map[nb.ACLAction]string{nb.ACLActionAllowRelated: "Accept", nb.ACLActionDrop: "Deny",
+	nb.ACLActionPass: "Pass"}
 
 // Action is a policy's word for what an ACL does.
 func Action(of nb.ACLAction) string { return actions[of] }
@@ -211,7 +213,8 @@ func ParseMark(owner, key string) (m Mark, ok bool) {
 	return m, true
 }
 
-var kinds = []policy.Kind{policy.NetworkPolicy, policy.ClusterNetworkPolicy, policy.AdminNetworkPolicy, policy.BaselineAdminNetworkPolicy}
+var kinds = []policy.Kind{policy.NetworkPolicy, policy.ClusterNetworkPolicy, policy.AdminNetworkPolicy,
+	policy.BaselineAdminNetworkPolicy}
 
 // Policy is its kind and name.
 func (m Mark) Policy() string { return string(m.Kind) + " " + m.Name }

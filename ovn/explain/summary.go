@@ -34,7 +34,9 @@ func (c *Cluster) Summary() string {
 
 // crowdedOut says that a policy is not in force, since others have taken all the room of its priority.
 func (c *Cluster) crowdedOut(o *policy.Policy) bool {
-	return slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Object == o.String() && p.Reason == "PriorityFull" })
+	return slices.ContainsFunc(c.problems, func(p Problem) bool {
+		return p.Object == o.String() && p.Reason == "PriorityFull"
+	})
 }
 
 func priority(o *policy.Policy) string {

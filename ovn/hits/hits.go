@@ -62,9 +62,11 @@ const (
 	nodeTime = 5 * time.Second
 )
 
-var errNoAddress = errors.New("its agent takes no streams: give it tunnel-ca, tunnel-certificate and tunnel-private-key")
+var errNoAddress = errors.New(
+	"its agent takes no streams: give it tunnel-ca, tunnel-certificate and tunnel-private-key")
 
-// Read asks the databases for rules, and the nodes for what their flows have counted. Nodes that do not answer are named.
+// Read asks the databases for rules, and the nodes for what their flows have counted. Nodes that do not answer are
+// named.
 func Read(ctx context.Context, config Config, nodes []Node) (Counts, error) {
 	rules, err := readRules(ctx, config)
 	if err != nil {
@@ -89,7 +91,8 @@ func Read(ctx context.Context, config Config, nodes []Node) (Counts, error) {
 	}
 	_ = group.Wait() // a node's error is told as its own
 	slices.SortFunc(counts.Counts, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.Rule.Policy(), b.Rule.Policy()), cmp.Compare(RuleName(a.Rule), RuleName(b.Rule)), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(a.Rule.Policy(), b.Rule.Policy()), cmp.Compare(RuleName(a.Rule), RuleName(b.Rule)),
+			cmp.Compare(a.Node, b.Node))
 	})
 	return counts, nil
 }

@@ -63,15 +63,19 @@ func (f forbidden) WithAttrs(attrs []slog.Attr) slog.Handler {
 // TestHitsOfARealOVN lets packets meet rules, and finds them counted where they belong.
 func TestHitsOfARealOVN(t *testing.T) {
 	o := nodetest.StartOVN(t)
-	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=chassis-1", "external_ids:hostname=n1", "external_ids:ovn-remote="+o.Southbound(),
-		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+nodetest.Datapath())
-	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(), "fail_mode=secure")
+	o.VS("set", "Open_vSwitch", ".", "external_ids:system-id=chassis-1", "external_ids:hostname=n1",
+		"external_ids:ovn-remote="+o.Southbound(),
+		"external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip=127.0.0.1", "external_ids:ovn-bridge-datapath-type="+
+			nodetest.Datapath())
+	o.VS("--may-exist", "add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type="+nodetest.Datapath(),
+		"fail_mode=secure")
 	set, err := manifest.Read(strings.NewReader(objects), "prod", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := ovn.DefaultConfig()
-	config.Northbound, config.PodCIDRs, config.ServiceCIDRs, config.JoinCIDRs = []string{o.Northbound()}, []string{"10.244.0.0/16"}, []string{"10.96.0.0/16"}, []string{"100.64.0.0/16"}
+	config.Northbound, config.PodCIDRs, config.ServiceCIDRs, config.JoinCIDRs = []string{o.Northbound()},
+		[]string{"10.244.0.0/16"}, []string{"10.96.0.0/16"}, []string{"100.64.0.0/16"}
 	offline, err := ovn.Translate(config, set.Objects)
 	if err != nil {
 		t.Fatal(err)
@@ -89,9 +93,11 @@ func TestHitsOfARealOVN(t *testing.T) {
 	run := filepath.Dir(strings.TrimPrefix(o.OVSDatabase(), "unix:"))
 	read := func() map[string]Count {
 		t.Helper()
-		o.Run("ovs-appctl", "-t", filepath.Join(run, nodetest.Vswitchd+".ctl"), "revalidator/wait") // what the datapath has counted
+		// what the datapath has counted
+		o.Run("ovs-appctl", "-t", filepath.Join(run, nodetest.Vswitchd+".ctl"), "revalidator/wait")
 		list, err := Read(t.Context(), Config{
-			Northbound: ovsdb.Config{Endpoints: o.Northbound(), Logger: log}, Southbound: ovsdb.Config{Endpoints: o.Southbound(), Logger: log},
+			Northbound: ovsdb.Config{Endpoints: o.Northbound(), Logger: log}, Southbound: ovsdb.Config{Endpoints: o.Southbound(),
+				Logger: log},
 			Dial: func(ctx context.Context, n Node) (net.Conn, error) {
 				bridge, err := (&net.Dialer{}).DialContext(ctx, "unix", n.Address)
 				if err != nil {
@@ -113,8 +119,10 @@ func TestHitsOfARealOVN(t *testing.T) {
 		return counts
 	}
 	rules := []string{
-		"NetworkPolicy prod/db, spec.ingress[0], port sql (8080/tcp), Accept", "NetworkPolicy prod/db, spec.ingress[0], Accept",
-		"NetworkPolicy prod/db, isolation from ingress, Deny", "ClusterNetworkPolicy guard, spec.egress[0], Deny", "ClusterNetworkPolicy guard, spec.egress[1], Pass",
+		"NetworkPolicy prod/db, spec.ingress[0], port sql (8080/tcp), Accept",
+		"NetworkPolicy prod/db, spec.ingress[0], Accept",
+		"NetworkPolicy prod/db, isolation from ingress, Deny", "ClusterNetworkPolicy guard, spec.egress[0], Deny",
+		"ClusterNetworkPolicy guard, spec.egress[1], Pass",
 	}
 	before := read()
 	if len(before) != len(rules) {
@@ -147,7 +155,8 @@ func TestHitsOfARealOVN(t *testing.T) {
 			for _, rule := range rules {
 				packets, bytes := after[rule].Packets-before[rule].Packets, after[rule].Bytes-before[rule].Bytes
 				if (packets > 0) != hit[rule] || (bytes >= 42*packets && bytes > 0) != hit[rule] {
-					return fmt.Errorf("%s port %d: %s has %d packets and %d bytes more; it is hit: %t", try.network, try.port, rule, packets, bytes, hit[rule])
+					return fmt.Errorf("%s port %d: %s has %d packets and %d bytes more; it is hit: %t", try.network, try.port, rule,
+						packets, bytes, hit[rule])
 				}
 			}
 			return nil
@@ -168,7 +177,8 @@ ip -n %[1]s addr add %[3]s/24 dev eth0`, name, contract.MAC(pod.Addresses...), p
 	if output, err := exec.Command("sh", "-ec", script).CombinedOutput(); err != nil {
 		t.Fatalf("plug %s: %v\n%s", name, err, output)
 	}
-	o.VS("add-port", "br-int", "v-"+name, "--", "set", "Interface", "v-"+name, "external_ids:iface-id="+pod.Port, "external_ids:iface-id-ver=Pod/prod/"+name)
+	o.VS("add-port", "br-int", "v-"+name, "--", "set", "Interface", "v-"+name, "external_ids:iface-id="+pod.Port,
+		"external_ids:iface-id-ver=Pod/prod/"+name)
 	nodetest.Eventually(t, 20*time.Second, func() error {
 		if up := o.VS("--if-exists", "get", "Interface", "v-"+name, "external_ids:ovn-installed"); up != `"true"` {
 			return fmt.Errorf("port %s is not installed", pod.Port)

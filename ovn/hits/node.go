@@ -32,7 +32,8 @@ func (d Dial) counters(ctx context.Context, node Node, cookies []uint32) ([]cont
 		return nil, fmt.Errorf("ask %s: %w", node.Address, errors.Join(err, ctx.Err()))
 	}
 	var reply contract.CountersReply
-	if err := json.NewDecoder(io.LimitReader(conn, int64(replyOfNone+replyOfCookie*len(cookies)))).Decode(&reply); err != nil {
+	if err := json.NewDecoder(io.LimitReader(conn, int64(replyOfNone+replyOfCookie*len(cookies)))).Decode(
+		&reply); err != nil {
 		return nil, fmt.Errorf("read what %s answers: %w", node.Address, errors.Join(err, ctx.Err()))
 	}
 	if reply.Error != "" {

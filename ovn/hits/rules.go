@@ -18,8 +18,8 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// rules of policies, with the cookies of their flows. Rules whose ACLs' UUIDs begin alike have the same flows, as far as
-// anybody can tell: what these have counted is then told of each.
+// rules of policies, with the cookies of their flows. Rules whose ACLs' UUIDs begin alike have the same flows, as far
+// as anybody can tell: what these have counted is then told of each.
 type rules struct {
 	list    []rule
 	cookies []uint32
@@ -76,7 +76,8 @@ func readACLs(ctx context.Context, config ovsdb.Config) (list []rule, hinted map
 }
 
 // stages are those of ovn-northd that judge ACLs, under their names since OVN 23.06 and before.
-var stages = []string{"ls_in_acl_eval", "ls_in_acl_after_lb_eval", "ls_out_acl_eval", "ls_in_acl", "ls_in_acl_after_lb", "ls_out_acl"}
+var stages = []string{"ls_in_acl_eval", "ls_in_acl_after_lb_eval", "ls_out_acl_eval", "ls_in_acl", "ls_in_acl_after_lb",
+	"ls_out_acl"}
 
 // readFlows gives the hints of the logical flows of ACLs by their cookies.
 func readFlows(ctx context.Context, config ovsdb.Config) (map[uint32]string, error) {
@@ -86,8 +87,10 @@ func readFlows(ctx context.Context, config ovsdb.Config) (map[uint32]string, err
 	}
 	var operations []libovsdb.Operation
 	for _, stage := range stages {
-		operations = append(operations, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: sb.LogicalFlowTable, Columns: []string{"_uuid", "external_ids"},
-			Where: []libovsdb.Condition{{Column: "external_ids", Function: libovsdb.ConditionIncludes, Value: libovsdb.OvsMap{GoMap: map[any]any{"stage-name": stage}}}}})
+		operations = append(operations, libovsdb.Operation{Op: libovsdb.OperationSelect, Table: sb.LogicalFlowTable,
+			Columns: []string{"_uuid", "external_ids"},
+			Where: []libovsdb.Condition{{Column: "external_ids", Function: libovsdb.ConditionIncludes,
+				Value: libovsdb.OvsMap{GoMap: map[any]any{"stage-name": stage}}}}})
 	}
 	rows, err := selectRows(ctx, config, operations...)
 	if err != nil {

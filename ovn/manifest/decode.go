@@ -31,13 +31,21 @@ type kind struct {
 }
 
 var kinds = map[string]kind{
-	"Namespace":                  {version: "v1", new: func() metav1.Object { return &corev1.Namespace{} }},
-	"Node":                       {version: "v1", new: func() metav1.Object { return &corev1.Node{} }},
-	"Pod":                        {version: "v1", new: func() metav1.Object { return &corev1.Pod{} }, namespaced: true},
-	"NetworkPolicy":              {version: "networking.k8s.io/v1", new: func() metav1.Object { return &networkingv1.NetworkPolicy{} }, namespaced: true},
-	"ClusterNetworkPolicy":       {version: "policy.networking.k8s.io/v1alpha2", new: func() metav1.Object { return &v1alpha2.ClusterNetworkPolicy{} }},
-	"AdminNetworkPolicy":         {version: "policy.networking.k8s.io/v1alpha1", new: func() metav1.Object { return &v1alpha1.AdminNetworkPolicy{} }},
-	"BaselineAdminNetworkPolicy": {version: "policy.networking.k8s.io/v1alpha1", new: func() metav1.Object { return &v1alpha1.BaselineAdminNetworkPolicy{} }},
+	"Namespace": {version: "v1", new: func() metav1.Object { return &corev1.Namespace{} }},
+	"Node":      {version: "v1", new: func() metav1.Object { return &corev1.Node{} }},
+	"Pod":       {version: "v1", new: func() metav1.Object { return &corev1.Pod{} }, namespaced: true},
+	"NetworkPolicy": {version: "networking.k8s.io/v1", new: func() metav1.Object {
+		return &networkingv1.NetworkPolicy{}
+	}, namespaced: true},
+	"ClusterNetworkPolicy": {version: "policy.networking.k8s.io/v1alpha2", new: func() metav1.Object {
+		return &v1alpha2.ClusterNetworkPolicy{}
+	}},
+	"AdminNetworkPolicy": {version: "policy.networking.k8s.io/v1alpha1", new: func() metav1.Object {
+		return &v1alpha1.AdminNetworkPolicy{}
+	}},
+	"BaselineAdminNetworkPolicy": {version: "policy.networking.k8s.io/v1alpha1", new: func() metav1.Object {
+		return &v1alpha1.BaselineAdminNetworkPolicy{}
+	}},
 	"Deployment": workload("apps/v1", func() metav1.Object { return &appsv1.Deployment{} },
 		func(o metav1.Object) *corev1.PodTemplateSpec { return &o.(*appsv1.Deployment).Spec.Template }),
 	"StatefulSet": workload("apps/v1", func() metav1.Object { return &appsv1.StatefulSet{} },
@@ -71,7 +79,8 @@ func (r *reader) document(d *document) {
 		return
 	}
 	if line := d.leftover(); line > 0 {
-		r.errs = append(r.errs, fmt.Errorf("%s:%d: it is not YAML: a document has ended before; begin another one with a line ---", d.file, line))
+		r.errs = append(r.errs, fmt.Errorf("%s:%d: it is not YAML: a document has ended before; begin another one with a "+
+			"line ---", d.file, line))
 	}
 	if string(text) != "null" {
 		r.object(at, text, metav1.TypeMeta{})
@@ -81,7 +90,8 @@ func (r *reader) document(d *document) {
 // syntax is what a YAML parser says, without the number of the line.
 func syntax(err error) string {
 	text := strings.TrimPrefix(lineNumber.ReplaceAllString(err.Error(), ""), "yaml: ")
-	return "it is not YAML: " + strings.TrimPrefix(strings.Join(strings.Fields(strings.ReplaceAll(text, "unmarshal errors:", "")), " "), ": ")
+	return "it is not YAML: " +
+		strings.TrimPrefix(strings.Join(strings.Fields(strings.ReplaceAll(text, "unmarshal errors:", "")), " "), ": ")
 }
 
 // object reads one; implied are the version and kind that a list's item may leave out.
@@ -126,7 +136,8 @@ func (r *reader) object(at place, text []byte, implied metav1.TypeMeta) {
 	case known:
 		r.wrong(at, "apiVersion", "apiVersion: %s has no kind %s; write %s", head.APIVersion, head.Kind, k.version)
 	case len(own) > 0:
-		r.wrong(at, "kind", "kind: %s has no kind %q that is known here; policies depend on its %s", head.APIVersion, head.Kind, strings.Join(own, ", "))
+		r.wrong(at, "kind", "kind: %s has no kind %q that is known here; policies depend on its %s", head.APIVersion,
+			head.Kind, strings.Join(own, ", "))
 	default:
 		r.wrong(at, "apiVersion", "apiVersion: no kind %q of %s is known here; correct the two", head.Kind, head.APIVersion)
 	}

@@ -119,7 +119,8 @@ func (r *reader) directory(path string) {
 			return err
 		case file != path && strings.HasPrefix(entry.Name(), ".") && entry.IsDir():
 			return fs.SkipDir
-		case entry.IsDir() || strings.HasPrefix(entry.Name(), ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)):
+		case entry.IsDir() || strings.HasPrefix(entry.Name(), ".") || !slices.Contains([]string{".yaml", ".yml", ".json"},
+			filepath.Ext(file)):
 			return nil
 		}
 		found = true

@@ -40,8 +40,10 @@ func TestEachWorkloadIsAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := pods(s)
-	want := []string{"prod/app map[]", "prod/app-cronjob map[of:CronJob]", "prod/app-daemonset map[of:DaemonSet]", "prod/app-deployment map[of:Deployment]",
-		"prod/app-job map[of:Job]", "prod/app-replicaset map[of:ReplicaSet]", "prod/app-replicationcontroller map[of:ReplicationController]", "prod/app-statefulset map[of:StatefulSet]"}
+	want := []string{"prod/app map[]", "prod/app-cronjob map[of:CronJob]", "prod/app-daemonset map[of:DaemonSet]",
+		"prod/app-deployment map[of:Deployment]",
+		"prod/app-job map[of:Job]", "prod/app-replicaset map[of:ReplicaSet]",
+		"prod/app-replicationcontroller map[of:ReplicationController]", "prod/app-statefulset map[of:StatefulSet]"}
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -67,7 +69,8 @@ func TestDirectories(t *testing.T) {
 	}
 	write("a/b/one.yml", "\ufeffapiVersion: v1\r\nkind: Pod\r\nmetadata: {name: one}\r\n---\r\n")
 	write("two.json", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "two-"}, "spec": {"nodeName": "n1"}}`)
-	write("three.yaml", "# nothing\n---\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: |\n    ---\n    b\n")
+	write("three.yaml", "# nothing\n---\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: |\n    "+
+		"---\n    b\n")
 	write("README.md", "no manifest")
 	write(".hidden/x.yaml", "no manifest")
 	write("a/.x.yaml", "no manifest")
@@ -75,7 +78,8 @@ func TestDirectories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := pods(s); !slices.Equal(got, []string{"default/one map[]", "default/two map[]"}) || s.Others["ConfigMap"] != 1 {
+	if got := pods(s); !slices.Equal(got, []string{"default/one map[]", "default/two map[]"}) ||
+		s.Others["ConfigMap"] != 1 {
 		t.Errorf("%q, and %v", got, s.Others)
 	}
 	for _, o := range s.Objects {
@@ -84,7 +88,8 @@ func TestDirectories(t *testing.T) {
 		}
 	}
 	write("two.yaml", "\napiVersion: v1\nkind: Pod\nmetadata: {name: two}\n")
-	if _, err := Read(nil, "default", dir); err == nil || !strings.Contains(err.Error(), "two.yaml:2: Pod default/two is there already, at "+filepath.Join(dir, "two.json")+":1") {
+	if _, err := Read(nil, "default", dir); err == nil || !strings.Contains(err.Error(),
+		"two.yaml:2: Pod default/two is there already, at "+filepath.Join(dir, "two.json")+":1") {
 		t.Errorf("an object that a directory has twice: %v", err)
 	}
 	write("broken.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n---\na: b\n c: d\n")
@@ -102,7 +107,8 @@ func TestALaterPathWins(t *testing.T) {
 {"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy", "metadata": {"name": "guard", "creationTimestamp": "2026-11-01T00:00:00Z"}, "spec": {"tier": "Admin", "subject": {"namespaces": {}}}},
 {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}}]}`
 	file := filepath.Join(t.TempDir(), "new.yaml")
-	text := "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: guard}\nspec: {tier: Admin, priority: 7, subject: {namespaces: {}}}\n"
+	text := "apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: guard}\nspec: " +
+		"{tier: Admin, priority: 7, subject: {namespaces: {}}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -110,18 +116,21 @@ func TestALaterPathWins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{file + ":1: ClusterNetworkPolicy guard takes the place of the one at standard input:2"}; !slices.Equal(s.Notes, want) {
+	if want := []string{file +
+		":1: ClusterNetworkPolicy guard takes the place of the one at standard input:2"}; !slices.Equal(s.Notes, want) {
 		t.Errorf("%q", s.Notes)
 	}
 	guard, ok := s.Objects[0].(*v1alpha2.ClusterNetworkPolicy)
-	if !ok || len(s.Objects) != 2 || len(s.Problems) > 0 || guard.Spec.Priority != 7 || guard.CreationTimestamp.Year() != 2026 {
+	if !ok || len(s.Objects) != 2 || len(s.Problems) > 0 || guard.Spec.Priority != 7 ||
+		guard.CreationTimestamp.Year() != 2026 {
 		t.Errorf("%+v, %v", s.Objects, s.Problems)
 	}
 }
 
 // TestNothingIsDropped: all that a file has is read, or an error.
 func TestNothingIsDropped(t *testing.T) {
-	const a, b = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}`, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}`
+	const a, b = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}`,
+		`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}`
 	const flow = "{apiVersion: v1, kind: Pod, metadata: {name: a}}"
 	for _, c := range []struct{ name, text, want string }{
 		{"a stream of JSON", a + b, "a at 1, b at 1"},
@@ -167,16 +176,19 @@ func TestKinds(t *testing.T) {
 		{"gateway.networking.k8s.io/v1", "HTTPRoute", ""},
 		{"serving.knative.dev/v1", "Service", ""},
 		{"autoscaling/v2", "HorizontalPodAutoscaler", ""},
-		{"apps/v1", "Deployement", "2: kind: apps/v1 has no kind \"Deployement\" that is known here; policies depend on its DaemonSet, Deployment, ReplicaSet, StatefulSet"},
+		{"apps/v1", "Deployement", "2: kind: apps/v1 has no kind \"Deployement\" that is known here; policies depend on " +
+			"its DaemonSet, Deployment, ReplicaSet, StatefulSet"},
 		{"v1", "pod", "2: kind: v1 has no kind \"pod\""},
 		{"v1", "Deployment", "1: apiVersion: v1 has no kind Deployment; write apps/v1"},
 		{"extensions/v1beta1", "Deployment", "1: apiVersion: extensions/v1beta1 Deployment is not read; write apps/v1"},
 		{"example.com/v1", "AllowList", ""},
 		{"policy/v1", "NetworkPolicy", "1: apiVersion: policy/v1 has no kind NetworkPolicy; write networking.k8s.io/v1"},
 		{"app/v1", "Deploy", "1: apiVersion: no kind \"Deploy\" of app/v1 is known here"},
-		{"policy.networking.k8s.io/v1alpha2", "NetworkPolicies", "2: kind: policy.networking.k8s.io/v1alpha2 has no kind \"NetworkPolicies\""},
+		{"policy.networking.k8s.io/v1alpha2", "NetworkPolicies", "2: kind: policy.networking.k8s.io/v1alpha2 has no kind " +
+			"\"NetworkPolicies\""},
 	} {
-		s, err := Read(strings.NewReader("apiVersion: "+c.version+"\nkind: "+c.kind+"\nmetadata: {name: a}\n"), "default", "-")
+		s, err := Read(strings.NewReader("apiVersion: "+c.version+"\nkind: "+c.kind+"\nmetadata: {name: a}\n"), "default",
+			"-")
 		switch {
 		case c.want == "":
 			if err != nil || s.Others[c.kind] != 1 {
@@ -257,7 +269,8 @@ items:
 func FuzzRead(f *testing.F) {
 	f.Add("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n- 1\n---x\n")
 	f.Add(`{"apiVersion": "v1", "kind": "List", "items": [{"kind": "PodList", "apiVersion": "v1", "items": [null, {}]}]}`)
-	f.Add("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {nodeName: x}}}\n...\n%YAML 1.2\n---\n")
+	f.Add("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {nodeName: " +
+		"x}}}\n...\n%YAML 1.2\n---\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		lines := strings.Count(text, "\n") + 1
 		for _, d := range documents("-", 1, []byte(text)) {

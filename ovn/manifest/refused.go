@@ -24,7 +24,8 @@ import (
 // of its rules are here that a controller need not ask about, since nothing comes to it that breaks them.
 func refused(o metav1.Object, text []byte) []fault {
 	var list []fault
-	for _, err := range metaapi.ValidateObjectMetaAccessor(o, o.GetNamespace() != "", metaapi.NameIsDNSSubdomain, field.NewPath("metadata")) {
+	for _, err := range metaapi.ValidateObjectMetaAccessor(o, o.GetNamespace() != "", metaapi.NameIsDNSSubdomain,
+		field.NewPath("metadata")) {
 		list = append(list, fault{err.Field, err.ErrorBody()})
 	}
 	c := &checker{faults: list}
@@ -80,7 +81,8 @@ func (c *checker) networkPolicy(o *networkingv1.NetworkPolicy) {
 	}
 }
 
-func (c *checker) tenantRule(rule, side string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) {
+func (c *checker) tenantRule(rule, side string, peers []networkingv1.NetworkPolicyPeer,
+	ports []networkingv1.NetworkPolicyPort) {
 	for i, port := range ports {
 		if port.Port != nil && port.Port.Type == intstr.String {
 			c.portName(fmt.Sprintf("%s.ports[%d].port", rule, i), port.Port.StrVal)
@@ -93,7 +95,8 @@ func (c *checker) tenantRule(rule, side string, peers []networkingv1.NetworkPoli
 		cidr, err := netip.ParsePrefix(peer.IPBlock.CIDR)
 		for j, text := range peer.IPBlock.Except {
 			if except, wrong := netip.ParsePrefix(text); err == nil && wrong == nil && except.Masked() == cidr.Masked() {
-				c.wrong(fmt.Sprintf("%s.%s[%d].ipBlock.except[%d]", rule, side, i, j), "%s is the whole block, of which nothing is left; give a part of it, or remove the peer", text)
+				c.wrong(fmt.Sprintf("%s.%s[%d].ipBlock.except[%d]", rule, side, i, j),
+					"%s is the whole block, of which nothing is left; give a part of it, or remove the peer", text)
 			}
 		}
 	}
@@ -145,7 +148,8 @@ func (c *checker) protocol(o value) {
 		if len(within) == 0 {
 			c.wrong(o.at(word).field, "is empty; give a destinationPort, as {range: {start: 1, end: 65535}} for all")
 		}
-		if ports := o.at(word).at("destinationPort").at("range"); ports.value != nil && ports.at("start").value == ports.at("end").value {
+		if ports := o.at(word).at("destinationPort").at("range"); ports.value != nil &&
+			ports.at("start").value == ports.at("end").value {
 			c.wrong(ports.field, "starts where it ends; write it as a number")
 		}
 	}

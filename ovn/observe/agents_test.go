@@ -19,9 +19,11 @@ func TestWhichAgentsAreAsked(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	for said, refused := range map[string]bool{"192.0.2.1:16642": false, "198.51.100.1:16642": false, "": false, "192.0.2.2:16642": true, "127.0.0.1:16642": true, "192.0.2.1:6443": true, "metadata:16642": true} {
-		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{
-			Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.1")}, Counters: said})}}}
+	for said, refused := range map[string]bool{"192.0.2.1:16642": false, "198.51.100.1:16642": false, "": false,
+		"192.0.2.2:16642": true, "127.0.0.1:16642": true, "192.0.2.1:6443": true, "metadata:16642": true} {
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
+			Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(contract.NodeFacts{
+				Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.1")}, Counters: said})}}}
 		object.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
 		kept, err := keepFacts(object)
 		if err != nil {

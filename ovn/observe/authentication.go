@@ -38,23 +38,28 @@ type frontProxy struct {
 }
 
 func newFrontProxy(client kubernetes.Interface) (*frontProxy, error) {
-	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController("front-proxy", authenticationNamespace, authenticationName, frontProxyCA, client)
+	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController("front-proxy", authenticationNamespace,
+		authenticationName, frontProxyCA, client)
 	if err != nil {
 		return nil, err
 	}
 	headers := headerrequest.NewRequestHeaderAuthRequestController(authenticationName, authenticationNamespace, client,
-		"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix", allowedNames)
+		"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers",
+		"requestheader-extra-headers-prefix", allowedNames)
 	provide := func(value func() []string) headerrequest.StringSliceProvider {
 		return headerrequest.StringSliceProviderFunc(value)
 	}
-	return &frontProxy{client: client, ca: ca, headers: headers, users: headerrequest.NewDynamicVerifyOptionsSecure(ca.VerifyOptions,
-		provide(headers.AllowedClientNames), provide(headers.UsernameHeaders), provide(headers.UIDHeaders), provide(headers.GroupHeaders),
+	return &frontProxy{client: client, ca: ca, headers: headers, users: headerrequest.NewDynamicVerifyOptionsSecure(
+		ca.VerifyOptions,
+		provide(headers.AllowedClientNames), provide(headers.UsernameHeaders), provide(headers.UIDHeaders),
+		provide(headers.GroupHeaders),
 		provide(headers.ExtraHeaderPrefixes))}, nil
 }
 
 // load reads what is published now, and refuses what would let others in.
 func (p *frontProxy) load(ctx context.Context) error {
-	published, err := p.client.CoreV1().ConfigMaps(authenticationNamespace).Get(ctx, authenticationName, metav1.GetOptions{})
+	published, err := p.client.CoreV1().ConfigMaps(authenticationNamespace).Get(ctx, authenticationName,
+		metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read the ConfigMap %s/%s: %w", authenticationNamespace, authenticationName, err)
 	}
@@ -66,9 +71,13 @@ func fitFrontProxy(published *corev1.ConfigMap) error {
 	own, names := published.Data[frontProxyCA], published.Data[allowedNames]
 	switch {
 	case own == "":
-		return errors.New("the API server has no front proxy, and can ask no aggregated API: set --requestheader-client-ca-file, --requestheader-username-headers, --proxy-client-cert-file and --proxy-client-key-file")
-	case (names == "" || names == "[]" || names == "null") && bytes.Contains([]byte(published.Data[clientCA]), bytes.TrimSpace([]byte(own))):
-		return errors.New("every client of the API server could pose as its front proxy, since --requestheader-client-ca-file is the clients' authority, too: set --requestheader-allowed-names")
+		return errors.New("the API server has no front proxy, and can ask no aggregated API: set " +
+			"--requestheader-client-ca-file, --requestheader-username-headers, --proxy-client-cert-file and " +
+			"--proxy-client-key-file")
+	case (names == "" || names == "[]" || names == "null") && bytes.Contains([]byte(published.Data[clientCA]),
+		bytes.TrimSpace([]byte(own))):
+		return errors.New("every client of the API server could pose as its front proxy, since " +
+			"--requestheader-client-ca-file is the clients' authority, too: set --requestheader-allowed-names")
 	}
 	return nil
 }
@@ -90,8 +99,9 @@ func (p *frontProxy) tlsConfig(own func() (*certificates.Set, error)) *tls.Confi
 		if !ok {
 			return nil, errors.New("the front proxy's authority is not known")
 		}
-		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*set.Own}, ClientAuth: tls.RequireAndVerifyClientCert,
-			ClientCAs: trusted.Roots, SessionTicketsDisabled: true, NextProtos: []string{"h2", "http/1.1"}}, nil
+		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*set.Own},
+			ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs:  trusted.Roots, SessionTicketsDisabled: true, NextProtos: []string{"h2", "http/1.1"}}, nil
 	}}
 }
 
@@ -108,7 +118,8 @@ func (p *frontProxy) user(r *http.Request) (user.Info, error) {
 }
 
 // mayList asks the API server whether a user may list a resource, of all namespaces where namespace is empty.
-func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, resource, namespace string) (bool, error) {
+func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, resource, namespace string) (bool,
+	error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range who.GetExtra() {
 		extra[key] = values
@@ -116,7 +127,8 @@ func mayList(ctx context.Context, client kubernetes.Interface, who user.Info, re
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: extra,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Group: group, Version: version, Resource: resource},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "list", Group: group,
+				Version: version, Resource: resource},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

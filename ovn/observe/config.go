@@ -20,8 +20,8 @@ type Config struct {
 	Listen string
 	// ovn-northbound, ovn-southbound: sockets that are served read-only, unix:PATH.
 	Northbound, Southbound string
-	// tunnel-ca, tunnel-certificate, tunnel-private-key: PEM files. The certificate has the DNS names observe.weft.net, for
-	// the nodes' agents, and weft-observe.weft-observe.svc, for the API server.
+	// tunnel-ca, tunnel-certificate, tunnel-private-key: PEM files. The certificate has the DNS names observe.weft.net,
+	// for the nodes' agents, and weft-observe.weft-observe.svc, for the API server.
 	CA, Certificate, PrivateKey string
 	// metrics-address: of /metrics, /healthz and /readyz; empty serves none.
 	MetricsAddress string
@@ -37,7 +37,8 @@ const (
 func DefaultConfig() Config {
 	hostname, _ := os.Hostname() // without one the key has no default, and its absence is reported
 	return Config{
-		Identity: hostname, Northbound: "unix:" + NorthboundSocket, Southbound: "unix:" + SouthboundSocket, MetricsAddress: "127.0.0.1:9643",
+		Identity: hostname, Northbound: "unix:" + NorthboundSocket, Southbound: "unix:" + SouthboundSocket,
+		MetricsAddress: "127.0.0.1:9643",
 	}
 }
 
@@ -45,17 +46,22 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Identity == "" || len(validation.IsDNS1123Subdomain(nameOf(c.Identity))) > 0 {
-		errs = append(errs, fmt.Errorf("identity: %q cannot end the names of this door's Lease and EndpointSlice: give lower case letters, digits, '-' and '.', as c1.example.net", c.Identity))
+		errs = append(errs, fmt.Errorf("identity: %q cannot end the names of this door's Lease and EndpointSlice: give "+
+			"lower case letters, digits, '-' and '.', as c1.example.net", c.Identity))
 	}
-	if address, err := netip.ParseAddrPort(c.Listen); err != nil || address.Addr().IsUnspecified() || address.Addr().IsLoopback() || address.Port() == 0 {
-		errs = append(errs, fmt.Errorf("listen: %q is not ADDRESS:PORT; give an address by which API servers reach this host, like 192.0.2.1:6645 or [2001:db8::1]:6645", c.Listen))
+	if address, err := netip.ParseAddrPort(c.Listen); err != nil || address.Addr().IsUnspecified() ||
+		address.Addr().IsLoopback() || address.Port() == 0 {
+		errs = append(errs, fmt.Errorf("listen: %q is not ADDRESS:PORT; give an address by which API servers reach this "+
+			"host, like 192.0.2.1:6645 or [2001:db8::1]:6645", c.Listen))
 	}
 	for key, value := range map[string]string{"ovn-northbound": c.Northbound, "ovn-southbound": c.Southbound} {
 		if len(value) < 6 || value[:5] != "unix:" || !filepath.IsAbs(value[5:]) {
-			errs = append(errs, fmt.Errorf("%s: %q is not unix:PATH; give the socket that the server serves read-only", key, value))
+			errs = append(errs, fmt.Errorf("%s: %q is not unix:PATH; give the socket that the server serves read-only", key,
+				value))
 		}
 	}
-	for key, value := range map[string]string{"tunnel-ca": c.CA, "tunnel-certificate": c.Certificate, "tunnel-private-key": c.PrivateKey} {
+	for key, value := range map[string]string{"tunnel-ca": c.CA, "tunnel-certificate": c.Certificate,
+		"tunnel-private-key": c.PrivateKey} {
 		if value == "" {
 			errs = append(errs, fmt.Errorf("%s: is empty; name the PEM file", key))
 		}

@@ -149,7 +149,8 @@ func (s *street) clients(user string) kubernetes.Interface {
 func (s *street) open(identity, listen string, counts hits.Counts) (leave func()) {
 	s.t.Helper()
 	file := func(name string) string { return filepath.Join(s.files, name) }
-	d, err := newDoor(Config{Identity: identity, Listen: listen, CA: file("ca.crt"), Certificate: file("tls.crt"), PrivateKey: file("tls.key")}, s.clients("weft:observe"), nil)
+	d, err := newDoor(Config{Identity: identity, Listen: listen, CA: file("ca.crt"), Certificate: file("tls.crt"),
+		PrivateKey: file("tls.key")}, s.clients("weft:observe"), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -183,7 +184,8 @@ func some() hits.Counts {
 	}
 	return hits.Counts{Asked: 3, Unanswered: map[string]error{"n3": errors.New("secret of n3")}, Counts: []hits.Count{
 		count("ClusterNetworkPolicy/shop", "egress/0", "n1", 1), count("NetworkPolicy/bank/vault", "ingress/0", "n1", 7),
-		count("NetworkPolicy/shop/db", "ingress/0", "n1", 2), count("NetworkPolicy/shop/db", "ingress/0", "n2", 1<<60), count("NetworkPolicy/shop/db", "ingress", "n2", 5),
+		count("NetworkPolicy/shop/db", "ingress/0", "n1", 2), count("NetworkPolicy/shop/db", "ingress/0", "n2", 1<<60),
+		count("NetworkPolicy/shop/db", "ingress", "n2", 5),
 		count("NetworkPolicy/shopping/db", "ingress/0", "n2", 9),
 	}}
 }
@@ -206,20 +208,25 @@ func TestUsersOfARealAPIServer(t *testing.T) {
 	leave := s.open("c1", first, some())
 	operator := s.As("olga", "operators", "system:authenticated")
 	alice, mallory := s.As("alice", "system:authenticated"), s.As("mallory", "system:authenticated")
-	s.Eventually(t, "the API is served", func() error { _, err := operator.Do(http.MethodGet, everything, "", nil); return err })
+	s.Eventually(t, "the API is served", func() error {
+		_, err := operator.Do(http.MethodGet, everything, "", nil)
+		return err
+	})
 	for _, c := range []struct {
 		name string
 		who  *apiserver.Server
 		path string
 		want string // policies, or what the refusal says
 	}{
-		{"an operator", operator, everything, "ClusterNetworkPolicy shop,NetworkPolicy bank/vault,NetworkPolicy shop/db,NetworkPolicy shopping/db"},
+		{"an operator", operator, everything, "ClusterNetworkPolicy shop,NetworkPolicy bank/vault,NetworkPolicy " +
+			"shop/db,NetworkPolicy shopping/db"},
 		{"an operator of a namespace", operator, ofShop, "NetworkPolicy shop/db"},
 		{"a developer of his namespace", alice, ofShop, "NetworkPolicy shop/db"},
 		{"a developer of another's", alice, ofBank, "403"},
 		{"a developer of all", alice, everything, "403"},
 		{"a developer by a path that leaves his namespace", alice, ofShop + "/../../bank/policyhits", "403"},
-		{"a developer by a path that hides this", alice, "/apis/" + api.GroupVersion + "/namespaces/shop%2f..%2fbank/policyhits", "40"},
+		{"a developer by a path that hides this", alice, "/apis/" + api.GroupVersion +
+			"/namespaces/shop%2f..%2fbank/policyhits", "40"},
 		{"a user without rights", mallory, ofShop, "403"},
 		{"a user without rights, of all", mallory, everything, "403"},
 		{"an operator who watches", operator, everything + "?watch=true", "403"},
@@ -246,11 +253,13 @@ func TestUsersOfARealAPIServer(t *testing.T) {
 		})
 	}
 	text, err := alice.Do(http.MethodGet, ofShop, "", nil)
-	if err != nil || bytes.Contains(text, []byte("secret")) || bytes.Contains(text, []byte("bank")) || !bytes.Contains(text, []byte(`"nodesUnanswered":1`)) ||
+	if err != nil || bytes.Contains(text, []byte("secret")) || bytes.Contains(text, []byte("bank")) ||
+		!bytes.Contains(text, []byte(`"nodesUnanswered":1`)) ||
 		!bytes.Contains(text, []byte(`"packets":1152921504606846978`)) {
 		t.Errorf("a developer sees %s, %v", text, err)
 	}
-	if _, err := s.Do(http.MethodPost, ofShop, "application/json", []byte("{}")); err == nil || !strings.Contains(err.Error(), "405") {
+	if _, err := s.Do(http.MethodPost, ofShop, "application/json", []byte("{}")); err == nil ||
+		!strings.Contains(err.Error(), "405") {
 		t.Errorf("who writes is told %v", err)
 	}
 	t.Run("one user's storm", func(t *testing.T) { s.leavesOthersAlone(t) })
@@ -340,7 +349,8 @@ func TestStrangersAtTheDoor(t *testing.T) {
 		{"without a certificate", nil, masters, 0},
 		{"with a door's own", issue(s.signer, "observe.weft.net"), masters, 0},
 		{"with a node's", issue(s.signer, "n1.node.weft.net"), masters, 0},
-		{"with another name by the front proxy's authority", issue(s.FrontProxy, "kubelet"), masters, http.StatusUnauthorized},
+		{"with another name by the front proxy's authority", issue(s.FrontProxy, "kubelet"), masters,
+			http.StatusUnauthorized},
 		{"who names nobody", proxy, nil, http.StatusUnauthorized},
 		{"who names a group alone", proxy, masters[2:], http.StatusUnauthorized},
 		{"whom the API server let in by mistake", proxy, []string{"X-Remote-User", "mallory"}, http.StatusForbidden},
@@ -362,7 +372,8 @@ func TestStrangersAtTheDoor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = client.RESTClient().Get().AbsPath(everything).SetHeader("X-Remote-User", "admin").SetHeader("X-Remote-Group", "system:masters").Do(t.Context()).Error()
+		err = client.RESTClient().Get().AbsPath(everything).SetHeader("X-Remote-User", "admin").SetHeader("X-Remote-Group",
+			"system:masters").Do(t.Context()).Error()
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("he is told %v", err)
 		}
@@ -399,7 +410,8 @@ func TestDoorsComeAndGo(t *testing.T) {
 	are("weft-observe-c1")
 	s.Eventually(t, "the API is served by the other", served)
 
-	lost := &presence{client: s.clients("weft:observe"), identity: "c3", address: must(t, second), renewal: renewal, silence: silence}
+	lost := &presence{client: s.clients("weft:observe"), identity: "c3", address: must(t, second), renewal: renewal,
+		silence: silence}
 	if err := lost.renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +422,8 @@ func TestDoorsComeAndGo(t *testing.T) {
 	are("weft-observe-c1", "weft-observe-c3") // what somebody has removed comes back
 	are("weft-observe-c1")                    // who does not renew goes
 	s.Eventually(t, "its Lease goes", func() error {
-		if _, err := s.admin.CoordinationV1().Leases(Namespace).Get(t.Context(), "weft-observe-c3", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := s.admin.CoordinationV1().Leases(Namespace).Get(t.Context(), "weft-observe-c3",
+			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("there is the Lease still: %v", err)
 		}
 		return nil

@@ -31,9 +31,12 @@ func TestPathsOfHits(t *testing.T) {
 	const prefix = "/apis/observe.weft.net/v1alpha1/"
 	for path, want := range map[string]string{
 		prefix + "policyhits": "all", prefix + "namespaces/shop/policyhits": "shop",
-		prefix + "namespaces//policyhits": "none", prefix + "namespaces/../policyhits": "none", prefix + "namespaces/shop/../policyhits": "none",
-		prefix + "namespaces/a.b/policyhits": "none", prefix + "namespaces/shop/policyhits/": "none", prefix + "policyhits/": "none",
-		prefix + "namespaces/shop/policyhits/db": "none", prefix + "namespaces/Shop/policyhits": "none", "/apis/observe.weft.net/v1/policyhits": "none", "": "none",
+		prefix + "namespaces//policyhits": "none", prefix + "namespaces/../policyhits": "none",
+		prefix + "namespaces/shop/../policyhits": "none",
+		prefix + "namespaces/a.b/policyhits":     "none", prefix + "namespaces/shop/policyhits/": "none",
+		prefix + "policyhits/":                   "none",
+		prefix + "namespaces/shop/policyhits/db": "none", prefix + "namespaces/Shop/policyhits": "none",
+		"/apis/observe.weft.net/v1/policyhits": "none", "": "none",
 	} {
 		namespace, ok := hitsPath(path)
 		got := namespace
@@ -51,7 +54,9 @@ func TestPathsOfHits(t *testing.T) {
 
 // While discovery of an aggregated API fails, namespaces are not deleted: whoever has taken all places leaves it alone.
 func TestDiscoveryNeedsNoPlace(t *testing.T) {
-	h := &handler{limits: &limits{all: maxRequests}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) { return &user.DefaultInfo{Name: "carol"}, nil }}
+	h := &handler{limits: &limits{all: maxRequests}, answered: func(int) {}, who: func(*http.Request) (user.Info, error) {
+		return &user.DefaultInfo{Name: "carol"}, nil
+	}}
 	for path, want := range map[string]int{
 		"/apis/observe.weft.net": http.StatusOK, "/apis/observe.weft.net/v1alpha1": http.StatusOK,
 		"/apis/observe.weft.net/v1alpha1/policyhits": http.StatusTooManyRequests,
@@ -76,7 +81,8 @@ func TestFrontProxyThatEverybodyIs(t *testing.T) {
 		{"of the clients' authority, without the key", "C\n", "C", "", "every client"},
 		{"none", "", "C", "[]", "no front proxy"},
 	} {
-		err := fitFrontProxy(&corev1.ConfigMap{Data: map[string]string{frontProxyCA: c.proxy, clientCA: c.clients, allowedNames: c.names}})
+		err := fitFrontProxy(&corev1.ConfigMap{Data: map[string]string{frontProxyCA: c.proxy, clientCA: c.clients,
+			allowedNames: c.names}})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -87,12 +93,13 @@ func TestFrontProxyThatEverybodyIs(t *testing.T) {
 func TestManyAskAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	asked, now, answer := 0, time.Now(), make(chan error)
-	s := &snapshots{now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now }, read: func(context.Context) (hits.Counts, error) {
-		mu.Lock()
-		asked++
-		mu.Unlock()
-		return hits.Counts{}, <-answer
-	}}
+	s := &snapshots{now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
+		read: func(context.Context) (hits.Counts, error) {
+			mu.Lock()
+			asked++
+			mu.Unlock()
+			return hits.Counts{}, <-answer
+		}}
 	var group sync.WaitGroup
 	results := make(chan error, 100)
 	for range 100 {
@@ -161,7 +168,8 @@ func TestConfigurationOfADoor(t *testing.T) {
 
 const first1 = "192.0.2.1:6645"
 
-// TestServiceAccountsOfANamespaceAreOneUser: a namespace's owner makes as many as he likes, and has no more places for it.
+// TestServiceAccountsOfANamespaceAreOneUser: a namespace's owner makes as many as he likes, and has no more places for
+// it.
 func TestServiceAccountsOfANamespaceAreOneUser(t *testing.T) {
 	l, places := &limits{}, 0
 	for i := range 2 * maxOfUser {

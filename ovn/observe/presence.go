@@ -35,8 +35,8 @@ const (
 	silence = 20 * time.Second
 )
 
-// presence is a door's EndpointSlice of the Service, and a Lease that says that it lives. A door that has no time to remove
-// them is removed by another.
+// presence is a door's EndpointSlice of the Service, and a Lease that says that it lives. A door that has no time to
+// remove them is removed by another.
 type presence struct {
 	client   kubernetes.Interface
 	identity string
@@ -87,10 +87,12 @@ func (p *presence) leave() {
 }
 
 func (p *presence) remove(ctx context.Context, name string, lease metav1.DeleteOptions) error {
-	if err := p.client.DiscoveryV1().EndpointSlices(Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := p.client.DiscoveryV1().EndpointSlices(Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete EndpointSlice %s: %w", name, err)
 	}
-	if err := p.client.CoordinationV1().Leases(Namespace).Delete(ctx, name, lease); err != nil && !apierrors.IsNotFound(err) {
+	if err := p.client.CoordinationV1().Leases(Namespace).Delete(ctx, name, lease); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Lease %s: %w", name, err)
 	}
 	return nil
@@ -100,8 +102,9 @@ func (p *presence) renew(ctx context.Context) error {
 	leases := p.client.CoordinationV1().Leases(Namespace)
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: p.name(), Labels: map[string]string{discoveryv1.LabelManagedBy: managedBy}},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(p.identity), LeaseDurationSeconds: ptr.To(int32(p.silence / time.Second)),
-			RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(p.identity),
+			LeaseDurationSeconds: ptr.To(int32(p.silence / time.Second)),
+			RenewTime:            ptr.To(metav1.NewMicroTime(time.Now()))},
 	}
 	there, err := leases.Get(ctx, lease.Name, metav1.GetOptions{})
 	switch {
@@ -128,7 +131,8 @@ func (p *presence) serve(ctx context.Context) error {
 	case err != nil:
 	case there.AddressType != wanted.AddressType: // it cannot be changed; the next renewal makes it
 		err = slices.Delete(ctx, wanted.Name, metav1.DeleteOptions{})
-	case !apiequality.Semantic.DeepEqual(there.Endpoints, wanted.Endpoints) || !apiequality.Semantic.DeepEqual(there.Ports, wanted.Ports) ||
+	case !apiequality.Semantic.DeepEqual(there.Endpoints, wanted.Endpoints) || !apiequality.Semantic.DeepEqual(there.Ports,
+		wanted.Ports) ||
 		!apiequality.Semantic.DeepEqual(there.Labels, wanted.Labels):
 		wanted.ResourceVersion = there.ResourceVersion
 		_, err = slices.Update(ctx, wanted, metav1.UpdateOptions{})
@@ -150,13 +154,15 @@ func (p *presence) slice() *discoveryv1.EndpointSlice {
 		AddressType: family,
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{p.address.Addr().String()},
 			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
-		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(int32(p.address.Port()))}},
+		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP),
+			Port: ptr.To(int32(p.address.Port()))}},
 	}
 }
 
 // sweep removes doors that have said nothing for too long.
 func (p *presence) sweep(ctx context.Context) error {
-	list, err := p.client.CoordinationV1().Leases(Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + managedBy})
+	list, err := p.client.CoordinationV1().Leases(Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + managedBy})
 	if err != nil {
 		return fmt.Errorf("list Leases: %w", err)
 	}
@@ -171,7 +177,8 @@ func (p *presence) sweep(ctx context.Context) error {
 			continue
 		}
 		slog.WarnContext(ctx, "a door has gone without a word", "lease", lease.Name)
-		precondition := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID(lease.UID)), ResourceVersion: ptr.To(lease.ResourceVersion)}}
+		precondition := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID(lease.UID)),
+			ResourceVersion: ptr.To(lease.ResourceVersion)}}
 		if err := p.remove(ctx, lease.Name, precondition); err != nil {
 			return err
 		}

@@ -80,7 +80,8 @@ func newDoor(c Config, client kubernetes.Interface, dial hits.Dial) (*door, erro
 		return nil, err
 	}
 	d.hits = &snapshots{now: time.Now, read: func(ctx context.Context) (hits.Counts, error) {
-		counts, err := hits.Read(ctx, hits.Config{Northbound: ovsdb.Config{Endpoints: c.Northbound}, Southbound: ovsdb.Config{Endpoints: c.Southbound}, Dial: dial},
+		counts, err := hits.Read(ctx, hits.Config{Northbound: ovsdb.Config{Endpoints: c.Northbound},
+			Southbound: ovsdb.Config{Endpoints: c.Southbound}, Dial: dial},
 			d.nodesOf(d.nodes.GetStore().List()))
 		d.metrics.unanswered.Set(float64(len(counts.Unanswered)))
 		return counts, err
@@ -100,7 +101,8 @@ func (d *door) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	files, kept := certificates.Files{Certificate: d.config.Certificate, Key: d.config.PrivateKey, Authorities: d.config.CA}, new(certificates.Kept)
+	files, kept := certificates.Files{Certificate: d.config.Certificate, Key: d.config.PrivateKey,
+		Authorities: d.config.CA}, new(certificates.Kept)
 	own := func() (*certificates.Set, error) { return kept.Read(files) }
 	if _, err := own(); err != nil {
 		listener.Close()
@@ -108,7 +110,8 @@ func (d *door) run(ctx context.Context) error {
 	}
 	left := make(chan struct{})
 	group.Go(func() error { return d.serve(ctx, listener, own, left) })
-	here := &presence{client: d.client, identity: d.config.Identity, address: netip.MustParseAddrPort(d.config.Listen), renewal: renewal, silence: silence}
+	here := &presence{client: d.client, identity: d.config.Identity, address: netip.MustParseAddrPort(d.config.Listen),
+		renewal: renewal, silence: silence}
 	group.Go(func() error {
 		defer close(left)
 		here.keep(ctx)
@@ -142,7 +145,8 @@ func (d *door) prepare(ctx context.Context) error {
 }
 
 // serve ends when ctx is done and left is closed: as long as the API server is sent here, it is answered.
-func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error), left <-chan struct{}) error {
+func (d *door) serve(ctx context.Context, listener net.Listener, own func() (*certificates.Set, error),
+	left <-chan struct{}) error {
 	server := httpserver.New(&handler{who: d.proxy.user, hits: d.hits.get, limits: &limits{}, answered: d.metrics.answered,
 		may: func(ctx context.Context, who user.Info, resource, namespace string) (bool, error) {
 			return mayList(ctx, d.client, who, resource, namespace)
@@ -266,11 +270,14 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	m := &metrics{
-		registry:   prometheus.NewRegistry(),
-		requests:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_observe_requests_total", Help: "Requests, by the code of the answer."}, []string{"code"}),
-		unanswered: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_observe_unanswered_nodes", Help: "Nodes that did not tell their flows' counters when they were last asked."}),
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_observe_requests_total",
+			Help: "Requests, by the code of the answer."}, []string{"code"}),
+		unanswered: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_observe_unanswered_nodes",
+			Help: "Nodes that did not tell their flows' counters when they were last asked."}),
 	}
-	m.registry.MustRegister(m.requests, m.unanswered, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.requests, m.unanswered, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -60,7 +60,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) answer(r *http.Request) (any, error) {
 	who, err := h.who(r)
 	if err != nil {
-		slog.WarnContext(r.Context(), "a request is of nobody whom the API server has let in", "peer", r.RemoteAddr, "error", err)
+		slog.WarnContext(r.Context(), "a request is of nobody whom the API server has let in", "peer", r.RemoteAddr, "error",
+			err)
 		return nil, apierrors.NewUnauthorized("the request does not come by the API server's front proxy, or names no user")
 	}
 	if r.Method != http.MethodGet {
@@ -76,7 +77,8 @@ func (h *handler) answer(r *http.Request) (any, error) {
 	defer release()
 	namespace, ok := hitsPath(r.URL.Path)
 	if !ok {
-		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Group: group}, "", "there is nothing at this path", 0, false)
+		return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Group: group}, "",
+			"there is nothing at this path", 0, false)
 	}
 	return h.policyHits(r, who, namespace)
 }
@@ -88,7 +90,8 @@ func hitsPath(path string) (namespace string, ok bool) {
 		return "", ok
 	}
 	parts := strings.Split(path, "/")
-	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != api.PolicyHitsResource || len(validation.IsDNS1123Label(parts[1])) > 0 {
+	if len(parts) != 3 || parts[0] != "namespaces" || parts[2] != api.PolicyHitsResource ||
+		len(validation.IsDNS1123Label(parts[1])) > 0 {
 		return "", false
 	}
 	return parts[1], true
@@ -111,7 +114,8 @@ func (h *handler) policyHits(r *http.Request, who user.Info, namespace string) (
 	all, err := h.hits(r.Context())
 	if err != nil {
 		slog.ErrorContext(r.Context(), "hits cannot be read", "error", err)
-		return nil, apierrors.NewServiceUnavailable("the policies' rules cannot be read now; the log of weft observe says why")
+		return nil, apierrors.NewServiceUnavailable(
+			"the policies' rules cannot be read now; the log of weft observe says why")
 	}
 	list := of(all, namespace)
 	if strings.Contains(r.Header.Get("Accept"), "as=Table") {
@@ -120,7 +124,8 @@ func (h *handler) policyHits(r *http.Request, who user.Info, namespace string) (
 	return list, nil
 }
 
-// of is what may be seen by who may list a namespace: rules of its policies, and of the nodes how many have not answered.
+// of is what may be seen by who may list a namespace: rules of its policies, and of the nodes how many have not
+// answered.
 func of(all *api.PolicyHitsList, namespace string) *api.PolicyHitsList {
 	if namespace == "" {
 		return all
@@ -142,12 +147,15 @@ func discovery(path string) any {
 		Versions: []metav1.GroupVersionForDiscovery{served}, PreferredVersion: served}
 	switch strings.TrimSuffix(path, "/") {
 	case "/apis":
-		return metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{own}}
+		return metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+			Groups: []metav1.APIGroup{own}}
 	case "/apis/" + group:
 		return own
 	case "/apis/" + api.GroupVersion:
-		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: api.GroupVersion,
-			APIResources: []metav1.APIResource{{Name: api.PolicyHitsResource, SingularName: "policyhit", Namespaced: true, Kind: api.PolicyHitsKind, Verbs: []string{"list"}}}}
+		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+			GroupVersion: api.GroupVersion,
+			APIResources: []metav1.APIResource{{Name: api.PolicyHitsResource, SingularName: "policyhit", Namespaced: true,
+				Kind: api.PolicyHitsKind, Verbs: []string{"list"}}}}
 	}
 	return nil
 }

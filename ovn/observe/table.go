@@ -23,7 +23,8 @@ func table(list *api.PolicyHitsList) *metav1.Table {
 		t.Rows = append(t.Rows, metav1.TableRow{
 			Cells: []any{item.Policy, item.Rule, item.Action, item.Packets, item.Bytes, len(item.Nodes)},
 			Object: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
-				TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: item.ObjectMeta}},
+				TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
+				ObjectMeta: item.ObjectMeta}},
 		})
 	}
 	return t

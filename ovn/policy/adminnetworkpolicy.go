@@ -19,7 +19,8 @@ func FromAdminNetworkPolicy(o *v1alpha1.AdminNetworkPolicy) (*Policy, []Problem)
 	for _, rule := range o.Spec.Egress {
 		var to []v1alpha2.ClusterNetworkPolicyEgressPeer
 		for _, p := range rule.To {
-			peer := v1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: p.Namespaces, Pods: olderPods(p.Pods), Nodes: p.Nodes, Networks: renamed[v1alpha2.CIDR](p.Networks)}
+			peer := v1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: p.Namespaces, Pods: olderPods(p.Pods), Nodes: p.Nodes,
+				Networks: renamed[v1alpha2.CIDR](p.Networks)}
 			peer.DomainNames = renamed[v1alpha2.DomainName](p.DomainNames)
 			to = append(to, peer)
 		}
@@ -40,7 +41,8 @@ func FromBaselineAdminNetworkPolicy(o *v1alpha1.BaselineAdminNetworkPolicy) (*Po
 	for _, rule := range o.Spec.Egress {
 		var to []v1alpha2.ClusterNetworkPolicyEgressPeer
 		for _, p := range rule.To {
-			to = append(to, v1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: p.Namespaces, Pods: olderPods(p.Pods), Nodes: p.Nodes, Networks: renamed[v1alpha2.CIDR](p.Networks)})
+			to = append(to, v1alpha2.ClusterNetworkPolicyEgressPeer{Namespaces: p.Namespaces, Pods: olderPods(p.Pods),
+				Nodes: p.Nodes, Networks: renamed[v1alpha2.CIDR](p.Networks)})
 		}
 		c.Spec.Egress = append(c.Spec.Egress, v1alpha2.ClusterNetworkPolicyEgressRule{Name: rule.Name,
 			Action: olderAction(string(rule.Action)), To: to, Protocols: olderPorts(rule.Ports)})
@@ -59,7 +61,8 @@ func older(kind Kind, o *v1alpha2.ClusterNetworkPolicy) (*Policy, []Problem) {
 	for i := range problems {
 		problems[i].Field = words.Replace(problems[i].Field)
 		problems[i].Text = strings.NewReplacer("none of Accept,", "none of Allow,", "in Accept rules", "in Allow rules",
-			"one of tcp, udp, sctp and destinationNamedPort", "one of portNumber, portRange and namedPort").Replace(problems[i].Text)
+			"one of tcp, udp, sctp and destinationNamedPort", "one of portNumber, portRange and namedPort").Replace(
+			problems[i].Text)
 	}
 	if p != nil {
 		p.Kind = kind
@@ -120,7 +123,8 @@ func olderPorts(ports *[]v1alpha1.AdminNetworkPolicyPort) []v1alpha2.ClusterNetw
 		}
 		if p.PortRange != nil {
 			set++
-			out = protocolWith(p.PortRange.Protocol, &v1alpha2.Port{Range: &v1alpha2.PortRange{Start: p.PortRange.Start, End: p.PortRange.End}})
+			out = protocolWith(p.PortRange.Protocol, &v1alpha2.Port{Range: &v1alpha2.PortRange{Start: p.PortRange.Start,
+				End: p.PortRange.End}})
 		}
 		if p.NamedPort != nil {
 			set++

@@ -26,7 +26,8 @@ func (r *reader) block(field, cidr string, except []string) (prefixes []netip.Pr
 			r.wrong(at, "%q %s; its block %s matches nothing until it is corrected", quoted(text), why, whole)
 			return nil, false
 		case part.Addr().Is4() != whole.Addr().Is4() || part.Bits() < whole.Bits() || !whole.Contains(part.Addr()):
-			r.wrong(at, "%s is not within the block %s, so that it leaves nothing out; give a part of the block, or remove it", part, whole)
+			r.wrong(at, "%s is not within the block %s, so that it leaves nothing out; give a part of the block, or remove it",
+				part, whole)
 			if part.Overlaps(whole) {
 				return nil, false
 			}
@@ -41,7 +42,8 @@ func (r *reader) block(field, cidr string, except []string) (prefixes []netip.Pr
 	}
 	prefixes = left.Prefixes()
 	if r.prefixes+len(prefixes) > maxPrefixes {
-		r.wrong(field, "brings the policy's blocks, less their exceptions, to more than %d prefixes, and matches nothing; leave fewer parts out of it", maxPrefixes)
+		r.wrong(field, "brings the policy's blocks, less their exceptions, to more than %d prefixes, and matches nothing; "+
+			"leave fewer parts out of it", maxPrefixes)
 		return nil, false
 	}
 	r.prefixes += len(prefixes)

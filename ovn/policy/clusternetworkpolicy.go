@@ -27,17 +27,20 @@ func FromClusterNetworkPolicy(o *v1alpha2.ClusterNetworkPolicy) (*Policy, []Prob
 	case v1alpha2.BaselineTier:
 		p.Tier = Baseline
 	default:
-		r.wrong("spec.tier", "%q is neither Admin nor Baseline; the policy is not in force until it is corrected", quoted(string(o.Spec.Tier)))
+		r.wrong("spec.tier", "%q is neither Admin nor Baseline; the policy is not in force until it is corrected",
+			quoted(string(o.Spec.Tier)))
 	}
 	if p.Priority < 0 || p.Priority > MaxPriority {
-		r.wrong("spec.priority", "%d is not from 0 to %d; the policy is not in force until it is corrected", p.Priority, MaxPriority)
+		r.wrong("spec.priority", "%d is not from 0 to %d; the policy is not in force until it is corrected", p.Priority,
+			MaxPriority)
 	}
 	for _, list := range []struct {
 		field string
 		rules int
 	}{{"spec.ingress", len(o.Spec.Ingress)}, {"spec.egress", len(o.Spec.Egress)}} {
 		if list.rules > maxRules {
-			r.wrong(list.field, "has %d rules, more than the API's %d; the policy is not in force until it has fewer", list.rules, maxRules)
+			r.wrong(list.field, "has %d rules, more than the API's %d; the policy is not in force until it has fewer",
+				list.rules, maxRules)
 		}
 	}
 	subject, ok := r.subject(o.Spec.Subject)
@@ -64,7 +67,8 @@ func (r *reader) subject(o v1alpha2.ClusterNetworkPolicySubject) (Selection, boo
 }
 
 // pods reads a selection of all pods of some namespaces, or of some pods; set is how many of the two there are.
-func (r *reader) pods(field string, namespaces *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) (s Selection, set int, ok bool) {
+func (r *reader) pods(field string, namespaces *metav1.LabelSelector, pods *v1alpha2.NamespacedPod) (s Selection,
+	set int, ok bool) {
 	ok = true
 	if namespaces != nil {
 		set++
@@ -107,7 +111,8 @@ func (r *reader) clusterEgress(index int, o *v1alpha2.ClusterNetworkPolicyEgress
 	for _, port := range rule.Ports {
 		for i, peer := range rule.Peers {
 			if port.Name != "" && peer.Pods == nil {
-				r.wrong(fmt.Sprintf("%s.to[%d]", rule.Field(), min(i, len(o.To)-1)), "is not of pods, which alone have named ports like %q; give a number", quoted(port.Name))
+				r.wrong(fmt.Sprintf("%s.to[%d]", rule.Field(), min(i, len(o.To)-1)),
+					"is not of pods, which alone have named ports like %q; give a number", quoted(port.Name))
 				return r.closed(rule, before)
 			}
 		}
@@ -141,12 +146,14 @@ func (r *reader) egressPeers(field string, action Action, o *v1alpha2.ClusterNet
 	if len(o.DomainNames) > 0 {
 		set++
 		if action != Accept {
-			r.wrong(field+".domainNames", "stands in a rule of action %s; the API knows domain names in Accept rules only", action)
+			r.wrong(field+".domainNames", "stands in a rule of action %s; the API knows domain names in Accept rules only",
+				action)
 		}
 		for i, name := range o.DomainNames {
 			domain, ok := parseDomain(string(name))
 			if !ok {
-				r.wrong(fmt.Sprintf("%s.domainNames[%d]", field, i), "%q is not a domain name, like kubernetes.io or *.kubernetes.io", quoted(string(name)))
+				r.wrong(fmt.Sprintf("%s.domainNames[%d]", field, i), "%q is not a domain name, like kubernetes.io or "+
+					"*.kubernetes.io", quoted(string(name)))
 				continue
 			}
 			peers = append(peers, Peer{Domain: domain})
@@ -158,7 +165,8 @@ func (r *reader) egressPeers(field string, action Action, o *v1alpha2.ClusterNet
 
 func (r *reader) one(field string, set int) {
 	if set != 1 {
-		r.wrong(field, "needs exactly one kind of peer and has %d; write one, or update Weft if it has a field of a newer API", set)
+		r.wrong(field, "needs exactly one kind of peer and has %d; write one, "+
+			"or update Weft if it has a field of a newer API", set)
 	}
 }
 
@@ -173,7 +181,8 @@ func (r *reader) clusterRule(d Direction, index int, name string, action v1alpha
 		rule.Action = Deny
 	default:
 		rule.Action = Deny
-		r.wrong(rule.Field()+".action", "%q is none of Accept, Deny and Pass, and is taken for Deny; correct it", quoted(string(action)))
+		r.wrong(rule.Field()+".action", "%q is none of Accept, Deny and Pass, and is taken for Deny; correct it",
+			quoted(string(action)))
 	}
 	return rule
 }
@@ -203,7 +212,8 @@ func (r *reader) protocols(rule *Rule, list []v1alpha2.ClusterNetworkPolicyProto
 			rule.Ports = append(rule.Ports, Port{Name: o.DestinationNamedPort})
 		}
 		if set != 1 {
-			r.wrong(field, "needs exactly one of tcp, udp, sctp and destinationNamedPort and has %d; write one, or update Weft if it has a field of a newer API", set)
+			r.wrong(field, "needs exactly one of tcp, udp, sctp and destinationNamedPort and has %d; write one, or update "+
+				"Weft if it has a field of a newer API", set)
 		}
 	}
 }

@@ -45,13 +45,15 @@ func isolates(r *reader, o *networkingv1.NetworkPolicy) (is [2]bool) {
 		case networkingv1.PolicyTypeEgress:
 			is[Egress] = true
 		default:
-			r.wrong(fmt.Sprintf("spec.policyTypes[%d]", i), "%q is neither Ingress nor Egress, and is left out; correct or remove it", quoted(string(t)))
+			r.wrong(fmt.Sprintf("spec.policyTypes[%d]", i), "%q is neither Ingress nor Egress, and is left out; correct or "+
+				"remove it", quoted(string(t)))
 		}
 	}
 	return is
 }
 
-func (r *reader) tenantRule(namespace string, d Direction, index int, peers string, from []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) Rule {
+func (r *reader) tenantRule(namespace string, d Direction, index int, peers string,
+	from []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) Rule {
 	rule := Rule{Direction: d, Index: index, Action: Accept}
 	if r.rules++; r.beyond(rule.Field(), r.rules, maxTenantRules, "rules") {
 		return rule
@@ -86,7 +88,8 @@ func (r *reader) boundPairs(rule *Rule) {
 			return false
 		}
 		r.pairs += max(1, peers)
-		return r.beyond(fmt.Sprintf("%s.ports: %q", rule.Field(), quoted(port.Name)), r.pairs, maxTenantPairs, "pairs of a named port and a peer by selectors")
+		return r.beyond(fmt.Sprintf("%s.ports: %q", rule.Field(), quoted(port.Name)), r.pairs, maxTenantPairs,
+			"pairs of a named port and a peer by selectors")
 	})
 }
 
@@ -99,7 +102,8 @@ func (r *reader) tenantPeer(field, namespace string, o *networkingv1.NetworkPoli
 		blocks, ok := r.block(field+".ipBlock", o.IPBlock.CIDR, o.IPBlock.Except)
 		return Peer{Blocks: blocks}, ok && len(blocks) > 0
 	case o.PodSelector == nil && o.NamespaceSelector == nil:
-		r.wrong(field, "has none of podSelector, namespaceSelector and ipBlock, and matches nothing; give one, or update Weft if it has a field of a newer API")
+		r.wrong(field, "has none of podSelector, namespaceSelector and ipBlock, and matches nothing; give one, or update "+
+			"Weft if it has a field of a newer API")
 		return Peer{}, false
 	}
 	if r.selections++; r.beyond(field, r.selections, maxTenantPeers, "peers by selectors") {
@@ -137,7 +141,8 @@ func (r *reader) tenantPort(field string, o *networkingv1.NetworkPolicyPort) (Po
 	}
 	if o.Port.Type == intstr.String {
 		if o.EndPort != nil {
-			r.wrong(field+".endPort", "is set beside the named port %q, and matches nothing; a range needs numbers", quoted(o.Port.StrVal))
+			r.wrong(field+".endPort", "is set beside the named port %q, and matches nothing; a range needs numbers",
+				quoted(o.Port.StrVal))
 			return Port{}, false
 		}
 		return Port{Protocol: protocol, Name: o.Port.StrVal}, true

@@ -172,7 +172,8 @@ const (
 // beyond says that a part is one too many.
 func (r *reader) beyond(field string, count, limit int, parts string) bool {
 	if count > limit {
-		r.wrong(field, "is beyond the %d %s that a policy may have, and matches nothing; make several policies of it", limit, parts)
+		r.wrong(field, "is beyond the %d %s that a policy may have, and matches nothing; make several policies of it", limit,
+			parts)
 	}
 	return count > limit
 }
@@ -182,7 +183,8 @@ func (r *reader) told() []Problem {
 	if len(r.problems) <= maxProblems {
 		return r.problems
 	}
-	return append(r.problems[:maxProblems:maxProblems], Problem{"spec", fmt.Sprintf("%d more of its parts are wrong", len(r.problems)-maxProblems)})
+	return append(r.problems[:maxProblems:maxProblems], Problem{"spec", fmt.Sprintf("%d more of its parts are wrong",
+		len(r.problems)-maxProblems)})
 }
 
 // maxQuoted bounds what a problem quotes of a user's text.

@@ -52,7 +52,8 @@ func rulesText(p *Policy) []string {
 		if r.AnyPort {
 			ports = []string{"any"}
 		}
-		list = append(list, fmt.Sprintf("%s[%d] %s %s at %s", r.Direction, r.Index, r.Action, strings.Join(peers, ", "), strings.Join(ports, " ")))
+		list = append(list, fmt.Sprintf("%s[%d] %s %s at %s", r.Direction, r.Index, r.Action, strings.Join(peers, ", "),
+			strings.Join(ports, " ")))
 	}
 	return list
 }
@@ -65,24 +66,35 @@ func TestNetworkPolicies(t *testing.T) {
 		problems   []string // fields
 	}{
 		{"nothing at all", `{podSelector: {}}`, [2]bool{true, false}, nil, nil},
-		{"egress without types", `{podSelector: {}, egress: [{}]}`, [2]bool{true, true}, []string{"egress[0] Accept anyone at any"}, nil},
+		{"egress without types", `{podSelector: {}, egress: [{}]}`, [2]bool{true, true},
+			[]string{"egress[0] Accept anyone at any"}, nil},
 		{"egress alone", `{podSelector: {}, policyTypes: [Egress], ingress: [{}]}`, [2]bool{false, true}, nil, nil},
-		{"an unknown type", `{podSelector: {}, policyTypes: [Ingress, Sideways]}`, [2]bool{true, false}, nil, []string{"spec.policyTypes[1]"}},
+		{"an unknown type", `{podSelector: {}, policyTypes: [Ingress, Sideways]}`, [2]bool{true, false}, nil,
+			[]string{"spec.policyTypes[1]"}},
 		{"peers", `{podSelector: {}, ingress: [{from: [{podSelector: {matchLabels: {a: b}}}, {namespaceSelector: {}}, {namespaceSelector: {matchExpressions: [{key: x, operator: In, values: [z, w]}]}, podSelector: {matchExpressions: [{key: c, operator: DoesNotExist}]}}]}]}`,
-			[2]bool{true, false}, []string{"ingress[0] Accept ns: pods a=b, namespaces *: pods *, namespaces x in (w,z): pods !c at any"}, nil},
+			[2]bool{true, false}, []string{"ingress[0] Accept ns: pods a=b, namespaces *: pods *, namespaces x in (w,z): pods " +
+				"!c at any"}, nil},
 		{"ports", `{podSelector: {}, ingress: [{ports: [{}, {port: 1}, {port: 2, endPort: 65535, protocol: UDP}, {port: web, protocol: SCTP}]}]}`,
 			[2]bool{true, false}, []string{"ingress[0] Accept anyone at tcp/0-0 tcp/1-1 udp/2-65535 sctp/web0-0"}, nil},
-		{"bad ports match nothing", `{podSelector: {}, ingress: [{ports: [{port: 0}, {port: 70000}, {port: 9, endPort: 8}, {port: 9, endPort: 70000}, {endPort: 9}, {port: web, endPort: 9}, {port: 1, protocol: ICMP}]}]}`,
+		{"bad ports match nothing",
+			`{podSelector: {}, ingress: [{ports: [{port: 0}, {port: 70000}, {port: 9, endPort: 8}, {port: 9, endPort: 70000}, {endPort: 9}, {port: web, endPort: 9}, {port: 1, protocol: ICMP}]}]}`,
 			[2]bool{true, false}, []string{"ingress[0] Accept anyone at "},
-			[]string{"spec.ingress[0].ports[0].port", "spec.ingress[0].ports[1].port", "spec.ingress[0].ports[2].endPort", "spec.ingress[0].ports[3].endPort", "spec.ingress[0].ports[4].endPort", "spec.ingress[0].ports[5].endPort", "spec.ingress[0].ports[6].protocol"}},
-		{"bad peers match nothing", `{podSelector: {}, ingress: [{from: [{}, {podSelector: {}, ipBlock: {cidr: 10.0.0.0/8}}, {ipBlock: {cidr: nonsense}}, {ipBlock: {cidr: "::ffff:10.0.0.0/104"}}, {podSelector: {matchExpressions: [{key: a, operator: Maybe}]}}, {ipBlock: {cidr: 10.0.0.0/8, except: [x]}}]}]}`,
+			[]string{"spec.ingress[0].ports[0].port", "spec.ingress[0].ports[1].port", "spec.ingress[0].ports[2].endPort",
+				"spec.ingress[0].ports[3].endPort", "spec.ingress[0].ports[4].endPort", "spec.ingress[0].ports[5].endPort",
+				"spec.ingress[0].ports[6].protocol"}},
+		{"bad peers match nothing",
+			`{podSelector: {}, ingress: [{from: [{}, {podSelector: {}, ipBlock: {cidr: 10.0.0.0/8}}, {ipBlock: {cidr: nonsense}}, {ipBlock: {cidr: "::ffff:10.0.0.0/104"}}, {podSelector: {matchExpressions: [{key: a, operator: Maybe}]}}, {ipBlock: {cidr: 10.0.0.0/8, except: [x]}}]}]}`,
 			[2]bool{true, false}, []string{"ingress[0] Accept  at any"},
-			[]string{"spec.ingress[0].from[0]", "spec.ingress[0].from[1]", "spec.ingress[0].from[2].ipBlock.cidr", "spec.ingress[0].from[3].ipBlock.cidr", "spec.ingress[0].from[4].podSelector", "spec.ingress[0].from[5].ipBlock.except[0]"}},
+			[]string{"spec.ingress[0].from[0]", "spec.ingress[0].from[1]", "spec.ingress[0].from[2].ipBlock.cidr",
+				"spec.ingress[0].from[3].ipBlock.cidr", "spec.ingress[0].from[4].podSelector",
+				"spec.ingress[0].from[5].ipBlock.except[0]"}},
 		{"excepts", `{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.7/8, except: [10.128.0.0/9, 10.0.0.0/10]}}, {ipBlock: {cidr: 10.0.0.0/8, except: [192.0.2.0/24]}}, {ipBlock: {cidr: 10.0.0.0/8, except: [10.0.0.0/8]}}, {ipBlock: {cidr: 10.0.0.0/16, except: [10.0.0.0/8]}}]}]}`,
-			[2]bool{true, false}, []string{"ingress[0] Accept [10.64.0.0/10], [10.0.0.0/8] at any"}, []string{"spec.ingress[0].from[1].ipBlock.except[0]", "spec.ingress[0].from[3].ipBlock.except[0]"}},
+			[2]bool{true, false}, []string{"ingress[0] Accept [10.64.0.0/10], [10.0.0.0/8] at any"},
+			[]string{"spec.ingress[0].from[1].ipBlock.except[0]", "spec.ingress[0].from[3].ipBlock.except[0]"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, problems := FromNetworkPolicy(read[networkingv1.NetworkPolicy](t, "{metadata: {namespace: ns, name: n}, spec: "+c.spec+"}"))
+			p, problems := FromNetworkPolicy(read[networkingv1.NetworkPolicy](t, "{metadata: {namespace: ns, name: n}, spec: "+
+				c.spec+"}"))
 			if p == nil {
 				t.Fatal(problems)
 			}
@@ -92,14 +104,16 @@ func TestNetworkPolicies(t *testing.T) {
 			wantProblems(t, problems, c.problems)
 		})
 	}
-	if p, problems := FromNetworkPolicy(read[networkingv1.NetworkPolicy](t, "{spec: {podSelector: {matchExpressions: [{key: a, operator: Maybe}]}}}")); p != nil || len(problems) != 1 {
+	if p, problems := FromNetworkPolicy(read[networkingv1.NetworkPolicy](t, "{spec: {podSelector: {matchExpressions: "+
+		"[{key: a, operator: Maybe}]}}}")); p != nil || len(problems) != 1 {
 		t.Errorf("a policy that selects nobody knows whom: %v, %v", p, problems)
 	}
 }
 
 // TestTooManyExceptions: one tenant's policy does not fill the nodes' flow tables.
 func TestTooManyExceptions(t *testing.T) {
-	o := read[networkingv1.NetworkPolicy](t, `{spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0}}, {ipBlock: {cidr: 192.0.2.0/24}}]}]}}`)
+	o := read[networkingv1.NetworkPolicy](t,
+		`{spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0}}, {ipBlock: {cidr: 192.0.2.0/24}}]}]}}`)
 	for i := range 2000 {
 		block := o.Spec.Ingress[0].From[0].IPBlock
 		block.Except = append(block.Except, netip.AddrFrom4([4]byte{byte(i), byte(i >> 8), 7, byte(i)}).String()+"/32")
@@ -130,15 +144,22 @@ func TestClusterNetworkPolicies(t *testing.T) {
 	}{
 		{"all peers", `{tier: Admin, priority: 7, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{namespaces: {}}, {pods: {namespaceSelector: {matchLabels: {a: b}}, podSelector: {}}}]}],
 			egress: [{action: Accept, to: [{nodes: {matchLabels: {c: d}}}, {networks: [10.0.0.0/8, "2001:db8::/32"]}, {domainNames: [Example.ORG., "*.kubernetes.io"]}], protocols: [{tcp: {}}, {udp: {destinationPort: {number: 53}}}, {sctp: {destinationPort: {range: {start: 1, end: 2}}}}]}]}`,
-			[]string{"ingress[0] Pass namespaces *: pods *, namespaces a=b: pods * at any", "egress[0] Accept nodes c=d, [10.0.0.0/8], [2001:db8::/32], example.org, *.kubernetes.io at tcp/0-0 udp/53-53 sctp/1-2"}, nil},
-		{"what cannot be read accepts nothing", `{tier: Baseline, priority: 7, subject: {namespaces: {}}, egress: [{action: Accept, to: [{networks: [10.0.0.0/8, x]}]}, {action: Accept, to: [{namespaces: {}}], protocols: [{}]}]}`,
-			[]string{"egress[0] Accept  at any", "egress[1] Accept  at "}, []string{"spec.egress[0].to[0].networks[1]", "spec.egress[1].protocols[0]"}},
-		{"or denies everything", `{tier: Baseline, priority: 7, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{}]}], egress: [{action: Deny, to: [{domainNames: [example.org]}]}, {action: Deny, to: [{nodes: {}}], protocols: [{destinationNamedPort: web}]}, {action: Drop, to: [{namespaces: {}}]}]}`,
-			[]string{"ingress[0] Deny anyone at any", "egress[0] Deny anyone at any", "egress[1] Deny anyone at any", "egress[2] Deny namespaces *: pods * at any"},
-			[]string{"spec.ingress[0].from[0]", "spec.egress[0].to[0].domainNames", "spec.egress[1].to[0]", "spec.egress[2].action"}},
+			[]string{"ingress[0] Pass namespaces *: pods *, namespaces a=b: pods * at any", "egress[0] Accept nodes c=d, " +
+				"[10.0.0.0/8], [2001:db8::/32], example.org, *.kubernetes.io at tcp/0-0 udp/53-53 sctp/1-2"}, nil},
+		{"what cannot be read accepts nothing",
+			`{tier: Baseline, priority: 7, subject: {namespaces: {}}, egress: [{action: Accept, to: [{networks: [10.0.0.0/8, x]}]}, {action: Accept, to: [{namespaces: {}}], protocols: [{}]}]}`,
+			[]string{"egress[0] Accept  at any", "egress[1] Accept  at "}, []string{"spec.egress[0].to[0].networks[1]",
+				"spec.egress[1].protocols[0]"}},
+		{"or denies everything",
+			`{tier: Baseline, priority: 7, subject: {namespaces: {}}, ingress: [{action: Pass, from: [{}]}], egress: [{action: Deny, to: [{domainNames: [example.org]}]}, {action: Deny, to: [{nodes: {}}], protocols: [{destinationNamedPort: web}]}, {action: Drop, to: [{namespaces: {}}]}]}`,
+			[]string{"ingress[0] Deny anyone at any", "egress[0] Deny anyone at any", "egress[1] Deny anyone at any",
+				"egress[2] Deny namespaces *: pods * at any"},
+			[]string{"spec.ingress[0].from[0]", "spec.egress[0].to[0].domainNames", "spec.egress[1].to[0]",
+				"spec.egress[2].action"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, problems := FromClusterNetworkPolicy(read[v1alpha2.ClusterNetworkPolicy](t, "{metadata: {name: n}, spec: "+c.spec+"}"))
+			p, problems := FromClusterNetworkPolicy(read[v1alpha2.ClusterNetworkPolicy](t, "{metadata: {name: n}, spec: "+c.spec+
+				"}"))
 			if p == nil {
 				t.Fatal(problems)
 			}
@@ -149,10 +170,11 @@ func TestClusterNetworkPolicies(t *testing.T) {
 		})
 	}
 	for field, spec := range map[string]string{
-		"spec.tier":               `{tier: First, priority: 1, subject: {namespaces: {}}}`,
-		"spec.priority":           `{tier: Admin, priority: 1001, subject: {namespaces: {}}}`,
-		"spec.subject":            `{tier: Admin, priority: 1, subject: {}}`,
-		"spec.ingress":            `{tier: Admin, priority: 1, subject: {namespaces: {}}, ingress: [` + strings.Repeat("{action: Deny, from: [{namespaces: {}}]}, ", 26) + `]}`,
+		"spec.tier":     `{tier: First, priority: 1, subject: {namespaces: {}}}`,
+		"spec.priority": `{tier: Admin, priority: 1001, subject: {namespaces: {}}}`,
+		"spec.subject":  `{tier: Admin, priority: 1, subject: {}}`,
+		"spec.ingress": `{tier: Admin, priority: 1, subject: {namespaces: {}}, ingress: [` +
+			strings.Repeat("{action: Deny, from: [{namespaces: {}}]}, ", 26) + `]}`,
 		"spec.subject.namespaces": `{tier: Admin, priority: 1, subject: {namespaces: {matchExpressions: [{key: a, operator: Maybe}]}}}`,
 	} {
 		p, problems := FromClusterNetworkPolicy(read[v1alpha2.ClusterNetworkPolicy](t, "{spec: "+spec+"}"))
@@ -176,7 +198,8 @@ func TestOlderKinds(t *testing.T) {
 	if !reflect.DeepEqual(admin, newer) {
 		t.Errorf("%+v, want %+v", admin, newer)
 	}
-	baseline, problems := FromBaselineAdminNetworkPolicy(read[v1alpha1.BaselineAdminNetworkPolicy](t, `{metadata: {name: default}, spec: {subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}], ports: [{}]}]}}`))
+	baseline, problems := FromBaselineAdminNetworkPolicy(read[v1alpha1.BaselineAdminNetworkPolicy](t,
+		`{metadata: {name: default}, spec: {subject: {namespaces: {}}, ingress: [{action: Deny, from: [{namespaces: {}}], ports: [{}]}]}}`))
 	wantProblems(t, problems, []string{"spec.ingress[0].ports[0]"})
 	if baseline.Tier != Baseline || baseline.Priority != MaxPriority+1 || baseline.Kind != BaselineAdminNetworkPolicy {
 		t.Errorf("%+v", baseline)
@@ -233,7 +256,8 @@ func TestBlocksLeaveOutTheirExceptions(t *testing.T) {
 
 // FuzzSelector: a selector's text is read back as what selects the same.
 func FuzzSelector(f *testing.F) {
-	f.Add("{matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b, c]}, {key: d, operator: Exists}]}", "a", "b")
+	f.Add("{matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b, c]}, {key: d, operator: Exists}]}",
+		"a", "b")
 	f.Add("{matchExpressions: [{key: a, operator: NotIn, values: [\"\"]}]}", "x.y/z", "")
 	f.Fuzz(func(t *testing.T, spec, key, value string) {
 		o := &networkingv1.NetworkPolicy{}
@@ -266,7 +290,8 @@ func FuzzDomain(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		if domain, ok := parseDomain(name); ok {
-			if again, ok := parseDomain(domain); !ok || again != domain || domain != strings.ToLower(domain) || strings.HasSuffix(domain, ".") {
+			if again, ok := parseDomain(domain); !ok || again != domain || domain != strings.ToLower(domain) ||
+				strings.HasSuffix(domain, ".") {
 				t.Fatalf("%q: %q, then %q, %v", name, domain, again, ok)
 			}
 		}

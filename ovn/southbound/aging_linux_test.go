@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
-// TestRowsAge: what a node has made of neighbours a real ovn-northd deletes in time, whatever time the node says, and the node's share is free again.
+// TestRowsAge: what a node has made of neighbours a real ovn-northd deletes in time, whatever time the node says, and
+// the node's share is free again.
 func TestRowsAge(t *testing.T) {
 	const share = 4
 	fewRows(t, 64)
@@ -23,10 +24,12 @@ func TestRowsAge(t *testing.T) {
 	s := newSouthbound(t)
 	s.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	for _, node := range []string{"l1", "l2"} { // or ovn-northd takes them for older ones, which say no times
-		ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "set", "Chassis", node, "other_config:mac-binding-timestamp=true")
+		ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "set", "Chassis", node,
+			"other_config:mac-binding-timestamp=true")
 	}
 	northbound := ovsdbtest.Server(t, ovsdbtest.Northbound(t))
-	ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "lr-add", "r", "--", "set", "Logical_Router", "r", "options:chassis=l2", "options:mac_binding_age_threshold=2",
+	ovsdbtest.Run(t, "ovn-nbctl", "--db="+northbound.Endpoint, "lr-add", "r", "--", "set", "Logical_Router", "r",
+		"options:chassis=l2", "options:mac_binding_age_threshold=2",
 		"--", "lrp-add", "r", "out", "0a:00:00:00:00:01", "192.0.2.1/24")
 	ovsdbtest.Northd(t, northbound, s.server)
 	s.until("there is no router", func() bool { return s.guard.replica.ports().named["out"] != nil })
@@ -41,8 +44,9 @@ func TestRowsAge(t *testing.T) {
 	} {
 		made := 0
 		for i := range 2 * share {
-			answer, err := ask(conn, "transact", fmt.Sprintf(`["OVN_Southbound",{"op":"insert","table":"MAC_Binding","row":{"logical_port":"out","datapath":["uuid",%q],"ip":%s,"mac":"0a:00:00:00:00:02","timestamp":%s}}]`,
-				datapath, fmt.Sprintf([]string{`"192.0.2.%d"`, `["set",["192.0.2.%d"]]`}[round%2], 10*round+i), timestamp))
+			answer, err := ask(conn, "transact",
+				fmt.Sprintf(`["OVN_Southbound",{"op":"insert","table":"MAC_Binding","row":{"logical_port":"out","datapath":["uuid",%q],"ip":%s,"mac":"0a:00:00:00:00:02","timestamp":%s}}]`,
+					datapath, fmt.Sprintf([]string{`"192.0.2.%d"`, `["set",["192.0.2.%d"]]`}[round%2], 10*round+i), timestamp))
 			if err != nil || strings.Contains(answer, `"error":"`) && !strings.Contains(answer, "share") {
 				t.Fatal(answer, err)
 			}

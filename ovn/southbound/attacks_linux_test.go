@@ -69,7 +69,8 @@ func call(method, params string) string {
 func reads(method, more string) func(n int) []string {
 	return func(n int) []string {
 		return []string{
-			call(method, fmt.Sprintf(`["OVN_Southbound",%d,{"Address_Set":[{}],"Logical_Flow":[{}],"Port_Binding":[{}]}%s]`, n, more)),
+			call(method, fmt.Sprintf(`["OVN_Southbound",%d,{"Address_Set":[{}],"Logical_Flow":[{}],"Port_Binding":[{}]}%s]`, n,
+				more)),
 			call("monitor_cancel", fmt.Sprintf(`[%d]`, n)),
 		}
 	}
@@ -174,38 +175,50 @@ func attacks() []attack {
 
 // refusedAttacks are attacks by requests that the guard has wait, or refuses.
 func refusedAttacks() []attack {
-	large := `["OVN_Southbound",{"op":"comment","comment":"` + strings.Repeat("x", longestRequest-(4<<10)) + `"},` + foreignPort + `]`
-	wrong := strings.TrimSuffix(strings.Repeat(`["datapath","==",["uuid","00000000-0000-4000-8000-000000000000"]],`, 90_000), ",")
+	large := `["OVN_Southbound",{"op":"comment","comment":"` + strings.Repeat("x", longestRequest-(4<<10)) + `"},` +
+		foreignPort + `]`
+	wrong := strings.TrimSuffix(strings.Repeat(`["datapath","==",["uuid","00000000-0000-4000-8000-000000000000"]],`,
+		90_000), ",")
 	echoes := slices.Repeat([]string{call("echo", `[]`)}, 100)
 	var monitors []string
 	for i := range maxMonitors {
-		monitors = append(monitors, call("monitor_cond_since", fmt.Sprintf(`["OVN_Southbound",%d,%s,"00000000-0000-0000-0000-000000000000"]`, i, costly(i))))
+		monitors = append(monitors,
+			call("monitor_cond_since", fmt.Sprintf(`["OVN_Southbound",%d,%s,"00000000-0000-0000-0000-000000000000"]`, i,
+				costly(i))))
 	}
 	return []attack{
 		{name: "selects of whole tables", connections: clientsEach, requests: func(int) []string {
-			return []string{call("transact", `["OVN_Southbound",`+strings.TrimSuffix(strings.Repeat(`{"op":"select","table":"Address_Set","where":[]},`, 4), ",")+`]`)}
+			return []string{call("transact", `["OVN_Southbound",`+
+				strings.TrimSuffix(strings.Repeat(`{"op":"select","table":"Address_Set","where":[]},`, 4), ",")+`]`)}
 		}},
 		{name: "monitor", connections: clientsEach, requests: reads("monitor", "")},
 		{name: "monitor_cond", connections: clientsEach, requests: reads("monitor_cond", "")},
-		{name: "monitor_cond_since", connections: clientsEach, requests: reads("monitor_cond_since", `,"00000000-0000-0000-0000-000000000000"`)},
+		{name: "monitor_cond_since", connections: clientsEach, requests: reads("monitor_cond_since",
+			`,"00000000-0000-0000-0000-000000000000"`)},
 		{name: "monitor, after what nobody waits for", connections: clientsEach, requests: func(n int) []string {
 			return append([]string{call("", `[]`)}, reads("monitor", "")(n)...)
 		}},
 		{name: "costly conditions", connections: maxMonitors, requests: func(n int) []string {
-			return []string{call("monitor_cond", fmt.Sprintf(`["OVN_Southbound",%d,%s]`, n, costly(n))), call("monitor_cancel", fmt.Sprintf(`[%d]`, n))}
+			return []string{call("monitor_cond", fmt.Sprintf(`["OVN_Southbound",%d,%s]`, n, costly(n))),
+				call("monitor_cancel", fmt.Sprintf(`[%d]`, n))}
 		}},
 		{name: "costly conditions that stay", connections: 1, stays: monitors},
 		{name: "condition changes", connections: maxMonitors,
-			stays: []string{call("monitor_cond", `["OVN_Southbound",0,{"DNS":[{"where":[false]}],"Logical_Flow":[{"where":[false]}],"MAC_Binding":[{"where":[false]}],"Port_Binding":[{"where":[false]}]}]`)},
+			stays: []string{call("monitor_cond",
+				`["OVN_Southbound",0,{"DNS":[{"where":[false]}],"Logical_Flow":[{"where":[false]}],"MAC_Binding":[{"where":[false]}],"Port_Binding":[{"where":[false]}]}]`)},
 			requests: func(n int) []string {
 				return []string{call("monitor_cond_change", `[0,0,`+costly(n)+`]`),
 					call("monitor_cond_change", `[0,0,{"Logical_Flow":[{"where":[true]}],"Port_Binding":[{"where":[true]}]}]`)}
 			}},
 		{name: "large conditions that are refused", connections: clientsEach, requests: func(n int) []string {
-			return []string{call("monitor_cond", `["OVN_Southbound",0,{"MAC_Binding":[{"where":[`+wrong+`,["mac","!=","m"]]}]}]`)}
+			return []string{call("monitor_cond", `["OVN_Southbound",0,{"MAC_Binding":[{"where":[`+wrong+
+				`,["mac","!=","m"]]}]}]`)}
 		}},
-		{name: "large transactions that are refused", connections: clientsEach, requests: func(int) []string { return []string{call("transact", large)} }},
-		{name: "long transactions that are refused", connections: clientsEach, requests: transactions(maxOperations-1, foreignPort)},
+		{name: "large transactions that are refused", connections: clientsEach, requests: func(int) []string {
+			return []string{call("transact", large)}
+		}},
+		{name: "long transactions that are refused", connections: clientsEach, requests: transactions(maxOperations-1,
+			foreignPort)},
 		{name: "long transactions that the server ends", connections: clientsEach,
 			requests: transactions(maxOperations-1, `{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":90,"mac":7}}`)},
 		{name: "echoes", connections: clientsEach, requests: func(int) []string { return echoes }},

@@ -121,8 +121,8 @@ func TestClausesOfANode(t *testing.T) {
 	}
 }
 
-// TestARowIsLookedAtOnce: of a transaction that names a row again and again, and of a node that writes again what it has
-// written, the guard looks neither at the row nor at the table each time. Without a replica it could not.
+// TestARowIsLookedAtOnce: of a transaction that names a row again and again, and of a node that writes again what it
+// has written, the guard looks neither at the row nor at the table each time. Without a replica it could not.
 func TestARowIsLookedAtOnce(t *testing.T) {
 	const uuid = "6f9619ff-8b86-4d11-b42d-00c04fc964ff"
 	o, err := newOperation(object{"op": json.RawMessage(`"delete"`), "table": json.RawMessage(`"Chassis"`),
@@ -146,7 +146,8 @@ func TestARowIsLookedAtOnce(t *testing.T) {
 	}
 }
 
-// TestATransactionWaitsForAMoment: longer than that it would come after what the node has written on another connection.
+// TestATransactionWaitsForAMoment: longer than that it would come after what the node has written on another
+// connection.
 func TestATransactionWaitsForAMoment(t *testing.T) {
 	for _, c := range []struct {
 		lately int // bytes, beyond what passes at once
@@ -163,7 +164,8 @@ func TestATransactionWaitsForAMoment(t *testing.T) {
 			s := &session{guard: g, node: "l1", over: make(chan struct{}), peer: &peer{busy: make(chan struct{}, 1)}}
 			began := time.Now()
 			refused, ended := s.judge(t.Context(), "transact", []json.RawMessage{json.RawMessage(`"OVN_Southbound"`)}, false)
-			if took := time.Since(began); ended != nil || took.Round(time.Millisecond) != c.waits || errors.As(refused, &errNotYet{}) != c.again {
+			if took := time.Since(began); ended != nil || took.Round(time.Millisecond) != c.waits ||
+				errors.As(refused, &errNotYet{}) != c.again {
 				t.Errorf("%d bytes: it waits %s, want %s; refused: %v, %v", c.lately, took, c.waits, refused, ended)
 			}
 		})

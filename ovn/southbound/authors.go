@@ -53,7 +53,8 @@ func (a *authors) enter(r *replica, by authorship, row string, share int) error 
 		mine.forget(r.rowsOf(by.table, by.maker))
 	}
 	if len(mine.rows) >= share {
-		return fmt.Errorf("the node has made %d rows of %s in table %s, which is its share; what is left is the other nodes'", share, by.maker, by.table)
+		return fmt.Errorf("the node has made %d rows of %s in table %s, which is its share; what is left is the other nodes'",
+			share, by.maker, by.table)
 	}
 	mine.rows[row] = time.Now()
 	return nil

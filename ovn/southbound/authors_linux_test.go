@@ -32,8 +32,8 @@ var spellings = map[string]func(text string) string{
 	"an escaped letter": func(text string) string { return fmt.Sprintf(`"\u%04x%s"`, text[0], text[1:]) },
 }
 
-// TestANodeLeavesRowsToOthers: of what several nodes write, one node alone cannot take all, in whatever spelling. A connection that
-// is ended and made again gives it no more, and rows that are gone give it their places back.
+// TestANodeLeavesRowsToOthers: of what several nodes write, one node alone cannot take all, in whatever spelling. A
+// connection that is ended and made again gives it no more, and rows that are gone give it their places back.
 func TestANodeLeavesRowsToOthers(t *testing.T) {
 	for name, spell := range spellings {
 		t.Run(name, func(t *testing.T) { leavesRowsToOthers(t, spell) })
@@ -44,7 +44,8 @@ func leavesRowsToOthers(t *testing.T, spell func(string) string) {
 	const rows, share = 64, 4
 	fewRows(t, rows)
 	for table, bound := range bounds {
-		if several := bound.rows > 0 && bound.maker("l2", object{}) != "l2"; several != (bound.share > 0) || several != (shared[table] != [2]string{}) {
+		if several := bound.rows > 0 && bound.maker("l2", object{}) != "l2"; several != (bound.share > 0) ||
+			several != (shared[table] != [2]string{}) {
 			t.Fatalf("table %s: of what several nodes write each has a share, and this shows it", table)
 		}
 		if bound.share > 0 {
@@ -56,10 +57,11 @@ func leavesRowsToOthers(t *testing.T, spell func(string) string) {
 	s.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	write := func(conn net.Conn, row string, i int) string {
 		defer conn.Close()
-		row = regexp.MustCompile(`"(ip|mac)":"([^"]+)"`).ReplaceAllStringFunc(fmt.Sprintf(row, i), func(member string) string {
-			column, value, _ := strings.Cut(member, ":\"")
-			return column + ":" + spell(strings.TrimSuffix(value, `"`))
-		})
+		row = regexp.MustCompile(`"(ip|mac)":"([^"]+)"`).ReplaceAllStringFunc(fmt.Sprintf(row, i),
+			func(member string) string {
+				column, value, _ := strings.Cut(member, ":\"")
+				return column + ":" + spell(strings.TrimSuffix(value, `"`))
+			})
 		out, err := ask(conn, "transact", s.names.Replace(`["OVN_Southbound",`+row+`]`))
 		if err != nil {
 			return err.Error()

@@ -188,8 +188,9 @@ func (g *gate) waits(conn net.Conn, long time.Duration) []time.Duration {
 	defer next.Stop()
 	for start := time.Now(); time.Since(start) < long; <-next.C {
 		began := time.Now()
-		answer, err := ask(conn, "transact", g.names.Replace(`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod1}"]]],"row":{"up":`+
-			strconv.FormatBool(len(took)%2 == 0)+`}}]`))
+		answer, err := ask(conn, "transact",
+			g.names.Replace(`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod1}"]]],"row":{"up":`+
+				strconv.FormatBool(len(took)%2 == 0)+`}}]`))
 		if err != nil || !strings.Contains(answer, `"count":1`) {
 			g.Fatal(answer, err)
 		}
@@ -220,14 +221,17 @@ func (s *southbound) fill(bytes, flows int) {
 		for j := range 1000 {
 			set = append(set, fmt.Sprintf("%q", fmt.Sprint(j, address)))
 		}
-		insert(fmt.Sprintf(`{"op":"insert","table":"Address_Set","row":{"name":"set%d","addresses":["set",[%s]]}}`, i, strings.Join(set, ",")))
+		insert(fmt.Sprintf(`{"op":"insert","table":"Address_Set","row":{"name":"set%d","addresses":["set",[%s]]}}`, i,
+			strings.Join(set, ",")))
 	}
 	for i := range flows / 1000 {
 		var rows []string
 		for j := i * 1000; j < (i+1)*1000; j++ {
-			rows = append(rows, fmt.Sprintf(`{"op":"insert","table":"Logical_Flow","row":{"logical_datapath":["uuid","{datapath of pod1}"],"pipeline":"ingress","table_id":1,"priority":100,"match":"ip4.src == %d","actions":"next;"}}`, j))
+			rows = append(rows, fmt.Sprintf(
+				`{"op":"insert","table":"Logical_Flow","row":{"logical_datapath":["uuid","{datapath of pod1}"],"pipeline":"ingress","table_id":1,"priority":100,"match":"ip4.src == %d","actions":"next;"}}`, j))
 			if j%20 == 0 {
-				rows = append(rows, fmt.Sprintf(`{"op":"insert","table":"Port_Binding","row":{"logical_port":"more%d","datapath":["uuid","{datapath of pod1}"],"tunnel_key":%d,"options":["map",[["requested-chassis","l1"]]]}}`, j, 100+j))
+				rows = append(rows, fmt.Sprintf(
+					`{"op":"insert","table":"Port_Binding","row":{"logical_port":"more%d","datapath":["uuid","{datapath of pod1}"],"tunnel_key":%d,"options":["map",[["requested-chassis","l1"]]]}}`, j, 100+j))
 			}
 		}
 		insert(rows...)

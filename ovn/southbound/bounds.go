@@ -24,21 +24,22 @@ const (
 	maxMonitorName = 300
 	// maxLearned is how many neighbours a router's port may have, and addresses a switch.
 	maxLearned = 1 << 16
-	// guards is by how many of them a node may write: the Southbound has three members as a rule, and no row says by which guard it came.
+	// guards is by how many of them a node may write: the Southbound has three members as a rule, and no row says by which
+	// guard it came.
 	guards = 3
 	// maxWritten is how many bytes of transactions a node may send in a minute. The server keeps them all until it next
 	// compacts its file, which is in ten minutes.
 	maxWritten = 8 << 20
 )
 
-// bound is of a table: how many bytes an operation may have there, and with it a row that grows piece by piece; and how many rows
-// may be of one maker, 0 where the server has but one of each.
+// bound is of a table: how many bytes an operation may have there, and with it a row that grows piece by piece; and how
+// many rows may be of one maker, 0 where the server has but one of each.
 type bound struct {
 	bytes, rows int
 	// maker is whom a new row counts for.
 	maker func(node string, row object) string
-	// share is how many of a maker's rows one node may make by one guard, where several do; 0 where none do. No node, and no few, can take
-	// all. key is the column that tells a maker's rows apart.
+	// share is how many of a maker's rows one node may make by one guard, where several do; 0 where none do. No node, and
+	// no few, can take all. key is the column that tells a maker's rows apart.
 	share int
 	key   string
 }
@@ -49,8 +50,10 @@ var bounds = map[string]bound{
 	"Port_Binding":    {bytes: 64 << 10},
 	"Encap":           {bytes: 4 << 10, rows: 16, maker: theNode},
 	"IGMP_Group":      {bytes: 64 << 10, rows: 10_000, maker: theNode},
-	"MAC_Binding":     {bytes: 1 << 10, rows: maxLearned, share: maxLearned / 8 / guards, key: "ip", maker: func(_ string, row object) string { return row.text("logical_port") }},
-	"FDB":             {bytes: 1 << 10, rows: maxLearned, share: maxLearned / 8 / guards, key: "mac", maker: func(_ string, row object) string { n, _ := row.number("dp_key"); return fmt.Sprint(n) }},
+	"MAC_Binding": {bytes: 1 << 10, rows: maxLearned, share: maxLearned / 8 / guards, key: "ip",
+		maker: func(_ string, row object) string { return row.text("logical_port") }},
+	"FDB": {bytes: 1 << 10, rows: maxLearned, share: maxLearned / 8 / guards, key: "mac",
+		maker: func(_ string, row object) string { n, _ := row.number("dp_key"); return fmt.Sprint(n) }},
 	"BFD":             {bytes: 1 << 10},
 	"Service_Monitor": {bytes: 1 << 10},
 }
@@ -107,7 +110,8 @@ type transaction struct {
 	bytes map[[2]string]int     // of rows, by their tables and names
 }
 
-// resolve finds the insert whose row an operation is about. ovn-controller fills sets of a new row by further operations.
+// resolve finds the insert whose row an operation is about. ovn-controller fills sets of a new row by further
+// operations.
 func (t *transaction) resolve(o *operation) {
 	if kind, name := o.subject(); kind == "named-uuid" && t.named[name] != nil && t.named[name].table == o.table {
 		o.about = t.named[name]
@@ -154,7 +158,8 @@ func (t *transaction) bounded(r *replica, node string, o *operation, bytes int) 
 	}
 	maker := [2]string{o.table, bound.maker(node, o.row)}
 	if r.rows()[maker]+t.made[maker] >= bound.rows {
-		return fmt.Errorf("table %s has %d rows of %s, whichever nodes have made them, and may have no more", o.table, bound.rows, maker[1])
+		return fmt.Errorf("table %s has %d rows of %s, whichever nodes have made them, and may have no more", o.table,
+			bound.rows, maker[1])
 	}
 	if bound.share > 0 {
 		if err := r.authors.enter(r, authorship{o.table, maker[1], node}, o.row.text(bound.key), bound.share); err != nil {

@@ -48,7 +48,8 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 		{"a row as it is", fmt.Sprintf(wait, `["_uuid","==",["uuid","{l2}"]]`), ""},
 		{"any row", fmt.Sprintf(wait, ``), "by their UUID"},
 		{"a large neighbour", fmt.Sprintf(neighbour, long), "more than the 1024"},
-		{"words about the chassis that are large together", fmt.Sprintf(about, 1, long[:40<<10]) + "," + fmt.Sprintf(about, 2, long[:40<<10]), "more than the 65536"},
+		{"words about the chassis that are large together", fmt.Sprintf(about, 1, long[:40<<10]) + "," + fmt.Sprintf(about, 2,
+			long[:40<<10]), "more than the 65536"},
 		{large, fmt.Sprintf(about, 1, long), ""},
 		{"more of them", fmt.Sprintf(about, 2, long), "more than the 65536"},
 		{"any number of tunnels", strings.Join(tunnels, ","), "16 rows of l2"},
@@ -61,7 +62,9 @@ func TestWhatANodeMayHaveOfTheServer(t *testing.T) {
 			t.Errorf("%s: %.300s; want %q", c.what, out, c.refused)
 		}
 		if c.what == large { // of which the next is more
-			s.until("the guard does not see them", func() bool { return s.guard.replica.extent("Chassis", s.names.Replace("{l2}")) > len(long) })
+			s.until("the guard does not see them", func() bool {
+				return s.guard.replica.extent("Chassis", s.names.Replace("{l2}")) > len(long)
+			})
 			where := json.RawMessage(s.names.Replace(`["_uuid","==",["uuid","{l2}"]]`))
 			number := &operation{op: "update", table: "Chassis", where: []json.RawMessage{where}}
 			var heard tells
@@ -101,31 +104,37 @@ var makes = map[string]func(i int) string{
 		return fmt.Sprintf(`{"op":"insert","table":"MAC_Binding","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"10.0.%d.%d","mac":"m"}}`, i>>8, i&255)
 	},
 	"FDB": func(i int) string {
-		return fmt.Sprintf(`{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":"0a:00:00:00:%02x:%02x"}}`, i>>8, i&255)
+		return fmt.Sprintf(`{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":"0a:00:00:00:%02x:%02x"}}`,
+			i>>8, i&255)
 	},
 }
 
 // lives are what l2 may do to a row that it has made, or to what a row refers to.
 var lives = map[string][]string{
-	"Encap":       {`{"op":"update","table":"Encap","where":{row},"row":{"options":["map",[]]}}`},
-	"IGMP_Group":  {`{"op":"update","table":"IGMP_Group","where":{row},"row":{"chassis":["set",[]]}}`, `{"op":"update","table":"IGMP_Group","where":{row},"row":{"address":"239.1.{i}.1"}}`},
+	"Encap": {`{"op":"update","table":"Encap","where":{row},"row":{"options":["map",[]]}}`},
+	"IGMP_Group": {`{"op":"update","table":"IGMP_Group","where":{row},"row":{"chassis":["set",[]]}}`,
+		`{"op":"update","table":"IGMP_Group","where":{row},"row":{"address":"239.1.{i}.1"}}`},
 	"MAC_Binding": {`{"op":"update","table":"MAC_Binding","where":{row},"row":{"mac":"n","timestamp":7}}`},
-	"FDB":         {`{"op":"update","table":"FDB","where":{row},"row":{"port_key":5,"timestamp":7}}`, `{"op":"update","table":"FDB","where":{row},"row":{"port_key":2}}`},
+	"FDB": {`{"op":"update","table":"FDB","where":{row},"row":{"port_key":5,"timestamp":7}}`,
+		`{"op":"update","table":"FDB","where":{row},"row":{"port_key":2}}`},
 }
 
-// TestRowsOfANodeAreBounded: it fills a table, does whatever it may to its rows and to what they count for, and fills it again. It waits for
-// nothing, so the guard may not know of the last rows yet. The server has no more rows than the bound.
+// TestRowsOfANodeAreBounded: it fills a table, does whatever it may to its rows and to what they count for, and fills
+// it again. It waits for nothing, so the guard may not know of the last rows yet. The server has no more rows than the
+// bound.
 func TestRowsOfANodeAreBounded(t *testing.T) {
 	fewRows(t, 16)
 	s := newSouthbound(t)
 	s.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	claim := s.names.Replace(`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{free}"]]],"row":{"chassis":["uuid","{l2}"]}}]`)
+	claim := s.names.Replace(
+		`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{free}"]]],"row":{"chassis":["uuid","{l2}"]}}]`)
 	conn := s.asNode()
 	if out, err := ask(conn, "transact", claim); err != nil || strings.Contains(out, `"error":"`) {
 		t.Fatal(out, err)
 	}
 	uuids := func(table string) []string {
-		return strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid", "list", table))
+		return strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid", "list",
+			table))
 	}
 	for table, bound := range bounds {
 		if (bound.rows > 0) != (makes[table] != nil) || (bound.rows > 0) != (lives[table] != nil) {
@@ -136,11 +145,13 @@ func TestRowsOfANodeAreBounded(t *testing.T) {
 		}
 		foreign := uuids(table)
 		for round := range 4 {
-			chassis := strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid", "find", "Chassis", "name=l2"))
+			chassis := strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid",
+				"find", "Chassis", "name=l2"))
 			made := 0
 			for i := range 2 * bound.rows {
 				s.forgive() // that a node has to wait is tested elsewhere
-				out, err := ask(conn, "transact", strings.ReplaceAll(s.names.Replace(`["OVN_Southbound",`+makes[table](round*1000+i)+`]`), "{now l2}", chassis))
+				out, err := ask(conn, "transact",
+					strings.ReplaceAll(s.names.Replace(`["OVN_Southbound",`+makes[table](round*1000+i)+`]`), "{now l2}", chassis))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -164,7 +175,8 @@ func TestRowsOfANodeAreBounded(t *testing.T) {
 					}
 				}
 			}
-			for _, change := range []string{`{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","` + chassis + `"]]]}`, newChassis} {
+			for _, change := range []string{`{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","` + chassis +
+				`"]]]}`, newChassis} {
 				s.until("the chassis is not made anew", func() bool {
 					out, err := ask(conn, "transact", `["OVN_Southbound",`+change+`]`)
 					return err != nil || !strings.Contains(out, `"error":"`)
@@ -197,8 +209,10 @@ func TestMulticast(t *testing.T) {
 		{"its own port", group("pod2", "pod2"), ""},
 		{"its own port, by a second operation", second("pod2"), ""},
 		{"another node's port, by a second operation", second("pod1"), "port pod1 is another node's"},
-		{"a row of another table, by a second operation", second("pod2") + `,{"op":"update","table":"Port_Binding","where":[["_uuid","==",["named-uuid","row1"]]],"row":{"up":false}}`, "by their UUID"},
-		{"the end of a new row", made + `,{"op":"delete","table":"IGMP_Group","where":[["_uuid","==",["named-uuid","row1"]]]}`, "by their UUID"},
+		{"a row of another table, by a second operation",
+			second("pod2") + `,{"op":"update","table":"Port_Binding","where":[["_uuid","==",["named-uuid","row1"]]],"row":{"up":false}}`, "by their UUID"},
+		{"the end of a new row",
+			made + `,{"op":"delete","table":"IGMP_Group","where":[["_uuid","==",["named-uuid","row1"]]]}`, "by their UUID"},
 	} {
 		out, err := ask(conn, "transact", s.names.Replace(`["OVN_Southbound",`+c.operation+`]`))
 		if err != nil {
@@ -208,12 +222,15 @@ func TestMulticast(t *testing.T) {
 			t.Errorf("%s: %.300s; want %q", c.what, out, c.refused)
 		}
 	}
-	row := strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid", "find", "IGMP_Group", s.names.Replace("datapath={datapath of pod2}")))[0]
+	row := strings.Fields(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=_uuid", "find",
+		"IGMP_Group", s.names.Replace("datapath={datapath of pod2}")))[0]
 	s.until("the guard does not see what there is", func() bool {
-		out, err := ovsdbtest.Try(t, "ovn-sbctl", "--db="+s.as("l2"), "remove", "IGMP_Group", row, "ports", s.names.Replace("{pod1}"))
+		out, err := ovsdbtest.Try(t, "ovn-sbctl", "--db="+s.as("l2"), "remove", "IGMP_Group", row, "ports",
+			s.names.Replace("{pod1}"))
 		return err == nil && out == ""
 	})
-	if out, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=20", "--db="+s.as("l2"), "add", "IGMP_Group", row, "ports", s.names.Replace("{pod1}")); err == nil {
+	if out, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=20", "--db="+s.as("l2"), "add", "IGMP_Group", row, "ports",
+		s.names.Replace("{pod1}")); err == nil {
 		t.Errorf("another node's port was added: %s", out)
 	}
 }

@@ -27,7 +27,8 @@ var conditions = map[string][]clause{
 	"Logical_Flow":           {{"logical_datapath", "=="}, {"logical_dp_group", "!="}},
 	"MAC_Binding":            {{"datapath", "=="}},
 	"Multicast_Group":        {{"datapath", "=="}},
-	"Port_Binding": {{"chassis", "=="}, {"datapath", "=="}, {"logical_port", "=="}, {"options", "includes"}, {"parent_port", "!="}, {"parent_port", "=="},
+	"Port_Binding": {{"chassis", "=="}, {"datapath", "=="}, {"logical_port", "=="}, {"options", "includes"},
+		{"parent_port", "!="}, {"parent_port", "=="},
 		{"requested_chassis", "=="}, {"type", "=="}},
 }
 
@@ -105,7 +106,8 @@ func checkCondition(table string, text json.RawMessage) (json.RawMessage, error)
 		}
 		var c clause
 		var triple []json.RawMessage
-		if json.Unmarshal(raw, &triple) != nil || len(triple) != 3 || json.Unmarshal(triple[0], &c.column) != nil || json.Unmarshal(triple[1], &c.function) != nil {
+		if json.Unmarshal(raw, &triple) != nil || len(triple) != 3 || json.Unmarshal(triple[0], &c.column) != nil ||
+			json.Unmarshal(triple[1], &c.function) != nil {
 			return nil, fmt.Errorf("%.200s is no clause of a condition", raw)
 		}
 		if !slices.Contains(conditions[table], c) {

@@ -16,19 +16,26 @@ func TestConditions(t *testing.T) {
 	datapath := `["datapath","==",["uuid","00000000-0000-4000-8000-000000000000"]]`
 	for _, c := range []struct{ what, table, request, want, refused string }{
 		{"all columns", "Chassis", `{}`, `[{}]`, ""},
-		{"some columns", "Chassis", `[{"columns":["name"],"select":{"initial":true}}]`, `[{"columns":["name"],"select":{"initial":true}}]`, ""},
+		{"some columns", "Chassis", `[{"columns":["name"],"select":{"initial":true}}]`,
+			`[{"columns":["name"],"select":{"initial":true}}]`, ""},
 		{"everything, and nothing", "Chassis", `{"where":[true,false]}`, `[{"where":[true,false]}]`, ""},
 		{"a condition", "MAC_Binding", `{"where":[` + datapath + `]}`, `[{"where":[` + datapath + `]}]`, ""},
 		{"one of another table", "FDB", `{"where":[` + datapath + `]}`, "", "is none that ovn-controller uses"},
 		{"one of another database", "Database", `{"where":[["name","==","x"]]}`, "", "is none that ovn-controller uses"},
-		{"a column that another function is used of", "DNS", `{"where":[["datapaths","==",["set",[]]]]}`, "", "is none that ovn-controller uses"},
+		{"a column that another function is used of", "DNS", `{"where":[["datapaths","==",["set",[]]]]}`, "",
+			"is none that ovn-controller uses"},
 		{"one that is not hashed", "Logical_Flow", `{"where":[["table_id","<",0]]}`, "", "is none that ovn-controller uses"},
-		{"one that excludes", "Port_Binding", `{"where":[["options","excludes",["map",[]]]]}`, "", "is none that ovn-controller uses"},
-		{"as many as there may be", "MAC_Binding", `{"where":[` + strings.Repeat(datapath+",", maxClauses-1) + datapath + `]}`,
+		{"one that excludes", "Port_Binding", `{"where":[["options","excludes",["map",[]]]]}`, "",
+			"is none that ovn-controller uses"},
+		{"as many as there may be", "MAC_Binding", `{"where":[` + strings.Repeat(datapath+",", maxClauses-1) + datapath +
+			`]}`,
 			`[{"where":[` + strings.Repeat(datapath+",", maxClauses-1) + datapath + `]}]`, ""},
-		{"one more", "MAC_Binding", `{"where":[` + strings.Repeat(datapath+",", maxClauses) + datapath + `]}`, `[{"where":[true]}]`, ""},
-		{"one more, that is bad", "MAC_Binding", `{"where":[` + strings.Repeat(datapath+",", maxClauses) + `["mac","!=","m"]]}`, "", "is none that ovn-controller uses"},
-		{"a long one", "Port_Binding", `{"where":[["logical_port","==","` + strings.Repeat("x", maxClause) + `"]]}`, "", "more than the 400"},
+		{"one more", "MAC_Binding", `{"where":[` + strings.Repeat(datapath+",", maxClauses) + datapath + `]}`,
+			`[{"where":[true]}]`, ""},
+		{"one more, that is bad", "MAC_Binding", `{"where":[` + strings.Repeat(datapath+",", maxClauses) +
+			`["mac","!=","m"]]}`, "", "is none that ovn-controller uses"},
+		{"a long one", "Port_Binding", `{"where":[["logical_port","==","` + strings.Repeat("x", maxClause) + `"]]}`, "",
+			"more than the 400"},
 		{"two of a table", "Chassis", `[{"columns":["name"]},{"columns":["nb_cfg"]}]`, "", "2 times in a monitor"},
 		{"another member", "Chassis", `{"Where":[true]}`, "", `member "Where"`},
 		{"no clause", "Chassis", `{"where":[["name"]]}`, "", "is no clause"},
@@ -44,8 +51,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestMonitorsOfAHostileNode: whatever it wants to be told of, the server gets conditions as ovn-controller has them, and not many; and who asks for
-// such is told of no less than without the guard.
+// TestMonitorsOfAHostileNode: whatever it wants to be told of, the server gets conditions as ovn-controller has them,
+// and not many; and who asks for such is told of no less than without the guard.
 func TestMonitorsOfAHostileNode(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -65,7 +72,8 @@ func TestMonitorsOfAHostileNode(t *testing.T) {
 			if guarded {
 				conn, name = h.guarded, "g"
 			}
-			answer, err := ask(conn, "monitor_cond", fmt.Sprintf(`["OVN_Southbound","%s",{%q:[{"columns":[],"where":[%s]}]}]`, name, table, where))
+			answer, err := ask(conn, "monitor_cond", fmt.Sprintf(`["OVN_Southbound","%s",{%q:[{"columns":[],"where":[%s]}]}]`,
+				name, table, where))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +92,8 @@ func TestMonitorsOfAHostileNode(t *testing.T) {
 			}
 		}
 		plain := request(false)
-		if strings.Contains(plain, `"error":{`) != strings.Contains(answer, `"error":{`) && strings.Count(where, "[") < maxClauses {
+		if strings.Contains(plain, `"error":{`) != strings.Contains(answer, `"error":{`) &&
+			strings.Count(where, "[") < maxClauses {
 			t.Fatalf("request %d: %s: %.300s; without the guard %.300s", i, where, answer, plain)
 		}
 		passed++
@@ -120,7 +129,8 @@ func (h *hostile) condition(now content, table string) string {
 	for range pick(h, 1, 1, 2, 3, maxClauses, maxClauses+1) {
 		c := pick(h, conditions[table]...)
 		if !usual {
-			c = clause{pick(h, slices.Sorted(maps.Keys(h.columns[table]))...), pick(h, "<", "<=", "==", "!=", ">=", ">", "includes", "excludes")}
+			c = clause{pick(h, slices.Sorted(maps.Keys(h.columns[table]))...), pick(h, "<", "<=", "==", "!=", ">=", ">",
+				"includes", "excludes")}
 		}
 		clauses = append(clauses, fmt.Sprintf("[%q,%q,%s]", c.column, c.function, h.value(now, table, c.column)))
 	}
@@ -147,7 +157,8 @@ func (s *southbound) flows(count int) {
 	}
 }
 
-// never is a condition that costs the server most: as many clauses as there may be, each tried on each row, and none fulfilled.
+// never is a condition that costs the server most: as many clauses as there may be, each tried on each row, and none
+// fulfilled.
 func never(table string) string {
 	var clauses []string
 	for i := range maxClauses - 1 {
@@ -164,18 +175,22 @@ func never(table string) string {
 	return "[" + strings.Join(clauses, ",") + "]"
 }
 
-// TestWhatCostsTheServerIsCharged: a node that has the server work and say nothing has to wait as one that has it say much.
+// TestWhatCostsTheServerIsCharged: a node that has the server work and say nothing has to wait as one that has it say
+// much.
 func TestWhatCostsTheServerIsCharged(t *testing.T) {
 	s := newSouthbound(t)
 	s.flows(50_000)
 	conn := s.asNode()
 	for _, method := range []string{"monitor_cond", "monitor_cond_since", "monitor_cond_change"} {
-		params := []string{`"OVN_Southbound"`, `"m"`, `{"Logical_Flow":[{"columns":["match"],"where":` + never("Logical_Flow") + `}]}`}
+		params := []string{`"OVN_Southbound"`, `"m"`, `{"Logical_Flow":[{"columns":["match"],"where":` +
+			never("Logical_Flow") + `}]}`}
 		switch method {
 		case "monitor_cond_since":
 			params = append(params, `"00000000-0000-0000-0000-000000000000"`)
 		case "monitor_cond_change":
-			if answer, err := ask(conn, "monitor_cond", `["OVN_Southbound","m",{"Logical_Flow":[{"columns":["match"],"where":[false]}]}]`); err != nil || strings.Contains(answer, `"error":{`) {
+			if answer, err := ask(conn, "monitor_cond",
+				`["OVN_Southbound","m",{"Logical_Flow":[{"columns":["match"],"where":[false]}]}]`); err != nil ||
+				strings.Contains(answer, `"error":{`) {
 				t.Fatalf("%.300s %v", answer, err)
 			}
 			params[0], params[2] = params[1], `{"Logical_Flow":[{"where":`+never("Logical_Flow")+`}]}`

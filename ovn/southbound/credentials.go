@@ -24,7 +24,8 @@ func (c *credentials) current() (*tls.Config, error) {
 		return nil, err
 	}
 	// Without tickets every connection shows its certificate. Who shows none is sent away after the handshake.
-	return &tls.Config{Certificates: []tls.Certificate{*set.Own}, ClientCAs: set.Authorities, ClientAuth: tls.VerifyClientCertIfGiven,
+	return &tls.Config{Certificates: []tls.Certificate{*set.Own}, ClientCAs: set.Authorities,
+		ClientAuth: tls.VerifyClientCertIfGiven,
 		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}, nil
 }
 
@@ -39,7 +40,8 @@ func (c *credentials) fit() error {
 		return err
 	}
 	if now := time.Now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
-		return fmt.Errorf("the guard's certificate is valid from %s to %s", leaf.NotBefore.Format(time.RFC3339), leaf.NotAfter.Format(time.RFC3339))
+		return fmt.Errorf("the guard's certificate is valid from %s to %s", leaf.NotBefore.Format(time.RFC3339),
+			leaf.NotAfter.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -54,7 +56,8 @@ func (c *credentials) accepts(chain []*x509.Certificate) error {
 	for _, certificate := range chain[1:] {
 		between.AddCert(certificate)
 	}
-	_, err = chain[0].Verify(x509.VerifyOptions{Roots: config.ClientCAs, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err = chain[0].Verify(x509.VerifyOptions{Roots: config.ClientCAs, Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return fmt.Errorf("its certificate counts no more: %w", err)
 	}

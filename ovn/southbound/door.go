@@ -10,14 +10,17 @@ import (
 	"sync/atomic"
 )
 
-// How many connections there may be. An ovn-controller has one, and for a moment two when its chassis host changes. Each takes
-// two files and some 150 kB.
+// How many connections there may be. An ovn-controller has one, and for a moment two when its chassis host changes.
+// Each takes two files and some 150 kB.
 const (
-	strangersEach = 64  // from one address, that have not shown a certificate yet
-	strangersAll  = 512 // then who comes gets the place of who has waited longest: a node needs it for milliseconds, others as long as they may
-	clientsEach   = 16  // of one node
-	clientsAll    = 8192
-	// Each handshake takes the guard's processor for half a millisecond: so many a second of one address, after so many at once.
+	strangersEach = 64 // from one address, that have not shown a certificate yet
+	// then who comes gets the place of who has waited longest: a node needs it for milliseconds, others as long as they
+	// may
+	strangersAll = 512
+	clientsEach  = 16 // of one node
+	clientsAll   = 8192
+	// Each handshake takes the guard's processor for half a millisecond: so many a second of one address, after so many at
+	// once.
 	handshakeRate  = 50
 	handshakeBurst = 1000
 )
@@ -40,8 +43,9 @@ type stranger struct {
 // peer is a node that is connected.
 type peer struct {
 	connections int // door's
-	// busy is full while one of its requests is worked on, by the guard or by the server until the node has read the answer, or a large
-	// one comes in, and others wait: what a node can have of the memory and processors of both does not grow with its connections.
+	// busy is full while one of its requests is worked on, by the guard or by the server until the node has read the
+	// answer, or a large one comes in, and others wait: what a node can have of the memory and processors of both does not
+	// grow with its connections.
 	busy chan struct{}
 	// monitors are those of all its connections, and clauses their conditions' by table.
 	monitors atomic.Int64

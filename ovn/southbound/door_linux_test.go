@@ -39,8 +39,9 @@ type authority struct {
 func newAuthority(t testing.TB) *authority {
 	a := &authority{TB: t}
 	a.key = a.newKey()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	a.certificate = a.create(template, template, a.key)
 	return a
 }
@@ -67,8 +68,10 @@ func (a *authority) create(template, parent *x509.Certificate, key *ecdsa.Privat
 
 // sign gives a certificate with a name, changed by what is odd about it.
 func (a *authority) sign(name string, odd ...func(*x509.Certificate)) tls.Certificate {
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth,
+			x509.ExtKeyUsageServerAuth}}
 	for _, change := range odd {
 		change(template)
 	}
@@ -105,7 +108,8 @@ func newGate(t testing.TB) *gate {
 	g := &gate{southbound: newSouthbound(t), servers: newAuthority(t), nodes: newAuthority(t)}
 	dir := t.TempDir()
 	logger := slog.New(slog.NewTextHandler(&g.log, nil))
-	g.files = certificates.Files{Certificate: filepath.Join(dir, "crt"), Key: filepath.Join(dir, "key"), Authorities: filepath.Join(dir, "ca")}
+	g.files = certificates.Files{Certificate: filepath.Join(dir, "crt"), Key: filepath.Join(dir, "key"),
+		Authorities: filepath.Join(dir, "ca")}
 	own := g.servers.sign("central")
 	g.servers.write(g.files.Certificate, "CERTIFICATE", own.Certificate[0])
 	g.servers.writeKey(g.files.Key, own)
@@ -170,7 +174,8 @@ func TestWhoIsLetIn(t *testing.T) {
 		return func(c *x509.Certificate) {
 			c.Subject = pkix.Name{Organization: []string{"l1"}}
 			for _, name := range names {
-				c.Subject.ExtraNames = append(c.Subject.ExtraNames, pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: name})
+				c.Subject.ExtraNames = append(c.Subject.ExtraNames, pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4,
+					3}, Value: name})
 			}
 		}
 	}
@@ -179,17 +184,32 @@ func TestWhoIsLetIn(t *testing.T) {
 		config       *tls.Config
 	}{
 		{"a node", "", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1")}}},
-		{"a node with TLS 1.2", "", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1")}, MaxVersion: tls.VersionTLS12}},
+		{"a node with TLS 1.2", "", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1")},
+			MaxVersion: tls.VersionTLS12}},
 		{"nobody", "didn't provide a certificate", &tls.Config{}},
-		{"a node of another authority", "signed by unknown authority", &tls.Config{Certificates: []tls.Certificate{newAuthority(t).sign("l1")}}},
+		{"a node of another authority", "signed by unknown authority",
+			&tls.Config{Certificates: []tls.Certificate{newAuthority(t).sign("l1")}}},
 		{"a server", "signed by unknown authority", &tls.Config{Certificates: []tls.Certificate{g.servers.sign("central")}}},
-		{"whose certificate has expired", "has expired or is not yet valid", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })}}},
-		{"whose certificate is for later", "has expired or is not yet valid", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })}}},
-		{"who may be a server alone", "incompatible key usage", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })}}},
-		{"who has no name", "has no common name", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("", commonName())}}},
-		{"whose name is empty", "has no common name", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("", commonName(""))}}},
-		{"who has two names", "one is the node's", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("", commonName("l1", "l2"))}}},
-		{"who speaks TLS 1.1", "unsupported versions", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1")}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}},
+		{"whose certificate has expired", "has expired or is not yet valid",
+			&tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1", func(c *x509.Certificate) {
+				c.NotAfter = time.Now().Add(-time.Minute)
+			})}}},
+		{"whose certificate is for later", "has expired or is not yet valid",
+			&tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1", func(c *x509.Certificate) {
+				c.NotBefore = time.Now().Add(time.Minute)
+			})}}},
+		{"who may be a server alone", "incompatible key usage",
+			&tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1", func(c *x509.Certificate) {
+				c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+			})}}},
+		{"who has no name", "has no common name",
+			&tls.Config{Certificates: []tls.Certificate{g.nodes.sign("", commonName())}}},
+		{"whose name is empty", "has no common name",
+			&tls.Config{Certificates: []tls.Certificate{g.nodes.sign("", commonName(""))}}},
+		{"who has two names", "one is the node's",
+			&tls.Config{Certificates: []tls.Certificate{g.nodes.sign("", commonName("l1", "l2"))}}},
+		{"who speaks TLS 1.1", "unsupported versions", &tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1")},
+			MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}},
 	} {
 		before := len(g.log.String())
 		conn, err := g.connect(c.config)
@@ -199,7 +219,9 @@ func TestWhoIsLetIn(t *testing.T) {
 		if (err == nil) != (c.logged == "") {
 			t.Errorf("%s: %v", c.what, err)
 		}
-		g.until(c.what+" is not logged with "+c.logged, func() bool { return strings.Contains(g.log.String()[before:], c.logged) })
+		g.until(c.what+" is not logged with "+c.logged, func() bool {
+			return strings.Contains(g.log.String()[before:], c.logged)
+		})
 		g.guard.toldOthers = told{}
 	}
 	if n := count(t, g.guard.metrics.handshakes); n != 7 {
@@ -215,18 +237,21 @@ func TestANodesCertificateIsThatNodesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ port, answer string }{{"pod2", `{"count":1}`}, {"pod1", "permission error"}} {
-		answer, err := ask(conn, "transact", g.names.Replace(`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{`+c.port+`}"]]],"row":{"chassis":["uuid","{l2}"]}}]`))
+		answer, err := ask(conn, "transact",
+			g.names.Replace(`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{`+c.port+
+				`}"]]],"row":{"chassis":["uuid","{l2}"]}}]`))
 		if err != nil || !strings.Contains(answer, c.answer) {
 			t.Errorf("%s: %s %v, want %s", c.port, answer, err, c.answer)
 		}
 	}
-	if !strings.Contains(g.log.String(), "row pod1 of table Port_Binding is another node's") || !strings.Contains(g.log.String(), "node=l2") {
+	if !strings.Contains(g.log.String(), "row pod1 of table Port_Binding is another node's") ||
+		!strings.Contains(g.log.String(), "node=l2") {
 		t.Errorf("the log: %s", g.log.String())
 	}
 }
 
-// TestCertificatesAreRenewed: new files count for new connections, half of them for none, and who has come with what counts
-// no more has to go.
+// TestCertificatesAreRenewed: new files count for new connections, half of them for none, and who has come with what
+// counts no more has to go.
 func TestCertificatesAreRenewed(t *testing.T) {
 	g := newGate(t)
 	old, err := g.connect(&tls.Config{Certificates: []tls.Certificate{g.nodes.sign("l1")}})
@@ -263,7 +288,9 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	if _, err := io.Copy(io.Discard, old); err != nil {
 		t.Errorf("a connection by an authority of before does not end: %v", err)
 	}
-	g.until("the end of the connection is not logged", func() bool { return strings.Contains(g.log.String(), "its certificate counts no more") })
+	g.until("the end of the connection is not logged", func() bool {
+		return strings.Contains(g.log.String(), "its certificate counts no more")
+	})
 }
 
 // TestStrangersTakeNoNodesPlace: however many come from however many addresses and say nothing, a node gets in.

@@ -11,7 +11,9 @@ type frames struct {
 	depth            int
 	quoted, escaping bool
 	word             []byte // the beginning of the last string of the object itself
-	answer           bool   // it is an answer to a request: one of its keys is "result", or "error": of an error ovsdb-server leaves out the result
+	// it is an answer to a request: one of its keys is "result", or "error": of an error ovsdb-server leaves out the
+	// result
+	answer bool
 }
 
 // longestKey is how much of a string tells whether it is a key that matters.

@@ -12,7 +12,8 @@ import (
 
 // FuzzMessages: a stream of objects is cut where encoding/json cuts it, however its bytes come.
 func FuzzMessages(f *testing.F) {
-	for _, seed := range []string{`{"a":"}\"{"}{"b":[{},[1]]}`, `{}`, `{"x":"\\"}{"y":"\\\""}`, `[1][2]`, ` {} `, `{"\u007b":1}`} {
+	for _, seed := range []string{`{"a":"}\"{"}{"b":[{},[1]]}`, `{}`, `{"x":"\\"}{"y":"\\\""}`, `[1][2]`, ` {} `,
+		`{"\u007b":1}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -31,7 +32,8 @@ func FuzzMessages(f *testing.F) {
 			}
 			want = append(want, raw)
 		}
-		for name, from := range map[string]io.Reader{"at once": bytes.NewReader(text), "byte by byte": iotest.OneByteReader(bytes.NewReader(text))} {
+		for name, from := range map[string]io.Reader{"at once": bytes.NewReader(text),
+			"byte by byte": iotest.OneByteReader(bytes.NewReader(text))} {
 			m := &messages{from: from}
 			var got [][]byte
 			for {

@@ -44,7 +44,9 @@ const (
 
 // serve takes clients until ctx is done; it returns when they are gone.
 func (g *Guard) serve(ctx context.Context, listener net.Listener) error {
-	config := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return g.credentials.current() }}
+	config := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return g.credentials.current()
+	}}
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	defer context.AfterFunc(ctx, func() { listener.Close() })()
@@ -157,7 +159,8 @@ func (g *Guard) carry(ctx context.Context, conn net.Conn, node string) error {
 	g.metrics.clients.Inc()
 	defer g.metrics.clients.Dec()
 	defer context.AfterFunc(ctx, func() { conn.Close(); server.Close() })()
-	s := &session{guard: g, node: node, peer: peer, client: conn, server: server, answered: make(chan struct{}, 1), over: make(chan struct{})}
+	s := &session{guard: g, node: node, peer: peer, client: conn, server: server, answered: make(chan struct{}, 1),
+		over: make(chan struct{})}
 	ended := make(chan error, 2)
 	go func() {
 		defer close(s.over)

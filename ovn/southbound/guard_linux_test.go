@@ -86,17 +86,21 @@ func newSouthbound(t testing.TB) *southbound {
 	database := ovsdbtest.Southbound(t)
 	s := &southbound{TB: t, server: ovsdbtest.Server(t, database)}
 	endpoint := s.server.Endpoint
-	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + endpoint}, strings.Fields(strings.Replace(populate, "{tunnels}", strings.Join(tunnels, ","), 1))...)...)
+	ovsdbtest.Run(t, "ovn-sbctl", append([]string{"--db=" + endpoint},
+		strings.Fields(strings.Replace(populate, "{tunnels}", strings.Join(tunnels, ","), 1))...)...)
 	client := ovsdbtest.Connect(t, database, endpoint, tables...)
-	s.guard = &Guard{replica: &replica{Client: client}, metrics: newMetrics(), log: ovsdbtest.Logger(t), patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", strings.TrimPrefix(endpoint, "unix:"))
-	}}
+	s.guard = &Guard{replica: &replica{Client: client}, metrics: newMetrics(), log: ovsdbtest.Logger(t),
+		patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", strings.TrimPrefix(endpoint, "unix:"))
+		}}
 	var pairs []string
-	for _, list := range [][2]string{{"Chassis", "name,_uuid"}, {"Encap", "chassis_name,_uuid"}, {"Port_Binding", "logical_port,_uuid,datapath"},
+	for _, list := range [][2]string{{"Chassis", "name,_uuid"}, {"Encap", "chassis_name,_uuid"},
+		{"Port_Binding", "logical_port,_uuid,datapath"},
 		{"MAC_Binding", "logical_port,_uuid"}, {"FDB", "mac,_uuid"}} {
 		kind := map[string]string{"Encap": "encap of ", "MAC_Binding": "neighbour of "}[list[0]]
-		for _, line := range strings.Split(strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+endpoint, "--format=csv", "--no-headings", "--data=bare", "--columns="+list[1], "list", list[0])), "\n") {
+		for _, line := range strings.Split(strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+endpoint, "--format=csv",
+			"--no-headings", "--data=bare", "--columns="+list[1], "list", list[0])), "\n") {
 			words := strings.Split(strings.TrimSpace(line), ",")
 			pairs = append(pairs, "{"+kind+words[0]+"}", words[1])
 			if len(words) > 2 {
@@ -163,15 +167,24 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"set Port_Binding {free} chassis={l2}", ""},
 		{"create MAC_Binding logical_port=gw2 datapath={datapath of gw2} ip=192.0.2.7 mac=unknown", ""},
 		{"set MAC_Binding {neighbour of gw2} mac=ma timestamp=7", ""},
-		{"create MAC_Binding logical_port=rtoj datapath={datapath of rtoj} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
-		{"create MAC_Binding logical_port=office datapath={datapath of office} ip=192.0.2.7 mac=unknown", ""},                    // by gw2's network
-		{"create MAC_Binding logical_port=yard datapath={datapath of yard} ip=192.0.2.7 mac=unknown", ""},                        // an administrator has granted it
-		{"create MAC_Binding logical_port=dmz datapath={datapath of dmz} ip=192.0.2.7 mac=unknown", "no neighbours on the node"}, // it says itself that it is there
-		{"create MAC_Binding logical_port=rtos-l1 datapath={datapath of rtos-l1} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
-		{"create MAC_Binding logical_port=gw1 datapath={datapath of gw1} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
+		{"create MAC_Binding logical_port=rtoj datapath={datapath of rtoj} ip=192.0.2.7 mac=unknown",
+			"no neighbours on the node"},
+		// by gw2's network
+		{"create MAC_Binding logical_port=office datapath={datapath of office} ip=192.0.2.7 mac=unknown", ""},
+		// an administrator has granted it
+		{"create MAC_Binding logical_port=yard datapath={datapath of yard} ip=192.0.2.7 mac=unknown", ""},
+		// it says itself that it is there
+		{"create MAC_Binding logical_port=dmz datapath={datapath of dmz} ip=192.0.2.7 mac=unknown",
+			"no neighbours on the node"},
+		{"create MAC_Binding logical_port=rtos-l1 datapath={datapath of rtos-l1} ip=192.0.2.7 mac=unknown",
+			"no neighbours on the node"},
+		{"create MAC_Binding logical_port=gw1 datapath={datapath of gw1} ip=192.0.2.7 mac=unknown",
+			"no neighbours on the node"},
 		{"create MAC_Binding logical_port=gw2 datapath={datapath of pod3} ip=192.0.2.7 mac=unknown", "is of its datapath"},
-		{"create MAC_Binding logical_port=pod2 datapath={datapath of pod2} ip=192.0.2.7 mac=unknown", "no neighbours on the node"},
-		{"create MAC_Binding logical_port=nobody datapath={datapath of pod2} ip=192.0.2.7 mac=unknown", "Port_Binding has no row"},
+		{"create MAC_Binding logical_port=pod2 datapath={datapath of pod2} ip=192.0.2.7 mac=unknown",
+			"no neighbours on the node"},
+		{"create MAC_Binding logical_port=nobody datapath={datapath of pod2} ip=192.0.2.7 mac=unknown",
+			"Port_Binding has no row"},
 		{"set MAC_Binding {neighbour of gw1} mac=ma", "of port gw1 of table MAC_Binding is another node's"},
 		{"set MAC_Binding {neighbour of gw1} timestamp=7", "another node's"},
 		{"set MAC_Binding {neighbour of gw2} logical_port=gw1", "column logical_port"},
@@ -184,7 +197,8 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"set FDB {f2} port_key=1", "another node's"},
 		{"set FDB {f1} port_key=2", ""}, // it has moved here
 		{"destroy FDB {f1}", "deletes no row"},
-		{"create Controller_Event event_type=empty_lb_backends chassis={l2}", "table Controller_Event is none that a node writes"},
+		{"create Controller_Event event_type=empty_lb_backends chassis={l2}",
+			"table Controller_Event is none that a node writes"},
 		{"set Port_Binding {pod2} encap={encap of l2} additional_chassis={l2}", ""},
 		{"set Port_Binding {pod2} encap={encap of l1}", "another node's"},
 		{"set Port_Binding {pod2} additional_chassis={l1}", "another node's"},
@@ -200,17 +214,21 @@ func TestNodesWriteTheirOwnAlone(t *testing.T) {
 		{"create Encap chassis_name=l1 type=geneve ip=192.0.2.3", "another node's"},
 		{"set Encap {encap of l2} type=vxlan", "nodes speak geneve"},
 		{"--id=@e create Encap chassis_name=l2 type=vxlan ip=192.0.2.2 -- add Chassis {l2} encaps @e", "nodes speak geneve"},
-		{"--id=@e create Encap chassis_name=l2 type=geneve ip=198.51.100.1 options:csum=true options:is_default=true -- add Chassis {l2} encaps @e", ""},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=198.51.100.1 options:csum=true options:is_default=true -- " +
+			"add Chassis {l2} encaps @e", ""},
 		{"--id=@e create Encap chassis_name=l2 type=geneve ip=\"2001:db8::2\" -- add Chassis {l2} encaps @e", ""},
 		{"--id=@e create Encap chassis_name=l2 type=geneve ip=flow -- add Chassis {l2} encaps @e", "no unicast address"},
-		{"--id=@e create Encap chassis_name=l2 type=geneve ip=\"2001:db8:0::2\" -- add Chassis {l2} encaps @e", "no unicast address"},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=\"2001:db8:0::2\" -- add Chassis {l2} encaps @e",
+			"no unicast address"},
 		{"--id=@e create Encap chassis_name=l2 type=geneve ip=0.0.0.0 -- add Chassis {l2} encaps @e", "no unicast address"},
-		{"--id=@e create Encap chassis_name=l2 type=geneve ip=192.0.2.9 -- add Chassis {l2} encaps @e", "with the tunnel address 192.0.2.9"},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=192.0.2.9 -- add Chassis {l2} encaps @e",
+			"with the tunnel address 192.0.2.9"},
 		{"set Encap {encap of l2} ip=192.0.2.1", "with the tunnel address 192.0.2.1"},
 		{"set Encap {encap of l2} ip=flow", "no unicast address"},
 		{"set Encap {encap of l2} options:dst_port=53", "option dst_port=53"},
 		{"set Encap {encap of l2} options:csum=maybe", "option csum=maybe"},
-		{"--id=@e create Encap chassis_name=l2 type=geneve ip=198.51.100.2 options:remote_ip=flow -- add Chassis {l2} encaps @e", "option remote_ip=flow"},
+		{"--id=@e create Encap chassis_name=l2 type=geneve ip=198.51.100.2 options:remote_ip=flow -- add Chassis {l2} " +
+			"encaps @e", "option remote_ip=flow"},
 		{"set Chassis {l1} other_config:datapath-type=netdev", "another node's"},
 		{"set Chassis_Private l1 nb_cfg=7", "another node's"},
 		{"destroy Chassis {l1}", "another node's"},
@@ -247,27 +265,41 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 		{"another spelling of a key", update(`"op":"update","Op":"select","row":{"up":false}`)},
 		{"a key twice", update(`"op":"select","op":"update","row":{"up":false}`)},
 		{"an escaped key", update(`"\u006fp":"update","row":{"up":false}`)},
-		{"a set of one chassis", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"chassis":["set",[["uuid","{l1}"]]]}}]`},
-		{"a mutation of the chassis", `["OVN_Southbound",{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"mutations":[["chassis","insert",["uuid","{l1}"]]]}]`},
-		{"a mutation of the chassis that looks like an update", `["OVN_Southbound",{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"chassis":["set",[]]},"mutations":[["chassis","insert",["uuid","{l1}"]]]}]`},
+		{"a set of one chassis",
+			`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"chassis":["set",[["uuid","{l1}"]]]}}]`},
+		{"a mutation of the chassis",
+			`["OVN_Southbound",{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"mutations":[["chassis","insert",["uuid","{l1}"]]]}]`},
+		{"a mutation of the chassis that looks like an update",
+			`["OVN_Southbound",{"op":"mutate","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"chassis":["set",[]]},"mutations":[["chassis","insert",["uuid","{l1}"]]]}]`},
 		{"all rows", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[],"row":{"up":false}}]`},
-		{"rows by another column", `["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["logical_port","==","pod1"]],"row":{"up":false}}]`},
+		{"rows by another column",
+			`["OVN_Southbound",{"op":"update","table":"Port_Binding","where":[["logical_port","==","pod1"]],"row":{"up":false}}]`},
 		{"an update that is a mutation, too", update(`"op":"update","row":{},"mutations":[["up","insert",false]]`)},
-		{"a mutation of one value", `["OVN_Southbound",{"op":"mutate","table":"FDB","where":[["_uuid","==",["uuid","{f2}"]]],"mutations":[["port_key","-=",1]]}]`},
-		{"the host name of another node", `["OVN_Southbound",{"op":"update","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"row":{"hostname":"l1"}}]`},
-		{"the host name of a node that is yet to come", `["OVN_Southbound",{"op":"update","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"row":{"hostname":"l9"}}]`},
+		{"a mutation of one value",
+			`["OVN_Southbound",{"op":"mutate","table":"FDB","where":[["_uuid","==",["uuid","{f2}"]]],"mutations":[["port_key","-=",1]]}]`},
+		{"the host name of another node",
+			`["OVN_Southbound",{"op":"update","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"row":{"hostname":"l1"}}]`},
+		{"the host name of a node that is yet to come",
+			`["OVN_Southbound",{"op":"update","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"row":{"hostname":"l9"}}]`},
 		{"a wait that waits", `["OVN_Southbound",{"op":"wait","table":"Chassis","timeout":60000,"where":[],"columns":["name"],"until":"==","rows":[]}]`},
 		{"all neighbours", `["OVN_Southbound",{"op":"delete","table":"MAC_Binding","where":[]}]`},
-		{"a UUID of its choice", `["OVN_Southbound",{"op":"insert","table":"MAC_Binding","uuid":"{pod1}","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"192.0.2.7","mac":"m"}}]`},
-		{"an address at its own port, that moves", `["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"port_key":1}}]`},
-		{"an address that moves there in two steps", `["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"timestamp":1}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"port_key":1}}]`},
+		{"a UUID of its choice",
+			`["OVN_Southbound",{"op":"insert","table":"MAC_Binding","uuid":"{pod1}","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"192.0.2.7","mac":"m"}}]`},
+		{"an address at its own port, that moves",
+			`["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"port_key":1}}]`},
+		{"an address that moves there in two steps",
+			`["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"timestamp":1}},{"op":"update","table":"FDB","where":[["_uuid","==",["named-uuid","f"]]],"row":{"port_key":1}}]`},
 		{"a tunnel that moves", `["OVN_Southbound",{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"198.51.100.2"}},{"op":"update","table":"Encap","where":[["_uuid","==",["named-uuid","e"]]],"row":{"ip":"flow"}}]`},
-		{"a tunnel's option, afterwards", `["OVN_Southbound",{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"198.51.100.2"}},{"op":"mutate","table":"Encap","where":[["_uuid","==",["named-uuid","e"]]],"mutations":[["options","insert",["map",[["dst_port","53"]]]]]}]`},
-		{"one name for two rows", `["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f8"}}]`},
+		{"a tunnel's option, afterwards",
+			`["OVN_Southbound",{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"198.51.100.2"}},{"op":"mutate","table":"Encap","where":[["_uuid","==",["named-uuid","e"]]],"mutations":[["options","insert",["map",[["dst_port","53"]]]]]}]`},
+		{"one name for two rows",
+			`["OVN_Southbound",{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f9"}},{"op":"insert","table":"FDB","uuid-name":"f","row":{"dp_key":1,"port_key":2,"mac":"f8"}}]`},
 		{"a table as a whole", `["OVN_Southbound",{"op":"select","table":"Logical_Flow","where":[]}]`},
 		{"another database", `["_Server",{"op":"comment","comment":"x"}]`},
-		{"a member that means nothing to ovn-controller", `["OVN_Southbound",{"op":"comment","comment":"x","lock":"ovn_northd"}]`},
-		{"a column that is none", `["OVN_Southbound",{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":"f9","_uuid":["uuid","{pod1}"]}}]`},
+		{"a member that means nothing to ovn-controller",
+			`["OVN_Southbound",{"op":"comment","comment":"x","lock":"ovn_northd"}]`},
+		{"a column that is none",
+			`["OVN_Southbound",{"op":"insert","table":"FDB","row":{"dp_key":1,"port_key":2,"mac":"f9","_uuid":["uuid","{pod1}"]}}]`},
 		{"a second operation", `["OVN_Southbound",{"op":"comment","comment":"x"},{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","{l1}"]]]}]`},
 	} {
 		before := ovsdbtest.Run(t, "ovsdb-client", "dump", s.server.Endpoint, "OVN_Southbound")
@@ -296,7 +328,8 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 	if out, err := ask(conn, "transact", many); err != nil || !strings.Contains(out, "are more than") {
 		t.Errorf("any number of operations: %.200s %v", out, err)
 	}
-	if out, err := ask(conn, "transact", strings.Replace(many, `{"op":"comment","comment":""},`, "", 1)); err != nil || strings.Contains(out, "are more than") {
+	if out, err := ask(conn, "transact", strings.Replace(many, `{"op":"comment","comment":""},`, "", 1)); err != nil ||
+		strings.Contains(out, "are more than") {
 		t.Errorf("%d operations: %.200s %v", maxOperations, out, err)
 	}
 	long := `["OVN_Southbound",{"op":"comment","comment":"` + strings.Repeat("x", maxOperation) + `"}]`
@@ -304,11 +337,13 @@ func TestNobodyGetsRoundTheGuard(t *testing.T) {
 		t.Errorf("an operation of any length: %.200s %v", out, err)
 	}
 	before += 2
-	if out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=1", "steal", db, "ovn_northd"); strings.Contains(out, "true") || refused() != before+1 {
+	if out, _ := ovsdbtest.Try(t, "ovsdb-client", "--timeout=1", "steal", db, "ovn_northd"); strings.Contains(out,
+		"true") || refused() != before+1 {
 		t.Errorf("northd's lock was stolen: %s", out)
 	}
 	for _, table := range []string{"Chassis", "Port_Binding", "Datapath_Binding"} {
-		through, direct := ovsdbtest.Run(t, "ovn-sbctl", "--db="+db, "list", table), ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "list", table)
+		through, direct := ovsdbtest.Run(t, "ovn-sbctl", "--db="+db, "list", table),
+			ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "list", table)
 		if through != direct {
 			t.Errorf("a node does not read what there is in table %s", table)
 		}
@@ -321,9 +356,11 @@ func TestRowsThatAreNewToTheReplica(t *testing.T) {
 	db := s.as("l2")
 	for i := range 20 {
 		port := fmt.Sprintf("new%d", i)
-		ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--id=@d", "create", "Datapath_Binding", fmt.Sprintf("tunnel_key=%d", 10+i), "--",
+		ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--id=@d", "create", "Datapath_Binding",
+			fmt.Sprintf("tunnel_key=%d", 10+i), "--",
 			"create", "Port_Binding", "datapath=@d", "tunnel_key=1", "logical_port="+port, "options:requested-chassis=l2")
-		if _, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=20", "--db="+db, "set", "Port_Binding", port, s.names.Replace("chassis={l2}")); err != nil {
+		if _, err := ovsdbtest.Try(t, "ovn-sbctl", "--timeout=20", "--db="+db, "set", "Port_Binding", port,
+			s.names.Replace("chassis={l2}")); err != nil {
 			t.Errorf("%s: %v", port, err)
 		}
 	}

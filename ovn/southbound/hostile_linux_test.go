@@ -23,9 +23,9 @@ import (
 
 var requests = flag.Int("requests", 1000, "how many a hostile node makes")
 
-// TestAHostileNode asks for anything at random, with the certificate of l2. Whatever the server has taken, the database is then compared
-// with what it was: what belongs to l1, or to ovn-northd, is as before. Whose a thing is stands here by name, and not by what the
-// guard thinks.
+// TestAHostileNode asks for anything at random, with the certificate of l2. Whatever the server has taken, the database
+// is then compared with what it was: what belongs to l1, or to ovn-northd, is as before. Whose a thing is stands here
+// by name, and not by what the guard thinks.
 func TestAHostileNode(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -88,7 +88,8 @@ func newHostile(t *testing.T, seed uint64) *hostile {
 	s := newSouthbound(t)
 	s.guard.patience = time.Millisecond
 	s.guard.log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	h := &hostile{southbound: s, random: rand.New(rand.NewPCG(seed, 0)), columns: map[string]map[string]json.RawMessage{}, changed: map[string]int{}, chassis: s.names.Replace("{l2}")}
+	h := &hostile{southbound: s, random: rand.New(rand.NewPCG(seed, 0)), columns: map[string]map[string]json.RawMessage{},
+		changed: map[string]int{}, chassis: s.names.Replace("{l2}")}
 	dial := func(endpoint string) net.Conn {
 		conn, err := net.Dial("unix", strings.TrimPrefix(endpoint, "unix:"))
 		if err != nil {
@@ -231,7 +232,8 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 	case "IGMP_Group":
 		for _, port := range names(now["ports"]) {
 			name := before["Port_Binding"][port]["logical_port"].(string)
-			if !slices.Contains(mine, name) && !slices.Contains(outside, name) && !(slices.Contains(open, name) && h.holds(before, name)) {
+			if !slices.Contains(mine, name) && !slices.Contains(outside, name) && !(slices.Contains(open, name) &&
+				h.holds(before, name)) {
 				return "port " + name + " is not l2's"
 			}
 		}
@@ -263,7 +265,8 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 		if old == nil || now == nil {
 			return "a node makes and deletes none"
 		}
-		if port := old["logical_port"].(string); !slices.Contains(mine, port) && !(slices.Contains(open, port) && is(old, "chassis", own)) {
+		if port := old["logical_port"].(string); !slices.Contains(mine, port) && !(slices.Contains(open, port) &&
+			is(old, "chassis", own)) {
 			return "port " + port + " is not l2's"
 		}
 		if slices.Contains(written, "chassis") && !is(now, "chassis", own) {
@@ -271,7 +274,8 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 		}
 		options := func(row map[string]any) string {
 			kept := slices.DeleteFunc(slices.Clone(row["options"].([]any)[1].([]any)), func(pair any) bool {
-				return slices.Contains([]any{"additional-chassis-activated", "ipv6_ra_pd_list", "vport-backoff", "vport-last-claim"}, pair.([]any)[0])
+				return slices.Contains([]any{"additional-chassis-activated", "ipv6_ra_pd_list", "vport-backoff",
+					"vport-last-claim"}, pair.([]any)[0])
 			})
 			return fmt.Sprint(kept)
 		}
@@ -285,7 +289,8 @@ func (h *hostile) judge(before content, table string, old, now map[string]any) s
 
 // anew has the node delete its chassis and make it again, with another UUID.
 func (h *hostile) anew() {
-	for _, request := range []string{`{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","` + h.chassis + `"]]]}`, newChassis} {
+	for _, request := range []string{`{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","` + h.chassis +
+		`"]]]}`, newChassis} {
 		h.until("the chassis is not made anew", func() bool { // the guard may know the last one still
 			answer, err := ask(h.guarded, "transact", `["OVN_Southbound",`+request+`]`)
 			if err != nil {
@@ -346,7 +351,8 @@ func (h *hostile) settle(c content) {
 		return len(ovsdb.List[sb.MACBinding](h.guard.replica.Client, nil)) == len(c["MAC_Binding"]) &&
 			len(ovsdb.List[sb.FDB](h.guard.replica.Client, nil)) == len(c["FDB"]) &&
 			!slices.ContainsFunc(ovsdb.List[sb.PortBinding](h.guard.replica.Client, nil), func(port *sb.PortBinding) bool {
-				return slices.Contains(open, port.LogicalPort) && h.guard.replica.is(port.Chassis, "l2") != h.holds(c, port.LogicalPort)
+				return slices.Contains(open, port.LogicalPort) && h.guard.replica.is(port.Chassis, "l2") != h.holds(c,
+					port.LogicalPort)
 			})
 	})
 }

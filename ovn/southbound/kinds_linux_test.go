@@ -41,8 +41,8 @@ func TestMessagesAreOfOneKind(t *testing.T) {
 	}
 }
 
-// TestNoAnswerIsTakenForAnother: a message that the server answers and that the guard does not wait for would have the node's next
-// request pass unpaced, and beside others of the node.
+// TestNoAnswerIsTakenForAnother: a message that the server answers and that the guard does not wait for would have the
+// node's next request pass unpaced, and beside others of the node.
 func TestNoAnswerIsTakenForAnother(t *testing.T) {
 	s := newSouthbound(t)
 	for _, odd := range []string{
@@ -60,7 +60,8 @@ func TestNoAnswerIsTakenForAnother(t *testing.T) {
 	}
 }
 
-// TestMonitorsThatStayAreCounted: of a monitor that the server keeps the guard knows, whatever the node has said to end it.
+// TestMonitorsThatStayAreCounted: of a monitor that the server keeps the guard knows, whatever the node has said to end
+// it.
 func TestMonitorsThatStayAreCounted(t *testing.T) {
 	s := newSouthbound(t)
 	monitor := func(n int) string {
@@ -84,7 +85,8 @@ func TestMonitorsThatStayAreCounted(t *testing.T) {
 			}
 		}
 		if held > maxMonitors {
-			t.Errorf("%d monitors are held, of which each was ended with the params %s, and a node may have %d", held, params, maxMonitors)
+			t.Errorf("%d monitors are held, of which each was ended with the params %s, and a node may have %d", held, params,
+				maxMonitors)
 		}
 		conn.Close()
 	}

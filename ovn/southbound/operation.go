@@ -39,9 +39,9 @@ type operation struct {
 	about     *operation // the insert that has made the row which this one changes, in the same transaction
 }
 
-// members are those of each operation that ovn-controller uses, beside its name (OVN 23.03 to 26.03). Others mean something to the
-// server: "uuid" of an insert would have a node choose a row's UUID, which is unique in its table alone, while other nodes' ovn-controllers
-// know flows of all tables by their rows' UUIDs.
+// members are those of each operation that ovn-controller uses, beside its name (OVN 23.03 to 26.03). Others mean
+// something to the server: "uuid" of an insert would have a node choose a row's UUID, which is unique in its table
+// alone, while other nodes' ovn-controllers know flows of all tables by their rows' UUIDs.
 var members = map[string][]string{
 	"comment": {"comment"},
 	"delete":  {"table", "where"},
@@ -67,7 +67,8 @@ func (m *mutation) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// plain is a value in the one spelling that encoding/json has for it, so that bytes are equal where values are: "\u0073et" is "set".
+// plain is a value in the one spelling that encoding/json has for it, so that bytes are equal where values are:
+// "\u0073et" is "set".
 func plain(value json.RawMessage) (json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -131,8 +132,8 @@ func newOperation(o object) (*operation, error) {
 	return p, nil
 }
 
-// atom is a set's only element, or the value itself. OVSDB takes the one for the other (RFC 7047, 5.1), and whoever counts or compares
-// values has to see one spelling.
+// atom is a set's only element, or the value itself. OVSDB takes the one for the other (RFC 7047, 5.1), and whoever
+// counts or compares values has to see one spelling.
 func atom(value json.RawMessage) json.RawMessage {
 	if list := elements(value); len(list) == 1 {
 		return list[0]
@@ -146,8 +147,8 @@ func (o *operation) MarshalJSON() ([]byte, error) { return json.Marshal(o.member
 // skew is by how much a node's clock may differ from the guard's.
 const skew = time.Minute
 
-// date has a row age by the clock of central hosts. A node whose clock is behind would lose its neighbours at once; one that
-// says a time to come, in whatever spelling, would keep them for ever.
+// date has a row age by the clock of central hosts. A node whose clock is behind would lose its neighbours at once; one
+// that says a time to come, in whatever spelling, would keep them for ever.
 func (o *operation) date(now time.Time) error {
 	if o.row["timestamp"] == nil {
 		return nil
@@ -162,8 +163,8 @@ func (o *operation) date(now time.Time) error {
 	return err
 }
 
-// result is the row that an insert has made once a later update of its transaction is done. Elements of sets and maps that a
-// mutation changes are judged one by one.
+// result is the row that an insert has made once a later update of its transaction is done. Elements of sets and maps
+// that a mutation changes are judged one by one.
 func (o *operation) result() object {
 	row := maps.Clone(o.about.row)
 	if row == nil {
@@ -179,7 +180,8 @@ func (o *operation) uuid() (uuid string, ok bool) {
 	return uuid, kind == "uuid"
 }
 
-// subject is the one row that the operation's condition names: its kind of name, "" where there is no such condition, and the name.
+// subject is the one row that the operation's condition names: its kind of name, "" where there is no such condition,
+// and the name.
 func (o *operation) subject() (kind, name string) {
 	if len(o.where) != 1 {
 		return "", ""
@@ -235,7 +237,8 @@ func elements(value json.RawMessage) []json.RawMessage {
 	var tagged []json.RawMessage
 	var kind string
 	var list []json.RawMessage
-	if json.Unmarshal(value, &tagged) == nil && len(tagged) == 2 && json.Unmarshal(tagged[0], &kind) == nil && kind == "set" &&
+	if json.Unmarshal(value, &tagged) == nil && len(tagged) == 2 && json.Unmarshal(tagged[0], &kind) == nil &&
+		kind == "set" &&
 		json.Unmarshal(tagged[1], &list) == nil {
 		return list
 	}
@@ -247,7 +250,8 @@ func stringMap(value json.RawMessage) (entries map[string]string, ok bool) {
 	var tagged []json.RawMessage
 	var kind string
 	var pairs [][]string
-	if json.Unmarshal(value, &tagged) != nil || len(tagged) != 2 || json.Unmarshal(tagged[0], &kind) != nil || kind != "map" ||
+	if json.Unmarshal(value, &tagged) != nil || len(tagged) != 2 || json.Unmarshal(tagged[0], &kind) != nil ||
+		kind != "map" ||
 		json.Unmarshal(tagged[1], &pairs) != nil {
 		return nil, false
 	}

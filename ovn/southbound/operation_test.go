@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
-// FuzzOperations: whatever a node asks for, the guard has an opinion of it, and what it sends on reads as what it has judged.
+// FuzzOperations: whatever a node asks for, the guard has an opinion of it, and what it sends on reads as what it has
+// judged.
 func FuzzOperations(f *testing.F) {
 	for _, seed := range []string{
 		`{"op":"update","table":"Controller_Event","where":[["_uuid","==",["uuid","x"]]],"row":{}}`,
@@ -18,7 +19,8 @@ func FuzzOperations(f *testing.F) {
 		`{"op":"insert","table":"MAC_Binding","uuid":"6b0d6a6e-3a0e-4d0a-9d39-77656674b0d5","row":{"logical_port":"a"}}`,
 		`{"op":"insert","table":"Encap","uuid-name":"e","row":{"chassis_name":"l2","type":"geneve","ip":"flow","options":["map",[["dst_port","53"]]]}}`,
 		`{"op":"insert","table":"MAC_Binding","row":{"logical_port":"a","datapath":["uuid","x"]}}`,
-		`{"op":"delete","table":"Encap","where":[null]}`, `{"op":"wait","timeout":0}`, `{"op":7,"row":null,"where":{}}`, `{"op":"select","op":"delete","table":"Chassis","where":[]}`,
+		`{"op":"delete","table":"Encap","where":[null]}`, `{"op":"wait","timeout":0}`, `{"op":7,"row":null,"where":{}}`,
+		`{"op":"select","op":"delete","table":"Chassis","where":[]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -43,7 +45,8 @@ func FuzzOperations(f *testing.F) {
 			t.Fatal(err)
 		}
 		read, err := newOperation(again)
-		if err != nil || read.op != judged.op || read.table != judged.table || !reflect.DeepEqual(read.written(), judged.written()) {
+		if err != nil || read.op != judged.op || read.table != judged.table || !reflect.DeepEqual(read.written(),
+			judged.written()) {
 			t.Fatalf("%s: judged %+v, sent %s: %v", text, judged, sent, err)
 		}
 		if other := check(known, "l2", read); (other == nil) != (verdict == nil) {

@@ -7,9 +7,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A node that starts, or loses its connection, reads what the Southbound has: once, or a few times in a row. The server, which does
-// one thing at a time, is busy with it for as long as that takes, and everybody waits. So each node has it say as much as the largest
-// reading was paceBurst times at once, and then once in paceTime. What the server works beside counts by its time.
+// A node that starts, or loses its connection, reads what the Southbound has: once, or a few times in a row. The
+// server, which does one thing at a time, is busy with it for as long as that takes, and everybody waits. So each node
+// has it say as much as the largest reading was paceBurst times at once, and then once in paceTime. What the server
+// works beside counts by its time.
 const (
 	paceBurst = 4
 	paceTime  = time.Minute
@@ -17,7 +18,8 @@ const (
 	paceLeast = 1 << 20
 	// paceWork is the work of the server, beside that for what it says, that counts as much as a reading.
 	paceWork = 250 * time.Millisecond
-	// paceSpeed is how many bytes a second the server says at least, and paceSlack how many times as long it may take when others have the processors.
+	// paceSpeed is how many bytes a second the server says at least, and paceSlack how many times as long it may take when
+	// others have the processors.
 	paceSpeed = 16 << 20
 	paceSlack = 4
 )
@@ -75,8 +77,8 @@ func (p *pace) begin() time.Duration {
 	return p.clock
 }
 
-// end is how long the server has worked for a request, if it has done the same for all that it had: many nodes that start at once wait for
-// each other, and none of them for what the others have cost.
+// end is how long the server has worked for a request, if it has done the same for all that it had: many nodes that
+// start at once wait for each other, and none of them for what the others have cost.
 func (p *pace) end(began time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +115,8 @@ func (p *pace) charge(node string, bytes int64, work time.Duration) {
 	p.owe(node, float64(bytes)/unit+max(0, more)/paceWork.Seconds())
 }
 
-// What a node has the guard itself work for goes by the length of its requests, be they passed on or refused: in bytes a second, and at once.
+// What a node has the guard itself work for goes by the length of its requests, be they passed on or refused: in bytes
+// a second, and at once.
 const (
 	requestRate  = 512 << 10
 	requestBurst = 16 << 20

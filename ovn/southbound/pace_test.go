@@ -29,7 +29,8 @@ func heard(t *testing.T, server net.Conn) chan string {
 	return requests
 }
 
-// TestAServerWorksOnOneRequestOfANode, and keeps one answer for it, by however many connections and whatever else it is told meanwhile.
+// TestAServerWorksOnOneRequestOfANode, and keeps one answer for it, by however many connections and whatever else it is
+// told meanwhile.
 func TestAServerWorksOnOneRequestOfANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Guard{metrics: newMetrics()}
@@ -57,7 +58,8 @@ func TestAServerWorksOnOneRequestOfANode(t *testing.T) {
 				t.Fatalf("the server works on %d requests of a node", len(at))
 			}
 			server := servers[at[0]]
-			for _, other := range []string{`{"id":null,"method":"update3","params":["result",{"result":{"result":1}}]}`, `{"id":"echo","method":"echo","params":[]}`,
+			for _, other := range []string{`{"id":null,"method":"update3","params":["result",{"result":{"result":1}}]}`,
+				`{"id":"echo","method":"echo","params":[]}`,
 				`{"id":7,"error":null,"result":{"method":["`} {
 				fmt.Fprint(server, other)
 				if at := arrived(); len(at) > 0 {
@@ -69,7 +71,8 @@ func TestAServerWorksOnOneRequestOfANode(t *testing.T) {
 	})
 }
 
-// TestReadingsArePaced: a node reads what there is a few times at once, and then once in paceTime. Its other requests do not wait.
+// TestReadingsArePaced: a node reads what there is a few times at once, and then once in paceTime. Its other requests
+// do not wait.
 func TestReadingsArePaced(t *testing.T) {
 	for _, method := range reading {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,7 +112,8 @@ func TestReadingsArePaced(t *testing.T) {
 	}
 }
 
-// TestTheServersTimeIsPaced: who has the server work and say nothing waits; who waits with many others for the server does not pay for them.
+// TestTheServersTimeIsPaced: who has the server work and say nothing waits; who waits with many others for the server
+// does not pay for them.
 func TestTheServersTimeIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p pace
@@ -169,7 +173,8 @@ func TestAClientThatReadsSlowly(t *testing.T) {
 			client, server, ended := pipes(t, &Guard{metrics: newMetrics()})
 			go func() {
 				for range 50 {
-					if _, err := fmt.Fprint(server, `{"id":null,"method":"update3","params":["`, strings.Repeat("x", 64<<10), `"]}`); err != nil {
+					if _, err := fmt.Fprint(server, `{"id":null,"method":"update3","params":["`, strings.Repeat("x", 64<<10),
+						`"]}`); err != nil {
 						return
 					}
 				}
@@ -232,7 +237,8 @@ func TestTheGuardsTimeIsPaced(t *testing.T) {
 		what, request string
 	}{
 		{"small requests", `{"id":1,"method":"steal","params":[]}`},
-		{"large requests", `{"id":1,"method":"monitor","params":["OVN_Southbound",1,{"Chassis":[{"where":["` + strings.Repeat("x", longestRequest/2) + `"]}]}]}`},
+		{"large requests", `{"id":1,"method":"monitor","params":["OVN_Southbound",1,{"Chassis":[{"where":["` +
+			strings.Repeat("x", longestRequest/2) + `"]}]}]}`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := &Guard{metrics: newMetrics(), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
@@ -269,7 +275,8 @@ func TestTheGuardsTimeIsPaced(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutAnEndArePaced: what a node sends counts also if it never becomes a request, by however many connections.
+// TestRequestsWithoutAnEndArePaced: what a node sends counts also if it never becomes a request, by however many
+// connections.
 func TestRequestsWithoutAnEndArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Guard{metrics: newMetrics()}

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// FuzzPermit judges transactions as wholes. Of what is permitted each new row is put together from all operations that are about it, as the
-// server does, and has to be one that l2 may have; and what is sent is permitted again. Names in braces are UUIDs, as in southbound.names.
+// FuzzPermit judges transactions as wholes. Of what is permitted each new row is put together from all operations that
+// are about it, as the server does, and has to be one that l2 may have; and what is sent is permitted again. Names in
+// braces are UUIDs, as in southbound.names.
 func FuzzPermit(f *testing.F) {
 	const (
 		address = `{"op":"insert","table":"FDB","uuid-name":"a","row":{"dp_key":1,"port_key":2,"mac":"f9"}}`
@@ -24,14 +25,17 @@ func FuzzPermit(f *testing.F) {
 		address, tunnel,
 		strings.Replace(address, `"uuid-name":"a"`, `"uuid":"{pod1}"`, 1),
 		address + `,{"op":"update","table":"FDB",` + about + `,"row":{"port_key":1}}`,
-		address + `,{"op":"update","table":"FDB",` + about + `,"row":{"timestamp":1}},{"op":"update","table":"FDB",` + about + `,"row":{"port_key":1}}`,
+		address + `,{"op":"update","table":"FDB",` + about + `,"row":{"timestamp":1}},{"op":"update","table":"FDB",` + about +
+			`,"row":{"port_key":1}}`,
 		tunnel + `,{"op":"update","table":"Encap",` + about + `,"row":{"ip":"flow"}}`,
-		tunnel + `,{"op":"mutate","table":"Encap",` + about + `,"mutations":[["options","insert",["map",[["dst_port","53"]]]]]}`,
+		tunnel + `,{"op":"mutate","table":"Encap",` + about +
+			`,"mutations":[["options","insert",["map",[["dst_port","53"]]]]]}`,
 		tunnel + `,{"op":"mutate","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]],"mutations":[["encaps","insert",["named-uuid","a"]]]}`,
 		`{"op":"update","table":"FDB","where":[["_uuid","==",["uuid","{f1}"]]],"row":{"port_key":2}},{"op":"update","table":"FDB","where":[["_uuid","==",["uuid","{f1}"]]],"row":{"port_key":1}}`,
 		`{"op":"insert","table":"MAC_Binding","row":{"logical_port":"gw2","datapath":["uuid","{datapath of gw2}"],"ip":"192.0.2.7","mac":"m"}},{"op":"comment","comment":"x"}`,
 		`{"op":"insert","table":"Chassis","row":{"name":"l2","hostname":"l1"}}`,
-		`{"op":"insert","table":"Chassis","uuid-name":"a","row":{"name":"l2"}},{"op":"update","table":"Chassis",` + about + `,"row":{"hostname":"l9"}}`,
+		`{"op":"insert","table":"Chassis","uuid-name":"a","row":{"name":"l2"}},{"op":"update","table":"Chassis",` + about +
+			`,"row":{"hostname":"l9"}}`,
 		`{"op":"insert","table":"Chassis","row":{"name":"l2"}},{"op":"delete","table":"Chassis","where":[["_uuid","==",["uuid","{l2}"]]]}`,
 	} {
 		f.Add(seed)
@@ -89,7 +93,8 @@ func result(t *testing.T, operations []json.RawMessage) map[string]map[string]js
 		}
 		for name, row := range rows {
 			words := strings.SplitN(name, " ", 4)
-			if words[2] != o.Table || words[3] == "" || len(o.Where) != 1 || !strings.Contains(string(o.Where[0]), quote(words[3])) {
+			if words[2] != o.Table || words[3] == "" || len(o.Where) != 1 || !strings.Contains(string(o.Where[0]),
+				quote(words[3])) {
 				continue
 			}
 			maps.Copy(row, o.Row)
@@ -120,7 +125,8 @@ func l2s(row map[string]json.RawMessage) string {
 		}
 	case "Encap":
 		options := string(row["options"]) + string(row[`mutated "options"`])
-		if text("chassis_name") != "l2" || text("type") != "geneve" || !slices.Contains(tunnels, text("ip")) || strings.Contains(options, "dst_port") {
+		if text("chassis_name") != "l2" || text("type") != "geneve" || !slices.Contains(tunnels, text("ip")) ||
+			strings.Contains(options, "dst_port") {
 			return "other chassis would have a wrong tunnel"
 		}
 	case "MAC_Binding":

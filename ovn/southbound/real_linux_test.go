@@ -25,13 +25,17 @@ func TestNorthdSaysWhichTunnelsANodeMayHave(t *testing.T) {
 	r := &replica{Client: ovsdbtest.Connect(t, below, server.Endpoint, tables...)}
 	s := &southbound{TB: t}
 	set := func(addresses string) {
-		ovsdbtest.Run(t, "ovn-nbctl", "--db="+nb.Endpoint, "set", "Logical_Switch_Port", contract.ManagementPort("l1"), `external_ids:"`+contract.TunnelAddressesKey+`"="`+addresses+`"`)
+		ovsdbtest.Run(t, "ovn-nbctl", "--db="+nb.Endpoint, "set", "Logical_Switch_Port", contract.ManagementPort("l1"),
+			`external_ids:"`+contract.TunnelAddressesKey+`"="`+addresses+`"`)
 	}
-	ovsdbtest.Run(t, "ovn-nbctl", "--db="+nb.Endpoint, "ls-add", "l1", "--", "lsp-add", "l1", contract.ManagementPort("l1"))
-	for _, c := range []struct{ list, has, lacks string }{{"192.0.2.1,2001:db8::1", "2001:db8::1", "192.0.2.2"}, {"192.0.2.2", "192.0.2.2", "2001:db8::1"}, {"", "", "192.0.2.2"}} {
+	ovsdbtest.Run(t, "ovn-nbctl", "--db="+nb.Endpoint, "ls-add", "l1", "--", "lsp-add", "l1",
+		contract.ManagementPort("l1"))
+	for _, c := range []struct{ list, has, lacks string }{{"192.0.2.1,2001:db8::1", "2001:db8::1", "192.0.2.2"},
+		{"192.0.2.2", "192.0.2.2", "2001:db8::1"}, {"", "", "192.0.2.2"}} {
 		set(c.list)
 		s.until("the guard does not see "+c.list, func() bool {
-			return (c.has == "" || checkTunnelAddress(r, "l1", c.has) == nil) && errors.As(checkTunnelAddress(r, "l1", c.lacks), &errUnknown{})
+			return (c.has == "" || checkTunnelAddress(r, "l1", c.has) == nil) && errors.As(checkTunnelAddress(r, "l1", c.lacks),
+				&errUnknown{})
 		})
 	}
 	if err := checkTunnelAddress(r, "l2", "192.0.2.2"); !errors.As(err, &errNotYet{}) {
@@ -50,11 +54,15 @@ func realNode(t *testing.T, all string) {
 	s := newSouthbound(t)
 	var log lines
 	s.guard.log = slog.New(slog.NewTextHandler(&log, nil))
-	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "destroy", "Chassis_Private", "l2", "--", "destroy", "Chassis", "l2")
+	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "destroy", "Chassis_Private", "l2", "--", "destroy",
+		"Chassis", "l2")
 	vswitch := ovsdbtest.Server(t, ovsdbtest.OpenVSwitch(t))
-	ovsdbtest.Run(t, "ovs-vsctl", "--db="+vswitch.Endpoint, "--no-wait", "init", "--", "set", "Open_vSwitch", ".", "external_ids:system-id=l2", "external_ids:hostname=l2",
-		"external_ids:ovn-remote="+s.as("l2"), "external_ids:ovn-encap-type=geneve", `external_ids:ovn-encap-ip="192.0.2.2,2001:db8::2"`,
-		"external_ids:ovn-monitor-all="+all, "--", "add-br", "br-int", "--", "add-port", "br-int", "p2", "--", "set", "Interface", "p2", "type=dummy", "external_ids:iface-id=pod2")
+	ovsdbtest.Run(t, "ovs-vsctl", "--db="+vswitch.Endpoint, "--no-wait", "init", "--", "set", "Open_vSwitch", ".",
+		"external_ids:system-id=l2", "external_ids:hostname=l2",
+		"external_ids:ovn-remote="+s.as("l2"), "external_ids:ovn-encap-type=geneve",
+		`external_ids:ovn-encap-ip="192.0.2.2,2001:db8::2"`,
+		"external_ids:ovn-monitor-all="+all, "--", "add-br", "br-int", "--", "add-port", "br-int", "p2", "--", "set",
+		"Interface", "p2", "type=dummy", "external_ids:iface-id=pod2")
 	ovsdbtest.Controller(t, vswitch)
 	s.until("ovn-controller has no chassis and tunnels", func() bool {
 		var ends []string
@@ -70,7 +78,8 @@ func realNode(t *testing.T, all string) {
 	})
 	ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "set", "SB_Global", ".", "nb_cfg=7")
 	s.until("it does not see what changes", func() bool {
-		return strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=nb_cfg", "find", "Chassis_Private", "name=l2")) == "7"
+		return strings.TrimSpace(ovsdbtest.Run(t, "ovn-sbctl", "--db="+s.server.Endpoint, "--bare", "--columns=nb_cfg",
+			"find", "Chassis_Private", "name=l2")) == "7"
 	})
 	if refused := count(t, s.guard.metrics.refused); refused != 0 {
 		t.Errorf("%v requests of a real ovn-controller are refused: %s", refused, log.String())
@@ -84,7 +93,8 @@ func TestNothingIsJudgedByWhatWas(t *testing.T) {
 	node := &session{guard: s.guard, node: "l2"}
 	ask := func() error {
 		return node.permit(t.Context(), "transact", []json.RawMessage{json.RawMessage(`"OVN_Southbound"`),
-			json.RawMessage(s.names.Replace(`{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"up":true}}`))})
+			json.RawMessage(s.names.Replace(
+				`{"op":"update","table":"Port_Binding","where":[["_uuid","==",["uuid","{pod2}"]]],"row":{"up":true}}`))})
 	}
 	if err := ask(); err != nil {
 		t.Fatal(err)
@@ -109,7 +119,9 @@ func TestHealth(t *testing.T) {
 		return w.Code
 	}
 	go m.follow(t.Context(), g.guard.replica.Client)
-	g.until("it is not ready", func() bool { return status("/readyz") == http.StatusOK && status("/healthz") == http.StatusOK })
+	g.until("it is not ready", func() bool {
+		return status("/readyz") == http.StatusOK && status("/healthz") == http.StatusOK
+	})
 	g.server.Kill()
 	g.until("it is ready without a server", func() bool { return status("/readyz") == http.StatusServiceUnavailable })
 	if code := status("/healthz"); code != http.StatusOK {

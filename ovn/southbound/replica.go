@@ -12,11 +12,13 @@ import (
 
 // tables are what a guard's replica has.
 var tables = []ovsdb.Table{
-	{Model: &sb.Chassis{}, Read: []string{"name", "external_ids", "other_config", "transport_zones", "vtep_logical_switches"}},
+	{Model: &sb.Chassis{}, Read: []string{"name", "external_ids", "other_config", "transport_zones",
+		"vtep_logical_switches"}},
 	{Model: &sb.ChassisPrivate{}, Read: []string{"name", "external_ids"}},
 	{Model: &sb.Encap{}, Read: []string{"chassis_name", "ip", "options"}},
 	{Model: &sb.DatapathBinding{}, Read: []string{"external_ids", "tunnel_key"}},
-	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath", "tunnel_key", "external_ids"}},
+	{Model: &sb.PortBinding{}, Read: []string{"logical_port", "type", "options", "chassis", "ha_chassis_group", "datapath",
+		"tunnel_key", "external_ids"}},
 	{Model: &sb.HAChassisGroup{}, Read: []string{"ha_chassis"}},
 	{Model: &sb.HAChassis{}, Read: []string{"chassis"}},
 	{Model: &sb.MACBinding{}, Read: []string{"logical_port", "ip"}},
@@ -55,7 +57,8 @@ func (r *replica) ports() *index {
 	if r.current == now {
 		return r.index
 	}
-	ix := &index{named: map[string]*sb.PortBinding{}, keyed: map[[2]int]*sb.PortBinding{}, members: map[string][]*sb.PortBinding{}, routers: map[string]bool{}}
+	ix := &index{named: map[string]*sb.PortBinding{}, keyed: map[[2]int]*sb.PortBinding{},
+		members: map[string][]*sb.PortBinding{}, routers: map[string]bool{}}
 	keys := map[string]int{}
 	for _, datapath := range ovsdb.List[sb.DatapathBinding](r.Client, nil) {
 		keys[datapath.UUID] = datapath.TunnelKey
@@ -122,9 +125,10 @@ func (r *replica) inGroup(node, group string) bool {
 	})
 }
 
-// learns says whether a node's ovn-controller may learn who a router port's neighbours are: it learns from what a
-// node sends by the port. A gateway router's packets are on the router's chassis. Of other routers that is where the network
-// behind the port is: on chassis with a port in it, and on those that what is between the port and the world outside is meant for.
+// learns says whether a node's ovn-controller may learn who a router port's neighbours are: it learns from what a node
+// sends by the port. A gateway router's packets are on the router's chassis. Of other routers that is where the network
+// behind the port is: on chassis with a port in it, and on those that what is between the port and the world outside is
+// meant for.
 func (r *replica) learns(node string, port *sb.PortBinding) bool {
 	switch port.Type {
 	case "l3gateway":
@@ -149,7 +153,8 @@ func (r *replica) learns(node string, port *sb.PortBinding) bool {
 		case other.Type == "localnet" && redirect != nil:
 			// Of what is sent to all on the network outside, each chassis that is there learns.
 			return r.isOutside(node, other.Options["network_name"])
-		case other.Type == "", other.Type == "l3gateway", other.Type == "l2gateway", other.Type == "external", other.Type == "virtual":
+		case other.Type == "", other.Type == "l3gateway", other.Type == "l2gateway", other.Type == "external",
+			other.Type == "virtual":
 			return r.has(node, other)
 		}
 		return true // it is on all chassis, such as the port of another router
@@ -161,12 +166,13 @@ func (r *replica) present(node, datapath string) bool {
 	return slices.ContainsFunc(r.ports().members[datapath], func(port *sb.PortBinding) bool { return r.has(node, port) })
 }
 
-// isOutside says whether a node is on a network outside, by a port of its own on a switch that leads there. Of a switch of weft's
-// that is so where an administrator has granted the network: which one its gateway is on a node says itself.
+// isOutside says whether a node is on a network outside, by a port of its own on a switch that leads there. Of a switch
+// of weft's that is so where an administrator has granted the network: which one its gateway is on a node says itself.
 func (r *replica) isOutside(node, network string) bool {
 	return slices.ContainsFunc(r.ports().outside, func(localnet *sb.PortBinding) bool {
 		granted, ofWeft := localnet.ExternalIDs[contract.GrantedNetworkKey], localnet.ExternalIDs[ovsdb.OwnerMark] != ""
-		return localnet.Options["network_name"] == network && (granted == network || !ofWeft) && r.present(node, localnet.Datapath)
+		return localnet.Options["network_name"] == network && (granted == network || !ofWeft) &&
+			r.present(node, localnet.Datapath)
 	})
 }
 

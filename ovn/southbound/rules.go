@@ -11,13 +11,14 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// rule is what a node may do in a table. Tables and columns are those of the role ovn-controller, as ovn-northd
-// writes it, less what ovn-controller itself does not write (OVN 23.03 to 26.03), and Controller_Event: Weft asks for no events, and an
-// event outlives the chassis that it names, so nobody could count them.
+// rule is what a node may do in a table. Tables and columns are those of the role ovn-controller, as ovn-northd writes
+// it, less what ovn-controller itself does not write (OVN 23.03 to 26.03), and Controller_Event: Weft asks for no
+// events, and an event outlives the chassis that it names, so nobody could count them.
 type rule struct {
 	// columns are what is written of rows that there are, and of new ones; first those of new ones alone.
 	columns, first []string
-	// owner says whether a row would be the node's when an operation writes row to it, and whether it is there; nil: none is.
+	// owner says whether a row would be the node's when an operation writes row to it, and whether it is there; nil: none
+	// is.
 	owner owner
 	// makes says why a new row is not the node's to make; nil: no rows are made.
 	makes func(r *replica, node string, row object) error
@@ -37,23 +38,30 @@ var (
 
 var rules = map[string]rule{
 	"Chassis": {makes: bears("Chassis", "name"), first: []string{"name"}, deletes: true, owner: ownChassis,
-		columns: []string{"encaps", "external_ids", "hostname", "nb_cfg", "other_config", "transport_zones", "vtep_logical_switches"},
-		refs:    map[string]string{"encaps": "Encap"}},
-	"Chassis_Private": {makes: bears("Chassis_Private", "name"), first: []string{"name"}, deletes: true, owner: named(func(r *sb.ChassisPrivate) string { return r.Name }),
+		columns: []string{"encaps", "external_ids", "hostname", "nb_cfg", "other_config", "transport_zones",
+			"vtep_logical_switches"},
+		refs: map[string]string{"encaps": "Encap"}},
+	"Chassis_Private": {makes: bears("Chassis_Private", "name"), first: []string{"name"}, deletes: true,
+		owner:   named(func(r *sb.ChassisPrivate) string { return r.Name }),
 		columns: []string{"chassis", "external_ids", "nb_cfg", "nb_cfg_timestamp"},
 		refs:    map[string]string{"chassis": "Chassis"}},
 	"Encap": {makes: newTunnel, first: []string{"chassis_name"}, deletes: true, owner: ownEncap,
 		columns: []string{"ip", "options", "type"}},
-	"IGMP_Group": {makes: bears("IGMP_Group", "chassis_name"), first: []string{"chassis_name", "datapath"}, deletes: true, owner: named(func(r *sb.IGMPGroup) string { return r.ChassisName }),
+	"IGMP_Group": {makes: bears("IGMP_Group", "chassis_name"), first: []string{"chassis_name", "datapath"}, deletes: true,
+		owner:   named(func(r *sb.IGMPGroup) string { return r.ChassisName }),
 		columns: []string{"address", "chassis", "ports", "protocol"},
 		refs:    map[string]string{"chassis": "Chassis"}},
-	"BFD":             {owner: named(func(r *sb.BFD) string { return r.ChassisName }), columns: []string{"status"}},
-	"Service_Monitor": {owner: named(func(r *sb.ServiceMonitor) string { return r.ChassisName }), columns: []string{"status"}},
+	"BFD": {owner: named(func(r *sb.BFD) string { return r.ChassisName }), columns: []string{"status"}},
+	"Service_Monitor": {owner: named(func(r *sb.ServiceMonitor) string { return r.ChassisName }),
+		columns: []string{"status"}},
 	"Port_Binding": {owner: ownPort,
 		columns: []string{"additional_chassis", "additional_encap", "chassis", "encap", "options", "up", "virtual_parent"},
-		refs:    map[string]string{"additional_chassis": "Chassis", "additional_encap": "Encap", "chassis": "Chassis", "encap": "Encap"}},
-	"MAC_Binding": {makes: newNeighbour, first: []string{"datapath", "ip", "logical_port"}, owner: neighbour, columns: []string{"mac", "timestamp"}},
-	"FDB":         {makes: newAddress, first: []string{"dp_key", "mac"}, owner: address, columns: []string{"port_key", "timestamp"}},
+		refs: map[string]string{"additional_chassis": "Chassis", "additional_encap": "Encap", "chassis": "Chassis",
+			"encap": "Encap"}},
+	"MAC_Binding": {makes: newNeighbour, first: []string{"datapath", "ip", "logical_port"}, owner: neighbour,
+		columns: []string{"mac", "timestamp"}},
+	"FDB": {makes: newAddress, first: []string{"dp_key", "mac"}, owner: address,
+		columns: []string{"port_key", "timestamp"}},
 }
 
 // bears: rows of a table bear the node's name.
@@ -66,8 +74,8 @@ func bears(table, column string) func(*replica, string, object) error {
 	}
 }
 
-// checkGroup: the ports of an IGMP_Group are on its datapath, and the node hears them. A node makes groups without ports of all datapaths that it
-// knows.
+// checkGroup: the ports of an IGMP_Group are on its datapath, and the node hears them. A node makes groups without
+// ports of all datapaths that it knows.
 func checkGroup(r *replica, node string, o *operation) error {
 	made := o
 	if o.about != nil {
@@ -84,7 +92,9 @@ func checkGroup(r *replica, node string, o *operation) error {
 		}
 	}
 	// What is taken out may have gone to another node.
-	o = &operation{row: o.row, mutations: slices.DeleteFunc(slices.Clone(o.mutations), func(m mutation) bool { return m.mutator == "delete" })}
+	o = &operation{row: o.row, mutations: slices.DeleteFunc(slices.Clone(o.mutations), func(m mutation) bool {
+		return m.mutator == "delete"
+	})}
 	for _, value := range o.values("ports") {
 		for _, element := range elements(value) {
 			kind, uuid, ok := pair(element)
@@ -172,7 +182,8 @@ type errUnknown struct{ table, row string }
 func (e errUnknown) Error() string { return fmt.Sprintf("%s has no row %s", e.table, e.row) }
 
 // mutable columns are sets and maps of which single elements may be written.
-var mutable = []string{"additional_chassis", "additional_encap", "encaps", "external_ids", "options", "other_config", "ports",
+var mutable = []string{"additional_chassis", "additional_encap", "encaps", "external_ids", "options", "other_config",
+	"ports",
 	"transport_zones", "vtep_logical_switches"}
 
 // check says why a node may not do an operation.
@@ -216,13 +227,15 @@ func check(r *replica, node string, o *operation) error {
 	return nil
 }
 
-// checkHostname: OVN finds the chassis that a port is meant for by its name and then by its host's, so that a host named like another node
-// would have that one's ports while it has no chassis. The node's agent sets both to the Node's name.
+// checkHostname: OVN finds the chassis that a port is meant for by its name and then by its host's, so that a host
+// named like another node would have that one's ports while it has no chassis. The node's agent sets both to the Node's
+// name.
 func checkHostname(node string, o *operation) error {
 	for _, value := range o.values("hostname") {
 		var name string
 		if json.Unmarshal(value, &name) != nil || name != node && name != "" {
-			return fmt.Errorf("hostname of a Chassis is %.300s, which is not the node's name: set external_ids:hostname of its Open vSwitch to %s, as weft node does", value, node)
+			return fmt.Errorf("hostname of a Chassis is %.300s, which is not the node's name: set external_ids:hostname of "+
+				"its Open vSwitch to %s, as weft node does", value, node)
 		}
 	}
 	return nil

@@ -44,13 +44,16 @@ func (c Config) Validate() error {
 	}
 	for _, address := range c.Listen {
 		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-			errs = append(errs, fmt.Errorf("listen: %q is not HOST:PORT; write it like 192.0.2.1:6642 or [2001:db8::1]:6642", address))
+			errs = append(errs, fmt.Errorf("listen: %q is not HOST:PORT; write it like 192.0.2.1:6642 or [2001:db8::1]:6642",
+				address))
 		}
 	}
 	if path, ok := strings.CutPrefix(c.Database, "unix:"); !ok || path == "" {
-		errs = append(errs, fmt.Errorf("ovn-southbound: %q is not unix:PATH; give the server's socket, which alone knows no role", c.Database))
+		errs = append(errs, fmt.Errorf("ovn-southbound: %q is not unix:PATH; give the server's socket, which alone "+
+			"knows no role", c.Database))
 	}
-	for key, value := range map[string]string{"certificate": c.Certificate, "private-key": c.PrivateKey, "node-ca": c.NodeCA} {
+	for key, value := range map[string]string{"certificate": c.Certificate, "private-key": c.PrivateKey,
+		"node-ca": c.NodeCA} {
 		if value == "" {
 			errs = append(errs, fmt.Errorf("%s: is empty; name the PEM file", key))
 		}
@@ -98,10 +101,11 @@ func (c Config) guard(ctx context.Context, files *credentials, m *metrics) error
 	}
 	defer client.Close()
 	go m.follow(ctx, client)
-	guard := &Guard{replica: &replica{Client: client}, credentials: files, metrics: m, log: slog.Default(), recheck: recheck, patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", strings.TrimPrefix(c.Database, "unix:"))
-	}}
+	guard := &Guard{replica: &replica{Client: client}, credentials: files, metrics: m, log: slog.Default(),
+		recheck: recheck, patience: patience, dial: func(ctx context.Context) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", strings.TrimPrefix(c.Database, "unix:"))
+		}}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, address := range c.Listen {
 		group.Go(func() error {
@@ -144,14 +148,19 @@ type metrics struct {
 
 func newMetrics() *metrics {
 	m := &metrics{
-		registry:   prometheus.NewRegistry(),
-		clients:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Nodes' connections."}),
-		refused:    prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total", Help: "Requests of nodes for what is not their own."}),
-		deferred:   prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_deferred_requests_total", Help: "Requests of nodes that the guard could not judge yet."}),
-		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total", Help: "Connections without a certificate that counts."}),
-		full:       prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total", Help: "Connections beyond the bounds of one node, one address or all."}),
+		registry: prometheus.NewRegistry(),
+		clients:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_southbound_clients", Help: "Nodes' connections."}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_requests_total",
+			Help: "Requests of nodes for what is not their own."}),
+		deferred: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_deferred_requests_total",
+			Help: "Requests of nodes that the guard could not judge yet."}),
+		handshakes: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_failed_handshakes_total",
+			Help: "Connections without a certificate that counts."}),
+		full: prometheus.NewCounter(prometheus.CounterOpts{Name: "weft_southbound_refused_connections_total",
+			Help: "Connections beyond the bounds of one node, one address or all."}),
 	}
-	m.registry.MustRegister(m.clients, m.refused, m.deferred, m.handshakes, m.full, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.clients, m.refused, m.deferred, m.handshakes, m.full, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	began := time.Now()
 	m.lost.Store(&began)
 	return m
@@ -175,7 +184,8 @@ func (m *metrics) follow(ctx context.Context, client *ovsdb.Client) {
 // restart is after how long without its server the guard is worth a new start.
 const restart = time.Minute
 
-// serves says why no node could be served now: without its server the guard judges nothing, and nobody takes a certificate that counts no more.
+// serves says why no node could be served now: without its server the guard judges nothing, and nobody takes a
+// certificate that counts no more.
 func (m *metrics) serves() error {
 	if m.lost.Load() != nil {
 		return errors.New("the Southbound's server cannot be reached")

@@ -37,8 +37,8 @@ type session struct {
 // slowest is how many bytes a second a client reads at least, when it lets the server wait at all.
 const slowest = 128 << 10
 
-// write sends to the client, who reads in time: what it does not read the server keeps in memory, with all that comes after it. A
-// client that lets others wait again and again, each time not for long, has stall for all of these.
+// write sends to the client, who reads in time: what it does not read the server keeps in memory, with all that comes
+// after it. A client that lets others wait again and again, each time not for long, has stall for all of these.
 func (s *session) write(data []byte) error {
 	began := time.Now()
 	s.late = max(0, s.late-min(stall, began.Sub(s.written))-time.Duration(len(data))*time.Second/slowest)
@@ -97,7 +97,8 @@ func (s *session) answers() error {
 	}
 }
 
-// begin waits until no other request of the node is worked on: by the guard, or by the server until the node has read the answer.
+// begin waits until no other request of the node is worked on: by the guard, or by the server until the node has read
+// the answer.
 func (s *session) begin() {
 	if !s.working {
 		s.peer.busy <- struct{}{}
@@ -155,8 +156,9 @@ func (s *session) requests(ctx context.Context) error {
 	}
 }
 
-// pause has a request wait that would have the server say more than the node's share. The node's others pass meanwhile, if it is not large. Whether
-// its time has come is asked when no other is worked on: else all that the node's connections ask for at once would pass.
+// pause has a request wait that would have the server say more than the node's share. The node's others pass meanwhile,
+// if it is not large. Whether its time has come is asked when no other is worked on: else all that the node's
+// connections ask for at once would pass.
 func (s *session) pause(ctx context.Context, request object, large bool) error {
 	for slices.Contains(reading, request.text("method")) {
 		wait := s.guard.pace.wait(s.node)
@@ -197,8 +199,8 @@ func (s *session) sleep(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// longestWait is how long a transaction waits until the node may have others hear of it. Then the node is to ask again, by what is
-// so then: meanwhile it may have begun another connection, and have written there what is newer.
+// longestWait is how long a transaction waits until the node may have others hear of it. Then the node is to ask again,
+// by what is so then: meanwhile it may have begun another connection, and have written there what is newer.
 const longestWait = 3 * time.Second
 
 // judge is permit, once the node may have others hear of its request: what it may is judged anew when it has waited.
@@ -214,7 +216,8 @@ func (s *session) judge(ctx context.Context, method string, params []json.RawMes
 			return nil, nil
 		}
 		if left <= 0 {
-			return errNotYet{fmt.Sprintf("the node has had all others hear much lately; ask again in %s", wait.Round(time.Second))}, nil
+			return errNotYet{fmt.Sprintf("the node has had all others hear much lately; ask again in %s",
+				wait.Round(time.Second))}, nil
 		}
 		wait = min(wait, left)
 		left -= wait
@@ -285,8 +288,9 @@ func (s *session) request(ctx context.Context, request object, bytes int, large 
 	return nil
 }
 
-// kind is what a message of a client is: a request with its method, which the server answers (asks), a notification, or, without a
-// method, an answer to what the server has asked. Of anything else the server might think otherwise than the guard.
+// kind is what a message of a client is: a request with its method, which the server answers (asks), a notification,
+// or, without a method, an answer to what the server has asked. Of anything else the server might think otherwise than
+// the guard.
 func (o object) kind() (method string, asks bool, err error) {
 	text, named := o["method"]
 	id := o["id"]
@@ -341,11 +345,13 @@ func (s *session) await(method string, before moment) error {
 }
 
 // reading are the methods that have the server say what it has: rows come with their answers, or before.
-var reading = []string{"get_schema", "get_server_id", "list_dbs", "monitor", "monitor_cond", "monitor_cond_change", "monitor_cond_since"}
+var reading = []string{"get_schema", "get_server_id", "list_dbs", "monitor", "monitor_cond", "monitor_cond_change",
+	"monitor_cond_since"}
 
 // permitted methods beside transact change nothing but what the client itself hears. Not among them are those for
 // locks, since northd has one.
-var permitted = []string{"cancel", "echo", "get_schema", "get_server_id", "list_dbs", "monitor", "monitor_cancel", "monitor_cond",
+var permitted = []string{"cancel", "echo", "get_schema", "get_server_id", "list_dbs", "monitor", "monitor_cancel",
+	"monitor_cond",
 	"monitor_cond_change", "monitor_cond_since", "set_db_change_aware"}
 
 // permit says why a node may not make a request. It leaves of params what it has understood.
@@ -414,7 +420,8 @@ func (s *session) check(ctx context.Context, o *operation) (err error) {
 }
 
 // errStale: what the guard knows may not be so any more.
-var errStale = errors.New("the guard has lost its own connection to the server, and cannot tell what is whose; ask again")
+var errStale = errors.New("the guard has lost its own connection to the server, and cannot tell what is whose; " +
+	"ask again")
 
 // errNotYet: the controller has not said yet what the guard has to know of a node.
 type errNotYet struct{ what string }
@@ -432,7 +439,8 @@ func (s *session) refuse(request object, operations int, why error) error {
 		s.guard.metrics.refused.Inc()
 	}
 	if s.guard.toldNodes.more(s.node) {
-		s.guard.log.Warn(said, "node", s.node, "address", s.client.RemoteAddr().String(), "method", cut(method), "refused", cut(why.Error()))
+		s.guard.log.Warn(said, "node", s.node, "address", s.client.RemoteAddr().String(), "method", cut(method), "refused",
+			cut(why.Error()))
 	}
 	type failure struct {
 		Error   string `json:"error"`

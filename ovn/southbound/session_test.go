@@ -126,7 +126,8 @@ func TestAHandshakeEnds(t *testing.T) {
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
-		if !strings.Contains(log.String(), "a connection is refused") || !strings.Contains(log.String(), "deadline exceeded") {
+		if !strings.Contains(log.String(), "a connection is refused") || !strings.Contains(log.String(),
+			"deadline exceeded") {
 			t.Errorf("the log: %s", log.String())
 		}
 	})
@@ -203,10 +204,14 @@ func TestMonitorsAreBounded(t *testing.T) {
 		{"one more after no end", "monitor", `"OVN_Southbound" "yet more" {}`, &first, false},
 		{"a change of none", "monitor_cond_change", `5 5 {}`, &first, false},
 		{"any name", "monitor", `"OVN_Southbound" "` + strings.Repeat("x", maxMonitorName) + `" {}`, &second, false},
-		{"a table of a name that none has", "monitor", `"OVN_Southbound" 1 {"` + strings.Repeat("x", maxTable+1) + `":[{}]}`, &second, false},
-		{"more tables than there are", "monitor", `"OVN_Southbound" 1 {` + strings.Join(madeUp(0, maxTables+1), ",") + `}`, &second, false},
-		{"many tables", "monitor_cond_since", `"OVN_Southbound" 3 {` + strings.Join(madeUp(0, maxTables), ",") + `} "0"`, &first, true},
-		{"others under the same name", "monitor_cond_since", `"OVN_Southbound" 3 {` + strings.Join(madeUp(maxTables, 2), ",") + `} "0"`, &first, false},
+		{"a table of a name that none has", "monitor", `"OVN_Southbound" 1 {"` + strings.Repeat("x", maxTable+1) + `":[{}]}`,
+			&second, false},
+		{"more tables than there are", "monitor", `"OVN_Southbound" 1 {` + strings.Join(madeUp(0, maxTables+1), ",") + `}`,
+			&second, false},
+		{"many tables", "monitor_cond_since", `"OVN_Southbound" 3 {` + strings.Join(madeUp(0, maxTables), ",") + `} "0"`,
+			&first, true},
+		{"others under the same name", "monitor_cond_since", `"OVN_Southbound" 3 {` + strings.Join(madeUp(maxTables, 2),
+			",") + `} "0"`, &first, false},
 		{"no tables", "monitor", `"OVN_Southbound" 1 5`, &second, false},
 	} {
 		if err := ask(c.w, c.method, c.params); (err == nil) != c.fine {

@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/models/contract"
 )
 
-// Every other chassis makes a tunnel port of an Encap row, and takes packets by it for those of the row's chassis: with ip "flow" from
-// anywhere, with option dst_port at another port as well. So all of a row is judged.
+// Every other chassis makes a tunnel port of an Encap row, and takes packets by it for those of the row's chassis: with
+// ip "flow" from anywhere, with option dst_port at another port as well. So all of a row is judged.
 
 // newTunnel: a new Encap bears the node's name, and says where its tunnels end.
 func newTunnel(r *replica, node string, row object) error {
@@ -59,16 +59,19 @@ func checkTunnelAddress(r *replica, node, text string) error {
 	}
 	port := r.ports().named[contract.ManagementPort(node)]
 	if port == nil {
-		return errNotYet{fmt.Sprintf("weft controller has not given Node %s its switch yet, by which its tunnel addresses are known", node)}
+		return errNotYet{fmt.Sprintf("weft controller has not given Node %s its switch yet, by which its tunnel addresses "+
+			"are known", node)}
 	}
 	allowed, said := port.ExternalIDs[contract.TunnelAddressesKey]
 	if !said {
-		return errNotYet{fmt.Sprintf("weft controller has not said yet which tunnel addresses Node %s has (external_ids:%s of port %s)",
+		return errNotYet{fmt.Sprintf("weft controller has not said yet which tunnel addresses Node %s has (external_ids:%s "+
+			"of port %s)",
 			node, contract.TunnelAddressesKey, port.LogicalPort)}
 	}
 	if !slices.Contains(strings.Split(allowed, ","), text) {
 		// Perhaps it is new, and the controller about to say so.
-		return errUnknown{"Node " + node, fmt.Sprintf("with the tunnel address %s, or another Node has it, too; it has %q", text, allowed)}
+		return errUnknown{"Node " + node, fmt.Sprintf("with the tunnel address %s, or another Node has it, too; it has %q",
+			text, allowed)}
 	}
 	return nil
 }

@@ -20,14 +20,15 @@ type Set struct {
 	Authorities *x509.CertPool
 }
 
-// Signed says whether the authorities have signed what the other end shows, its own certificate first. Names count for nothing:
-// OVN's certificates carry none.
+// Signed says whether the authorities have signed what the other end shows, its own certificate first. Names count for
+// nothing: OVN's certificates carry none.
 func (s *Set) Signed(shown []*x509.Certificate) error {
 	intermediates := x509.NewCertPool()
 	for _, c := range shown[1:] {
 		intermediates.AddCert(c)
 	}
-	_, err := shown[0].Verify(x509.VerifyOptions{Roots: s.Authorities, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	_, err := shown[0].Verify(x509.VerifyOptions{Roots: s.Authorities, Intermediates: intermediates,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	return err
 }
 
@@ -44,17 +45,20 @@ type Text struct {
 func (t Texts) Parse() (*Set, error) {
 	own, err := tls.X509KeyPair(t.Certificate.PEM, t.Key.PEM)
 	if err != nil {
-		return nil, fmt.Errorf("certificate %s and key %s: %w; give a certificate and the key that it was made for, both as PEM", t.Certificate.From, t.Key.From, err)
+		return nil, fmt.Errorf("certificate %s and key %s: %w; give a certificate and the key that it was made for, "+
+			"both as PEM", t.Certificate.From, t.Key.From, err)
 	}
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(t.Authorities.PEM) {
-		return nil, fmt.Errorf("authorities %s: there is no certificate in it; give that of whoever signs the other end's, as PEM", t.Authorities.From)
+		return nil, fmt.Errorf("authorities %s: there is no certificate in it; give that of whoever signs the other "+
+			"end's, as PEM", t.Authorities.From)
 	}
 	return &Set{&own, authorities}, nil
 }
 
 func (t Texts) same(other Texts) bool {
-	return bytes.Equal(t.Certificate.PEM, other.Certificate.PEM) && bytes.Equal(t.Key.PEM, other.Key.PEM) && bytes.Equal(t.Authorities.PEM, other.Authorities.PEM)
+	return bytes.Equal(t.Certificate.PEM, other.Certificate.PEM) && bytes.Equal(t.Key.PEM, other.Key.PEM) &&
+		bytes.Equal(t.Authorities.PEM, other.Authorities.PEM)
 }
 
 // Files are the names of PEM files.

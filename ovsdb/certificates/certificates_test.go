@@ -25,7 +25,8 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s := &scene{t, ca, certificates.Files{Certificate: filepath.Join(dir, "own.crt"), Key: filepath.Join(dir, "own.key"), Authorities: filepath.Join(dir, "ca.crt")}}
+	s := &scene{t, ca, certificates.Files{Certificate: filepath.Join(dir, "own.crt"), Key: filepath.Join(dir, "own.key"),
+		Authorities: filepath.Join(dir, "ca.crt")}}
 	s.write(s.files.Authorities, ca.Cert)
 	own := s.issue("first")
 	s.write(s.files.Certificate, own.Cert)
@@ -68,10 +69,14 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		words []string // in the error
 	}{
 		{"nothing", func(*scene) {}, nil},
-		{"no file", func(s *scene) { _ = os.Remove(s.files.Key); _ = os.Remove(s.files.Authorities) }, []string{"own.key", "ca.crt", "readable by the daemon"}},
-		{"another's key", func(s *scene) { s.write(s.files.Key, s.issue("other").Key) }, []string{"own.crt", "own.key", "does not match", "made for"}},
-		{"half a certificate", func(s *scene) { s.write(s.files.Certificate, s.ca.Cert[:40]) }, []string{"own.crt", "as PEM"}},
-		{"no authority", func(s *scene) { s.write(s.files.Authorities, s.issue("other").Key) }, []string{"ca.crt", "no certificate", "whoever signs"}},
+		{"no file", func(s *scene) { _ = os.Remove(s.files.Key); _ = os.Remove(s.files.Authorities) },
+			[]string{"own.key", "ca.crt", "readable by the daemon"}},
+		{"another's key", func(s *scene) { s.write(s.files.Key, s.issue("other").Key) }, []string{"own.crt", "own.key",
+			"does not match", "made for"}},
+		{"half a certificate", func(s *scene) { s.write(s.files.Certificate, s.ca.Cert[:40]) },
+			[]string{"own.crt", "as PEM"}},
+		{"no authority", func(s *scene) { s.write(s.files.Authorities, s.issue("other").Key) },
+			[]string{"ca.crt", "no certificate", "whoever signs"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScene(t)

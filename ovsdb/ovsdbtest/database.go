@@ -64,8 +64,9 @@ func Connect(t testing.TB, d Database, endpoints string, tables ...ovsdb.Table) 
 	return ConnectWith(t, ovsdb.Config{Endpoints: endpoints, Model: d.Model, Tables: tables})
 }
 
-// ConnectWith is Connect with more to say. Unless config names another time, a silent server is asked for a sign of life only
-// after a minute: on a busy machine it is the machine that is silent, and a transaction that is done again is one too many.
+// ConnectWith is Connect with more to say. Unless config names another time, a silent server is asked for a sign of
+// life only after a minute: on a busy machine it is the machine that is silent, and a transaction that is done again is
+// one too many.
 func ConnectWith(t testing.TB, config ovsdb.Config) *ovsdb.Client {
 	t.Helper()
 	if config.Logger == nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Repository is the folder of this module, above the one that the test runs in. (Source files' names do not lead there: -trimpath
-// cuts them.) It panics where there is none.
+// Repository is the folder of this module, above the one that the test runs in. (Source files' names do not lead there:
+// -trimpath cuts them.) It panics where there is none.
 func Repository() string {
 	start, err := os.Getwd()
 	if err != nil {

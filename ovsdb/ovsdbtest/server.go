@@ -103,7 +103,8 @@ func (p *Process) Kill() {
 }
 
 func (p *Process) output(args ...string) (string, error) {
-	out, err := exec.Command(Program(p.t, "ovs-appctl"), append([]string{"-t", filepath.Join(p.dir, "ctl")}, args...)...).Output()
+	out, err := exec.Command(Program(p.t, "ovs-appctl"), append([]string{"-t", filepath.Join(p.dir, "ctl")},
+		args...)...).Output()
 	return string(out), err
 }
 

@@ -20,7 +20,8 @@ var (
 	databases = map[string]string{"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
 )
 
-// anyCentralMayBeLost cuts the power of one after the other, while it leads both databases and the controllers. Nothing that runs notices, and new pods have their network all the while.
+// anyCentralMayBeLost cuts the power of one after the other, while it leads both databases and the controllers. Nothing
+// that runs notices, and new pods have their network all the while.
 func anyCentralMayBeLost(t *testing.T) {
 	install(t)
 	deploy(t)
@@ -42,11 +43,14 @@ func anyCentralMayBeLost(t *testing.T) {
 		}
 		servers.Must(t, "on", lost)
 		for key, name := range databases {
-			eventually(t, 120*time.Second, lost+" is a member of "+name+" again", func() error { return memberOf(lost, key, len(centrals)) })
+			eventually(t, 120*time.Second, lost+" is a member of "+name+" again", func() error {
+				return memberOf(lost, key, len(centrals))
+			})
 		}
 		newPod(t, "after-"+lost, "l1", "l2")
 		tr.stop(t)
-		t.Logf("Without %s, which led all, new pods were connected after %s at most", lost, longest.Round(100*time.Millisecond))
+		t.Logf("Without %s, which led all, new pods were connected after %s at most", lost,
+			longest.Round(100*time.Millisecond))
 		if longest > longestWait {
 			t.Errorf("without %s a new pod took %s, more than %s", lost, longest, longestWait)
 		}
@@ -54,7 +58,8 @@ func anyCentralMayBeLost(t *testing.T) {
 	eventually(t, 4*time.Minute, "all is well", func() error { _, _, err := current.tryPlay("verify.yml"); return err })
 }
 
-// makeLeader of everything: the other controllers are stopped until this central's leads, and a database's leader is started anew until it is this one.
+// makeLeader of everything: the other controllers are stopped until this central's leads, and a database's leader is
+// started anew until it is this one.
 func makeLeader(t testing.TB, central string) {
 	t.Helper()
 	for _, verb := range []string{"stop", "start"} {
@@ -82,20 +87,23 @@ func makeLeader(t testing.TB, central string) {
 
 // leaseHolder is the one of hosts that has a Lease of Weft's; it is an error if none of them has.
 func leaseHolder(lease string, hosts ...string) (string, error) {
-	holder, err := servers.Try("kubectl", "--", "get", "lease", "--namespace=kube-system", lease, "--output=jsonpath={.spec.holderIdentity}")
+	holder, err := servers.Try("kubectl", "--", "get", "lease", "--namespace=kube-system", lease,
+		"--output=jsonpath={.spec.holderIdentity}")
 	if err == nil && !slices.Contains(hosts, holder) {
 		err = fmt.Errorf("%q has the Lease %s, and none of %v", holder, lease, hosts)
 	}
 	return holder, err
 }
 
-// atRest says whether one northd works, and all of them have had their connection to the Northbound for so long that they forgot the tries it took: who
-// loses it sooner goes on with the pauses of the last time, which double up to eight seconds.
+// atRest says whether one northd works, and all of them have had their connection to the Northbound for so long that
+// they forgot the tries it took: who loses it sooner goes on with the pauses of the last time, which double up to eight
+// seconds.
 func atRest() error {
 	working := 0
 	for _, central := range centrals {
 		connection, err := northd(central, "nb-connection-status")
-		tries, failed := servers.Try("exec", central, "--", "sh", "-c", "journalctl --quiet --unit weft-northd --since -10s --output cat | grep ssl: || true")
+		tries, failed := servers.Try("exec", central, "--", "sh", "-c",
+			"journalctl --quiet --unit weft-northd --since -10s --output cat | grep ssl: || true")
 		status, dead := northd(central, "status")
 		if err := errors.Join(err, failed, dead); err != nil {
 			return err
@@ -119,7 +127,8 @@ func northd(central, command string) (string, error) {
 
 // clusterStatus is what a central's server of a database says of the cluster.
 func clusterStatus(central, key string) (string, error) {
-	return servers.Try("exec", central, "--", "ovn-appctl", "-t", "/run/ovn/ovn"+key+"_db.ctl", "cluster/status", databases[key])
+	return servers.Try("exec", central, "--", "ovn-appctl", "-t", "/run/ovn/ovn"+key+"_db.ctl", "cluster/status",
+		databases[key])
 }
 
 var serverLine = regexp.MustCompile(`(?m)^    [0-9a-f]{4} \(`)
@@ -130,7 +139,8 @@ func memberOf(central, key string, members int) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(status, "Status: cluster member") || strings.Contains(status, "Leader: unknown") || len(serverLine.FindAllString(status, -1)) != members {
+	if !strings.Contains(status, "Status: cluster member") || strings.Contains(status, "Leader: unknown") ||
+		len(serverLine.FindAllString(status, -1)) != members {
 		return errors.New(status)
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// authoritiesAreRotatedUnderTraffic goes through the three steps. Nothing is restarted, new pods come up after each step, and after the
-// last one nobody is heard with what the old authorities signed.
+// authoritiesAreRotatedUnderTraffic goes through the three steps. Nothing is restarted, new pods come up after each
+// step, and after the last one nobody is heard with what the old authorities signed.
 func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 	install(t)
 	deploy(t)
@@ -52,7 +52,8 @@ func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 		t.Error("the Southbound does not hear the node: ", out, err)
 	}
 	// The node has its new certificate, but asks for a server of the old authority; and the other way round.
-	servers.On(t, node, "sh", "-ec", "rm -rf /root/trusting && cp -r /etc/weft/pki /root/trusting && cp /root/old/central-ca.crt /root/trusting && cp /etc/weft/pki/central-ca.crt /root/old")
+	servers.On(t, node, "sh", "-ec", "rm -rf /root/trusting && cp -r /etc/weft/pki /root/trusting && cp "+
+		"/root/old/central-ca.crt /root/trusting && cp /etc/weft/pki/central-ca.crt /root/old")
 	t.Cleanup(func() { servers.On(t, node, "rm", "-rf", "/root/trusting") })
 	for old, files := range map[string]string{"trust": "/root/trusting", "certificate": "/root/old"} {
 		if out, err := asChassis(node, files); err == nil {
@@ -65,8 +66,10 @@ func authoritiesAreRotatedUnderTraffic(t *testing.T) {
 
 // asChassis asks the Southbound as a node would, with keys and certificates of a folder.
 func asChassis(node, files string) (string, error) {
-	return servers.Try("exec", node, "--", "ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=ssl:172.29.0.11:6642", "--private-key="+files+"/chassis.key",
-		"--certificate="+files+"/chassis.crt", "--ca-cert="+files+"/central-ca.crt", "--bare", "--columns=name", "list", "Chassis")
+	return servers.Try("exec", node, "--", "ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=ssl:172.29.0.11:6642",
+		"--private-key="+files+"/chassis.key",
+		"--certificate="+files+"/chassis.crt", "--ca-cert="+files+"/central-ca.crt", "--bare", "--columns=name", "list",
+		"Chassis")
 }
 
 // authorities that signed what hosts show each other, by host and file.

@@ -26,30 +26,36 @@ import (
 	"github.com/weftnet/weft/node/tunnel"
 )
 
-// windowsNode has a Node, an agent that takes a chassis host's streams, and Open vSwitch, all where Ansible runs. What else makes a Windows node, its pods
-// above all, is in the lab with nodes (test/e2e); how Ansible comes to one is in test/ansible/windows.
+// windowsNode has a Node, an agent that takes a chassis host's streams, and Open vSwitch, all where Ansible runs. What
+// else makes a Windows node, its pods above all, is in the lab with nodes (test/e2e); how Ansible comes to one is in
+// test/ansible/windows.
 const windowsNode = "w1"
 
-// chassisHostsServeWindowsNodes: the role's daemon runs, confined by its unit and by certificates of the pki role, the ovn-controller of a node that has none;
-// when its host is lost, another one does; and hosts that are chassis hosts no longer have nothing of one left.
+// chassisHostsServeWindowsNodes: the role's daemon runs, confined by its unit and by certificates of the pki role, the
+// ovn-controller of a node that has none; when its host is lost, another one does; and hosts that are chassis hosts no
+// longer have nothing of one left.
 func chassisHostsServeWindowsNodes(t *testing.T) {
 	install(t)
 	address := servers.Must(t, "control", "--", "sh", "-ec", "set -- $(ip -4 -o address show dev eth0) && echo ${4%/*}")
 	inventory := filepath.Join(t.TempDir(), "windows.ini")
-	if err := os.WriteFile(inventory, []byte("[weft_windows_nodes]\n"+windowsNode+" ansible_host="+address+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(inventory, []byte("[weft_windows_nodes]\n"+windowsNode+" ansible_host="+address+"\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
-	with := []string{"--inventory", servers.Must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY"), "--inventory", inventory}
+	with := []string{"--inventory", servers.Must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY"), "--inventory",
+		inventory}
 	play(t, "controllers.yml", with...)
 	startWindowsNode(t, address)
 
 	holder := chassisHost(t, centrals)
-	held := servers.On(t, holder, "ovn-sbctl", "--no-leader-only", "--db=unix:/run/ovn/ovnsb_db.sock", "--bare", "--columns=hostname", "find", "Chassis", "name="+windowsNode)
+	held := servers.On(t, holder, "ovn-sbctl", "--no-leader-only", "--db=unix:/run/ovn/ovnsb_db.sock", "--bare",
+		"--columns=hostname", "find", "Chassis", "name="+windowsNode)
 	if held != windowsNode {
 		t.Errorf("the Southbound has no chassis of %s: %q", windowsNode, held)
 	}
 	for _, central := range centrals {
-		if mode := servers.On(t, central, "stat", "-c", "%a %U", "/etc/weft/pki/chassis/"+windowsNode+".key"); mode != "600 weft" {
+		if mode := servers.On(t, central, "stat", "-c", "%a %U", "/etc/weft/pki/chassis/"+windowsNode+
+			".key"); mode != "600 weft" {
 			t.Errorf("%s: the node's key is %s", central, mode)
 		}
 	}
@@ -60,7 +66,8 @@ func chassisHostsServeWindowsNodes(t *testing.T) {
 	t.Cleanup(func() { servers.Must(t, "on", holder) })
 	lost := time.Now()
 	others := slices.DeleteFunc(slices.Clone(centrals), func(c string) bool { return c == holder })
-	t.Logf("Without %s, %s works for %s after %s", holder, chassisHost(t, others), windowsNode, time.Since(lost).Round(100*time.Millisecond))
+	t.Logf("Without %s, %s works for %s after %s", holder, chassisHost(t, others), windowsNode,
+		time.Since(lost).Round(100*time.Millisecond))
 	servers.Must(t, "on", holder)
 	eventually(t, 2*time.Minute, holder+" is back", func() error {
 		_, err := servers.Try("exec", holder, "--", "curl", "-fsS", "http://127.0.0.1:9472/healthz")
@@ -69,7 +76,9 @@ func chassisHostsServeWindowsNodes(t *testing.T) {
 
 	play(t, "retire.yml")
 	for _, central := range centrals {
-		if left := servers.On(t, central, "sh", "-c", "ls -d /etc/systemd/system/weft-chassis* /etc/weft/chassis* /etc/weft/pki/chassis /etc/weft/pki/kubernetes-chassis* /etc/weft/pki/tunnel.* /run/weft-chassis 2> /dev/null; pgrep -a ovn-controller || true"); left != "" {
+		if left := servers.On(t, central, "sh", "-c", "ls -d /etc/systemd/system/weft-chassis* /etc/weft/chassis* "+
+			"/etc/weft/pki/chassis /etc/weft/pki/kubernetes-chassis* /etc/weft/pki/tunnel.* /run/weft-chassis 2> /dev/null; "+
+			"pgrep -a ovn-controller || true"); left != "" {
 			t.Errorf("%s is no chassis host any more, and has %s", central, left)
 		}
 	}
@@ -97,13 +106,16 @@ func chassisHost(t testing.TB, hosts []string) string {
 func startWindowsNode(t testing.TB, address string) {
 	t.Helper()
 	dir := t.TempDir()
-	certificate := fmt.Sprintf(`{"weft_certificate": {"authority": "tunnel", "name": %q, "usage": ["serverAuth"]}}`, tunnel.AgentName(windowsNode))
-	issue := servers.Command("control", "--", "ansible", "c1", "--module-name", "include_role", "--args", "name=pki tasks_from=certificate", "--extra-vars", certificate)
+	certificate := fmt.Sprintf(`{"weft_certificate": {"authority": "tunnel", "name": %q, "usage": ["serverAuth"]}}`,
+		tunnel.AgentName(windowsNode))
+	issue := servers.Command("control", "--", "ansible", "c1", "--module-name", "include_role", "--args",
+		"name=pki tasks_from=certificate", "--extra-vars", certificate)
 	issue.Dir = repository()
 	if out, err := issue.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	servers.Must(t, "control", "--", "sh", "-ec", `cd ~/.weft/pki/tunnel && cp "$1.crt" "$1.key" trust.crt "$0"`, dir, tunnel.AgentName(windowsNode))
+	servers.Must(t, "control", "--", "sh", "-ec", `cd ~/.weft/pki/tunnel && cp "$1.crt" "$1.key" trust.crt "$0"`, dir,
+		tunnel.AgentName(windowsNode))
 
 	program, err := os.Executable()
 	if err != nil {
@@ -126,8 +138,9 @@ func startWindowsNode(t testing.TB, address string) {
 		}
 	})
 
-	facts := contract.NodeFacts{Chassis: windowsNode, MTU: 1400, OS: contract.Windows, Addresses: []netip.Addr{netip.MustParseAddr(address)},
-		Hosted: &contract.Hosted{Address: net.JoinHostPort(address, fmt.Sprint(tunnel.Port))}}
+	facts := contract.NodeFacts{Chassis: windowsNode, MTU: 1400, OS: contract.Windows,
+		Addresses: []netip.Addr{netip.MustParseAddr(address)},
+		Hosted:    &contract.Hosted{Address: net.JoinHostPort(address, fmt.Sprint(tunnel.Port))}}
 	object, err := json.Marshal(corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: windowsNode, Labels: map[string]string{corev1.LabelOSStable: "windows"},
@@ -141,11 +154,13 @@ func startWindowsNode(t testing.TB, address string) {
 	}
 	t.Cleanup(func() {
 		servers.Kubectl(t, "delete", "node", windowsNode)
-		servers.On(t, "c1", "sh", "-ec", "ovn-sbctl --timeout=10 --no-leader-only --db=unix:/run/ovn/ovnsb_db.sock --if-exists chassis-del "+windowsNode)
+		servers.On(t, "c1", "sh", "-ec", "ovn-sbctl --timeout=10 --no-leader-only --db=unix:/run/ovn/ovnsb_db.sock "+
+			"--if-exists chassis-del "+windowsNode)
 	})
 }
 
-// beWindowsNode runs Open vSwitch, with a datapath that touches no device, and serves it to chassis hosts, until standard input ends.
+// beWindowsNode runs Open vSwitch, with a datapath that touches no device, and serves it to chassis hosts, until
+// standard input ends.
 func beWindowsNode(dir, address string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -182,16 +197,21 @@ func beWindowsNode(dir, address string) error {
 	if err := command(tool, "create", socket("conf.db"), schema).Run(); err != nil {
 		return err
 	}
-	if err := start("ovsdb-server", socket("conf.db"), "--remote=p"+database, "--unixctl="+socket("ovsdb-server.ctl")); err != nil {
+	if err := start("ovsdb-server", socket("conf.db"), "--remote=p"+database,
+		"--unixctl="+socket("ovsdb-server.ctl")); err != nil {
 		return err
 	}
-	if err := command("ovs-vsctl", "--db="+database, "--retry", "--timeout=20", "--no-wait", "init", "--", "set", "open_vswitch", ".",
-		"external_ids:system-id="+windowsNode, "external_ids:hostname="+windowsNode, "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip="+address,
+	if err := command("ovs-vsctl", "--db="+database, "--retry", "--timeout=20", "--no-wait", "init", "--", "set",
+		"open_vswitch", ".",
+		"external_ids:system-id="+windowsNode, "external_ids:hostname="+windowsNode, "external_ids:ovn-encap-type=geneve",
+		"external_ids:ovn-encap-ip="+address,
 		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=netdev", "external_ids:ovn-monitor-all=true",
-		"--", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev", "fail_mode=secure").Run(); err != nil {
+		"--", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=netdev",
+		"fail_mode=secure").Run(); err != nil {
 		return err
 	}
-	if err := start("ovs-vswitchd", database, "--enable-dummy=override", "--disable-system", "--unixctl="+socket("ovs-vswitchd.ctl")); err != nil {
+	if err := start("ovs-vswitchd", database, "--enable-dummy=override", "--disable-system",
+		"--unixctl="+socket("ovs-vswitchd.ctl")); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, fmt.Sprint(tunnel.Port)))
@@ -206,7 +226,8 @@ func beWindowsNode(dir, address string) error {
 	name := socket(tunnel.AgentName(windowsNode))
 	err = tunnel.Serve(ctx, listener, tunnel.ServerConfig{
 		Credentials: tunnel.Files(socket("trust.crt"), name+".crt", name+".key"),
-		Targets:     map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: to("db.sock")}, tunnel.OpenFlow: {Peer: tunnel.HostName, Open: to("br-int.mgmt")}},
+		Targets: map[tunnel.Target]tunnel.Service{tunnel.OVSDB: {Peer: tunnel.HostName, Open: to("db.sock")},
+			tunnel.OpenFlow: {Peer: tunnel.HostName, Open: to("br-int.mgmt")}},
 	})
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -34,12 +34,15 @@ func TestTheCollectionRunsWhereItIsInstalled(t *testing.T) {
 		if err != nil || len(written) == 0 {
 			t.Fatal(written, err)
 		}
-		must("ansible-playbook", "--inventory", "hosts.ini", "weftnet.weft.manifests", "--extra-vars", "weft_image=registry.example/weft:1")
-		must("diff", "-r", "--exclude=*.go", filepath.Join(repository(), "models/api", kind), filepath.Join(dir, ".weft/manifests", kind))
+		must("ansible-playbook", "--inventory", "hosts.ini", "weftnet.weft.manifests", "--extra-vars",
+			"weft_image=registry.example/weft:1")
+		must("diff", "-r", "--exclude=*.go", filepath.Join(repository(), "models/api", kind),
+			filepath.Join(dir, ".weft/manifests", kind))
 	}
 	must("ls", ".weft/manifests/weft-node.yaml", ".weft/manifests/weft-controller.yaml")
 	out, _ := run("ansible-playbook", "--inventory", "hosts.ini", "weftnet.weft.check") // there is no API server
-	if !strings.Contains(out, "weft_kubeconfig is ") || strings.Contains(out, "weft_binaries is ") || strings.Contains(out, "none of Weft's") {
+	if !strings.Contains(out, "weft_kubeconfig is ") || strings.Contains(out, "weft_binaries is ") ||
+		strings.Contains(out, "none of Weft's") {
 		t.Errorf("weftnet.weft.check does not find its own, or judges nothing:\n%s", out)
 	}
 	playbooks, err := filepath.Glob(filepath.Join(repository(), "ansible/playbooks/*.yml"))
@@ -47,7 +50,8 @@ func TestTheCollectionRunsWhereItIsInstalled(t *testing.T) {
 		t.Fatal(playbooks, err)
 	}
 	for _, playbook := range playbooks {
-		must("ansible-playbook", "--inventory", "hosts.ini", "--syntax-check", "weftnet.weft."+strings.TrimSuffix(filepath.Base(playbook), ".yml"))
+		must("ansible-playbook", "--inventory", "hosts.ini", "--syntax-check",
+			"weftnet.weft."+strings.TrimSuffix(filepath.Base(playbook), ".yml"))
 	}
 }
 

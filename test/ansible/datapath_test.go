@@ -32,9 +32,10 @@ func TestADatapathThatDoesNotLastIsWarnedOf(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for name, text := range map[string]string{
-				"ovs-vswitchd": "#!/bin/sh\ntest -z '" + test.version + "' || echo 'ovs-vswitchd (Open vSwitch) " + test.version + "'\n",
-				"modprobe":     "#!/bin/sh\n",
-				"play.yml":     play,
+				"ovs-vswitchd": "#!/bin/sh\ntest -z '" + test.version + "' || echo 'ovs-vswitchd (Open vSwitch) " + test.version +
+					"'\n",
+				"modprobe": "#!/bin/sh\n",
+				"play.yml": play,
 			} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 					t.Fatal(err)
@@ -51,7 +52,8 @@ func TestADatapathThatDoesNotLastIsWarnedOf(t *testing.T) {
 			if strings.Contains(out, "WARNING") != test.warned {
 				t.Errorf("warned: %t, want %t:\n%s", !test.warned, test.warned, out)
 			}
-			for _, word := range []string{"weft_datapath_type of l1 is netdev", test.version, "conntrack.c:1063", "3.3 or newer", "system"} {
+			for _, word := range []string{"weft_datapath_type of l1 is netdev", test.version, "conntrack.c:1063", "3.3 or newer",
+				"system"} {
 				if test.warned && !strings.Contains(out, word) {
 					t.Errorf("there is no %q in:\n%s", word, out)
 				}

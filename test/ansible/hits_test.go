@@ -44,7 +44,8 @@ func hitsAreCounted(t *testing.T) {
 	servers.Apply(t, auditor, waits...)
 	kubeconfig := kubeconfigOf(t, "audited", "auditor")
 	for _, n := range nodes {
-		servers.Apply(t, strings.Replace(agnhost("audited-"+n.name, n.name, "hostNetwork: false"), "{name: audited-", "{namespace: audited, name: audited-", 1), waits...)
+		servers.Apply(t, strings.Replace(agnhost("audited-"+n.name, n.name, "hostNetwork: false"), "{name: audited-",
+			"{namespace: audited, name: audited-", 1), waits...)
 	}
 	for _, n := range nodes {
 		servers.Kubectl(t, "wait", "-n", "audited", "--for=condition=Ready", "--timeout=120s", "pod/audited-"+n.name)
@@ -53,12 +54,14 @@ func hitsAreCounted(t *testing.T) {
 		target := servers.Kubectl(t, "get", "pod", "-n", "audited", "audited-"+n.other, "-o", "jsonpath={.status.podIP}")
 		for port, rule := range map[string]string{"8099": "spec.ingress[0]", "9": "isolation from ingress"} {
 			eventually(t, 90*time.Second, fmt.Sprintf("%s counts what meets %s", n.other, rule), func() error {
-				_, _ = servers.Try("kubectl", "--", "exec", "-n", "audited", "audited-"+n.name, "--", "curl", "-sS", "-m", "1", "http://"+target+":"+port+"/hostname")
+				_, _ = servers.Try("kubectl", "--", "exec", "-n", "audited", "audited-"+n.name, "--", "curl", "-sS", "-m", "1",
+					"http://"+target+":"+port+"/hostname")
 				return counted(kubeconfig, "NetworkPolicy audited/counted", rule, n.other)
 			})
 		}
 	}
-	if out, err := policyHits(kubeconfig, "-n", "kube-system"); err == nil || !strings.Contains(out+err.Error(), "has no right to list") && !strings.Contains(out+err.Error(), "forbidden") {
+	if out, err := policyHits(kubeconfig, "-n", "kube-system"); err == nil || !strings.Contains(out+err.Error(),
+		"has no right to list") && !strings.Contains(out+err.Error(), "forbidden") {
 		t.Errorf("of another namespace the auditor is told %s, %v", out, err)
 	}
 }
@@ -77,7 +80,9 @@ func counted(kubeconfig, policy, rule, node string) error {
 		return fmt.Errorf("%d nodes were asked, %d have not answered", list.NodesAsked, list.NodesUnanswered)
 	}
 	for _, hit := range list.Items {
-		if hit.Policy == policy && hit.Rule == rule && slices.ContainsFunc(hit.Nodes, func(h api.NodeHits) bool { return h.Node == node && h.Packets > 0 && h.Bytes > 0 }) {
+		if hit.Policy == policy && hit.Rule == rule && slices.ContainsFunc(hit.Nodes, func(h api.NodeHits) bool {
+			return h.Node == node && h.Packets > 0 && h.Bytes > 0
+		}) {
 			return nil
 		}
 	}
@@ -86,7 +91,8 @@ func counted(kubeconfig, policy, rule, node string) error {
 
 // policyHits runs on the control node, without what the control node has.
 func policyHits(kubeconfig string, args ...string) (string, error) {
-	return servers.Try(append([]string{"control", "--", "env", "-i", current.program("weft"), "policy", "hits", "--kubeconfig", kubeconfig}, args...)...)
+	return servers.Try(append([]string{"control", "--", "env", "-i", current.program("weft"), "policy", "hits",
+		"--kubeconfig", kubeconfig}, args...)...)
 }
 
 // kubeconfigOf a ServiceAccount: its token in place of the administrator's credentials.
@@ -94,7 +100,8 @@ func kubeconfigOf(t *testing.T, namespace, name string) string {
 	t.Helper()
 	token := servers.Kubectl(t, "create", "token", "-n", namespace, name)
 	var config map[string]any
-	if err := json.Unmarshal([]byte(servers.Kubectl(t, "config", "view", "--raw", "--minify", "--flatten", "-o", "json")), &config); err != nil {
+	if err := json.Unmarshal([]byte(servers.Kubectl(t, "config", "view", "--raw", "--minify", "--flatten", "-o", "json")),
+		&config); err != nil {
 		t.Fatal(err)
 	}
 	users, ok := config["users"].([]any)
@@ -117,11 +124,14 @@ func kubeconfigOf(t *testing.T, namespace, name string) string {
 func noDoors(t *testing.T) {
 	t.Helper()
 	for _, central := range centrals {
-		if left := servers.On(t, central, "sh", "-c", "ls -d /etc/systemd/system/weft-observe* /etc/weft/*observe* /etc/weft/pki/*observe* /run/weft-observe /etc/tmpfiles.d/weft-observe* /var/lib/weft/ovn/*readers* 2> /dev/null || true"); left != "" {
+		if left := servers.On(t, central, "sh", "-c", "ls -d /etc/systemd/system/weft-observe* /etc/weft/*observe* "+
+			"/etc/weft/pki/*observe* /run/weft-observe /etc/tmpfiles.d/weft-observe* /var/lib/weft/ovn/*readers* 2> "+
+			"/dev/null || true"); left != "" {
 			t.Errorf("%s has no door, and has %s", central, left)
 		}
 	}
-	if left := servers.Kubectl(t, "get", "apiservice", "v1alpha1.observe.weft.net", "--ignore-not-found", "--output=name"); left != "" {
+	if left := servers.Kubectl(t, "get", "apiservice", "v1alpha1.observe.weft.net", "--ignore-not-found",
+		"--output=name"); left != "" {
 		t.Error("the API server still asks for " + left)
 	}
 }

@@ -106,7 +106,8 @@ func TestAHostThatShutsItselfDownStaysOff(t *testing.T) {
 
 func TestAResetHostIsANewOne(t *testing.T) {
 	const host = "l1"
-	servers.On(t, host, "sh", "-c", "echo mine > /etc/motd && rm -r /etc/ssh && touch /var/lib/kubelet/mine && systemctl disable kubelet")
+	servers.On(t, host, "sh", "-c", "echo mine > /etc/motd && rm -r /etc/ssh && touch /var/lib/kubelet/mine && "+
+		"systemctl disable kubelet")
 	servers.Must(t, "reset", host)
 	if left := servers.On(t, host, "sh", "-c", "grep -l mine /etc/motd; ls /var/lib/kubelet/mine || true"); left != "" {
 		t.Errorf("it has %s", left)
@@ -121,12 +122,14 @@ func TestNodesRunPods(t *testing.T) {
 		servers.Must(t, "reset", node)
 		servers.Apply(t, agnhost(node, node, "hostNetwork: true"), waits...)
 		servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "pod/"+node)
-		out := servers.Kubectl(t, "exec", node, "--", "sh", "-c", "cat /var/run/secrets/kubernetes.io/serviceaccount/namespace && echo && stat -f -c %T /memory")
+		out := servers.Kubectl(t, "exec", node, "--", "sh", "-c",
+			"cat /var/run/secrets/kubernetes.io/serviceaccount/namespace && echo && stat -f -c %T /memory")
 		if got := strings.Fields(out); len(got) != 2 || got[0] != "default" || got[1] != "tmpfs" {
 			t.Errorf("its volumes on %s: %q", node, out)
 		}
 		eventually(t, 20*time.Second, node+", which has no network, is not Ready", func() error {
-			ready, err := servers.Try("kubectl", "--", "get", "node", node, "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
+			ready, err := servers.Try("kubectl", "--", "get", "node", node, "-o",
+				"jsonpath={.status.conditions[?(@.type=='Ready')].status}")
 			if err == nil && ready != "False" {
 				err = errors.New("it is Ready: " + ready)
 			}
@@ -148,7 +151,8 @@ func TestKubeletsRenewTheirCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := string(old.Cert) + string(old.Key)
-	if out, err := servers.TryWith(before, "exec", node, "--", "sh", "-ec", "cat > "+file+"; systemctl restart kubelet"); err != nil {
+	if out, err := servers.TryWith(before, "exec", node, "--", "sh", "-ec",
+		"cat > "+file+"; systemctl restart kubelet"); err != nil {
 		t.Fatal(out, err)
 	}
 	eventually(t, 60*time.Second, "they are renewed", func() error {

@@ -10,22 +10,25 @@ import (
 	"time"
 )
 
-var official = flag.Bool("official", false, "also Kubernetes' own tests on nodes with kernels of their own, which takes more than an hour")
+var official = flag.Bool("official", false, "also Kubernetes' own tests on nodes with kernels of their own, which "+
+	"takes more than an hour")
 
-// TestKernel is of nodes with kernels of their own: what the playbooks install there switches pods' packets in Linux' own datapath, of
-// Debian 12 with its Open vSwitch and of Debian 13 with its.
+// TestKernel is of nodes with kernels of their own: what the playbooks install there switches pods' packets in Linux'
+// own datapath, of Debian 12 with its Open vSwitch and of Debian 13 with its.
 func TestKernel(t *testing.T) {
 	needsKernels(t)
 	began := time.Now()
 	install(t)
 	t.Logf("site.yml took %s", time.Since(began).Round(time.Second))
-	for node, want := range map[string]struct{ kernel, openVSwitch string }{"l1": {"6.1.", "3.1."}, "l2": {"6.12.", "3.5."}} {
+	for node, want := range map[string]struct{ kernel, openVSwitch string }{"l1": {"6.1.", "3.1."},
+		"l2": {"6.12.", "3.5."}} {
 		release := servers.On(t, node, "uname", "-r")
 		version := servers.On(t, node, "ovs-vswitchd", "--version")
 		if !strings.HasPrefix(release, want.kernel) || !strings.Contains(version, "(Open vSwitch) "+want.openVSwitch) {
 			t.Errorf("%s has Linux %s and %s, not %s and %s", node, release, version, want.kernel, want.openVSwitch)
 		}
-		if datapaths := servers.On(t, node, "ovs-appctl", "dpif/show"); !strings.HasPrefix(datapaths, "system@ovs-system") || strings.Contains(datapaths, "netdev@") {
+		if datapaths := servers.On(t, node, "ovs-appctl", "dpif/show"); !strings.HasPrefix(datapaths, "system@ovs-system") ||
+			strings.Contains(datapaths, "netdev@") {
 			t.Errorf("the datapaths of %s are not the kernel's:\n%s", node, datapaths)
 		}
 	}
@@ -67,7 +70,8 @@ func TestKernelPassesOfficialTests(t *testing.T) {
 		least      int // of specs, which have to run
 		focus, not string
 	}{
-		{"Services and networks", 99, `\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|LoadBalancers|Conntrack)`,
+		{"Services and networks", 99,
+			`\[sig-network\] (Services|DNS|EndpointSlice|Networking|Proxy|HostPort|KubeProxy|LoadBalancers|Conntrack)`,
 			`\[(Disruptive|Slow|Feature:[^]]+)\]|NetworkPolicy|KubeProxy should set TCP CLOSE_WAIT|should check kube-proxy urls|` + forgotten},
 		{"UDP connections", 6, `\[sig-network\] ` + forgotten, "nothing"},
 		{"SCTP", 7, `\[sig-network\].*\[Feature:SCTPConnectivity\]`, "node-(pod communication|Service): sctp"},

@@ -41,8 +41,8 @@ spec:
   ingress: [{from: [{podSelector: {matchLabels: {kind: client}}}], ports: [{port: 9000}]}]
 `
 
-// BenchmarkKernelDatapath counts connections and bytes between pods on the kernel's datapath, in turns: without a Service
-// and a policy, through a Service, and to a pod with a policy. The client is a pod of l1.
+// BenchmarkKernelDatapath counts connections and bytes between pods on the kernel's datapath, in turns: without a
+// Service and a policy, through a Service, and to a pod with a policy. The client is a pod of l1.
 func BenchmarkKernelDatapath(b *testing.B) {
 	if !*kernel {
 		b.Skip("the nodes share the machine's kernel; -args -kernel gives them their own")
@@ -56,7 +56,8 @@ func BenchmarkKernelDatapath(b *testing.B) {
 	}
 	manifest := floodPolicy + fmt.Sprintf(floodPod, "client", "l1")
 	for _, n := range nodes {
-		manifest += fmt.Sprintf(floodPod, "open", n.name) + fmt.Sprintf(floodPod, "guarded", n.name) + fmt.Sprintf(floodService, n.name)
+		manifest += fmt.Sprintf(floodPod, "open", n.name) + fmt.Sprintf(floodPod, "guarded", n.name) +
+			fmt.Sprintf(floodService, n.name)
 		if out, err := servers.TryWith(string(program), "exec", n.name, "--", "sh", "-c",
 			"mkdir -p $(dirname "+floodOnHosts+") && cat > "+floodOnHosts+" && chmod 755 "+floodOnHosts); err != nil {
 			b.Fatal(out, err)
@@ -79,7 +80,8 @@ func BenchmarkKernelDatapath(b *testing.B) {
 			}
 			servers.CompareWays(b, client, []labtest.Way{
 				way("pod", podAddress(b, "flood-open-"+path.node), 9000),
-				way("ClusterIP", servers.Kubectl(b, "get", "service", "flood-"+path.node, "-o", "jsonpath={.spec.clusterIP}"), 9001),
+				way("ClusterIP", servers.Kubectl(b, "get", "service", "flood-"+path.node, "-o", "jsonpath={.spec.clusterIP}"),
+					9001),
 				way("pod with a policy", podAddress(b, "flood-guarded-"+path.node), 9000),
 			})
 		})

@@ -1,7 +1,7 @@
 //go:build ansible
 
-// Package ansible installs Weft by its playbooks on servers with a systemd of their own: `make test-ansible` builds what
-// it needs and runs it.
+// Package ansible installs Weft by its playbooks on servers with a systemd of their own: `make test-ansible` builds
+// what it needs and runs it.
 package ansible
 
 import (
@@ -30,8 +30,9 @@ var kernel = flag.Bool("kernel", false, "the nodes have kernels of their own, an
 
 // As whom a test runs this program: see [beWindowsNode].
 var (
-	asWindowsNode = flag.String("windows-node", "", "run no test, but a node like a Windows one with its state in this folder")
-	nodeAddress   = flag.String("address", "", "that node's")
+	asWindowsNode = flag.String("windows-node", "", "run no test, but a node like a Windows one with its state in "+
+		"this folder")
+	nodeAddress = flag.String("address", "", "that node's")
 )
 
 // servers is the lab that all tests of the package share: three centrals and two Linux nodes, of both releases.

@@ -4,8 +4,8 @@ package ansible
 
 import "testing"
 
-// TestLife is the life of an installation. All chapters share a cluster, and each one installs what it needs where it is run alone
-// (-run TestLife/certificates). The last ones leave it as the next test may want it.
+// TestLife is the life of an installation. All chapters share a cluster, and each one installs what it needs where it
+// is run alone (-run TestLife/certificates). The last ones leave it as the next test may want it.
 func TestLife(t *testing.T) {
 	for _, chapter := range []struct {
 		name string

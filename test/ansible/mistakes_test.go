@@ -10,7 +10,8 @@ import (
 // mistakesAreRefused before anything is touched, all of a run at once.
 func mistakesAreRefused(t *testing.T) {
 	install(t)
-	refused(t, "site.yml", []string{"-e", `{"weft_pod_cidrs": ["10.96.0.0/12"]}`, "-e", "weft_ovn_prefx=/opt/ovn", "-e", "weft_kubeconfig=/nonexistent", "-e", "weft_binaries=/nonexistent"},
+	refused(t, "site.yml", []string{"-e", `{"weft_pod_cidrs": ["10.96.0.0/12"]}`, "-e", "weft_ovn_prefx=/opt/ovn", "-e",
+		"weft_kubeconfig=/nonexistent", "-e", "weft_binaries=/nonexistent"},
 		"weft_pod_cidrs 10.96.0.0/12 overlaps with weft_service_cidrs 10.96.0.0/16",
 		"variable weft_ovn_prefx is none of Weft's (did you mean weft_ovn_prefix?)",
 		"weft_kubeconfig is /nonexistent, which is not on the control node",
@@ -20,13 +21,17 @@ func mistakesAreRefused(t *testing.T) {
 		"variable weft_linux_nodes_are is none of Weft's")
 	refused(t, "site.yml", []string{"-e", "weft_ovn_prefix=/opt/nonexistent", "-e", "weft_ovn_archive="},
 		"c1 has no /opt/nonexistent/bin/ovn-appctl that runs")
-	refused(t, "site.yml", []string{"-e", "weft_ovn_prefix=/opt/ovn", "-e", "weft_ovn_archive=" + archive(), "-e", "weft_ovn_archive_checksum=" + strings.Repeat("0", 64)},
+	refused(t, "site.yml", []string{"-e", "weft_ovn_prefix=/opt/ovn", "-e", "weft_ovn_archive=" + archive(), "-e",
+		"weft_ovn_archive_checksum=" + strings.Repeat("0", 64)},
 		"while weft_ovn_archive_checksum says 0000")
 	limit := []string{"--limit", "all,!l1"}
-	refused(t, "site.yml", append(limit, "-e", "weft_pki_dir=/nonexistent"), "--limit all,!l1 leaves out localhost, which makes the authorities")
-	refused(t, "certificates.yml", append(limit, "-e", "weft_pki_rotate=begin"), "leaves out localhost, which rotates the authorities")
+	refused(t, "site.yml", append(limit, "-e", "weft_pki_dir=/nonexistent"),
+		"--limit all,!l1 leaves out localhost, which makes the authorities")
+	refused(t, "certificates.yml", append(limit, "-e", "weft_pki_rotate=begin"),
+		"leaves out localhost, which rotates the authorities")
 	refused(t, "leave.yml", append(limit, "-e", "weft_leave=l2"), "name a host of weft_central (c1, c2, c3)")
-	refused(t, "restore.yml", append(limit, "-e", "weft_restore_from=/nonexistent"), "/nonexistent", "which has not both nb.db and sb.db")
+	refused(t, "restore.yml", append(limit, "-e", "weft_restore_from=/nonexistent"), "/nonexistent",
+		"which has not both nb.db and sb.db")
 }
 
 // refused is a playbook that fails, says why, and has changed nothing.
@@ -38,7 +43,8 @@ func refused(t *testing.T, playbook string, args []string, says ...string) {
 	}
 	for host, n := range tallies {
 		if n.changed > 0 {
-			t.Errorf("%s %q was refused after it had changed %d things on %s:\n%s", playbook, args, n.changed, host, changes(out, host))
+			t.Errorf("%s %q was refused after it had changed %d things on %s:\n%s", playbook, args, n.changed, host,
+				changes(out, host))
 		}
 	}
 	for _, message := range says {

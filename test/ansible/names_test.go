@@ -19,7 +19,8 @@ import (
 )
 
 // oddNames of hosts, nodes and devices are what some reader of YAML takes for a boolean, a number, a date or nothing.
-var oddNames = []string{"on", "off", "yes", "no", "true", "false", "y", "null", "123", "0123", "0x1f", "0o17", "1e3", "1.5", "2026-11-23", "l1"}
+var oddNames = []string{"on", "off", "yes", "no", "true", "false", "y", "null", "123", "0123", "0x1f", "0o17", "1e3",
+	"1.5", "2026-11-23", "l1"}
 
 // settingsOfHosts writes what the roles write on hosts, of each host to a folder of its own.
 const settingsOfHosts = `
@@ -58,8 +59,10 @@ func TestNamesThatYAMLTakesForSomethingElse(t *testing.T) {
 	for i, name := range oddNames {
 		inventory += fmt.Sprintf("%s ansible_host=192.0.2.%d\n", name, i+1)
 	}
-	inventory += "[weft_windows_nodes]\nw1 ansible_host=192.0.2.99\n[all:vars]\nansible_connection=local\nweft_image=123\nweft_etc=/etc/weft\nweft_cni_conf_dir=/on\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n"
-	for name, text := range map[string]string{"hosts.ini": inventory, "play.yml": fmt.Sprintf(settingsOfHosts, repository(), dir)} {
+	inventory += "[weft_windows_nodes]\nw1 " +
+		"ansible_host=192.0.2.99\n[all:vars]\nansible_connection=local\nweft_image=123\nweft_etc=/etc/weft\nweft_cni_conf_dir=/on\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n"
+	for name, text := range map[string]string{"hosts.ini": inventory, "play.yml": fmt.Sprintf(settingsOfHosts,
+		repository(), dir)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +74,8 @@ func TestNamesThatYAMLTakesForSomethingElse(t *testing.T) {
 	}
 	for _, name := range oddNames {
 		file := func(of string) string { return filepath.Join(dir, name+"."+of) }
-		for of, keys := range map[string][]string{"weft_node_settings": {"node-name", "gateway-interface"}, "weft_controller_settings": {"identity"}, "weft_chassis_settings": {"identity"}} {
+		for of, keys := range map[string][]string{"weft_node_settings": {"node-name", "gateway-interface"},
+			"weft_controller_settings": {"identity"}, "weft_chassis_settings": {"identity"}} {
 			settings := viper.New() // as weft reads them
 			settings.SetConfigFile(file(of))
 			settings.SetConfigType("yaml")
@@ -84,7 +88,8 @@ func TestNamesThatYAMLTakesForSomethingElse(t *testing.T) {
 				}
 			}
 		}
-		if config, err := clientcmd.LoadFromFile(file("weft_kubernetes_config")); err != nil || config.Clusters["kubernetes"].Server != "https://192.0.2.1:6443" {
+		if config, err := clientcmd.LoadFromFile(file("weft_kubernetes_config")); err != nil ||
+			config.Clusters["kubernetes"].Server != "https://192.0.2.1:6443" {
 			t.Errorf("%s: its kubeconfig is %v, %v", name, config, err)
 		}
 		for _, manifest := range []string{"daemonset.yaml.j2", "deployment.yaml.j2"} {
@@ -110,8 +115,8 @@ var (
 	readAsYAML = regexp.MustCompile(`(?m)^( +)weft_\w+_findings: \|\n((?:\s*\n|\s+.*\n)+)`)
 )
 
-// TestYAMLIsWrittenByAnEncoder: whatever stands in a template of YAML is encoded, and nothing is written by Ansible's own encoder of YAML, which leaves
-// 1e3 and 0o17 bare, that Go reads as numbers.
+// TestYAMLIsWrittenByAnEncoder: whatever stands in a template of YAML is encoded, and nothing is written by Ansible's
+// own encoder of YAML, which leaves 1e3 and 0o17 bare, that Go reads as numbers.
 func TestYAMLIsWrittenByAnEncoder(t *testing.T) {
 	judged := 0
 	err := filepath.WalkDir(filepath.Join(repository(), "ansible"), func(path string, entry fs.DirEntry, err error) error {
@@ -135,7 +140,8 @@ func TestYAMLIsWrittenByAnEncoder(t *testing.T) {
 		for line := range strings.Lines(yaml) {
 			for _, found := range expression.FindAllString(line, -1) {
 				judged++
-				if !encoded.MatchString(found) && !strings.HasPrefix(strings.TrimSpace(line), "#") && !strings.Contains(line, " # ") {
+				if !encoded.MatchString(found) && !strings.HasPrefix(strings.TrimSpace(line), "#") &&
+					!strings.Contains(line, " # ") {
 					t.Errorf("%s: %s is not encoded in %s", path, found, strings.TrimSpace(line))
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestNodesAreGrantedTheirNetworks: before a controller asks for it each node has the label of the network that its agent is told, also
-// a node that a --limit leaves out; and one without a gateway is granted none.
+// TestNodesAreGrantedTheirNetworks: before a controller asks for it each node has the label of the network that its
+// agent is told, also a node that a --limit leaves out; and one without a gateway is granted none.
 func TestNodesAreGrantedTheirNetworks(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -34,7 +34,8 @@ func TestNodesAreGrantedTheirNetworks(t *testing.T) {
 	}
 	const label = "weft.net/gateway-network"
 	for name, labels := range map[string]map[string]string{
-		"l1": nil, "l2": {label: "external"}, "l3": {label: "external"}, "off": {}, "shared": {label: "external"}, "other": {label: ""}, "w1": nil, "stranger": nil,
+		"l1": nil, "l2": {label: "external"}, "l3": {label: "external"}, "off": {}, "shared": {label: "external"},
+		"other": {label: ""}, "w1": nil, "stranger": nil,
 	} {
 		n := node{}
 		n.Metadata.Name, n.Metadata.Labels = name, labels
@@ -45,7 +46,8 @@ func TestNodesAreGrantedTheirNetworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := filepath.Join(dir, "calls")
-	kubectl := write("kubectl", "#!/bin/sh\ncase \"$1\" in get) cat "+write("nodes.json", string(text))+" ;; *) echo \"$*\" >>"+calls+" ;; esac\n")
+	kubectl := write("kubectl", "#!/bin/sh\ncase \"$1\" in get) cat "+write("nodes.json", string(text))+
+		" ;; *) echo \"$*\" >>"+calls+" ;; esac\n")
 	inventory := write("hosts.ini", `[weft_central]
 c1
 [weft_linux_nodes]
@@ -100,8 +102,10 @@ weft_kubectl=`+kubectl+"\n")
 
 // TestNetworksThatNoLabelHasAreRefused before anything is touched.
 func TestNetworksThatNoLabelHasAreRefused(t *testing.T) {
-	for name, refused := range map[string]bool{"storage": false, "a.b-c_d": false, "-x": true, "x;reboot": true, strings.Repeat("n", 64): true} {
-		judged := judge(t, "[weft_central]\nc1 ansible_host=192.0.2.1\n[weft_linux_nodes]\nl1 ansible_host=192.0.2.2 weft_gateway_network='"+name+"'\n"+
+	for name, refused := range map[string]bool{"storage": false, "a.b-c_d": false, "-x": true, "x;reboot": true,
+		strings.Repeat("n", 64): true} {
+		judged := judge(t, "[weft_central]\nc1 ansible_host=192.0.2.1\n[weft_linux_nodes]\nl1 ansible_host=192.0.2.2 "+
+			"weft_gateway_network='"+name+"'\n"+
 			"[all:vars]\nansible_connection=local\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n")
 		if got := strings.Contains(judged, "which no label can have"); got != refused {
 			t.Errorf("%q is refused: %t: %s", name, got, judged)

@@ -22,19 +22,22 @@ const (
 	asPods  = onNodes + "[all:vars]\nweft_image=" + weftImage + "\n"
 )
 
-// weftRunsAsPods: those who want pods instead of units have the roles put them in their place, node by node, and can go back.
+// weftRunsAsPods: those who want pods instead of units have the roles put them in their place, node by node, and can go
+// back.
 func weftRunsAsPods(t *testing.T) {
 	install(t)
 	archive := imageOfWeft(t)
 	for _, node := range []string{"l1", "l2"} {
-		if out, err := servers.TryWith(archive, "exec", node, "--", "ctr", "--namespace", "k8s.io", "images", "import", "-"); err != nil {
+		if out, err := servers.TryWith(archive, "exec", node, "--", "ctr", "--namespace", "k8s.io", "images", "import",
+			"-"); err != nil {
 			t.Fatal(out, err)
 		}
 	}
 	with, without := inventoryAnd(t, asPods), inventoryAnd(t, onNodes)
 	play(t, "site.yml", with...)
 	for _, node := range []string{"l1", "l2"} {
-		if left := servers.On(t, node, "sh", "-c", "ls /etc/systemd/system/weft-node.service /etc/systemd/system/weft-controller.service 2> /dev/null || true"); left != "" {
+		if left := servers.On(t, node, "sh", "-c",
+			"cd /etc/systemd/system; ls weft-node.service weft-controller.service 2> /dev/null || true"); left != "" {
 			t.Errorf("%s has units beside its pods: %s", node, left)
 		}
 		for _, part := range []string{"weft-node", "weft-controller"} {
@@ -49,7 +52,8 @@ func weftRunsAsPods(t *testing.T) {
 		return err
 	})
 	awaitCluster(t)
-	servers.Kubectl(t, "delete", "pod", "--namespace=kube-system", "--selector=app.kubernetes.io/name=weft-node", "--field-selector=spec.nodeName=l1")
+	servers.Kubectl(t, "delete", "pod", "--namespace=kube-system", "--selector=app.kubernetes.io/name=weft-node",
+		"--field-selector=spec.nodeName=l1")
 	awaitConnections(t)
 	hitsAreCounted(t)
 	changesNothing(t, "site.yml", with...)
@@ -63,8 +67,10 @@ func weftRunsAsPods(t *testing.T) {
 
 	play(t, "controllers.yml", without...)
 	play(t, "nodes.yml", without...)
-	for what, labelled := range map[string]string{"pods": "app.kubernetes.io/part-of=weft", "nodes": "weft.net/weft-node"} {
-		if left := servers.Kubectl(t, "get", what, "--namespace=kube-system", "--selector="+labelled, "--output=name", "--ignore-not-found"); left != "" {
+	for what, labelled := range map[string]string{"pods": "app.kubernetes.io/part-of=weft",
+		"nodes": "weft.net/weft-node"} {
+		if left := servers.Kubectl(t, "get", what, "--namespace=kube-system", "--selector="+labelled, "--output=name",
+			"--ignore-not-found"); left != "" {
 			t.Errorf("back at units there are %s labelled %s: %s", what, labelled, left)
 		}
 	}
@@ -89,8 +95,9 @@ func inventoryAnd(t *testing.T, more string) []string {
 	return []string{"--inventory", servers.Must(t, "control", "--", "printenv", "ANSIBLE_INVENTORY"), "--inventory", file}
 }
 
-// podsAreRestored: restore.yml ends the controllers' pods and brings them back, also where nobody says again that there are pods. An
-// inventory that has other controllers is refused before any of them has ended: they could not reach the Northbound after it.
+// podsAreRestored: restore.yml ends the controllers' pods and brings them back, also where nobody says again that there
+// are pods. An inventory that has other controllers is refused before any of them has ended: they could not reach the
+// Northbound after it.
 func podsAreRestored(t *testing.T, with []string) {
 	t.Helper()
 	out, _ := play(t, "backup.yml", with...)
@@ -101,7 +108,8 @@ func podsAreRestored(t *testing.T, with []string) {
 	from := []string{"-e", "weft_restore_from=" + backup[1]}
 	const controllers = "--selector=app.kubernetes.io/name=weft-controller"
 	pods := func() string {
-		return servers.Kubectl(t, "get", "pods", "--namespace=kube-system", controllers, "--output=jsonpath={.items[*].metadata.uid}")
+		return servers.Kubectl(t, "get", "pods", "--namespace=kube-system", controllers,
+			"--output=jsonpath={.items[*].metadata.uid}")
 	}
 	before := pods()
 	refused(t, "restore.yml", from, "weft_controllers of the inventory lacks the controllers' nodes l1, l2")
@@ -124,7 +132,8 @@ func podsAreRestored(t *testing.T, with []string) {
 func noController(t *testing.T, hosts ...string) {
 	t.Helper()
 	for _, host := range hosts {
-		if left := servers.On(t, host, "sh", "-c", "ls -d /etc/systemd/system/weft-controller* /etc/weft/*controller* /etc/weft/pki/*controller* 2> /dev/null || true"); left != "" {
+		if left := servers.On(t, host, "sh", "-c", "ls -d /etc/systemd/system/weft-controller* /etc/weft/*controller* "+
+			"/etc/weft/pki/*controller* 2> /dev/null || true"); left != "" {
 			t.Errorf("%s is no controller any more, and has %s", host, left)
 		}
 	}
@@ -132,7 +141,8 @@ func noController(t *testing.T, hosts ...string) {
 
 var library = regexp.MustCompile(`(?m)(?:=> |^\s*)(/\S+) \(0x`)
 
-// imageOfWeft is what ansible/image/Containerfile describes, made without a registry: the lab's root file system with weft and ovs-ofctl.
+// imageOfWeft is what ansible/image/Containerfile describes, made without a registry: the lab's root file system with
+// weft and ovs-ofctl.
 func imageOfWeft(t *testing.T) string {
 	t.Helper()
 	scratch := t.TempDir()
@@ -143,7 +153,8 @@ func imageOfWeft(t *testing.T) string {
 		t.Fatal(err)
 	}
 	wrapper := filepath.Join(scratch, "ovs-ofctl")
-	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec /ovs"+loader+" --library-path /ovs"+libraries+" /ovs"+program+" \"$@\"\n"), 0o755); err != nil {
+	if err := os.WriteFile(wrapper, []byte("#!/bin/sh\nexec /ovs"+loader+" --library-path /ovs"+libraries+" /ovs"+program+
+		" \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	files := []image.File{
@@ -154,7 +165,8 @@ func imageOfWeft(t *testing.T) string {
 	}
 	for _, found := range library.FindAllStringSubmatch(string(list), -1) {
 		if strings.HasPrefix(found[1], ovn+libraries) {
-			files = append(files, image.File{Name: "ovs" + libraries + "/" + filepath.Base(found[1]), Source: found[1], Mode: 0o644})
+			files = append(files, image.File{Name: "ovs" + libraries + "/" + filepath.Base(found[1]), Source: found[1],
+				Mode: 0o644})
 		}
 	}
 	layer := filepath.Join(scratch, "weft.layer")

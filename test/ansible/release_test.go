@@ -25,7 +25,8 @@ var current release
 
 func copyRelease(dir string) (release, error) {
 	r := release{dir: dir}
-	for _, path := range []string{"ansible", "ansible.cfg", "models/api", "bin/weft", "bin/weft-cni", "bin/steady", "bin/ask"} {
+	for _, path := range []string{"ansible", "ansible.cfg", "models/api", "bin/weft", "bin/weft-cni", "bin/steady",
+		"bin/ask"} {
 		target := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return r, err
@@ -93,7 +94,8 @@ func previous(t testing.TB) release {
 	t.Helper()
 	commit, err := exec.Command("git", "rev-parse", "--short", "--verify", "HEAD^").Output()
 	if err != nil {
-		t.Logf("The repository has no commit before its present one (%v): what is upgraded is OVN, and Weft by the same Weft", err)
+		t.Logf("The repository has no commit before its present one (%v): what is upgraded is OVN, and Weft by the same Weft",
+			err)
 		return current
 	}
 	r := release{dir: t.TempDir()}

@@ -22,7 +22,8 @@ func siteInstallsAndASecondRunChangesNothing(t *testing.T) {
 		t.Error("a check has made " + pki)
 	}
 	for host := range hosts {
-		if left, err := servers.Try("exec", host, "--", "sh", "-c", "ls -d /etc/weft /var/lib/weft /usr/local/bin/weft /etc/systemd/system/ovn-* 2>/dev/null | grep ."); err == nil {
+		if left, err := servers.Try("exec", host, "--", "sh", "-c", "ls -d /etc/weft /var/lib/weft /usr/local/bin/weft "+
+			"/etc/systemd/system/ovn-* 2>/dev/null | grep ."); err == nil {
 			t.Errorf("a check has made on %s %s", host, left)
 		}
 	}
@@ -89,7 +90,8 @@ func awaitConnections(t testing.TB) {
 				return err
 			}
 			_, err = servers.Try("kubectl", "--", "exec", from, "--", "sh", "-ec",
-				"curl -sS -m 3 http://"+address+":8099/hostname; curl -ksS -m 3 https://kubernetes.default.svc.cluster.local/readyz")
+				"curl -sS -m 3 http://"+address+
+					":8099/hostname; curl -ksS -m 3 https://kubernetes.default.svc.cluster.local/readyz")
 			return err
 		})
 	}
@@ -101,7 +103,8 @@ func officialTestsPass(t *testing.T) {
 	servers.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=120s", "node/l1", "node/l2")
 	servers.Kubectl(t, "-n", "kube-system", "wait", "--for=condition=Available", "--timeout=120s", "deployment/coredns")
 	apiServerReachesPods(t)
-	out, err := servers.Try("e2e", "--procs", "3", "--focus", `\[sig-network\] (DNS|Services|Networking Granular Checks: Pods).*\[Conformance\]`)
+	out, err := servers.Try("e2e", "--procs", "3", "--focus",
+		`\[sig-network\] (DNS|Services|Networking Granular Checks: Pods).*\[Conformance\]`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +137,8 @@ func aNodeThatLostPowerComesBack(t *testing.T) {
 	servers.Must(t, "reboot", "l2")
 	// Before its kubelet is heard of, the node is as Ready as it was.
 	eventually(t, 60*time.Second, "its pod has started anew", func() error {
-		restarts, err := servers.Try("kubectl", "--", "get", "pod", "client-l2", "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+		restarts, err := servers.Try("kubectl", "--", "get", "pod", "client-l2", "-o",
+			"jsonpath={.status.containerStatuses[0].restartCount}")
 		if err == nil && restarts == "0" {
 			err = errors.New("it has not")
 		}

@@ -21,8 +21,8 @@ const (
 // nodes, each with the other one and its address.
 var nodes = []struct{ name, other, address string }{{"l1", "l2", "172.31.0.14"}, {"l2", "l1", "172.31.0.15"}}
 
-// workload is what the traffic runs between: on each node a pod web-NODE that echoes lines on port 7000 and answers datagrams on
-// 8081, and a Service of it alone, web-NODE, which has node ports, too.
+// workload is what the traffic runs between: on each node a pod web-NODE that echoes lines on port 7000 and answers
+// datagrams on 8081, and a Service of it alone, web-NODE, which has node ports, too.
 const workload = `
 ---
 apiVersion: v1
@@ -76,16 +76,18 @@ func place(t testing.TB, node string) {
 			t.Fatal(err)
 		}
 		// A pod may be running it: it is replaced, not written to.
-		script := fmt.Sprintf("mkdir -p $(dirname %[1]s) && cat > %[1]s.new && chmod 755 %[1]s.new && mv %[1]s.new %[1]s", target)
+		script := fmt.Sprintf("mkdir -p $(dirname %[1]s) && cat > %[1]s.new && chmod 755 %[1]s.new && mv %[1]s.new %[1]s",
+			target)
 		if out, err := servers.TryWith(string(program), "exec", node, "--", "sh", "-c", script); err != nil {
 			t.Fatal(out, err)
 		}
 	}
 }
 
-// mendDatapath of a node of Debian 12, whose Open vSwitch 3.1.0 ends with an assertion in its connection tracking (conntrack.c:1063)
-// within a minute of node ports' traffic, and before that loses the first packet of each connection. This is of the userspace datapath
-// alone, but hosts without a kernel of their own have no other; so they run the ovs-vswitchd of 3.5 with it.
+// mendDatapath of a node of Debian 12, whose Open vSwitch 3.1.0 ends with an assertion in its connection tracking
+// (conntrack.c:1063) within a minute of node ports' traffic, and before that loses the first packet of each connection.
+// This is of the userspace datapath alone, but hosts without a kernel of their own have no other; so they run the
+// ovs-vswitchd of 3.5 with it.
 func mendDatapath(host string) error {
 	const dir = "/usr/local/lib/weft-test/ovs"
 	if *kernel || hosts[host] != "bookworm" || isCentral(host) {
@@ -98,7 +100,8 @@ func mendDatapath(host string) error {
 	if err != nil {
 		return err
 	}
-	script := fmt.Sprintf("mkdir -p %[1]s; tar -xz -C %[1]s; sed -i 's|%[2]s|%[1]s|g' %[1]s/bin/*; update-alternatives --install /usr/sbin/ovs-vswitchd ovs-vswitchd %[1]s/bin/ovs-vswitchd 1000", dir, ovnPrefix)
+	script := fmt.Sprintf("mkdir -p %[1]s; tar -xz -C %[1]s; sed -i 's|%[2]s|%[1]s|g' %[1]s/bin/*; update-alternatives "+
+		"--install /usr/sbin/ovs-vswitchd ovs-vswitchd %[1]s/bin/ovs-vswitchd 1000", dir, ovnPrefix)
 	_, err = servers.TryWith(string(programs), "exec", host, "--", "sh", "-ec", script)
 	return err
 }
@@ -107,7 +110,8 @@ func mendDatapath(host string) error {
 func inPod(t testing.TB, pod, node string, command ...string) []string {
 	t.Helper()
 	namespace := servers.On(t, node, "sh", "-c", fmt.Sprintf(
-		"for n in /run/netns/*; do nsenter --net=$n ip -o addr 2> /dev/null | grep -qF ' %s/' && echo $n && exit; done; exit 1", podAddress(t, pod)))
+		"for n in /run/netns/*; do nsenter --net=$n ip -o addr 2> /dev/null | grep -qF ' %s/' && echo $n && exit; "+
+			"done; exit 1", podAddress(t, pod)))
 	return append([]string{"exec", node, "--", "nsenter", "--net=" + namespace, "--"}, command...)
 }
 
@@ -122,9 +126,9 @@ func startProgram(t testing.TB, ready string, args ...string) *companion.Program
 	return companion.Start(t, ready, servers.Command(args...))
 }
 
-// traffic of the workload: connections that are never opened again, and datagrams that are sent once a second until they are answered,
-// ten of each a second; between pods of the two nodes through a Service, from nodes to pods, from pods to the outside, and from there
-// to pods.
+// traffic of the workload: connections that are never opened again, and datagrams that are sent once a second until
+// they are answered, ten of each a second; between pods of the two nodes through a Service, from nodes to pods, from
+// pods to the outside, and from there to pods.
 type traffic struct {
 	began     time.Time
 	lines     []*companion.Program // steady's
@@ -135,9 +139,11 @@ func startTraffic(t testing.TB) *traffic {
 	t.Helper()
 	const port = "7001"
 	steady, ask := current.program("steady"), current.program("ask")
-	startProgram(t, "serving", "exec", "outside", "--", "sh", "-c", steady+" serve :"+port+" & echo serving; cat > /dev/null; kill $!")
+	startProgram(t, "serving", "exec", "outside", "--", "sh", "-c", steady+" serve :"+port+
+		" & echo serving; cat > /dev/null; kill $!")
 	eventually(t, 10*time.Second, "the outside serves", func() error {
-		_, err := servers.Try("exec", "outside", "--", "sh", "-c", steady+" dial self="+outsider+":"+port+" < /dev/null | grep -q '[0-9]}$'")
+		_, err := servers.Try("exec", "outside", "--", "sh", "-c", steady+" dial self="+outsider+":"+port+
+			" < /dev/null | grep -q '[0-9]}$'")
 		return err
 	})
 	tr := &traffic{datagrams: map[string]*companion.Program{}}
@@ -146,7 +152,8 @@ func startTraffic(t testing.TB) *traffic {
 			lines[i] = "from " + name + " " + lines[i]
 		}
 		tr.lines = append(tr.lines, startProgram(t, "connected", append(append(command, steady, "dial"), lines...)...))
-		tr.datagrams[name] = startProgram(t, "asking", append(append(command, ask, "-until-eof", "-every", "100ms"), datagrams...)...)
+		tr.datagrams[name] = startProgram(t, "asking", append(append(command, ask, "-until-eof", "-every", "100ms"),
+			datagrams...)...)
 	}
 	var toNodes, askNodes []string
 	for _, n := range nodes {
@@ -159,7 +166,8 @@ func startTraffic(t testing.TB) *traffic {
 		from("node "+n.name, []string{"exec", n.name, "--"}, steadyOnHosts, askOnHosts,
 			[]string{"to its pod=" + pods[n.name] + ":7000", "to pod of " + n.other + "=" + pods[n.other] + ":7000"},
 			[]string{"udp://" + pods[n.name] + ":8081/hostname", "udp://" + pods[n.other] + ":8081/hostname"})
-		ports := strings.Fields(servers.Kubectl(t, "get", "service", "web-"+n.name, "-o", "jsonpath={.spec.ports[*].nodePort}"))
+		ports := strings.Fields(servers.Kubectl(t, "get", "service", "web-"+n.name, "-o",
+			"jsonpath={.spec.ports[*].nodePort}"))
 		toNodes = append(toNodes, "to node port of "+n.name+"="+n.address+":"+ports[0])
 		askNodes = append(askNodes, "udp://"+n.address+":"+ports[1]+"/hostname")
 	}
@@ -184,8 +192,9 @@ type answers struct {
 	SlowestMs       int
 }
 
-// stop the traffic. No connection may have ended. Of the datagrams, each of which is a new flow, one in a thousand may have been lost, which a
-// datapath in userspace does where the processors are busy, but no two one after the other, and none of many at once.
+// stop the traffic. No connection may have ended. Of the datagrams, each of which is a new flow, one in a thousand may
+// have been lost, which a datapath in userspace does where the processors are busy, but no two one after the other, and
+// none of many at once.
 func (tr *traffic) stop(t testing.TB) {
 	t.Helper()
 	tr.end(t, true)
@@ -206,7 +215,8 @@ func (tr *traffic) end(t testing.TB, strict bool) {
 		for _, c := range companion.Stop[connection](t, p) {
 			connections, gap = connections+1, max(gap, c.LongestGapMs)
 			if c.Error != "" || c.Answers < enough {
-				t.Errorf("connection %s had %d answers in %d s, the longest gap %d ms, its end: %q", c.Name, c.Answers, seconds, c.LongestGapMs, c.Error)
+				t.Errorf("connection %s had %d answers in %d s, the longest gap %d ms, its end: %q", c.Name, c.Answers, seconds,
+					c.LongestGapMs, c.Error)
 			}
 		}
 	}
@@ -218,7 +228,8 @@ func (tr *traffic) end(t testing.TB, strict bool) {
 			}
 			sent, again, slowest = sent+count, again+a.Again, max(slowest, a.SlowestMs)
 			if count < enough || strict && (len(a.Errors) > 0 || a.SlowestMs >= 2000) {
-				t.Errorf("datagrams from %s to %s: %d answered in %d s, the slowest after %d ms; errors %v", name, a.URL, count, seconds, a.SlowestMs, a.Errors)
+				t.Errorf("datagrams from %s to %s: %d answered in %d s, the slowest after %d ms; errors %v", name, a.URL, count,
+					seconds, a.SlowestMs, a.Errors)
 			}
 		}
 	}
@@ -228,11 +239,12 @@ func (tr *traffic) end(t testing.TB, strict bool) {
 	if strict && again > 1+sent/1000 {
 		t.Errorf("of %d datagrams %d were lost", sent, again)
 	}
-	t.Logf("traffic for %d s: %d connections, the longest gap %d ms; of %d datagrams %d lost, the slowest answer after %d ms", seconds, connections, gap, sent, again, slowest)
+	t.Logf("traffic for %d s: %d connections, the longest gap %d ms; of %d datagrams %d lost, the slowest answer "+
+		"after %d ms", seconds, connections, gap, sent, again, slowest)
 }
 
-// newPod creates a pod on a node and deletes it in the end. It tells how long it took until the pod was Ready, and the workload's pod
-// on the other node had an answer of it.
+// newPod creates a pod on a node and deletes it in the end. It tells how long it took until the pod was Ready, and the
+// workload's pod on the other node had an answer of it.
 func newPod(t testing.TB, name, node, asker string) time.Duration {
 	t.Helper()
 	command := inPod(t, "web-"+asker, asker, "curl", "-sS", "-m", "2")

@@ -18,8 +18,9 @@ import (
 	"github.com/weftnet/weft/test/lab"
 )
 
-// stateOfHost prints a line for everything that an installation could leave on a host: files by name, kind, mode and owner, settings by
-// what is in them, and what lives in memory; but for logs, caches, and what kubelet and containerd keep.
+// stateOfHost prints a line for everything that an installation could leave on a host: files by name, kind, mode and
+// owner, settings by what is in them, and what lives in memory; but for logs, caches, and what kubelet and containerd
+// keep.
 const stateOfHost = `
 find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/tmp -o -path /run -o -path /root -o -path /home -o -path /usr/local/lib/weft-test \
 	-o -path /usr -o -path /var/cache -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/lib/containerd -o -path /var/lib/kubelet \
@@ -42,8 +43,11 @@ sysctl -a 2> /dev/null | grep -E 'ip_forward |\.(all|default|ex0|eth0)\.(forward
 `
 
 // kindsOfCluster are what an installation could leave in Kubernetes.
-const kindsOfCluster = "namespaces,serviceaccounts,clusterroles,clusterrolebindings,roles,rolebindings,customresourcedefinitions,leases,configmaps,secrets," +
-	"apiservices,validatingadmissionpolicies,validatingadmissionpolicybindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,daemonsets,deployments"
+const kindsOfCluster = "namespaces," +
+	"serviceaccounts,clusterroles,clusterrolebindings,roles,rolebindings,customresourcedefinitions," +
+	"leases,configmaps,secrets," +
+	"apiservices,validatingadmissionpolicies,validatingadmissionpolicybindings,validatingwebhookconfigurations," +
+	"mutatingwebhookconfigurations,daemonsets,deployments"
 
 // state of a host, or of Kubernetes: sorted lines, each once.
 func state(of string) ([]string, error) {
@@ -185,7 +189,9 @@ func differences(before, after []string) []string {
 	return found
 }
 
-// ofOthers are what Debian's Open vSwitch needed and other packages recommend, which apt keeps, containerd's folder, and the kubelets' Leases.
-var ofOthers = regexp.MustCompile(`Lease kube-node-lease |uuidd|libuuid|package (uuid-runtime|lsb-release) |sockets\.target\.wants d |/etc/cni/net\.d d `)
+// ofOthers are what Debian's Open vSwitch needed and other packages recommend, which apt keeps, containerd's folder,
+// and the kubelets' Leases.
+var ofOthers = regexp.MustCompile(
+	`Lease kube-node-lease |uuidd|libuuid|package (uuid-runtime|lsb-release) |sockets\.target\.wants d |/etc/cni/net\.d d `)
 
 func intolerable(lines []string) []string { return slices.DeleteFunc(lines, ofOthers.MatchString) }

@@ -26,8 +26,9 @@ metadata: {name: closed-%[1]s}
 spec: {podSelector: {matchLabels: {app: %[1]s}}, policyTypes: [Ingress]}
 `
 
-// upgradeUnderTraffic goes from the commit before and the distribution's OVN to this one and OVN 25.03. It fails on the second node, so
-// that one node has the new release and everything else the old one; they work together, and the next run completes it.
+// upgradeUnderTraffic goes from the commit before and the distribution's OVN to this one and OVN 25.03. It fails on the
+// second node, so that one node has the new release and everything else the old one; they work together, and the next
+// run completes it.
 func upgradeUnderTraffic(t *testing.T) {
 	freshHosts(t)
 	old := previous(t)
@@ -53,13 +54,15 @@ func upgradeUnderTraffic(t *testing.T) {
 			want = now
 		}
 		if got := programOf(t, host); got != want {
-			t.Errorf("after the upgrade stopped at l2, %s has weft %s; that of before is %s, the new one %s", host, got, before, now)
+			t.Errorf("after the upgrade stopped at l2, %s has weft %s; that of before is %s, the new one %s", host, got, before,
+				now)
 		}
 	}
 	if got := version(t, "c1", "ovn-northd"); got != oldNorthd {
 		t.Errorf("after the upgrade stopped at l2, c1 runs northd %s", got)
 	}
-	t.Logf("Side by side: ovn-controller %s on l1 and %s on l2, northd %s", version(t, "l1", "ovn-controller"), oldController, oldNorthd)
+	t.Logf("Side by side: ovn-controller %s on l1 and %s on l2, northd %s", version(t, "l1", "ovn-controller"),
+		oldController, oldNorthd)
 	sideBySide(t)
 
 	servers.On(t, "l2", "umount", units)
@@ -81,13 +84,15 @@ func upgradeUnderTraffic(t *testing.T) {
 	for _, central := range centrals {
 		for key, name := range databases {
 			schema := ovnPrefix + "/share/ovn/ovn-" + key + ".ovsschema"
-			if got := servers.On(t, central, ovnPrefix+"/bin/ovsdb-client", "--timeout=10", "needs-conversion", "unix:/run/ovn/ovn"+key+"_db.sock", schema); got != "no" {
+			if got := servers.On(t, central, ovnPrefix+"/bin/ovsdb-client", "--timeout=10", "needs-conversion",
+				"unix:/run/ovn/ovn"+key+"_db.sock", schema); got != "no" {
 				t.Errorf("%s on %s needs another schema: %s", name, central, got)
 			}
 		}
 	}
 	newPod(t, "upgraded", "l1", "l2")
-	refused(t, "site.yml", []string{"-e", "weft_ovn_prefix=", "-e", "weft_ovn_archive="}, "The databases on c1 are of OVN 25.03", "as weft_ovn_prefix is not set")
+	refused(t, "site.yml", []string{"-e", "weft_ovn_prefix=", "-e", "weft_ovn_archive="},
+		"The databases on c1 are of OVN 25.03", "as weft_ovn_prefix is not set")
 	tr.stop(t)
 }
 
@@ -128,7 +133,8 @@ func sideBySide(t *testing.T) {
 // prefixed are the arguments of plays that install OVN in the prefix.
 func prefixed(t testing.TB) []string {
 	t.Helper()
-	return []string{"-e", "weft_ovn_prefix=" + ovnPrefix, "-e", "weft_ovn_archive=" + archive(), "-e", "weft_ovn_archive_checksum=" + checksum(t, archive())}
+	return []string{"-e", "weft_ovn_prefix=" + ovnPrefix, "-e", "weft_ovn_archive=" + archive(), "-e",
+		"weft_ovn_archive_checksum=" + checksum(t, archive())}
 }
 
 func archive() string { return filepath.Join(repository(), "bin/lab/ovn-25.03.tar.gz") }
@@ -154,7 +160,8 @@ func programOf(t testing.TB, host string) string {
 	if isCentral(host) {
 		unit = "weft-controller"
 	}
-	sums := strings.Fields(servers.On(t, host, "sh", "-ec", "sha256sum /usr/local/bin/weft /proc/$(systemctl show --property=MainPID --value "+unit+")/exe"))
+	sums := strings.Fields(servers.On(t, host, "sh", "-ec", "sha256sum /usr/local/bin/weft /proc/$(systemctl show "+
+		"--property=MainPID --value "+unit+")/exe"))
 	if sums[0] != sums[2] {
 		t.Errorf("%s runs another weft (%s) than is installed (%s)", host, sums[2], sums[0])
 	}
@@ -164,7 +171,8 @@ func programOf(t testing.TB, host string) string {
 // version of OVN that a daemon on a host has.
 func version(t testing.TB, host, daemon string) string {
 	t.Helper()
-	out := servers.On(t, host, "sh", "-ec", `for ctl in /run/ovn/`+daemon+`*.ctl; do ovn-appctl -t "$ctl" version && exit; done`)
+	out := servers.On(t, host, "sh", "-ec", `for ctl in /run/ovn/`+daemon+
+		`*.ctl; do ovn-appctl -t "$ctl" version && exit; done`)
 	fields := strings.Fields(strings.SplitN(out, "\n", 2)[0])
 	return fields[len(fields)-1]
 }

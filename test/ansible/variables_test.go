@@ -26,17 +26,20 @@ func TestRangesThatCannotWorkAreNamed(t *testing.T) {
 	for _, test := range []struct{ name, asked, want string }{
 		{"all is well", `{"ranges": {"weft_pod_cidrs": ["10.244.0.0/16", "fd00:10:244::/48"], "weft_service_cidrs": ["10.96.0.0/16"]}, ` + hosts + `}`, ""},
 		{"no range", `{"ranges": {"weft_pod_cidrs": ["10.244.0.0/33"]}, ` + hosts + `}`,
-			"weft_pod_cidrs has 10.244.0.0/33: '10.244.0.0/33' does not appear to be an IPv4 or IPv6 network; write it as 10.244.0.0/16 or fd00:10:244::/48"},
+			"weft_pod_cidrs has 10.244.0.0/33: '10.244.0.0/33' does not appear to be an IPv4 or IPv6 network; write it as " +
+				"10.244.0.0/16 or fd00:10:244::/48"},
 		{"host bits", `{"ranges": {"weft_pod_cidrs": ["10.244.1.0/16"]}, ` + hosts + `}`,
 			"weft_pod_cidrs has 10.244.1.0/16: 10.244.1.0/16 has host bits set; write it as 10.244.0.0/16 or fd00:10:244::/48"},
 		{"overlap", `{"ranges": {"weft_pod_cidrs": ["10.96.0.0/12"], "weft_service_cidrs": ["10.96.0.0/16"]}, ` + hosts + `}`,
 			"weft_pod_cidrs 10.96.0.0/12 overlaps with weft_service_cidrs 10.96.0.0/16: choose ranges that are disjoint"},
 		{"one family twice", `{"ranges": {"weft_pod_cidrs": ["10.244.0.0/16", "10.245.0.0/16"]}, ` + hosts + `}`,
-			"weft_pod_cidrs has two ranges of one address family, 10.244.0.0/16 and 10.245.0.0/16: give one of IPv4 and one of IPv6"},
+			"weft_pod_cidrs has two ranges of one address family, 10.244.0.0/16 and 10.245.0.0/16: give one of IPv4 and " +
+				"one of IPv6"},
 		{"host in a range", `{"ranges": {"weft_pod_cidrs": ["192.0.2.0/24"]}, ` + hosts + `}`,
 			"host c1 has the address 192.0.2.11, which is in weft_pod_cidrs 192.0.2.0/24: choose another range"},
 		{"host without address", `{"ranges": {}, "hosts": {"c1": "c1.example"}}`,
-			"host c1 is reached at c1.example, which is no address: set weft_address for it to the one at which other hosts reach it"},
+			"host c1 is reached at c1.example, which is no address: set weft_address for it to the one at which other hosts " +
+				"reach it"},
 		{"two hosts of one address", `{"ranges": {}, "hosts": {"c2": "192.0.2.12", "c3": "192.0.2.13", "c4": "192.0.2.12"}}`,
 			"hosts c2 and c4 have one address, 192.0.2.12: give each its own by weft_address, or name a host once"},
 		{"one address in two ways", `{"ranges": {}, "hosts": {"c2": "fd00::12", "l1": "fd00:0::12"}}`,
@@ -72,14 +75,17 @@ func judge(t *testing.T, inventory string) string {
 func TestASilentHostStopsEverything(t *testing.T) {
 	const silent = " ansible_connection=ssh ansible_host=127.0.0.1 ansible_port=1"
 	for _, test := range []struct{ name, linux, windows, limit, want string }{
-		{"a Linux host", silent, " ansible_connection=local", "all", "l1 cannot be reached, as it says above: mend that, or leave it out (--limit 'all,!l1')"},
-		{"a Windows host", " ansible_connection=local", silent + " ansible_shell_type=powershell", "all", "w1 cannot be reached, as it says above: mend that, or leave it out (--limit 'all,!w1')"},
+		{"a Linux host", silent, " ansible_connection=local", "all", "l1 cannot be reached, as it says above: mend that, " +
+			"or leave it out (--limit 'all,!l1')"},
+		{"a Windows host", " ansible_connection=local", silent + " ansible_shell_type=powershell", "all",
+			"w1 cannot be reached, as it says above: mend that, or leave it out (--limit 'all,!w1')"},
 		{"both", silent, silent + " ansible_shell_type=powershell", "all", "(--limit 'all,!l1,!w1')"},
 		{"a Windows host that is left out", " ansible_connection=local", silent, "all,!w1", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "hosts.ini")
-			inventory := "[weft_central]\nc1 ansible_host=192.0.2.1 ansible_connection=local\n[weft_linux_nodes]\nl1" + test.linux + "\n[weft_windows_nodes]\nw1" + test.windows +
+			inventory := "[weft_central]\nc1 ansible_host=192.0.2.1 ansible_connection=local\n[weft_linux_nodes]\nl1" +
+				test.linux + "\n[weft_windows_nodes]\nw1" + test.windows +
 				"\n[all:vars]\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n"
 			if err := os.WriteFile(name, []byte(inventory), 0o600); err != nil {
 				t.Fatal(err)
@@ -102,11 +108,13 @@ func TestTheLeastKubernetes(t *testing.T) {
 	for _, test := range []struct{ version, want string }{
 		{"v" + ovn.MinimumKubernetes + ".0", ""},
 		{"v1.35.4-eks-1", ""},
-		{"v1.30.9", "the API server is Kubernetes 1.30.9: Weft needs " + ovn.MinimumKubernetes + " or later; upgrade Kubernetes"},
+		{"v1.30.9", "the API server is Kubernetes 1.30.9: Weft needs " + ovn.MinimumKubernetes +
+			" or later; upgrade Kubernetes"},
 		{"v1.9.11", "the API server is Kubernetes 1.9.11: Weft needs"},
 	} {
 		t.Run(test.version, func(t *testing.T) {
-			judged := judge(t, clusterSays(t, "*version*) echo '{\"serverVersion\": {\"gitVersion\": \""+test.version+"\"}}' ;;"))
+			judged := judge(t, clusterSays(t, "*version*) echo '{\"serverVersion\": {\"gitVersion\": \""+test.version+
+				"\"}}' ;;"))
 			if test.want == "" && strings.Contains(judged, "the API server is") || !strings.Contains(judged, test.want) {
 				t.Errorf("want %q: %s", test.want, judged)
 			}
@@ -126,7 +134,8 @@ func clusterSays(t *testing.T, branches string) string {
 			t.Fatal(err)
 		}
 	}
-	return "[weft_central]\nl1 ansible_host=192.0.2.1\n[weft_linux_nodes]\nl1\n[all:vars]\nansible_connection=local\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n" +
+	return "[weft_central]\nl1 " +
+		"ansible_host=192.0.2.1\n[weft_linux_nodes]\nl1\n[all:vars]\nansible_connection=local\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n" +
 		"weft_kubectl=" + dir + "/kubectl\nweft_kubeconfig=" + dir + "/config\n"
 }
 
@@ -150,7 +159,8 @@ func TestAClusterWithoutFrontProxy(t *testing.T) {
 	}
 }
 
-// TestWordsAreNoSwitches: Ansible takes the word "false" for true, so that weft_plaintext=false in an INI file would be plain TCP.
+// TestWordsAreNoSwitches: Ansible takes the word "false" for true, so that weft_plaintext=false in an INI file would be
+// plain TCP.
 func TestWordsAreNoSwitches(t *testing.T) {
 	for _, test := range []struct{ set, want string }{
 		{"weft_plaintext=false", `weft_plaintext is the word false, which would count as true`},
@@ -168,7 +178,8 @@ func TestWordsAreNoSwitches(t *testing.T) {
 	}
 }
 
-// TestDistributionsThatAreNamedAreTaken: the documents name for each distribution which OVN it has, and none is named and refused.
+// TestDistributionsThatAreNamedAreTaken: the documents name for each distribution which OVN it has, and none is named
+// and refused.
 func TestDistributionsThatAreNamedAreTaken(t *testing.T) {
 	text, err := os.ReadFile("../../ansible/roles/weft_common/defaults/main.yml")
 	if err != nil {
@@ -186,13 +197,15 @@ func TestDistributionsThatAreNamedAreTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := map[string]string{} // OVN by distribution
-	for _, row := range regexp.MustCompile(`(?m)^\| (\d\d\.\d\d) \| (\S+ [0-9.]+)`).FindAllStringSubmatch(string(documents), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d\d\.\d\d) \| (\S+ [0-9.]+)`).FindAllStringSubmatch(
+		string(documents), -1) {
 		rows[row[2]] = row[1]
 	}
 	for distribution, versions := range defaults.Distributions {
 		for _, version := range versions {
 			if had := rows[distribution+" "+version]; had < defaults.Minimum {
-				t.Errorf("weft_distributions has %s %s, whose OVN is %q by docs/install.md, and %s is the least", distribution, version, had, defaults.Minimum)
+				t.Errorf("weft_distributions has %s %s, whose OVN is %q by docs/install.md, and %s is the least", distribution,
+					version, had, defaults.Minimum)
 			}
 			delete(rows, distribution+" "+version)
 		}
@@ -208,15 +221,23 @@ func TestDistributionsThatAreNamedAreTaken(t *testing.T) {
 func TestPodsAreAllAlike(t *testing.T) {
 	for _, test := range []struct{ name, l1, l2, want string }{
 		{"all is well", "", "", ""},
-		{"the same", `weft_node_config='{"metrics-address": "127.0.0.1:9500"}'`, `weft_node_config='{"metrics-address": "127.0.0.1:9500", "cni-log": "a"}'`, ""},
-		{"metrics of the agent", `weft_node_config='{"metrics-address": "127.0.0.1:9500"}'`, `weft_node_config='{"cni-log": "a"}'`, "metrics-address of weft_node_config differs between hosts: a DaemonSet's pods"},
-		{"each host's own address", `weft_node_config='{"metrics-address": "{{ ansible_host }}:9471"}'`, `weft_node_config='{"metrics-address": "{{ ansible_host }}:9471"}'`, "metrics-address of weft_node_config differs"},
-		{"metrics of the controller", "", `weft_controller_config='{"metrics-address": "127.0.0.1:9500"}'`, "metrics-address of weft_controller_config differs between hosts: a Deployment's pods"},
-		{"a folder, on the first host", "weft_cni_conf_dir=/etc/cni", "", "weft_cni_conf_dir differs between hosts: a DaemonSet's pods"},
-		{"a file, on the last host", "", "weft_node_kubeconfig=/etc/kubelet.conf", "weft_node_kubeconfig differs between hosts: a DaemonSet's pods"},
+		{"the same", `weft_node_config='{"metrics-address": "127.0.0.1:9500"}'`,
+			`weft_node_config='{"metrics-address": "127.0.0.1:9500", "cni-log": "a"}'`, ""},
+		{"metrics of the agent", `weft_node_config='{"metrics-address": "127.0.0.1:9500"}'`,
+			`weft_node_config='{"cni-log": "a"}'`, "metrics-address of weft_node_config differs between hosts: a " +
+				"DaemonSet's pods"},
+		{"each host's own address", `weft_node_config='{"metrics-address": "{{ ansible_host }}:9471"}'`,
+			`weft_node_config='{"metrics-address": "{{ ansible_host }}:9471"}'`, "metrics-address of weft_node_config differs"},
+		{"metrics of the controller", "", `weft_controller_config='{"metrics-address": "127.0.0.1:9500"}'`,
+			"metrics-address of weft_controller_config differs between hosts: a Deployment's pods"},
+		{"a folder, on the first host", "weft_cni_conf_dir=/etc/cni", "",
+			"weft_cni_conf_dir differs between hosts: a DaemonSet's pods"},
+		{"a file, on the last host", "", "weft_node_kubeconfig=/etc/kubelet.conf",
+			"weft_node_kubeconfig differs between hosts: a DaemonSet's pods"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			judged := judge(t, "[weft_central]\nl1 ansible_host=192.0.2.1 "+test.l1+"\n[weft_linux_nodes]\nl1\nl2 ansible_host=192.0.2.2 "+test.l2+"\n[weft_controllers]\nl1\nl2\n"+
+			judged := judge(t, "[weft_central]\nl1 ansible_host=192.0.2.1 "+test.l1+"\n[weft_linux_nodes]\nl1\nl2 "+
+				"ansible_host=192.0.2.2 "+test.l2+"\n[weft_controllers]\nl1\nl2\n"+
 				"[all:vars]\nansible_connection=local\nweft_image=registry.example/weft:1\nweft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n")
 			switch {
 			case test.want == "" && strings.Contains(judged, "differs between hosts"):
@@ -231,8 +252,10 @@ func TestPodsAreAllAlike(t *testing.T) {
 func TestVariablesThatNothingReadsAreNamed(t *testing.T) {
 	out, err := exec.Command("python3", "../../ansible/roles/weft_common/files/names.py",
 		`["weft_pod_cidrs", "weft_windows_serial", "weft_pod_cidr", "weft_zzz"]`).CombinedOutput()
-	const want = "variable weft_pod_cidr is none of Weft's (did you mean weft_pod_cidrs?): ansible/README.md lists them; correct it, or give one of your own another prefix\n" +
-		"variable weft_zzz is none of Weft's: ansible/README.md lists them; correct it, or give one of your own another prefix\n"
+	const want = "variable weft_pod_cidr is none of Weft's (did you mean weft_pod_cidrs?): ansible/README.md lists " +
+		"them; correct it, or give one of your own another prefix\n" +
+		"variable weft_zzz is none of Weft's: ansible/README.md lists them; correct it, or give one of your own another " +
+		"prefix\n"
 	if err != nil || string(out) != want {
 		t.Errorf("names.py says %q (%v), want %q", out, err, want)
 	}

@@ -40,8 +40,8 @@ const kubeProxyRules = `*nat
 COMMIT
 `
 
-// plainTCPIsAWarnedOfChoice on new hosts, which kube-proxy has served before: it goes when Weft serves all nodes, with its rules of each kind that it
-// makes, and comes back with Weft's end.
+// plainTCPIsAWarnedOfChoice on new hosts, which kube-proxy has served before: it goes when Weft serves all nodes, with
+// its rules of each kind that it makes, and comes back with Weft's end.
 func plainTCPIsAWarnedOfChoice(t *testing.T) {
 	freshHosts(t)
 	servers.Apply(t, kubeProxy)
@@ -55,7 +55,8 @@ func plainTCPIsAWarnedOfChoice(t *testing.T) {
 		if !uninstalled {
 			uninstall(t)
 		}
-		servers.Kubectl(t, "delete", "--namespace=kube-system", "--ignore-not-found", "daemonset/kube-proxy", "configmap/kube-proxy")
+		servers.Kubectl(t, "delete", "--namespace=kube-system", "--ignore-not-found", "daemonset/kube-proxy",
+			"configmap/kube-proxy")
 	})
 	out, _ := play(t, "site.yml", append(with, "--limit", "all,!l2")...)
 	if !strings.Contains(out, "kube-proxy stays, since l2 took no part") {
@@ -73,10 +74,12 @@ func plainTCPIsAWarnedOfChoice(t *testing.T) {
 		t.Error("nobody is warned of weft_plaintext")
 	}
 	t.Run("cluster", func(t *testing.T) { awaitCluster(t) })
-	if chassis := servers.On(t, "l1", "ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=tcp:"+addresses["c2"]+":6642", "--bare", "--columns=name", "list", "Chassis"); !slices.Contains(strings.Fields(chassis), "l2") {
+	if chassis := servers.On(t, "l1", "ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=tcp:"+addresses["c2"]+":6642",
+		"--bare", "--columns=name", "list", "Chassis"); !slices.Contains(strings.Fields(chassis), "l2") {
 		t.Errorf("by plain TCP the Southbound has the chassis %s", chassis)
 	}
-	if rules := servers.On(t, "l1", "iptables-save"); strings.Contains(rules, "KUBE-SERVICES") || !strings.Contains(rules, "192.0.2.1") {
+	if rules := servers.On(t, "l1", "iptables-save"); strings.Contains(rules, "KUBE-SERVICES") || !strings.Contains(rules,
+		"192.0.2.1") {
 		t.Errorf("l1 has rules of kube-proxy, or not those of others:\n%s", rules)
 	}
 	if tables := servers.On(t, "l2", "nft", "list", "tables"); strings.Contains(tables, "kube-proxy") {
@@ -95,7 +98,8 @@ func plainTCPIsAWarnedOfChoice(t *testing.T) {
 	if now := kubeProxyInKubernetes(t); now != before {
 		t.Errorf("after Weft Kubernetes has of kube-proxy\n%s\nbefore\n%s", now, before)
 	}
-	if left := servers.Kubectl(t, "get", "configmap", "--namespace=kube-system", "weft-kube-proxy", "--ignore-not-found", "--output=name"); left != "" {
+	if left := servers.Kubectl(t, "get", "configmap", "--namespace=kube-system", "weft-kube-proxy", "--ignore-not-found",
+		"--output=name"); left != "" {
 		t.Errorf("there is still %s", left)
 	}
 }
@@ -105,12 +109,14 @@ func kubeProxyInKubernetes(t testing.TB) string {
 	t.Helper()
 	found := ""
 	for _, kind := range []string{"configmap", "daemonset"} {
-		found += servers.Kubectl(t, "get", kind, "--namespace=kube-system", "kube-proxy", "--ignore-not-found", "--output=jsonpath={.metadata.labels}{.data}{.spec}")
+		found += servers.Kubectl(t, "get", kind, "--namespace=kube-system", "kube-proxy", "--ignore-not-found",
+			"--output=jsonpath={.metadata.labels}{.data}{.spec}")
 	}
 	return found
 }
 
-// TestKubeProxysRulesGoAlone: what others add to the same tables meanwhile stays, and a rule that is gone meanwhile is no matter.
+// TestKubeProxysRulesGoAlone: what others add to the same tables meanwhile stays, and a rule that is gone meanwhile is
+// no matter.
 func TestKubeProxysRulesGoAlone(t *testing.T) {
 	script, err := os.ReadFile("../../ansible/roles/weft_node_linux/files/kube-proxy-cleanup.sh")
 	if err != nil {
@@ -136,7 +142,8 @@ iptables-save`, "exec", host, "--", "unshare", "--net", "sh", "-e")
 		if err != nil {
 			t.Fatalf("%s: %v", host, err)
 		}
-		if strings.Contains(out, "KUBE-") || !strings.Contains(out, "192.0.2.1/32") || !strings.Contains(out, "192.0.2.2/32") {
+		if strings.Contains(out, "KUBE-") || !strings.Contains(out, "192.0.2.1/32") ||
+			!strings.Contains(out, "192.0.2.2/32") {
 			t.Errorf("%s has rules of kube-proxy, or not those of others:\n%s", host, out)
 		}
 	}
@@ -149,11 +156,13 @@ func relaysServeNodes(t *testing.T) {
 	play(t, "site.yml", with...)
 	deploy(t)
 	for _, central := range centrals {
-		chassis := servers.On(t, central, "ovn-sbctl", "--timeout=10", "--no-leader-only", "--db=unix:/run/ovn/ovnsb_relay.sock", "--bare", "--columns=name", "list", "Chassis")
+		chassis := servers.On(t, central, "ovn-sbctl", "--timeout=10", "--no-leader-only",
+			"--db=unix:/run/ovn/ovnsb_relay.sock", "--bare", "--columns=name", "list", "Chassis")
 		if names := strings.Fields(chassis); !slices.Contains(names, "l1") || !slices.Contains(names, "l2") {
 			t.Errorf("%s: the relay has the chassis %v", central, names)
 		}
-		if guarded := servers.On(t, central, "grep", `"ovn-southbound":`, "/etc/weft/southbound.yaml"); !strings.Contains(guarded, "relay") {
+		if guarded := servers.On(t, central, "grep", `"ovn-southbound":`, "/etc/weft/southbound.yaml"); !strings.Contains(
+			guarded, "relay") {
 			t.Errorf("%s: nodes' clients come to %s", central, guarded)
 		}
 	}
@@ -163,7 +172,8 @@ func relaysServeNodes(t *testing.T) {
 	for _, central := range centrals {
 		servers.On(t, central, "systemctl", "kill", "--signal=SIGKILL", "weft-sb-relay")
 	}
-	t.Logf("After all relays have died a new pod is connected after %s", newPod(t, "relayed", "l1", "l2").Round(100*time.Millisecond))
+	t.Logf("After all relays have died a new pod is connected after %s",
+		newPod(t, "relayed", "l1", "l2").Round(100*time.Millisecond))
 
 	play(t, "site.yml")
 	for _, central := range centrals {

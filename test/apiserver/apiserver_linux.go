@@ -33,7 +33,8 @@ import (
 type Server struct {
 	// Kubeconfig is a file with the administrator's credentials.
 	Kubeconfig string
-	// FrontProxy signs for who passes users' requests on to aggregated APIs, as does the server by the name front-proxy-client.
+	// FrontProxy signs for who passes users' requests on to aggregated APIs, as does the server by the name
+	// front-proxy-client.
 	FrontProxy *pki.Authority
 
 	url    string
@@ -59,7 +60,8 @@ func Start(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	private := write("sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	private := write("sa.key",
+		string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
 	tokens := write("tokens", token+",admin,admin,system:masters\n")
 	frontProxy, err := pki.NewAuthority("front-proxy")
 	if err != nil {
@@ -71,19 +73,28 @@ func Start(t *testing.T) *Server {
 	}
 	etcd, peer, port := freePort(t), freePort(t), freePort(t)
 	run(t, dir, "etcd", "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=error",
-		"--listen-client-urls=http://127.0.0.1:"+etcd, "--advertise-client-urls=http://127.0.0.1:"+etcd, "--listen-peer-urls=http://127.0.0.1:"+peer,
+		"--listen-client-urls=http://127.0.0.1:"+etcd, "--advertise-client-urls=http://127.0.0.1:"+etcd,
+		"--listen-peer-urls=http://127.0.0.1:"+peer,
 		"--initial-advertise-peer-urls=http://127.0.0.1:"+peer, "--initial-cluster=default=http://127.0.0.1:"+peer)
-	run(t, dir, "kube-apiserver", "--etcd-servers=http://127.0.0.1:"+etcd, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+	run(t, dir, "kube-apiserver", "--etcd-servers=http://127.0.0.1:"+etcd, "--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
 		"--secure-port="+port, "--service-cluster-ip-range=10.96.0.0/16", "--cert-dir="+filepath.Join(dir, "certificates"),
-		"--token-auth-file="+tokens, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+private, "--service-account-signing-key-file="+private,
-		"--requestheader-client-ca-file="+write("front-proxy-ca.crt", string(frontProxy.Cert)), "--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
-		"--proxy-client-cert-file="+write("front-proxy.crt", string(proxy.Cert)), "--proxy-client-key-file="+write("front-proxy.key", string(proxy.Key)),
+		"--token-auth-file="+tokens, "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--disable-admission-plugins=ServiceAccount",
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+private,
+		"--service-account-signing-key-file="+private,
+		"--requestheader-client-ca-file="+write("front-proxy-ca.crt", string(frontProxy.Cert)),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file="+write("front-proxy.crt", string(proxy.Cert)), "--proxy-client-key-file="+
+			write("front-proxy.key", string(proxy.Key)),
 		"--enable-aggregator-routing=true")
 	s := &Server{FrontProxy: frontProxy, url: "https://127.0.0.1:" + port, client: &http.Client{Timeout: 20 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}} // it makes its certificate itself
-	kubeconfig, err := pki.Kubeconfig("administrator", api.Cluster{Server: s.url, InsecureSkipTLSVerify: true}, api.AuthInfo{Token: token})
+		// it makes its certificate itself
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
+	kubeconfig, err := pki.Kubeconfig("administrator", api.Cluster{Server: s.url, InsecureSkipTLSVerify: true},
+		api.AuthInfo{Token: token})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +158,8 @@ func (s *Server) Install(t *testing.T, version, plural, collection string) {
 	if err := json.Unmarshal(text, &module); err != nil {
 		t.Fatal(err)
 	}
-	definition, err := os.ReadFile(filepath.Join(module.Dir, "config/crd/experimental/policy.networking.k8s.io_"+plural+".yaml"))
+	definition, err := os.ReadFile(filepath.Join(module.Dir, "config/crd/experimental/policy.networking.k8s.io_"+plural+
+		".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

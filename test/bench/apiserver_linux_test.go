@@ -192,7 +192,8 @@ func (s *apiserver) annotated(b testing.TB) int {
 	defer cancel()
 	var text bytes.Buffer
 	var pods metav1.PartialObjectMetadataList
-	err := s.get(ctx, "/api/v1/pods?resourceVersion=0", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", &text)
+	err := s.get(ctx, "/api/v1/pods?resourceVersion=0", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+		&text)
 	if err == nil {
 		err = json.Unmarshal(text.Bytes(), &pods)
 	}

@@ -26,8 +26,9 @@ const (
 
 // The environment chooses how much to measure.
 const (
-	roundsVariable  = "WEFT_BENCH_ROUNDS"  // pairs of clusters with and without a controller; 3
-	profileVariable = "WEFT_BENCH_PROFILE" // an absolute directory that is given the last databases, and the profiles of one more cold start
+	roundsVariable = "WEFT_BENCH_ROUNDS" // pairs of clusters with and without a controller; 3
+	// an absolute directory that is given the last databases, and the profiles of one more cold start
+	profileVariable = "WEFT_BENCH_PROFILE"
 )
 
 // BenchmarkController measures pairs of clusters that see the same load one after the other, one
@@ -150,7 +151,8 @@ func (s *suite) restart(b *testing.B, server *apiserver, nb *database) {
 	s.add("restart", "peak memory", "MB", float64(r.peak)/1e6)
 	s.add("restart", "writes", "txn", float64(r.transactions))
 	if r.transactions != 1 {
-		b.Errorf("a restart with nothing changed wrote %d transactions to the Northbound, want the claim alone", r.transactions)
+		b.Errorf("a restart with nothing changed wrote %d transactions to the Northbound, want the claim alone",
+			r.transactions)
 	}
 }
 

@@ -42,7 +42,8 @@ func copyDatabase(b testing.TB, name string, content []byte) *database {
 func serveDatabase(b testing.TB, name, dir, file string) *database {
 	b.Helper()
 	d := &database{dir: dir, file: file, remote: "unix:" + filepath.Join(dir, name+".sock")}
-	d.server = start(b, name, dir, ovnProgram(b, "ovsdb-server"), "--remote=p"+d.remote, "--unixctl="+filepath.Join(dir, name+".ctl"),
+	d.server = start(b, name, dir, ovnProgram(b, "ovsdb-server"), "--remote=p"+d.remote, "--unixctl="+filepath.Join(dir,
+		name+".ctl"),
 		"--no-chdir", "-vconsole:warn", d.file)
 	until(b, 20*time.Second, name+" listening", d.server, func(context.Context) error {
 		_, err := os.Stat(strings.TrimPrefix(d.remote, "unix:"))
@@ -104,7 +105,8 @@ func (d *database) expect(want content) error {
 		return err
 	}
 	if got := contentOf(db); got != want {
-		return fmt.Errorf("the Northbound has %+v, want %+v (ports of pods, Services with endpoints, their endpoints)", got, want)
+		return fmt.Errorf("the Northbound has %+v, want %+v (ports of pods, Services with endpoints, their endpoints)", got,
+			want)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func floorMembers(db *ovsdblog.Database, container, column, table, owners string
 			}
 			if !written[member] {
 				written[member] = true
-				operations = append(operations, map[string]any{"op": "insert", "table": table, "uuid": member, "row": db.Inserted[table][member]})
+				operations = append(operations, map[string]any{"op": "insert", "table": table, "uuid": member,
+					"row": db.Inserted[table][member]})
 			}
 			operations = append(operations, map[string]any{"op": "mutate", "table": container, "where": whereID(id),
 				"mutations": []any{[]any{column, "insert", []any{"set", []any{[]string{"uuid", member}}}}}})
@@ -96,7 +97,8 @@ func dialBare(b testing.TB, remote string) *bareClient {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &bareClient{conn: conn, encoder: json.NewEncoder(conn), decoder: json.NewDecoder(bufio.NewReaderSize(conn, 1<<20))}
+	return &bareClient{conn: conn, encoder: json.NewEncoder(conn),
+		decoder: json.NewDecoder(bufio.NewReaderSize(conn, 1<<20))}
 }
 
 func (c *bareClient) transact(b testing.TB, operations []any) {
@@ -136,7 +138,8 @@ func listFloor(b testing.TB, s *apiserver) (took time.Duration, size int) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	paths := []string{"/api/v1/nodes", "/api/v1/namespaces", "/api/v1/pods", "/api/v1/services", "/apis/discovery.k8s.io/v1/endpointslices"}
+	paths := []string{"/api/v1/nodes", "/api/v1/namespaces", "/api/v1/pods", "/api/v1/services",
+		"/apis/discovery.k8s.io/v1/endpointslices"}
 	counts, errs := make([]countingWriter, len(paths)), make([]error, len(paths))
 	var all sync.WaitGroup
 	began := time.Now()

@@ -16,7 +16,8 @@ const floorVIP = "10.97.0.1:80"
 
 // serviceOptions are what weft gives a Service's load balancer: a floor without them would be another
 // change.
-var serviceOptions = map[string]string{"reject": "true", "hairpin_snat_ip": "169.254.169.5 fd69::5", "neighbor_responder": "none"}
+var serviceOptions = map[string]string{"reject": "true", "hairpin_snat_ip": "169.254.169.5 fd69::5",
+	"neighbor_responder": "none"}
 
 // floorBalancer is a load balancer with ten endpoints, like a Service's, which a bare client has made.
 type floorBalancer struct {
@@ -32,7 +33,8 @@ func newFloorBalancer(b *testing.B, nb *database) *floorBalancer {
 	for i := range 10 {
 		f.backends = append(f.backends, fmt.Sprintf("10.244.0.%d:8080", 3+i))
 	}
-	f.client.transact(b, append([]any{insertBalancer(f.id, "floor", "tcp", serviceOptions, map[string]string{floorVIP: strings.Join(f.backends, ",")})},
+	f.client.transact(b, append([]any{insertBalancer(f.id, "floor", "tcp", serviceOptions,
+		map[string]string{floorVIP: strings.Join(f.backends, ",")})},
 		addBalancer(groupID(b, nb.read(b), "weft-cluster"), f.id)))
 	return f
 }
@@ -41,10 +43,11 @@ func newFloorBalancer(b *testing.B, nb *database) *floorBalancer {
 func (f *floorBalancer) replace(b *testing.B, addr netip.Addr) {
 	b.Helper()
 	f.backends[0] = netip.AddrPortFrom(addr, 8080).String()
-	f.client.transact(b, []any{map[string]any{"op": "mutate", "table": "Load_Balancer", "where": whereID(f.id), "mutations": []any{
-		[]any{"vips", "delete", []any{"set", []string{floorVIP}}},
-		[]any{"vips", "insert", ovsdbMap(map[string]string{floorVIP: strings.Join(f.backends, ",")})},
-	}}})
+	f.client.transact(b, []any{map[string]any{"op": "mutate", "table": "Load_Balancer", "where": whereID(f.id),
+		"mutations": []any{
+			[]any{"vips", "delete", []any{"set", []string{floorVIP}}},
+			[]any{"vips", "insert", ovsdbMap(map[string]string{floorVIP: strings.Join(f.backends, ",")})},
+		}}})
 }
 
 func insertBalancer(id, name, protocol string, options, vips map[string]string) any {

@@ -90,13 +90,15 @@ func (n *naiveTranslation) rule(p *networkingv1.NetworkPolicy, pod *corev1.Pod, 
 	}
 	for _, peer := range peers {
 		if block := peer.IPBlock; block != nil {
-			side := map[networkingv1.PolicyType]string{networkingv1.PolicyTypeIngress: "src", networkingv1.PolicyTypeEgress: "dst"}[direction]
+			side := map[networkingv1.PolicyType]string{networkingv1.PolicyTypeIngress: "src",
+				networkingv1.PolicyTypeEgress: "dst"}[direction]
 			match := fmt.Sprintf("ip4.%s == %s && ip4.%[1]s != {%[3]s}", side, block.CIDR, strings.Join(block.Except, ", "))
 			add(match, nil)
 			continue
 		}
 		for _, other := range n.pods {
-			if !n.within(peer.NamespaceSelector, p.Namespace, other.Namespace) || peer.PodSelector != nil && !n.selects(peer.PodSelector, other.Labels) {
+			if !n.within(peer.NamespaceSelector, p.Namespace, other.Namespace) || peer.PodSelector != nil &&
+				!n.selects(peer.PodSelector, other.Labels) {
 				continue
 			}
 			server := pod
@@ -187,8 +189,9 @@ func writeNaive(b *testing.B, nb *database, list []naiveACL) {
 		}
 		id := fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1)
 		operations = append(operations,
-			map[string]any{"op": "insert", "table": "ACL", "uuid": id, "row": map[string]any{"direction": direction, "priority": acl.priority,
-				"action": acl.action, "match": strings.Join(match, " && "), "options": ovsdbMap(options)}},
+			map[string]any{"op": "insert", "table": "ACL", "uuid": id, "row": map[string]any{"direction": direction,
+				"priority": acl.priority,
+				"action":   acl.action, "match": strings.Join(match, " && "), "options": ovsdbMap(options)}},
 			map[string]any{"op": "mutate", "table": "Logical_Switch", "where": whereID(switches[port]),
 				"mutations": []any{[]any{"acls", "insert", []any{"set", []any{[]string{"uuid", id}}}}}})
 		if len(operations) >= 2*batch || i == len(list)-1 {

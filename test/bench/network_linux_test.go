@@ -30,7 +30,8 @@ type chassis struct {
 func startNetwork(b testing.TB, nb *database, nodes int) *network {
 	b.Helper()
 	n := &network{nb: nb, sb: startDatabase(b, "sb", "ovn-sb.ovsschema")}
-	n.northd = start(b, "northd", n.sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote, "--ovnsb-db="+n.sb.remote,
+	n.northd = start(b, "northd", n.sb.dir, ovnProgram(b, "ovn-northd"), "--ovnnb-db="+nb.remote,
+		"--ovnsb-db="+n.sb.remote,
 		"--unixctl="+filepath.Join(n.sb.dir, "northd.ctl"), "-vconsole:warn")
 	for i := range nodes {
 		n.nodes = append(n.nodes, startChassis(b, n.sb, i))
@@ -42,17 +43,21 @@ func startChassis(b testing.TB, sb *database, i int) *chassis {
 	b.Helper()
 	c := &chassis{dir: runDir(b, "chassis")}
 	file, remote := filepath.Join(c.dir, "conf.db"), "unix:"+filepath.Join(c.dir, "db.sock")
-	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(ovsdbtest.Repository(), "models", "schemas", "vswitch.ovsschema"))
+	run(b, ovnProgram(b, "ovsdb-tool"), "create", file, filepath.Join(ovsdbtest.Repository(), "models", "schemas",
+		"vswitch.ovsschema"))
 	c.database = c.start(b, "ovsdb-server", file, "--remote=p"+remote)
 	c.await(b, c.database, "db.sock")
 	run(b, ovnProgram(b, "ovs-vsctl"), "--db="+remote, "--retry", "--timeout=60", "--no-wait", "init",
-		"--", "set", "open_vswitch", ".", "external_ids:system-id="+load.Chassis(i), "external_ids:hostname="+load.NodeName(i),
-		"external_ids:ovn-remote="+sb.remote, "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip="+load.NodeAddress(i).String(),
+		"--", "set", "open_vswitch", ".", "external_ids:system-id="+load.Chassis(i), "external_ids:hostname="+
+			load.NodeName(i),
+		"external_ids:ovn-remote="+sb.remote, "external_ids:ovn-encap-type=geneve", "external_ids:ovn-encap-ip="+
+			load.NodeAddress(i).String(),
 		"external_ids:ovn-bridge=br-int", "external_ids:ovn-bridge-datapath-type=dummy", "external_ids:ovn-monitor-all=true",
 		"external_ids:ovn-bridge-mappings="+load.Network+":br-ex",
 		"--", "add-br", "br-int", "--", "set", "bridge", "br-int", "datapath_type=dummy", "fail_mode=secure",
 		"--", "add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type=dummy",
-		"--", "add-port", "br-int", "mgmt", "--", "set", "interface", "mgmt", "type=dummy", "external_ids:iface-id=mgmt-"+load.NodeName(i))
+		"--", "add-port", "br-int", "mgmt", "--", "set", "interface", "mgmt", "type=dummy", "external_ids:iface-id=mgmt-"+
+			load.NodeName(i))
 	c.vswitchd = c.start(b, "ovs-vswitchd", remote, "--enable-dummy", "--disable-system")
 	c.await(b, c.vswitchd, "br-int.mgmt")
 	c.controls = c.start(b, "ovn-controller", remote)
@@ -61,7 +66,8 @@ func startChassis(b testing.TB, sb *database, i int) *chassis {
 
 func (c *chassis) start(b testing.TB, name string, args ...string) *process {
 	b.Helper()
-	return start(b, name, c.dir, "/usr/bin/env", append([]string{"OVS_RUNDIR=" + c.dir, "OVN_RUNDIR=" + c.dir, ovnProgram(b, name)},
+	return start(b, name, c.dir, "/usr/bin/env", append([]string{"OVS_RUNDIR=" + c.dir, "OVN_RUNDIR=" + c.dir,
+		ovnProgram(b, name)},
 		append(args, "--unixctl="+filepath.Join(c.dir, name+".ctl"), "--no-chdir", "-vconsole:warn")...)...)
 }
 
@@ -115,7 +121,8 @@ func (p parts) less(base parts) parts {
 }
 
 func (a amount) less(base amount) amount {
-	return amount{a.rows.less(base.rows), a.logical.less(base.logical), a.openFlow.less(base.openFlow), a.groups.less(base.groups)}
+	return amount{a.rows.less(base.rows), a.logical.less(base.logical), a.openFlow.less(base.openFlow),
+		a.groups.less(base.groups)}
 }
 
 // amount counts the Northbound's rows by table, the Southbound's logical flows by stage, and, as a mean of

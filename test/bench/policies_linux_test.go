@@ -60,7 +60,8 @@ func measureMembers(b *testing.B, r *report, pods, members int) {
 
 // change performs a phase and waits until its outcome is in all nodes' flows. It gives the processor time of each
 // part, and what the Northbound was sent.
-func (c *cluster) change(b *testing.B, phase phase, pods int) (cpu map[string]time.Duration, e effort, rows result, known time.Duration) {
+func (c *cluster) change(b *testing.B, phase phase, pods int) (cpu map[string]time.Duration, e effort, rows result,
+	known time.Duration) {
 	b.Helper()
 	c.api.rest(b)
 	before := c.used(b)
@@ -97,7 +98,8 @@ func measurePolicies(b *testing.B, r *report, members int) {
 	for _, f := range []struct {
 		name, unit string
 		parts
-	}{{"Northbound rows", "rows", weft.rows}, {"logical flows", "flows", weft.logical}, {"OpenFlow flows", "flows/node", weft.openFlow}} {
+	}{{"Northbound rows", "rows", weft.rows}, {"logical flows", "flows", weft.logical}, {"OpenFlow flows", "flows/node",
+		weft.openFlow}} {
 		r.add(scenario, f.name, f.unit, f.total())
 	}
 	for _, table := range []string{"ACL", "Port_Group", "Address_Set"} {
@@ -145,7 +147,8 @@ func (c *cluster) measureCrowds(b *testing.B, r *report, members int) {
 			}
 			port := contract.PodPort(namespace, name)
 			c.nodes[0].plug(b, name, port, c.api.uid(b, namespace, name))
-			client.transact(b, []any{map[string]any{"op": "wait", "timeout": 60000, "table": "Logical_Switch_Port", "columns": []string{"up"}, "until": "==",
+			client.transact(b, []any{map[string]any{"op": "wait", "timeout": 60000, "table": "Logical_Switch_Port",
+				"columns": []string{"up"}, "until": "==",
 				"where": []any{[]any{"name", "==", port}}, "rows": []any{map[string]any{"up": true}}}})
 			inForce = append(inForce, time.Since(start))
 		}
@@ -178,7 +181,8 @@ func (s *apiserver) uid(b *testing.B, namespace, name string) string {
 	b.Helper()
 	var text bytes.Buffer
 	var pod metav1.PartialObjectMetadata
-	err := s.get(b.Context(), "/api/v1/namespaces/"+namespace+"/pods/"+name, "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", &text)
+	err := s.get(b.Context(), "/api/v1/namespaces/"+namespace+"/pods/"+name,
+		"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", &text)
 	if err == nil {
 		err = json.Unmarshal(text.Bytes(), &pod)
 	}
@@ -238,7 +242,8 @@ func measureNaive(b *testing.B, r *report, l load.Load, without, with []byte) {
 	}{
 		{"ACLs", "rows", float64(acls) / policies, float64(len(all)) / policies},
 		{"logical flows", "flows", float64(weftFlows-baseFlows) / policies, float64(naiveFlows-baseFlows) / share},
-		{"CPU of a northd from nothing", "ms", (weftCPU - baseCPU).Seconds() * 1000 / policies, (naiveCPU - baseCPU).Seconds() * 1000 / share},
+		{"CPU of a northd from nothing", "ms", (weftCPU - baseCPU).Seconds() * 1000 / policies,
+			(naiveCPU - baseCPU).Seconds() * 1000 / share},
 	} {
 		r.add(scenario, f.name, f.unit, f.weft)
 		r.add(scenario, f.name+" of the naive one", f.unit, f.naive)

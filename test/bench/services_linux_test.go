@@ -57,7 +57,8 @@ const running = 3
 
 // mixed are nodes of which a third are Windows nodes; gateway routers have the hosts' addresses.
 func mixed(nodes int) load.Load {
-	return load.Load{Nodes: nodes, Windows: nodes / 3, HostAddresses: true, Namespaces: 20, Apps: 50, Ports: 1, Endpoints: 10}
+	return load.Load{Nodes: nodes, Windows: nodes / 3, HostAddresses: true, Namespaces: 20, Apps: 50, Ports: 1,
+		Endpoints: 10}
 }
 
 // cluster is everything between an API server and the flows of nodes.
@@ -85,7 +86,8 @@ func startCluster(b *testing.B, l load.Load) *cluster {
 func (c *cluster) createServices(b *testing.B) {
 	b.Helper()
 	perform(b, c.api, c.load.CreateServices)
-	c.controller.settle(b, c.controller.started, 0, content{services: c.load.Services + c.load.NodePorts, backends: c.load.Backends()})
+	c.controller.settle(b, c.controller.started, 0, content{services: c.load.Services + c.load.NodePorts,
+		backends: c.load.Backends()})
 	c.sync(b)
 }
 
@@ -164,7 +166,8 @@ func (s *changes) turn(b *testing.B, do func(ctx context.Context, i int, addr ne
 func (c *cluster) used(b *testing.B) map[string]time.Duration {
 	b.Helper()
 	parts := map[string][]*process{
-		"weft": {c.controller.process}, "API": {c.api.etcd, c.api.kube}, "northd": {c.northd}, "databases": {c.nb.server, c.sb.server},
+		"weft": {c.controller.process}, "API": {c.api.etcd, c.api.kube}, "northd": {c.northd},
+		"databases": {c.nb.server, c.sb.server},
 	}
 	for _, node := range c.nodes {
 		parts["ovn-controllers"] = append(parts["ovn-controllers"], node.controls)
@@ -208,7 +211,8 @@ func (c *cluster) one(b *testing.B, i int, do func(ctx context.Context, i int, a
 				done.known = at
 			}
 		case <-ctx.Done():
-			b.Fatalf("change %d: no group of node %d has endpoint %s after a minute\n%s\n%s", i, node, addr, c.northd.tail(), c.nodes[node].controls.tail())
+			b.Fatalf("change %d: no group of node %d has endpoint %s after a minute\n%s\n%s", i, node, addr, c.northd.tail(),
+				c.nodes[node].controls.tail())
 		}
 	}
 	return done
@@ -285,7 +289,8 @@ func measureAmounts(b *testing.B, r *report, services []int, nodes int) {
 	n := startNetwork(b, nb, running)
 	n.sync(b)
 	if again := n.amount(b).less(base); again.logical.total() != 0 || again.openFlow.total() != 0 {
-		b.Errorf("without Services the same Northbound is %v more logical flows, and %v more flows a node, at another time", again.logical.total(), again.openFlow.total())
+		b.Errorf("without Services the same Northbound is %v more logical flows, and %v more flows a node, at another time",
+			again.logical.total(), again.openFlow.total())
 	}
 	writeMinimal(b, nb, like)
 	minimal := n.amount(b).less(base)

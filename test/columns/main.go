@@ -1,4 +1,5 @@
-// Command columns names the lines of Go files and documents that are too long: 120 characters in code, and 100 in prose.
+// Command columns names the lines of Go files and documents that are too long: 120 characters in code, and 100 in
+// prose.
 //
 //	columns FILE…
 //

@@ -50,7 +50,8 @@ func newCrowd(network, first int, urls ...string) crowd {
 func (c crowd) ask(times int) heard {
 	var all heard
 	for family, clients := range c.clients {
-		h := outsideHost.ask(append([]string{"-timeout", "8s", "-at-once", fmt.Sprint(len(clients) * len(c.urls[family])), "-n", fmt.Sprint(times),
+		h := outsideHost.ask(append([]string{"-timeout", "8s", "-at-once", fmt.Sprint(len(clients) * len(c.urls[family])),
+			"-n", fmt.Sprint(times),
 			"-from", strings.Join(clients, ",")}, c.urls[family]...)...)
 		if h.err != nil {
 			return h
@@ -101,7 +102,8 @@ func (h heard) slowest(scheme string) (median, worst int64) {
 }
 
 func stickyService(name string, timeout time.Duration, spec string) string {
-	return service(name, fmt.Sprintf("sessionAffinity: ClientIP\nsessionAffinityConfig: {clientIP: {timeoutSeconds: %d}}\n%s", int(timeout.Seconds()), spec))
+	return service(name, fmt.Sprintf("sessionAffinity: ClientIP\nsessionAffinityConfig: {clientIP: {timeoutSeconds: "+
+		"%d}}\n%s", int(timeout.Seconds()), spec))
 }
 
 // crowdNetwork is at home on the host outside until the test ends.
@@ -202,7 +204,9 @@ func TestSessionAffinityEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, scheme := range []string{"http", "udp"} {
-		if !slices.ContainsFunc(moved(before, after), func(client string) bool { return strings.Contains(client, " "+scheme+":") }) {
+		if !slices.ContainsFunc(moved(before, after), func(client string) bool {
+			return strings.Contains(client, " "+scheme+":")
+		}) {
 			t.Errorf("%s: after the timeout all clients have the backend that they had before", scheme)
 		}
 	}

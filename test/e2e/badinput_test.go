@@ -16,7 +16,8 @@ func TestEditedAnnotationIsPutBack(t *testing.T) {
 		return cluster.Kubectl(t, "get", "pod", web("l2"), "-o", `jsonpath={.metadata.annotations.weft\.net/pod-network}`)
 	}
 	before := annotation()
-	for _, edit := range []string{`weft.net/pod-network={"mac":"0a:58:0a:f4:00:fe","addresses":["10.244.0.254/24"]}`, "weft.net/pod-network=nonsense", "weft.net/pod-network-"} {
+	for _, edit := range []string{`weft.net/pod-network={"mac":"0a:58:0a:f4:00:fe","addresses":["10.244.0.254/24"]}`,
+		"weft.net/pod-network=nonsense", "weft.net/pod-network-"} {
 		cluster.Kubectl(t, "annotate", "pod", web("l2"), "--overwrite", edit)
 		eventually(t, 20*time.Second, "the annotation is put back after "+edit, func() error {
 			if now := annotation(); now != before {
@@ -44,20 +45,25 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tenant}]
 `)
 	pod := fmt.Sprintf(podTemplate, "l1", image, steady())
 	pod = strings.NewReplacer(web("l1"), "thief", "app: web", "app: thief").Replace(pod)
-	preset := strings.Replace(pod, "metadata: {", `metadata: {annotations: {weft.net/pod-network: '{"mac":"0a:58:0a:f4:00:fe","addresses":["10.244.0.254/24"]}'}, `, 1)
+	preset := strings.Replace(pod, "metadata: {",
+		`metadata: {annotations: {weft.net/pod-network: '{"mac":"0a:58:0a:f4:00:fe","addresses":["10.244.0.254/24"]}'}, `, 1)
 	as := func(manifest string, args ...string) error {
 		_, err := cluster.TryWith(manifest, append([]string{"kubectl", "--", "--as=tenant"}, args...)...)
 		return err
 	}
 	t.Cleanup(func() {
-		_, _ = cluster.Try("kubectl", "--", "delete", "pod", "thief", "--ignore-not-found", "--grace-period=1", "--wait=false")
+		_, _ = cluster.Try("kubectl", "--", "delete", "pod", "thief", "--ignore-not-found", "--grace-period=1",
+			"--wait=false")
 	})
 	if err := as(preset, "create", "-f", "-"); err == nil || !strings.Contains(err.Error(), "weft alone") {
 		t.Errorf("a pod with a preset annotation: %v", err)
 	}
-	eventually(t, 10*time.Second, "the tenant's ordinary pod is created", func() error { return as(pod, "create", "-f", "-") })
+	eventually(t, 10*time.Second, "the tenant's ordinary pod is created", func() error {
+		return as(pod, "create", "-f", "-")
+	})
 	for _, edit := range []string{`weft.net/pod-network={"addresses":["10.244.0.254/24"]}`, "weft.net/anything=x"} {
-		if err := as("", "annotate", "pod", "thief", "--overwrite", edit); err == nil || !strings.Contains(err.Error(), "weft alone") {
+		if err := as("", "annotate", "pod", "thief", "--overwrite", edit); err == nil || !strings.Contains(err.Error(),
+			"weft alone") {
 			t.Errorf("annotate %s: %v", edit, err)
 		}
 	}
@@ -134,7 +140,8 @@ func TestForeignRowsStay(t *testing.T) {
 	if lbs := cluster.Must(t, "nbctl", "--", "lb-list"); !strings.Contains(lbs, "operators-own") {
 		t.Errorf("the operator's load balancer is gone:\n%s", lbs)
 	}
-	if ids := cluster.Must(t, "nbctl", "--", "get", "logical_switch", "l1", "external_ids"); !strings.Contains(ids, "operators-own=kept") {
+	if ids := cluster.Must(t, "nbctl", "--", "get", "logical_switch", "l1", "external_ids"); !strings.Contains(ids,
+		"operators-own=kept") {
 		t.Errorf("the operator's mark is gone: %s", ids)
 	}
 	eventually(t, 30*time.Second, "both pods answer again", func() error {

@@ -24,7 +24,9 @@ func TestTwoServicesWantOneAddress(t *testing.T) {
 	}
 	// And gets it when it is free.
 	patch(t, "service/first", `{"spec":{"externalIPs":null}}`)
-	eventually(t, inForce, "the second has the address", func() error { return inWeb(t, "l2").ask(urls...).are(web("w1")) })
+	eventually(t, inForce, "the second has the address", func() error {
+		return inWeb(t, "l2").ask(urls...).are(web("w1"))
+	})
 }
 
 // TestNodePortOutsideItsRange is refused by the API server, in words.
@@ -43,11 +45,14 @@ func TestNodePortThatAHostUses(t *testing.T) {
 	t.Parallel()
 	const port = 31977
 	host("l2").serveWeb(t, port)
-	cluster.Apply(t, strings.Replace(service("taken", "type: NodePort"), "port: 80,", fmt.Sprintf("port: 80, nodePort: %d,", port), 1)+slicesOf(t, "taken", "l1"))
+	cluster.Apply(t, strings.Replace(service("taken", "type: NodePort"), "port: 80,",
+		fmt.Sprintf("port: 80, nodePort: %d,", port), 1)+slicesOf(t, "taken", "l1"))
 	eventMentions(t, "Service", "default", "taken", fmt.Sprint(port), "nodePort", "another program")
 	for _, a := range nodeAddresses(t, "l2") {
 		// Until then the host has it for everybody, and Open vSwitch remembers so for a moment.
-		eventually(t, inForce, "the Service has the port for others", func() error { return outsideHost.ask("-n", "20", httpURL(a, port, "hostname")).are(web("l1")) })
+		eventually(t, inForce, "the Service has the port for others", func() error {
+			return outsideHost.ask("-n", "20", httpURL(a, port, "hostname")).are(web("l1"))
+		})
 		served(t, outsideHost, []string{web("l1")}, httpURL(a, port, "hostname"))
 		served(t, host("l1"), []string{web("l1")}, httpURL(a, port, "hostname"))
 		served(t, host("l2"), []string{"l2"}, httpURL(a, port, "hostname"))

@@ -214,7 +214,8 @@ func removePods(b *testing.B, round map[string][]*sandbox) {
 		dels.Wait()
 		inNamespaces(b, node, pods, `[ ! -e "/run/netns/$p" ] || ip netns del "$p"`)
 	}
-	if _, err := cluster.Try("kubectl", "--", "delete", "pod", "-l", "app=bench", "--force", "--grace-period=0"); err != nil {
+	if _, err := cluster.Try("kubectl", "--", "delete", "pod", "-l", "app=bench", "--force",
+		"--grace-period=0"); err != nil {
 		b.Error(err)
 	}
 }

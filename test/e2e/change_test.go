@@ -74,14 +74,16 @@ func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
 		for _, node := range []string{"l1", "w1"} {
 			addr := nodeAddresses(t, node)[i]
 			outsideHeld = append(outsideHeld, fmt.Sprintf("changing/%s=%s", addr, netip.AddrPortFrom(addr, uint16(lines))))
-			outsideAsked = append(outsideAsked, httpURL(addr, others["http"], "hostname"), udpURL(addr, others["udp"], "hostname"))
+			outsideAsked = append(outsideAsked, httpURL(addr, others["http"], "hostname"),
+				udpURL(addr, others["udp"], "hostname"))
 		}
 	}
 	for _, from := range inside {
 		eventually(t, inForce, from.String()+" is served", func() error { return from.ask(insideAsked...).failed() })
 	}
 	eventually(t, inForce, "the host outside is served", func() error { return outsideHost.ask(outsideAsked...).failed() })
-	held, asking := []*companion.Program{}, []*companion.Program{outsideHost.keepAsking(t, append([]string{"-every", "100ms"}, outsideAsked...)...)}
+	held, asking := []*companion.Program{},
+		[]*companion.Program{outsideHost.keepAsking(t, append([]string{"-every", "100ms"}, outsideAsked...)...)}
 	// The node port of the lines stays only as long as the type has any.
 	outsideLines := outsideHost.hold(t, outsideHeld...)
 	for _, from := range inside {
@@ -111,7 +113,8 @@ func TestAChangeOfOnePortLeavesTheOthersAlone(t *testing.T) {
 	})
 	change(ports(80, nodePort, "TCP"), 80)
 	eventually(t, inForce, "the node port is back", func() error {
-		return outsideHost.ask(httpURL(nodeAddresses(t, "l1")[0], nodePort, "hostname"), httpURL(nodeAddresses(t, "w1")[0], nodePort, "hostname")).failed()
+		return outsideHost.ask(httpURL(nodeAddresses(t, "l1")[0], nodePort, "hostname"), httpURL(nodeAddresses(t, "w1")[0],
+			nodePort, "hostname")).failed()
 	})
 	change(`{"spec":{"type":"LoadBalancer"}}`, 80)
 	change(`{"spec":{"sessionAffinity":"ClientIP"}}`, 80)

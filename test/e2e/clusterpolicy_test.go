@@ -12,7 +12,9 @@ import (
 
 // clusterPolicy is the manifest of one about a namespace's pods; rules are in YAML's flow style.
 func (n tenancy) clusterPolicy(name, tier string, priority int, rules string) string {
-	return fmt.Sprintf("\n---\napiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: %s}\nspec: {tier: %s, priority: %d, subject: {namespaces: {matchLabels: {kubernetes.io/metadata.name: %s}}}, %s}\n",
+	return fmt.Sprintf("\n---\napiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: "+
+		"{name: %s}\nspec: {tier: %s, priority: %d, subject: {namespaces: {matchLabels: {kubernetes.io/metadata.name: "+
+		"%s}}}, %s}\n",
 		name, tier, priority, n.name, rules)
 }
 
@@ -38,8 +40,9 @@ func ready(t testing.TB, policy, status, reason string, words ...string) {
 func (n tenancy) obeyClusterPolicies(t *testing.T, p peers) {
 	n.removeAll(t)
 	const (
-		fromClient = "ingress: [{action: %s, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {name: client}}}}]}]"
-		inward     = "podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, "
+		fromClient = "ingress: [{action: %s, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {name: " +
+			"client}}}}]}]"
+		inward = "podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, "
 	)
 	servers := func(p packet) bool { return p.to == "linux" || p.to == "windows" }
 	cluster.Apply(t, n.clusterPolicy("changing-admin", "Admin", 731, fmt.Sprintf(fromClient, "Deny")))
@@ -51,7 +54,8 @@ func (n tenancy) obeyClusterPolicies(t *testing.T, p peers) {
 	p.obeys(t, func(p packet) bool { return !servers(p) || p.from == "client" })
 
 	// What no NetworkPolicy selects is left to the Baseline.
-	cluster.Apply(t, n.clusterPolicy("changing-baseline", "Baseline", 731, "ingress: [{action: Deny, from: [{namespaces: {}}]}]"))
+	cluster.Apply(t, n.clusterPolicy("changing-baseline", "Baseline", 731, "ingress: [{action: Deny, from: "+
+		"[{namespaces: {}}]}]"))
 	ready(t, "changing-baseline", "True", "InForce")
 	p.obeys(t, func(p packet) bool { return servers(p) && p.from == "client" || p.to == web("l2") })
 	n.remove(t, "allow")
@@ -67,7 +71,8 @@ func (n tenancy) obeyClusterPolicies(t *testing.T, p peers) {
 		}
 		return list
 	}
-	put(t, n.clusterPolicy("changing-admin", "Admin", 731, "egress: [{action: Deny, to: [{nodes: {matchLabels: {kubernetes.io/hostname: l2}}}]}]"))
+	put(t, n.clusterPolicy("changing-admin", "Admin", 731, "egress: [{action: Deny, to: [{nodes: {matchLabels: "+
+		"{kubernetes.io/hostname: l2}}}]}]"))
 	for _, pod := range []string{"linux", "windows"} {
 		eventually(t, inForce, pod+" is kept off l2", func() error {
 			return n.inside[pod].ask(append([]string{"-timeout", "1s"}, urls("l2")...)...).unanswered()
@@ -86,7 +91,8 @@ func (n tenancy) tellWhatIsWrong(t *testing.T, p peers) {
 	put(t, n.policy("missing", "podSelector: {matchLabels: {name: nobody}}, ingress: [{ports: [{port: nobody-has-it}]}]"))
 	n.says(t, "missing", "InForce", `"nobody-has-it"`)
 	// The API server takes what older ones have stored.
-	put(t, n.policy("wrong", "podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 010.0.0.0/8}}]}, {ports: [{port: 8080}]}]"))
+	put(t, n.policy("wrong", "podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 010.0.0.0/8}}]}, {ports: [{port: "+
+		"8080}]}]"))
 	since := n.says(t, "wrong", "PartlyInForce", "spec.ingress[0].from[0].ipBlock.cidr").Since
 	if since == nil || time.Since(*since).Abs() > time.Minute {
 		t.Errorf("in force since %v", since)
@@ -96,7 +102,8 @@ func (n tenancy) tellWhatIsWrong(t *testing.T, p peers) {
 	n.remove(t, "wrong")
 
 	// One that can be read in parts alone: an Accept whose peer is not understood accepts nothing.
-	cluster.Apply(t, n.clusterPolicy("changing-a", "Admin", 732, "ingress: [{name: good, action: Deny, from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {name: client}}}}]}], "+
+	cluster.Apply(t, n.clusterPolicy("changing-a", "Admin", 732, "ingress: [{name: good, action: Deny, from: [{pods: "+
+		"{namespaceSelector: {}, podSelector: {matchLabels: {name: client}}}}]}], "+
 		"egress: [{action: Accept, to: [{nodes: {matchLabels: {'no label': here}}}]}]"))
 	ready(t, "changing-a", "False", "PartlyInForce", "spec.egress[0].to[0].nodes")
 	eventMentions(t, "ClusterNetworkPolicy", "default", "changing-a", "spec.egress[0].to[0].nodes")

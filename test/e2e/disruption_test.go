@@ -80,13 +80,15 @@ const chassisHost = "weft-chassis"
 // hostOf is the machine whose `weft chassis` runs a Windows node's ovn-controller.
 func hostOf(t testing.TB, node string) string {
 	t.Helper()
-	return cluster.Kubectl(t, "get", "lease", "-n", "kube-system", "weft-chassis-"+node, "-o", "jsonpath={.spec.holderIdentity}")
+	return cluster.Kubectl(t, "get", "lease", "-n", "kube-system", "weft-chassis-"+node, "-o",
+		"jsonpath={.spec.holderIdentity}")
 }
 
 // leader is the component that leads of the two controllers.
 func leader(t *testing.T) string {
 	t.Helper()
-	return cluster.Kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o", "jsonpath={.spec.holderIdentity}")
+	return cluster.Kubectl(t, "get", "lease", "-n", "kube-system", "weft-controller", "-o",
+		"jsonpath={.spec.holderIdentity}")
 }
 
 // aPodComesUp creates a pod on the node, reaches it from another node, and deletes it.
@@ -195,7 +197,8 @@ func startTraffic(t *testing.T) *companion.Program {
 func podNamespace(t testing.TB, node string, addr netip.Addr) string {
 	t.Helper()
 	return cluster.Must(t, "exec", node, "--", "sh", "-c", fmt.Sprintf(
-		"for n in /run/netns/* /var/run/netns/*; do nsenter --net=$n ip -o addr 2>/dev/null | grep -qF ' %s/' && echo $n && exit; done; exit 1", addr))
+		"for n in /run/netns/* /var/run/netns/*; do nsenter --net=$n ip -o addr 2>/dev/null | grep -qF ' %s/' && echo $n "+
+			"&& exit; done; exit 1", addr))
 }
 
 // TestFrozenLeaderIsReplaced stops the leader without ending it: a standby takes over, and the old leader
@@ -260,7 +263,8 @@ func controllerMetrics(t *testing.T) []string {
 	t.Helper()
 	var pages []string
 	for _, port := range []int{9470, 9471} {
-		page, err := cluster.Try("exec", "central", "--", "curl", "-sS", "--max-time", "5", fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+		page, err := cluster.Try("exec", "central", "--", "curl", "-sS", "--max-time", "5",
+			fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 		if err != nil {
 			t.Fatal(err)
 		}

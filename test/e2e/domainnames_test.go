@@ -85,7 +85,9 @@ spec:
 			eventually(t, inForce, "nobody has asked for the name", func() error { return unreached(pod, urlHost(addr)) })
 		}
 	}
-	eventually(t, inForce, resolvers[0]+" reaches the host by its name", func() error { return reaches(resolvers[0], outsideName) })
+	eventually(t, inForce, resolvers[0]+" reaches the host by its name", func() error {
+		return reaches(resolvers[0], outsideName)
+	})
 	for _, pod := range resolvers {
 		for _, addr := range addrs {
 			eventually(t, inForce, pod+" reaches the host", func() error { return reaches(pod, urlHost(addr)) })
@@ -98,14 +100,16 @@ spec:
 	if !strings.Contains(out, "*.weft.example") {
 		t.Errorf("nodes report %q", out)
 	}
-	nodesSpeakForThemselves(t, strings.Fields(cluster.Kubectl(t, "get", "resolvednames", "-o", "jsonpath={.items[*].metadata.name}"))[0])
+	nodesSpeakForThemselves(t, strings.Fields(cluster.Kubectl(t, "get", "resolvednames", "-o",
+		"jsonpath={.items[*].metadata.name}"))[0])
 }
 
 // nodesSpeakForThemselves: a node's credentials do not write what another one's agent has seen.
 func nodesSpeakForThemselves(t *testing.T, of string) {
 	t.Helper()
 	write := func(as string) error {
-		_, err := cluster.Try("kubectl", "--", "--as=system:node:"+as, "--as-group=system:nodes", "patch", "resolvednames", of, "--type=merge",
+		_, err := cluster.Try("kubectl", "--", "--as=system:node:"+as, "--as-group=system:nodes", "patch", "resolvednames",
+			of, "--type=merge",
 			"-p", `{"metadata":{"annotations":{"example.com/written":"yes"}}}`)
 		return err
 	}

@@ -15,16 +15,19 @@ import (
 	weftlab "github.com/weftnet/weft/test/lab"
 )
 
-var windowsDatapath = flag.String("windows-datapath", weftlab.DatapathHyperV, "of the Windows nodes: linux or hyperv, as weftlab up has it")
+var windowsDatapath = flag.String("windows-datapath", weftlab.DatapathHyperV,
+	"of the Windows nodes: linux or hyperv, as weftlab up has it")
 
-var windowsFaults = flag.String("windows-faults", "all", "of the emulated extension: those that are on, as docs/hyperv.md names them")
+var windowsFaults = flag.String("windows-faults", "all", "of the emulated extension: those that are on, as "+
+	"docs/hyperv.md names them")
 
 // emulated says whether Windows nodes have the emulated extension.
 func emulated() bool { return *windowsDatapath == weftlab.DatapathHyperV }
 
 func isWindows(node string) bool { return strings.HasPrefix(node, "w") }
 
-// hasFault says whether the Windows nodes' datapath has a fault of the driver's. What fails by it docs/conformance.md names.
+// hasFault says whether the Windows nodes' datapath has a fault of the driver's. What fails by it docs/conformance.md
+// names.
 func hasFault(fault hyperv.Fault) bool {
 	faults, err := hyperv.ParseFaults(*windowsFaults)
 	if err != nil { // switchFaults has read them

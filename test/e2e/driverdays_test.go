@@ -21,7 +21,8 @@ func breakDriver(t *testing.T, node, verb, value, back string) (mend func()) {
 	return mend
 }
 
-// TestDriversBadDays is what the driver and Hyper-V's management do to a node. TestExtensionIsEnabledAgain has the extension.
+// TestDriversBadDays is what the driver and Hyper-V's management do to a node. TestExtensionIsEnabledAgain has the
+// extension.
 func TestDriversBadDays(t *testing.T) {
 	if !emulated() {
 		t.Log("the Linux stand-in has no driver")
@@ -37,8 +38,8 @@ func TestDriversBadDays(t *testing.T) {
 	t.Run("Hyper-V's management stops", stopsManagement)
 }
 
-// losesUpcalls: what has flows goes on, and what has none begins when upcalls come again. Packets of a tracked connection
-// of IPv6 hit no flow of the driver's (tracked-ipv6): those are all lost.
+// losesUpcalls: what has flows goes on, and what has none begins when upcalls come again. Packets of a tracked
+// connection of IPv6 hit no flow of the driver's (tracked-ipv6): those are all lost.
 func losesUpcalls(t *testing.T) {
 	host(badDays).serve(t, steady(), "serve", fmt.Sprintf(":%d", hostsOwnPort))
 	kept := nodeAddresses(t, badDays)
@@ -60,12 +61,14 @@ func losesUpcalls(t *testing.T) {
 	aPodComesUp(t, badDays)
 }
 
-// stopsManagement: without vmms no vNIC becomes a port of Open vSwitch. A pod that comes meanwhile is connected once it is back.
+// stopsManagement: without vmms no vNIC becomes a port of Open vSwitch. A pod that comes meanwhile is connected once it
+// is back.
 func stopsManagement(t *testing.T) {
 	fault(t, badDays, "no-vmms")
 	name := makeProbe(t, badDays)
 	eventually(t, 60*time.Second, "the pod's port is in error", func() error {
-		ports := cluster.Must(t, "exec", badDays, "--", "ovs-vsctl", "--bare", "--columns=name,error", "find", "interface", "external_ids:iface-id=default_"+name)
+		ports := cluster.Must(t, "exec", badDays, "--", "ovs-vsctl", "--bare", "--columns=name,error", "find", "interface",
+			"external_ids:iface-id=default_"+name)
 		if len(strings.Fields(ports)) < 2 {
 			return fmt.Errorf("it is %q", ports)
 		}

@@ -26,22 +26,24 @@ var (
 // conditionSays waits until an object's condition Ready has that status and its message all the words.
 func conditionSays(t testing.TB, object, status string, words ...string) {
 	t.Helper()
-	eventually(t, 30*time.Second, fmt.Sprintf("the condition Ready of %s is %s and speaks of %q", object, status, words), func() error {
-		out, err := cluster.Try("kubectl", "--", "get", object, "-o", `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
-		if err != nil {
-			return err
-		}
-		got, message, _ := strings.Cut(out, " ")
-		if got != status {
-			return fmt.Errorf("it is %q", out)
-		}
-		for _, word := range words {
-			if !strings.Contains(message, word) {
-				return fmt.Errorf("it is %q, without %q", out, word)
+	eventually(t, 30*time.Second, fmt.Sprintf("the condition Ready of %s is %s and speaks of %q", object, status, words),
+		func() error {
+			out, err := cluster.Try("kubectl", "--", "get", object, "-o",
+				`jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.message}{end}`)
+			if err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			got, message, _ := strings.Cut(out, " ")
+			if got != status {
+				return fmt.Errorf("it is %q", out)
+			}
+			for _, word := range words {
+				if !strings.Contains(message, word) {
+					return fmt.Errorf("it is %q, without %q", out, word)
+				}
+			}
+			return nil
+		})
 }
 
 func label(t testing.TB, object string, labels ...string) {
@@ -74,7 +76,9 @@ spec:
 	fixed := parseAddrs(fixedAddresses...)
 	for _, node := range selected {
 		from := inWeb(t, node)
-		eventually(t, inForce, from.String()+" leaves with the fixed address", func() error { return leavesAs(t, from, fixed) })
+		eventually(t, inForce, from.String()+" leaves with the fixed address", func() error {
+			return leavesAs(t, from, fixed)
+		})
 		for _, addr := range outsideAddresses(t) {
 			if out, err := from.try("ping", "-c", "1", "-W", "3", addr.String()); err != nil {
 				t.Errorf("%s: %s %v", from, out, err)
@@ -93,7 +97,9 @@ spec:
 	label(t, "pod/"+web("l2"), "leaves=fixed")
 
 	pooled := poolService(t, "announced")
-	eventually(t, inForce, "the pool's addresses are served", func() error { return outsideHost.ask(webURLs(pooled...)...).failed() })
+	eventually(t, inForce, "the pool's addresses are served", func() error {
+		return outsideHost.ask(webURLs(pooled...)...).failed()
+	})
 	carrier := cluster.Kubectl(t, "get", "egressip", "fixed", "-o", "jsonpath={.status.node}")
 	nodeDies(t, carrier, fixed, pooled)
 	if *thorough {
@@ -111,8 +117,10 @@ metadata: {name: %s}
 spec: {ranges: [%s/32, "%s/128"], autoAssign: false}
 `, name, poolAddresses[0], poolAddresses[1]))
 	conditionSays(t, "addresspool/"+name, "True")
-	cluster.Apply(t, strings.Replace(service(name, "type: LoadBalancer\nloadBalancerClass: weft.net/address-pool\nselector: {app: web}"), "metadata: {",
-		fmt.Sprintf(`metadata: {annotations: {weft.net/load-balancer-addresses: "%s,%s"}, `, poolAddresses[0], poolAddresses[1]), 1))
+	cluster.Apply(t, strings.Replace(service(name, "type: LoadBalancer\nloadBalancerClass: "+
+		"weft.net/address-pool\nselector: {app: web}"), "metadata: {",
+		fmt.Sprintf(`metadata: {annotations: {weft.net/load-balancer-addresses: "%s,%s"}, `, poolAddresses[0],
+			poolAddresses[1]), 1))
 	var addrs []netip.Addr
 	eventually(t, inForce, "the Service has addresses of the pool", func() (err error) {
 		addrs, err = tryAddresses("service/"+name, "{.status.loadBalancer.ingress[*].ip}")
@@ -158,7 +166,8 @@ func nodeDies(t *testing.T, carrier string, fixed, pooled []netip.Addr) {
 		again func() error
 	}{
 		{"the egress address", movedWithin, func() error {
-			return pod.ask("-timeout", "300ms", outsideURLs(outside[0], "clientip")[0], outsideURLs(outside[1], "clientip")[0]).failed()
+			return pod.ask("-timeout", "300ms", outsideURLs(outside[0], "clientip")[0],
+				outsideURLs(outside[1], "clientip")[0]).failed()
 		}},
 		{"the pool's IPv4 address", movedWithin, answers(pooled[0])},
 		{"the pool's IPv6 address", knownAgain, answers(pooled[1])},
@@ -176,15 +185,20 @@ func nodeDies(t *testing.T, carrier string, fixed, pooled []netip.Addr) {
 	links("up")
 	for _, node := range []string{"l1", "l2", "w1"} {
 		from := inWeb(t, node)
-		eventually(t, 60*time.Second, from.String()+" leaves with the fixed address when all are back", func() error { return leavesAs(t, from, fixed) })
+		eventually(t, 60*time.Second, from.String()+" leaves with the fixed address when all are back", func() error {
+			return leavesAs(t, from, fixed)
+		})
 	}
-	eventually(t, 30*time.Second, "the pool's addresses are served when all are back", func() error { return outsideHost.ask(webURLs(pooled...)...).failed() })
+	eventually(t, 30*time.Second, "the pool's addresses are served when all are back", func() error {
+		return outsideHost.ask(webURLs(pooled...)...).failed()
+	})
 }
 
 // ages waits until an object is older than one that is created now: the API server counts in seconds.
 func ages(t testing.TB, object string) {
 	t.Helper()
-	created, err := time.Parse(time.RFC3339, cluster.Kubectl(t, "get", object, "-o", "jsonpath={.metadata.creationTimestamp}"))
+	created, err := time.Parse(time.RFC3339, cluster.Kubectl(t, "get", object, "-o",
+		"jsonpath={.metadata.creationTimestamp}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +226,8 @@ spec: {addresses: [%s], namespaceSelector: {matchLabels: {kubernetes.io/metadata
 		`"127.0.0.1"`:                    "loopback",
 		`"172.31.0.151", "172.31.0.152"`: "two addresses of one family",
 	} {
-		if out, err := cluster.TryWith(egress("refused", addresses), "kubectl", "--", "apply", "-f", "-"); err == nil || !strings.Contains(err.Error(), word) {
+		if out, err := cluster.TryWith(egress("refused", addresses), "kubectl", "--", "apply", "-f", "-"); err == nil ||
+			!strings.Contains(err.Error(), word) {
 			t.Errorf("%s: the API server says %s %v, without %q", addresses, out, err, word)
 		}
 	}
@@ -246,7 +261,8 @@ spec: {ranges: [%s], autoAssign: true, serviceSelector: {matchLabels: {pool: sma
 `, name, ranges)
 	}
 	pooled := func(name string) string {
-		return strings.Replace(service(name, "type: LoadBalancer\nloadBalancerClass: weft.net/address-pool\nselector: {app: web}"),
+		return strings.Replace(service(name, "type: LoadBalancer\nloadBalancerClass: weft.net/address-pool\nselector: "+
+			"{app: web}"),
 			"metadata: {", "metadata: {labels: {pool: small}, ", 1)
 	}
 	cluster.Apply(t, pool("small", `172.31.0.170-172.31.0.171, "fd00:31::170-fd00:31::171"`))

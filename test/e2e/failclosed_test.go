@@ -38,7 +38,9 @@ func (p place) count(t testing.TB, port int) visitors {
 // among says which of the addresses have come so far.
 func (v visitors) among(t testing.TB, addrs []netip.Addr) []netip.Addr {
 	t.Helper()
-	words := strings.FieldsFunc(v.at.must(t, "nft", "list", "table", "inet", v.table), func(r rune) bool { return strings.ContainsRune(" \t\n,{}", r) })
+	words := strings.FieldsFunc(v.at.must(t, "nft", "list", "table", "inet", v.table), func(r rune) bool {
+		return strings.ContainsRune(" \t\n,{}", r)
+	})
 	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !slices.Contains(words, a.String()) })
 }
 
@@ -125,7 +127,8 @@ func (p place) sent(t testing.TB) int {
 	var links []struct {
 		Stats64 struct{ Tx struct{ Packets int } }
 	}
-	if err := json.Unmarshal([]byte(p.must(t, "ip", "-s", "-j", "link", "show", "dev", "eth0")), &links); err != nil || len(links) != 1 {
+	if err := json.Unmarshal([]byte(p.must(t, "ip", "-s", "-j", "link", "show", "dev", "eth0")), &links); err != nil ||
+		len(links) != 1 {
 		t.Fatalf("%s: links %v: %v", p, links, err)
 	}
 	return links[0].Stats64.Tx.Packets

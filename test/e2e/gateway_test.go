@@ -31,7 +31,8 @@ func outsideAddresses(t testing.TB) []netip.Addr {
 func leavesAs(t testing.TB, from place, sources []netip.Addr) error {
 	t.Helper()
 	for i, addr := range outsideAddresses(t) {
-		if err := from.ask(append([]string{"-timeout", "2s"}, outsideURLs(addr, "clientip")...)...).sees(sources[i]); err != nil {
+		if err := from.ask(append([]string{"-timeout", "2s"}, outsideURLs(addr, "clientip")...)...).sees(
+			sources[i]); err != nil {
 			return fmt.Errorf("%s: %w", from, err)
 		}
 	}
@@ -60,7 +61,8 @@ func TestHostAndPodUseTheSamePort(t *testing.T) {
 	t.Parallel()
 	for _, node := range []string{"l1", "w1"} {
 		for i, addr := range outsideAddresses(t) {
-			port := fmt.Sprint(":", 20077+i) // none that others get, and another one for each: who has ended a connection cannot have its port again at once
+			// none that others get, and another one for each: who has ended a connection cannot have its port again at once
+			port := fmt.Sprint(":", 20077+i)
 			tcp, udp := outsideURLs(addr, "clientip")[0], outsideURLs(addr, "clientip")[1]
 			pod := inWeb(t, node).keepAsking(t, "-every", "50ms", "-from", port, udp)
 			hosts := host(node).ask("-n", "20", "-every", "50ms", "-from", port, udp)
@@ -96,7 +98,8 @@ func TestPodsLearnOfNarrowPaths(t *testing.T) {
 				continue
 			}
 			// Each request is many segments that fill the pod's MTU.
-			h := inWeb(t, node).ask("-timeout", "5s", "-n", "2", "-pad", "20000", httpURL(addr, weftlab.OutsideHTTPPort, "echo?msg="))
+			h := inWeb(t, node).ask("-timeout", "5s", "-n", "2", "-pad", "20000", httpURL(addr, weftlab.OutsideHTTPPort,
+				"echo?msg="))
 			if err := h.are("20000 bytes"); err != nil {
 				t.Errorf("%s: %v", node, err)
 			}
@@ -116,7 +119,9 @@ func TestOutsideLearnsOfThePodsMTU(t *testing.T) {
 			return outsideHost.ask("-timeout", "3s", "-pad", fmt.Sprint(bytes-word), udpURL(addr, port, "echo%20"))
 		}
 		fits := mtu - udpHeader - []int{20, 40}[i]
-		eventually(t, inForce, "it is served", func() error { return outsideHost.ask(udpURL(addr, port, "hostname")).failed() })
+		eventually(t, inForce, "it is served", func() error {
+			return outsideHost.ask(udpURL(addr, port, "hostname")).failed()
+		})
 		if err := echo(fits + 40).are(fmt.Sprintf("%d bytes", fits+40-word)); err != nil {
 			t.Error(err)
 		}

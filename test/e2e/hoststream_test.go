@@ -87,7 +87,9 @@ func TestHostsOwnTrafficSurvives(t *testing.T) {
 					streams := openHostStreams(t, node)
 					c.do(t, node)
 					pod := inWeb(t, node)
-					eventually(t, 60*time.Second, "the pod leaves with its node's address", func() error { return leavesAs(t, pod, nodeAddresses(t, node)) })
+					eventually(t, 60*time.Second, "the pod leaves with its node's address", func() error {
+						return leavesAs(t, pod, nodeAddresses(t, node))
+					})
 					streams.survive(t, c.stall)
 				})
 			}
@@ -123,7 +125,8 @@ func killsController(t *testing.T, node string) {
 func isReadyAgain(t testing.TB, node string) {
 	t.Helper()
 	eventually(t, 60*time.Second, "the gateway of "+node+" serves", func() error {
-		return inWeb(t, node).ask(append([]string{"-timeout", "1s"}, outsideURLs(outsideAddresses(t)[0], "clientip")...)...).failed()
+		return inWeb(t, node).ask(append([]string{"-timeout", "1s"}, outsideURLs(outsideAddresses(t)[0],
+			"clientip")...)...).failed()
 	})
 	isReady(t, node)
 }
@@ -147,7 +150,8 @@ func inMode(mode string, look func(*testing.T, string)) func(*testing.T, string)
 func nobodyLeaves(t *testing.T, node string) {
 	t.Helper()
 	eventually(t, inForce, "no pod leaves", func() error {
-		return inWeb(t, node).ask(append([]string{"-timeout", "1s"}, outsideURLs(outsideAddresses(t)[0], "clientip")...)...).unanswered()
+		return inWeb(t, node).ask(append([]string{"-timeout", "1s"}, outsideURLs(outsideAddresses(t)[0],
+			"clientip")...)...).unanswered()
 	})
 	webServes(t, node, 20*time.Second)
 }
@@ -169,7 +173,8 @@ func leavesWithItsOwn(t *testing.T, node string) {
 	pod := inWeb(t, node)
 	eventually(t, inForce, "the pod leaves with an address of its own", func() error { return leavesAs(t, pod, sources) })
 	// And it is reached by it.
-	if err := outsideHost.ask(httpURL(sources[0], 8080, "hostname"), httpURL(sources[1], 8080, "hostname"), udpURL(sources[0], 8081, "hostname")).are(web(node)); err != nil {
+	if err := outsideHost.ask(httpURL(sources[0], 8080, "hostname"), httpURL(sources[1], 8080, "hostname"),
+		udpURL(sources[0], 8081, "hostname")).are(web(node)); err != nil {
 		t.Error(err)
 	}
 }

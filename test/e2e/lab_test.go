@@ -19,13 +19,15 @@ var (
 	repository = labtest.Repository
 )
 
-var thorough = flag.Bool("thorough", false, "also what takes long: components that end in their orderly way, and more certificates")
+var thorough = flag.Bool("thorough", false, "also what takes long: components that end in their orderly way, and "+
+	"more certificates")
 
 var labName = flag.String("lab", "weft-test", "the cluster's name")
 
 var keep = flag.Bool("keep", false, "leave the cluster up, and use it if it is up already")
 
-var gateway = flag.String("gateway", "host", "where gateway routers have their addresses from: host or own, as weftlab up has it")
+var gateway = flag.String("gateway", "host", "where gateway routers have their addresses from: host or own, as "+
+	"weftlab up has it")
 
 // uplinkMTU is that of ordinary Ethernet, unlike the lab's own: what a network in between does not take is
 // told, and pods send fragments.
@@ -46,7 +48,8 @@ func run(m *testing.M) int {
 		defer cluster.Down()
 	}
 	if !*keep || !cluster.Running() {
-		if err := cluster.Up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu", strconv.Itoa(uplinkMTU),
+		if err := cluster.Up("--linux", "2", "--windows", "2", "--dual", "--controllers", "2", "--gateway", *gateway, "--mtu",
+			strconv.Itoa(uplinkMTU),
 			"--windows-datapath", *windowsDatapath); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

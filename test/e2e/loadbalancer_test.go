@@ -24,7 +24,8 @@ func webURLs(addrs ...netip.Addr) []string {
 func TestStatusAddressesOfOthersAreServed(t *testing.T) {
 	t.Parallel()
 	cluster.Apply(t, service("cloud", "type: LoadBalancer\nallocateLoadBalancerNodePorts: false\nselector: {app: web}"))
-	if ports := strings.TrimSpace(cluster.Kubectl(t, "get", "service", "cloud", "-o", "jsonpath={.spec.ports[*].nodePort}")); ports != "" {
+	if ports := strings.TrimSpace(cluster.Kubectl(t, "get", "service", "cloud", "-o",
+		"jsonpath={.spec.ports[*].nodePort}")); ports != "" {
 		t.Errorf("it has the node ports %q, and was to have none", ports)
 	}
 	linux, windows := parseAddrs("203.0.113.10", "2001:db8:113::10"), parseAddrs("203.0.113.11", "2001:db8:113::11")
@@ -74,7 +75,8 @@ func TestExternalIPs(t *testing.T) {
 selector: {app: web}
 externalIPs: [203.0.113.30, "2001:db8:113::30"]`)
 	// Ports that no host has a use for.
-	cluster.Apply(t, strings.NewReplacer("port: 80,", "port: 8380,", "port: 81,", "port: 8381,", "port: 7000", "port: 8370, targetPort: 7000").Replace(manifest))
+	cluster.Apply(t, strings.NewReplacer("port: 80,", "port: 8380,", "port: 81,", "port: 8381,", "port: 7000",
+		"port: 8370, targetPort: 7000").Replace(manifest))
 	setStatus(t, "external", "VIP", nodes...)
 	for i := range 2 {
 		route(t, outsideHost, nodeAddresses(t, "l1")[i], ips[i])
@@ -91,7 +93,8 @@ externalIPs: [203.0.113.30, "2001:db8:113::30"]`)
 	// The nodes' own ports at the same addresses are still theirs.
 	for _, node := range []string{"l2", "w2"} {
 		for _, a := range nodeAddresses(t, node) {
-			if h := outsideHost.ask("-timeout", "2s", "http://"+netip.AddrPortFrom(a, 10250).String()+"/healthz"); h.failed() != nil {
+			if h := outsideHost.ask("-timeout", "2s", "http://"+netip.AddrPortFrom(a, 10250).String()+
+				"/healthz"); h.failed() != nil {
 				t.Errorf("the kubelet of %s: %v", node, h.failed())
 			}
 		}
@@ -102,7 +105,8 @@ externalIPs: [203.0.113.30, "2001:db8:113::30"]`)
 func TestLoadBalancerSourceRanges(t *testing.T) {
 	t.Parallel()
 	friends, strangers := parseAddrs("198.51.100.7", "2001:db8:51::7"), parseAddrs("198.51.100.107", "2001:db8:51::107:7")
-	cluster.Apply(t, service("ranged", "type: LoadBalancer\nselector: {app: web}\nloadBalancerSourceRanges: [198.51.100.0/26, \"2001:db8:51::/112\"]"))
+	cluster.Apply(t, service("ranged", "type: LoadBalancer\nselector: {app: web}\nloadBalancerSourceRanges: "+
+		"[198.51.100.0/26, \"2001:db8:51::/112\"]"))
 	vips := parseAddrs("203.0.113.40", "2001:db8:113::40")
 	own(t, outsideHost, append(friends, strangers...)...)
 	for i := range vips {
@@ -116,10 +120,12 @@ func TestLoadBalancerSourceRanges(t *testing.T) {
 		eventually(t, inForce, "friends are served", func() error {
 			return outsideHost.ask(append([]string{"-from", friends[i].String()}, webURLs(vip)...)...).failed()
 		})
-		if err := outsideHost.ask(append([]string{"-n", "20", "-from", friends[i].String()}, webURLs(vip)...)...).are(everyone...); err != nil {
+		if err := outsideHost.ask(append([]string{"-n", "20", "-from", friends[i].String()}, webURLs(vip)...)...).are(
+			everyone...); err != nil {
 			t.Error(err)
 		}
-		if err := outsideHost.ask(append([]string{"-timeout", "1s", "-from", strangers[i].String()}, webURLs(vip)...)...).unanswered(); err != nil {
+		if err := outsideHost.ask(append([]string{"-timeout", "1s", "-from", strangers[i].String()},
+			webURLs(vip)...)...).unanswered(); err != nil {
 			t.Error(err)
 		}
 	}

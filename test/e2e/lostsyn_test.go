@@ -53,7 +53,9 @@ endpoints: [{addresses: [%q], nodeName: %s, conditions: {ready: true}}]
 					urls = append(urls, httpURL(a, nodePorts(t, "sent-again")["http"], "hostname"))
 				}
 			}
-			eventually(t, inForce, "the Service is served", func() error { return outsideHost.ask(append([]string{"-timeout", "1s"}, urls...)...).failed() })
+			eventually(t, inForce, "the Service is served", func() error {
+				return outsideHost.ask(append([]string{"-timeout", "1s"}, urls...)...).failed()
+			})
 			loseFirst(t, c.at, port)
 			for _, r := range outsideHost.ask(append([]string{"-timeout", "8s"}, urls...)...).replies {
 				if len(r.Errors) > 0 || len(r.Answers) != 1 || r.SlowestMs < time.Second.Milliseconds() {

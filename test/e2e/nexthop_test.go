@@ -41,9 +41,11 @@ func TestNextHopsAreFollowed(t *testing.T) {
 		prefixes       []string // IPv4 and IPv6
 	}{
 		{"l2", "ex0", []string{"172.31.0.77/24", "fd00:31::77/64"},
-			parseAddrs("172.31.0.254", "fd00:31::254"), parseAddrs("172.31.0.77", "fd00:31::77"), []string{"198.51.100.80/28", "2001:db8:51:3::/64"}},
+			parseAddrs("172.31.0.254", "fd00:31::254"), parseAddrs("172.31.0.77", "fd00:31::77"),
+			[]string{"198.51.100.80/28", "2001:db8:51:3::/64"}},
 		{badDays, "ul0", []string{"172.30.0.77/24", "fd00:30::77/64"},
-			parseAddrs("172.30.0.1", "fd00:30::1"), parseAddrs("172.30.0.77", "fd00:30::77"), []string{"198.51.100.96/28", "2001:db8:51:4::/64"}},
+			parseAddrs("172.30.0.1", "fd00:30::1"), parseAddrs("172.30.0.77", "fd00:30::77"),
+			[]string{"198.51.100.96/28", "2001:db8:51:4::/64"}},
 	} {
 		t.Run(c.node, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +67,8 @@ const whoPort = 8095
 // serveName runs a server on whoPort that answers /hostname with a name.
 func (p place) serveName(t testing.TB, name string) {
 	t.Helper()
-	p.serve(t, "unshare", "--uts", "sh", "-c", fmt.Sprintf("hostname %s && exec %s netexec --http-port=%d --udp-port=-1", name, agnhost(), whoPort))
+	p.serve(t, "unshare", "--uts", "sh", "-c", fmt.Sprintf("hostname %s && exec %s netexec --http-port=%d --udp-port=-1",
+		name, agnhost(), whoPort))
 }
 
 // followNextHops changes the default route of a node's host, and looks who of the routers, which both
@@ -98,7 +101,8 @@ func followNextHops(t *testing.T, node, pod place, prefix netip.Prefix, central,
 	hears("other")
 	ip("flush", "exact", "default")
 	if !strings.HasPrefix(node.machine, "w") {
-		ip("add", "default", "nexthop", "via", central.String(), "dev", device, "nexthop", "via", other.String(), "dev", device)
+		ip("add", "default", "nexthop", "via", central.String(), "dev", device, "nexthop", "via", other.String(), "dev",
+			device)
 		hears("central", "other")
 	} else if version == "-4" {
 		// Windows has a route for each next hop. So has Linux, but of IPv6 it makes one of them again.
@@ -118,13 +122,15 @@ func TestBadGatewayKeysAreTold(t *testing.T) {
 		says         []string
 	}{
 		{"a next hop that is no neighbour", "gateway-next-hops: 203.0.113.1\n", []string{"gateway-next-hops", "203.0.113.1"}},
-		{"a mapping to a bridge that is not there", "bridge-mappings: storage:br-none\n", []string{"bridge-mappings", "br-none"}},
+		{"a mapping to a bridge that is not there", "bridge-mappings: storage:br-none\n",
+			[]string{"bridge-mappings", "br-none"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			configure(t, "l2", c.config)
 			readySays(t, "l2", c.says...)
 			webServes(t, "l2", 20*time.Second)
-			if err := outsideHost.ask("http://" + netip.AddrPortFrom(nodeAddresses(t, "l2")[0], 10250).String() + "/healthz").failed(); err != nil {
+			if err := outsideHost.ask("http://" + netip.AddrPortFrom(nodeAddresses(t, "l2")[0], 10250).String() +
+				"/healthz").failed(); err != nil {
 				t.Errorf("the kubelet: %v", err)
 			}
 		})

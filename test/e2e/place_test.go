@@ -104,7 +104,8 @@ type reply struct {
 }
 
 func (r reply) String() string {
-	return fmt.Sprintf("%s%s: answers %v, errors %v %v, slowest %d ms", r.URL, strings.TrimSuffix(" from "+r.From, " from "), r.Answers, r.Errors, r.Unanswered, r.SlowestMs)
+	return fmt.Sprintf("%s%s: answers %v, errors %v %v, slowest %d ms", r.URL, strings.TrimSuffix(" from "+r.From,
+		" from "), r.Answers, r.Errors, r.Unanswered, r.SlowestMs)
 }
 
 func asker() string { return filepath.Join(repository(), "bin/ask") }
@@ -115,7 +116,8 @@ type heard struct {
 	err     error // of ask itself
 }
 
-// ask runs ask with these flags and URLs. It asks once more if all that had no answer has met the driver's faults with ports.
+// ask runs ask with these flags and URLs. It asks once more if all that had no answer has met the driver's faults with
+// ports.
 func (p place) ask(args ...string) heard {
 	begin := time.Now()
 	h := p.askOnce(args...)

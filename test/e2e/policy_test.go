@@ -50,7 +50,8 @@ spec:
 
 // newNamespace is the manifest of one with annotations.
 func newNamespace(name, annotations string) string {
-	return fmt.Sprintf("\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s, annotations: {%s}}\n", name, annotations)
+	return fmt.Sprintf("\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s, annotations: {%s}}\n", name,
+		annotations)
 }
 
 // inhabit makes a namespace, what else a manifest says that begins with it, and its pods, and waits until
@@ -61,7 +62,8 @@ func inhabit(t testing.TB, name, manifest string, guests ...guest) tenancy {
 		manifest += fmt.Sprintf(guestTemplate, name, g.name, g.node, image, g.http)
 	}
 	cluster.Apply(t, manifest)
-	if _, err := cluster.Try("kubectl", "--", "wait", "-n", name, "--for=condition=Ready", "--timeout=120s", "pod", "--all"); err != nil {
+	if _, err := cluster.Try("kubectl", "--", "wait", "-n", name, "--for=condition=Ready", "--timeout=120s", "pod",
+		"--all"); err != nil {
 		t.Fatal(err, cluster.Kubectl(t, "describe", "pods", "-n", name)) // with Events, which go with the namespace
 	}
 	n := tenancy{name, map[string][]netip.Addr{}, map[string]place{}}
@@ -83,7 +85,8 @@ func (n tenancy) found(t testing.TB, pod, node string) {
 
 // networkPolicy is the manifest of one in a namespace; spec is in YAML's flow style.
 func networkPolicy(namespace, name, spec string) string {
-	return fmt.Sprintf("\n---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: %s, namespace: %s}\nspec: {%s}\n", name, namespace, spec)
+	return fmt.Sprintf("\n---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: %s, namespace: "+
+		"%s}\nspec: {%s}\n", name, namespace, spec)
 }
 
 func (n tenancy) policy(name, spec string) string { return networkPolicy(n.name, name, spec) }
@@ -197,20 +200,26 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: c}, ports: [{port: 80, 
 		allowed    func(packet) bool
 	}{
 		{"nothing", deny, func(p packet) bool { return !ours(p.from) && !ours(p.to) }},
-		{"from pods of the namespace", "podSelector: {matchLabels: {name: c}}, ingress: [{from: [{podSelector: {matchExpressions: [{key: name, operator: In, values: [a]}]}}]}]",
+		{"from pods of the namespace", "podSelector: {matchLabels: {name: c}}, ingress: [{from: [{podSelector: " +
+			"{matchExpressions: [{key: name, operator: In, values: [a]}]}}]}]",
 			func(p packet) bool { return p.to != "c" || p.from == "a" }},
-		{"from pods of another namespace", "podSelector: {matchLabels: {name: a}}, ingress: [{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}, podSelector: {matchLabels: {app: web}}}]}]",
+		{"from pods of another namespace", "podSelector: {matchLabels: {name: a}}, ingress: [{from: [{namespaceSelector: " +
+			"{matchLabels: {kubernetes.io/metadata.name: default}}, podSelector: {matchLabels: {app: web}}}]}]",
 			func(p packet) bool { return p.to != "a" || !ours(p.from) }},
 		{"a named port, by whatever number", "podSelector: {}, ingress: [{ports: [{port: http}]}]",
 			func(p packet) bool { return !ours(p.to) || p.port == "http" }},
-		{"others' named port", "podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {}}], ports: [{port: http}]}]",
+		{"others' named port", "podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {}}], ports: [{port: " +
+			"http}]}]",
 			func(p packet) bool { return !ours(p.from) || ours(p.to) && p.port == "http" }},
-		{"from everywhere but one node's pods", fmt.Sprintf("podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0, except: [%s]}}, {ipBlock: {cidr: '::/0', except: ['%s']}}]}]",
+		{"from everywhere but one node's pods", fmt.Sprintf("podSelector: {}, ingress: [{from: [{ipBlock: {cidr: "+
+			"0.0.0.0/0, except: [%s]}}, {ipBlock: {cidr: '::/0', except: ['%s']}}]}]",
 			netip.PrefixFrom(b[0], 24).Masked(), netip.PrefixFrom(b[1], 64).Masked()),
 			func(p packet) bool { return !ours(p.to) || p.from != "b" && p.from != web("l2") }},
-		{"to a Service's endpoint", "podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: {name: c}}}]}]",
+		{"to a Service's endpoint", "podSelector: {}, policyTypes: [Egress], egress: [{to: [{podSelector: {matchLabels: " +
+			"{name: c}}}]}]",
 			func(p packet) bool { return !ours(p.from) || p.to == "c" }},
-		{"not to a Service's own address", fmt.Sprintf("podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: %s/32}}, {ipBlock: {cidr: '%s/128'}}]}]", service[0], service[1]),
+		{"not to a Service's own address", fmt.Sprintf("podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: "+
+			"{cidr: %s/32}}, {ipBlock: {cidr: '%s/128'}}]}]", service[0], service[1]),
 			func(p packet) bool { return !ours(p.from) }},
 	} {
 		put(t, n.policy("tried", row.spec))
@@ -220,7 +229,8 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: c}, ports: [{port: 80, 
 		put(t, n.policy("tried", deny))
 		lookup := func() error {
 			for _, pod := range []string{"b", "c"} {
-				out, err := cluster.Try("kubectl", "--", "exec", "-n", n.name, pod, "--", "dig", "+short", "+time=1", "+tries=1", "web.default.svc.cluster.local")
+				out, err := cluster.Try("kubectl", "--", "exec", "-n", n.name, pod, "--", "dig", "+short", "+time=1", "+tries=1",
+					"web.default.svc.cluster.local")
 				if err != nil {
 					return err
 				}
@@ -236,13 +246,15 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: c}, ports: [{port: 80, 
 			}
 			return nil
 		})
-		put(t, n.policy("names", "podSelector: {}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}], ports: [{port: 53, protocol: UDP}]}]"))
+		put(t, n.policy("names", "podSelector: {}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: "+
+			"{kubernetes.io/metadata.name: kube-system}}}], ports: [{port: 53, protocol: UDP}]}]"))
 		eventually(t, inForce, "names are found", lookup)
 		c.obeys(t, func(p packet) bool { return !ours(p.from) && !ours(p.to) })
 	})
 	n.remove(t, "tried", "names")
 	c.obeys(t, func(packet) bool { return true })
-	if restarts := cluster.Kubectl(t, "get", "pods", "-n", n.name, "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); restarts != "0 0 0" {
+	if restarts := cluster.Kubectl(t, "get", "pods", "-n", n.name, "-o",
+		"jsonpath={.items[*].status.containerStatuses[*].restartCount}"); restarts != "0 0 0" {
 		t.Errorf("containers have been restarted %s times: their probes failed", restarts)
 	}
 }
@@ -251,12 +263,15 @@ spec: {ipFamilyPolicy: PreferDualStack, selector: {name: c}, ports: [{port: 80, 
 // whatever their node's host sends. Other hosts are like anybody else.
 func (n tenancy) isReachedByNodes(t *testing.T) {
 	a, c := n.at["a"], n.at["c"]
-	toLinux := []string{httpURL(a[0], 8080, "hostname"), httpURL(a[1], 8080, "hostname"), udpURL(a[0], 8081, "hostname"), udpURL(a[1], 8081, "hostname")}
-	toWindows := []string{httpURL(c[0], 8090, "hostname"), httpURL(c[1], 8090, "hostname"), udpURL(c[0], 8081, "hostname"), udpURL(c[1], 8081, "hostname")}
+	toLinux := []string{httpURL(a[0], 8080, "hostname"), httpURL(a[1], 8080, "hostname"), udpURL(a[0], 8081, "hostname"),
+		udpURL(a[1], 8081, "hostname")}
+	toWindows := []string{httpURL(c[0], 8090, "hostname"), httpURL(c[1], 8090, "hostname"), udpURL(c[0], 8081, "hostname"),
+		udpURL(c[1], 8081, "hostname")}
 	served(t, host("l1"), []string{"a"}, toLinux...)
 	served(t, host("w1"), []string{"c"}, toWindows...)
 	for _, other := range []place{host("l2"), host("w2")} {
-		if err := other.ask(append([]string{"-timeout", "1s"}, slices.Concat(toLinux, toWindows)...)...).unanswered(); err != nil {
+		if err := other.ask(append([]string{"-timeout", "1s"},
+			slices.Concat(toLinux, toWindows)...)...).unanswered(); err != nil {
 			t.Errorf("%s: %v", other, err)
 		}
 	}
@@ -267,7 +282,8 @@ func (n tenancy) says(t testing.TB, policy, reason string, words ...string) cont
 	t.Helper()
 	var s contract.PolicyStatus
 	eventually(t, inForce, "the status of NetworkPolicy "+policy, func() error {
-		out, err := cluster.Try("kubectl", "--", "get", "networkpolicy", "-n", n.name, policy, "-o", `jsonpath={.metadata.generation} {.metadata.annotations.weft\.net/policy-status}`)
+		out, err := cluster.Try("kubectl", "--", "get", "networkpolicy", "-n", n.name, policy, "-o",
+			`jsonpath={.metadata.generation} {.metadata.annotations.weft\.net/policy-status}`)
 		if err != nil {
 			return err
 		}
@@ -276,7 +292,9 @@ func (n tenancy) says(t testing.TB, policy, reason string, words ...string) cont
 		if err := json.Unmarshal([]byte(text), &s); err != nil {
 			return fmt.Errorf("%q: %w", text, err)
 		}
-		if fmt.Sprint(s.Generation) != generation || s.Reason != reason || slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(s.Message, word) }) {
+		if fmt.Sprint(s.Generation) != generation || s.Reason != reason || slices.ContainsFunc(words, func(word string) bool {
+			return !strings.Contains(s.Message, word)
+		}) {
 			return fmt.Errorf("it is %s of generation %s", text, generation)
 		}
 		return nil

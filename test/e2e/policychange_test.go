@@ -17,7 +17,8 @@ import (
 func TestPoliciesComeAndGo(t *testing.T) {
 	t.Parallel()
 	guests := []guest{{"linux", "l1", 8080}, {"windows", "w1", 8080}, {"client", "l2", 8080}}
-	n := inhabit(t, "changing", newNamespace("changing", `weft.net/acl-logging: '{"deny":"warning","allow":"info"}'`), guests...)
+	n := inhabit(t, "changing", newNamespace("changing", `weft.net/acl-logging: '{"deny":"warning","allow":"info"}'`),
+		guests...)
 	peers := n.among(t, guests, "l2")
 	t.Run("without a gap", n.changeWithoutGap)
 	t.Run("connections that exist", n.cutConnections)
@@ -35,7 +36,8 @@ func (n tenancy) changeWithoutGap(t *testing.T) {
 	const inward, none = "policyTypes: [Ingress]", "{matchLabels: {name: nobody}}"
 	refusing := []string{
 		"podSelector: {}, " + inward,
-		"podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, ingress: [{from: [{podSelector: " + none + "}]}]",
+		"podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, " +
+			"ingress: [{from: [{podSelector: " + none + "}]}]",
 		"podSelector: {matchLabels: {turn: even}}, " + inward,
 		"podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 192.0.2.0/24}}]}, {ports: [{port: 9}]}]",
 		"podSelector: {}, policyTypes: [Ingress, Egress]",
@@ -55,7 +57,9 @@ func (n tenancy) changeWithoutGap(t *testing.T) {
 		}
 	}
 	client := n.inside["client"]
-	eventually(t, inForce, "the client is refused", func() error { return client.ask(append([]string{"-timeout", "1s"}, urls...)...).unanswered() })
+	eventually(t, inForce, "the client is refused", func() error {
+		return client.ask(append([]string{"-timeout", "1s"}, urls...)...).unanswered()
+	})
 	var listeners []visitors
 	for _, server := range []string{"linux", "windows"} {
 		for _, port := range []int{8080, 8081} {
@@ -68,7 +72,8 @@ func (n tenancy) changeWithoutGap(t *testing.T) {
 		n.says(t, "first", "InForce")
 	}
 	// Two policies, of which each pod is the subject of one.
-	put(t, n.policy("even", "podSelector: {matchLabels: {turn: even}}, "+inward)+n.policy("odd", "podSelector: {matchLabels: {turn: odd}}, ingress: [{from: [{podSelector: "+none+"}]}]"))
+	put(t, n.policy("even", "podSelector: {matchLabels: {turn: even}}, "+inward)+n.policy("odd",
+		"podSelector: {matchLabels: {turn: odd}}, ingress: [{from: [{podSelector: "+none+"}]}]"))
 	n.says(t, "odd", "InForce")
 	n.remove(t, "first")
 	const enough = 1000 // packets of the client to hit a gap
@@ -94,7 +99,8 @@ func (n tenancy) changeWithoutGap(t *testing.T) {
 func (n tenancy) hasPort(t testing.TB, policy, pod string, want bool) {
 	t.Helper()
 	group := groupOf(n.says(t, policy, "InForce").Message)
-	port := cluster.Must(t, "nbctl", "--", "--bare", "--columns=_uuid", "find", "logical_switch_port", fmt.Sprintf("name=%s_%s", n.name, pod))
+	port := cluster.Must(t, "nbctl", "--", "--bare", "--columns=_uuid", "find", "logical_switch_port",
+		fmt.Sprintf("name=%s_%s", n.name, pod))
 	eventually(t, inForce, pod+" joins or leaves "+group, func() error {
 		ports, err := cluster.Try("nbctl", "--", "get", "port_group", group, "ports")
 		if err == nil && (port == "" || strings.Contains(ports, port) != want) {
@@ -132,11 +138,13 @@ func (n tenancy) cutConnections(t *testing.T) {
 	for _, c := range []struct{ refused, allowed string }{{"linux", "windows"}, {"windows", "linux"}} {
 		held := n.inside["client"].hold(t, targets...)
 		put(t, n.policy("cut", "podSelector: {matchLabels: {name: "+c.refused+"}}, policyTypes: [Ingress]")+
-			n.policy("keep", "podSelector: {matchLabels: {name: "+c.allowed+"}}, ingress: [{from: [{podSelector: {matchLabels: {name: client}}}]}]"))
+			n.policy("keep", "podSelector: {matchLabels: {name: "+c.allowed+"}}, ingress: [{from: [{podSelector: "+
+				"{matchLabels: {name: client}}}]}]"))
 		for _, a := range n.at[c.refused] {
 			n.unacknowledged(t, a, 3)
 		}
-		put(t, n.policy("keep", "podSelector: {matchLabels: {name: "+c.allowed+"}}, ingress: [{from: [{namespaceSelector: {}}], ports: [{port: 7000}]}]"))
+		put(t, n.policy("keep", "podSelector: {matchLabels: {name: "+c.allowed+"}}, ingress: [{from: [{namespaceSelector: "+
+			"{}}], ports: [{port: 7000}]}]"))
 		n.says(t, "keep", "InForce")
 		for _, a := range n.at[c.refused] {
 			n.unacknowledged(t, a, 4)
@@ -165,7 +173,8 @@ func (n tenancy) cutConnections(t *testing.T) {
 func (n tenancy) unacknowledged(t testing.TB, to netip.Addr, times int) {
 	t.Helper()
 	eventually(t, 2*time.Minute, fmt.Sprintf("connections to %s are cut", to), func() error {
-		out, err := n.inside["client"].try("ss", "-Htno", "state", "established", "dst", netip.AddrPortFrom(to, 7000).String())
+		out, err := n.inside["client"].try("ss", "-Htno", "state", "established", "dst",
+			netip.AddrPortFrom(to, 7000).String())
 		if err != nil {
 			return err
 		}
@@ -183,7 +192,8 @@ func (n tenancy) unacknowledged(t testing.TB, to netip.Addr, times int) {
 // ovn-controller.
 func (n tenancy) logConnections(t *testing.T) {
 	n.removeAll(t)
-	put(t, n.policy("guard", "podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, ingress: [{ports: [{port: 8080}]}]"))
+	put(t, n.policy("guard", "podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, "+
+		"ingress: [{ports: [{port: 8080}]}]"))
 	var allowed, refused []string
 	for _, server := range []string{"linux", "windows"} {
 		for _, a := range n.at[server] {
@@ -198,7 +208,8 @@ func (n tenancy) logConnections(t *testing.T) {
 		}
 		return client.ask(append([]string{"-timeout", "1s"}, allowed...)...).failed()
 	})
-	for server, log := range map[string][]string{"linux": {"ovn-controller", "l1"}, "windows": {chassisHost, hostOf(t, "w1")}} {
+	for server, log := range map[string][]string{"linux": {"ovn-controller", "l1"},
+		"windows": {chassisHost, hostOf(t, "w1")}} {
 		for _, words := range [][]string{
 			{`name="changing/guard ingress"`, "verdict=drop", "severity=warning", n.at[server][0].String()},
 			{`name="changing/guard ingress"`, "verdict=drop", "severity=warning", n.at[server][1].String()},

@@ -17,7 +17,8 @@ import (
 // countHits: who has a kubeconfig is told what a rule has met, on a Linux and on a Windows node.
 func (n tenancy) countHits(t *testing.T) {
 	n.removeAll(t)
-	put(t, n.policy("counted", "podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, ingress: [{ports: [{port: 8080}]}]"))
+	put(t, n.policy("counted", "podSelector: {matchExpressions: [{key: name, operator: NotIn, values: [client]}]}, "+
+		"ingress: [{ports: [{port: 8080}]}]"))
 	n.says(t, "counted", "InForce")
 	for server, node := range map[string]string{"linux": "l1", "windows": "w1"} {
 		read := func(rule string) (c api.PolicyHits, err error) {
@@ -69,7 +70,8 @@ func (n tenancy) countHits(t *testing.T) {
 func readHits(t testing.TB, namespace string) (list api.PolicyHitsList, err error) {
 	t.Helper()
 	kubeconfig := filepath.Join(weftlab.StateDir(cluster.Name), "pki", "admin.kubeconfig")
-	out, err := host("central").try(filepath.Join(repository(), "bin/weft"), "policy", "hits", "-o", "json", "-n", namespace, "--kubeconfig", kubeconfig)
+	out, err := host("central").try(filepath.Join(repository(), "bin/weft"), "policy", "hits", "-o", "json", "-n",
+		namespace, "--kubeconfig", kubeconfig)
 	if err != nil {
 		return list, err
 	}
@@ -80,7 +82,8 @@ func readHits(t testing.TB, namespace string) (list api.PolicyHitsList, err erro
 func (n tenancy) passErrors(t *testing.T) {
 	n.removeAll(t)
 	const closed = 9
-	put(t, n.policy("isolated", fmt.Sprintf("podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{ports: [{port: %[1]d, protocol: UDP}]}], egress: [{ports: [{port: %[1]d, protocol: UDP}]}]", closed)))
+	put(t, n.policy("isolated", fmt.Sprintf("podSelector: {}, policyTypes: [Ingress, Egress], ingress: [{ports: [{port: "+
+		"%[1]d, protocol: UDP}]}], egress: [{ports: [{port: %[1]d, protocol: UDP}]}]", closed)))
 	n.says(t, "isolated", "InForce")
 	for from, tos := range map[string][]string{"linux": {"windows", "client"}, "windows": {"linux", "client"}} {
 		for _, to := range tos {

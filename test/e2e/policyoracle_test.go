@@ -21,8 +21,10 @@ import (
 )
 
 var (
-	policySeed = flag.Uint64("policy-seed", 0, "what TestPacketsAgreeWithPolicyOracles makes up follows from; 0: another one each time")
-	policySets = flag.Uint64("policy-sets", 3, "how many sets of policies TestPacketsAgreeWithPolicyOracles has, ten times as many with -thorough")
+	policySeed = flag.Uint64("policy-seed", 0, "what TestPacketsAgreeWithPolicyOracles makes up follows from; 0: "+
+		"another one each time")
+	policySets = flag.Uint64("policy-sets", 3, "how many sets of policies TestPacketsAgreeWithPolicyOracles has, ten "+
+		"times as many with -thorough")
 )
 
 // verdict is what the oracles of test/oracle say of a connection from a pod to another one.
@@ -42,7 +44,8 @@ func (v verdict) url() string {
 }
 
 func (v verdict) String() string {
-	return fmt.Sprintf("%s to %s, %s %s; the oracles allow it: %t", v.From, v.To, v.Protocol, netip.AddrPortFrom(v.Address, uint16(v.Port)), v.Allowed)
+	return fmt.Sprintf("%s to %s, %s %s; the oracles allow it: %t", v.From, v.To, v.Protocol,
+		netip.AddrPortFrom(v.Address, uint16(v.Port)), v.Allowed)
 }
 
 // TestPacketsAgreeWithPolicyOracles makes up pods and sets of policies, and has each pod ask all ports of the others:
@@ -109,7 +112,8 @@ func (o madeUpObject) name() string { return o.Metadata.Namespace + "/" + o.Meta
 // madeUp are all of these, and the API server's list of them.
 func madeUp(t testing.TB) (list string, all []madeUpObject) {
 	t.Helper()
-	list = cluster.Kubectl(t, "get", "namespaces,pods,networkpolicies,clusternetworkpolicies", "-A", "-l", "policy-oracle", "-o", "json")
+	list = cluster.Kubectl(t, "get", "namespaces,pods,networkpolicies,clusternetworkpolicies", "-A", "-l", "policy-oracle",
+		"-o", "json")
 	var l struct{ Items []madeUpObject }
 	if err := json.Unmarshal([]byte(list), &l); err != nil {
 		t.Fatal(err)

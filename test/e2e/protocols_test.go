@@ -57,7 +57,8 @@ spec: {cidrs: [10.97.0.0/24, "fd00:10:97::/112"]}
 	cluster.Apply(t, ranges)
 	cluster.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "servicecidr/more")
 	addrs := parseAddrs("10.97.0.77", "fd00:10:97::77")
-	spec := "selector: {app: web}\nclusterIP: 10.97.0.77\nclusterIPs: [10.97.0.77, \"fd00:10:97::77\"]\nipFamilies: [IPv4, IPv6]"
+	spec := "selector: {app: web}\nclusterIP: 10.97.0.77\nclusterIPs: [10.97.0.77, \"fd00:10:97::77\"]\nipFamilies: " +
+		"[IPv4, IPv6]"
 	eventually(t, 30*time.Second, "the API server gives addresses of the new range", func() error {
 		_, err := cluster.TryWith(service("in-new-range", spec), "kubectl", "--", "apply", "-f", "-")
 		return err

@@ -80,7 +80,8 @@ func newContainerID() string {
 func (s *sandbox) addresses(t testing.TB) []netip.Addr {
 	t.Helper()
 	text := cluster.Kubectl(t, "get", "pod", s.pod, "-o", `jsonpath={.metadata.annotations.weft\.net/pod-network}`)
-	network, ok, err := contract.Parse[contract.PodNetwork](map[string]string{contract.PodNetworkAnnotation: text}, contract.PodNetworkAnnotation)
+	network, ok, err := contract.Parse[contract.PodNetwork](map[string]string{contract.PodNetworkAnnotation: text},
+		contract.PodNetworkAnnotation)
 	if err != nil || !ok {
 		t.Fatalf("pod %s has the annotation %q: %v", s.pod, text, err)
 	}
@@ -101,8 +102,10 @@ func cniConfig(more ...string) string {
 
 func (s *sandbox) environment(verb string) []string {
 	return []string{
-		"CNI_COMMAND=" + verb, "CNI_CONTAINERID=" + s.container, "CNI_NETNS=" + s.netns, "CNI_IFNAME=eth0", "CNI_PATH=/opt/cni/bin",
-		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + s.pod + ";K8S_POD_INFRA_CONTAINER_ID=" + s.container + ";K8S_POD_UID=" + s.uid,
+		"CNI_COMMAND=" + verb, "CNI_CONTAINERID=" + s.container, "CNI_NETNS=" + s.netns, "CNI_IFNAME=eth0",
+		"CNI_PATH=/opt/cni/bin",
+		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=" + s.pod + ";K8S_POD_INFRA_CONTAINER_ID=" +
+			s.container + ";K8S_POD_UID=" + s.uid,
 	}
 }
 

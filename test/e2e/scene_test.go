@@ -67,7 +67,8 @@ func slicesOf(t testing.TB, service string, endpoints ...string) string {
 			if !has {
 				conditions = "{ready: true}"
 			}
-			list += fmt.Sprintf("\n- {addresses: [%q], nodeName: %s, conditions: %s}", podAddresses(t, web(node))[i], node, conditions)
+			list += fmt.Sprintf("\n- {addresses: [%q], nodeName: %s, conditions: %s}", podAddresses(t, web(node))[i], node,
+				conditions)
 		}
 		if list == "" {
 			list = " []"
@@ -94,7 +95,8 @@ func setEndpoints(t testing.TB, service string, endpoints ...string) {
 }
 
 // workloadPorts are the ports of a Service in front of the workload.
-const workloadPorts = "[{name: http, port: 80, targetPort: 8080}, {name: udp, port: 81, targetPort: 8081, protocol: UDP}, {name: lines, port: 7000}]"
+const workloadPorts = "[{name: http, port: 80, targetPort: 8080}, {name: udp, port: 81, targetPort: 8081, protocol: " +
+	"UDP}, {name: lines, port: 7000}]"
 
 // service is the manifest of a dual-stack Service of the workload's ports; spec is more of it.
 func service(name, spec string) string {
@@ -125,7 +127,8 @@ func setStatus(t testing.TB, service, mode string, addrs ...netip.Addr) {
 	for _, a := range addrs {
 		ingress = append(ingress, fmt.Sprintf(`{"ip":%q,"ipMode":%q}`, a, mode))
 	}
-	patch(t, "service/"+service, fmt.Sprintf(`{"status":{"loadBalancer":{"ingress":[%s]}}}`, strings.Join(ingress, ",")), "--subresource=status")
+	patch(t, "service/"+service, fmt.Sprintf(`{"status":{"loadBalancer":{"ingress":[%s]}}}`, strings.Join(ingress, ",")),
+		"--subresource=status")
 }
 
 // clients are all places that ask: pods and hosts of both systems, and a host outside.

@@ -102,7 +102,8 @@ func TestNorthboundReadsLikeTheCluster(t *testing.T) {
 		}
 	}
 	show := cluster.Must(t, "nbctl", "--", "show")
-	for _, want := range []string{`port default_web-l1\b`, `router [-0-9a-f]+ \(cluster\)`, `switch [-0-9a-f]+ \(join\)`, `router [-0-9a-f]+ \(gw-l1\)`} {
+	for _, want := range []string{`port default_web-l1\b`, `router [-0-9a-f]+ \(cluster\)`, `switch [-0-9a-f]+ \(join\)`,
+		`router [-0-9a-f]+ \(gw-l1\)`} {
 		if !regexp.MustCompile(want).MatchString(show) {
 			t.Errorf("show has nothing like %s:\n%s", want, show)
 		}

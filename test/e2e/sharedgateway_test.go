@@ -66,7 +66,8 @@ func serveOutside(t *testing.T) {
 		_ = server.Wait() // it was killed
 	})
 	eventually(t, 20*time.Second, "the host outside serves", func() error {
-		_, err := cluster.Try("exec", "central", "--", "curl", "-sS", "--max-time", "2", "http://127.0.0.1:"+outsidePort+"/clientip")
+		_, err := cluster.Try("exec", "central", "--", "curl", "-sS", "--max-time", "2", "http://127.0.0.1:"+outsidePort+
+			"/clientip")
 		return err
 	})
 }
@@ -81,7 +82,8 @@ func seenAs(pod string) (string, error) {
 // activeGateway is the node that carries the shared gateway's port now.
 func activeGateway(t *testing.T) string {
 	t.Helper()
-	chassis := strings.TrimSpace(cluster.Must(t, "sbctl", "--", "--bare", "--columns=chassis", "find", "Port_Binding", "logical_port=cr-rtoe@shared"))
+	chassis := strings.TrimSpace(cluster.Must(t, "sbctl", "--", "--bare", "--columns=chassis", "find", "Port_Binding",
+		"logical_port=cr-rtoe@shared"))
 	name := strings.TrimSpace(cluster.Must(t, "sbctl", "--", "--bare", "--columns=name", "list", "Chassis", chassis))
 	if name != "l1" && name != "l2" {
 		t.Fatalf("the shared gateway's port is on %q", name)

@@ -12,13 +12,14 @@ import (
 	weftlab "github.com/weftnet/weft/test/lab"
 )
 
-// TestStrangersGetNothingOfAnAgent: on the port of a Windows node's agent is that node's Open vSwitch database, for chassis hosts
-// alone. Each is told of in the agent's log.
+// TestStrangersGetNothingOfAnAgent: on the port of a Windows node's agent is that node's Open vSwitch database, for
+// chassis hosts alone. Each is told of in the agent's log.
 func TestStrangersGetNothingOfAnAgent(t *testing.T) {
 	const agent, request = "172.29.0.13", `{"id":0,"method":"list_dbs","params":[]}`
 	pki := filepath.Join(weftlab.StateDir(cluster.Name), "pki")
 	tls := func(options string) string {
-		return fmt.Sprintf("printf '%s' | timeout 5 openssl s_client -quiet -alpn weft-ovsdb/1 -connect %s:16642 %s 2>&1", request, agent, options)
+		return fmt.Sprintf("printf '%s' | timeout 5 openssl s_client -quiet -alpn weft-ovsdb/1 -connect %s:16642 %s 2>&1",
+			request, agent, options)
 	}
 	with := func(name string) string { return fmt.Sprintf("-cert %[1]s/%[2]s.crt -key %[1]s/%[2]s.key", pki, name) }
 	for _, c := range []struct {
@@ -28,7 +29,8 @@ func TestStrangersGetNothingOfAnAgent(t *testing.T) {
 		{"a chassis host", "l1", tls(with("tunnel-l1")), "", true},
 		{"another node's agent", "l1", tls(with("agent-w2")), "reason=wrong-name", false},
 		{"a client without a certificate", "l1", tls(""), "reason=no-certificate", false},
-		{"a client without TLS", "l2", fmt.Sprintf("exec 3<>/dev/tcp/%s/16642; printf '%s' >&3; timeout 5 cat <&3", agent, request), "first record does not look like a TLS handshake", false},
+		{"a client without TLS", "l2", fmt.Sprintf("exec 3<>/dev/tcp/%s/16642; printf '%s' >&3; timeout 5 cat <&3", agent,
+			request), "first record does not look like a TLS handshake", false},
 	} {
 		t.Run(c.who, func(t *testing.T) {
 			out, err := cluster.Try("exec", c.on, "--", "bash", "-c", c.command+"; true")

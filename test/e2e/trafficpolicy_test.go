@@ -65,19 +65,21 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 	cluster.Apply(t, service("local", "type: LoadBalancer\nexternalTrafficPolicy: Local")+slicesOf(t, "local", "l1", "w1"))
 	ports := nodePorts(t, "local")
 	var health int
-	if _, err := fmt.Sscan(cluster.Kubectl(t, "get", "service", "local", "-o", "jsonpath={.spec.healthCheckNodePort}"), &health); err != nil {
+	if _, err := fmt.Sscan(cluster.Kubectl(t, "get", "service", "local", "-o", "jsonpath={.spec.healthCheckNodePort}"),
+		&health); err != nil {
 		t.Fatal(err)
 	}
 	healthIs := func(node, status string, endpoints int) {
 		t.Helper()
 		for _, addr := range nodeAddresses(t, node) {
-			eventually(t, inForce, fmt.Sprintf("the health check of %s says %s, %d endpoints", addr, status, endpoints), func() error {
-				got, count, err := healthOf(t, outsideHost, addr, health)
-				if err == nil && (got != status || count != endpoints) {
-					err = fmt.Errorf("it says %s, %d endpoints", got, count)
-				}
-				return err
-			})
+			eventually(t, inForce, fmt.Sprintf("the health check of %s says %s, %d endpoints", addr, status, endpoints),
+				func() error {
+					got, count, err := healthOf(t, outsideHost, addr, health)
+					if err == nil && (got != status || count != endpoints) {
+						err = fmt.Errorf("it says %s, %d endpoints", got, count)
+					}
+					return err
+				})
 		}
 	}
 	urls := func(node, word string) []string {
@@ -91,7 +93,8 @@ func TestExternalTrafficPolicyLocal(t *testing.T) {
 		served(t, outsideHost, []string{web(node)}, urls(node, "hostname")...)
 		for _, addr := range nodeAddresses(t, node) {
 			want := outsideAddress(t, outsideHost, addr)
-			if err := outsideHost.ask(httpURL(addr, ports["http"], "clientip"), udpURL(addr, ports["udp"], "clientip")).sees(want); err != nil {
+			if err := outsideHost.ask(httpURL(addr, ports["http"], "clientip"), udpURL(addr, ports["udp"], "clientip")).sees(
+				want); err != nil {
 				t.Error(err)
 			}
 		}
@@ -160,7 +163,9 @@ func TestTerminatingEndpointsServeIfNobodyElseDoes(t *testing.T) {
 	}
 	setEndpoints(t, "ending", "w1"+ending, "l2: {ready: false, serving: false, terminating: true}")
 	for _, from := range []place{inWeb(t, "l2"), inWeb(t, "w2"), host("w1")} {
-		eventually(t, inForce, "the endpoint that ends serves "+from.String(), func() error { return from.ask(urls...).are(web("w1")) })
+		eventually(t, inForce, "the endpoint that ends serves "+from.String(), func() error {
+			return from.ask(urls...).are(web("w1"))
+		})
 	}
 	setEndpoints(t, "ending")
 	for _, from := range []place{inWeb(t, "l2"), inWeb(t, "w2"), host("w1")} {
@@ -195,7 +200,8 @@ func TestTrafficDistribution(t *testing.T) {
 	cluster.Apply(t, service("near", "selector: {app: web}"))
 	urls := webURLs(clusterAddresses(t, "near")...)
 	served(t, inWeb(t, "w2"), everyone, urls...)
-	zones := map[string][]string{"l1": {web("l1"), web("w1")}, "w1": {web("l1"), web("w1")}, "l2": {web("l2"), web("w2")}, "w2": {web("l2"), web("w2")}}
+	zones := map[string][]string{"l1": {web("l1"), web("w1")}, "w1": {web("l1"), web("w1")}, "l2": {web("l2"), web("w2")},
+		"w2": {web("l2"), web("w2")}}
 	for _, c := range []struct {
 		distribution string
 		want         func(node string) []string

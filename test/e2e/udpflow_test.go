@@ -25,15 +25,19 @@ func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 	clients := []struct {
 		from place
 		urls []string
-	}{{inWeb(t, "l1"), inside}, {inWeb(t, "l2"), inside}, {host("l1"), inside}, {outsideHost, outside}, {host("l1"), outside}}
+	}{{inWeb(t, "l1"), inside}, {inWeb(t, "l2"), inside}, {host("l1"), inside}, {outsideHost, outside},
+		{host("l1"), outside}}
 	// Each has a port, by which it asks one URL at a time.
 	asking := func(i int, timeout string, args ...string) []string {
-		return append(append([]string{"-timeout", timeout, "-at-once", "1", "-from", fmt.Sprintf(":%d", 20053+i)}, args...), clients[i].urls...)
+		return append(append([]string{"-timeout", timeout, "-at-once", "1", "-from", fmt.Sprintf(":%d", 20053+i)}, args...),
+			clients[i].urls...)
 	}
 	hear := func(endpoint string) {
 		t.Helper()
 		for i, c := range clients {
-			eventually(t, inForce, fmt.Sprintf("%s hears %s", c.from, endpoint), func() error { return c.from.ask(asking(i, "1s")...).are(web(endpoint)) })
+			eventually(t, inForce, fmt.Sprintf("%s hears %s", c.from, endpoint), func() error {
+				return c.from.ask(asking(i, "1s")...).are(web(endpoint))
+			})
 		}
 	}
 	hear("l2")
@@ -44,7 +48,9 @@ func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 		}
 		setEndpoints(t, "moving", endpoint)
 		for _, c := range clients {
-			eventually(t, inForce, fmt.Sprintf("newcomers of %s hear %s", c.from, endpoint), func() error { return c.from.ask(c.urls...).are(web(endpoint)) })
+			eventually(t, inForce, fmt.Sprintf("newcomers of %s hear %s", c.from, endpoint), func() error {
+				return c.from.ask(c.urls...).are(web(endpoint))
+			})
 		}
 		for _, p := range restless {
 			companion.Stop[reply](t, p)
@@ -53,6 +59,8 @@ func TestUDPFlowsMoveWhenTheirEndpointGoes(t *testing.T) {
 	}
 	setEndpoints(t, "moving")
 	for i, c := range clients[:2] {
-		eventually(t, inForce, c.from.String()+" hears nobody", func() error { return c.from.ask(asking(i, "1s")...).unanswered() })
+		eventually(t, inForce, c.from.String()+" hears nobody", func() error {
+			return c.from.ask(asking(i, "1s")...).unanswered()
+		})
 	}
 }

@@ -87,7 +87,8 @@ func (s *sandbox) nothingLeft(t testing.TB) {
 				return fmt.Errorf("HNS has endpoint %s", e.Name)
 			}
 		}
-		if ports := cluster.Must(t, "exec", s.node, "--", "ovs-vsctl", "list-ports", "br-int"); strings.Contains(ports, s.device()) {
+		if ports := cluster.Must(t, "exec", s.node, "--", "ovs-vsctl", "list-ports", "br-int"); strings.Contains(ports,
+			s.device()) {
 			return fmt.Errorf("br-int has port %s", s.device())
 		}
 		if links := cluster.Must(t, "exec", s.node, "--", "ip", "-o", "link"); strings.Contains(links, s.device()) {
@@ -140,7 +141,10 @@ func TestWindowsSandboxes(t *testing.T) {
 			if err := within(t, time.Minute, "ADD", done); err == nil {
 				t.Log("the ADD was through already")
 			}
-			eventually(t, 60*time.Second, "ADD succeeds when the agent is back", func() error { _, err := s.cni("ADD"); return err })
+			eventually(t, 60*time.Second, "ADD succeeds when the agent is back", func() error {
+				_, err := s.cni("ADD")
+				return err
+			})
 			s.start(t)
 			s.answers(t, 30*time.Second)
 			// HNS goes on with what the dead agent has asked for. An endpoint that it makes after DEL stays for some minutes.
@@ -215,7 +219,8 @@ func endpointsDNS(t *testing.T) {
 		if e.Name != s.device() {
 			continue
 		}
-		if strings.Join(e.Dns.ServerList, " ") != "10.96.0.10" || strings.Join(e.Dns.Search, " ") != "default.svc.cluster.local svc.cluster.local" {
+		if strings.Join(e.Dns.ServerList, " ") != "10.96.0.10" || strings.Join(e.Dns.Search,
+			" ") != "default.svc.cluster.local svc.cluster.local" {
 			t.Errorf("endpoint's DNS is %+v", e.Dns)
 		}
 		return

@@ -39,7 +39,8 @@ func TestDoctorsTellTheSickFromTheWell(t *testing.T) {
 		t.Errorf("a healthy Linux node: %s %v", out, err)
 	}
 	well := doctor(t, "w1")
-	for _, check := range []string{"adapter", "hns-network", "ovs-extension", "chassis-host", "certificates", "agent", "conntrack-lookup", "hns-calls"} {
+	for _, check := range []string{"adapter", "hns-network", "ovs-extension", "chassis-host", "certificates", "agent",
+		"conntrack-lookup", "hns-calls"} {
 		if f := well[check]; f.State != "ok" {
 			t.Errorf("a healthy Windows node: %s is %+v", check, f)
 		}
@@ -130,7 +131,8 @@ func TestHostKeepsItsAddresses(t *testing.T) {
 func hostAddresses(t testing.TB, node string) string {
 	t.Helper()
 	return cluster.Must(t, "exec", node, "--", "sh", "-c",
-		"for d in weft-uplink Ethernet; do ip -o addr show dev $d scope global 2>/dev/null; done | awk '{print $2, $4}' | sort")
+		"for d in weft-uplink Ethernet; do ip -o addr show dev $d scope global 2>/dev/null; done | awk '{print $2, "+
+			"$4}' | sort")
 }
 
 func TestMissingDriverIsToldAndTheHostStaysReachable(t *testing.T) {
@@ -149,7 +151,8 @@ func TestMissingDriverIsToldAndTheHostStaysReachable(t *testing.T) {
 
 func underlayAddress(t testing.TB, node string) string {
 	t.Helper()
-	for line := range strings.Lines(cluster.Must(t, "exec", node, "--", "ovs-vsctl", "get", "open", ".", "external_ids:ovn-encap-ip")) {
+	for line := range strings.Lines(cluster.Must(t, "exec", node, "--", "ovs-vsctl", "get", "open", ".",
+		"external_ids:ovn-encap-ip")) {
 		return strings.Trim(strings.TrimSpace(line), `"`)
 	}
 	return ""
@@ -219,7 +222,8 @@ func TestWrongKeysLeaveARunningNodeAlone(t *testing.T) {
 		name, config string
 		says         []string
 	}{
-		{"another adapter", "adapter: Ethernet 7\n", []string{"network weft exists already", "the key adapter", "Ethernet 7"}},
+		{"another adapter", "adapter: Ethernet 7\n", []string{"network weft exists already", "the key adapter",
+			"Ethernet 7"}},
 		{"another's network", "hns-network: nat\n", []string{"nat", "of type NAT, not Transparent", "hns-network"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -269,7 +273,8 @@ func nothingStale(t testing.TB) {
 			pods := strings.Fields(cluster.Kubectl(t, "get", "pods", "-A", "--field-selector=spec.nodeName="+node, "-o",
 				`jsonpath={range .items[*]}{.metadata.namespace}_{.metadata.name}:{.spec.hostNetwork} {end}`))
 			pods = slices.DeleteFunc(pods, func(pod string) bool { return strings.HasSuffix(pod, ":true") })
-			ports := strings.Fields(cluster.Must(t, "exec", node, "--", "ovs-vsctl", "--bare", "--columns=external_ids", "find", "interface",
+			ports := strings.Fields(cluster.Must(t, "exec", node, "--", "ovs-vsctl", "--bare", "--columns=external_ids", "find",
+				"interface",
 				"external_ids:sandbox!=none"))
 			attached := strings.Count(strings.Join(ports, " "), "iface-id=")
 			endpoints := len(readHNS(t, node).Endpoints)
@@ -280,7 +285,8 @@ func nothingStale(t testing.TB) {
 				}
 			}
 			if len(pods) != attached || len(pods) != endpoints || len(pods) != lsps {
-				return fmt.Errorf("%d pods (%v), %d ports of Open vSwitch, %d HNS endpoints, %d logical ports", len(pods), pods, attached, endpoints, lsps)
+				return fmt.Errorf("%d pods (%v), %d ports of Open vSwitch, %d HNS endpoints, %d logical ports", len(pods), pods,
+					attached, endpoints, lsps)
 			}
 			return nil
 		})

@@ -208,10 +208,12 @@ func count(args []string) (int, error) {
 }
 
 func checkCall(name string) error {
-	if _, _, known := parseFunction(name); known || name == "HNSCall" || name == powerShellFunction || hostFunctions[name] {
+	if _, _, known := parseFunction(name); known || name == "HNSCall" || name == powerShellFunction ||
+		hostFunctions[name] {
 		return nil
 	}
-	return fmt.Errorf("no call %q: one of HCN such as HcnDeleteEndpoint, of iphlpapi such as CreateUnicastIpAddressEntry, HNSCall or PowerShell", name)
+	return fmt.Errorf("no call %q: one of HCN such as HcnDeleteEndpoint, of iphlpapi such as "+
+		"CreateUnicastIpAddressEntry, HNSCall or PowerShell", name)
 }
 
 func (s *Service) controlHang(args []string) (string, error) {

@@ -115,7 +115,8 @@ func defaultAdapter() (string, error) {
 
 // physical: not one of the devices that the emulator, Open vSwitch or the system has made.
 func physical(link netlink.Link) bool {
-	return link.Attrs().Flags&net.FlagLoopback == 0 && link.Type() != "tuntap" && link.Type() != "tun" && !isEnd(link.Attrs().Name)
+	return link.Attrs().Flags&net.FlagLoopback == 0 && link.Type() != "tuntap" && link.Type() != "tun" &&
+		!isEnd(link.Attrs().Name)
 }
 
 func isEnd(name string) bool { return strings.HasPrefix(name, "hns-") && len(name) == maxDeviceName }
@@ -280,7 +281,8 @@ func ensureTap(name string) (link netlink.Link, isNew bool, err error) {
 	if !errors.As(err, &netlink.LinkNotFoundError{}) {
 		return nil, false, err
 	}
-	tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: name}, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI}
+	tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: name}, Mode: netlink.TUNTAP_MODE_TAP,
+		Flags: netlink.TUNTAP_NO_PI}
 	if err := netlink.LinkAdd(tap); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EEXIST) {
 		return nil, false, fmt.Errorf("make tap %s: %w", name, err)
 	}

@@ -48,7 +48,8 @@ func newMachine(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{t: t, gateway: nodetest.Sandbox(t, "underlay"), state: filepath.Join(t.TempDir(), "state.json")}
 	// Hardware's MACs are not locally administered, and Open vSwitch takes a bridge's from such a port only.
-	m.ip("link", "add", "Ethernet", "address", "00:15:5d:01:02:03", "type", "veth", "peer", "name", "eth0", "netns", "underlay")
+	m.ip("link", "add", "Ethernet", "address", "00:15:5d:01:02:03", "type", "veth", "peer", "name", "eth0", "netns",
+		"underlay")
 	t.Cleanup(func() { m.ip("link", "del", "Ethernet") })
 	m.ip("addr", "add", hostV4, "dev", "Ethernet")
 	m.ip("addr", "add", hostV6, "dev", "Ethernet", "nodad")
@@ -159,7 +160,8 @@ func (m *machine) pod(network string) pod {
 	m.t.Helper()
 	m.pods++
 	n := m.pods
-	p := pod{namespace: fmt.Sprintf("11111111-0000-0000-0000-%012d", n), name: fmt.Sprintf("pod%d", n), netns: nodetest.Sandbox(m.t, fmt.Sprintf("pod%d", n)),
+	p := pod{namespace: fmt.Sprintf("11111111-0000-0000-0000-%012d", n), name: fmt.Sprintf("pod%d", n),
+		netns:   nodetest.Sandbox(m.t, fmt.Sprintf("pod%d", n)),
 		address: fmt.Sprintf("10.244.0.%d", n+1)}
 	control(m.t, m.service, "namespace", "add", p.namespace, p.netns)
 	p.endpoint = must(m.t, m.service, "HcnCreateEndpoint", "", open(m.t, m.service, "Network", network), fmt.Sprintf(
@@ -285,7 +287,8 @@ func TestHostConfigurationMovesWithTheNetwork(t *testing.T) {
 	vnic, err := netlink.LinkByName(bridge)
 	m.check(err)
 	if !bytes.Equal(vnic.Attrs().HardwareAddr, adapter.Attrs().HardwareAddr) {
-		t.Errorf("the management vNIC has MAC %s and not its adapter's %s", vnic.Attrs().HardwareAddr, adapter.Attrs().HardwareAddr)
+		t.Errorf("the management vNIC has MAC %s and not its adapter's %s", vnic.Attrs().HardwareAddr,
+			adapter.Attrs().HardwareAddr)
 	}
 
 	// What the agent changes is what the vNIC has when something makes it anew, and what the adapter gets back.
@@ -325,7 +328,8 @@ func TestOpenVSwitchTakesAnAdapterForAnother(t *testing.T) {
 	ovn := nodetest.StartOVN(t)
 	m.unnamedNetwork()
 	m.check(m.has(unnamed, hostV4, hostV6))
-	ovn.VS("add-br", unnamed, "--", "set", "bridge", unnamed, "datapath_type=netdev", "--", "add-port", unnamed, "Ethernet")
+	ovn.VS("add-br", unnamed, "--", "set", "bridge", unnamed, "datapath_type=netdev", "--", "add-port", unnamed,
+		"Ethernet")
 	m.eventually(func() error { return m.has(unnamed) })
 	control(t, m.service, "fault", "lose-network")
 	m.check(m.has("Ethernet", hostV4, hostV6))
@@ -355,7 +359,8 @@ func TestPacketsThroughOpenVSwitch(t *testing.T) {
 	}
 	ovn.VS(plug...)
 	pods := func() error {
-		return errors.Join(transfer(first.netns, second.netns, second.address), transfer(second.netns, first.netns, "fd01::2"))
+		return errors.Join(transfer(first.netns, second.netns, second.address), transfer(second.netns, first.netns,
+			"fd01::2"))
 	}
 	m.eventually(pods)
 	before := []int{first.eth0(t), second.eth0(t)}
@@ -457,7 +462,8 @@ func TestVNICIsLate(t *testing.T) {
 		t.Errorf("the vNIC came after %v", waited)
 	}
 	control(t, m.service, "fault", "delay-vnic", "60")
-	second := must(t, m.service, "HcnCreateEndpoint", "", open(t, m.service, "Network", network), `{"Name":"second","IpConfigurations":[{"IpAddress":"10.244.0.99","PrefixLength":24}]}`)
+	second := must(t, m.service, "HcnCreateEndpoint", "", open(t, m.service, "Network", network),
+		`{"Name":"second","IpConfigurations":[{"IpAddress":"10.244.0.99","PrefixLength":24}]}`)
 	attach(t, m.service, p.namespace, second)
 	if !m.exists(p.name) || m.exists("second") {
 		t.Error("a second vNIC that is late takes the first one away, or comes at once")
@@ -472,10 +478,12 @@ func TestMTUOfAVNICIsThatOfTheCompartmentsEnd(t *testing.T) {
 	m.check(err)
 	// As Open vSwitch does, which holds the taps that it opens to the least MTU of their bridge.
 	m.check(netlink.LinkSetMTU(link, 1342))
-	if _, mtu := m.service.place(Interface{Index: link.Attrs().Index, Name: p.name, Endpoint: true, MTU: 1342}); mtu != ethernetMTU {
+	if _, mtu := m.service.place(Interface{Index: link.Attrs().Index, Name: p.name, Endpoint: true,
+		MTU: 1342}); mtu != ethernetMTU {
 		t.Errorf("before it was set its MTU is told as %d", mtu)
 	}
-	reply := m.service.callHost(m.plane, call{function: "SetIpInterfaceEntry", body: fmt.Sprintf("%d 2 1342 25 1 0 0", link.Attrs().Index)})
+	reply := m.service.callHost(m.plane, call{function: "SetIpInterfaceEntry", body: fmt.Sprintf("%d 2 1342 25 1 0 0",
+		link.Attrs().Index)})
 	if reply.Status != 0 {
 		t.Fatal(reply.Status)
 	}

@@ -138,8 +138,8 @@ func TestADeletedVNICStaysAway(t *testing.T) {
 	m.check(m.has(bridge, hostV4, hostV6))
 }
 
-// A switch without a forwarding extension forwards by itself: the host stays reachable. With it nobody else does, and the
-// driver gets the host's vNIC.
+// A switch without a forwarding extension forwards by itself: the host stays reachable. With it nobody else does, and
+// the driver gets the host's vNIC.
 func TestASwitchForwardsUntilItsExtensionDoes(t *testing.T) {
 	m := newMachine(t)
 	m.plane.mu.Lock()

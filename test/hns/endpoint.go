@@ -11,7 +11,8 @@ import (
 )
 
 // endpointPolicies are the types that HNS knows (hcsshim, hcn/hcnpolicy.go).
-var endpointPolicies = []string{"PortMapping", "ACL", "QOS", "L2Driver", "OutBoundNAT", "SDNRoute", "L4Proxy", "L4WFPPROXY",
+var endpointPolicies = []string{"PortMapping", "ACL", "QOS", "L2Driver", "OutBoundNAT", "SDNRoute", "L4Proxy",
+	"L4WFPPROXY",
 	"PortName", "EncapOverhead", "Iov", "ProviderAddress", "InterfaceConstraint", "TierAcl"}
 
 func (s *Service) createEndpoint(id string, parent handle, body string) (string, Error) {
@@ -76,7 +77,9 @@ func (s *Service) checkAddresses(n *Network, e *Endpoint) Error {
 			return ErrInvalidIP
 		}
 		for _, o := range s.objects.Endpoints {
-			if sameID(o.HostComputeNetwork, n.ID) && slices.ContainsFunc(o.IPConfigurations, func(oc IPConfig) bool { return oc.IPAddress == address.String() }) {
+			if sameID(o.HostComputeNetwork, n.ID) && slices.ContainsFunc(o.IPConfigurations, func(oc IPConfig) bool {
+				return oc.IPAddress == address.String()
+			}) {
 				return ErrAddressReserved
 			}
 		}

@@ -229,7 +229,9 @@ func (s *Service) createEndpointV1(body string) (any, Error) {
 			e.Routes = append(e.Routes, Route{NextHop: gateway, DestinationPrefix: anyPrefix(gateway)})
 		}
 	}
-	e.DNS = DNS{Domain: v.DNSSuffix, ServerList: strings.FieldsFunc(v.DNSServerList, func(r rune) bool { return r == ',' })}
+	e.DNS = DNS{Domain: v.DNSSuffix, ServerList: strings.FieldsFunc(v.DNSServerList, func(r rune) bool {
+		return r == ','
+	})}
 	id, err := s.addEndpoint("", e)
 	if err != 0 {
 		return nil, err
@@ -266,7 +268,9 @@ func (s *Service) endpointV1(e *Endpoint) endpointV1 {
 	v.Namespace = &struct{ ID string }{space.ID}
 	if space.Started {
 		v.State = stateAttachedSharing
-		for _, r := range slices.DeleteFunc(slices.Clone(space.Resources), func(r Resource) bool { return r.Type != "Container" }) {
+		for _, r := range slices.DeleteFunc(slices.Clone(space.Resources), func(r Resource) bool {
+			return r.Type != "Container"
+		}) {
 			v.SharedContainers = append(v.SharedContainers, r.Data.ID)
 		}
 	}

@@ -153,7 +153,8 @@ func (s *Service) listInterfaces(host Host) (string, error) {
 	for _, i := range list {
 		compartment, mtu := s.place(i)
 		mac := cmp.Or(hex.EncodeToString(i.MAC), "-")
-		fmt.Fprintf(&text, "%d %d %d %d %d %s %s\n", i.Index, number(i.Hardware), compartment, mtu, number(i.Connected), mac, i.Name)
+		fmt.Fprintf(&text, "%d %d %d %d %d %s %s\n", i.Index, number(i.Hardware), compartment, mtu, number(i.Connected), mac,
+			i.Name)
 	}
 	return text.String(), err
 }

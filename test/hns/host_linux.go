@@ -75,7 +75,8 @@ func (l *Linux) DeleteAddress(index int, address netip.Addr) error {
 
 // Routes implements [Host]: those of the main table.
 func (l *Linux) Routes() ([]InterfaceRoute, error) {
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN},
+		netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return nil, fmt.Errorf("list the routes: %w", err)
 	}
@@ -168,7 +169,8 @@ func neighbour(n InterfaceNeighbour) (bool, error) {
 }
 
 func setNeighbour(n InterfaceNeighbour) error {
-	return code(netlink.NeighSet(&netlink.Neigh{LinkIndex: n.Index, State: netlink.NUD_PERMANENT, IP: n.Address.AsSlice(), HardwareAddr: n.MAC}))
+	return code(netlink.NeighSet(&netlink.Neigh{LinkIndex: n.Index, State: netlink.NUD_PERMANENT, IP: n.Address.AsSlice(),
+		HardwareAddr: n.MAC}))
 }
 
 // SetMTU implements [Host].
@@ -215,7 +217,8 @@ func code(err error) error {
 // "unicast INDEX ADDRESS/LENGTH" or "route INDEX DESTINATION NEXT-HOP METRIC", each after "add" or
 // "delete". It begins with "ready" when no change can be missed any more.
 func (l *Linux) Watch(ctx context.Context, event func(line string)) error {
-	links, addresses, routes := make(chan netlink.LinkUpdate), make(chan netlink.AddrUpdate), make(chan netlink.RouteUpdate)
+	links, addresses, routes := make(chan netlink.LinkUpdate), make(chan netlink.AddrUpdate),
+		make(chan netlink.RouteUpdate)
 	failed := make(chan error, 3)
 	report := func(err error) {
 		select {

@@ -22,7 +22,8 @@ func (s *Service) addNamespace(id, kind, netns string) (string, Error) {
 	}
 	s.objects.Compartments++
 	s.objects.Namespaces = append(s.objects.Namespaces, &Namespace{
-		ID: id, NamespaceID: s.objects.Compartments, Type: kind, Resources: []Resource{}, SchemaVersion: schemaVersion, Netns: netns,
+		ID: id, NamespaceID: s.objects.Compartments, Type: kind, Resources: []Resource{}, SchemaVersion: schemaVersion,
+		Netns: netns,
 	})
 	return id, 0
 }

@@ -19,7 +19,8 @@ const failFast = "$ErrorActionPreference='Stop'; "
 // literal is a string in PowerShell's quotes.
 const literal = `'((?:[^']|'')*)'`
 
-const ofVMAdapter = `Get-VMNetworkAdapter -ManagementOS -SwitchName ` + literal + ` \| Where-Object MacAddress -eq ` + literal
+const ofVMAdapter = `Get-VMNetworkAdapter -ManagementOS -SwitchName ` + literal + ` \| Where-Object MacAddress -eq ` +
+	literal
 
 var cmdlets = []struct {
 	form *regexp.Regexp
@@ -76,13 +77,15 @@ func (s *Service) cmdlet(host Host, command string) (string, error) {
 		return out, err
 	}
 	word, _, _ := strings.Cut(strings.TrimLeft(command, "("), " ")
-	return "", fmt.Errorf("the term '%s' is not recognized as the name of a cmdlet, function, script file, or operable program", word)
+	return "", fmt.Errorf("the term '%s' is not recognized as the name of a cmdlet, function, script file, or "+
+		"operable program", word)
 }
 
 // managed returns the network of that name, if Hyper-V's management can tell of it.
 func (s *Service) managed(virtualSwitch string) (*Network, error) {
 	if s.faults.vmmsMissing() {
-		return nil, fmt.Errorf("Hyper-V encountered an error trying to access an object on this computer: the Virtual Machine Management service is not running")
+		return nil, fmt.Errorf("Hyper-V encountered an error trying to access an object on this computer: the Virtual " +
+			"Machine Management service is not running")
 	}
 	for _, n := range s.objects.Networks {
 		if n.Name == virtualSwitch && n.Adapter != "" {
@@ -176,7 +179,8 @@ func (s *Service) enableAdapter(host Host, args []string) (string, error) {
 // unbind: a switch keeps its adapter whatever the adapter is bound to, as far as the emulator goes.
 func (s *Service) unbind(_ Host, args []string) (string, error) {
 	if _, _, err := s.config.DataPlane.Adapter(args[0]); err != nil {
-		return "", fmt.Errorf("no MSFT_NetAdapterBindingSettingData objects found with property 'Name' equal to '%s'", args[0])
+		return "", fmt.Errorf("no MSFT_NetAdapterBindingSettingData objects found with property 'Name' equal to '%s'",
+			args[0])
 	}
 	return "", nil
 }

@@ -38,7 +38,8 @@ func (m *machine) name() {
 	m.mustPowershell("("+vmAdapter+").Name", bridge)
 	renamed, err := netlink.LinkByName(ManagementDevice(bridge))
 	m.check(err)
-	m.mustPowershell(fmt.Sprintf("Get-NetAdapter -InterfaceIndex %d | Rename-NetAdapter -NewName '%s'", renamed.Attrs().Index, bridge), "")
+	m.mustPowershell(fmt.Sprintf("Get-NetAdapter -InterfaceIndex %d | Rename-NetAdapter -NewName '%s'",
+		renamed.Attrs().Index, bridge), "")
 }
 
 func TestPowerShellRenamesTheHostsAdapter(t *testing.T) {
@@ -53,7 +54,8 @@ func TestPowerShellRenamesTheHostsAdapter(t *testing.T) {
 		t.Error("a former name is still there")
 	}
 	var state State
-	if err := json.Unmarshal([]byte(control(t, m.service, "state")), &state); err != nil || state.Networks[0].VNIC != (ManagementVNIC{bridge, bridge}) {
+	if err := json.Unmarshal([]byte(control(t, m.service, "state")), &state); err != nil ||
+		state.Networks[0].VNIC != (ManagementVNIC{bridge, bridge}) {
 		t.Errorf("the state is %+v, %v", state.Networks, err)
 	}
 }
@@ -70,7 +72,8 @@ func TestPowerShellRemovesTheSwitch(t *testing.T) {
 	if m.exists(bridge) {
 		t.Error("the switch's vNIC is still there")
 	}
-	if out, err := m.powershell("Set-NetAdapterBinding -Name 'Ethernet 9' -ComponentID vms_pp -Enabled $false"); err == nil {
+	if out, err := m.powershell(
+		"Set-NetAdapterBinding -Name 'Ethernet 9' -ComponentID vms_pp -Enabled $false"); err == nil {
 		t.Errorf("an adapter that is not there: %q", out)
 	}
 }
@@ -85,18 +88,21 @@ func TestWhatPowerShellRefuses(t *testing.T) {
 		"Format-Volume -DriveLetter C": "'Format-Volume' is not recognized",
 		"Rename-NetAdapter":            "'Rename-NetAdapter' is not recognized",
 		rename:                         "already existed",
-		"Get-NetAdapter -InterfaceIndex 4711 | Rename-NetAdapter -NewName 'x'":                                       "4711",
-		fmt.Sprintf("Get-NetAdapter -InterfaceIndex %d | Rename-NetAdapter -NewName 'x'", adapter.Attrs().Index):     "InterfaceIndex",
-		"(Get-VMNetworkAdapter -ManagementOS -SwitchName 'other' | Where-Object MacAddress -eq '00155D010203').Name": `"other"`,
-		"Enable-NetAdapter -Name 'nobody' -Confirm:$false":                                                           "nobody",
-		"(Get-VMSwitch -Name 'it''s another').SoftwareRscEnabled":                                                    `"it's another"`,
-		vmAdapter + " | Rename-VMNetworkAdapter -NewName 'a'; Rename-VMNetworkAdapter -NewName 'b'":                  "not recognized",
+		"Get-NetAdapter -InterfaceIndex 4711 | Rename-NetAdapter -NewName 'x'": "4711",
+		fmt.Sprintf("Get-NetAdapter -InterfaceIndex %d | Rename-NetAdapter -NewName 'x'",
+			adapter.Attrs().Index): "InterfaceIndex",
+		"(Get-VMNetworkAdapter -ManagementOS -SwitchName 'other' | " +
+			"Where-Object MacAddress -eq '00155D010203').Name": `"other"`,
+		"Enable-NetAdapter -Name 'nobody' -Confirm:$false":                                          "nobody",
+		"(Get-VMSwitch -Name 'it''s another').SoftwareRscEnabled":                                   `"it's another"`,
+		vmAdapter + " | Rename-VMNetworkAdapter -NewName 'a'; Rename-VMNetworkAdapter -NewName 'b'": "not recognized",
 	} {
 		if out, err := m.powershell(command); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %q, %v", command, out, err)
 		}
 	}
-	m.mustPowershell("(Get-VMNetworkAdapter -ManagementOS -SwitchName 'weft' | Where-Object MacAddress -eq '000000000000').Name", "")
+	m.mustPowershell("(Get-VMNetworkAdapter -ManagementOS -SwitchName 'weft' | Where-Object MacAddress -eq "+
+		"'000000000000').Name", "")
 	m.mustPowershell("(Get-VMSwitch -Name 'weft').SoftwareRscEnabled", "False")
 	m.mustPowershell("Set-VMSwitch -Name 'weft' -EnableSoftwareRsc $true", "")
 	m.mustPowershell("(Get-VMSwitch -Name 'weft').SoftwareRscEnabled", "True")

@@ -19,7 +19,8 @@ func TestReadCall(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "\n", "HNSCall - 0\n", "HNSCall - 0 9\nshort", "HNSCall - 0 -1\n", "HNSCall - x 0\n", "HNSCall - 0 9999999\n",
+	for _, text := range []string{"", "\n", "HNSCall - 0\n", "HNSCall - 0 9\nshort", "HNSCall - 0 -1\n", "HNSCall - x 0\n",
+		"HNSCall - 0 9999999\n",
 		strings.Repeat("x", 1<<16)} {
 		if got, err := readCall(bufio.NewReader(strings.NewReader(text))); !errors.Is(err, ErrBadCall) {
 			t.Errorf("%.20q: %+v, %v", text, got, err)
@@ -42,7 +43,8 @@ func FuzzReadCall(f *testing.F) {
 
 // FuzzCall has HNS answer whatever it is asked, and keep a state that it can read again.
 func FuzzCall(f *testing.F) {
-	for _, function := range []string{"HcnCreateNetwork", "HcnCreateEndpoint", "HcnCreateNamespace", "HcnModifyNamespace", "HcnModifyEndpoint", "HcnModifyNetwork",
+	for _, function := range []string{"HcnCreateNetwork", "HcnCreateEndpoint", "HcnCreateNamespace", "HcnModifyNamespace",
+		"HcnModifyEndpoint", "HcnModifyNetwork",
 		"HcnCreateLoadBalancer", "HcnEnumerateEndpoints", "HNSCall"} {
 		f.Add(function, "", transparent("weft", "Ethernet"))
 		f.Add(function, "11111111-2222-3333-4444-555555555555", membership("11111111-2222-3333-4444-555555555555", "Add"))

@@ -112,7 +112,8 @@ func New(config Config) (*Service, error) {
 	if config.DataPlane == nil {
 		config.DataPlane = noDataPlane{}
 	}
-	s := &Service{config: config, log: config.Log, handles: map[uint64]handle{}, calls: map[string]int{}, late: map[string]bool{},
+	s := &Service{config: config, log: config.Log, handles: map[uint64]handle{}, calls: map[string]int{},
+		late:       map[string]bool{},
 		interfaces: map[interfaceFamily]interfaceSettings{}, dns: map[interfaceFamily]InterfaceDNS{}}
 	s.objects.Compartments = 1 // the host's own
 	if err := s.load(); err != nil {
@@ -204,7 +205,8 @@ func parseFunction(function string) (verb, kind string, known bool) {
 		return "", "", false
 	}
 	for _, kind := range []string{kindNetwork, kindEndpoint, kindNamespace, kindLoadBalancer, kindSdnRoute} {
-		for verb, end := range map[string]string{"Enumerate": "s", "Open": "", "Close": "", "Query": "Properties", "Create": "", "Modify": "", "Delete": ""} {
+		for verb, end := range map[string]string{"Enumerate": "s", "Open": "", "Close": "", "Query": "Properties",
+			"Create": "", "Modify": "", "Delete": ""} {
 			if rest == verb+kind+end {
 				return verb, kind, true
 			}

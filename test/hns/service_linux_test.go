@@ -123,7 +123,8 @@ func TestWhatIsRefused(t *testing.T) {
 	attach(t, s, first, endpoint)
 	const nobody = "99999999-9999-9999-9999-999999999999"
 
-	inNetwork, inFirst, inSecond := open(t, s, "Network", network), open(t, s, "Namespace", first), open(t, s, "Namespace", second)
+	inNetwork, inFirst, inSecond := open(t, s, "Network", network), open(t, s, "Namespace", first),
+		open(t, s, "Namespace", second)
 	for _, test := range []struct {
 		name     string
 		function string
@@ -135,10 +136,12 @@ func TestWhatIsRefused(t *testing.T) {
 		{"network: its name is taken", "HcnCreateNetwork", "", 0, transparent("weft", "Ethernet 2"), ErrNetworkExists},
 		{"network: its GUID is taken", "HcnCreateNetwork", network, 0, transparent("other", "Ethernet 2"), ErrNetworkExists},
 		{"network: no such adapter", "HcnCreateNetwork", "", 0, transparent("other", "Wi-Fi"), ErrAdapterNotFound},
-		{"network: the adapter has a switch", "HcnCreateNetwork", "", 0, transparent("other", "Ethernet"), ErrAdapterNotFound},
+		{"network: the adapter has a switch", "HcnCreateNetwork", "", 0, transparent("other", "Ethernet"),
+			ErrAdapterNotFound},
 		{"network: no such type", "HcnCreateNetwork", "", 0, `{"Name":"x","Type":"Opaque"}`, ErrInvalidNetworkType},
 		{"network: no JSON", "HcnCreateNetwork", "", 0, `{`, ErrInvalidJSON},
-		{"network: a prefix that is none", "HcnCreateNetwork", "", 0, `{"Name":"x","Type":"Private","Ipams":[{"Subnets":[{"IpAddressPrefix":"10.0.0.0"}]}]}`, ErrInvalidIP},
+		{"network: a prefix that is none", "HcnCreateNetwork", "", 0,
+			`{"Name":"x","Type":"Private","Ipams":[{"Subnets":[{"IpAddressPrefix":"10.0.0.0"}]}]}`, ErrInvalidIP},
 		{"network: a subnet's policy of no type", "HcnCreateNetwork", "", 0,
 			`{"Name":"x","Type":"Private","Ipams":[{"Subnets":[{"IpAddressPrefix":"10.0.0.0/8","Policies":[{"Type":"QinQ"}]}]}]}`, ErrInvalidPolicyType},
 		{"network: open nobody's", "HcnOpenNetwork", nobody, 0, "", ErrNetworkNotFound},
@@ -146,23 +149,32 @@ func TestWhatIsRefused(t *testing.T) {
 		{"endpoint: of no network", "HcnCreateEndpoint", "", 0, `{"Name":"x"}`, ErrNetworkNotFound},
 		{"endpoint: its name is taken", "HcnCreateEndpoint", "", inNetwork, `{"Name":"pod"}`, ErrObjectExists},
 		{"endpoint: its GUID is taken", "HcnCreateEndpoint", endpoint, inNetwork, `{"Name":"x"}`, ErrObjectExists},
-		{"endpoint: an address of no subnet", "HcnCreateEndpoint", "", inNetwork, `{"IpConfigurations":[{"IpAddress":"10.9.0.2","PrefixLength":24}]}`, ErrInvalidIP},
-		{"endpoint: an address that is taken", "HcnCreateEndpoint", "", inNetwork, `{"IpConfigurations":[{"IpAddress":"10.0.0.2","PrefixLength":24}]}`, ErrAddressReserved},
+		{"endpoint: an address of no subnet", "HcnCreateEndpoint", "", inNetwork,
+			`{"IpConfigurations":[{"IpAddress":"10.9.0.2","PrefixLength":24}]}`, ErrInvalidIP},
+		{"endpoint: an address that is taken", "HcnCreateEndpoint", "", inNetwork,
+			`{"IpConfigurations":[{"IpAddress":"10.0.0.2","PrefixLength":24}]}`, ErrAddressReserved},
 		{"endpoint: a MAC that is none", "HcnCreateEndpoint", "", inNetwork, `{"MacAddress":"0A-58"}`, ErrInvalidEndpoint},
-		{"endpoint: a policy of no type", "HcnCreateEndpoint", "", inNetwork, `{"Policies":[{"Type":"Magic"}]}`, ErrInvalidPolicyType},
-		{"endpoint: a port mapping of no port", "HcnCreateEndpoint", "", inNetwork, `{"Policies":[{"Type":"PortMapping","Settings":{"Protocol":6}}]}`, ErrInvalidInternalPort},
-		{"endpoint: a port mapping of no protocol", "HcnCreateEndpoint", "", inNetwork, `{"Policies":[{"Type":"PortMapping","Settings":{"InternalPort":80}}]}`, ErrInvalidPolicy},
+		{"endpoint: a policy of no type", "HcnCreateEndpoint", "", inNetwork, `{"Policies":[{"Type":"Magic"}]}`,
+			ErrInvalidPolicyType},
+		{"endpoint: a port mapping of no port", "HcnCreateEndpoint", "", inNetwork,
+			`{"Policies":[{"Type":"PortMapping","Settings":{"Protocol":6}}]}`, ErrInvalidInternalPort},
+		{"endpoint: a port mapping of no protocol", "HcnCreateEndpoint", "", inNetwork,
+			`{"Policies":[{"Type":"PortMapping","Settings":{"InternalPort":80}}]}`, ErrInvalidPolicy},
 		{"endpoint: a port of the host that is taken", "HcnCreateEndpoint", "", inNetwork,
-			`{"Policies":[{"Type":"PortMapping","Settings":{"Protocol":6,"InternalPort":81,"ExternalPort":8080}}]}`, ErrPortExists},
+			`{"Policies":[{"Type":"PortMapping","Settings":{"Protocol":6,"InternalPort":81,"ExternalPort":8080}}]}`,
+			ErrPortExists},
 		{"endpoint: delete nobody's", "HcnDeleteEndpoint", nobody, 0, "", ErrEndpointNotFound},
 		{"endpoint: attach again", "HcnModifyNamespace", "", inFirst, membership(endpoint, "Add"), ErrEndpointAttached},
-		{"endpoint: attach elsewhere too", "HcnModifyNamespace", "", inSecond, membership(endpoint, "Add"), ErrEndpointNamespaceExists},
+		{"endpoint: attach elsewhere too", "HcnModifyNamespace", "", inSecond, membership(endpoint, "Add"),
+			ErrEndpointNamespaceExists},
 		{"endpoint: attach nobody's", "HcnModifyNamespace", "", inFirst, membership(nobody, "Add"), ErrEndpointNotFound},
-		{"endpoint: remove from where it is not", "HcnModifyNamespace", "", inSecond, membership(endpoint, "Remove"), ErrElementNotFound},
+		{"endpoint: remove from where it is not", "HcnModifyNamespace", "", inSecond, membership(endpoint, "Remove"),
+			ErrElementNotFound},
 		{"namespace: open nobody's", "HcnOpenNamespace", nobody, 0, "", ErrElementNotFound},
 		{"namespace: delete nobody's", "HcnDeleteNamespace", nobody, 0, "", ErrElementNotFound},
 		{"namespace: of no type", "HcnCreateNamespace", "", 0, `{"Type":"Moon"}`, ErrInvalidJSON},
-		{"load balancer: of nobody's endpoint", "HcnCreateLoadBalancer", "", 0, `{"HostComputeEndpoints":["` + nobody + `"]}`, ErrEndpointNotFound},
+		{"load balancer: of nobody's endpoint", "HcnCreateLoadBalancer", "", 0, `{"HostComputeEndpoints":["` + nobody + `"]}`,
+			ErrEndpointNotFound},
 		{"a handle that was never given", "HcnQueryNetworkProperties", "", 99999, "{}", ErrNetworkNotFound},
 		{"a handle of another kind", "HcnQueryEndpointProperties", "", inNetwork, "{}", ErrEndpointNotFound},
 		{"SDN routes", "HcnCreateSdnRoute", "", 0, "{}", ErrNotImplemented},
@@ -218,7 +230,8 @@ func TestAnEndpointsLife(t *testing.T) {
 		return e, n
 	}
 	e, n := see()
-	if e.HostComputeNamespace != "" || len(n.Resources) != 0 || e.MacAddress != "0A-58-0A-F4-00-05" || len(e.DNS.Search) != 1 {
+	if e.HostComputeNamespace != "" || len(n.Resources) != 0 || e.MacAddress != "0A-58-0A-F4-00-05" ||
+		len(e.DNS.Search) != 1 {
 		t.Errorf("new: %+v in %+v", e, n)
 	}
 	attach(t, s, namespace, endpoint)
@@ -255,7 +268,8 @@ func TestWhatSurvives(t *testing.T) {
 		{"the machine has booted", func(*testing.T, *Service) {}, true, 1, 0, 0},
 		{"the machine is told to have booted", func(t *testing.T, s *Service) { control(t, s, "reboot") }, false, 1, 0, 0},
 		{"the network is lost", func(t *testing.T, s *Service) { control(t, s, "fault", "lose-network") }, false, 0, 0, 1},
-		{"the endpoints are lost", func(t *testing.T, s *Service) { control(t, s, "fault", "lose-endpoints") }, false, 1, 0, 1},
+		{"the endpoints are lost", func(t *testing.T, s *Service) { control(t, s, "fault", "lose-endpoints") }, false, 1, 0,
+			1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newService(t)
@@ -317,7 +331,8 @@ func TestExtension(t *testing.T) {
 		t.Errorf("without the driver: %q", failure)
 	}
 	control(t, s, "fault", "clear")
-	must(t, s, "HcnModifyNetwork", "", open(t, s, "Network", network), `{"ResourceType":"Extension","RequestType":"Update","Settings":`+enable+`}`)
+	must(t, s, "HcnModifyNetwork", "", open(t, s, "Network", network),
+		`{"ResourceType":"Extension","RequestType":"Update","Settings":`+enable+`}`)
 	if is, _ := enabled(); !is {
 		t.Error("HCN has not enabled it")
 	}
@@ -385,8 +400,10 @@ func TestFaults(t *testing.T) {
 func TestControlRefuses(t *testing.T) {
 	s := newService(t)
 	for _, words := range []string{
-		"", "dance", "namespace add 1", "fault hang HcnDeleteEndpoint", "fault hang HcnDeleteEndpont 3", "fault hang HNSCall -1",
-		"fault hang HNSCall 3 0", "fault fail HNSCall zero", "fault fail HNSCall 0", "fault delay-vnic soon", "fault lose-network",
+		"", "dance", "namespace add 1", "fault hang HcnDeleteEndpoint", "fault hang HcnDeleteEndpont 3",
+		"fault hang HNSCall -1",
+		"fault hang HNSCall 3 0", "fault fail HNSCall zero", "fault fail HNSCall 0", "fault delay-vnic soon",
+		"fault lose-network",
 		"start 11111111-2222-3333-4444-555555555555", "state now",
 	} {
 		if _, err := s.Control(strings.Fields(words)); err == nil {
@@ -400,7 +417,8 @@ func TestEnumerateFilters(t *testing.T) {
 	network := must(t, s, "HcnCreateNetwork", "", 0, transparent("weft", "Ethernet"))
 	must(t, s, "HcnCreateNetwork", "", 0, transparent("other", "Ethernet 2"))
 	for filter, want := range map[string]int{
-		``: 2, `{"Filter":"{\"Name\":\"weft\"}"}`: 1, `{"Filter":"{\"Name\":\"x\"}"}`: 0, `{"Filter":"{\"ID\":\"` + strings.ToLower(network) + `\"}"}`: 1,
+		``: 2, `{"Filter":"{\"Name\":\"weft\"}"}`: 1, `{"Filter":"{\"Name\":\"x\"}"}`: 0, `{"Filter":"{\"ID\":\"` +
+			strings.ToLower(network) + `\"}"}`: 1,
 	} {
 		reply := s.Call("HcnEnumerateNetworks", "", 0, filter)
 		var ids []string

@@ -132,7 +132,8 @@ func (s *Service) wanted() ([]Switch, []VNIC) {
 	var vnics []VNIC
 	for _, n := range s.objects.Networks {
 		if n.Adapter != "" {
-			switches = append(switches, Switch{Network: n.ID, Adapter: n.Adapter, VNIC: n.VNIC, Host: n.Host, Native: !n.forwards(), KeepAddresses: s.faults.dhcpFails()})
+			switches = append(switches, Switch{Network: n.ID, Adapter: n.Adapter, VNIC: n.VNIC, Host: n.Host,
+				Native: !n.forwards(), KeepAddresses: s.faults.dhcpFails()})
 		}
 	}
 	for _, e := range s.objects.Endpoints {
@@ -236,7 +237,9 @@ func (s *Service) remove(kind, id string) Error {
 		}
 		s.objects.Namespaces = slices.DeleteFunc(s.objects.Namespaces, func(n *Namespace) bool { return sameID(n.ID, id) })
 	case kindLoadBalancer:
-		s.objects.LoadBalancers = slices.DeleteFunc(s.objects.LoadBalancers, func(l *LoadBalancer) bool { return sameID(l.ID, id) })
+		s.objects.LoadBalancers = slices.DeleteFunc(s.objects.LoadBalancers, func(l *LoadBalancer) bool {
+			return sameID(l.ID, id)
+		})
 	}
 	return 0
 }

@@ -158,7 +158,8 @@ func hostConfig(link netlink.Link) (HostConfig, error) {
 			has.Addresses = append(has.Addresses, p)
 		}
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index, Table: unix.RT_TABLE_MAIN},
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index,
+		Table: unix.RT_TABLE_MAIN},
 		netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return has, fmt.Errorf("routes of %s: %w", link.Attrs().Name, err)
@@ -232,7 +233,8 @@ func toHostRoute(r netlink.Route) HostRoute {
 }
 
 func fromHostRoute(index int, r HostRoute) *netlink.Route {
-	route := &netlink.Route{LinkIndex: index, Dst: fromPrefix(r.Destination), Priority: r.Metric, Protocol: unix.RTPROT_STATIC}
+	route := &netlink.Route{LinkIndex: index, Dst: fromPrefix(r.Destination), Priority: r.Metric,
+		Protocol: unix.RTPROT_STATIC}
 	if r.NextHop.IsValid() {
 		route.Gw = r.NextHop.AsSlice()
 	}

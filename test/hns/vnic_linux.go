@@ -119,7 +119,8 @@ func peer(inside *netlink.Handle, end netlink.Link) (netlink.Link, error) {
 		return nil, err
 	}
 	for _, link := range links {
-		if link.Type() == "veth" && link.Attrs().Index == end.Attrs().ParentIndex && link.Attrs().ParentIndex == end.Attrs().Index {
+		if link.Type() == "veth" && link.Attrs().Index == end.Attrs().ParentIndex &&
+			link.Attrs().ParentIndex == end.Attrs().Index {
 			return link, nil
 		}
 	}

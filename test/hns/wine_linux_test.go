@@ -37,7 +37,8 @@ func winePrefix(t *testing.T) (prefix, home string) {
 			t.Fatal(err)
 		}
 	}
-	if err := unix.Mount("overlay", prefix, "overlay", 0, "lowerdir="+base+",upperdir="+upper+",workdir="+work); err != nil {
+	if err := unix.Mount("overlay", prefix, "overlay", 0, "lowerdir="+base+",upperdir="+upper+",workdir="+
+		work); err != nil {
 		t.Fatalf("overlay the Wine prefix: %v", err)
 	}
 	t.Cleanup(func() {
@@ -76,7 +77,8 @@ func TestTour(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		command := exec.CommandContext(ctx, WineProgram, program, "-test.v", "-test.run", only)
-		command.Env = append(append(WineEnv(prefix, home, address), "HNS_TOUR_ADAPTER=Ethernet", "HNS_TOUR_NAMESPACE="+namespace), more...)
+		command.Env = append(append(WineEnv(prefix, home, address), "HNS_TOUR_ADAPTER=Ethernet", "HNS_TOUR_NAMESPACE="+
+			namespace), more...)
 		output, err := command.CombinedOutput()
 		if err != nil || !strings.Contains(string(output), "--- PASS") {
 			t.Errorf("under Wine: %v\n%s", err, output)

@@ -23,9 +23,10 @@ var (
 	lives = flag.Int("lives", 300, "how many random clusters")
 )
 
-// TestControllerAndAgentAgree plays random lives of clusters. After each step the controller's rows and each node's agent
-// say who has each port of the node's host: what comes from outside is OVN's where somebody has it there, and the host's
-// where nobody has, or a daemon; the host listens for whom OVN serves there; and its routes lead to what OVN serves.
+// TestControllerAndAgentAgree plays random lives of clusters. After each step the controller's rows and each node's
+// agent say who has each port of the node's host: what comes from outside is OVN's where somebody has it there, and the
+// host's where nobody has, or a daemon; the host listens for whom OVN serves there; and its routes lead to what OVN
+// serves.
 func TestControllerAndAgentAgree(t *testing.T) {
 	for number := range uint64(*lives) {
 		c, err := newCluster(*seed, number)
@@ -34,12 +35,14 @@ func TestControllerAndAgentAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			if found := c.disagreements(t); len(found) > 0 {
-				t.Fatalf("cluster %d of seed %d:\n%s\nafter\n%s", number, *seed, strings.Join(found, "\n"), strings.Join(c.story, "\n"))
+				t.Fatalf("cluster %d of seed %d:\n%s\nafter\n%s", number, *seed, strings.Join(found, "\n"),
+					strings.Join(c.story, "\n"))
 			}
 			err = c.step()
 		}
 		if found := c.unlikeCold(); len(found) > 0 {
-			t.Fatalf("cluster %d of seed %d: rows are not those of a cold start:\n%s\nafter\n%s", number, *seed, strings.Join(found, "\n"), strings.Join(c.story, "\n"))
+			t.Fatalf("cluster %d of seed %d: rows are not those of a cold start:\n%s\nafter\n%s", number, *seed,
+				strings.Join(found, "\n"), strings.Join(c.story, "\n"))
 		}
 	}
 }
@@ -63,7 +66,8 @@ func (c *cluster) unlikeCold() (found []string) {
 func rowsOf(changes []ovsdb.Change) map[ovsdb.Owner][]ovsdb.Row {
 	rows := map[ovsdb.Owner][]ovsdb.Row{}
 	for _, c := range changes {
-		if owner := string(c.Owner); len(c.Rows) > 0 && (strings.HasPrefix(owner, "Service/") || strings.HasPrefix(owner, "Pod/")) {
+		if owner := string(c.Owner); len(c.Rows) > 0 && (strings.HasPrefix(owner, "Service/") || strings.HasPrefix(owner,
+			"Pod/")) {
 			rows[c.Owner] = c.Rows
 		}
 	}
@@ -151,7 +155,8 @@ func (d *decisions) compare(at ovn.Port) (found []string) {
 		return nil
 	}
 	if outside := only(d.outside[at]); d.gateway != nil && d.enters(at) != (outside != "") {
-		found = append(found, fmt.Sprintf("what comes from outside is OVN's: %v; and there it is for %q, within for %q", d.enters(at), outside, only(d.within[at])))
+		found = append(found, fmt.Sprintf("what comes from outside is OVN's: %v; and there it is for %q, within for %q",
+			d.enters(at), outside, only(d.within[at])))
 	}
 	if at.Protocol == "sctp" { // the host asks itself by no agent
 		return found
@@ -195,7 +200,8 @@ func (d *decisions) astray() (found []string) {
 	}
 	for _, addr := range d.agent.Routes {
 		if !served[addr] {
-			found = append(found, fmt.Sprintf("the host of node %d asks OVN for %v, where nobody has any port", d.host.Network.ID, addr))
+			found = append(found, fmt.Sprintf("the host of node %d asks OVN for %v, where nobody has any port",
+				d.host.Network.ID, addr))
 		}
 	}
 	return found

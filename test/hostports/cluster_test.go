@@ -34,10 +34,12 @@ type cluster struct {
 }
 
 func newCluster(seed, number uint64) (*cluster, error) {
-	c := &cluster{random: rand.New(rand.NewPCG(seed, number)), objects: map[string]runtime.Object{}, networks: map[string]contract.NodeNetwork{}}
+	c := &cluster{random: rand.New(rand.NewPCG(seed, number)), objects: map[string]runtime.Object{},
+		networks: map[string]contract.NodeNetwork{}}
 	config := ovn.DefaultConfig()
 	config.Northbound = []string{"unix:none"}
-	config.PodCIDRs, config.ServiceCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"}, []string{"10.96.0.0/16", "fd00:10:96::/112"}
+	config.PodCIDRs, config.ServiceCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"},
+		[]string{"10.96.0.0/16", "fd00:10:96::/112"}
 	config.HostCIDRs = []string{"192.0.2.200/32", "192.0.2.208/28"}
 	if config.AllocateLoadBalancerAddresses = number%2 == 0; number%3 == 0 {
 		config.HostExternalIPCIDRs = []string{"203.0.113.10/31", "2001:db8::11/128"}
@@ -52,8 +54,9 @@ func newCluster(seed, number uint64) (*cluster, error) {
 	if c.controller, err = ovn.NewRehearsal(config); err != nil {
 		return nil, err
 	}
-	first := []runtime.Object{&corev1.Namespace{ObjectMeta: c.meta("", "default")}, &v1alpha1.AddressPool{ObjectMeta: c.meta("", "pool"),
-		Spec: v1alpha1.AddressPoolSpec{Ranges: []string{"203.0.113.240/30"}}}}
+	first := []runtime.Object{&corev1.Namespace{ObjectMeta: c.meta("", "default")},
+		&v1alpha1.AddressPool{ObjectMeta: c.meta("", "pool"),
+			Spec: v1alpha1.AddressPoolSpec{Ranges: []string{"203.0.113.240/30"}}}}
 	for i := range nodes {
 		first = append(first, c.node(i))
 	}
@@ -179,7 +182,8 @@ func (c *cluster) node(number int) *corev1.Node {
 	o.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprint("203.0.113.1", number)}}
 	facts := contract.NodeFacts{Chassis: fmt.Sprint("chassis-", number), MTU: 1442, OS: contract.Linux}
 	gateway := &contract.Gateway{Network: "external", MAC: fmt.Sprintf("02:00:00:00:00:%02x", number),
-		Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("203.0.113.1%d/24", number)), netip.MustParsePrefix(fmt.Sprintf("2001:db8::1%d/64", number))}}
+		Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("203.0.113.1%d/24", number)),
+			netip.MustParsePrefix(fmt.Sprintf("2001:db8::1%d/64", number))}}
 	facts.Addresses = contract.Addrs(gateway.Addresses)
 	switch c.random.IntN(6) {
 	case 0:
@@ -213,20 +217,24 @@ var (
 	protocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 	numbers   = []int32{80, 8443, 30000, 30001, 31000}
 	addresses = []string{"203.0.113.10", "203.0.113.11", "2001:db8::10", "2001:db8::11", "198.18.0.11", "203.0.113.20",
-		"198.51.100.1", "2001:db8:5::1", "203.0.113.240", "192.0.2.200", "192.0.2.210", "192.0.2.99", "10.244.0.9", "255.255.255.255", "203.0.113.012"}
+		"198.51.100.1", "2001:db8:5::1", "203.0.113.240", "192.0.2.200", "192.0.2.210", "192.0.2.99", "10.244.0.9",
+		"255.255.255.255", "203.0.113.012"}
 )
 
 func (c *cluster) service(number int) *corev1.Service {
 	o := again(c, &corev1.Service{ObjectMeta: c.meta("default", fmt.Sprint("s", number))})
-	o.Spec.Type = one(c, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeLoadBalancer)
+	o.Spec.Type = one(c, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer,
+		corev1.ServiceTypeLoadBalancer)
 	v4, v6 := fmt.Sprint("10.96.0.1", number), fmt.Sprint("fd00:10:96::1", number)
 	o.Spec.ClusterIPs = one(c, []string{v4}, []string{v4}, []string{v6}, []string{v4, v6})
 	for _, ip := range o.Spec.ClusterIPs {
-		o.Spec.IPFamilies = append(o.Spec.IPFamilies, map[bool]corev1.IPFamily{true: corev1.IPv4Protocol, false: corev1.IPv6Protocol}[strings.Contains(ip, ".")])
+		o.Spec.IPFamilies = append(o.Spec.IPFamilies, map[bool]corev1.IPFamily{true: corev1.IPv4Protocol,
+			false: corev1.IPv6Protocol}[strings.Contains(ip, ".")])
 	}
 	taken := map[string]bool{}
 	for i := range 1 + c.random.IntN(3) {
-		port := corev1.ServicePort{Name: fmt.Sprint("p", i), Port: one(c, append(numbers, 22)...), Protocol: one(c, protocols...)}
+		port := corev1.ServicePort{Name: fmt.Sprint("p", i), Port: one(c, append(numbers, 22)...),
+			Protocol: one(c, protocols...)}
 		if k := fmt.Sprint(port.Port, port.Protocol); taken[k] {
 			continue
 		} else {
@@ -265,13 +273,16 @@ func (c *cluster) balance(o *corev1.Service) {
 		o.Spec.LoadBalancerClass = new(one(c, v1alpha1.PoolClass, "example.net/other"))
 	}
 	for range c.random.IntN(3) {
-		mode := one(c, corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy)
-		o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: one(c, addresses...), IPMode: &mode})
+		mode := one(c, corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeVIP,
+			corev1.LoadBalancerIPModeProxy)
+		o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress,
+			corev1.LoadBalancerIngress{IP: one(c, addresses...), IPMode: &mode})
 	}
 	if c.random.IntN(3) == 0 {
 		o.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 		number := one[int32](c, 30000, 31000, 31001)
-		if !slices.ContainsFunc(o.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == number }) { // as the API server has it
+		// as the API server has it
+		if !slices.ContainsFunc(o.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort == number }) {
 			o.Spec.HealthCheckNodePort = number
 		}
 	}
@@ -279,7 +290,8 @@ func (c *cluster) balance(o *corev1.Service) {
 
 // apiServer says where the API server is: on hosts, or behind an address outside, or nowhere that is known.
 func (c *cluster) apiServer() *discoveryv1.EndpointSlice {
-	o := again(c, &discoveryv1.EndpointSlice{ObjectMeta: c.meta("default", "kubernetes"), AddressType: discoveryv1.AddressTypeIPv4})
+	o := again(c, &discoveryv1.EndpointSlice{ObjectMeta: c.meta("default", "kubernetes"),
+		AddressType: discoveryv1.AddressTypeIPv4})
 	o.Labels = map[string]string{discoveryv1.LabelServiceName: "kubernetes"}
 	protocol, number := corev1.ProtocolTCP, one[int32](c, 8443, 6443)
 	o.Ports = []discoveryv1.EndpointPort{{Name: new("https"), Port: &number, Protocol: &protocol}}
@@ -296,9 +308,11 @@ func (c *cluster) pod(number int) *corev1.Pod {
 	}
 	var ports []corev1.ContainerPort
 	for range 1 + c.random.IntN(3) {
-		port := corev1.ContainerPort{ContainerPort: one[int32](c, 80, 81), HostPort: one(c, numbers...), Protocol: one(c, protocols...)}
+		port := corev1.ContainerPort{ContainerPort: one[int32](c, 80, 81), HostPort: one(c, numbers...),
+			Protocol: one(c, protocols...)}
 		if c.random.IntN(3) == 0 {
-			port.HostIP = one(c, fmt.Sprint("203.0.113.1", on), fmt.Sprint("2001:db8::1", on), fmt.Sprint("198.18.0.1", on), "127.0.0.1", "0.0.0.0", "::", "203.0.113.99")
+			port.HostIP = one(c, fmt.Sprint("203.0.113.1", on), fmt.Sprint("2001:db8::1", on), fmt.Sprint("198.18.0.1", on),
+				"127.0.0.1", "0.0.0.0", "::", "203.0.113.99")
 		}
 		if !slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool { // as the API server has it
 			return p.HostPort == port.HostPort && p.Protocol == port.Protocol && p.HostIP == port.HostIP
@@ -323,7 +337,8 @@ func (c *cluster) agent(number int) (r hostservice.Rehearsal, facts contract.Nod
 				return r, facts, err
 			}
 			r.Listeners = facts.Listeners
-			r.Host = hostservice.Host{Addresses: facts.Addresses, Network: c.networks[o.Name], Management: true, Router: facts.Gateway != nil, SCTP: true}
+			r.Host = hostservice.Host{Addresses: facts.Addresses, Network: c.networks[o.Name], Management: true,
+				Router: facts.Gateway != nil, SCTP: true}
 			if facts.Gateway != nil {
 				r.Host.Reserved = contract.Addrs(facts.Gateway.Addresses)
 				if !facts.Gateway.HostAddresses {
@@ -343,11 +358,14 @@ func (c *cluster) agent(number int) (r hostservice.Rehearsal, facts contract.Nod
 
 // agentPod is a pod as an agent reads it.
 func agentPod(o *corev1.Pod) hostservice.Pod {
-	network, _, _ := contract.Parse[contract.PodNetwork](o.Annotations, contract.PodNetworkAnnotation) // what write has taken over
-	p := hostservice.Pod{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.CreationTimestamp.Time, Addresses: contract.Addrs(network.Addresses)}
+	// what write has taken over
+	network, _, _ := contract.Parse[contract.PodNetwork](o.Annotations, contract.PodNetworkAnnotation)
+	p := hostservice.Pod{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.CreationTimestamp.Time,
+		Addresses: contract.Addrs(network.Addresses)}
 	for _, port := range o.Spec.Containers[0].Ports {
 		if at, ok := contract.HostIP(port.HostIP); ok {
-			p.Ports = append(p.Ports, hostservice.PodPort{HostIP: at, HostPort: uint16(port.HostPort), Port: uint16(port.ContainerPort), Protocol: strings.ToLower(string(port.Protocol))})
+			p.Ports = append(p.Ports, hostservice.PodPort{HostIP: at, HostPort: uint16(port.HostPort),
+				Port: uint16(port.ContainerPort), Protocol: strings.ToLower(string(port.Protocol))})
 		}
 	}
 	return p

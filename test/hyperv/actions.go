@@ -86,7 +86,8 @@ func (f *forwarding) pending() bool {
 // changes: actions before which the packet goes to the outputs so far.
 func changes(kind uint16) bool {
 	switch kind {
-	case actionPushVLAN, actionPopVLAN, actionPushMPLS, actionPopMPLS, actionHash, actionCT, actionRecirc, actionSet, actionSample:
+	case actionPushVLAN, actionPopVLAN, actionPushMPLS, actionPopMPLS, actionHash, actionCT, actionRecirc, actionSet,
+		actionSample:
 		return true
 	}
 	return false

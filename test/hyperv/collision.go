@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Collision is a connection whose translation found taken what it wanted, so that one of the faults nat-port and dnat-port
-// has harmed it.
+// Collision is a connection whose translation found taken what it wanted, so that one of the faults nat-port and
+// dnat-port has harmed it.
 type Collision struct {
 	Time  time.Time
 	Fault Fault
@@ -25,7 +25,8 @@ func (c *conntrack) collide(conn *connection, fault Fault) {
 	if len(c.collisions) == maxCollisions {
 		c.collisions = slices.Delete(c.collisions, 0, 1)
 	}
-	c.collisions = append(c.collisions, Collision{conn.started, fault, conn.key.src.addrPort(conn.key.ether), conn.key.dst.addrPort(conn.key.ether)})
+	c.collisions = append(c.collisions, Collision{conn.started, fault, conn.key.src.addrPort(conn.key.ether),
+		conn.key.dst.addrPort(conn.key.ether)})
 }
 
 func (e endpoint) addrPort(ether uint16) netip.AddrPort {

@@ -21,13 +21,19 @@ var verbs = map[string]verb{
 	"connect":    {"PORT", "connect the vNIC of a port again", connected(true)},
 	"disconnect": {"PORT", "disconnect the vNIC of a port, which stays", connected(false)},
 	"collisions": {"", "tell as JSON which connections have lately found a translation's port taken", collisions},
-	"extension":  {"on|off", "enable or disable the extension on the switch; off, ovs-vswitchd aborts", onOff((*Extension).SetEnabled)},
-	"vmms":       {"on|off", "start or stop Hyper-V's management service; off, no port of type internal comes", onOff((*Extension).SetVMMS)},
-	"upcalls":    {"on|off", "off, what is sent up to ovs-vswitchd is lost", onOff(func(e *Extension, on bool) { e.SetLoseUpcalls(!on) })},
-	"slow":       {"DURATION", "each command takes that long; 0s: none does", slow},
-	"faults":     {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them", switchFaults},
-	"executed":   {"", "tell as JSON how often packets have met each action and each set of a field, and how many flows match each field", executed},
-	"status":     {"", "tell as JSON how the extension is", status},
+	"extension": {"on|off", "enable or disable the extension on the switch; off, ovs-vswitchd aborts",
+		onOff((*Extension).SetEnabled)},
+	"vmms": {"on|off", "start or stop Hyper-V's management service; off, no port of type internal comes",
+		onOff((*Extension).SetVMMS)},
+	"upcalls": {"on|off", "off, what is sent up to ovs-vswitchd is lost", onOff(func(e *Extension, on bool) {
+		e.SetLoseUpcalls(!on)
+	})},
+	"slow": {"DURATION", "each command takes that long; 0s: none does", slow},
+	"faults": {"[LIST]", "switch the driver's known faults, as all,-stale-tuple; without a list tell them",
+		switchFaults},
+	"executed": {"", "tell as JSON how often packets have met each action and each set of a field, and how many flows " +
+		"match each field", executed},
+	"status": {"", "tell as JSON how the extension is", status},
 }
 
 // Usage lists the verbs.

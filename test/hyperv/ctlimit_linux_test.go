@@ -32,7 +32,8 @@ func TestZoneLimitsOfTheDatabase(t *testing.T) {
 		})
 	}
 	n.VS("--", "--id=@zone", "create", "CT_Zone", "limit=3",
-		"--", "--id=@datapath", "create", "Datapath", "ct_zones:7=@zone", "--", "set", "Open_vSwitch", ".", "datapaths:system=@datapath")
+		"--", "--id=@datapath", "create", "Datapath", "ct_zones:7=@zone", "--", "set", "Open_vSwitch", ".",
+		"datapaths:system=@datapath")
 	limited("zone=7,limit=3,count=0")
 	flows()
 	for connection := 1; connection <= 4; connection++ { // each ping has an identifier of its own

@@ -10,8 +10,9 @@ import (
 // undo is a lookup that translates as the connection is translated.
 func undo(t *testing.T, zone uint16) attribute { return ct(t, zone, false, nat(0, netip.Addr{}, 0)) }
 
-// A translated packet that is sent again, and committed again as OVN does: by the tuple of its zone it is of its connection. By its own
-// addresses, after a lookup in another zone and over IPv6, it is of another one, whose port is taken.
+// A translated packet that is sent again, and committed again as OVN does: by the tuple of its zone it is of its
+// connection. By its own addresses, after a lookup in another zone and over IPv6, it is of another one, whose port is
+// taken.
 func TestSentAgain(t *testing.T) {
 	backend, backend6 := netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("fd00::9")
 	for _, c := range []struct {
@@ -49,7 +50,8 @@ func TestReplyIsLookedUpTwice(t *testing.T) {
 		faults Faults
 		lookup bool
 		reply  bool
-	}{"fault": {KnownFaults(), false, false}, "fault, looked up in another zone": {KnownFaults(), true, true}, "no fault": {without(StaleTuple), false, true}} {
+	}{"fault": {KnownFaults(), false, false}, "fault, looked up in another zone": {KnownFaults(), true, true},
+		"no fault": {without(StaleTuple), false, true}} {
 		t.Run(name, func(t *testing.T) {
 			e, h := bare(t, c.faults)
 			send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, 1, true, nat(natAttrDst, backend, 8080)))

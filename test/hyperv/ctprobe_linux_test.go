@@ -39,9 +39,10 @@ func TestTheProbeKnowsTheDatapath(t *testing.T) {
 		start func(*testing.T) *nodetest.OVN
 		want  ctprobe.Answer
 	}{
-		"fault":      {func(t *testing.T) *nodetest.OVN { return startNode(t, KnownFaults()).OVN }, ctprobe.Needed},
-		"no fault":   {func(t *testing.T) *nodetest.OVN { return startNode(t, without(StaleTuple)).OVN }, ctprobe.Unneeded},
-		"this alone": {func(t *testing.T) *nodetest.OVN { return startNode(t, Faults{StaleTuple: true}).OVN }, ctprobe.Needed},
+		"fault":    {func(t *testing.T) *nodetest.OVN { return startNode(t, KnownFaults()).OVN }, ctprobe.Needed},
+		"no fault": {func(t *testing.T) *nodetest.OVN { return startNode(t, without(StaleTuple)).OVN }, ctprobe.Unneeded},
+		"this alone": {func(t *testing.T) *nodetest.OVN { return startNode(t, Faults{StaleTuple: true}).OVN },
+			ctprobe.Needed},
 		"Linux' own": {func(t *testing.T) *nodetest.OVN {
 			o := nodetest.StartOVS(t)
 			o.VS("add-br", "br-int", "--", "set", "bridge", "br-int", "fail_mode=secure", "datapath_type="+nodetest.Datapath())

@@ -61,9 +61,12 @@ func TestNAT(t *testing.T) {
 		port               uint16
 		translated, undone netip.Addr
 	}{
-		{"DNAT", tcp(client, server, 1000, 80, tcpSYN, 1, 0), tcp(backend, client, 8080, 1000, tcpSYN|tcpACK, 1, 2), natAttrDst, backend, 8080, backend, server},
-		{"DNAT of UDP", udp(client, server, 1000, 53, "q"), udp(backend, client, 5353, 1000, "a"), natAttrDst, backend, 5353, backend, server},
-		{"DNAT of IPv6", tcp(client6, server6, 1000, 80, tcpSYN, 1, 0), tcp(backend6, client6, 8080, 1000, tcpSYN|tcpACK, 1, 2), natAttrDst, backend6, 8080, backend6, server6},
+		{"DNAT", tcp(client, server, 1000, 80, tcpSYN, 1, 0), tcp(backend, client, 8080, 1000, tcpSYN|tcpACK, 1, 2),
+			natAttrDst, backend, 8080, backend, server},
+		{"DNAT of UDP", udp(client, server, 1000, 53, "q"), udp(backend, client, 5353, 1000, "a"), natAttrDst, backend, 5353,
+			backend, server},
+		{"DNAT of IPv6", tcp(client6, server6, 1000, 80, tcpSYN, 1, 0), tcp(backend6, client6, 8080, 1000, tcpSYN|tcpACK, 1,
+			2), natAttrDst, backend6, 8080, backend6, server6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, h := bare(t, KnownFaults())
@@ -100,7 +103,8 @@ func TestSNATPorts(t *testing.T) {
 	gateway := netip.MustParseAddr("192.168.0.1")
 	ports := map[uint16]bool{}
 	for _, from := range []string{"10.0.0.1", "10.0.0.3"} {
-		o := send(t, e, h, udp(netip.MustParseAddr(from), server, 1000, 53, "q"), ct(t, 1, true, nat(natAttrSrc, gateway, 0)), act(actionOutput, 4))
+		o := send(t, e, h, udp(netip.MustParseAddr(from), server, 1000, 53, "q"), ct(t, 1, true, nat(natAttrSrc, gateway, 0)),
+			act(actionOutput, 4))
 		frame := o.out["pod4"][0]
 		sound(t, frame)
 		ports[order.Uint16(frame[34:])] = true
@@ -110,7 +114,8 @@ func TestSNATPorts(t *testing.T) {
 	}
 }
 
-// collided checks that one connection is remembered as harmed by a fault, where the fault is on, and none where it is off.
+// collided checks that one connection is remembered as harmed by a fault, where the fault is on, and none where it is
+// off.
 func collided(t *testing.T, e *Extension, fault Fault, client, server string) {
 	t.Helper()
 	var want []Collision
@@ -126,8 +131,8 @@ func collided(t *testing.T, e *Extension, fault Fault, client, server string) {
 	}
 }
 
-// The second of two connections that want one port gets another, of which the key, and so the next zone, knows nothing: the answer
-// is no connection's there.
+// The second of two connections that want one port gets another, of which the key, and so the next zone, knows nothing:
+// the answer is no connection's there.
 func TestNATPort(t *testing.T) {
 	gateway := netip.MustParseAddr("192.168.0.1")
 	for _, c := range []struct {
@@ -140,7 +145,8 @@ func TestNATPort(t *testing.T) {
 			var translated []byte
 			for _, from := range []string{"10.0.0.1", "10.0.0.3"} {
 				syn := tcp(netip.MustParseAddr(from), server, 1000, 80, tcpSYN, 1, 0)
-				o := send(t, e, h, syn, ct(t, 1, true, nat(natAttrSrc, gateway, 0)), ct(t, 3, false), ct(t, 2, true), act(actionOutput, 4))
+				o := send(t, e, h, syn, ct(t, 1, true, nat(natAttrSrc, gateway, 0)), ct(t, 3, false), ct(t, 2, true),
+					act(actionOutput, 4))
 				translated = o.out["pod4"][0]
 			}
 			collided(t, e, NATPort, "10.0.0.3:1000", "10.0.0.2:80")
@@ -152,8 +158,9 @@ func TestNATPort(t *testing.T) {
 	}
 }
 
-// A client that asks two addresses of one server from one port: the second connection goes to another port of the server's.
-// Without the fault it is the client's port that is another, and answers come back to the one that the client has.
+// A client that asks two addresses of one server from one port: the second connection goes to another port of the
+// server's. Without the fault it is the client's port that is another, and answers come back to the one that the client
+// has.
 func TestDNATPort(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -165,7 +172,8 @@ func TestDNATPort(t *testing.T) {
 			from := netip.MustParseAddr("10.0.0.1")
 			var frame []byte
 			for _, to := range []string{"10.96.0.1", "10.96.0.2"} {
-				o := send(t, e, h, udp(from, netip.MustParseAddr(to), 1000, 53, "q"), ct(t, 1, true, nat(natAttrDst, server, 5353)), act(actionOutput, 4))
+				o := send(t, e, h, udp(from, netip.MustParseAddr(to), 1000, 53, "q"), ct(t, 1, true, nat(natAttrDst, server, 5353)),
+					act(actionOutput, 4))
 				frame = o.out["pod4"][0]
 				sound(t, frame)
 			}
@@ -174,7 +182,8 @@ func TestDNATPort(t *testing.T) {
 			if (port != 5353) != c.other || (client != 1000) == c.other {
 				t.Fatalf("it goes from port %d to port %d", client, port)
 			}
-			o := sendFrom(t, e, h, 4, udp(server, from, port, client, "a"), ct(t, 1, false, nat(0, netip.Addr{}, 0)), act(actionOutput, 3))
+			o := sendFrom(t, e, h, 4, udp(server, from, port, client, "a"), ct(t, 1, false, nat(0, netip.Addr{}, 0)),
+				act(actionOutput, 3))
 			for _, frames := range o.out {
 				frame = frames[0]
 			}
@@ -196,7 +205,8 @@ func TestNATOfICMPv6(t *testing.T) {
 	}{{"to a port", 40000, stateInvalid}, {"to an address", 0, stateEstablished | stateReply | stateDstNAT}} {
 		t.Run(c.name, func(t *testing.T) {
 			e, h := bare(t, KnownFaults())
-			o := send(t, e, h, icmp(client6, server6, 128, 7), ct(t, 1, true, nat(natAttrSrc, gateway, c.port)), act(actionOutput, 4))
+			o := send(t, e, h, icmp(client6, server6, 128, 7), ct(t, 1, true, nat(natAttrSrc, gateway, c.port)),
+				act(actionOutput, 4))
 			if frame := o.out["pod4"][0]; order.Uint16(frame[58:]) != 7 {
 				t.Fatalf("identifier %d", order.Uint16(frame[58:]))
 			}
@@ -215,7 +225,8 @@ func TestFlushNAT(t *testing.T) {
 		name   string
 		faults Faults
 		want   uint32
-	}{{"fault", KnownFaults(), stateInvalid}, {"no fault", without(FlushNAT), stateEstablished | stateReply | stateSrcNAT}} {
+	}{{"fault", KnownFaults(), stateInvalid}, {"no fault", without(FlushNAT),
+		stateEstablished | stateReply | stateSrcNAT}} {
 		t.Run(c.name, func(t *testing.T) {
 			e, h := bare(t, c.faults)
 			send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, 1, true, nat(natAttrDst, backend, 8080)))
@@ -257,7 +268,8 @@ func TestICMPErrors(t *testing.T) {
 		want   uint32
 	}{
 		{"IPv4", KnownFaults(), udp(client, server, 1000, 53, "q"), server, client, 3, stateInvalid},
-		{"IPv4 without the fault", without(ICMPErrors), udp(client, server, 1000, 53, "q"), server, client, 3, stateRelated | stateReply},
+		{"IPv4 without the fault", without(ICMPErrors), udp(client, server, 1000, 53, "q"), server, client, 3,
+			stateRelated | stateReply},
 		{"IPv6", KnownFaults(), udp(client6, server6, 1000, 53, "q"), server6, client6, 1, stateRelated | stateReply},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -68,7 +68,8 @@ func (t *tracking) tcpHeader() *tcpSegment {
 	if l.ipv6 {
 		end = l.l3 + 40 + int(order.Uint16(b[l.l3+4:]))
 	}
-	return &tcpSegment{flags: h[13], seq: order.Uint32(h[4:]), ack: order.Uint32(h[8:]), window: uint32(order.Uint16(h[14:])),
+	return &tcpSegment{flags: h[13], seq: order.Uint32(h[4:]), ack: order.Uint32(h[8:]),
+		window:  uint32(order.Uint16(h[14:])),
 		payload: uint32(max(end-l.l4-length, 0)), options: h[20:min(max(length, 20), len(h))]}
 }
 
@@ -114,7 +115,8 @@ func roundUp(n uint32, shift uint8) uint32 { return (n + 1<<shift - 1) >> shift 
 // outside of one.
 func newTCP(s *tcpSegment, now time.Time) *connection {
 	conn := &connection{expiration: now.Add(2 * time.Minute)}
-	conn.peers[0] = tcpPeer{seqLow: s.seq, seqHigh: s.seq + s.payload + 1, maxWindow: max(s.window, 1), scale: scaleUnknown, state: tcpSynSent}
+	conn.peers[0] = tcpPeer{seqLow: s.seq, seqHigh: s.seq + s.payload + 1, maxWindow: max(s.window, 1),
+		scale: scaleUnknown, state: tcpSynSent}
 	conn.peers[1] = tcpPeer{seqHigh: 1, maxWindow: 1, scale: scaleUnknown, state: tcpClosed}
 	return conn
 }
@@ -227,7 +229,8 @@ func (w *window) inside() bool {
 	return seqGEQ(w.src.seqHigh, w.end) &&
 		seqGEQ(w.seq, w.src.seqLow-w.dst.maxWindow<<w.dstScale) &&
 		skew >= -maxAckWindow && skew <= maxAckWindow<<w.srcScale &&
-		(w.segment.flags&tcpRST == 0 || w.original == w.src.seqLow || w.original == w.src.seqLow+1 || w.original+1 == w.src.seqLow)
+		(w.segment.flags&tcpRST == 0 || w.original == w.src.seqLow || w.original == w.src.seqLow+1 ||
+			w.original+1 == w.src.seqLow)
 }
 
 // nearby: it is not, but neither side is settled, and it is not far off.

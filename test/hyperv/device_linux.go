@@ -76,14 +76,16 @@ func (linuxHost) route(dst netip.Addr) (route, error) {
 	if err != nil {
 		return route{}, fmt.Errorf("list the neighbours of %s: %w", r.device, err)
 	}
-	const known = unix.NUD_PERMANENT | unix.NUD_NOARP | unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE
+	const known = unix.NUD_PERMANENT | unix.NUD_NOARP | unix.NUD_REACHABLE |
+		unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE
 	for _, n := range neighbours {
 		if address, _ := netip.AddrFromSlice(n.IP); address.Unmap() == hop && n.State&known != 0 {
 			r.dstMAC = n.HardwareAddr
 			return r, nil
 		}
 	}
-	ask := &netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family, IP: hop.AsSlice(), State: unix.NUD_NONE, Flags: unix.NTF_USE}
+	ask := &netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family, IP: hop.AsSlice(), State: unix.NUD_NONE,
+		Flags: unix.NTF_USE}
 	if err := netlink.NeighSet(ask); err != nil {
 		return r, fmt.Errorf("ask for the neighbour %s: %w", hop, err)
 	}

@@ -71,7 +71,8 @@ func New(config Config) *Extension { return newExtension(config, linuxHost{}) }
 func newExtension(config Config, h host) *Extension {
 	e := &Extension{config: config, log: config.Log, host: h, sockets: map[uint32]*socket{}, vports: map[uint32]*vport{},
 		flows: map[key]*flow{}, meters: map[uint32]*meter{}, peers: map[peerKey]*peer{}, frags: map[fragmentKey]*fragments{},
-		executed: map[string]uint64{}, stats: datapathStats{losses: map[string]uint64{}}, faults: maps.Clone(config.Faults), now: time.Now}
+		executed: map[string]uint64{}, stats: datapathStats{losses: map[string]uint64{}}, faults: maps.Clone(config.Faults),
+		now: time.Now}
 	if e.faults == nil {
 		e.faults = Faults{}
 	}

@@ -37,7 +37,8 @@ const (
 )
 
 // AllFaults are the driver's as it is.
-var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, DNATPort, Protocols, FirstPacket}
+var AllFaults = []Fault{StaleTuple, TrackedIPv6, ICMPErrors, SetIPv6, NDTarget, FlushNAT, NATPort, DNATPort, Protocols,
+	FirstPacket}
 
 // Faults are those that are switched on.
 type Faults map[Fault]bool

@@ -78,7 +78,9 @@ func frames() [][]byte {
 		tcp(client, server, 1000, 80, tcpSYN, 1, 0), tcp(client6, server6, 1000, 80, tcpSYN, 1, 0),
 		udp(client, server, 1000, 53, "question"), udp(client6, server6, 1000, 53, "question"),
 		icmp(client, server, 8, 7), icmp(client6, server6, 128, 7), solicitation(server6),
-		ether(etherARP, append([]byte{0, 1, 8, 0, 6, 4, 0, 1, 0x0a, 0, 0, 0, 0, 1, 10, 0, 0, 1}, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2)),
-		ip(client, server, protoSCTP, make([]byte, 24), -1), ether(etherVLAN, append([]byte{0, 5, 8, 0}, tcp(client, server, 1, 2, tcpSYN, 1, 0)[14:]...)),
+		ether(etherARP, append([]byte{0, 1, 8, 0, 6, 4, 0, 1, 0x0a, 0, 0, 0, 0, 1, 10, 0, 0, 1}, 0, 0, 0, 0, 0, 0, 10, 0, 0,
+			2)),
+		ip(client, server, protoSCTP, make([]byte, 24), -1),
+		ether(etherVLAN, append([]byte{0, 5, 8, 0}, tcp(client, server, 1, 2, tcpSYN, 1, 0)[14:]...)),
 	}
 }

@@ -54,7 +54,8 @@ func bare(tb testing.TB, faults Faults) (*Extension, noHost) {
 	h := noHost{map[string]chan []byte{}}
 	e := newExtension(Config{Adapter: "Ethernet", Faults: faults, Log: slog.New(slog.DiscardHandler)}, h)
 	for i, v := range []vport{{name: "Ethernet", kind: vportNetdev}, {name: "vEth-Ethernet", kind: vportInternal},
-		{name: "pod3", kind: vportInternal}, {name: "pod4", kind: vportInternal}, {name: "genev_sys_6081", kind: vportGeneve}} {
+		{name: "pod3", kind: vportInternal}, {name: "pod4", kind: vportInternal},
+		{name: "genev_sys_6081", kind: vportGeneve}} {
 		attrs, err := encode(func(a *netlink.AttributeEncoder) error {
 			a.Uint32(vportAttrType, v.kind)
 			a.String(vportAttrName, v.name)
@@ -64,7 +65,8 @@ func bare(tb testing.TB, faults Faults) (*Extension, noHost) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if _, err := e.dispatch(message{kind: familyVport, body: append([]byte{cmdNew, 1, 0, 0, 0, 0, 0, 0}, attrs...)}); err != nil {
+		if _, err := e.dispatch(message{kind: familyVport, body: append([]byte{cmdNew, 1, 0, 0, 0, 0, 0, 0},
+			attrs...)}); err != nil {
 			tb.Fatalf("port %d: %v", i+1, err)
 		}
 	}
@@ -77,7 +79,8 @@ func FuzzRequest(f *testing.F) {
 	for c := range commands {
 		f.Add(message{kind: c.family, flags: unix.NLM_F_REQUEST, body: []byte{c.command, 1, 0, 0, 0, 0, 0, 0}}.appendTo(nil))
 	}
-	f.Add(message{kind: unix.GENL_ID_CTRL, body: append([]byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}, "\x0e\x00\x02\x00ovs_vport\x00\x00\x00"...)}.appendTo(nil))
+	f.Add(message{kind: unix.GENL_ID_CTRL, body: append([]byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0},
+		"\x0e\x00\x02\x00ovs_vport\x00\x00\x00"...)}.appendTo(nil))
 	f.Fuzz(func(t *testing.T, datagram []byte) {
 		e, _ := bare(t, KnownFaults())
 		messages, _ := parseMessages(datagram)
@@ -135,7 +138,8 @@ func FuzzKey(f *testing.F) {
 func outside(k key) bool {
 	n := k.network
 	nd := n.proto == protoICMPv6 && n.portSrc != ndSolicit && n.portSrc != ndAdvert
-	return n.proto == protoICMP || n.proto == protoICMPv6 && !nd || k.ether == etherVLAN || n.fragment == fragmentLater || k.ether < 0x600
+	return n.proto == protoICMP || n.proto == protoICMPv6 && !nd || k.ether == etherVLAN || n.fragment == fragmentLater ||
+		k.ether < 0x600
 }
 
 // Any actions on any packet end.
@@ -144,7 +148,8 @@ func FuzzActions(f *testing.F) {
 		f.Add(frame, []byte{8, 0, actionOutput, 0, 3, 0, 0, 0})
 		f.Add(frame, []byte{8, 0, actionRecirc, 0, 1, 0, 0, 0})
 		f.Add(frame, []byte{16, 0, actionCT, 0, 4, 0, 1, 0, 8, 0, 2, 0, 7, 0, 0, 0, 8, 0, actionOutput, 0, 4, 0, 0, 0})
-		f.Add(frame, []byte{4, 0, actionPopVLAN, 0, 8, 0, actionPushVLAN, 0, 0x81, 0, 0, 5, 8, 0, actionOutput, 0, 2, 0, 0, 0})
+		f.Add(frame, []byte{4, 0, actionPopVLAN, 0, 8, 0, actionPushVLAN, 0, 0x81, 0, 0, 5, 8, 0, actionOutput, 0, 2, 0, 0,
+			0})
 	}
 	f.Fuzz(func(t *testing.T, frame, raw []byte) {
 		actions, err := parseAttributes(raw)

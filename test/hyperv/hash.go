@@ -12,7 +12,8 @@ import (
 func hashKey(k *key) uint32 {
 	h := fnv.New32a()
 	n := k.network
-	for _, value := range []any{k.inPort, k.src, k.dst, k.ether, k.vlan, n.src, n.dst, n.proto, n.tos, n.ttl, n.portSrc, n.portDst} {
+	for _, value := range []any{k.inPort, k.src, k.dst, k.ether, k.vlan, n.src, n.dst, n.proto, n.tos, n.ttl, n.portSrc,
+		n.portDst} {
 		_ = binary.Write(h, order, value) // a hash takes all
 	}
 	return h.Sum32()

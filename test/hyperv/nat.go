@@ -106,9 +106,9 @@ const (
 // maxAddresses bounds how many addresses of a range the emulator tries.
 const maxAddresses = 1024
 
-// allocate finds a translated address and port that no connection has, and writes them into the
-// connection's answers: Conntrack-nat.c, OvsNatTranslateCtEntry. It says whether there was one. Without the fault a destination whose
-// answers are another connection's stays, and the client's port is another, as Linux has it.
+// allocate finds a translated address and port that no connection has, and writes them into the connection's answers:
+// Conntrack-nat.c, OvsNatTranslateCtEntry. It says whether there was one. Without the fault a destination whose answers
+// are another connection's stays, and the client's port is another, as Linux has it.
 func (c *conntrack) allocate(conn *connection, faults Faults) bool {
 	low, high := conn.nat.minPort, conn.nat.maxPort
 	source := conn.nat.flags&natSrc != 0

@@ -52,7 +52,8 @@ func TestAbortWithoutExtension(t *testing.T) {
 	n := startNode(t, KnownFaults())
 	n.extension.SetEnabled(false)
 	n.expectAbort()
-	if output, err := n.try("ovs-vswitchd", n.OVSDatabase(), "--unixctl="+filepath.Join(t.TempDir(), "ctl")); err == nil || !strings.Contains(output, aborted) {
+	if output, err := n.try("ovs-vswitchd", n.OVSDatabase(), "--unixctl="+filepath.Join(t.TempDir(), "ctl")); err == nil ||
+		!strings.Contains(output, aborted) {
 		t.Errorf("with its bridge ovs-vswitchd goes on: %s", output)
 	}
 	n.VS("--no-wait", "del-br", "br-int")
@@ -100,7 +101,8 @@ func TestNoManagementService(t *testing.T) {
 		return nil
 	})
 	n.extension.SetVMMS(true)
-	n.VS("del-port", "br-int", "vnic1", "--", "add-port", "br-int", "vnic1", "--", "set", "interface", "vnic1", "type=internal")
+	n.VS("del-port", "br-int", "vnic1", "--", "add-port", "br-int", "vnic1", "--", "set", "interface", "vnic1",
+		"type=internal")
 	run(t, "ip", "link", "show", "vnic1")
 	n.VS("del-port", "br-int", "vnic1")
 	if _, err := net.InterfaceByName("vnic1"); err == nil {

@@ -12,16 +12,20 @@ import (
 const deferredLost = 0xffff
 
 var actionNames = map[uint16]string{
-	actionOutput: "output", actionUserspace: "userspace", actionSet: "set", actionPushVLAN: "push_vlan", actionPopVLAN: "pop_vlan",
-	actionSample: "sample", actionRecirc: "recirc", actionHash: "hash", actionPushMPLS: "push_mpls", actionPopMPLS: "pop_mpls",
-	actionCT: "ct", actionMeter: "meter", deferredLost: "recirc lost",
-	11: "set_masked", 13: "trunc", 14: "push_eth", 15: "pop_eth", 16: "ct_clear", 17: "push_nsh", 18: "pop_nsh", 20: "clone",
+	actionOutput: "output", actionUserspace: "userspace", actionSet: "set", actionPushVLAN: "push_vlan",
+	actionPopVLAN: "pop_vlan",
+	actionSample:  "sample", actionRecirc: "recirc", actionHash: "hash", actionPushMPLS: "push_mpls",
+	actionPopMPLS: "pop_mpls",
+	actionCT:      "ct", actionMeter: "meter", deferredLost: "recirc lost",
+	11: "set_masked", 13: "trunc", 14: "push_eth", 15: "pop_eth", 16: "ct_clear", 17: "push_nsh", 18: "pop_nsh",
+	20: "clone",
 	21: "check_pkt_len", 22: "add_mpls", 23: "dec_ttl", 24: "drop", 25: "psample",
 }
 
 var keyNames = map[uint16]string{
 	keyEthernet: "eth", keyVLAN: "vlan", keyIPv4: "ipv4", keyIPv6: "ipv6", keyTCP: "tcp", keyUDP: "udp", keyICMP: "icmp",
-	keyICMPv6: "icmpv6", keyARP: "arp", keyND: "nd", keySKBMark: "skb_mark", keyTunnel: "tunnel", keySCTP: "sctp", keyMPLS: "mpls",
+	keyICMPv6: "icmpv6", keyARP: "arp", keyND: "nd", keySKBMark: "skb_mark", keyTunnel: "tunnel", keySCTP: "sctp",
+	keyMPLS:     "mpls",
 	keyPriority: "priority", keyNDExtensions: "nd_ext",
 }
 

@@ -119,7 +119,8 @@ func TestUnknownActions(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	frame := udp(client, server, 1, 2, "x")
 	clone, trunc, out := attribute{kind: 20}, act(13, 20), act(actionOutput, 4)
-	if o := send(t, e, h, frame, clone, trunc, out); o.err != nil || len(o.out["pod4"]) != 1 || len(o.out["pod4"][0]) != len(frame) {
+	if o := send(t, e, h, frame, clone, trunc, out); o.err != nil || len(o.out["pod4"]) != 1 ||
+		len(o.out["pod4"][0]) != len(frame) {
 		t.Errorf("before an output: %+v", o)
 	}
 	if o := send(t, e, h, frame, clone); o.err != errNotSupported {
@@ -170,7 +171,8 @@ func TestOutputBeforeSet(t *testing.T) {
 	frame := udp(client, server, 1, 2, "x")
 	eth := nested(t, actionSet, func(a *netlink.AttributeEncoder) { a.Bytes(keyEthernet, make([]byte, 12)) })
 	o := send(t, e, h, frame, act(actionOutput, 4), eth, act(actionOutput, 2))
-	if len(o.out["pod4"]) != 1 || !slices.Equal(o.out["pod4"][0], frame) || len(o.out["vEth-Ethernet"]) != 1 || o.out["vEth-Ethernet"][0][0] != 0 {
+	if len(o.out["pod4"]) != 1 || !slices.Equal(o.out["pod4"][0], frame) || len(o.out["vEth-Ethernet"]) != 1 ||
+		o.out["vEth-Ethernet"][0][0] != 0 {
 		t.Errorf("%+v", o.out)
 	}
 }
@@ -233,7 +235,8 @@ func TestMeter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.dispatch(message{kind: familyMeter, body: append([]byte{meterSet, 1, 0, 0, 0, 0, 0, 0}, attrs...)}); err != nil {
+		if _, err := e.dispatch(message{kind: familyMeter, body: append([]byte{meterSet, 1, 0, 0, 0, 0, 0, 0},
+			attrs...)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -292,7 +295,8 @@ func TestTunnel(t *testing.T) {
 		}
 		return nil
 	})
-	outer := geneveFrame(inner, genevePort, tunnelKey{dst: way.dst, id: 7, flags: flagChecksum | flagCritical, options: string(option)}, &e.peers[way].route)
+	outer := geneveFrame(inner, genevePort, tunnelKey{dst: way.dst, id: 7, flags: flagChecksum | flagCritical,
+		options: string(option)}, &e.peers[way].route)
 	var k key
 	if _, err := e.faults.extract(&packet{data: outer}, 2, tunnelKey{}, &k); err != nil {
 		t.Fatal(err)
@@ -305,13 +309,15 @@ func TestTunnel(t *testing.T) {
 	sound(t, o.out["Ethernet"][0])
 
 	var back key
-	tunnel := tunnelKey{src: netip.MustParseAddr("192.168.0.1"), dst: way.dst, id: 7, ttl: 64, flags: flagKey | flagCritical | flagGeneveOptions, options: string(option)}
+	tunnel := tunnelKey{src: netip.MustParseAddr("192.168.0.1"), dst: way.dst, id: 7, ttl: 64,
+		flags: flagKey | flagCritical | flagGeneveOptions, options: string(option)}
 	if _, err := e.faults.extract(&packet{data: inner}, 5, tunnel, &back); err != nil {
 		t.Fatal(err)
 	}
 	e.flows[e.lookupKey(back)] = &flow{key: back, actions: []attribute{act(actionOutput, 4)}}
 	arrived := sendFrom(t, e, h, 1, o.out["Ethernet"][0], act(actionOutput, 2))
-	if arrived.err != nil || len(arrived.out["pod4"]) != 1 || !slices.Equal(arrived.out["pod4"][0], inner) || len(arrived.out["vEth-Ethernet"]) != 0 {
+	if arrived.err != nil || len(arrived.out["pod4"]) != 1 || !slices.Equal(arrived.out["pod4"][0], inner) ||
+		len(arrived.out["vEth-Ethernet"]) != 0 {
 		t.Errorf("%+v", arrived)
 	}
 }

@@ -15,8 +15,8 @@ var (
 	named = regexp.MustCompile("`([A-Za-z_]\\w*)`")
 )
 
-// TestSourcesAreInTheDocument: docs/hyperv.md names each function that the emulator follows, and each test that it names
-// is there.
+// TestSourcesAreInTheDocument: docs/hyperv.md names each function that the emulator follows, and each test that it
+// names is there.
 func TestSourcesAreInTheDocument(t *testing.T) {
 	text, err := os.ReadFile("../../docs/hyperv.md")
 	if err != nil {

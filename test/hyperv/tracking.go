@@ -330,7 +330,8 @@ func (conn *connection) setMark(action ctAction, k *key) {
 // tell: Conntrack.c, OvsCtUpdateTuple and OvsCtUpdateTupleV6.
 func (conn *connection) tell(k *key) {
 	portSrc, portDst := conn.key.src.port, conn.key.dst.port
-	if p := conn.key.proto; p == protoICMP && conn.key.ether == etherIPv4 || p == protoICMPv6 && conn.key.ether == etherIPv6 {
+	if p := conn.key.proto; p == protoICMP && conn.key.ether == etherIPv4 || p == protoICMPv6 &&
+		conn.key.ether == etherIPv6 {
 		portSrc, portDst = uint16(conn.key.src.icmpType), uint16(conn.key.src.icmpCode)
 	}
 	if conn.key.ether == etherIPv4 {

@@ -200,7 +200,8 @@ func TestDisconnectedPort(t *testing.T) {
 				}
 			}
 			o := send(t, e, h, frame, act(actionRecirc, 1))
-			if o.err != nil || len(o.out["pod4"]) != c.out || len(heard()) != c.heard || e.stats.losses[errDisconnected.Error()] != c.lost {
+			if o.err != nil || len(o.out["pod4"]) != c.out || len(heard()) != c.heard ||
+				e.stats.losses[errDisconnected.Error()] != c.lost {
 				t.Errorf("%+v, losses %v", o, e.stats.losses)
 			}
 		})

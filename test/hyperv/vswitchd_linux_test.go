@@ -63,7 +63,8 @@ func (n *node) flows(flows ...string) {
 
 // try runs a program that may fail.
 func (n *node) try(program string, args ...string) (string, error) {
-	output, err := exec.CommandContext(n.t.Context(), filepath.Join(nodetest.Programs(n.t), program), args...).CombinedOutput()
+	output, err := exec.CommandContext(n.t.Context(), filepath.Join(nodetest.Programs(n.t), program),
+		args...).CombinedOutput()
 	return string(output), err
 }
 
@@ -82,7 +83,8 @@ type pod struct {
 // there is no other traffic than a test's.
 func (n *node) pod(number int) pod {
 	n.t.Helper()
-	p := pod{n, fmt.Sprintf("pod%d", number), podMAC(number), fmt.Sprintf("10.0.0.%d", number), fmt.Sprintf("fd00::%d", number)}
+	p := pod{n, fmt.Sprintf("pod%d", number), podMAC(number), fmt.Sprintf("10.0.0.%d", number),
+		fmt.Sprintf("fd00::%d", number)}
 	space, err := netns.GetFromPath(nodetest.Sandbox(n.t, p.name))
 	if err != nil {
 		n.t.Fatal(err)
@@ -90,7 +92,8 @@ func (n *node) pod(number int) pod {
 	defer space.Close()
 	mac, _ := net.ParseMAC(p.mac)
 	end := "v" + p.name
-	err = netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: end}, PeerName: "eth0", PeerHardwareAddr: mac, PeerNamespace: netlink.NsFd(int(space))})
+	err = netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: end}, PeerName: "eth0", PeerHardwareAddr: mac,
+		PeerNamespace: netlink.NsFd(int(space))})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -127,7 +130,8 @@ func (p pod) ping(to string, requests int) int {
 // pingSized is ping with so many bytes in a request.
 func (p pod) pingSized(to string, requests, size int) int {
 	p.n.t.Helper()
-	command := exec.CommandContext(p.n.t.Context(), "ip", "netns", "exec", p.name, "ping", "-n", "-q", "-i", "0.05", "-W", "5", "-c", fmt.Sprint(requests),
+	command := exec.CommandContext(p.n.t.Context(), "ip", "netns", "exec", p.name, "ping", "-n", "-q", "-i", "0.05", "-W",
+		"5", "-c", fmt.Sprint(requests),
 		"-s", fmt.Sprint(size), to)
 	output, _ := command.CombinedOutput() // no answer is an error of ping's
 	var sent, received int

@@ -11,13 +11,17 @@ import (
 	"testing"
 )
 
-// TestTargetsBuildWhatTheyUse: the official tests, which take minutes to compile, are built for the targets that run them alone.
+// TestTargetsBuildWhatTheyUse: the official tests, which take minutes to compile, are built for the targets that run
+// them alone.
 func TestTargetsBuildWhatTheyUse(t *testing.T) {
 	official := []string{"e2e.test", "ginkgo", "policy-conformance"}
-	for target, wanted := range map[string]bool{"demo": false, "cluster-test": false, "bench": false, "unit": false, "e2e": true, "test-ansible": true} {
+	for target, wanted := range map[string]bool{"demo": false, "cluster-test": false, "bench": false, "unit": false,
+		"e2e": true, "test-ansible": true} {
 		command := exec.Command("make", "--no-print-directory", "-Bn", target)
 		command.Dir = "../.."
-		command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MAKE") })
+		command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+			return strings.HasPrefix(variable, "MAKE")
+		})
 		out, err := command.CombinedOutput()
 		if err != nil {
 			t.Fatalf("make -Bn %s: %v\n%s", target, err, out)
@@ -33,11 +37,14 @@ func TestTargetsBuildWhatTheyUse(t *testing.T) {
 	}
 }
 
-// TestSlowStepsSayHowFarTheyAre: nobody waits for a silent `make demo`. What a step runs that is no part of a system goes by progress.sh.
+// TestSlowStepsSayHowFarTheyAre: nobody waits for a silent `make demo`. What a step runs that is no part of a system
+// goes by progress.sh.
 func TestSlowStepsSayHowFarTheyAre(t *testing.T) {
 	command := exec.Command("make", "--no-print-directory", "-Bn", "demo")
 	command.Dir = "../.."
-	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MAKE") })
+	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE")
+	})
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("make -Bn demo: %v\n%s", err, out)
@@ -68,7 +75,8 @@ func TestSlowStepsSayHowFarTheyAre(t *testing.T) {
 	}
 }
 
-// TestProgress: whoever waits hears how far a build is, sees what a command wrote only if it fails, and gets its status.
+// TestProgress: whoever waits hears how far a build is, sees what a command wrote only if it fails, and gets its
+// status.
 func TestProgress(t *testing.T) {
 	const stub = `#!/bin/sh
 case $1 in
@@ -86,7 +94,8 @@ esac
 		{"a build that fails", "2 of 3 packages compiled", []string{"go", "build", "-o", "x", "./x"}, 4, "undefined: y"},
 		{"a test that is linked", "all packages compiled, linking", []string{"go", "test", "-c", "-o", "x", "./x"}, 0, ""},
 		{"another command", "unpacking one", []string{"sh", "-c", "echo unpacking one; read _ < held; echo unpacked"}, 0, ""},
-		{"another command that fails", "unpacking one", []string{"sh", "-c", "echo unpacking one; read _ < held; echo no room; exit 3"}, 3, "no room"},
+		{"another command that fails", "unpacking one", []string{"sh", "-c", "echo unpacking one; read _ < held; echo no " +
+			"room; exit 3"}, 3, "no room"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

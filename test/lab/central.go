@@ -25,8 +25,9 @@ const (
 	observeUser        = "weft-observe" // of its credentials' file
 )
 
-// remotesSchema is that of a database beside OVN's own, whose only row says what else their server listens on: of all that
-// it can be told of a connection, only a row says that it is read-only, and not every OVN's own database has a column for it.
+// remotesSchema is that of a database beside OVN's own, whose only row says what else their server listens on: of all
+// that it can be told of a connection, only a row says that it is read-only, and not every OVN's own database has a
+// column for it.
 const remotesSchema = `{"name": "Weft_Remotes", "version": "1.0.0", "tables": {
   "Remotes": {"isRoot": true, "maxRows": 1, "columns": {"connections": {"type": {"key": {"type": "uuid", "refTable": "Connection"}, "min": 0, "max": "unlimited"}}}},
   "Connection": {"columns": {"target": {"type": "string"}, "read_only": {"type": "boolean"}}}}}`
@@ -145,14 +146,16 @@ func (c Config) controlPlane(f files) []machine.Component {
 				"--service-account-private-key-file="+f.pki("sa.key"), "--root-ca-file="+f.pki("ca.crt"),
 				"--cluster-signing-cert-file="+f.pki("ca.crt"), "--cluster-signing-key-file="+f.pki("ca.key"),
 				"--use-service-account-credentials=true", "--allocate-node-cidrs=true", "--configure-cloud-routes=false",
-				"--cluster-cidr="+c.list(podRangeV4, podRangeV6), "--service-cluster-ip-range="+c.list(serviceRangeV4, serviceRangeV6),
+				"--cluster-cidr="+c.list(podRangeV4, podRangeV6), "--service-cluster-ip-range="+c.list(serviceRangeV4,
+					serviceRangeV6),
 				c.nodeMask(),
 				// With the usual limits its controllers queue for four seconds before the first one starts.
 				"--kube-api-qps=500", "--kube-api-burst=1000"),
 			WaitFor: afterAPI,
 			Ready:   machine.Probe{TCP: "127.0.0.1:10257"},
 		},
-		{Name: "kube-scheduler", Command: client("kube-scheduler"), WaitFor: afterAPI, Ready: machine.Probe{TCP: "127.0.0.1:10259"}},
+		{Name: "kube-scheduler", Command: client("kube-scheduler"), WaitFor: afterAPI,
+			Ready: machine.Probe{TCP: "127.0.0.1:10259"}},
 		{
 			Name:    "manifests",
 			Prepare: [][]string{{"rm", "-f", manifestsApplied(f)}},
@@ -197,8 +200,10 @@ func (c Config) apiServerCommand(f files) []string {
 		"--advertise-address=" + c.addr(management, centralNumber).String(), "--secure-port=" + strconv.Itoa(apiPort),
 		"--service-cluster-ip-range=" + c.list(serviceRangeV4, serviceRangeV6), "--endpoint-reconciler-type=lease",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-		"--client-ca-file=" + f.pki("ca.crt"), "--tls-cert-file=" + f.pki("apiserver.crt"), "--tls-private-key-file=" + f.pki("apiserver.key"),
-		"--kubelet-client-certificate=" + f.pki("apiserver-kubelet.crt"), "--kubelet-client-key=" + f.pki("apiserver-kubelet.key"),
+		"--client-ca-file=" + f.pki("ca.crt"), "--tls-cert-file=" + f.pki("apiserver.crt"), "--tls-private-key-file=" +
+			f.pki("apiserver.key"),
+		"--kubelet-client-certificate=" + f.pki("apiserver-kubelet.crt"), "--kubelet-client-key=" +
+			f.pki("apiserver-kubelet.key"),
 		"--kubelet-certificate-authority=" + f.pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + f.pki("sa.pub"), "--service-account-signing-key-file=" + f.pki("sa.key"),
@@ -209,7 +214,8 @@ func (c Config) apiServerCommand(f files) []string {
 		"--enable-aggregator-routing=true",
 	}
 	if c.Windows > 0 { // for the policy that labels Windows nodes
-		command = append(command, "--feature-gates=MutatingAdmissionPolicy=true", "--runtime-config=admissionregistration.k8s.io/v1beta1=true")
+		command = append(command, "--feature-gates=MutatingAdmissionPolicy=true",
+			"--runtime-config=admissionregistration.k8s.io/v1beta1=true")
 	}
 	return command
 }
@@ -219,14 +225,18 @@ func (c Config) databases(f files) []machine.Component {
 		file := "/var/lib/ovn/" + database + ".db"
 		remotes := "/run/ovn/" + name + "-remotes.db"
 		return machine.Component{
-			Name:    name,
-			Prepare: [][]string{createDatabase(file, c.schema(f, schema)), createRemotes(remotes, readOnlySocket(name[len("ovn-"):]))},
-			Command: append([]string{"ovsdb-server", file, remotes, "--remote=punix:" + socket, "--remote=db:Weft_Remotes,Remotes,connections",
-				"--pidfile=/run/ovn/" + database + ".pid", "--unixctl=/run/ovn/" + database + ".ctl", "-vconsole:info", "-vsyslog:off"}, more...),
+			Name: name,
+			Prepare: [][]string{createDatabase(file, c.schema(f, schema)),
+				createRemotes(remotes, readOnlySocket(name[len("ovn-"):]))},
+			Command: append([]string{"ovsdb-server", file, remotes, "--remote=punix:" + socket,
+				"--remote=db:Weft_Remotes,Remotes,connections",
+				"--pidfile=/run/ovn/" + database + ".pid", "--unixctl=/run/ovn/" + database + ".ctl", "-vconsole:info",
+				"-vsyslog:off"}, more...),
 			Ready: machine.Probe{Unix: socket},
 		}
 	}
-	listen := []string{"--private-key=" + f.pki(centralPair+".key"), "--certificate=" + f.pki(centralPair+".crt"), "--ca-cert=" + f.pki(centralCA+".crt")}
+	listen := []string{"--private-key=" + f.pki(centralPair+".key"), "--certificate=" + f.pki(centralPair+".crt"),
+		"--ca-cert=" + f.pki(centralCA+".crt")}
 	for _, target := range c.passive(management, northboundPort) {
 		listen = append(listen, "--remote="+target)
 	}
@@ -251,8 +261,10 @@ func (c Config) southboundGuard(f files) machine.Component {
 	}
 	return machine.Component{
 		Name: "weft-southbound",
-		Command: []string{f.bin + "/weft", "southbound", "--listen=" + strings.Join(listen, ","), "--ovn-southbound=unix:" + southboundSocket,
-			"--certificate=" + f.pki(centralPair+".crt"), "--private-key=" + f.pki(centralPair+".key"), "--node-ca=" + f.pki(southboundCAs+".crt"),
+		Command: []string{f.bin + "/weft", "southbound", "--listen=" + strings.Join(listen, ","), "--ovn-southbound=unix:" +
+			southboundSocket,
+			"--certificate=" + f.pki(centralPair+".crt"), "--private-key=" + f.pki(centralPair+".key"),
+			"--node-ca=" + f.pki(southboundCAs+".crt"),
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Unix: southboundSocket}},
 		Ready:   machine.Probe{URL: "http://" + metrics + "/readyz"},
@@ -267,11 +279,14 @@ func (c Config) door(f files) machine.Component {
 		Command: []string{f.bin + "/weft", "observe", "--kubeconfig=" + f.kubeconfig(observeUser), "--identity=" + Central,
 			"--listen=" + hostPort(c.addr(management, centralNumber), observePort),
 			"--ovn-northbound=unix:" + readOnlySocket("nb"), "--ovn-southbound=unix:" + readOnlySocket("sb"),
-			"--tunnel-ca=" + f.pki("ca.crt"), "--tunnel-certificate=" + f.pki(tunnelPair(Central)+".crt"), "--tunnel-private-key=" + f.pki(tunnelPair(Central)+".key"),
+			"--tunnel-ca=" + f.pki("ca.crt"), "--tunnel-certificate=" + f.pki(tunnelPair(Central)+".crt"),
+			"--tunnel-private-key=" + f.pki(tunnelPair(Central)+".key"),
 			"--metrics-address=" + metrics},
-		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: readOnlySocket("nb")}, {Unix: readOnlySocket("sb")}}, // it needs its rights
+		// it needs its rights
+		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: readOnlySocket("nb")}, {Unix: readOnlySocket("sb")}},
 		Ready:   machine.Probe{URL: "http://" + metrics + "/readyz"},
-		Finish: [][]string{{"sh", "-ec", `{ cat "$2"; printf '  caBundle: %s\n' "$(base64 -w0 "$3")"; } | "$0" "--kubeconfig=$1" apply --server-side -f -`,
+		Finish: [][]string{{"sh", "-ec",
+			`{ cat "$2"; printf '  caBundle: %s\n' "$(base64 -w0 "$3")"; } | "$0" "--kubeconfig=$1" apply --server-side -f -`,
 			f.lab("kubectl"), f.kubeconfig("admin"), filepath.Join(f.dir, apiServiceFile), f.pki("ca.crt")}},
 	}
 }
@@ -311,7 +326,8 @@ func (c Config) controller(f files, i int) machine.Component {
 			"--ovn-certificate=" + f.pki(controllerPair+".crt"), "--ovn-private-key=" + f.pki(controllerPair+".key"),
 			"--pod-cidrs=" + c.list(podRangeV4, podRangeV6), "--service-cidrs=" + c.list(serviceRangeV4, serviceRangeV6),
 			// Nobody shares a gateway until nodes are told to, and others are labelled.
-			"--shared-gateway-addresses=" + c.list(fmt.Sprintf(external.v4, sharedNumber), fmt.Sprintf(external.v6, sharedNumber)),
+			"--shared-gateway-addresses=" + c.list(fmt.Sprintf(external.v4, sharedNumber),
+				fmt.Sprintf(external.v6, sharedNumber)),
 			"--shared-gateway-next-hops=" + join(c.addrs(external, routerNumber)),
 			"--metrics-address=" + metrics},
 		WaitFor: []machine.Probe{{Path: manifestsApplied(f)}, {Unix: northboundSocket}}, // it needs its rights

@@ -77,7 +77,8 @@ var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 // CheckName of a lab: it becomes a part of paths.
 func CheckName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("--name %q: a lab's name is up to 32 lower-case letters, digits and '-', the first and last of them no '-'", name)
+		return fmt.Errorf("--name %q: a lab's name is up to 32 lower-case letters, digits and '-', the first and last of "+
+			"them no '-'", name)
 	}
 	return nil
 }

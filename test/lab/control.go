@@ -24,9 +24,11 @@ const (
 // hosts and cluster in its home directory. It serves the hosts their packages, which have no other way to any.
 func (c Config) control(f files) *machine.Spec {
 	spec := c.machine(f, Control)
-	spec.Interfaces = []machine.Interface{{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, controlNumber), MTU: c.MTU}}
+	spec.Interfaces = []machine.Interface{{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management,
+		controlNumber), MTU: c.MTU}}
 	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
-		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(management, centralNumber)[i].String()})
+		spec.Routes = append(spec.Routes, machine.Route{Destination: everything,
+			Via: c.addrs(management, centralNumber)[i].String()})
 	}
 	home := machine.Dir(f.dir, Control) + "/home"
 	spec.Env = append(spec.Env, "HOME="+home, "PATH="+f.bin+":"+c.path(f),
@@ -43,9 +45,10 @@ func (c Config) control(f files) *machine.Spec {
 		machine.File{Path: inventoryFile(f), Content: c.inventory()})
 	address := c.addr(management, controlNumber)
 	spec.Components = []machine.Component{{
-		Name:    packagesComponent,
-		Command: []string{"/usr/bin/python3", "-m", "http.server", "--bind", address.String(), "--directory=" + f.hosts("apt"), "80"},
-		Ready:   machine.Probe{TCP: hostPort(address, 80)},
+		Name: packagesComponent,
+		Command: []string{"/usr/bin/python3", "-m", "http.server", "--bind", address.String(),
+			"--directory=" + f.hosts("apt"), "80"},
+		Ready: machine.Probe{TCP: hostPort(address, 80)},
 	}}
 	return spec
 }
@@ -58,13 +61,15 @@ func (c Config) inventory() string {
 	type group struct {
 		Hosts map[string]hostVariables `json:"hosts"`
 	}
-	groups := map[string]group{"weft_central": {map[string]hostVariables{}}, "weft_linux_nodes": {map[string]hostVariables{}}}
+	groups := map[string]group{"weft_central": {map[string]hostVariables{}},
+		"weft_linux_nodes": {map[string]hostVariables{}}}
 	for _, h := range c.hosts() {
 		name := "weft_central"
 		if h.isNode() {
 			name = "weft_linux_nodes"
 		}
-		groups[name].Hosts[h.name] = hostVariables{"ansible_host": c.addr(management, h.number).String(), "ansible_user": adminUser}
+		groups[name].Hosts[h.name] = hostVariables{"ansible_host": c.addr(management, h.number).String(),
+			"ansible_user": adminUser}
 	}
 	text, err := json.MarshalIndent(map[string]any{"all": map[string]any{
 		"children": groups,

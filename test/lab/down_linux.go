@@ -121,7 +121,8 @@ func killLab(dir string) error {
 		return fmt.Errorf("kill the lab's first process %d: %w", pid, err)
 	}
 	for deadline := time.Now().Add(killTimeout); time.Now().Before(deadline); {
-		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, int(time.Until(deadline).Milliseconds())+1)
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}},
+			int(time.Until(deadline).Milliseconds())+1)
 		if ready > 0 {
 			return nil
 		}

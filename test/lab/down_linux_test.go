@@ -29,16 +29,18 @@ func TestOnlyALabsStateDirectoryIsRemoved(t *testing.T) {
 		contents map[string]string
 		own      bool
 	}{
-		"somebody's work":               {map[string]string{"thesis.txt": "", "drafts/one.txt": ""}, false},
-		"somebody's work and a lock":    {map[string]string{"thesis.txt": "", "lock": ""}, false},
-		"somebody's lock":               {map[string]string{"lock": "1234"}, false},
-		"another program's lab.json":    {map[string]string{"lab.json": `{"experiment": 7}`}, false},
-		"a lab.json that is not JSON":   {map[string]string{"lab.json": "notes"}, false},
-		"labs' common directory":        {map[string]string{"weft/lab.json": someLab}, false},
-		"an empty directory":            {nil, true},
-		"a start that was interrupted":  {map[string]string{"lock": ""}, true},
-		"a lab that has crashed":        {map[string]string{"lab.json": someLab, "lock": "", "pid": "1", "l1/log/kubelet.log": ""}, true},
-		"the logs of one that is taken": {map[string]string{"lab.json": someLab, "supervise.log": "", "l1/log/kubelet.log": ""}, true},
+		"somebody's work":              {map[string]string{"thesis.txt": "", "drafts/one.txt": ""}, false},
+		"somebody's work and a lock":   {map[string]string{"thesis.txt": "", "lock": ""}, false},
+		"somebody's lock":              {map[string]string{"lock": "1234"}, false},
+		"another program's lab.json":   {map[string]string{"lab.json": `{"experiment": 7}`}, false},
+		"a lab.json that is not JSON":  {map[string]string{"lab.json": "notes"}, false},
+		"labs' common directory":       {map[string]string{"weft/lab.json": someLab}, false},
+		"an empty directory":           {nil, true},
+		"a start that was interrupted": {map[string]string{"lock": ""}, true},
+		"a lab that has crashed": {map[string]string{"lab.json": someLab, "lock": "", "pid": "1",
+			"l1/log/kubelet.log": ""}, true},
+		"the logs of one that is taken": {map[string]string{"lab.json": someLab, "supervise.log": "",
+			"l1/log/kubelet.log": ""}, true},
 	} {
 		for verb, remove := range map[string]func(string) error{
 			"down":                    func(dir string) error { return Down(dir, false) },
@@ -69,13 +71,15 @@ func TestOnlyALabsStateDirectoryIsRemoved(t *testing.T) {
 }
 
 func TestALabThatIsTakenDownLeavesNothingOrItsLogs(t *testing.T) {
-	contents := map[string]string{"lab.json": someLab, "supervise.log": "", "pki/ca.key": "", "l1/spec.json": "", "l1/log/kubelet.log": ""}
+	contents := map[string]string{"lab.json": someLab, "supervise.log": "", "pki/ca.key": "", "l1/spec.json": "",
+		"l1/log/kubelet.log": ""}
 	dir := filepath.Join(t.TempDir(), "lab")
 	populate(t, dir, contents)
 	if err := Down(dir, true); err != nil {
 		t.Fatal(err)
 	}
-	for file, stays := range map[string]bool{"supervise.log": true, "l1/log/kubelet.log": true, "pki/ca.key": false, "l1/spec.json": false} {
+	for file, stays := range map[string]bool{"supervise.log": true, "l1/log/kubelet.log": true, "pki/ca.key": false,
+		"l1/spec.json": false} {
 		if exists(filepath.Join(dir, file)) != stays {
 			t.Errorf("%s is there: %v", file, !stays)
 		}

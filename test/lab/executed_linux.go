@@ -20,7 +20,8 @@ func (l *Lab) Executed(name string) ([]string, error) {
 		return nil, err
 	}
 	if !l.emulated() {
-		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without --windows-datapath linux", l.Name)
+		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without "+
+			"--windows-datapath linux", l.Name)
 	}
 	text, err := os.ReadFile(filepath.Join(machine.Dir(l.dir, name), "hyperv", filepath.Base(hypervRecord)))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -28,7 +28,8 @@ const (
 // systemd, and nothing is in /etc/cni/net.d.
 func (c Config) nodeFiles(f files, h host) []machine.File {
 	f.containerd = 1 // both releases' is 1.6 or 1.7
-	kubelet := fmt.Sprintf("/usr/bin/kubelet --config=%s --kubeconfig=%s --node-ip=%s %s", kubeletYAML, kubeletConf, join(c.addrs(external, h.number)), c.nodeLabels(h.number))
+	kubelet := fmt.Sprintf("/usr/bin/kubelet --config=%s --kubeconfig=%s --node-ip=%s %s", kubeletYAML, kubeletConf,
+		join(c.addrs(external, h.number)), c.nodeLabels(h.number))
 	files := []machine.File{
 		{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, "runc")},
 		{Path: "/opt/cni/bin/loopback", Source: f.lab("loopback"), Mode: 0o755},
@@ -36,7 +37,8 @@ func (c Config) nodeFiles(f files, h host) []machine.File {
 		{Path: kubeletPKI + "kubelet.crt", Source: f.pki(h.name + ".crt")},
 		{Path: kubeletPKI + "kubelet.key", Source: f.pki(h.name + ".key"), Mode: 0o600},
 		{Path: kubeletConf, Content: c.kubeletKubeconfig(), Mode: 0o600},
-		{Path: kubeletYAML, Content: c.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt", kubeletPKI+"kubelet.key")},
+		{Path: kubeletYAML, Content: c.kubeletConfig(kubeletPKI+"ca.crt", kubeletPKI+"kubelet.crt",
+			kubeletPKI+"kubelet.key")},
 		{Path: unitDir + "kubelet.service", Content: kubeletUnit + kubelet + "\n"},
 		enabled("kubelet.service", unitDir+"kubelet.service"),
 		enabled("containerd.service", "/lib/systemd/system/containerd.service"),

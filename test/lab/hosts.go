@@ -43,10 +43,12 @@ func (c Config) hostList() ([]host, error) {
 			release = releases[0]
 		}
 		if !hostName.MatchString(name) {
-			errs = append(errs, fmt.Errorf("--hosts %q: %q is no host's name; they are c1, c2, … for centrals and l1, l2, … for Linux nodes", c.Hosts, name))
+			errs = append(errs, fmt.Errorf("--hosts %q: %q is no host's name; they are c1, c2, … for centrals and l1, l2, … "+
+				"for Linux nodes", c.Hosts, name))
 		}
 		if !slices.Contains(releases, release) {
-			errs = append(errs, fmt.Errorf("--hosts %q: %s has the release %q; there are %s", c.Hosts, name, release, strings.Join(releases, " and ")))
+			errs = append(errs, fmt.Errorf("--hosts %q: %s has the release %q; there are %s", c.Hosts, name, release,
+				strings.Join(releases, " and ")))
 		}
 		if seen[name] {
 			errs = append(errs, fmt.Errorf("--hosts %q: there are two hosts %s", c.Hosts, name))
@@ -118,7 +120,8 @@ const systemPID = "/run/system.pid"
 func (c Config) hostMachine(f files, h host) *machine.Spec {
 	spec := c.machine(f, h.name)
 	spec.Unified = true
-	spec.Interfaces = []machine.Interface{{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, h.number), MTU: c.MTU}}
+	spec.Interfaces = []machine.Interface{{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management,
+		h.number), MTU: c.MTU}}
 	on, router := management, centralNumber
 	if h.isNode() {
 		spec.Interfaces = append(spec.Interfaces, c.externalInterface(h.number))
@@ -131,7 +134,8 @@ func (c Config) hostMachine(f files, h host) *machine.Spec {
 	for i, everything := range c.pick("0.0.0.0/0", "::/0") {
 		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.addrs(on, router)[i].String()})
 	}
-	disk := machine.Overlay{Lower: f.hosts("base/" + h.release), Upper: hostDisk(f, h.name) + "/root", Target: hostRoot(f, h.name), Files: c.hostFiles(f, h)}
+	disk := machine.Overlay{Lower: f.hosts("base/" + h.release), Upper: hostDisk(f, h.name) + "/root",
+		Target: hostRoot(f, h.name), Files: c.hostFiles(f, h)}
 	if h.kernel {
 		disk.Files = append(disk.Files, c.kernelFiles(f, h, spec)...)
 		c.kernelMachine(f, h, spec)
@@ -161,8 +165,9 @@ func (c Config) hostSystem(f files, h host) machine.Component {
 		Command: command,
 		Env:     []string{"SYSTEMD_LOG_LEVEL=warning", "SYSTEMD_SECCOMP=0", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"},
 		Ready:   machine.Probe{TCP: hostPort(c.addr(management, h.number), 22)},
-		Finish:  [][]string{{"sh", "-c", enterSystem + ` sh -c 'until case $(systemctl is-system-running) in running | degraded) ;; *) false ;; esac; do sleep 0.1; done'`}},
-		Vital:   true,
+		Finish: [][]string{{"sh", "-c",
+			enterSystem + ` sh -c 'until case $(systemctl is-system-running) in running | degraded) ;; *) false ;; esac; do sleep 0.1; done'`}},
+		Vital: true,
 	}
 }
 
@@ -183,7 +188,8 @@ func (c Config) hostFiles(f files, h host) []machine.File {
 	common := []machine.File{
 		{Path: "/etc/hostname", Content: h.name + "\n"},
 		{Path: "/etc/hosts", Content: c.etcHosts()},
-		{Path: "/etc/apt/sources.list.d/lab.list", Content: fmt.Sprintf("deb [trusted=yes] http://%s/%s ./\n", bracketed(c.addr(management, controlNumber)), h.release)},
+		{Path: "/etc/apt/sources.list.d/lab.list", Content: fmt.Sprintf("deb [trusted=yes] http://%s/%s ./\n",
+			bracketed(c.addr(management, controlNumber)), h.release)},
 		{Path: "/etc/ssh/authorized_keys", Source: f.ssh(controlKey + ".pub")},
 		{Path: "/etc/ssh/ssh_host_ed25519_key", Source: f.ssh(h.name), Mode: 0o600},
 		{Path: "/etc/ssh/ssh_host_ed25519_key.pub", Source: f.ssh(h.name + ".pub")},

@@ -14,8 +14,9 @@ import (
 
 // withHosts is a lab of five hosts.
 func withHosts(families string) Config {
-	return Config{Name: "weft", Hosts: "c1,c2,c3,l1,l2:trixie", NoWeft: true, Families: families, OVN: OVNPrefix, Gateway: GatewayHost,
-		MTU: DefaultMTU, Controllers: 1, Bin: "/project/bin"}
+	return Config{Name: "weft", Hosts: "c1,c2,c3,l1,l2:trixie", NoWeft: true, Families: families, OVN: OVNPrefix,
+		Gateway: GatewayHost,
+		MTU:     DefaultMTU, Controllers: 1, Bin: "/project/bin"}
 }
 
 func specOf(t *testing.T, c Config, name string) *machine.Spec {
@@ -43,7 +44,8 @@ func TestALabWithHostsHasNoOtherNodes(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.Machines(), []string{Central, "c1", "c2", "c3", "l1", "l2", Control, Outside}; !slices.Equal(got, want) {
+	if got, want := c.Machines(), []string{Central, "c1", "c2", "c3", "l1", "l2", Control, Outside}; !slices.Equal(got,
+		want) {
 		t.Errorf("its machines are %v, want %v", got, want)
 	}
 	if got, want := c.Registered(), []string{"l1", "l2"}; !slices.Equal(got, want) {
@@ -160,7 +162,8 @@ func TestNodesAmongTheHostsHaveAKubeletOfTheirOwn(t *testing.T) {
 	if strings.Contains(unit, "windows") {
 		t.Errorf("a Linux node's kubelet labels it so: %s", unit)
 	}
-	if f := node[kubeletConf]; !strings.Contains(f.Content, kubeletCredentials) || !strings.Contains(f.Content, c.apiServer()) {
+	if f := node[kubeletConf]; !strings.Contains(f.Content, kubeletCredentials) || !strings.Contains(f.Content,
+		c.apiServer()) {
 		t.Errorf("the kubelet's access to the API server is %+v", f)
 	}
 	if link := node[unitDir+"multi-user.target.wants/kubelet.service"]; link.Mode != os.ModeSymlink {
@@ -197,7 +200,9 @@ func TestWhatHostsLackIsNamedWithItsRemedy(t *testing.T) {
 		t.Errorf("without their root file systems: %v", err)
 	}
 	// OVN is installed by Ansible.
-	if err := withHosts(IPv4).checkPrograms(someFiles, func(path string) bool { return !strings.Contains(path, "ov") }); err != nil {
+	if err := withHosts(IPv4).checkPrograms(someFiles, func(path string) bool {
+		return !strings.Contains(path, "ov")
+	}); err != nil {
 		t.Errorf("without OVN: %v", err)
 	}
 }

@@ -19,8 +19,8 @@ const (
 	// kernelDisk bounds its disk, which takes what was written to it.
 	kernelDisk = "16G"
 
-	// sharedDir is all that such a host sees of its machine's files, there and in the host itself; below it are the lab's parts,
-	// and bootedFile exists when the last unit of the boot has started.
+	// sharedDir is all that such a host sees of its machine's files, there and in the host itself; below it are the lab's
+	// parts, and bootedFile exists when the last unit of the boot has started.
 	sharedDir   = "/run/lab"
 	sharedParts = sharedDir + "/parts"
 	bootedFile  = sharedDir + "/booted"
@@ -30,8 +30,8 @@ const (
 	mconsole          = umlDir + "/" + systemComponent + "/mconsole"
 )
 
-// kernelMachine changes the machine around a host's system to one that has a kernel of its own: user-mode Linux, a program that takes the
-// interfaces' frames as they come. What the host has written is a disk's image.
+// kernelMachine changes the machine around a host's system to one that has a kernel of its own: user-mode Linux, a
+// program that takes the interfaces' frames as they come. What the host has written is a disk's image.
 func (c Config) kernelMachine(f files, h host, spec *machine.Spec) {
 	for i := range spec.Interfaces {
 		spec.Interfaces[i].Addresses, spec.Interfaces[i].Switched = nil, true
@@ -46,8 +46,8 @@ func (c Config) kernelSystem(f files, h host, interfaces []machine.Interface) ma
 	disk := hostDisk(f, h.name)
 	kernel := f.kernel(h.release)
 	command := []string{"bash", "-c", `exec -a "$0" "$@"`,
-		// What it starts, by its own name, when the host's system has rebooted. It is to end instead, and not with status 0: then the machine
-		// starts anew.
+		// What it starts, by its own name, when the host's system has rebooted. It is to end instead, and not with status 0:
+		// then the machine starts anew.
 		"/bin/false",
 		kernel, "mem=" + kernelMemory, "umid=" + systemComponent, "uml_dir=" + umlDir, "hostfs=" + sharedDir,
 		"ubd0=" + diskImage(disk), "root=/dev/ubda", "rootfstype=ext4", "rw", "init=/lib/systemd/systemd",
@@ -57,8 +57,9 @@ func (c Config) kernelSystem(f files, h host, interfaces []machine.Interface) ma
 		command = append(command, fmt.Sprintf("vec%d:transport=raw,ifname=%s,mac=%s,mtu=%d", i, on.Name, on.MAC, on.MTU))
 	}
 	return machine.Component{
-		Name:    systemComponent,
-		Prepare: [][]string{{"rm", "-rf", bootedFile, umlDir}, {"sh", "-ec", makeDisk, hostRoot(f, h.name), disk, diskImage(disk), kernelDisk}},
+		Name: systemComponent,
+		Prepare: [][]string{{"rm", "-rf", bootedFile, umlDir}, {"sh", "-ec", makeDisk, hostRoot(f, h.name), disk,
+			diskImage(disk), kernelDisk}},
 		Command: command,
 		Env:     []string{"TMPDIR=/dev/shm"}, // its memory is a file there, without a name
 		Ready:   machine.Probe{Path: bootedFile},
@@ -67,7 +68,8 @@ func (c Config) kernelSystem(f files, h host, interfaces []machine.Interface) ma
 	}
 }
 
-// makeDisk makes the image of a new host's disk from its root file system, $0, and from what `nodeBinds` would show, in $1.
+// makeDisk makes the image of a new host's disk from its root file system, $0, and from what `nodeBinds` would show, in
+// $1.
 const makeDisk = `[ ! -e "$2" ] || exit 0
 mkdir -p "$1/containerd" "$1/kubelet" "$0/var/lib/containerd" "$0/var/lib/kubelet"
 exec unshare --mount sh -ec '
@@ -76,8 +78,8 @@ mount --bind "$1/kubelet" "$0/var/lib/kubelet"
 mkfs.ext4 -q -F -d "$0" -E lazy_itable_init=1,lazy_journal_init=1 "$2.new" "$3"
 mv "$2.new" "$2"' "$0" "$1" "$2" "$3"`
 
-// pressKeys has the host's system end by Ctrl, Alt and Del: a command to its management console, after a magic number, the version of the
-// protocol and the command's length.
+// pressKeys has the host's system end by Ctrl, Alt and Del: a command to its management console, after a magic number,
+// the version of the protocol and the command's length.
 const pressKeys = `import socket, struct, sys
 socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(struct.pack("=III", 0xcafebabe, 2, 3) + b"cad", sys.argv[1])`
 
@@ -86,7 +88,8 @@ func diskImage(disk string) string { return disk + "/root.ext4" }
 // kernel is the program of a release's kernel.
 func (f files) kernel(release string) string { return f.lab("kernel/linux-" + kernels[release]) }
 
-// kernelFiles are what a host with a kernel of its own has beside the others: what is done for them from outside, it does itself.
+// kernelFiles are what a host with a kernel of its own has beside the others: what is done for them from outside, it
+// does itself.
 func (c Config) kernelFiles(f files, h host, spec *machine.Spec) []machine.File {
 	parts := strings.ReplaceAll(f.lab(""), " ", `\040`)
 	// The kubelet wants to know a speed, and user-mode Linux tells none.
@@ -105,12 +108,14 @@ mount --bind /run/cpuinfo /proc/cpuinfo
 		network += fmt.Sprintf("ip route replace %s via %s\n", r.Destination, r.Via)
 	}
 	files := []machine.File{
-		{Path: "/etc/fstab", Content: "none " + sharedDir + " hostfs defaults 0 0\n" + sharedParts + " " + parts + " none bind,ro 0 0\n"},
+		{Path: "/etc/fstab", Content: "none " + sharedDir + " hostfs defaults 0 0\n" + sharedParts + " " + parts +
+			" none bind,ro 0 0\n"},
 		{Path: "/etc/sysctl.d/90-lab.conf", Content: strings.Join(spec.Sysctls, "\n") + "\n"},
 		// The kernel's configuration is a small one, with fewer process IDs than Debian asks for.
 		{Path: "/etc/sysctl.d/50-pid-max.conf", Content: "/dev/null", Mode: os.ModeSymlink},
 		// It has all its parts built in, and no list of them.
-		{Path: "/etc/modprobe.d/lab.conf", Content: "install openvswitch /bin/true\ninstall geneve /bin/true\ninstall br_netfilter /bin/true\ninstall overlay /bin/true\n"},
+		{Path: "/etc/modprobe.d/lab.conf", Content: "install openvswitch /bin/true\ninstall geneve /bin/true\ninstall " +
+			"br_netfilter /bin/true\ninstall overlay /bin/true\n"},
 		{Path: unitDir + "getty@tty1.service", Content: "/dev/null", Mode: os.ModeSymlink},
 		{Path: hostNetworkScript, Content: network, Mode: 0o755},
 		{Path: unitDir + "lab-network.service", Content: networkUnit},

@@ -18,7 +18,8 @@ func TestAHostsKernelIsThatOfItsRelease(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string][]string{"c1": nil, "l1": {"/project/bin/lab/kernel/linux-6.1"}, "l2": {"/project/bin/lab/kernel/linux-6.12"}} {
+	for name, want := range map[string][]string{"c1": nil, "l1": {"/project/bin/lab/kernel/linux-6.1"},
+		"l2": {"/project/bin/lab/kernel/linux-6.12"}} {
 		command := slices.Clone(specOf(t, c, name).Components[0].Command)
 		got := slices.DeleteFunc(command, func(word string) bool { return !strings.Contains(word, "/kernel/") })
 		if !slices.Equal(got, want) {
@@ -57,7 +58,8 @@ func TestAHostWithAKernelHasItsNetworkForItself(t *testing.T) {
 
 func TestANodeWithAKernelNeedsNoNamespaceForItsKubelet(t *testing.T) {
 	files := newHostFiles(t, withKernels(IPv4), "l1")
-	for _, path := range []string{nodeNamespace, unitDir + "kubelet.service.d/lab.conf", unitDir + "containerd.service.d/lab.conf"} {
+	for _, path := range []string{nodeNamespace, unitDir + "kubelet.service.d/lab.conf",
+		unitDir + "containerd.service.d/lab.conf"} {
 		if _, there := files[path]; there {
 			t.Errorf("it has %s", path)
 		}
@@ -65,11 +67,15 @@ func TestANodeWithAKernelNeedsNoNamespaceForItsKubelet(t *testing.T) {
 }
 
 func TestAMissingKernelIsNamedWithItsRemedy(t *testing.T) {
-	err := withKernels(IPv4).checkPrograms(someFiles, func(path string) bool { return !strings.HasSuffix(path, "linux-6.1") })
+	err := withKernels(IPv4).checkPrograms(someFiles, func(path string) bool {
+		return !strings.HasSuffix(path, "linux-6.1")
+	})
 	if err == nil || !strings.Contains(err.Error(), "linux-6.1; `make lab-kernels`") {
 		t.Errorf("without a kernel: %v", err)
 	}
-	if err := withHosts(IPv4).checkPrograms(someFiles, func(path string) bool { return !strings.Contains(path, "kernel") }); err != nil {
+	if err := withHosts(IPv4).checkPrograms(someFiles, func(path string) bool {
+		return !strings.Contains(path, "kernel")
+	}); err != nil {
 		t.Errorf("without kernels, which no host has: %v", err)
 	}
 }

@@ -107,7 +107,8 @@ func (l *Lab) namespace(name, kind string) (string, error) {
 	process := fmt.Sprintf("/proc/%d/root/proc/%s", l.pid, pid)
 	switch h, isHost := l.hostNamed(name); {
 	case h.kernel:
-		return "", fmt.Errorf("host %s of lab %q has a kernel of its own, whose namespaces are none of this machine's", name, l.Name)
+		return "", fmt.Errorf("host %s of lab %q has a kernel of its own, whose namespaces are none of this machine's", name,
+			l.Name)
 	case isHost:
 		if process, err = systemProcess(process); err != nil {
 			return "", fmt.Errorf("the system of host %s of lab %q does not run: %w", name, l.Name, err)
@@ -136,7 +137,8 @@ func systemProcess(machine string) (string, error) {
 
 // hostEnv is what a command in a host's own system has in its environment.
 func hostEnv() []string {
-	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TERM=" + os.Getenv("TERM")}
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root",
+		"TERM=" + os.Getenv("TERM")}
 }
 
 // enterKernel is the command that runs argv in a host with a kernel of its own: by ssh, as root.
@@ -155,7 +157,8 @@ func (l *Lab) Enter(name string, argv ...string) ([]string, error) {
 		return l.enterKernel(name, argv...)
 	}
 	command := []string{"nsenter"}
-	for _, kind := range [][2]string{{"mount", "mnt"}, {"uts", "uts"}, {"ipc", "ipc"}, {"net", "net"}, {"pid", "pid"}, {"cgroup", "cgroup"}} {
+	for _, kind := range [][2]string{{"mount", "mnt"}, {"uts", "uts"}, {"ipc", "ipc"}, {"net", "net"}, {"pid", "pid"},
+		{"cgroup", "cgroup"}} {
 		path, err := l.namespace(name, kind[1])
 		if err != nil {
 			return nil, err
@@ -178,7 +181,8 @@ func (l *Lab) Enter(name string, argv ...string) ([]string, error) {
 // and /run are the machine's own, everything else is the host's.
 func (l *Lab) EnterControl(argv ...string) ([]string, error) {
 	if l.Hosts == "" {
-		return nil, fmt.Errorf("lab %q has no hosts, and so no machine for Ansible: `weftlab up --hosts c1,l1` makes one", l.Name)
+		return nil, fmt.Errorf("lab %q has no hosts, and so no machine for Ansible: `weftlab up --hosts c1,l1` makes one",
+			l.Name)
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -225,7 +229,8 @@ func (l *Lab) HyperVCommand(name string, args ...string) ([]string, error) {
 		return nil, err
 	}
 	if !l.emulated() {
-		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without --windows-datapath linux", l.Name)
+		return nil, fmt.Errorf("the Windows nodes of lab %q have no emulated extension: start one without "+
+			"--windows-datapath linux", l.Name)
 	}
 	return l.Enter(name, append([]string{l.lab("hypervemu"), "ctl", "--control", hypervControl}, args...)...)
 }
@@ -249,8 +254,8 @@ func (l *Lab) checkWindows(name string) error {
 	return nil
 }
 
-// IssueTunnelCertificate gives a node's agent a new certificate for those who have streams to it, changed from what its role
-// wants by change, which may be nil. The agent reads its certificate again when it has changed.
+// IssueTunnelCertificate gives a node's agent a new certificate for those who have streams to it, changed from what its
+// role wants by change, which may be nil. The agent reads its certificate again when it has changed.
 func (l *Lab) IssueTunnelCertificate(name string, change func(*pki.Subject)) error {
 	subject, has := l.clusterSubjects()[agentPair(name)]
 	if !has {

@@ -11,7 +11,8 @@ import (
 )
 
 func config(families string) Config {
-	return Config{Name: "weft", Linux: 3, Windows: 2, Families: families, OVN: OVNPrefix, Gateway: GatewayHost, MTU: DefaultMTU, Controllers: 2, Bin: "/project/bin"}
+	return Config{Name: "weft", Linux: 3, Windows: 2, Families: families, OVN: OVNPrefix, Gateway: GatewayHost,
+		MTU: DefaultMTU, Controllers: 2, Bin: "/project/bin"}
 }
 
 var someFiles = files{dir: "/state/weft", bin: "/project/bin", containerd: 1}
@@ -42,7 +43,8 @@ func TestEveryMachineHasAddressesOfItsOwn(t *testing.T) {
 		for _, spec := range config(families).specs(someFiles) {
 			for _, i := range spec.Interfaces {
 				if i.Switched != (len(i.Addresses) == 0) {
-					t.Errorf("%s: %s of %s is switched: %v, and has the addresses %v", families, i.Name, spec.Name, i.Switched, i.Addresses)
+					t.Errorf("%s: %s of %s is switched: %v, and has the addresses %v", families, i.Name, spec.Name, i.Switched,
+						i.Addresses)
 				}
 				if !i.Switched && len(i.Addresses) != perInterface {
 					t.Errorf("%s: %s of %s has %v", families, i.Name, spec.Name, i.Addresses)
@@ -93,7 +95,8 @@ func flags(t *testing.T, c Config) map[string]string {
 	central, second := c.central(someFiles), c.nodeSpecs(someFiles)[1]
 	got := map[string]string{}
 	for component, names := range map[string][]string{
-		"weft-controller": {"pod-cidrs", "ovn-northbound"}, "kube-apiserver": {"advertise-address"}, "kube-controller-manager": {"cluster-cidr"},
+		"weft-controller": {"pod-cidrs", "ovn-northbound"}, "kube-apiserver": {"advertise-address"},
+		"kube-controller-manager": {"cluster-cidr"},
 	} {
 		for _, name := range names {
 			got[name] = flag(t, central, component, name)
@@ -109,16 +112,21 @@ func flags(t *testing.T, c Config) map[string]string {
 func TestComponentsAreToldAddressesOfTheClustersFamilies(t *testing.T) {
 	for families, want := range map[string]map[string]string{
 		IPv4: {
-			"pod-cidrs": "10.244.0.0/16", "advertise-address": "172.29.0.1", "node-ip": "172.31.0.12", "encap-address": "172.30.0.12",
+			"pod-cidrs": "10.244.0.0/16", "advertise-address": "172.29.0.1", "node-ip": "172.31.0.12",
+			"encap-address":  "172.30.0.12",
 			"ovn-southbound": "ssl:172.30.0.1:6642", "ovn-northbound": "ssl:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16",
 		},
 		IPv6: {
-			"pod-cidrs": "fd00:10:244::/48", "advertise-address": "fd00:29::1", "node-ip": "fd00:31::12", "encap-address": "fd00:30::12",
-			"ovn-southbound": "ssl:[fd00:30::1]:6642", "ovn-northbound": "ssl:[fd00:29::1]:6641", "cluster-cidr": "fd00:10:244::/48",
+			"pod-cidrs": "fd00:10:244::/48", "advertise-address": "fd00:29::1", "node-ip": "fd00:31::12",
+			"encap-address":  "fd00:30::12",
+			"ovn-southbound": "ssl:[fd00:30::1]:6642", "ovn-northbound": "ssl:[fd00:29::1]:6641",
+			"cluster-cidr": "fd00:10:244::/48",
 		},
 		Dual: {
-			"pod-cidrs": "10.244.0.0/16,fd00:10:244::/48", "advertise-address": "172.29.0.1", "node-ip": "172.31.0.12,fd00:31::12", "encap-address": "172.30.0.12",
-			"ovn-southbound": "ssl:172.30.0.1:6642", "ovn-northbound": "ssl:172.29.0.1:6641", "cluster-cidr": "10.244.0.0/16,fd00:10:244::/48",
+			"pod-cidrs": "10.244.0.0/16,fd00:10:244::/48", "advertise-address": "172.29.0.1",
+			"node-ip": "172.31.0.12,fd00:31::12", "encap-address": "172.30.0.12",
+			"ovn-southbound": "ssl:172.30.0.1:6642", "ovn-northbound": "ssl:172.29.0.1:6641",
+			"cluster-cidr": "10.244.0.0/16,fd00:10:244::/48",
 		},
 	} {
 		if got := flags(t, config(families)); !maps.Equal(got, want) {
@@ -141,7 +149,8 @@ func TestAGatewayIsToldAddressesOnlyIfTheyAreItsOwn(t *testing.T) {
 		}
 		c.Gateway = GatewayOwn
 		node := c.nodeSpecs(someFiles)[1]
-		got := [3]string{flag(t, node, "kubelet", "node-ip"), agentKey(t, node, "gateway-addresses"), agentKey(t, node, "gateway-next-hops")}
+		got := [3]string{flag(t, node, "kubelet", "node-ip"), agentKey(t, node, "gateway-addresses"),
+			agentKey(t, node, "gateway-next-hops")}
 		if got != want {
 			t.Errorf("%s: node address, gateway's addresses and next hops are %v, want %v", families, got, want)
 		}
@@ -170,7 +179,8 @@ func TestDefaultRoutesLeaveByTheNodesNetwork(t *testing.T) {
 			for i, address := range strings.Split(flag(t, spec, "kubelet", "node-ip"), ",") {
 				bits := []int{24, 64}[i]
 				subnet := netip.PrefixFrom(netip.MustParseAddr(address), bits).Masked()
-				if via := netip.MustParseAddr(spec.Routes[i].Via); !subnet.Contains(via) || !strings.HasSuffix(spec.Routes[i].Destination, "/0") {
+				if via := netip.MustParseAddr(spec.Routes[i].Via); !subnet.Contains(via) ||
+					!strings.HasSuffix(spec.Routes[i].Destination, "/0") {
 					t.Errorf("--gateway %s: %s, which is at %s, has the route %+v", gateway, spec.Name, address, spec.Routes[i])
 				}
 			}
@@ -202,7 +212,8 @@ func TestTheOutsideHostHasNoWayIntoTheCluster(t *testing.T) {
 
 func TestControllersAreReplicasWithPortsAndIdentitiesOfTheirOwn(t *testing.T) {
 	central := config(IPv4).central(someFiles)
-	first, second := flag(t, central, "weft-controller", "metrics-address"), flag(t, central, "weft-controller-2", "metrics-address")
+	first, second := flag(t, central, "weft-controller", "metrics-address"), flag(t, central, "weft-controller-2",
+		"metrics-address")
 	if first == second {
 		t.Errorf("both controllers listen on %s", first)
 	}
@@ -284,12 +295,16 @@ func TestWhatIsMissingIsNamedWithItsRemedy(t *testing.T) {
 		if i < 0 || !strings.Contains(lines[i], test.remedy) || strings.Contains(lines[i], test.wrong) {
 			t.Errorf("--ovn %s without %s: %v", test.ovn, test.missing, err)
 		}
-		if err := c.checkPrograms(someFiles, func(path string) bool { return !strings.Contains(path, test.missing) }); err == nil ||
+		if err := c.checkPrograms(someFiles, func(path string) bool {
+			return !strings.Contains(path, test.missing)
+		}); err == nil ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("--ovn %s without %s alone: %v", test.ovn, test.missing, err)
 		}
 	}
-	if err := config(IPv4).checkPrograms(someFiles, func(path string) bool { return strings.HasPrefix(path, "/") }); err != nil {
+	if err := config(IPv4).checkPrograms(someFiles, func(path string) bool {
+		return strings.HasPrefix(path, "/")
+	}); err != nil {
 		t.Errorf("with everything there: %v", err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 func TestModulesShareVersions(t *testing.T) {
 	root := "../.."
 	own := versionsOf(t, filepath.Join(root, "go.mod"))
-	for _, folder := range []string{"test/lab/kube", "test/lab/coredns", "test/lab/cniplugins", "test/lab/policies", "test/lab/sctp",
+	for _, folder := range []string{"test/lab/kube", "test/lab/coredns", "test/lab/cniplugins", "test/lab/policies",
+		"test/lab/sctp",
 		"test/oracle/services"} {
 		for module, version := range versionsOf(t, filepath.Join(root, folder, "go.mod")) {
 			if want, shared := own[module]; shared && version != want {

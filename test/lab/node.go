@@ -36,7 +36,8 @@ func (c Config) node(f files, name string, number int) *machine.Spec {
 	if !c.NoWeft {
 		agent := c.agent(f, name, number)
 		spec.Components = append(spec.Components, agent)
-		spec.Files = append(spec.Files, doctor(agent), machine.File{Path: agentConfig, Content: c.gatewayKeys(external, number, routerNumber)})
+		spec.Files = append(spec.Files, doctor(agent), machine.File{Path: agentConfig, Content: c.gatewayKeys(external,
+			number, routerNumber)})
 	}
 	if slices.Contains(c.chassisHosts(), name) {
 		spec.Components = append(spec.Components, c.chassisHost(f, name))
@@ -63,12 +64,14 @@ func (c Config) kubernetesNode(f files, name string, number int, runtime string)
 		spec.Routes = append(spec.Routes, machine.Route{Destination: everything, Via: c.routers(number)[i].String()})
 	}
 	dir := machine.Dir(f.dir, name)
-	for _, b := range [][2]string{{"kubelet", "/var/lib/kubelet"}, {"containerd", "/var/lib/containerd"}, {"openvswitch", "/etc/openvswitch"}} {
+	for _, b := range [][2]string{{"kubelet", "/var/lib/kubelet"}, {"containerd", "/var/lib/containerd"},
+		{"openvswitch", "/etc/openvswitch"}} {
 		spec.Binds = append(spec.Binds, machine.Bind{Source: dir + "/" + b[0], Target: b[1], Create: true})
 	}
 	spec.Files = append(spec.Files,
 		machine.File{Path: "/etc/containerd/config.toml", Content: containerdConfig(f, runtime)},
-		machine.File{Path: "/etc/kubernetes/kubelet.json", Content: c.kubeletConfig(f.pki("ca.crt"), f.pki(name+".crt"), f.pki(name+".key"))})
+		machine.File{Path: "/etc/kubernetes/kubelet.json", Content: c.kubeletConfig(f.pki("ca.crt"), f.pki(name+".crt"),
+			f.pki(name+".key"))})
 	spec.Setup = append(spec.Setup,
 		[]string{"mkdir", "-p", "/opt/cni/bin", "/etc/cni/net.d"},
 		[]string{"ln", "-sf", f.lab("loopback"), "/opt/cni/bin/"})
@@ -80,8 +83,10 @@ func (c Config) kubernetesNode(f files, name string, number int, runtime string)
 func (c Config) masquerade() string {
 	rules := "add table inet weftlab; add chain inet weftlab postrouting { type nat hook postrouting priority srcnat; }"
 	for i, family := range c.pick("ip", "ip6") {
-		rules += fmt.Sprintf("; add rule inet weftlab postrouting oifname != eth0 %s saddr %s %s daddr { %s, %s } masquerade", family,
-			c.addrs(management, centralNumber)[i], family, c.pick(podRangeV4, podRangeV6)[i], c.pick(serviceRangeV4, serviceRangeV6)[i])
+		rules += fmt.Sprintf("; add rule inet weftlab postrouting oifname != eth0 %s saddr %s %s daddr { %s, %s } masquerade",
+			family,
+			c.addrs(management, centralNumber)[i], family, c.pick(podRangeV4, podRangeV6)[i],
+			c.pick(serviceRangeV4, serviceRangeV6)[i])
 	}
 	return rules
 }
@@ -99,7 +104,8 @@ func (c Config) openVSwitch(f files, name string, number int) []machine.Componen
 		{
 			Name: "ovn-controller",
 			Command: []string{"ovn-controller", "unix:" + ovsSocket,
-				"--private-key=" + f.pki(chassisPair(name)+".key"), "--certificate=" + f.pki(chassisPair(name)+".crt"), "--ca-cert=" + f.pki(centralCA+".crt"),
+				"--private-key=" + f.pki(chassisPair(name)+".key"), "--certificate=" + f.pki(chassisPair(name)+".crt"),
+				"--ca-cert=" + f.pki(centralCA+".crt"),
 				"--pidfile=/run/ovn/ovn-controller.pid", "-vconsole:info", "-vsyslog:off"},
 			WaitFor: []machine.Probe{{Unix: ovsSocket}},
 			// Flows and chassis stay: the next ovn-controller takes them over.
@@ -123,8 +129,9 @@ func (c Config) ovsDatabase(f files, remotes ...string) machine.Component {
 
 func vswitchd() machine.Component {
 	return machine.Component{
-		Name:    "ovs-vswitchd",
-		Command: []string{"ovs-vswitchd", "unix:" + ovsSocket, "--pidfile=/run/openvswitch/ovs-vswitchd.pid", "-vconsole:info", "-vsyslog:off"},
+		Name: "ovs-vswitchd",
+		Command: []string{"ovs-vswitchd", "unix:" + ovsSocket, "--pidfile=/run/openvswitch/ovs-vswitchd.pid",
+			"-vconsole:info", "-vsyslog:off"},
 		WaitFor: []machine.Probe{{Unix: ovsSocket}},
 	}
 }
@@ -138,7 +145,8 @@ func (c Config) kubernetes(f files, name string, number int) []machine.Component
 		},
 		{
 			Name: "kubelet",
-			Command: []string{f.hyperkube(), "kubelet", "--config=/etc/kubernetes/kubelet.json", "--kubeconfig=" + f.kubeconfig(name),
+			Command: []string{f.hyperkube(), "kubelet", "--config=/etc/kubernetes/kubelet.json",
+				"--kubeconfig=" + f.kubeconfig(name),
 				"--hostname-override=" + name, "--node-ip=" + join(c.nodeAddrs(number)), c.nodeLabels(number), "--v=2"},
 			WaitFor: []machine.Probe{{Unix: containerdSocket}, {URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
 			Ready:   machine.Probe{URL: "http://127.0.0.1:10248/healthz"},
@@ -170,8 +178,9 @@ func (c Config) agent(f files, name string, number int) machine.Component {
 			"--tunnel-certificate=" + f.pki(agentPair(name)+".crt"), "--tunnel-private-key=" + f.pki(agentPair(name)+".key"),
 			"--cni-socket=/run/weft/cni.sock", "--cni-conf-dir=/etc/cni/net.d",
 			"--metrics-address=" + metrics},
-		WaitFor: []machine.Probe{{Unix: ovsSocket}, {Path: "/sys/class/net/" + underlayBridge}, {URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
-		Ready:   machine.Probe{URL: "http://" + metrics + "/healthz"},
+		WaitFor: []machine.Probe{{Unix: ovsSocket}, {Path: "/sys/class/net/" + underlayBridge},
+			{URL: c.apiServer() + "/readyz", CA: f.pki("ca.crt")}},
+		Ready: machine.Probe{URL: "http://" + metrics + "/healthz"},
 	}
 }
 
@@ -180,7 +189,8 @@ func (c Config) agent(f files, name string, number int) machine.Component {
 func (c Config) gatewayKeys(on network, own, router int) string {
 	keys := "gateway: local\n"
 	if c.Gateway == GatewayOwn {
-		keys += fmt.Sprintf("gateway-addresses: %s\ngateway-next-hops: %s\n", strings.Join(c.prefixes(on, own), ","), join(c.addrs(on, router)))
+		keys += fmt.Sprintf("gateway-addresses: %s\ngateway-next-hops: %s\n", strings.Join(c.prefixes(on, own), ","),
+			join(c.addrs(on, router)))
 	}
 	return keys
 }

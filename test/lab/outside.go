@@ -20,7 +20,8 @@ func (c Config) outside(f files) *machine.Spec {
 		{Name: externalDevice, Bridge: external.bridge, Addresses: c.prefixes(external, outsideNumber), MTU: c.MTU},
 	}
 	for i, destination := range c.pick(subnet(underlay.v4), subnet(underlay.v6)) {
-		spec.Routes = append(spec.Routes, machine.Route{Destination: destination, Via: c.addrs(external, routerNumber)[i].String()})
+		spec.Routes = append(spec.Routes, machine.Route{Destination: destination,
+			Via: c.addrs(external, routerNumber)[i].String()})
 	}
 	spec.Components = []machine.Component{{
 		Name: "agnhost",

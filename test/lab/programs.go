@@ -22,18 +22,22 @@ func (c Config) requirements(f files) []requirements {
 	tools := []string{"containerd", "runc", "nsenter", "ip", "nft", "ethtool"}
 	if c.Windows > 0 {
 		tools = append(tools, wine, wineserver, faketime)
-		made = append(made, f.bin+"/weftlab", f.bin+"/weft.exe", f.bin+"/weft-cni.exe", f.lab("hnsemu"), f.lab("ovs-ofctl.exe"), f.lab("wine/.complete"))
+		made = append(made, f.bin+"/weftlab", f.bin+"/weft.exe", f.bin+"/weft-cni.exe", f.lab("hnsemu"),
+			f.lab("ovs-ofctl.exe"), f.lab("wine/.complete"))
 	}
 	if c.Windows > 0 && c.emulated() {
 		made = append(made, f.lab("hypervemu"), f.lab("hyperv-netlink.so"))
 	}
 	ovn := requirements{
-		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl",
-			c.schema(f, "ovn/ovn-nb.ovsschema"), c.schema(f, "ovn/ovn-sb.ovsschema"), c.schema(f, "openvswitch/vswitch.ovsschema")},
+		files: []string{"ovn-controller", "ovn-northd", "ovn-nbctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd",
+			"ovs-vsctl", "ovs-ofctl",
+			c.schema(f, "ovn/ovn-nb.ovsschema"), c.schema(f, "ovn/ovn-sb.ovsschema"),
+			c.schema(f, "openvswitch/vswitch.ovsschema")},
 		remedy: "`make ovn` unpacks them",
 	}
 	if c.OVN == OVNSystem {
-		ovn.remedy = "--ovn system wants them installed (on Debian and Ubuntu: apt-get install ovn-central ovn-host openvswitch-switch); " +
+		ovn.remedy = "--ovn system wants them installed (on Debian and Ubuntu: apt-get install ovn-central ovn-host " +
+			"openvswitch-switch); " +
 			"--ovn prefix does not"
 	}
 	all := []requirements{{made, "`make lab` makes them"}, {tools, "`make lab-deps` installs what the lab needs"}}
@@ -47,7 +51,8 @@ func (c Config) requirements(f files) []requirements {
 		}
 	}
 	all = append(all, kernels)
-	return append(all, requirements{[]string{f.hosts(".complete"), "ssh-keygen", "/usr/bin/python3", "/usr/bin/ansible-playbook"},
+	return append(all, requirements{[]string{f.hosts(".complete"), "ssh-keygen", "/usr/bin/python3",
+		"/usr/bin/ansible-playbook"},
 		"`make lab-hosts` installs and makes them"})
 }
 

@@ -94,7 +94,8 @@ func (c Config) kubeletConfig(ca, cert, key string) string {
 		"makeIPTablesUtilChains": false,
 		// The host's disk is not the lab's to judge.
 		"evictionHard": map[string]any{
-			"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%", "imagefs.inodesFree": "0%",
+			"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%",
+			"imagefs.inodesFree": "0%",
 		},
 		"imageGCHighThresholdPercent": 100,
 		"imageGCLowThresholdPercent":  99,
@@ -141,7 +142,8 @@ func (c Config) clusterManifest() string {
 		// OutsideAddresses are of the host outside, which the cluster's DNS servers know by a name.
 		OutsideAddresses []netip.Addr
 	}{
-		c.pick(dnsServiceV4, dnsServiceV6), map[bool]string{true: "RequireDualStack", false: "SingleStack"}[c.Families == Dual], image.CoreDNS,
+		c.pick(dnsServiceV4, dnsServiceV6), map[bool]string{true: "RequireDualStack",
+			false: "SingleStack"}[c.Families == Dual], image.CoreDNS,
 		c.WindowsNodes(), c.Hosts != "", c.addrs(external, outsideNumber),
 	})
 }
@@ -166,7 +168,8 @@ func definitions() string {
 
 func mustRender(text string, values any) string {
 	out := &bytes.Buffer{}
-	if err := template.Must(template.New("").Parse(text)).Execute(out, values); err != nil { // both are constants of this package
+	// both are constants of this package
+	if err := template.Must(template.New("").Parse(text)).Execute(out, values); err != nil {
 		panic(err)
 	}
 	return out.String()

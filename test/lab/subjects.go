@@ -42,7 +42,8 @@ func chassisPair(node string) string { return "ovn-chassis-" + node }
 func (c Config) clusterSubjects() map[string]pki.Subject {
 	api := pki.Subject{
 		Name: "kube-apiserver",
-		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+		DNSNames: []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local",
 			"localhost", Central},
 		Addresses: append(c.addrs(management, centralNumber), netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")),
 	}
@@ -66,7 +67,8 @@ func (c Config) clusterSubjects() map[string]pki.Subject {
 	}
 	for _, h := range c.hosts() {
 		if h.isNode() {
-			subjects[h.name] = pki.Subject{Name: "system:node:" + h.name, Groups: []string{"system:nodes"}, DNSNames: []string{h.name},
+			subjects[h.name] = pki.Subject{Name: "system:node:" + h.name, Groups: []string{"system:nodes"},
+				DNSNames:  []string{h.name},
 				Addresses: c.addrs(external, h.number)}
 		}
 	}

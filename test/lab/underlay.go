@@ -59,9 +59,9 @@ const (
 	neighbourRefresh = neighbourAge / 2
 )
 
-// setNeighbours is the command that tells a node's OVS, whose tunnels end on that bridge, the MAC
-// addresses of the other tunnel endpoints. The userspace datapath does what a kernel does not: it drops the packet for which it
-// has to ask, so that the first one from one node to another, often a DNS query, would be lost.
+// setNeighbours is the command that tells a node's OVS, whose tunnels end on that bridge, the MAC addresses of the
+// other tunnel endpoints. The userspace datapath does what a kernel does not: it drops the packet for which it has to
+// ask, so that the first one from one node to another, often a DNS query, would be lost.
 func (c Config) setNeighbours(bridge string, number int) []string {
 	command := []string{"sh", "-ec", `
 		ovs-appctl --timeout=20 tnl/neigh/aging $0

@@ -118,7 +118,8 @@ func (c Config) writeState(f files, base *image.Base) error {
 	if err := os.WriteFile(filepath.Join(f.dir, configFile), text, 0o644); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{manifestsFile: c.manifests(), definitionsFile: definitions(), apiServiceFile: rights.APIService} {
+	for name, text := range map[string]string{manifestsFile: c.manifests(), definitionsFile: definitions(),
+		apiServiceFile: rights.APIService} {
 		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -164,7 +165,8 @@ func (c Config) populate(f files, base *image.Base) error {
 // only where the file in use is a link to one with a date.
 func writeKubeletCredentials(f files, name string) error {
 	path := filepath.Join(hostDisk(f, name), "kubelet", strings.TrimPrefix(kubeletCredentials, "/var/lib/kubelet/"))
-	if _, err := os.Lstat(path); err == nil { // a link, which the kubelet renews to one that is right in its own system alone
+	// a link, which the kubelet renews to one that is right in its own system alone
+	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
 	cert, err := os.ReadFile(f.pki(name + ".crt"))

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A kubelet that has renewed its credentials links to them by a path of its own system, which leads nowhere in this one.
+// A kubelet that has renewed its credentials links to them by a path of its own system, which leads nowhere in this
+// one.
 func TestCredentialsThatAKubeletHasRenewedAreItsOwn(t *testing.T) {
 	f := files{dir: t.TempDir()}
 	for name, text := range map[string]string{"l1.crt": "first", "l1.key": "key"} {

@@ -58,7 +58,8 @@ func (l *Lab) stages() []stage {
 	stages = append(stages, []stage{
 		{"OVN databases", components([]string{Central}, "ovn-nb", "ovn-sb", "ovn-northd")},
 		{"control plane", components([]string{Central}, controlPlaneComponents...)},
-		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay", "ofctl-relay")},
+		{"Open vSwitch", components(l.Nodes(), "ovsdb-server", "ovs-vswitchd", "ovn-controller", "openflow-relay",
+			"ofctl-relay")},
 		{"kubelets", components(l.Nodes(), "containerd", "kubelet")},
 		{"world outside", components([]string{Outside}, "agnhost")},
 		{nodesRegistered, func(v view) string { return v.unregistered() }},
@@ -80,7 +81,8 @@ func (l *Lab) stages() []stage {
 		stage{"cluster DNS", func(v view) string { return v.noDNS() }})
 }
 
-var controlPlaneComponents = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "manifests"}
+var controlPlaneComponents = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
+	"manifests"}
 
 // components is the condition that these components of these machines work.
 func components(machines []string, names ...string) func(view) string {
@@ -233,7 +235,8 @@ func (l *Lab) tooLate(v view, stage, pending string, after time.Duration) error 
 		}
 	}
 	if _, names := v.machines[Central]; names && !l.NoWeft {
-		return errors.Join(late, l.failure(Central, "weft-controller", "works"), l.failure(l.Nodes()[0], "weft-node", "works"))
+		return errors.Join(late, l.failure(Central, "weft-controller", "works"), l.failure(l.Nodes()[0], "weft-node",
+			"works"))
 	}
 	return late
 }

@@ -48,7 +48,8 @@ func (c Config) windowsNode(f files, name string, number int) *machine.Spec {
 	spec := c.kubernetesNode(f, name, number, "/opt/hcs/runc")
 	spec.Interfaces = []machine.Interface{
 		{Name: "eth0", Bridge: management.bridge, Addresses: c.prefixes(management, number), MTU: c.MTU},
-		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: c.MTU, MAC: c.underlayMAC(number)},
+		{Name: adapter, Bridge: underlay.bridge, Addresses: c.prefixes(underlay, number), MTU: c.MTU,
+			MAC: c.underlayMAC(number)},
 	}
 	spec.Sysctls = append(spec.Sysctls, "net.ipv4.ip_local_port_range=49152 65535") // as Windows gives them
 	dir := machine.Dir(f.dir, name)
@@ -141,15 +142,16 @@ func emulatedDatapath(f files) []machine.Component {
 	vswitchd.Repeat, vswitchd.RepeatEvery = [][]string{withoutZeroSNAT}, 2*time.Second
 	return []machine.Component{{
 		Name: "hyperv",
-		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter", adapter,
+		Command: []string{f.lab("hypervemu"), "serve", "--socket", hypervSocket, "--control", hypervControl, "--adapter",
+			adapter,
 			"--record", hypervRecord, "--switch", hypervSwitch},
 		Ready: machine.Probe{Unix: hypervControl},
 	}, vswitchd}
 }
 
-// withoutZeroSNAT says that the datapath has no SNAT to zeros: ovs-vswitchd of Windows knows it by itself, and the one of Linux
-// takes it for there without a question. ovn-controller reads it in the database, which is written when ovs-vswitchd reads
-// what is to be.
+// withoutZeroSNAT says that the datapath has no SNAT to zeros: ovs-vswitchd of Windows knows it by itself, and the one
+// of Linux takes it for there without a question. ovn-controller reads it in the database, which is written when
+// ovs-vswitchd reads what is to be.
 var withoutZeroSNAT = []string{"sh", "-ec", `
 	datapath=$(ovs-vsctl --no-wait --if-exists get Open_vSwitch . datapaths:system)
 	[ "$datapath" ] && ovs-vsctl --no-wait get Datapath "$datapath" capabilities:ct_zero_snat 2> /dev/null | grep -q true || exit 0
@@ -161,10 +163,12 @@ var withoutZeroSNAT = []string{"sh", "-ec", `
 // as long as one of them is: this one is from the start. After a restart of ovs-vswitchd the others are there too, and
 // each keeps what it has found out of the datapath until it is told.
 func withoutFeatures() [][]string {
-	commands := [][]string{{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", hypervBridge, "--", "set", "bridge", hypervBridge, "datapath_type=netdev"}}
+	commands := [][]string{{"ovs-vsctl", "--timeout=20", "--may-exist", "add-br", hypervBridge, "--", "set", "bridge",
+		hypervBridge, "datapath_type=netdev"}}
 	for _, feature := range hyperv.Features {
-		commands = append(commands, eventually("sh", "-ec", `for bridge in $(ovs-vsctl --timeout=20 list-br); do ovs-appctl --timeout=20 dpif/set-dp-features "$bridge" "$0" "$1"; done`,
-			feature.Name, feature.Value))
+		commands = append(commands,
+			eventually("sh", "-ec", `for bridge in $(ovs-vsctl --timeout=20 list-br); do ovs-appctl --timeout=20 dpif/set-dp-features "$bridge" "$0" "$1"; done`,
+				feature.Name, feature.Value))
 	}
 	return append(commands, []string{"ovs-appctl", "--timeout=20", "upcall/disable-megaflows"})
 }
@@ -183,7 +187,8 @@ func (c Config) wineserver(f files, name string) machine.Component {
 			done
 			rm -rf ` + wineReady + ` "$WINEPREFIX/wineserver" "$TMPDIR"/wine-*`}},
 		Command: []string{wineserver, "--foreground", "--persistent"},
-		Env: []string{"LD_PRELOAD=" + faketime, "FAKETIME_TIMESTAMP_FILE=" + clockFile(f.dir, name), "FAKETIME_CACHE_DURATION=1",
+		Env: []string{"LD_PRELOAD=" + faketime, "FAKETIME_TIMESTAMP_FILE=" + clockFile(f.dir, name),
+			"FAKETIME_CACHE_DURATION=1",
 			"FAKETIME_DONT_FAKE_MONOTONIC=1"},
 		// A program that comes too early would start a server of its own. The prefix's file wineserver
 		// names the directory of the sockets.
@@ -194,7 +199,8 @@ func (c Config) wineserver(f files, name string) machine.Component {
 }
 
 func (c Config) hns(f files) machine.Component {
-	command := []string{f.lab("hnsemu"), "serve", "--rpc", hnsAddress, "--control", hnsControl, "--state", "/var/lib/hns/state.json", "--data-plane"}
+	command := []string{f.lab("hnsemu"), "serve", "--rpc", hnsAddress, "--control", hnsControl, "--state",
+		"/var/lib/hns/state.json", "--data-plane"}
 	if c.emulated() {
 		command = append(command, "--driver", hypervControl, "--driver-file", hypervSwitch)
 	}
@@ -203,7 +209,8 @@ func (c Config) hns(f files) machine.Component {
 		Command: command,
 		Ready:   machine.Probe{Unix: hnsControl},
 		// What it remembers of pods is of the time before the machine started.
-		Finish: [][]string{{"sh", "-ec", `[ -e "$1.booted" ] || { "$0" ctl --control "$1" reboot; touch "$1.booted"; }`, f.lab("hnsemu"), hnsControl}},
+		Finish: [][]string{{"sh", "-ec", `[ -e "$1.booted" ] || { "$0" ctl --control "$1" reboot; touch "$1.booted"; }`,
+			f.lab("hnsemu"), hnsControl}},
 	}
 }
 
@@ -222,7 +229,8 @@ func (c Config) windowsAgent(f files, name string, number int) machine.Component
 		Command: []string{wine, f.bin + "/weft.exe", "node", "--config=" + windowsPath(agentConfig),
 			"--kubeconfig=" + windowsPath(f.kubeconfig(name)), "--node-name=" + name,
 			"--ovn-southbound=" + c.southbound(),
-			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d", openFlowPort),
+			fmt.Sprintf("--ovs-database=tcp:127.0.0.1:%d", ovsdbPort), fmt.Sprintf("--ovs-openflow=tcp:127.0.0.1:%d",
+				openFlowPort),
 			"--ovs-ofctl=" + windowsPath(f.lab("ovs-ofctl.exe")),
 			"--datapath-type=" + c.windowsDatapathType(), "--encap-address=" + c.addr(underlay, number).String(),
 			"--chassis=hosted", "--tunnel-address=" + hostPort(c.addr(management, number), tunnelPort),
@@ -267,7 +275,8 @@ func (c Config) chassisHost(f files, name string) machine.Component {
 			"--kubeconfig=" + f.kubeconfig(chassisUser), "--identity=" + name,
 			"--run-dir=/run/weft/chassis", "--ovn-controller=ovn-controller",
 			"--ovn-southbound=" + c.southbound(), "--ovn-ca=" + f.pki(centralCA+".crt"),
-			"--ovn-certificate=" + f.pki(chassisPair("{node}")+".crt"), "--ovn-private-key=" + f.pki(chassisPair("{node}")+".key"),
+			"--ovn-certificate=" + f.pki(chassisPair("{node}")+".crt"), "--ovn-private-key=" +
+				f.pki(chassisPair("{node}")+".key"),
 			"--tunnel-ca=" + f.pki("ca.crt"),
 			"--tunnel-certificate=" + f.pki(tunnelPair(name)+".crt"), "--tunnel-private-key=" + f.pki(tunnelPair(name)+".key"),
 			"--metrics-address=" + metrics},

@@ -36,9 +36,12 @@ func TestWindowsNodesFollowTheLinuxOnes(t *testing.T) {
 
 func TestAWindowsNodeHasOneAdapterForAll(t *testing.T) {
 	for families, want := range map[string]map[string]string{
-		IPv4: {"encap-address": "172.30.0.14", "gateway-addresses": "172.30.0.114/24", "gateway-next-hops": "172.30.0.1", "tunnel-address": "172.29.0.14:16642"},
-		IPv6: {"encap-address": "fd00:30::14", "gateway-addresses": "fd00:30::114/64", "gateway-next-hops": "fd00:30::1", "tunnel-address": "[fd00:29::14]:16642"},
-		Dual: {"encap-address": "172.30.0.14", "gateway-addresses": "172.30.0.114/24,fd00:30::114/64", "gateway-next-hops": "172.30.0.1,fd00:30::1", "tunnel-address": "172.29.0.14:16642"},
+		IPv4: {"encap-address": "172.30.0.14", "gateway-addresses": "172.30.0.114/24", "gateway-next-hops": "172.30.0.1",
+			"tunnel-address": "172.29.0.14:16642"},
+		IPv6: {"encap-address": "fd00:30::14", "gateway-addresses": "fd00:30::114/64", "gateway-next-hops": "fd00:30::1",
+			"tunnel-address": "[fd00:29::14]:16642"},
+		Dual: {"encap-address": "172.30.0.14", "gateway-addresses": "172.30.0.114/24,fd00:30::114/64",
+			"gateway-next-hops": "172.30.0.1,fd00:30::1", "tunnel-address": "172.29.0.14:16642"},
 	} {
 		c := config(families)
 		c.Gateway = GatewayOwn
@@ -89,7 +92,9 @@ func TestEachGatewayHasAnAddressOfItsOwn(t *testing.T) {
 		}
 		for _, other := range c.specs(someFiles) {
 			for _, i := range other.Interfaces {
-				if slices.ContainsFunc(i.Addresses, func(a string) bool { return netip.MustParsePrefix(a).Addr() == gateway.Addr() }) {
+				if slices.ContainsFunc(i.Addresses, func(a string) bool {
+					return netip.MustParsePrefix(a).Addr() == gateway.Addr()
+				}) {
 					t.Fatalf("the gateway of %s has the address of %s, %v", spec.Name, other.Name, gateway)
 				}
 			}
@@ -103,7 +108,8 @@ func TestDoctorHasItsAgentsKeys(t *testing.T) {
 			if file.Path != "/opt/weft/doctor" {
 				continue
 			}
-			for _, want := range []string{" 'doctor' ", "'--encap-address=" + flag(t, spec, "weft-node", "encap-address") + "'", `"$@"`} {
+			for _, want := range []string{" 'doctor' ", "'--encap-address=" + flag(t, spec, "weft-node", "encap-address") + "'",
+				`"$@"`} {
 				if !strings.Contains(file.Content, want) {
 					t.Errorf("%s: no %s in %s", spec.Name, want, file.Content)
 				}
@@ -131,7 +137,8 @@ func TestTheTunnelsEndsHaveTheNamesThatTheOthersWant(t *testing.T) {
 	c := config(IPv4)
 	subjects := c.clusterSubjects()
 	for pair, want := range map[string][]string{
-		tunnelPair("l1"): {tunnel.HostName}, tunnelPair("l2"): {tunnel.HostName}, tunnelPair(Central): {tunnel.ObserverName, observe.ServerName},
+		tunnelPair("l1"): {tunnel.HostName}, tunnelPair("l2"): {tunnel.HostName}, tunnelPair(Central): {tunnel.ObserverName,
+			observe.ServerName},
 		agentPair("l1"): {tunnel.AgentName("l1")}, agentPair("w1"): {tunnel.AgentName("w1")},
 	} {
 		if got := subjects[pair].DNSNames; !slices.Equal(got, want) {
@@ -165,7 +172,8 @@ func TestLabsWithoutWindowsNeedNothingOfIt(t *testing.T) {
 	}
 	for _, spec := range c.specs(someFiles) {
 		for _, component := range spec.Components {
-			if component.Name == "weft-chassis" || strings.Contains(strings.Join(component.Command, " "), "MutatingAdmissionPolicy") {
+			if component.Name == "weft-chassis" || strings.Contains(strings.Join(component.Command, " "),
+				"MutatingAdmissionPolicy") {
 				t.Errorf("%s has %s", spec.Name, component.Command)
 			}
 		}

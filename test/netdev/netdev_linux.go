@@ -17,8 +17,8 @@ const MaxFrame = 1 << 16
 // Device is what a port of a switch reads and writes: a call is a frame. Read ends with an error after Close.
 type Device = io.ReadWriteCloser
 
-// OpenTap opens the tap of that name, and makes it if there is none. Its frames are those that the other side, a network
-// stack, sends. One process at a time has a tap open.
+// OpenTap opens the tap of that name, and makes it if there is none. Its frames are those that the other side, a
+// network stack, sends. One process at a time has a tap open.
 func OpenTap(name string) (Device, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -36,7 +36,8 @@ func writtenPeers(peers []networkingv1.NetworkPolicyPeer) []networkingv1.Network
 	for _, p := range peers {
 		for _, pods := range writtenOptional(p.PodSelector) {
 			for _, namespaces := range writtenOptional(p.NamespaceSelector) {
-				list = append(list, networkingv1.NetworkPolicyPeer{PodSelector: pods, NamespaceSelector: namespaces, IPBlock: p.IPBlock})
+				list = append(list, networkingv1.NetworkPolicyPeer{PodSelector: pods, NamespaceSelector: namespaces,
+					IPBlock: p.IPBlock})
 			}
 		}
 	}
@@ -93,7 +94,8 @@ func (o cyclonus) allows(p *packet) bool {
 	}
 	ingress, egress := false, false
 	for _, name := range names {
-		r := o.policy.IsTrafficAllowed(&matcher.Traffic{Source: p.from.peer(), Destination: p.to.peer(), ResolvedPort: int(p.port), ResolvedPortName: name, Protocol: p.protocol})
+		r := o.policy.IsTrafficAllowed(&matcher.Traffic{Source: p.from.peer(), Destination: p.to.peer(),
+			ResolvedPort: int(p.port), ResolvedPortName: name, Protocol: p.protocol})
 		ingress, egress = ingress || r.Ingress.IsAllowed(), egress || r.Egress.IsAllowed()
 	}
 	return ingress && egress
@@ -102,7 +104,8 @@ func (o cyclonus) allows(p *packet) bool {
 func (e *end) peer() *matcher.TrafficPeer {
 	peer := &matcher.TrafficPeer{IP: e.address.String()}
 	if e.pod != nil {
-		peer.Internal = &matcher.InternalPeer{PodLabels: e.pod.Labels, Namespace: e.pod.Namespace, NamespaceLabels: e.namespace.Labels}
+		peer.Internal = &matcher.InternalPeer{PodLabels: e.pod.Labels, Namespace: e.pod.Namespace,
+			NamespaceLabels: e.namespace.Labels}
 	}
 	return peer
 }

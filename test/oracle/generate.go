@@ -23,7 +23,8 @@ type generator struct {
 }
 
 func newGenerator(seed, number uint64) *generator {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, number)), labels: []string{"app", "tier", "x/y"}, names: []string{"prod", "test", "kube-system", "a-b"}}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, number)), labels: []string{"app", "tier", "x/y"},
+		names: []string{"prod", "test", "kube-system", "a-b"}}
 	g.families = pick(g, families{true, true}, families{true, true}, families{true, false}, families{false, true})
 	return g
 }
@@ -60,7 +61,8 @@ func (g *generator) scene(wide bool) *scene {
 }
 
 func (g *generator) namespace(name string) *corev1.Namespace {
-	n := &corev1.Namespace{TypeMeta: metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: g.labelled()}}
+	n := &corev1.Namespace{TypeMeta: metav1.TypeMeta{Kind: "Namespace", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: g.labelled()}}
 	metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelMetadataName, n.Name)
 	return n
 }
@@ -93,21 +95,25 @@ func (g *generator) labelled() map[string]string {
 func (g *generator) value() string { return pick(g, "a", "a", "b", "c", "") }
 
 func (g *generator) node(i int) *corev1.Node {
-	n := &corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: g.labelled()}}
+	n := &corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: g.labelled()}}
 	facts := contract.NodeFacts{Chassis: fmt.Sprintf("chassis-%d", i), MTU: 1442,
 		Gateway: &contract.Gateway{Network: "external", MAC: fmt.Sprintf("02:00:00:00:00:%02x", i+1)}}
 	add := func(cidr, host, gateway, next string) {
 		n.Spec.PodCIDRs = append(n.Spec.PodCIDRs, cidr)
-		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: pick(g, corev1.NodeInternalIP, corev1.NodeExternalIP), Address: host})
+		n.Status.Addresses = append(n.Status.Addresses,
+			corev1.NodeAddress{Type: pick(g, corev1.NodeInternalIP, corev1.NodeExternalIP), Address: host})
 		facts.Addresses = append(facts.Addresses, netip.MustParseAddr(host))
 		facts.Gateway.Addresses = append(facts.Gateway.Addresses, netip.MustParsePrefix(gateway))
 		facts.Gateway.NextHops = append(facts.Gateway.NextHops, netip.MustParseAddr(next))
 	}
 	if g.families.ipv4 {
-		add(fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("192.0.2.%d", i+1), fmt.Sprintf("203.0.113.%d/24", i+1), "203.0.113.254")
+		add(fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("192.0.2.%d", i+1), fmt.Sprintf("203.0.113.%d/24", i+1),
+			"203.0.113.254")
 	}
 	if g.families.ipv6 {
-		add(fmt.Sprintf("fd00:10:244:%d::/64", i), fmt.Sprintf("2001:db8:1::%d", i+1), fmt.Sprintf("2001:db8::%d/64", i+1), "2001:db8::ffff")
+		add(fmt.Sprintf("fd00:10:244:%d::/64", i), fmt.Sprintf("2001:db8:1::%d", i+1), fmt.Sprintf("2001:db8::%d/64", i+1),
+			"2001:db8::ffff")
 	}
 	n.Spec.PodCIDR = n.Spec.PodCIDRs[0]
 	n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: n.Name})
@@ -119,7 +125,8 @@ func (g *generator) node(i int) *corev1.Node {
 var oldAddresses = []string{"10.244.0.200", "fd00:10:244::200"}
 
 func (g *generator) pod(i int, namespace string, node *corev1.Node) *corev1.Pod {
-	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("p%d", i), Labels: g.labelled()}}
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("p%d", i), Labels: g.labelled()}}
 	p.Spec.NodeName = node.Name
 	p.Spec.Containers = []corev1.Container{{Name: "c", Ports: g.containerPorts(3)}}
 	if g.one(3) {
@@ -158,7 +165,8 @@ var portNames = []string{"web", "dns-tcp", "x"}
 func (g *generator) containerPorts(most int) []corev1.ContainerPort {
 	named := map[string]bool{}
 	return several(g, most, func() corev1.ContainerPort {
-		port := corev1.ContainerPort{Name: pick(g, append(portNames, "")...), ContainerPort: int32(pick(g, portNumbers...)), Protocol: pick(g, append(protocols, corev1.ProtocolTCP)...)}
+		port := corev1.ContainerPort{Name: pick(g, append(portNames, "")...), ContainerPort: int32(pick(g, portNumbers...)),
+			Protocol: pick(g, append(protocols, corev1.ProtocolTCP)...)}
 		if named[port.Name] {
 			port.Name = ""
 		}
@@ -180,7 +188,8 @@ func (g *generator) selector() *metav1.LabelSelector {
 		s.MatchLabels[pick(g, g.labels...)] = g.value()
 	}
 	for g.one(3) {
-		e := metav1.LabelSelectorRequirement{Key: pick(g, g.labels...), Operator: pick(g, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
+		e := metav1.LabelSelectorRequirement{Key: pick(g, g.labels...), Operator: pick(g, metav1.LabelSelectorOpIn,
+			metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
 		if e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpNotIn {
 			e.Values = append(several(g, 2, g.value), g.value())
 		}
@@ -198,9 +207,11 @@ func (g *generator) namespaceSelector() *metav1.LabelSelector {
 }
 
 func (g *generator) policy(i int, namespace string) *networkingv1.NetworkPolicy {
-	p := &networkingv1.NetworkPolicy{TypeMeta: metav1.TypeMeta{Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("np%d", i)}}
+	p := &networkingv1.NetworkPolicy{TypeMeta: metav1.TypeMeta{Kind: "NetworkPolicy", APIVersion: "networking.k8s.io/v1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("np%d", i)}}
 	p.Spec.PodSelector = *g.selector()
-	p.Spec.PolicyTypes = pick(g, nil, []networkingv1.PolicyType{"Ingress"}, []networkingv1.PolicyType{"Egress"}, []networkingv1.PolicyType{"Ingress", "Egress"})
+	p.Spec.PolicyTypes = pick(g, nil, []networkingv1.PolicyType{"Ingress"}, []networkingv1.PolicyType{"Egress"},
+		[]networkingv1.PolicyType{"Ingress", "Egress"})
 	p.Spec.Ingress = several(g, 3, func() networkingv1.NetworkPolicyIngressRule {
 		return networkingv1.NetworkPolicyIngressRule{From: several(g, 3, g.peer), Ports: several(g, 3, g.port)}
 	})
@@ -229,7 +240,8 @@ func (g *generator) block() *networkingv1.IPBlock {
 	b := &networkingv1.IPBlock{CIDR: whole.String()}
 	for range g.IntN(4) {
 		// The API wants a real part.
-		if part := g.cidr(whole.Bits() + 1); part.Addr().Is4() == whole.Addr().Is4() && part.Bits() > whole.Bits() && whole.Masked().Contains(part.Addr()) {
+		if part := g.cidr(whole.Bits() + 1); part.Addr().Is4() == whole.Addr().Is4() && part.Bits() > whole.Bits() &&
+			whole.Masked().Contains(part.Addr()) {
 			b.Except = append(b.Except, part.String())
 		}
 	}
@@ -239,9 +251,12 @@ func (g *generator) block() *networkingv1.IPBlock {
 // cidr is of either family, whatever the cluster has, about pods, nodes or others; it may have bits set beyond
 // its length.
 func (g *generator) cidr(least int) netip.Prefix {
-	texts, lengths := []string{"10.244.0.3", "10.244.0.4", "10.244.0.7", "10.244.1.3", "10.244.1.6", "10.244.2.9", "192.0.2.1", "192.0.2.2", "198.51.100.7", "203.0.113.9"}, []int{0, 1, 8, 16, 23, 24, 28, 29, 30, 31, 32}
+	texts, lengths := []string{"10.244.0.3", "10.244.0.4", "10.244.0.7", "10.244.1.3", "10.244.1.6", "10.244.2.9",
+		"192.0.2.1", "192.0.2.2", "198.51.100.7", "203.0.113.9"}, []int{0, 1, 8, 16, 23, 24, 28, 29, 30, 31, 32}
 	if g.one(2) {
-		texts, lengths = []string{"fd00:10:244::3", "fd00:10:244::4", "fd00:10:244::7", "fd00:10:244:1::3", "fd00:10:244:1::6", "2001:db8:1::1", "2001:db8:1::2", "2001:db8:9::7"}, []int{0, 1, 32, 48, 63, 64, 120, 125, 126, 127, 128}
+		texts, lengths = []string{"fd00:10:244::3", "fd00:10:244::4", "fd00:10:244::7", "fd00:10:244:1::3",
+			"fd00:10:244:1::6", "2001:db8:1::1", "2001:db8:1::2", "2001:db8:9::7"}, []int{0, 1, 32, 48, 63, 64, 120, 125, 126,
+			127, 128}
 	}
 	addr := netip.MustParseAddr(pick(g, texts...))
 	p := netip.PrefixFrom(addr, min(max(pick(g, lengths...), least), addr.BitLen()))
@@ -279,10 +294,12 @@ func (g *generator) ports() (first, last int32) {
 }
 
 // outsiders are addresses of nobody in the cluster, some of which have been a pod's.
-var outsiders = append([]string{"198.51.100.7", "203.0.113.9", "10.244.0.250", "10.9.9.9", "255.0.0.1", "2001:db8:9::7", "fd00:10:244::250", "fd77::1"}, oldAddresses...)
+var outsiders = append([]string{"198.51.100.7", "203.0.113.9", "10.244.0.250", "10.9.9.9", "255.0.0.1", "2001:db8:9::7",
+	"fd00:10:244::250", "fd77::1"}, oldAddresses...)
 
 func (g *generator) connection(s *scene) connection {
-	c := connection{from: g.end(s), to: g.end(s), protocol: pick(g, append(protocols, corev1.ProtocolTCP, corev1.ProtocolTCP, icmp)...), family: g.IntN(2)}
+	c := connection{from: g.end(s), to: g.end(s),
+		protocol: pick(g, append(protocols, corev1.ProtocolTCP, corev1.ProtocolTCP, icmp)...), family: g.IntN(2)}
 	if c.protocol != icmp {
 		c.port = pick(g, portNumbers...)
 	}

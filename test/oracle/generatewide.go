@@ -12,13 +12,17 @@ import (
 func (g *generator) clusterPolicies() []*v1alpha2.ClusterNetworkPolicy {
 	var list []*v1alpha2.ClusterNetworkPolicy
 	for i := range 1 + g.IntN(4) {
-		p := &v1alpha2.ClusterNetworkPolicy{TypeMeta: metav1.TypeMeta{Kind: "ClusterNetworkPolicy", APIVersion: v1alpha2.GroupVersion.String()}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cnp%d", i)}}
+		p := &v1alpha2.ClusterNetworkPolicy{TypeMeta: metav1.TypeMeta{Kind: "ClusterNetworkPolicy",
+			APIVersion: v1alpha2.GroupVersion.String()}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("cnp%d", i)}}
 		p.Spec.Tier = pick(g, v1alpha2.AdminTier, v1alpha2.BaselineTier)
 		p.Spec.Priority = pick[int32](g, 0, 1, 2, 999, 1000)
 		p.Spec.Subject.Namespaces, p.Spec.Subject.Pods = g.namespacesOrPods()
 		for j := range g.IntN(4) {
-			p.Spec.Ingress = append(p.Spec.Ingress, v1alpha2.ClusterNetworkPolicyIngressRule{Name: g.ruleName(j), Action: g.action(),
-				From: atLeastOne(g, 2, g.ingressPeer), Protocols: several(g, 3, func() v1alpha2.ClusterNetworkPolicyProtocol { return g.protocol(true) })})
+			p.Spec.Ingress = append(p.Spec.Ingress, v1alpha2.ClusterNetworkPolicyIngressRule{Name: g.ruleName(j),
+				Action: g.action(),
+				From:   atLeastOne(g, 2, g.ingressPeer), Protocols: several(g, 3, func() v1alpha2.ClusterNetworkPolicyProtocol {
+					return g.protocol(true)
+				})})
 		}
 		for j := range g.IntN(4) {
 			p.Spec.Egress = append(p.Spec.Egress, g.egressRule(j))
@@ -40,7 +44,8 @@ func (g *generator) ruleName(i int) string {
 }
 
 func (g *generator) action() v1alpha2.ClusterNetworkPolicyRuleAction {
-	return pick(g, v1alpha2.ClusterNetworkPolicyRuleActionAccept, v1alpha2.ClusterNetworkPolicyRuleActionDeny, v1alpha2.ClusterNetworkPolicyRuleActionPass)
+	return pick(g, v1alpha2.ClusterNetworkPolicyRuleActionAccept, v1alpha2.ClusterNetworkPolicyRuleActionDeny,
+		v1alpha2.ClusterNetworkPolicyRuleActionPass)
 }
 
 func (g *generator) namespacesOrPods() (*metav1.LabelSelector, *v1alpha2.NamespacedPod) {

@@ -112,12 +112,14 @@ func (c *court) judge(t testing.TB, p *packet) (rows acl.Verdict, others []opini
 	return rows, others
 }
 
-var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: acl.TCP, corev1.ProtocolUDP: acl.UDP, corev1.ProtocolSCTP: acl.SCTP}
+var protocolNumbers = map[corev1.Protocol]uint8{corev1.ProtocolTCP: acl.TCP, corev1.ProtocolUDP: acl.UDP,
+	corev1.ProtocolSCTP: acl.SCTP}
 
 // entering is where a packet starts and ends in OVN. A node's host has its management port: for its own pods,
 // and for whom it asks for; others come and go by a router.
 func (c *court) entering(p *packet) acl.Connection {
-	k := acl.Connection{Packet: acl.Packet{Inport: p.from.port, Outport: p.to.port, Src: p.from.address, Dst: p.to.address, SrcPort: 40000, DstPort: p.port, Proto: protocolNumbers[p.protocol]}}
+	k := acl.Connection{Packet: acl.Packet{Inport: p.from.port, Outport: p.to.port, Src: p.from.address, Dst: p.to.address,
+		SrcPort: 40000, DstPort: p.port, Proto: protocolNumbers[p.protocol]}}
 	if p.protocol == icmp {
 		k.Proto, k.ICMPType, k.SrcPort = acl.ICMP, 8, 0
 		if k.Src.Is6() {
@@ -127,7 +129,8 @@ func (c *court) entering(p *packet) acl.Connection {
 	if n := c.scene.node(p.from.address); n != nil {
 		k.Inport = contract.ManagementPort(n.Name)
 	}
-	if n := c.scene.node(p.to.address); n != nil && (p.from.pod.Spec.NodeName == n.Name || slices.Contains(managementAddresses(n), p.to.address)) {
+	if n := c.scene.node(p.to.address); n != nil && (p.from.pod.Spec.NodeName == n.Name ||
+		slices.Contains(managementAddresses(n), p.to.address)) {
 		k.Outport = contract.ManagementPort(n.Name)
 	}
 	return k
@@ -137,7 +140,8 @@ func (c *court) entering(p *packet) acl.Connection {
 func steps(v acl.Verdict) string {
 	var lines []string
 	for _, s := range v.Steps {
-		lines = append(lines, fmt.Sprintf("  %s on %s: tier %d, %d: %s: %s (%s)", s.Stage, s.Switch, s.Rule.Tier, s.Rule.Priority, s.Rule.Action, s.Rule.Text, s.Rule.Name))
+		lines = append(lines, fmt.Sprintf("  %s on %s: tier %d, %d: %s: %s (%s)", s.Stage, s.Switch, s.Rule.Tier,
+			s.Rule.Priority, s.Rule.Action, s.Rule.Text, s.Rule.Name))
 	}
 	return strings.Join(append(lines, ""), "\n")
 }

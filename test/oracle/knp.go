@@ -33,11 +33,13 @@ func newKubeNetworkPolicies() *kubeNetworkPolicies {
 	o := &kubeNetworkPolicies{}
 	core := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	policies, nodes := core.Networking().V1().NetworkPolicies(), core.Core().V1().Nodes()
-	wide := wideinformers.NewSharedInformerFactory(widefake.NewSimpleClientset(), 0).Policy().V1alpha2().ClusterNetworkPolicies()
+	wide := wideinformers.NewSharedInformerFactory(widefake.NewSimpleClientset(),
+		0).Policy().V1alpha2().ClusterNetworkPolicies()
 	o.policies, o.wide, o.nodes = policies.Informer().GetStore(), wide.Informer().GetStore(), nodes.Informer().GetStore()
 	o.engine = networkpolicy.NewPolicyEngine(o, []api.PolicyEvaluator{
 		npa.NewClusterNetworkPolicy(v1alpha2.AdminTier, wide, nil, nodes.Lister()),
-		tenant{networkpolicy.NewStandardNetworkPolicy("", core.Core().V1().Namespaces(), core.Core().V1().Pods(), policies), policies.Lister()},
+		tenant{networkpolicy.NewStandardNetworkPolicy("", core.Core().V1().Namespaces(), core.Core().V1().Pods(), policies),
+			policies.Lister()},
 		npa.NewClusterNetworkPolicy(v1alpha2.BaselineTier, wide, nil, nodes.Lister()),
 	})
 	return o
@@ -71,7 +73,8 @@ func (o tenant) isolated(pod *api.PodInfo, direction networkingv1.PolicyType) bo
 	}
 	list, err := o.policies.NetworkPolicies(pod.Namespace.Name).List(labels.Everything())
 	return err != nil || slices.ContainsFunc(list, func(p *networkingv1.NetworkPolicy) bool {
-		return slices.Contains(p.Spec.PolicyTypes, direction) && networkpolicy.MatchesSelector(&p.Spec.PodSelector, pod.Labels)
+		return slices.Contains(p.Spec.PolicyTypes, direction) && networkpolicy.MatchesSelector(&p.Spec.PodSelector,
+			pod.Labels)
 	})
 }
 
@@ -116,6 +119,7 @@ func (o *kubeNetworkPolicies) load(s *scene, ends map[string][]*end) error {
 }
 
 func (o *kubeNetworkPolicies) allows(p *packet) (bool, error) {
-	return o.engine.EvaluatePacket(context.Background(), &network.Packet{SrcIP: net.IP(p.from.address.AsSlice()), DstIP: net.IP(p.to.address.AsSlice()),
+	return o.engine.EvaluatePacket(context.Background(), &network.Packet{SrcIP: net.IP(p.from.address.AsSlice()),
+		DstIP: net.IP(p.to.address.AsSlice()),
 		Proto: p.protocol, SrcPort: 40000, DstPort: int(p.port)})
 }

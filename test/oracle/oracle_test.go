@@ -61,14 +61,16 @@ func TestRowsJudgeAsOracles(t *testing.T) {
 				if found != "" {
 					failed.Add(1)
 					s, k := shrink(t, knp, s, ks)
-					t.Errorf("-seed %d -first %d -cases 1: made small:\n%s\n%s", *seed, number, s, dispute(t, knp, s, []connection{k}, nil))
+					t.Errorf("-seed %d -first %d -cases 1: made small:\n%s\n%s", *seed, number, s, dispute(t, knp, s, []connection{k},
+						nil))
 				}
 			}
 		})
 	}
 	workers.Wait()
 	t.Logf("%d packets, %d of them refused", asked.Load(), refused.Load())
-	if share := float64(refused.Load()) / float64(asked.Load()); !t.Failed() && *cases > 100 && (share < 0.2 || share > 0.8) {
+	if share := float64(refused.Load()) / float64(asked.Load()); !t.Failed() && *cases > 100 &&
+		(share < 0.2 || share > 0.8) {
 		t.Errorf("%.0f%% of the packets are refused: the cases tell too little", share*100)
 	}
 }
@@ -93,7 +95,8 @@ func dispute(t testing.TB, knp *kubeNetworkPolicies, s *scene, ks []connection, 
 		}
 		for _, o := range others {
 			if o.allowed != rows.Allowed {
-				return fmt.Sprintf("%v: from %s to %s: the rows allow: %t, by\n%s%v", k, p.from.address, p.to.address, rows.Allowed, steps(rows), others)
+				return fmt.Sprintf("%v: from %s to %s: the rows allow: %t, by\n%s%v", k, p.from.address, p.to.address, rows.Allowed,
+					steps(rows), others)
 			}
 		}
 	}

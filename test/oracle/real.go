@@ -47,17 +47,20 @@ func (r Real) Pods(nodes []string, image string) string {
 
 // server is a pod that answers on all ports that its container names.
 func (g *generator) server(i int, namespace, node, image string) *corev1.Pod {
-	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("p%d", i), Labels: g.labelled()}}
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("p%d", i), Labels: g.labelled()}}
 	c := corev1.Container{Name: "c", Image: image, Command: []string{"sh", "-c",
 		"/agnhost netexec --http-port=80 --udp-port=80 & exec /agnhost netexec --http-port=8080 --udp-port=8081"}}
 	names := append(slices.Clone(portNames), "")
 	g.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	for i, port := range []corev1.ContainerPort{{ContainerPort: 80, Protocol: corev1.ProtocolTCP}, {ContainerPort: 80, Protocol: corev1.ProtocolUDP},
+	for i, port := range []corev1.ContainerPort{{ContainerPort: 80, Protocol: corev1.ProtocolTCP},
+		{ContainerPort: 80, Protocol: corev1.ProtocolUDP},
 		{ContainerPort: 8080, Protocol: corev1.ProtocolTCP}, {ContainerPort: 8081, Protocol: corev1.ProtocolUDP}} {
 		port.Name = names[i]
 		c.Ports = append(c.Ports, port)
 	}
-	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
+	c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
+		Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
 	grace := int64(1)
 	p.Spec = corev1.PodSpec{NodeName: node, TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{c}}
 	return p
@@ -79,7 +82,8 @@ func (r Real) Policies(set uint64) string {
 		if pods := p.Spec.Subject.Pods; pods != nil {
 			namespaces = &pods.NamespaceSelector
 		}
-		namespaces.MatchExpressions = append(namespaces.MatchExpressions, metav1.LabelSelectorRequirement{Key: Label, Operator: metav1.LabelSelectorOpExists})
+		namespaces.MatchExpressions = append(namespaces.MatchExpressions, metav1.LabelSelectorRequirement{Key: Label,
+			Operator: metav1.LabelSelectorOpExists})
 	}
 	return s.labelled()
 }
@@ -139,7 +143,8 @@ func between(pods []*corev1.Pod, ends map[string][]*end) func(yield func(*packet
 				for _, port := range to.Spec.Containers[0].Ports {
 					for _, a := range ends[name(from)] {
 						for _, b := range ends[name(to)] {
-							if from != to && a.address.Is4() == b.address.Is4() && !yield(&packet{a, b, port.Protocol, uint16(port.ContainerPort)}) {
+							if from != to && a.address.Is4() == b.address.Is4() &&
+								!yield(&packet{a, b, port.Protocol, uint16(port.ContainerPort)}) {
 								return
 							}
 						}

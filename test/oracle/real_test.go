@@ -50,7 +50,8 @@ func listOf(t *testing.T, manifests string) (list corev1.List) {
 			node := pods % 3
 			pods++
 			o["status"] = map[string]any{"podIPs": []any{
-				map[string]any{"ip": fmt.Sprintf("10.244.%d.%d", node, 3+pods)}, map[string]any{"ip": fmt.Sprintf("fd00:10:244:%d::%x", node, 3+pods)}}}
+				map[string]any{"ip": fmt.Sprintf("10.244.%d.%d", node, 3+pods)},
+				map[string]any{"ip": fmt.Sprintf("fd00:10:244:%d::%x", node, 3+pods)}}}
 		}
 		raw, err := json.Marshal(o)
 		if err != nil {

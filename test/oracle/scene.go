@@ -31,7 +31,8 @@ type families struct{ ipv4, ipv6 bool }
 func (f families) has(a netip.Addr) bool { return a.Is4() && f.ipv4 || a.Is6() && f.ipv6 }
 
 func (s *scene) objects() []runtime.Object {
-	return slices.Concat(objectsOf(s.nodes), objectsOf(s.namespaces), objectsOf(s.pods), objectsOf(s.policies), objectsOf(s.wide))
+	return slices.Concat(objectsOf(s.nodes), objectsOf(s.namespaces), objectsOf(s.pods), objectsOf(s.policies),
+		objectsOf(s.wide))
 }
 
 func objectsOf[O runtime.Object](list []O) []runtime.Object {

@@ -51,7 +51,9 @@ func cut(c *scene, k connection, i int) (done bool) {
 	}
 	of(&c.wide, 0, visit)
 	of(&c.policies, 0, visit)
-	others := slices.DeleteFunc(slices.Clone(c.pods), func(p *corev1.Pod) bool { return slices.Contains([]string{k.from, k.to}, p.Namespace+"/"+p.Name) })
+	others := slices.DeleteFunc(slices.Clone(c.pods), func(p *corev1.Pod) bool {
+		return slices.Contains([]string{k.from, k.to}, p.Namespace+"/"+p.Name)
+	})
 	visit(len(others), func(i int) {
 		c.pods = slices.DeleteFunc(c.pods, func(p *corev1.Pod) bool { return p == others[i] })
 	})

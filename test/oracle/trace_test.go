@@ -48,9 +48,13 @@ func TestOVNJudgesAsRows(t *testing.T) {
 			if asked++; !v.Allowed {
 				refused++
 			}
-			text := ovsdbtest.Run(t, "ovn-trace", "--no-friendly-names", "--db="+southbound.Endpoint, "--ct=new", "--ct=new", "--ct=new", "--ct=new", "--ct=new", c.microflow(p))
-			if passes := slices.ContainsFunc(c.exits(p), func(port string) bool { return strings.Contains(text, fmt.Sprintf("output to %q", port)) }); passes != v.Allowed {
-				t.Fatalf("%s to %s, %s/%d: the rows allow: %t, by\n%sbut OVN lets it through: %t\n%s\n%s", p.from.address, p.to.address, p.protocol, p.port, v.Allowed, steps(v), passes, c.scene, text)
+			text := ovsdbtest.Run(t, "ovn-trace", "--no-friendly-names", "--db="+southbound.Endpoint, "--ct=new", "--ct=new",
+				"--ct=new", "--ct=new", "--ct=new", c.microflow(p))
+			if passes := slices.ContainsFunc(c.exits(p), func(port string) bool {
+				return strings.Contains(text, fmt.Sprintf("output to %q", port))
+			}); passes != v.Allowed {
+				t.Fatalf("%s to %s, %s/%d: the rows allow: %t, by\n%sbut OVN lets it through: %t\n%s\n%s", p.from.address,
+					p.to.address, p.protocol, p.port, v.Allowed, steps(v), passes, c.scene, text)
 			}
 		}
 	}
@@ -89,7 +93,8 @@ func (c *court) microflow(p *packet) string {
 	next := contract.MAC(c.gateways(subnet)...)
 	if p.to.pod != nil && c.subnet(p.to) == subnet {
 		next = contract.MAC(c.addresses(p.to)...)
-	} else if n := c.scene.node(p.to.address); n != nil && n.Name == subnet && slices.Contains(managementAddresses(n), p.to.address) {
+	} else if n := c.scene.node(p.to.address); n != nil && n.Name == subnet && slices.Contains(managementAddresses(n),
+		p.to.address) {
 		next = contract.MAC(managementAddresses(n)...)
 	}
 	family := "ip4"
@@ -101,10 +106,12 @@ func (c *court) microflow(p *packet) string {
 	case icmp:
 		l4 = fmt.Sprintf("icmp%c.type == %d && icmp%c.code == 0", family[2], k.ICMPType, family[2])
 	default:
-		word := map[corev1.Protocol]string{corev1.ProtocolTCP: "tcp", corev1.ProtocolUDP: "udp", corev1.ProtocolSCTP: "sctp"}[p.protocol]
+		word := map[corev1.Protocol]string{corev1.ProtocolTCP: "tcp", corev1.ProtocolUDP: "udp",
+			corev1.ProtocolSCTP: "sctp"}[p.protocol]
 		l4 = fmt.Sprintf("%s.src == %d && %s.dst == %d", word, k.SrcPort, word, k.DstPort)
 	}
-	return fmt.Sprintf("inport == %q && eth.src == %s && eth.dst == %s && ip.ttl == 64 && %s.src == %s && %s.dst == %s && %s",
+	return fmt.Sprintf("inport == %q && eth.src == %s && eth.dst == %s && ip.ttl == 64 && %s.src == %s && %s.dst == "+
+		"%s && %s",
 		k.Inport, source, next, family, p.from.address, family, p.to.address, l4)
 }
 

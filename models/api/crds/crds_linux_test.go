@@ -57,7 +57,9 @@ func (s *apiServer) install(t *testing.T) {
 					t.Fatalf("%s: %s", resource, c.Message)
 				}
 			}
-			if !slices.ContainsFunc(definition.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "Established" }) {
+			if !slices.ContainsFunc(definition.Status.Conditions, func(c metav1.Condition) bool {
+				return c.Type == "Established"
+			}) {
 				return fmt.Errorf("not established yet: %s", text)
 			}
 			return nil
@@ -87,23 +89,33 @@ func TestAPIServerChecksObjects(t *testing.T) {
 			podSelector: {matchExpressions: [{key: app, operator: In, values: [web]}]}, nodeSelector: {matchExpressions: [{key: weft.net/egress, operator: Exists}]}, network: external}`), ""},
 		{"no address", egress(`{addresses: [], namespaceSelector: {}}`), "should have at least 1 items"},
 		{"addresses left out", egress(`{namespaceSelector: {}}`), "spec.addresses: Required value"},
-		{"no namespaceSelector: nobody selects all pods by mistake", egress(`{addresses: [203.0.113.20]}`), "spec.namespaceSelector: Required value"},
+		{"no namespaceSelector: nobody selects all pods by mistake", egress(`{addresses: [203.0.113.20]}`),
+			"spec.namespaceSelector: Required value"},
 		{"two IPv4 addresses", egress(`{addresses: [203.0.113.20, 203.0.113.21], namespaceSelector: {}}`), two},
 		{"two IPv6 addresses", egress(`{addresses: ["2001:db8::20", "2001:db8::21"], namespaceSelector: {}}`), two},
-		{"three addresses", egress(`{addresses: [203.0.113.20, 203.0.113.21, "2001:db8::21"], namespaceSelector: {}}`), "must have at most 2 items"},
+		{"three addresses", egress(`{addresses: [203.0.113.20, 203.0.113.21, "2001:db8::21"], namespaceSelector: {}}`),
+			"must have at most 2 items"},
 		{"no address at all", egress(`{addresses: [web], namespaceSelector: {}}`), "is not an IP address; write it like"},
 		{"a prefix", egress(`{addresses: [203.0.113.20/24], namespaceSelector: {}}`), "is not an IP address"},
 		{"leading zeros", egress(`{addresses: [203.0.113.020], namespaceSelector: {}}`), "is not an IP address"},
-		{"IPv4 dressed as IPv6", egress(`{addresses: ["::ffff:203.0.113.20"], namespaceSelector: {}}`), "is not an IP address"},
+		{"IPv4 dressed as IPv6", egress(`{addresses: ["::ffff:203.0.113.20"], namespaceSelector: {}}`),
+			"is not an IP address"},
 		{"a zone", egress(`{addresses: ["fe80::1%eth0"], namespaceSelector: {}}`), "is not an IP address"},
-		{"loopback", egress(`{addresses: [127.0.0.1], namespaceSelector: {}}`), "is unspecified, loopback, link-local or multicast"},
+		{"loopback", egress(`{addresses: [127.0.0.1], namespaceSelector: {}}`),
+			"is unspecified, loopback, link-local or multicast"},
 		{"unspecified", egress(`{addresses: ["::"], namespaceSelector: {}}`), "is unspecified, loopback"},
 		{"multicast", egress(`{addresses: [224.0.0.5], namespaceSelector: {}}`), "is unspecified, loopback"},
 		{"link-local", egress(`{addresses: [169.254.1.1], namespaceSelector: {}}`), "is unspecified, loopback"},
-		{"an operator that nobody knows", egress(`{addresses: [203.0.113.20], namespaceSelector: {matchExpressions: [{key: a, operator: Like}]}}`), "Unsupported value"},
-		{"In without values", egress(`{addresses: [203.0.113.20], namespaceSelector: {matchExpressions: [{key: a, operator: In}]}}`), "In and NotIn want values"},
-		{"Exists with values", egress(`{addresses: [203.0.113.20], namespaceSelector: {}, podSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}`), "Exists and DoesNotExist want none"},
-		{"a network of other letters", egress(`{addresses: [203.0.113.20], namespaceSelector: {}, network: "a,b:c"}`), "spec.network in body should match"},
+		{"an operator that nobody knows",
+			egress(`{addresses: [203.0.113.20], namespaceSelector: {matchExpressions: [{key: a, operator: Like}]}}`),
+			"Unsupported value"},
+		{"In without values", egress(
+			`{addresses: [203.0.113.20], namespaceSelector: {matchExpressions: [{key: a, operator: In}]}}`),
+			"In and NotIn want values"},
+		{"Exists with values", egress(
+			`{addresses: [203.0.113.20], namespaceSelector: {}, podSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}`), "Exists and DoesNotExist want none"},
+		{"a network of other letters", egress(`{addresses: [203.0.113.20], namespaceSelector: {}, network: "a,b:c"}`),
+			"spec.network in body should match"},
 
 		{"a prefix", ranges(`203.0.113.64/27`), ""},
 		{"an IPv6 prefix", ranges(`"2001:db8:1::/112"`), ""},
@@ -113,7 +125,8 @@ func TestAPIServerChecksObjects(t *testing.T) {
 		{"no range", ranges(``), "should have at least 1 items"},
 		{"the same range twice", ranges(`203.0.113.64/27, 203.0.113.64/27`), "Duplicate value"},
 		{"an address", ranges(`203.0.113.64`), "is neither a prefix nor first and last address"},
-		{"three addresses", ranges(`203.0.113.64-203.0.113.65-203.0.113.66`), "is neither a prefix nor first and last address"},
+		{"three addresses", ranges(`203.0.113.64-203.0.113.65-203.0.113.66`),
+			"is neither a prefix nor first and last address"},
 		{"nothing after the hyphen", ranges(`203.0.113.64-`), "is neither a prefix nor first and last address"},
 		{"bits beyond the prefix", ranges(`203.0.113.65/27`), "has bits set beyond its prefix length"},
 		{"two families", ranges(`"203.0.113.64-2001:db8::1"`), "begins and ends in different address families"},
@@ -122,10 +135,13 @@ func TestAPIServerChecksObjects(t *testing.T) {
 		{"loopback", ranges(`127.0.0.1-127.0.0.9`), "is unspecified, loopback, link-local or multicast"},
 		{"everything", ranges(`0.0.0.0/0`), "or larger than /8"},
 
-		{"names with addresses", resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1", until: "2026-01-01T00:00:00Z"}]}`), ""},
+		{"names with addresses",
+			resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1", until: "2026-01-01T00:00:00Z"}]}`), ""},
 		{"no names", resolved(``), ""},
-		{"an address without a time", resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1"}]}`), "until: Required value"},
-		{"a time of another form", resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1", until: tomorrow}]}`), "date-time"},
+		{"an address without a time", resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1"}]}`),
+			"until: Required value"},
+		{"a time of another form",
+			resolved(`{name: www.example.com, addresses: [{address: "2001:db8::1", until: tomorrow}]}`), "date-time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			resource := "egressips"
@@ -135,12 +151,14 @@ func TestAPIServerChecksObjects(t *testing.T) {
 			case strings.Contains(c.object, "ResolvedNames"):
 				resource = "resolvednames"
 			}
-			object := fmt.Sprintf("{apiVersion: %s, metadata: {name: case-%d}, %s", v1alpha1.GroupVersion, i, strings.TrimPrefix(c.object, "{"))
+			object := fmt.Sprintf("{apiVersion: %s, metadata: {name: case-%d}, %s", v1alpha1.GroupVersion, i,
+				strings.TrimPrefix(c.object, "{"))
 			err := s.Create(resources(resource), object)
 			if c.words == "" && err != nil {
 				t.Errorf("it is refused: %v", err)
 			}
-			if c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(), "no such overload")) {
+			if c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words) || strings.Contains(err.Error(),
+				"no such overload")) {
 				t.Errorf("the answer is %v, want %q", err, c.words)
 			}
 		})
@@ -151,17 +169,20 @@ func TestAPIServerChecksObjects(t *testing.T) {
 // keepsStatus: the types and the schema know the same fields, and the status is written by itself.
 func (s *apiServer) keepsStatus(t *testing.T) {
 	object := v1alpha1.EgressIP{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "EgressIP"},
-		ObjectMeta: metav1.ObjectMeta{Name: "status"}, Spec: v1alpha1.EgressIPSpec{Addresses: []string{"203.0.113.30"}, Network: "external",
+		ObjectMeta: metav1.ObjectMeta{Name: "status"}, Spec: v1alpha1.EgressIPSpec{Addresses: []string{"203.0.113.30"},
+			Network:     "external",
 			PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}
 	text, err := json.Marshal(object)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Do(http.MethodPost, resources("egressips")+"?fieldValidation=Strict", "application/json", text); err != nil {
+	if _, err := s.Do(http.MethodPost, resources("egressips")+"?fieldValidation=Strict", "application/json",
+		text); err != nil {
 		t.Fatal(err)
 	}
 	patch := `{"status":{"observedGeneration":1,"node":"l1","pods":3,"conditions":[{"type":"Ready","status":"True","reason":"Carried","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
-	answer, err := s.Do(http.MethodPatch, resources("egressips")+"/status/status?fieldValidation=Strict", "application/merge-patch+json", []byte(patch))
+	answer, err := s.Do(http.MethodPatch, resources("egressips")+"/status/status?fieldValidation=Strict",
+		"application/merge-patch+json", []byte(patch))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,20 +193,25 @@ func (s *apiServer) keepsStatus(t *testing.T) {
 	if after.Status.Node != "l1" || after.Status.Pods != 3 || len(after.Status.Conditions) != 1 || after.Generation != 1 {
 		t.Errorf("the object is %+v", after)
 	}
-	pool := v1alpha1.AddressPool{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "AddressPool"},
+	pool := v1alpha1.AddressPool{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(),
+		Kind: "AddressPool"},
 		ObjectMeta: metav1.ObjectMeta{Name: "status"}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{"203.0.113.0/28"},
-			ServiceSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{}, NodeSelector: &metav1.LabelSelector{}}}
+			ServiceSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{},
+			NodeSelector: &metav1.LabelSelector{}}}
 	if text, err = json.Marshal(pool); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err = s.Do(http.MethodPost, resources("addresspools")+"?fieldValidation=Strict", "application/json", text); err != nil {
+	if answer, err = s.Do(http.MethodPost, resources("addresspools")+"?fieldValidation=Strict", "application/json",
+		text); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(answer, &pool); err != nil || pool.Spec.AutoAssign == nil || !*pool.Spec.AutoAssign {
 		t.Errorf("autoAssign is %v by default: %v", pool.Spec.AutoAssign, err)
 	}
-	if _, err := s.Do(http.MethodPatch, resources("addresspools")+"/status/status?fieldValidation=Strict", "application/merge-patch+json",
-		[]byte(strings.Replace(strings.Replace(patch, `"node":"l1",`, "", 1), `"pods":3`, `"used":1,"free":9007199254740991`, 1))); err != nil {
+	if _, err := s.Do(http.MethodPatch, resources("addresspools")+"/status/status?fieldValidation=Strict",
+		"application/merge-patch+json",
+		[]byte(strings.Replace(strings.Replace(patch, `"node":"l1",`, "", 1), `"pods":3`, `"used":1,"free":9007199254740991`,
+			1))); err != nil {
 		t.Error(err)
 	}
 }

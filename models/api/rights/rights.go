@@ -1,10 +1,11 @@
-// Package rights holds what Weft's parts may do in Kubernetes, as manifests: the one place of it, for Ansible's roles and for
-// those who apply them by hand.
+// Package rights holds what Weft's parts may do in Kubernetes, as manifests: the one place of it, for Ansible's roles
+// and for those who apply them by hand.
 package rights
 
 import _ "embed"
 
-// Of each part: RBAC, the least that it needs. Users are weft:controller, weft:chassis and weft:observe, and the kubelets' group.
+// Of each part: RBAC, the least that it needs. Users are weft:controller, weft:chassis and weft:observe, and the
+// kubelets' group.
 var (
 	//go:embed controller.yaml
 	Controller string

@@ -51,8 +51,10 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		}
 	}
 	for path, text := range map[string]string{
-		nodes:  "{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {weft.net/gateway-network: storage}}}", // as an administrator has granted it
-		pods:   "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {automountServiceAccountToken: false, containers: [{name: c, image: i}]}}",
+		// as an administrator has granted it
+		nodes: "{apiVersion: v1, kind: Node, metadata: {name: n1, labels: {weft.net/gateway-network: storage}}}",
+		pods: "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {automountServiceAccountToken: false, " +
+			"containers: [{name: c, image: i}]}}",
 		leases: "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kube-scheduler}}",
 	} {
 		if err := s.Create(path, text); err != nil {
@@ -76,7 +78,8 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		return "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: " + name + "}}"
 	}
 	binding := func(annotation string) string {
-		return "{apiVersion: v1, kind: Binding, metadata: {name: web, annotations: {" + annotation + ": x}}, target: {kind: Node, name: n1}}"
+		return "{apiVersion: v1, kind: Binding, metadata: {name: web, annotations: {" + annotation +
+			": x}}, target: {kind: Node, name: n1}}"
 	}
 	labelled := func(label string) string { return "{metadata: {labels: {" + label + "}}}" }
 	registered := func(labels string) string {
@@ -129,7 +132,8 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 		{"new node", http.MethodPost, nodes, registered("kubernetes.io/hostname: n2"), ""},
 		{"node", http.MethodPatch, nodes + "/n1", labelled("weft.net/gateway-network: external"), "is for administrators"},
 		{"node", http.MethodPatch, nodes + "/n1", labelled("weft.net/gateway-network: null"), "is for administrators"},
-		{"node", http.MethodPatch, nodes + "/n1/status", labelled("weft.net/gateway-network: external"), "is for administrators"},
+		{"node", http.MethodPatch, nodes + "/n1/status", labelled("weft.net/gateway-network: external"),
+			"is for administrators"},
 		{"node", http.MethodPatch, nodes + "/n1/status", labelled("weft.net/gateway-network: null"), "is for administrators"},
 		{"node", http.MethodPatch, nodes + "/n1", labelled("kubernetes.io/hostname: n1"), ""},
 		{"node", http.MethodPatch, nodes + "/n1", `{metadata: {annotations: {weft.net/node-facts: "{}"}}}`, ""},
@@ -141,7 +145,8 @@ func TestEachPartMayDoItsOwn(t *testing.T) {
 
 		// A binding's annotations become its pod's.
 		{"scheduler", http.MethodPost, pods + "/web/binding", binding("weft.net/pod-network"), "is written by weft alone"},
-		{"scheduler", http.MethodPost, "/api/v1/namespaces/default/bindings", binding("weft.net/pod-network"), "is written by weft alone"},
+		{"scheduler", http.MethodPost, "/api/v1/namespaces/default/bindings", binding("weft.net/pod-network"),
+			"is written by weft alone"},
 		{"scheduler", http.MethodPost, pods + "/web/binding", binding("example.net/why"), ""},
 	} {
 		text, err := yaml.YAMLToJSON([]byte(c.body))

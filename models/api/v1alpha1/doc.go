@@ -1,5 +1,6 @@
-// Package v1alpha1 is version v1alpha1 of the API group weft.net: what a cluster's administrators tell
-// weft beside Kubernetes' own objects, and what its agents tell its controller. The CustomResourceDefinitions are in models/api/crds.
+// Package v1alpha1 is version v1alpha1 of the API group weft.net: what a cluster's administrators tell weft beside
+// Kubernetes' own objects, and what its agents tell its controller. The CustomResourceDefinitions are in
+// models/api/crds.
 package v1alpha1
 
 import (

@@ -29,9 +29,9 @@ type EgressIPSpec struct {
 	// NodeSelector selects the Linux nodes that may carry the addresses; absent selects those with the
 	// label weft.net/egress.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// Network is the external network, as gateway-network names it for the nodes' agents; empty means
-	// the controller's default-gateway-network where a selected node on it has the addresses in its subnet, else that of the
-	// oldest selected node that has.
+	// Network is the external network, as gateway-network names it for the nodes' agents; empty means the controller's
+	// default-gateway-network where a selected node on it has the addresses in its subnet, else that of the oldest
+	// selected node that has.
 	Network string `json:"network,omitempty"`
 }
 

@@ -98,7 +98,9 @@ func (m *Machine) AddRoute(a hostnet.Adapter, r hostnet.Route) error {
 
 func (m *Machine) DeleteRoute(a hostnet.Adapter, r hostnet.Route) error {
 	return m.change("DeleteRoute", a, func(own *adapter) {
-		own.routes = slices.DeleteFunc(own.routes, func(o hostnet.Route) bool { return o.Destination == r.Destination && o.NextHop == r.NextHop })
+		own.routes = slices.DeleteFunc(own.routes, func(o hostnet.Route) bool {
+			return o.Destination == r.Destination && o.NextHop == r.NextHop
+		})
 	})
 }
 

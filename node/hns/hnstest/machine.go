@@ -288,7 +288,9 @@ func (m *Machine) CreateNetwork(n hns.Network) (hns.Network, error) {
 		return hns.Network{}, err
 	}
 	uplink := m.adapter(n.Adapter)
-	if uplink == nil || uplink.Kind != hostnet.Physical || slices.ContainsFunc(m.left, func(l *network) bool { return l.Adapter == n.Adapter }) {
+	if uplink == nil || uplink.Kind != hostnet.Physical || slices.ContainsFunc(m.left, func(l *network) bool {
+		return l.Adapter == n.Adapter
+	}) {
 		return hns.Network{}, fmt.Errorf("adapter %q: %w", n.Adapter, hns.ErrNotFound)
 	}
 	if slices.ContainsFunc(m.networks, func(o *network) bool { return o.Name == n.Name }) {
@@ -361,12 +363,15 @@ func (m *Machine) Switch(id string) (hns.Switch, error) {
 	if n == nil {
 		return hns.Switch{}, hns.ErrNotFound
 	}
-	s := hns.Switch{Adapter: n.Adapter, Extensions: []hns.Extension{{ID: "E7C3B2F0-F3C5-48DF-AF2B-10FED6D72E7A", Name: "Microsoft Windows Filtering Platform"}}}
+	s := hns.Switch{Adapter: n.Adapter, Extensions: []hns.Extension{{ID: "E7C3B2F0-F3C5-48DF-AF2B-10FED6D72E7A",
+		Name: "Microsoft Windows Filtering Platform"}}}
 	if m.Driver {
-		s.Extensions = append(s.Extensions, hns.Extension{ID: strings.ToLower(OVSExtension), Name: "Open vSwitch Extension", Enabled: n.extension && !hns.SameID(n.driver, m.Other)})
+		s.Extensions = append(s.Extensions, hns.Extension{ID: strings.ToLower(OVSExtension), Name: "Open vSwitch Extension",
+			Enabled: n.extension && !hns.SameID(n.driver, m.Other)})
 	}
 	if m.Other != "" {
-		s.Extensions = append(s.Extensions, hns.Extension{ID: m.Other, Name: "Another Open vSwitch", Enabled: n.extension && hns.SameID(n.driver, m.Other)})
+		s.Extensions = append(s.Extensions, hns.Extension{ID: m.Other, Name: "Another Open vSwitch", Enabled: n.extension &&
+			hns.SameID(n.driver, m.Other)})
 	}
 	return s, nil
 }
@@ -519,7 +524,8 @@ func (m *Machine) detach(e *hns.Endpoint) {
 
 func (m *Machine) plug(n *namespace, e *hns.Endpoint) {
 	m.addAdapter(hostnet.Adapter{
-		Alias: vNICAlias(e.Name), Kind: hostnet.Virtual, Compartment: n.compartment, MTU: 1500, MAC: slices.Clone(e.MAC), Up: true,
+		Alias: vNICAlias(e.Name), Kind: hostnet.Virtual, Compartment: n.compartment, MTU: 1500, MAC: slices.Clone(e.MAC),
+		Up: true,
 	}, e.ID).friendly = e.Name
 }
 

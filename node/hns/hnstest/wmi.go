@@ -49,7 +49,9 @@ func (m *Machine) CreateWMIPort(name string) error {
 	}
 	m.addAdapter(hostnet.Adapter{Alias: vNICAlias(name), Kind: hostnet.Virtual, MTU: 1500, Up: true,
 		MAC: net.HardwareAddr{0, 0x15, 0x5d, 0, 0, byte(m.lastLUID)}}, owner.ID).friendly = name
-	like := one(m.adapters, func(a *adapter) bool { return strings.Contains(strings.ToLower(a.Alias), strings.ToLower(name)) })
+	like := one(m.adapters, func(a *adapter) bool {
+		return strings.Contains(strings.ToLower(a.Alias), strings.ToLower(name))
+	})
 	like.disabled, like.Up = true, false
 	defer m.tell()
 	if like.Alias != name && m.adapter(name) != nil {

@@ -36,7 +36,8 @@ func TestUnderWine(t *testing.T) {
 	}
 	dependOn(t, filepath.Join(root, "node"), filepath.Join(root, "cni"), filepath.Join(root, "test/hns"))
 	rpc, control := emulator(t)
-	env := append(hns.WineEnv(prefix(t, root), t.TempDir(), rpc), "WEFT_TEST_CONTROL="+control, "WEFT_TEST_NETNS="+compartments(t))
+	env := append(hns.WineEnv(prefix(t, root), t.TempDir(), rpc), "WEFT_TEST_CONTROL="+control, "WEFT_TEST_NETNS="+
+		compartments(t))
 	for _, pkg := range []string{"./node/windows"} {
 		program := filepath.Join(t.TempDir(), filepath.Base(pkg)+".test.exe")
 		build := exec.Command("go", "test", "-c", "-o", program, pkg)
@@ -70,7 +71,8 @@ func dependOn(t *testing.T, folders ...string) {
 func run(t *testing.T, env []string, program string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // for what hangs; a busy machine takes more than two
 	defer cancel()
-	command := exec.CommandContext(ctx, hns.WineProgram, program, "-test.v", "-test.run", cmp.Or(os.Getenv("WEFT_TEST_RUN"), "^TestEmulated"))
+	command := exec.CommandContext(ctx, hns.WineProgram, program, "-test.v", "-test.run",
+		cmp.Or(os.Getenv("WEFT_TEST_RUN"), "^TestEmulated"))
 	command.Env, command.Dir = env, t.TempDir()
 	var output strings.Builder
 	command.Stdout = io.MultiWriter(&output, t.Output())
@@ -155,7 +157,8 @@ func uplink(t *testing.T) {
 		address.Flags = unix.IFA_F_NODAD
 		must(t, netlink.AddrAdd(adapter, address))
 	}
-	must(t, netlink.RouteAdd(&netlink.Route{LinkIndex: index(t, "Ethernet"), Gw: net.ParseIP("172.30.0.254"), Protocol: unix.RTPROT_STATIC}))
+	must(t, netlink.RouteAdd(&netlink.Route{LinkIndex: index(t, "Ethernet"), Gw: net.ParseIP("172.30.0.254"),
+		Protocol: unix.RTPROT_STATIC}))
 	tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "weft-mp0"}, Mode: netlink.TUNTAP_MODE_TAP}
 	must(t, netlink.LinkAdd(tap))
 	must(t, netlink.LinkSetHardwareAddr(tap, net.HardwareAddr{0x0a, 0x58, 10, 244, 1, 2}))
@@ -196,14 +199,16 @@ func prefix(t *testing.T, root string) string {
 		base = filepath.Join(root, "bin/lab/wine/prefix")
 	}
 	if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("there is no Wine prefix: run `make bin/lab/wine/.complete`, or set WEFT_WINE_PREFIX to the folder that test/lab/scripts/wine.sh has made")
+		t.Fatalf("there is no Wine prefix: run `make bin/lab/wine/.complete`, or set WEFT_WINE_PREFIX to the folder that " +
+			"test/lab/scripts/wine.sh has made")
 	}
 	scratch := "/run/wine"
 	over := filepath.Join(scratch, "prefix")
 	for _, folder := range []string{over, filepath.Join(scratch, "upper"), filepath.Join(scratch, "work")} {
 		must(t, os.MkdirAll(folder, 0o700))
 	}
-	must(t, unix.Mount("overlay", over, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", base, scratch, scratch)))
+	must(t, unix.Mount("overlay", over, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", base,
+		scratch, scratch)))
 	return over
 }
 

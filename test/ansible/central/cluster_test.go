@@ -22,8 +22,8 @@ import (
 
 var databases = map[string]string{"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
 
-// centrals are hosts c1, c2, … of this machine, each with a folder and a loopback address of its own. What the role asks of a host it asks in that
-// folder, which is /proc/self/cwd there.
+// centrals are hosts c1, c2, … of this machine, each with a folder and a loopback address of its own. What the role
+// asks of a host it asks in that folder, which is /proc/self/cwd there.
 type centrals struct {
 	t     *testing.T
 	dir   string
@@ -144,7 +144,8 @@ func (c *centrals) stops(host int) {
 // silence is how long a dead member is one that may have just been restarted: see quorum.py.
 const silence = 10 * time.Second
 
-// play is a playbook on so many hosts, of which some lie elsewhere than at their own address; it is what the play says, and its error.
+// play is a playbook on so many hosts, of which some lie elsewhere than at their own address; it is what the play says,
+// and its error.
 func (c *centrals) play(tasks string, hosts int, at map[int]int, args ...string) (string, error) {
 	c.t.Helper()
 	inventory := "[weft_central]\n"
@@ -155,23 +156,28 @@ func (c *centrals) play(tasks string, hosts int, at map[int]int, args ...string)
 		}
 		c.folders(host)
 		c.write(fmt.Sprintf("c%d/python", host), "#!/bin/sh\ncd "+c.path(host, "")+" && exec /usr/bin/python3 \"$@\"\n")
-		inventory += fmt.Sprintf("c%d weft_address=%s ansible_python_interpreter=%s\n", host, loopback(place), c.path(host, "python"))
+		inventory += fmt.Sprintf("c%d weft_address=%s ansible_python_interpreter=%s\n", host, loopback(place),
+			c.path(host, "python"))
 	}
 	settings, err := json.Marshal(map[string]any{
 		"ansible_connection": "local", "ansible_become": false,
 		"weft_pod_cidrs": []string{"10.244.0.0/16"}, "weft_service_cidrs": []string{"10.96.0.0/16"}, "weft_plaintext": true,
 		"weft_nb_raft_port": c.ports["nb"], "weft_sb_raft_port": c.ports["sb"], "weft_timeout": 30,
 		"weft_ovn_prefix": prefix(), "weft_ovn_user": "root",
-		"weft_ovn_rundir": "/proc/self/cwd/run", "weft_state_dir": "/proc/self/cwd/lib", "weft_ovn_database_dir": "/proc/self/cwd/lib/ovn",
+		"weft_ovn_rundir": "/proc/self/cwd/run", "weft_state_dir": "/proc/self/cwd/lib",
+		"weft_ovn_database_dir": "/proc/self/cwd/lib/ovn",
 	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.write("hosts.ini", inventory+"[weft_linux_nodes]\nl1 ansible_host=192.0.2.1\n")
 	c.write("settings.json", string(settings))
-	c.write("play.yml", "- hosts: weft_central\n  gather_facts: false\n  any_errors_fatal: true\n  tasks:\n    - ansible.builtin.import_role: {name: weft_common}\n"+tasks)
-	cmd := exec.Command("ansible-playbook", append([]string{"--inventory", "hosts.ini", "--extra-vars", "@settings.json", "play.yml"}, args...)...)
-	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "ANSIBLE_NOCOLOR=1", "OVN_RUNDIR=/proc/self/cwd/run", "ANSIBLE_ROLES_PATH="+filepath.Join(c.dir, "roles"))
+	c.write("play.yml", "- hosts: weft_central\n  gather_facts: false\n  any_errors_fatal: true\n  tasks:\n    - "+
+		"ansible.builtin.import_role: {name: weft_common}\n"+tasks)
+	cmd := exec.Command("ansible-playbook", append([]string{"--inventory", "hosts.ini", "--extra-vars", "@settings.json",
+		"play.yml"}, args...)...)
+	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "ANSIBLE_NOCOLOR=1", "OVN_RUNDIR=/proc/self/cwd/run",
+		"ANSIBLE_ROLES_PATH="+filepath.Join(c.dir, "roles"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -182,7 +188,8 @@ const members = "    - ansible.builtin.include_role: {name: ovn_central, tasks_f
 func loopback(host int) string { return fmt.Sprintf("127.9.0.%d", host) }
 
 func (c *centrals) status(host int, key string) (string, error) {
-	out, err := exec.Command(ovsdbtest.Program(c.t, "ovn-appctl"), "-t", c.path(host, "run/ovn"+key+"_db.ctl"), "cluster/status", databases[key]).CombinedOutput()
+	out, err := exec.Command(ovsdbtest.Program(c.t, "ovn-appctl"), "-t", c.path(host, "run/ovn"+key+"_db.ctl"),
+		"cluster/status", databases[key]).CombinedOutput()
 	return string(out), err
 }
 
@@ -197,7 +204,8 @@ var (
 func (c *centrals) whole(host int, hosts ...int) {
 	c.t.Helper()
 	for key := range databases {
-		labtest.Eventually(c.t, 20*time.Second, fmt.Sprintf("%s of c%d has a leader and the members %v", databases[key], host, hosts), func() error {
+		labtest.Eventually(c.t, 20*time.Second, fmt.Sprintf("%s of c%d has a leader and the members %v", databases[key], host,
+			hosts), func() error {
 			status, err := c.status(host, key)
 			if err != nil {
 				return fmt.Errorf("%w: %s", err, status)
@@ -249,12 +257,15 @@ func installedOf(t *testing.T, hosts int, schemas string) *centrals {
 			member := func(host int) string { return fmt.Sprintf("tcp:%s:%d", loopback(host), c.ports[key]) }
 			made := []string{"join-cluster", c.path(host, "lib/ovn/"+key+".db"), name, member(host), member(1)}
 			if host == 1 {
-				made = []string{"create-cluster", c.path(host, "lib/ovn/"+key+".db"), filepath.Join(schemas, "ovn-"+key+".ovsschema"), member(host)}
+				made = []string{"create-cluster", c.path(host, "lib/ovn/"+key+".db"),
+					filepath.Join(schemas, "ovn-"+key+".ovsschema"), member(host)}
 			}
 			c.folders(host)
 			ovsdbtest.Run(t, "ovsdb-tool", made...)
-			cmd := exec.Command(ovsdbtest.Program(t, "ovsdb-server"), "lib/ovn/"+key+".db", "--remote=punix:/proc/self/cwd/run/ovn"+key+"_db.sock",
-				"--unixctl=/proc/self/cwd/run/ovn"+key+"_db.ctl", "--pidfile=/proc/self/cwd/run/"+key+".pid", "-vconsole:off", "-vsyslog:off", "--no-chdir", "--detach")
+			cmd := exec.Command(ovsdbtest.Program(t, "ovsdb-server"), "lib/ovn/"+key+".db",
+				"--remote=punix:/proc/self/cwd/run/ovn"+key+"_db.sock",
+				"--unixctl=/proc/self/cwd/run/ovn"+key+"_db.ctl", "--pidfile=/proc/self/cwd/run/"+key+".pid", "-vconsole:off",
+				"-vsyslog:off", "--no-chdir", "--detach")
 			cmd.Dir = c.path(host, "")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
@@ -283,7 +294,8 @@ func (c *centrals) forgotten(host int, askers ...int) {
 		if _, err := os.Stat(c.path(host, "run/"+key+".pid")); err == nil {
 			continue
 		}
-		heard := regexp.MustCompile(regexp.QuoteMeta(fmt.Sprintf("tcp:%s:%d)", loopback(host), c.ports[key])) + `.* last msg (\d+) ms ago`)
+		heard := regexp.MustCompile(regexp.QuoteMeta(fmt.Sprintf("tcp:%s:%d)", loopback(host), c.ports[key])) +
+			`.* last msg (\d+) ms ago`)
 		labtest.Eventually(c.t, 3*silence, fmt.Sprintf("c%d is dead to %s", host, databases[key]), func() error {
 			for _, asker := range askers {
 				status, err := c.status(asker, key)

@@ -14,13 +14,15 @@ import (
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 )
 
-// TestAHostThatIsLeftOutTakesNoPart: a --limit leaves hosts out, on which clusters would go on that end here, or a second one would begin. The first play
-// with role weft_common has Ansible take all hosts into ansible_play_hosts, also those that are left out.
+// TestAHostThatIsLeftOutTakesNoPart: a --limit leaves hosts out, on which clusters would go on that end here, or a
+// second one would begin. The first play with role weft_common has Ansible take all hosts into ansible_play_hosts, also
+// those that are left out.
 func TestAHostThatIsLeftOutTakesNoPart(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"nb.db": "", "sb.db": "",
-		"hosts.ini": "[weft_central]\nc1\nc2\nc3\n[weft_linux_nodes]\nl1\n[all:vars]\nansible_connection=local\nansible_become=false\n" +
+		"hosts.ini": "[weft_central]\nc1\nc2\nc3\n[weft_linux_nodes]\nl1\n[all:vars]\nansible_connection=local\n" +
+			"ansible_become=false\n" +
 			"weft_pod_cidrs=['10.244.0.0/16']\nweft_service_cidrs=['10.96.0.0/16']\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -32,12 +34,15 @@ func TestAHostThatIsLeftOutTakesNoPart(t *testing.T) {
 		args            []string
 		says            string
 	}{
-		{"uninstall.yml", "c3", []string{"weft_ovn_database_dir=" + dir}, "c3 is a member of OVN_Northbound and OVN_Southbound, and c1, c2 would go on without it"},
-		{"restore.yml", "c1", []string{"weft_restore_from=" + dir}, "c2, c3 of weft_central would take no part, and would go on with the clusters that there are"},
+		{"uninstall.yml", "c3", []string{"weft_ovn_database_dir=" + dir},
+			"c3 is a member of OVN_Northbound and OVN_Southbound, and c1, c2 would go on without it"},
+		{"restore.yml", "c1", []string{"weft_restore_from=" + dir}, "c2, c3 of weft_central would take no part, and would " +
+			"go on with the clusters that there are"},
 		{"restore.yml", "c1", []string{"weft_restore_from=" + dir, "weft_lost=c2"}, "c3 of weft_central would take no part"},
 	} {
 		t.Run(strings.Join(append(test.args, test.playbook), " "), func(t *testing.T) {
-			args := []string{"--inventory", filepath.Join(dir, "hosts.ini"), "--limit", test.limit, "--check", "ansible/playbooks/" + test.playbook}
+			args := []string{"--inventory", filepath.Join(dir, "hosts.ini"), "--limit", test.limit, "--check",
+				"ansible/playbooks/" + test.playbook}
 			for _, arg := range test.args {
 				args = append(args, "--extra-vars", arg)
 			}
@@ -56,7 +61,8 @@ func TestAHostThatIsLeftOutTakesNoPart(t *testing.T) {
 
 var comment = regexp.MustCompile(`(?m)(^| )#.*$`)
 
-// TestWhatChangesAClusterAsksBefore: what ends a member or makes a cluster is in few places, each of which, or each way to it, asks first whether it may.
+// TestWhatChangesAClusterAsksBefore: what ends a member or makes a cluster is in few places, each of which, or each way
+// to it, asks first whether it may.
 func TestWhatChangesAClusterAsksBefore(t *testing.T) {
 	ansible := filepath.Join(ovsdbtest.Repository(), "ansible")
 	files := map[string]string{} // text by path in ansible/
@@ -121,16 +127,18 @@ func TestWhatChangesAClusterAsksBefore(t *testing.T) {
 			t.Errorf("nowhere %s (%s); this test would see nothing", test.what, test.done)
 		}
 	}
-	if quorum := files["roles/ovn_central/tasks/quorum.yml"]; !strings.Contains(quorum, "files/quorum.py") || !strings.Contains(quorum, "problems | length == 0") {
+	if quorum := files["roles/ovn_central/tasks/quorum.yml"]; !strings.Contains(quorum, "files/quorum.py") ||
+		!strings.Contains(quorum, "problems | length == 0") {
 		t.Errorf("quorum.yml does not refuse what quorum.py finds:\n%s", quorum)
 	}
 }
 
-// TestNobodyAsksForHostsThatAreLeftOut: ansible_play_batch has the hosts that take part. Who asks whether all take part, those that fail too, does it in
-// plays of uninstall.yml, whose first one is there for that.
+// TestNobodyAsksForHostsThatAreLeftOut: ansible_play_batch has the hosts that take part. Who asks whether all take
+// part, those that fail too, does it in plays of uninstall.yml, whose first one is there for that.
 func TestNobodyAsksForHostsThatAreLeftOut(t *testing.T) {
 	judged := 0
-	err := filepath.WalkDir(filepath.Join(ovsdbtest.Repository(), "ansible"), func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(ovsdbtest.Repository(), "ansible"), func(path string, entry fs.DirEntry,
+		err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yml") && !strings.HasSuffix(path, ".j2") {
 			return err
 		}
@@ -140,7 +148,8 @@ func TestNobodyAsksForHostsThatAreLeftOut(t *testing.T) {
 		}
 		for line := range strings.Lines(string(text)) {
 			judged += strings.Count(line, "ansible_play_batch")
-			if strings.Contains(line, "ansible_play_hosts") && !strings.HasPrefix(strings.TrimSpace(line), "#") && filepath.Base(path) != "uninstall.yml" {
+			if strings.Contains(line, "ansible_play_hosts") && !strings.HasPrefix(strings.TrimSpace(line), "#") &&
+				filepath.Base(path) != "uninstall.yml" {
 				t.Errorf("%s asks for hosts that a --limit may have left out: %s", path, strings.TrimSpace(line))
 			}
 		}

@@ -81,10 +81,12 @@ func (v view) String() string {
 	if v.timer == 0 {
 		v.timer = 1000
 	}
-	text := fmt.Sprintf("%s\nName: OVN_Northbound\nAddress: ssl:%s:6643\nStatus: cluster member\nRole: %s\nTerm: 1\nLeader: %s\nVote: unknown\n\nElection timer: %d\nLog: [2, 5]\nServers:\n",
+	text := fmt.Sprintf("%s\nName: OVN_Northbound\nAddress: ssl:%s:6643\nStatus: cluster member\nRole: %s\nTerm: "+
+		"1\nLeader: %s\nVote: unknown\n\nElection timer: %d\nLog: [2, 5]\nServers:\n",
 		nickname(v.self), address(v.self), role, leader, v.timer)
 	if v.led != 0 {
-		text = strings.Replace(text, "\nElection timer:", fmt.Sprintf("Last Election won: %d ms ago\nElection timer:", v.led), 1)
+		text = strings.Replace(text, "\nElection timer:", fmt.Sprintf("Last Election won: %d ms ago\nElection timer:", v.led),
+			1)
 	}
 	for host := 1; host <= v.members; host++ {
 		text += fmt.Sprintf("    %s (%[1]s at ssl:%s:6643)", nickname(host), address(host))
@@ -113,7 +115,8 @@ func of(leaving int, hosts int, views ...view) question {
 	return q
 }
 
-// TestMajorities asks of clusters of one to five members, with each number of them alive, whether one may leave: the first host, which lives or not.
+// TestMajorities asks of clusters of one to five members, with each number of them alive, whether one may leave: the
+// first host, which lives or not.
 func TestMajorities(t *testing.T) {
 	for members := 1; members <= 5; members++ {
 		for others := range members {
@@ -134,7 +137,8 @@ func TestMajorities(t *testing.T) {
 				// What Raft asks for: a leader, who has the majority of those that remain.
 				want := leader > 1 && others > (members-1)/2
 				if got := len(said.Problems) == 0; got != want {
-					t.Errorf("of %d members, with %d others alive and itself alive %t, one may leave: %t, %v", members, others, lives, got, said.Problems)
+					t.Errorf("of %d members, with %d others alive and itself alive %t, one may leave: %t, %v", members, others, lives,
+						got, said.Problems)
 				}
 				if at := said.At["OVN_Northbound"]; want && (at == nil || *at != fmt.Sprintf("c%d", leader)) {
 					t.Errorf("of %d members with %d others alive not the leader, c%d, is asked: %v", members, others, leader, said)
@@ -154,21 +158,32 @@ func TestAFormerSelfIsDead(t *testing.T) {
 		at   string
 		says string
 	}{
-		{"dead for a minute", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 60000, 3: 100}}, view{self: 3, leader: 1, members: 3}), "c1", ""},
-		{"never heard of by a new leader", of(2, 3, view{self: 3, leader: 3, members: 3, heard: map[int]int{1: 100}}, view{self: 1, leader: 3, members: 3}), "c3", ""},
-		{"never heard of by a leader of a minute", of(2, 3, view{self: 3, leader: 3, members: 3, led: 60000, heard: map[int]int{1: 100}}, view{self: 1, leader: 3, members: 3}), "c3", ""},
-		{"not heard of yet", of(2, 3, view{self: 3, leader: 3, members: 3, led: 300, heard: map[int]int{1: 100}}, view{self: 1, leader: 3, members: 3}), "",
+		{"dead for a minute", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 60000, 3: 100}},
+			view{self: 3, leader: 1, members: 3}), "c1", ""},
+		{"never heard of by a new leader", of(2, 3, view{self: 3, leader: 3, members: 3, heard: map[int]int{1: 100}},
+			view{self: 1, leader: 3, members: 3}), "c3", ""},
+		{"never heard of by a leader of a minute",
+			of(2, 3, view{self: 3, leader: 3, members: 3, led: 60000, heard: map[int]int{1: 100}},
+				view{self: 1, leader: 3, members: 3}), "c3", ""},
+		{"not heard of yet", of(2, 3, view{self: 3, leader: 3, members: 3, led: 300, heard: map[int]int{1: 100}},
+			view{self: 1, leader: 3, members: 3}), "",
 			"the leader is one for 300 ms alone"},
-		{"heard of", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 300, 3: 100}}, view{self: 3, leader: 1, members: 3}), "", "was heard of 300 ms ago"},
-		{"heard of within long timers", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 15000, 3: 100}, timer: 4000}, view{self: 3, leader: 1, members: 3}), "",
+		{"heard of", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 300, 3: 100}},
+			view{self: 3, leader: 1, members: 3}), "", "was heard of 300 ms ago"},
+		{"heard of within long timers", of(2, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 15000, 3: 100},
+			timer: 4000}, view{self: 3, leader: 1, members: 3}), "",
 			"wait until it was silent for 40 s"},
-		{"the leader", of(2, 3, view{self: 1, leader: 2, members: 3}, view{self: 3, leader: 2, members: 3}), "", "lives: it leads it"},
-		{"the leader is not asked", of(2, 3, view{self: 1, leader: 3, members: 3}), "", "its leader at ssl:192.0.2.3:6643 alone knows whether that one lives"},
+		{"the leader", of(2, 3, view{self: 1, leader: 2, members: 3}, view{self: 3, leader: 2, members: 3}), "",
+			"lives: it leads it"},
+		{"the leader is not asked", of(2, 3, view{self: 1, leader: 3, members: 3}), "",
+			"its leader at ssl:192.0.2.3:6643 alone knows whether that one lives"},
 		{"no leader", of(2, 3, view{self: 1, members: 3}), "", "no host that stays (c1) serves it with a leader"},
 		{"another host's address", twice, "", "c2 and c4 would both be its member at ssl:192.0.2.2:6643"},
 		{"no former self", of(4, 4, view{self: 1, leader: 1, members: 3}), "", ""},
-		{"one dead beside", of(5, 5, view{self: 1, leader: 1, members: 5, heard: map[int]int{2: 1, 3: 1, 4: 60000, 5: 60000}}, view{self: 2, leader: 1, members: 5}, view{self: 3, leader: 1, members: 5}), "c1", ""},
-		{"others take no part", of(3, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 1, 3: 60000}}), "", "without c3 it has 2 members, of which 2 must serve it; c2 would not"},
+		{"one dead beside", of(5, 5, view{self: 1, leader: 1, members: 5, heard: map[int]int{2: 1, 3: 1, 4: 60000, 5: 60000}},
+			view{self: 2, leader: 1, members: 5}, view{self: 3, leader: 1, members: 5}), "c1", ""},
+		{"others take no part", of(3, 3, view{self: 1, leader: 1, members: 3, heard: map[int]int{2: 1, 3: 60000}}), "",
+			"without c3 it has 2 members, of which 2 must serve it; c2 would not"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.q.Former = true
@@ -177,7 +192,8 @@ func TestAFormerSelfIsDead(t *testing.T) {
 			if host := said.At["OVN_Northbound"]; host != nil {
 				at = *host
 			}
-			if problems := strings.Join(said.Problems, "; "); at != test.at || (problems == "") != (test.says == "") || !strings.Contains(problems, test.says) {
+			if problems := strings.Join(said.Problems, "; "); at != test.at || (problems == "") != (test.says == "") ||
+				!strings.Contains(problems, test.says) {
 				t.Errorf("%q is asked, want %q; the problems are %q, want %q", at, test.at, problems, test.says)
 			}
 		})
@@ -189,7 +205,8 @@ func TestAHostOfTwoNamesDoesNotLeave(t *testing.T) {
 	q := of(3, 3, view{self: 1, leader: 1, members: 3}, view{self: 2, leader: 1, members: 3})
 	q.Hosts["c4"] = address(3)
 	q.Leaving = "c4"
-	if said := ask(t, q); len(said.Problems) != 1 || !strings.Contains(said.Problems[0], "c3 and c4 would both be its member") {
+	if said := ask(t, q); len(said.Problems) != 1 || !strings.Contains(said.Problems[0],
+		"c3 and c4 would both be its member") {
 		t.Errorf("c4 may leave by the address of c3: %v", said)
 	}
 }

@@ -32,7 +32,8 @@ func (c *centrals) refuses(tasks string, hosts int, says string, args ...string)
 // TestDatabasesAreCreatedByAll: a host that is alone does not know whether others have them.
 func TestDatabasesAreCreatedByAll(t *testing.T) {
 	c := newCentrals(t)
-	c.refuses(members, 3, "c2, c3 of weft_central would take no part, and no host that answers has OVN_Northbound, which they may have", "--limit", "c1")
+	c.refuses(members, 3, "c2, c3 of weft_central would take no part, and no host that answers has OVN_Northbound, "+
+		"which they may have", "--limit", "c1")
 	if out, err := c.play(members, 3, nil); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -58,8 +59,10 @@ func TestOneClusterIsRestored(t *testing.T) {
 	with := func(args ...string) []string { return append(args, from...) }
 	before := c.ids(1, clusterID)
 	for _, tasks := range []string{"examine", "restore"} {
-		c.refuses(does(tasks), 3, "c2, c3 of weft_central would take no part, and would go on with the clusters that there are", with("--limit", "c1")...)
-		c.refuses(does(tasks), 3, "c3 is in weft_lost, and OVN_Northbound answers at its port", with("--limit", "c1,c2", "--extra-vars", "weft_lost=c3")...)
+		c.refuses(does(tasks), 3, "c2, c3 of weft_central would take no part, and would go on with the clusters that "+
+			"there are", with("--limit", "c1")...)
+		c.refuses(does(tasks), 3, "c3 is in weft_lost, and OVN_Northbound answers at its port",
+			with("--limit", "c1,c2", "--extra-vars", "weft_lost=c3")...)
 	}
 	for host := 1; host <= 3; host++ {
 		c.whole(host, 1, 2, 3)
@@ -97,18 +100,22 @@ func TestDatabasesAreConvertedByAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(older, name), schemaVersion.ReplaceAll(text, []byte(`"version": "1.0.0"`)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(older, name), schemaVersion.ReplaceAll(text, []byte(`"version": "1.0.0"`)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := installedOf(t, 3, older)
 	version := func(host int, key string) string {
-		return strings.TrimSpace(ovsdbtest.Run(t, "ovsdb-client", "get-schema-version", "unix:"+c.path(host, "run/ovn"+key+"_db.sock"), databases[key]))
+		return strings.TrimSpace(ovsdbtest.Run(t, "ovsdb-client", "get-schema-version",
+			"unix:"+c.path(host, "run/ovn"+key+"_db.sock"), databases[key]))
 	}
 	leader := "c1" // who converts
 	convert := []string{"--extra-vars", `{"weft_convert": true}`}
-	c.refuses(members, 3, "c2, c3 of weft_central would take no part, and may run an older ovsdb-server, which ends when OVN_Northbound is converted", append(convert, "--limit", leader)...)
-	c.refuses(members, 3, "c3 is in weft_lost, and OVN_Northbound answers", append(convert, "--limit", "c1,c2", "--extra-vars", "weft_lost=c3")...)
+	c.refuses(members, 3, "c2, c3 of weft_central would take no part, and may run an older ovsdb-server, which ends "+
+		"when OVN_Northbound is converted", append(convert, "--limit", leader)...)
+	c.refuses(members, 3, "c3 is in weft_lost, and OVN_Northbound answers", append(convert, "--limit", "c1,c2",
+		"--extra-vars", "weft_lost=c3")...)
 	for key := range databases {
 		if now := version(1, key); now != "1.0.0" {
 			t.Errorf("%s was converted to %s without c2 and c3", databases[key], now)
@@ -150,7 +157,8 @@ func TestWhatWasPutAsideOutlivesTheRemoval(t *testing.T) {
 	var names []string
 	for _, file := range left {
 		names = append(names, filepath.Base(file))
-		if !strings.Contains(out, filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file)) && !strings.HasPrefix(filepath.Base(file), ".") {
+		if !strings.Contains(out, filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file)) &&
+			!strings.HasPrefix(filepath.Base(file), ".") {
 			t.Errorf("it does not say that there is %s:\n%s", file, out)
 		}
 	}
@@ -161,7 +169,8 @@ func TestWhatWasPutAsideOutlivesTheRemoval(t *testing.T) {
 		t.Errorf("all of %v is left", rest)
 	}
 	c.stops(1)
-	if out, err := c.play(state, 3, nil, "--limit", "c1"); err != nil || !strings.Contains(out, "lib/ovn/sb.db.before-restore-20261122T120000Z") {
+	if out, err := c.play(state, 3, nil, "--limit", "c1"); err != nil ||
+		!strings.Contains(out, "lib/ovn/sb.db.before-restore-20261122T120000Z") {
 		t.Errorf("it does not say what it keeps: %v\n%s", err, out)
 	}
 	if rest, _ := filepath.Glob(c.path(1, "lib/ovn/*")); len(rest) != 1 {

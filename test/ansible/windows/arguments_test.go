@@ -51,7 +51,8 @@ func documented(t *testing.T, modules []string) map[string]map[string]option {
 	return found
 }
 
-// fits: the value is of the option's type and among its choices. A text is taken for a number or a truth value, as modules do.
+// fits: the value is of the option's type and among its choices. A text is taken for a number or a truth value, as
+// modules do.
 func (o option) fits(v any) string {
 	if v == nil {
 		return ""
@@ -59,7 +60,8 @@ func (o option) fits(v any) string {
 	if s, templated := v.(string); templated && strings.Contains(s, "{{") {
 		return ""
 	}
-	if choices := texts(o.Choices); len(choices) > 0 && o.Type != "list" && !slices.Contains(choices, text(v)) && o.Type != "bool" {
+	if choices := texts(o.Choices); len(choices) > 0 && o.Type != "list" && !slices.Contains(choices, text(v)) &&
+		o.Type != "bool" {
 		return "is none of " + strings.Join(choices, ", ")
 	}
 	ok := true
@@ -100,7 +102,8 @@ var internal = map[string][]string{
 // arguments compares every module that was run with its documentation.
 func (b *bench) arguments(t *testing.T) {
 	t.Helper()
-	names := map[string]string{"win_firewall_rule": "community.windows.", "win_unzip": "community.windows.", "async_status": "ansible.builtin.", "ping": "ansible.builtin.", "win_ping": "ansible.windows."}
+	names := map[string]string{"win_firewall_rule": "community.windows.", "win_unzip": "community.windows.",
+		"async_status": "ansible.builtin.", "ping": "ansible.builtin.", "win_ping": "ansible.windows."}
 	qualified := func(name string) string {
 		if prefix, ok := names[name]; ok {
 			return prefix + name
@@ -140,14 +143,16 @@ func compare(t *testing.T, what string, options map[string]option, args map[stri
 		}
 	}
 	for name, o := range options {
-		if o.Required && args[name] == nil && !slices.ContainsFunc(o.Aliases, func(alias string) bool { return args[alias] != nil }) && whole {
+		if o.Required && args[name] == nil && !slices.ContainsFunc(o.Aliases, func(alias string) bool {
+			return args[alias] != nil
+		}) && whole {
 			t.Errorf("%s lacks %s", what, name)
 		}
 	}
 }
 
-// TestEveryTaskHasOptionsThatExist compares what is written in the roles, for tasks that no test runs and action plugins that run
-// no module of their name.
+// TestEveryTaskHasOptionsThatExist compares what is written in the roles, for tasks that no test runs and action
+// plugins that run no module of their name.
 func TestEveryTaskHasOptionsThatExist(t *testing.T) {
 	files, err := filepath.Glob("../../../ansible/roles/*windows/tasks/*.yml")
 	check(t, err)

@@ -40,7 +40,8 @@ func newDatabase(t *testing.T) database {
 
 func (d database) run(words ...string) string {
 	d.Helper()
-	return strings.TrimSpace(ovsdbtest.Run(d.T, "ovs-vsctl", append([]string{"--db=" + d.Endpoint, "--no-wait"}, words...)...))
+	return strings.TrimSpace(ovsdbtest.Run(d.T, "ovs-vsctl", append([]string{"--db=" + d.Endpoint, "--no-wait"},
+		words...)...))
 }
 
 // makeBridges is what the agent makes.
@@ -59,8 +60,10 @@ func (d database) bridges() string {
 // makeAuthority makes what the role pki makes of the authority whose certificates the agents have.
 func makeAuthority(t *testing.T, folder string) {
 	t.Helper()
-	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tunnel"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(10 * 365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tunnel"},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(10 * 365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
 	certificate, err := x509.CreateCertificate(rand.Reader, authority, authority, key.Public(), key)
@@ -69,7 +72,8 @@ func makeAuthority(t *testing.T, folder string) {
 	check(t, err)
 	check(t, os.MkdirAll(folder, 0o700))
 	for file, block := range map[string]*pem.Block{
-		"ca.crt": {Type: "CERTIFICATE", Bytes: certificate}, "trust.crt": {Type: "CERTIFICATE", Bytes: certificate}, "ca.key": {Type: "PRIVATE KEY", Bytes: keyText},
+		"ca.crt": {Type: "CERTIFICATE", Bytes: certificate}, "trust.crt": {Type: "CERTIFICATE", Bytes: certificate},
+		"ca.key": {Type: "PRIVATE KEY", Bytes: keyText},
 	} {
 		check(t, os.WriteFile(filepath.Join(folder, file), pem.EncodeToMemory(block), 0o600))
 	}

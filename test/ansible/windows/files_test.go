@@ -216,7 +216,8 @@ func download(m *machine, args map[string]any, check bool) reply {
 		return reply{"changed": true}
 	}
 	if has := sum(source, sha256.New()); has != text(args["checksum"]) || text(args["checksum_algorithm"]) != "sha256" {
-		return reply{"failed": true, "msg": "The checksum for " + text(args["url"]) + " did not match '" + text(args["checksum"]) + "', it was '" + has + "'"}
+		return reply{"failed": true, "msg": "The checksum for " + text(args["url"]) + " did not match '" +
+			text(args["checksum"]) + "', it was '" + has + "'"}
 	}
 	content, err := os.ReadFile(source)
 	must(m, err)

@@ -79,9 +79,12 @@ const managementService = "vmms"
 func newMachine(name, root string) *machine {
 	m := &machine{
 		component: "OVSExt",
-		name:      name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe", Start: "auto", Running: true}}, rules: map[string]map[string]any{}, stores: map[string][]string{}, access: map[string][]string{},
-		jobs: map[string]reply{}, unfit: map[string]string{}, boots: 1, cuts: 3,
-		signers: map[string]string{"ovsext.sys": "Microsoft Windows Hardware Compatibility Publisher", "ovsext.cat": "Microsoft Windows Hardware Compatibility Publisher"},
+		name:      name, root: root, build: "20348", services: map[string]*service{managementService: {Path: "vmms.exe",
+			Start: "auto", Running: true}}, rules: map[string]map[string]any{}, stores: map[string][]string{},
+		access: map[string][]string{},
+		jobs:   map[string]reply{}, unfit: map[string]string{}, boots: 1, cuts: 3,
+		signers: map[string]string{"ovsext.sys": "Microsoft Windows Hardware Compatibility Publisher",
+			"ovsext.cat": "Microsoft Windows Hardware Compatibility Publisher"},
 	}
 	return m
 }
@@ -208,7 +211,8 @@ func (m *machine) module(stdin string) (rc int, stdout string) {
 	if asked.Job != "" {
 		result["finished"], result["ansible_job_id"] = 1, asked.Job
 		m.jobs[asked.Job] = result
-		result = reply{"started": 1, "finished": 0, "ansible_job_id": asked.Job, "results_file": `C:\Users\admin\.ansible_async\` + asked.Job}
+		result = reply{"started": 1, "finished": 0, "ansible_job_id": asked.Job,
+			"results_file": `C:\Users\admin\.ansible_async\` + asked.Job}
 	}
 	answer, err := json.Marshal(result)
 	must(m, err)

@@ -46,7 +46,8 @@ func registry(m *machine, args map[string]any, _ bool) reply {
 	switch key := text(args["path"]); key {
 	case `HKLM:\SOFTWARE\Microsoft\Windows NT\CurrentVersion`:
 		return reply{"changed": false, "exists": true, "properties": map[string]any{
-			"CurrentBuildNumber": value(m.build), "ProductName": value("Windows Server"), "InstallationType": value("Server Core"), "EditionID": value("ServerDatacenter"),
+			"CurrentBuildNumber": value(m.build), "ProductName": value("Windows Server"),
+			"InstallationType": value("Server Core"), "EditionID": value("ServerDatacenter"),
 		}}
 	case `HKLM:\SYSTEM\CurrentControlSet\Services\` + m.component:
 		return reply{"changed": false, "exists": m.driver}
@@ -80,7 +81,8 @@ func serviceInfo(m *machine, args map[string]any, _ bool) reply {
 		state = "started"
 	}
 	return reply{"changed": false, "exists": true, "services": []any{map[string]any{
-		"name": name, "path": s.Path, "start_mode": s.Start, "state": state, "dependencies": s.Dependencies, "failure_actions": s.Recovery,
+		"name": name, "path": s.Path, "start_mode": s.Start, "state": state, "dependencies": s.Dependencies,
+		"failure_actions": s.Recovery,
 	}}}
 }
 
@@ -109,7 +111,8 @@ func setService(m *machine, args map[string]any, check bool) reply {
 		if check {
 			return reply{"changed": true} // what the service comes with was not installed either
 		}
-		return reply{"failed": true, "msg": "Service '" + name + "' is not installed, need to set 'path' to create a new service"}
+		return reply{"failed": true, "msg": "Service '" + name + "' is not installed, need to set 'path' to create a " +
+			"new service"}
 	}
 	want.Path = cmp.Or(text(args["path"]), want.Path)
 	want.Start = cmp.Or(text(args["start_mode"]), want.Start)
@@ -126,7 +129,8 @@ func setService(m *machine, args map[string]any, check bool) reply {
 	case "started":
 		for _, needed := range want.Dependencies {
 			if m.services[needed] == nil && !check && needed != "hns" {
-				return reply{"failed": true, "msg": "Failed to start service '" + name + "': the dependency service " + needed + " does not exist"}
+				return reply{"failed": true, "msg": "Failed to start service '" + name + "': the dependency service " + needed +
+					" does not exist"}
 			}
 		}
 		want.Running = true
@@ -287,17 +291,21 @@ func installer(m *machine, args map[string]any, check bool) reply {
 		return reply{"failed": true, "msg": "no file " + text(args["path"])}
 	}
 	arguments := texts(args["arguments"])
-	m.tell("the package %s is installed with %s", path.Base(strings.ReplaceAll(text(args["path"]), `\`, "/")), strings.Join(arguments, " "))
+	m.tell("the package %s is installed with %s", path.Base(strings.ReplaceAll(text(args["path"]), `\`, "/")),
+		strings.Join(arguments, " "))
 	folder, named := strings.CutPrefix(strings.Join(arguments, " "), "INSTALLDIR=")
 	if !named {
 		m.fail("where is the package installed? %v", arguments)
 	}
-	for _, file := range []string{`bin\ovs-vsctl.exe`, `bin\ovsdb-tool.exe`, `driver\ovsext.sys`, `driver\ovsext.cat`, `driver\ovsext.inf`, `conf\conf.db`, `conf\vswitch.ovsschema`} {
+	for _, file := range []string{`bin\ovs-vsctl.exe`, `bin\ovsdb-tool.exe`, `driver\ovsext.sys`, `driver\ovsext.cat`,
+		`driver\ovsext.inf`, `conf\conf.db`, `conf\vswitch.ovsschema`} {
 		m.write(folder+`\`+file, []byte(file))
 	}
 	recovery := []map[string]any{{"type": "restart", "delay_ms": 1000.}}
-	m.services["ovsdb-server"] = &service{Path: folder + `\bin\ovsdb-server.exe --service`, Start: "auto", Dependencies: []string{"vmms"}, Recovery: recovery, Running: true}
-	m.services["ovs-vswitchd"] = &service{Path: folder + `\bin\ovs-vswitchd.exe --service`, Start: "auto", Dependencies: []string{"ovsdb-server"}, Recovery: recovery, Running: true}
+	m.services["ovsdb-server"] = &service{Path: folder + `\bin\ovsdb-server.exe --service`, Start: "auto",
+		Dependencies: []string{"vmms"}, Recovery: recovery, Running: true}
+	m.services["ovs-vswitchd"] = &service{Path: folder + `\bin\ovs-vswitchd.exe --service`, Start: "auto",
+		Dependencies: []string{"ovsdb-server"}, Recovery: recovery, Running: true}
 	m.products, m.driver = []string{product}, true
 	return reply{"changed": true, "reboot_required": m.needsRestart, "rc": 0}
 }

@@ -127,9 +127,12 @@ func (p *plays) play(book string, arguments ...string) outcome {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "ansible-playbook", append([]string{"-i", p.inventory, path}, arguments...)...)
 	home := p.TempDir()
-	cmd.Env = append(os.Environ(), "WEFT_STANDIN="+p.socket, ansibleConfig(p.T), "ANSIBLE_ROLES_PATH="+filepath.Join(p.root, "ansible/roles"),
-		"ANSIBLE_CONNECTION_PLUGINS="+filepath.Join(p.root, "test/ansible/windows/testdata/connection"), "ANSIBLE_STDOUT_CALLBACK=json", "ANSIBLE_FORKS=4",
-		"ANSIBLE_HOME="+home, "ANSIBLE_LOCAL_TEMP="+home, "ANSIBLE_NOCOLOR=1", "ANSIBLE_RETRY_FILES_ENABLED=false", "HOME="+home,
+	cmd.Env = append(os.Environ(), "WEFT_STANDIN="+p.socket, ansibleConfig(p.T), "ANSIBLE_ROLES_PATH="+
+		filepath.Join(p.root, "ansible/roles"),
+		"ANSIBLE_CONNECTION_PLUGINS="+filepath.Join(p.root, "test/ansible/windows/testdata/connection"),
+		"ANSIBLE_STDOUT_CALLBACK=json", "ANSIBLE_FORKS=4",
+		"ANSIBLE_HOME="+home, "ANSIBLE_LOCAL_TEMP="+home, "ANSIBLE_NOCOLOR=1", "ANSIBLE_RETRY_FILES_ENABLED=false",
+		"HOME="+home,
 		"ANSIBLE_DEPRECATION_WARNINGS=false", "LC_ALL=C.UTF-8")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -140,7 +143,8 @@ func (p *plays) play(book string, arguments ...string) outcome {
 	}
 	var result outcome
 	text := stdout.Bytes()
-	if begin := bytes.IndexByte(text, '{'); begin < 0 || json.NewDecoder(bytes.NewReader(text[begin:])).Decode(&result) != nil {
+	if begin := bytes.IndexByte(text, '{'); begin < 0 || json.NewDecoder(bytes.NewReader(text[begin:])).Decode(
+		&result) != nil {
 		p.Fatalf("%s: %v\n%s%s", book, err, stdout.String(), stderr.String())
 	}
 	for _, m := range p.machines {
@@ -165,7 +169,8 @@ func (o outcome) failure(host string) string {
 	for _, play := range o.Plays {
 		for _, task := range play.Tasks {
 			result := task.Hosts[host]
-			if result["failed"] == true && o.Stats[host].Failures > 0 || result["unreachable"] == true && o.Stats[host].Unreachable > 0 {
+			if result["failed"] == true && o.Stats[host].Failures > 0 || result["unreachable"] == true &&
+				o.Stats[host].Unreachable > 0 {
 				failure = task.Task.Name + ": " + reason(result)
 			}
 		}

@@ -57,8 +57,10 @@ func openVSwitchZip(t *testing.T, version, driver string) string {
 	t.Helper()
 	var content bytes.Buffer
 	archive := zip.NewWriter(&content)
-	for _, file := range []string{"usr/sbin/ovs-vswitchd.exe", "usr/sbin/ovsdb-server.exe", "usr/bin/ovs-vsctl.exe", "usr/bin/ovsdb-tool.exe", "usr/bin/ovs-ofctl.exe",
-		"usr/share/openvswitch/vswitch.ovsschema", "driver/" + driver + ".sys", "driver/" + driver + ".cat", "driver/" + strings.ToLower(driver) + ".inf", "driver/package.cer"} {
+	for _, file := range []string{"usr/sbin/ovs-vswitchd.exe", "usr/sbin/ovsdb-server.exe", "usr/bin/ovs-vsctl.exe",
+		"usr/bin/ovsdb-tool.exe", "usr/bin/ovs-ofctl.exe",
+		"usr/share/openvswitch/vswitch.ovsschema", "driver/" + driver + ".sys", "driver/" + driver + ".cat",
+		"driver/" + strings.ToLower(driver) + ".inf", "driver/package.cer"} {
 		w, err := archive.Create("openvswitch/" + file)
 		check(t, err)
 		_, err = w.Write([]byte(version + " " + file))
@@ -96,13 +98,15 @@ func (b *bench) take(names ...string) {
 	}
 	inventory := map[string]any{"all": map[string]any{
 		"vars": map[string]any{
-			"weft_pki_dir": filepath.Join(b.folder, "pki"), "weft_windows_reboot_timeout": 30, "weft_pod_cidrs": []string{"10.244.0.0/16"}, "weft_service_cidrs": []string{"10.96.0.0/16"},
+			"weft_pki_dir": filepath.Join(b.folder, "pki"), "weft_windows_reboot_timeout": 30,
+			"weft_pod_cidrs": []string{"10.244.0.0/16"}, "weft_service_cidrs": []string{"10.96.0.0/16"},
 		},
 		"children": map[string]any{
 			"weft_central": map[string]any{"hosts": map[string]any{
 				"c1": map[string]any{"weft_address": "172.30.0.1"}, "c2": map[string]any{"weft_address": "fd30::2"},
 			}},
-			"weft_windows_nodes": map[string]any{"hosts": hosts, "vars": map[string]any{"ansible_connection": "standin", "ansible_shell_type": "powershell"}},
+			"weft_windows_nodes": map[string]any{"hosts": hosts, "vars": map[string]any{"ansible_connection": "standin",
+				"ansible_shell_type": "powershell"}},
 		},
 	}}
 	text, err := json.Marshal(inventory)
@@ -115,8 +119,8 @@ var withSerial = []string{"-e", "weft_windows_serial=100%"}
 
 const testCertificate = "WDKTestCert"
 
-// TestInstallOnManyKindsOfHosts installs on each kind of host that the roles tell apart: what is done in which order, what is
-// refused before anything is changed, and that a second run, and one that only checks, change nothing.
+// TestInstallOnManyKindsOfHosts installs on each kind of host that the roles tell apart: what is done in which order,
+// what is refused before anything is changed, and that a second run, and one that only checks, change nothing.
 func TestInstallOnManyKindsOfHosts(t *testing.T) {
 	b := newBench(t)
 	zip, msi := filepath.Join(b.folder, "openvswitch-3.7.1.zip"), filepath.Join(b.folder, "openvswitch.msi")
@@ -124,7 +128,8 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 	b.host("fresh2022", nil)
 	w2025 := b.host("fresh2025", map[string]any{"weft_windows_ovs_package": "https://packages.example/openvswitch.zip"})
 	w2025.build, w2025.files, w2025.after = "26100", map[string]string{"https://packages.example/openvswitch.zip": zip}, 1
-	b.host("installer", map[string]any{"weft_windows_ovs_package": msi, "weft_windows_ovs_checksum": b.packages["openvswitch.msi"]})
+	b.host("installer", map[string]any{"weft_windows_ovs_package": msi,
+		"weft_windows_ovs_checksum": b.packages["openvswitch.msi"]})
 	adopted := b.host("adopted", map[string]any{"weft_windows_ovs_package": "", "weft_windows_ovs_checksum": ""})
 	adopted.driver = true
 	for _, name := range []string{"ovsdb-server", "ovs-vswitchd"} {
@@ -138,17 +143,22 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 		return m
 	}
 	signedForTests("testsigned", nil)
-	signedForTests("testsignedinstaller", map[string]any{"weft_windows_ovs_package": msi, "weft_windows_ovs_checksum": b.packages["openvswitch.msi"]})
+	signedForTests("testsignedinstaller", map[string]any{"weft_windows_ovs_package": msi,
+		"weft_windows_ovs_checksum": b.packages["openvswitch.msi"]})
 	signedForTests("trial", map[string]any{"weft_windows_allow_test_signing": true, "weft_windows_allow_reboot": true})
-	signedForTests("secureboot", map[string]any{"weft_windows_allow_test_signing": true, "weft_windows_allow_reboot": true}).secureBoot = true
+	signedForTests("secureboot", map[string]any{"weft_windows_allow_test_signing": true,
+		"weft_windows_allow_reboot": true}).secureBoot = true
 	b.host("unsigned", nil).signers["ovsext.sys"] = ""
 	wrong := strings.Repeat("0", 64)
 	b.host("wrongsum", map[string]any{"weft_windows_ovs_checksum": wrong})
-	b.host("wrongdownload", map[string]any{"weft_windows_ovs_package": "https://packages.example/openvswitch.zip", "weft_windows_ovs_checksum": wrong}).files =
+	b.host("wrongdownload", map[string]any{"weft_windows_ovs_package": "https://packages.example/openvswitch.zip",
+		"weft_windows_ovs_checksum": wrong}).files =
 		map[string]string{"https://packages.example/openvswitch.zip": zip}
 	b.host("nosum", map[string]any{"weft_windows_ovs_checksum": ""})
-	dbosoft := map[string]any{"weft_windows_ovs_package": filepath.Join(b.folder, "dbosoft.zip"), "weft_windows_ovs_checksum": b.packages["dbosoft.zip"]}
-	signed := map[string]string{"DBO_OVSE.sys": "Microsoft Windows Hardware Compatibility Publisher", "DBO_OVSE.cat": "Microsoft Windows Hardware Compatibility Publisher"}
+	dbosoft := map[string]any{"weft_windows_ovs_package": filepath.Join(b.folder, "dbosoft.zip"),
+		"weft_windows_ovs_checksum": b.packages["dbosoft.zip"]}
+	signed := map[string]string{"DBO_OVSE.sys": "Microsoft Windows Hardware Compatibility Publisher",
+		"DBO_OVSE.cat": "Microsoft Windows Hardware Compatibility Publisher"}
 	untold := b.host("untold", dbosoft)
 	untold.signers = signed
 	told := b.host("dbosoft", map[string]any{"weft_windows_ovs_driver": "dbosoft"})
@@ -159,7 +169,8 @@ func TestInstallOnManyKindsOfHosts(t *testing.T) {
 	b.host("unfit", nil).unfit["containerd"] = "start containerd"
 	b.host("old", nil).build = "17763"
 	proxied := b.host("proxied", nil)
-	proxied.services["kube-proxy"], proxied.processes, proxied.balancers = &service{Path: "kube-proxy.exe", Start: "auto", Running: true}, []string{"kube-proxy.exe"}, 7
+	proxied.services["kube-proxy"], proxied.processes, proxied.balancers = &service{Path: "kube-proxy.exe", Start: "auto",
+		Running: true}, []string{"kube-proxy.exe"}, 7
 	b.host("proxypod", nil).processes = []string{"kube-proxy.exe"}
 	b.host("mustrestart", nil).needsRestart = true
 	b.host("notready", nil).unready = "node-network: the controller has not given it its subnet"
@@ -203,30 +214,37 @@ C:\openvswitch: S-1-5-18 is allowed FullControl
 C:\openvswitch: S-1-5-32-544 is allowed FullControl
 C:\openvswitch: what the folder above allows is absent`
 	const staged = "folder C:\\Program Files\\weft-ovs-package\\unpacked"
-	const unpacked = staged + "\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.zip\nC:\\Program Files\\weft-ovs-package\\openvswitch.zip is unpacked"
+	const unpacked = staged + "\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.zip\nC:\\Program " +
+		"Files\\weft-ovs-package\\openvswitch.zip is unpacked"
 	b.refused(result, "untold", "set weft_windows_ovs_driver to whose driver it is", unpacked)
 	b.succeeded(result, "dbosoft")
 	if story := told.changes(); !strings.Contains(story, `netcfg -l C:\openvswitch\driver\dbo_ovse.inf -c s -i DBO_OVSE`) {
 		t.Errorf("dbosoft's driver:\n%s", story)
 	}
-	if config, _ := os.ReadFile(told.local(`C:\ProgramData\weft\weft.yaml`)); !strings.Contains(string(config), `"ovs-driver": "dbosoft"`) {
+	if config, _ := os.ReadFile(told.local(`C:\ProgramData\weft\weft.yaml`)); !strings.Contains(string(config),
+		`"ovs-driver": "dbosoft"`) {
 		t.Errorf("the agent is told %s", config)
 	}
 	b.refused(result, "testsigned", "ovsext.cat is signed by WDKTestCert", unpacked)
 	b.refused(result, "unsigned", "ovsext.sys is signed by nobody (NotSigned)", unpacked)
 	b.refused(result, "wrongdownload", "did not match", staged)
-	b.refused(result, "testsignedinstaller", "The package was removed again", staged+"\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.msi\n"+closed+
-		"\nthe package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\nthe package of Open vSwitch is removed")
-	if failure := result.failure("secureboot"); !strings.Contains(failure, "Secure Boot is on") || b.machines["secureboot"].driver {
+	b.refused(result, "testsignedinstaller", "The package was removed again",
+		staged+"\nfile C:\\Program Files\\weft-ovs-package\\openvswitch.msi\n"+closed+
+			"\nthe package openvswitch.msi is installed with INSTALLDIR=C:\\openvswitch\nthe package of Open vSwitch is removed")
+	if failure := result.failure("secureboot"); !strings.Contains(failure, "Secure Boot is on") ||
+		b.machines["secureboot"].driver {
 		t.Errorf("Secure Boot and test signing: %s\n%s", failure, b.machines["secureboot"].changes())
 	}
-	if failure := result.failure("mustrestart"); !strings.Contains(failure, "set weft_windows_allow_reboot") || b.machines["mustrestart"].boots != 1 {
+	if failure := result.failure("mustrestart"); !strings.Contains(failure, "set weft_windows_allow_reboot") ||
+		b.machines["mustrestart"].boots != 1 {
 		t.Errorf("a restart without leave: %s", failure)
 	}
-	if failure := result.failure("notready"); !strings.Contains(failure, "node-network: the controller has not given it its subnet") {
+	if failure := result.failure("notready"); !strings.Contains(failure, "node-network: the controller has not given it "+
+		"its subnet") {
 		t.Errorf("an agent that is not ready: %s", failure)
 	}
-	if !result.says("fresh2022", "ovs-driver (failed, to be mended by this play)") || !result.says("trial", "is restarted now") {
+	if !result.says("fresh2022", "ovs-driver (failed, to be mended by this play)") ||
+		!result.says("trial", "is restarted now") {
 		t.Error("findings and restarts are not shown")
 	}
 	for host, m := range b.machines {
@@ -246,7 +264,8 @@ C:\openvswitch: what the folder above allows is absent`
 			}
 		}
 	})
-	newer := map[string]any{"weft_windows_ovs_package": filepath.Join(b.folder, "openvswitch-3.7.2.zip"), "weft_windows_ovs_checksum": b.packages["openvswitch-3.7.2.zip"]}
+	newer := map[string]any{"weft_windows_ovs_package": filepath.Join(b.folder, "openvswitch-3.7.2.zip"),
+		"weft_windows_ovs_checksum": b.packages["openvswitch-3.7.2.zip"]}
 	t.Run("with leave the rest is done", func(t *testing.T) {
 		b.hosts["mustrestart"]["weft_windows_allow_reboot"] = true
 		b.hosts["proxied"]["weft_windows_remove_kube_proxy"] = true
@@ -261,7 +280,8 @@ C:\openvswitch: what the folder above allows is absent`
 			b.succeeded(result, host)
 			golden(t, host+".story", b.machines[host].changes()+"\n")
 		}
-		b.refused(result, "notready", "node-network: the controller has not given it its subnet", "") // it runs, and is asked all the same
+		// it runs, and is asked all the same
+		b.refused(result, "notready", "node-network: the controller has not given it its subnet", "")
 	})
 	t.Run("an upgrade replaces what is another one", func(t *testing.T) {
 		maps.Copy(b.hosts["fresh2025"], newer)
@@ -287,7 +307,8 @@ C:\openvswitch: what the folder above allows is absent`
 		}
 		b.succeeded(b.play("verify.yml"), "fresh2025")
 		b.machines["fresh2022"].unfit["agent"] = "see its log"
-		if failure := b.play("verify.yml").failure("fresh2022"); !strings.Contains(failure, "agent: it is not well; see its log") {
+		if failure := b.play("verify.yml").failure("fresh2022"); !strings.Contains(failure,
+			"agent: it is not well; see its log") {
 			t.Errorf("verify said %q", failure)
 		}
 		b.machines["fresh2022"].unfit = map[string]string{}
@@ -321,21 +342,28 @@ func (b *bench) refusedUpgrade(t *testing.T) {
 // clean: nothing of weft's is left, and nothing of Open vSwitch that the roles have installed.
 func (b *bench) clean(t *testing.T, m *machine, ownOpenVSwitch bool) {
 	t.Helper()
-	for _, path := range []string{`C:\openvswitch`, `C:\ProgramData\weft`, `C:\Program Files\weft-ovs-package`, `C:\Program Files\weft`, `C:\Program Files\containerd\cni\bin\weft-cni.exe`} {
+	for _, path := range []string{`C:\openvswitch`, `C:\ProgramData\weft`, `C:\Program Files\weft-ovs-package`,
+		`C:\Program Files\weft`, `C:\Program Files\containerd\cni\bin\weft-cni.exe`} {
 		if m.has(path) {
 			t.Errorf("%s: %s is left", m.name, path)
 		}
 	}
-	if len(m.rules) > 0 || len(m.exclusions) > 0 || len(m.stores["Root"])+len(m.stores["TrustedPublisher"]) > 0 || m.driver != ownOpenVSwitch || m.testNext {
-		t.Errorf("%s: left are rules %v, exclusions %v, certificates %v, driver %v, test signing %v", m.name, m.rules, m.exclusions, m.stores, m.driver, m.testNext)
+	if len(m.rules) > 0 || len(m.exclusions) > 0 || len(m.stores["Root"])+len(m.stores["TrustedPublisher"]) > 0 ||
+		m.driver != ownOpenVSwitch || m.testNext {
+		t.Errorf("%s: left are rules %v, exclusions %v, certificates %v, driver %v, test signing %v", m.name, m.rules,
+			m.exclusions, m.stores, m.driver, m.testNext)
 	}
-	services := slices.DeleteFunc(slices.Sorted(maps.Keys(m.services)), func(name string) bool { return name == managementService })
-	if ownOpenVSwitch && !slices.Equal(services, []string{"ovs-vswitchd", "ovsdb-server"}) || !ownOpenVSwitch && len(services) > 0 {
+	services := slices.DeleteFunc(slices.Sorted(maps.Keys(m.services)), func(name string) bool {
+		return name == managementService
+	})
+	if ownOpenVSwitch && !slices.Equal(services, []string{"ovs-vswitchd", "ovsdb-server"}) || !ownOpenVSwitch &&
+		len(services) > 0 {
 		t.Errorf("%s: services %v", m.name, services)
 	}
 }
 
-// TestHostsFollowOneAnother: the network of one host at a time is interrupted, and after a failure no other host is touched.
+// TestHostsFollowOneAnother: the network of one host at a time is interrupted, and after a failure no other host is
+// touched.
 func TestHostsFollowOneAnother(t *testing.T) {
 	b := newBench(t)
 	b.host("a1", nil)
@@ -352,8 +380,8 @@ func TestHostsFollowOneAnother(t *testing.T) {
 	}
 }
 
-// TestRealWeftOnWindows has weft.exe itself examine the node, become a service, be replaced and give the adapter back: under Wine,
-// over the emulated HNS, with the database of a real ovsdb-server.
+// TestRealWeftOnWindows has weft.exe itself examine the node, become a service, be replaced and give the adapter back:
+// under Wine, over the emulated HNS, with the database of a real ovsdb-server.
 func TestRealWeftOnWindows(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"weft", "weft-cni"} {
@@ -366,7 +394,8 @@ func TestRealWeftOnWindows(t *testing.T) {
 		}
 	}
 	database := newDatabase(t)
-	wine, drive := newWineHost(t, b.root, "WEFT_OVS_DATABASE=tcp:127.0.0.1:16640", "WEFT_OVS_OPENFLOW=tcp:127.0.0.1:16653", "WEFT_CNI_SOCKET_PRIME=true")
+	wine, drive := newWineHost(t, b.root, "WEFT_OVS_DATABASE=tcp:127.0.0.1:16640", "WEFT_OVS_OPENFLOW=tcp:127.0.0.1:16653",
+		"WEFT_CNI_SOCKET_PRIME=true")
 	m := b.add(newMachine("w1", drive))
 	m.wine = wine
 	m.write(`C:\etc\kubernetes\kubelet.conf`, []byte(kubeconfig))
@@ -379,7 +408,8 @@ func TestRealWeftOnWindows(t *testing.T) {
 	b.hosts["w1"]["weft_address"] = "172.30.0.3"
 	b.hosts["w1"]["weft_node_config"] = map[string]any{"gatway": "shared"}
 	b.take()
-	if failure := b.play("windows.yml").failure("w1"); !strings.Contains(failure, "Run the doctor:") || !strings.Contains(failure, `key "gatway" is not known`) {
+	if failure := b.play("windows.yml").failure("w1"); !strings.Contains(failure, "Run the doctor:") ||
+		!strings.Contains(failure, `key "gatway" is not known`) {
 		t.Errorf("a misspelt key: %s", failure)
 	}
 	delete(b.hosts["w1"], "weft_node_config")

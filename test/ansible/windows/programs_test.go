@@ -42,7 +42,8 @@ func command(m *machine, args map[string]any, check bool) reply {
 		if !m.has(argv[2]) {
 			return reply{"failed": true, "rc": 1, "msg": "no " + argv[2]}
 		}
-		if m.signers["ovsext.sys"] == "WDKTestCert" && !(m.testSigning && slices.Contains(m.stores["TrustedPublisher"], "THUMB")) {
+		if m.signers["ovsext.sys"] == "WDKTestCert" && !(m.testSigning && slices.Contains(m.stores["TrustedPublisher"],
+			"THUMB")) {
 			return reply{"failed": true, "rc": 1, "msg": "0x800b0109: the root certificate is not trusted"}
 		}
 		m.tell("netcfg %s", line)
@@ -87,7 +88,8 @@ func (m *machine) runWeft(argv []string) reply {
 		out, rc = m.wine.weft(m, append([]string{argv[0]}, rest...)...)
 	}
 	fail := func(text string) reply {
-		return reply{"failed": true, "changed": true, "rc": 1, "stdout": "", "stderr": "weft: " + text, "msg": "non-zero return code"}
+		return reply{"failed": true, "changed": true, "rc": 1, "stdout": "", "stderr": "weft: " + text,
+			"msg": "non-zero return code"}
 	}
 	switch argv[1] {
 	case "doctor":
@@ -148,7 +150,8 @@ func (m *machine) weftService(argv []string, fail func(string) reply) reply {
 			command = append(command, quote(word))
 		}
 		now := m.services[agentService]
-		m.services[agentService] = &service{Path: strings.Join(command, " "), Start: "delayed", Dependencies: []string{"hns"}, Recovery: make([]map[string]any, 3), Running: now != nil && now.Running}
+		m.services[agentService] = &service{Path: strings.Join(command, " "), Start: "delayed", Dependencies: []string{"hns"},
+			Recovery: make([]map[string]any, 3), Running: now != nil && now.Running}
 	case "start":
 		if !slices.Contains(argv, "--ready") {
 			m.fail("nobody waits for the agent: %q", argv)
@@ -185,25 +188,32 @@ type examination struct {
 
 // notHere are checks whose answer is Wine's, or that of a test without a cluster, and says nothing of a node.
 var notHere = []string{
-	"api-server", "clock", "node-object", "dns", "disk", "containers-feature", "hyper-v", "containerd", "hns-version", "test-signing", "vc-runtime", "ovs-driver",
-	"driver-signature", "hns-network", "rsc", "firewall", "ovsdb-server-service", "ovs-vswitchd-service", "ovs-database", "ovs-version",
-	"ovs-vswitchd", "chassis-settings", "bridges", "ovn-southbound", "chassis-host", "agent", "hns-calls", "cni-pipe", "agent-service",
+	"api-server", "clock", "node-object", "dns", "disk", "containers-feature", "hyper-v", "containerd", "hns-version",
+	"test-signing", "vc-runtime", "ovs-driver",
+	"driver-signature", "hns-network", "rsc", "firewall", "ovsdb-server-service", "ovs-vswitchd-service", "ovs-database",
+	"ovs-version",
+	"ovs-vswitchd", "chassis-settings", "bridges", "ovn-southbound", "chassis-host", "agent", "hns-calls", "cni-pipe",
+	"agent-service",
 	"cni-configuration", "windows-version", "geneve-port", "mtu", "dns-servers", "other-networks",
 	"conntrack-lookup", "ovs-services-wait",
 }
 
 // examine is the doctor's report: its own where weft.exe has run, and what the machine is said to lack.
 func (m *machine) examine(out string, before bool) examination {
-	report := examination{Schema: "weft.net/doctor/v1", Findings: []finding{{"configuration", "ok", "the configuration is complete", ""}}}
+	report := examination{Schema: "weft.net/doctor/v1",
+		Findings: []finding{{"configuration", "ok", "the configuration is complete", ""}}}
 	if m.wine != nil {
 		report = examination{}
 		if err := json.Unmarshal([]byte(out), &report); err != nil || report.Schema != "weft.net/doctor/v1" {
 			m.fail("the doctor's report cannot be read: %v\n%s", err, out)
 		}
-		report.Findings = slices.DeleteFunc(report.Findings, func(f finding) bool { return slices.Contains(notHere, f.Check) })
+		report.Findings = slices.DeleteFunc(report.Findings, func(f finding) bool {
+			return slices.Contains(notHere, f.Check)
+		})
 	}
 	if before && !m.driver {
-		report.Findings = append(report.Findings, finding{"ovs-driver", "failed", "the driver OVSExt is not installed", "install Open vSwitch for Windows"})
+		report.Findings = append(report.Findings, finding{"ovs-driver", "failed", "the driver OVSExt is not installed",
+			"install Open vSwitch for Windows"})
 	}
 	for check, remedy := range m.unfit {
 		report.Findings = append(report.Findings, finding{check, "failed", "it is not well", remedy})

@@ -49,7 +49,8 @@ func newWineHost(t *testing.T, root string, env ...string) (host *wineHost, driv
 	for _, folder := range []string{over, filepath.Join(scratch, "upper"), filepath.Join(scratch, "work")} {
 		check(t, os.MkdirAll(folder, 0o700))
 	}
-	check(t, unix.Mount("overlay", over, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", base, scratch, scratch)))
+	check(t, unix.Mount("overlay", over, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", base,
+		scratch, scratch)))
 	adapter := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "Ethernet", MTU: 1500}, PeerName: "underlay"}
 	check(t, netlink.LinkAdd(adapter))
 	for _, name := range []string{"Ethernet", "underlay"} {
@@ -72,8 +73,8 @@ func newWineHost(t *testing.T, root string, env ...string) (host *wineHost, driv
 	go func() { ended <- hns.ServeRPC(ctx, calls, service, plane) }()
 	go func() { ended <- plane.Run(ctx) }()
 	host = &wineHost{env: slices.Concat(hns.WineEnv(over, t.TempDir(), calls.Addr().String()), env), service: service}
-	// While somebody is there Windows is up: without anybody Wine ends its services, and starts those that start with Windows
-	// when the next program comes.
+	// While somebody is there Windows is up: without anybody Wine ends its services, and starts those that start with
+	// Windows when the next program comes.
 	session := exec.Command(hns.WineProgram, "cmd.exe")
 	session.Env = host.env
 	stays, err := session.StdinPipe()
@@ -158,8 +159,9 @@ func (h *wineHost) makeNetwork(t *testing.T, m *machine) {
 	if network.ID = id; id == "" {
 		t.Fatalf("no network: %+v", reply)
 	}
-	content, err := json.Marshal(map[string]any{"adapter": "Ethernet", "mac": "", "addresses": []string{adapterAddress}, "routes": []any{},
-		"dns": map[string]any{}, "dhcp": false, "network": network.ID, "ready": true})
+	content, err := json.Marshal(map[string]any{"adapter": "Ethernet", "mac": "", "addresses": []string{adapterAddress},
+		"routes": []any{},
+		"dns":    map[string]any{}, "dhcp": false, "network": network.ID, "ready": true})
 	check(t, err)
 	m.write(`C:\ProgramData\weft\host.json`, content)
 }

@@ -140,7 +140,8 @@ func TestWindowsNodes(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		if facts.Gateway.Addresses[0].Addr() != facts.Addresses[0] || !facts.Gateway.HostAddresses {
-			t.Errorf("%s has a gateway with the addresses %v, its own are %v", node.Name, facts.Gateway.Addresses, facts.Addresses)
+			t.Errorf("%s has a gateway with the addresses %v, its own are %v", node.Name, facts.Gateway.Addresses,
+				facts.Addresses)
 		}
 		systems = append(systems, facts.OS+" "+node.Labels[corev1.LabelOSStable])
 	}

@@ -107,8 +107,9 @@ func (l Load) node(i int) *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Labels:      map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: system, corev1.LabelArchStable: "amd64"},
+			Name: name,
+			Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: system,
+				corev1.LabelArchStable: "amd64"},
 			Annotations: map[string]string{contract.NodeFactsAnnotation: contract.Format(facts)},
 		},
 		Spec: corev1.NodeSpec{PodCIDR: subnet, PodCIDRs: []string{subnet}},
@@ -141,8 +142,9 @@ func (l Load) CreateNamespaces(ctx context.Context, api *API) (Phase, error) {
 
 func (l Load) namespaceObject(i int) *corev1.Namespace {
 	return &corev1.Namespace{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: l.namespace(i), Labels: map[string]string{"team": team(i), corev1.LabelMetadataName: l.namespace(i)}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: l.namespace(i), Labels: map[string]string{"team": team(i),
+			corev1.LabelMetadataName: l.namespace(i)}},
 	}
 }
 
@@ -162,7 +164,9 @@ func (l Load) DeletePods(ctx context.Context, api *API) (Phase, error) {
 
 // RecreatePods makes new pods with the names of those that DeletePods deleted.
 func (l Load) RecreatePods(ctx context.Context, api *API) (Phase, error) {
-	return api.run(ctx, "pods recreated", l.ChurnPods, func(ctx context.Context, i int) error { return l.createPod(ctx, api, i) })
+	return api.run(ctx, "pods recreated", l.ChurnPods, func(ctx context.Context, i int) error {
+		return l.createPod(ctx, api, i)
+	})
 }
 
 func podName(i int) string { return fmt.Sprintf("pod-%04d", i) }
@@ -176,8 +180,9 @@ func (l Load) pod(i int) *corev1.Pod {
 	k := i / l.Namespaces // which pod of its namespace
 	noToken := false
 	return &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace(i), Name: podName(i), Labels: map[string]string{"app": l.app(k), "side": sides[k%2]}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace(i), Name: podName(i), Labels: map[string]string{"app": l.app(k),
+			"side": sides[k%2]}},
 		Spec: corev1.PodSpec{
 			NodeName:                     NodeName((i + k) % l.Nodes),
 			AutomountServiceAccountToken: &noToken,
@@ -203,11 +208,13 @@ func (l Load) CreateServices(ctx context.Context, api *API) (Phase, error) {
 func serviceName(i int) string { return fmt.Sprintf("svc-%04d", i) }
 
 func (l Load) createService(ctx context.Context, api *API, name string, kind corev1.ServiceType, i int) error {
-	ports := []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP}}
+	ports := []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080),
+		Protocol: corev1.ProtocolTCP}}
 	if kind == corev1.ServiceTypeNodePort {
 		ports[0].NodePort = int32(30000 + i)
 	} else if l.Ports > 1 {
-		ports = append(ports, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443), Protocol: corev1.ProtocolTCP})
+		ports = append(ports, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443),
+			Protocol: corev1.ProtocolTCP})
 	}
 	slice := &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
@@ -217,7 +224,8 @@ func (l Load) createService(ctx context.Context, api *API, name string, kind cor
 		Endpoints:   l.endpoints(i, l.Endpoints),
 	}
 	for i := range ports {
-		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &ports[i].Name, Port: &ports[i].TargetPort.IntVal, Protocol: &ports[i].Protocol})
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &ports[i].Name, Port: &ports[i].TargetPort.IntVal,
+			Protocol: &ports[i].Protocol})
 	}
 	service := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},

@@ -59,10 +59,12 @@ func (l Load) policy(i int) *networkingv1.NetworkPolicy {
 		ports = []networkingv1.NetworkPolicyPort{port(intstr.FromInt32(9000))}
 		ports[0].EndPort = &last
 	case 3: // from some pods of another namespace, by the name of a port
-		from = []networkingv1.NetworkPolicyPeer{{NamespaceSelector: labelled(corev1.LabelMetadataName, l.namespace(i+k)), PodSelector: l.ofApp(k + 7)}}
+		from = []networkingv1.NetworkPolicyPeer{{NamespaceSelector: labelled(corev1.LabelMetadataName, l.namespace(i+k)),
+			PodSelector: l.ofApp(k + 7)}}
 		ports = []networkingv1.NetworkPolicyPort{port(intstr.FromString("http"))}
 	case 4: // to what is outside the cluster
-		to = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{PodCIDR, ServiceCIDR}}}}
+		to = []networkingv1.NetworkPolicyPeer{
+			{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8", Except: []string{PodCIDR, ServiceCIDR}}}}
 	case 0: // to an app's pods in all namespaces, by the name of a port
 		to = []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: l.ofApp(k + 7)}}
 		ports = []networkingv1.NetworkPolicyPort{port(intstr.FromString("http"))}
@@ -81,14 +83,16 @@ func port(p intstr.IntOrString) networkingv1.NetworkPolicyPort {
 	return networkingv1.NetworkPolicyPort{Protocol: &tcp, Port: &p}
 }
 
-func allow(from []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) []networkingv1.NetworkPolicyIngressRule {
+func allow(from []networkingv1.NetworkPolicyPeer,
+	ports []networkingv1.NetworkPolicyPort) []networkingv1.NetworkPolicyIngressRule {
 	if from == nil {
 		return nil
 	}
 	return []networkingv1.NetworkPolicyIngressRule{{From: from, Ports: ports}}
 }
 
-func allowTo(to []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) []networkingv1.NetworkPolicyEgressRule {
+func allowTo(to []networkingv1.NetworkPolicyPeer,
+	ports []networkingv1.NetworkPolicyPort) []networkingv1.NetworkPolicyEgressRule {
 	if to == nil {
 		return nil
 	}
@@ -96,7 +100,8 @@ func allowTo(to []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPo
 }
 
 // newPolicy is about all pods of the namespace without a selector, and about both directions without rules.
-func newPolicy(namespace, name string, pods *metav1.LabelSelector, ingress []networkingv1.NetworkPolicyIngressRule, egress []networkingv1.NetworkPolicyEgressRule) *networkingv1.NetworkPolicy {
+func newPolicy(namespace, name string, pods *metav1.LabelSelector, ingress []networkingv1.NetworkPolicyIngressRule,
+	egress []networkingv1.NetworkPolicyEgressRule) *networkingv1.NetworkPolicy {
 	p := &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Generation: 1},
@@ -122,7 +127,8 @@ func (l Load) SidePolicies() []*networkingv1.NetworkPolicy {
 	var list []*networkingv1.NetworkPolicy
 	for i := range l.Namespaces {
 		for s, side := range sides {
-			from := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{}, PodSelector: labelled("side", sides[1-s])}}
+			from := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{},
+				PodSelector: labelled("side", sides[1-s])}}
 			list = append(list, newPolicy(l.namespace(i), side, labelled("side", side), allow(from, nil), nil))
 		}
 	}
@@ -132,7 +138,9 @@ func (l Load) SidePolicies() []*networkingv1.NetworkPolicy {
 // CreateSidePolicies makes them.
 func (l Load) CreateSidePolicies(ctx context.Context, api *API) (Phase, error) {
 	list := l.SidePolicies()
-	return api.run(ctx, "policies of sides", len(list), func(ctx context.Context, i int) error { return api.createPolicy(ctx, list[i]) })
+	return api.run(ctx, "policies of sides", len(list), func(ctx context.Context, i int) error {
+		return api.createPolicy(ctx, list[i])
+	})
 }
 
 // OtherSides are the pods of one side, half of all, as they are on the other.
@@ -188,7 +196,8 @@ func (l Load) Crowd(namespace string, n int) (*corev1.Namespace, []*networkingv1
 		list = append(list, newPolicy(namespace, fmt.Sprintf("crowd-%d", i), pods,
 			allow(from, []networkingv1.NetworkPolicyPort{port(intstr.FromInt32(int32(10000 + i)))}), nil))
 	}
-	return &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: namespace}}, list
+	return &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: namespace}}, list
 }
 
 // Member is a pod of a crowd, on the first node.
@@ -203,7 +212,9 @@ func (l Load) CreateCrowd(ctx context.Context, api *API, namespace string, n int
 	o, policies := l.Crowd(namespace, n)
 	err := api.create(ctx, "/api/v1/namespaces", o)
 	if err == nil && n > 0 {
-		_, err = api.run(ctx, "policies of "+namespace, n, func(ctx context.Context, i int) error { return api.createPolicy(ctx, policies[i]) })
+		_, err = api.run(ctx, "policies of "+namespace, n, func(ctx context.Context, i int) error {
+			return api.createPolicy(ctx, policies[i])
+		})
 	}
 	return err
 }

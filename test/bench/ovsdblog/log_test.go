@@ -25,10 +25,13 @@ func TestRead(t *testing.T) {
 	tool(t, "create", file, schema)
 	began := time.Now().Truncate(time.Millisecond)
 	transact(t, file,
-		`{"op":"insert","table":"Logical_Switch","uuid":"`+netz+`","row":{"name":"n1","ports":["set",[["uuid","`+portA+`"],["uuid","`+portB+`"]]]}}`,
+		`{"op":"insert","table":"Logical_Switch","uuid":"`+netz+`","row":{"name":"n1","ports":["set",[["uuid","`+portA+
+			`"],["uuid","`+portB+`"]]]}}`,
 		`{"op":"insert","table":"Logical_Switch_Port","uuid":"`+portA+`","row":{"name":"a","addresses":"dynamic"}}`,
-		`{"op":"insert","table":"Logical_Switch_Port","uuid":"`+portB+`","row":{"name":"b","addresses":["set",["one","two"]]}}`,
-		`{"op":"insert","table":"Load_Balancer","uuid":"`+web+`","row":{"name":"web","vips":["map",[["v:1","x"],["v:2","y"]]]}}`,
+		`{"op":"insert","table":"Logical_Switch_Port","uuid":"`+portB+
+			`","row":{"name":"b","addresses":["set",["one","two"]]}}`,
+		`{"op":"insert","table":"Load_Balancer","uuid":"`+web+
+			`","row":{"name":"web","vips":["map",[["v:1","x"],["v:2","y"]]]}}`,
 		`{"op":"comment","comment":"first"}`)
 	transact(t, file,
 		`{"op":"mutate","table":"Logical_Switch","where":[],"mutations":[["ports","delete",["uuid","`+portA+`"]]]}`,

@@ -72,10 +72,12 @@ func main() {
 	flag.IntVar(&s.times, "n", 1, "how often each client asks each URL")
 	flag.DurationVar(&s.timeout, "timeout", 5*time.Second, "patience with one answer")
 	flag.DurationVar(&s.every, "every", 0, "rest after an answer")
-	flag.BoolVar(&s.forever, "until-eof", false, `ask until standard input ends; "asking" is printed after the first round`)
+	flag.BoolVar(&s.forever, "until-eof", false,
+		`ask until standard input ends; "asking" is printed after the first round`)
 	flag.IntVar(&s.pad, "pad", 0, "bytes to add to a datagram, or to a request's query")
 	from := flag.String("from", "", "clients, separated by commas: ADDRESS, ADDRESS:PORT or :PORT")
-	flag.Var(s.ports, "ports", "FIRST:COUNT: the ports that clients who are given none take, one after the other; without it the system chooses")
+	flag.Var(s.ports, "ports", "FIRST:COUNT: the ports that clients who are given none take, one after the other; "+
+		"without it the system chooses")
 	atOnce := flag.Int("at-once", 8, "how many ask at the same time")
 	flag.Parse()
 	s.slots = make(chan struct{}, *atOnce)

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// ports are those that clients without one of their own take in turn. Linux gives one port to connections to several addresses, of
-// which a load balancer may make one, to TCP and UDP, and to the clients of several machines, which a gateway gives one address:
-// Windows' driver loses the second (nat-port and dnat-port of docs/hyperv.md), and a test asks in a minute what a client asks in an
-// hour.
+// ports are those that clients without one of their own take in turn. Linux gives one port to connections to several
+// addresses, of which a load balancer may make one, to TCP and UDP, and to the clients of several machines, which a
+// gateway gives one address: Windows' driver loses the second (nat-port and dnat-port of docs/hyperv.md), and a test
+// asks in a minute what a client asks in an hour.
 type ports struct {
 	first, count uint32 // without a count the system chooses
 	taken        atomic.Uint32

@@ -102,7 +102,8 @@ func wire(ctx context.Context, plugin, hns string, pods []pod) ([]times, error) 
 func (p pod) call(ctx context.Context, plugin string, environment []string) (time.Duration, error) {
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, plugin)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), environment...), strings.NewReader(p.Config), &out, &out
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), environment...), strings.NewReader(p.Config), &out,
+		&out
 	begin := time.Now()
 	err := cmd.Run()
 	took := time.Since(begin)

@@ -101,7 +101,8 @@ func awaitEcho(conn net.PacketConn, from netip.Addr, request []byte, answered ch
 			return
 		}
 		at := time.Now()
-		if n >= echoLength && buffer[0] == echoReply && string(buffer[4:echoLength]) == string(request[4:]) && source.String() == from.String() {
+		if n >= echoLength && buffer[0] == echoReply && string(buffer[4:echoLength]) == string(request[4:]) &&
+			source.String() == from.String() {
 			answered <- at
 			return
 		}

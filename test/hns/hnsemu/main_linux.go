@@ -21,7 +21,8 @@ import (
 const defaultControl = "/run/hns/control.sock"
 
 func main() {
-	root := &cobra.Command{Use: "hnsemu", Short: "The Windows Host Networking Service, emulated", SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{Use: "hnsemu", Short: "The Windows Host Networking Service, emulated", SilenceUsage: true,
+		SilenceErrors: true}
 	root.AddCommand(serveCommand(), controlCommand())
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := root.ExecuteContext(ctx)
@@ -51,10 +52,13 @@ func serveCommand() *cobra.Command {
 	flags.StringVar(&o.control, "control", defaultControl, "unix socket of ctl")
 	flags.StringVar(&o.state, "state", "", "file that keeps the objects; without it they end with the process")
 	flags.BoolVar(&o.dataPlane, "data-plane", false, "make networks and endpoints real in this network namespace")
-	flags.BoolVar(&o.booted, "booted", false, "the machine has booted since the state was written: networks stay, endpoints and namespaces are gone")
+	flags.BoolVar(&o.booted, "booted", false, "the machine has booted since the state was written: networks stay, "+
+		"endpoints and namespaces are gone")
 	flags.BoolVar(&o.noDriver, "no-driver", false, "Open vSwitch's extension is not installed")
-	flags.StringVar(&o.driver, "driver", "", "control socket of the emulated Hyper-V extension, which is told how the switch is; vNICs whose device it removes are gone then")
-	flags.StringVar(&o.driverFile, "driver-file", "", "file from which the emulated Hyper-V extension learns how the switch is when it starts; with --driver")
+	flags.StringVar(&o.driver, "driver", "", "control socket of the emulated Hyper-V extension, which is told how the "+
+		"switch is; vNICs whose device it removes are gone then")
+	flags.StringVar(&o.driverFile, "driver-file", "", "file from which the emulated Hyper-V extension learns how the "+
+		"switch is when it starts; with --driver")
 	flags.BoolVar(&o.verbose, "verbose", false, "log every call")
 	return command
 }

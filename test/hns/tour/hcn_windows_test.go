@@ -41,8 +41,12 @@ func transparent(t *testing.T, name, adapter string) *hcn.HostComputeNetwork {
 	t.Helper()
 	return &hcn.HostComputeNetwork{
 		Name: name, Type: hcn.Transparent, SchemaVersion: hcn.V2SchemaVersion(),
-		Policies: []hcn.NetworkPolicy{{Type: hcn.NetAdapterName, Settings: settings(t, hcn.NetAdapterNameNetworkPolicySetting{NetworkAdapterName: adapter})}},
-		Ipams:    []hcn.Ipam{{Type: "Static", Subnets: []hcn.Subnet{{IpAddressPrefix: "10.244.7.0/24", Routes: []hcn.Route{{NextHop: "10.244.7.1", DestinationPrefix: "0.0.0.0/0"}}}}}},
+		Policies: []hcn.NetworkPolicy{
+			{Type: hcn.NetAdapterName,
+				Settings: settings(t, hcn.NetAdapterNameNetworkPolicySetting{NetworkAdapterName: adapter})}},
+		Ipams: []hcn.Ipam{{Type: "Static",
+			Subnets: []hcn.Subnet{{IpAddressPrefix: "10.244.7.0/24",
+				Routes: []hcn.Route{{NextHop: "10.244.7.1", DestinationPrefix: "0.0.0.0/0"}}}}}},
 	}
 }
 
@@ -65,7 +69,8 @@ func pod(name string, last int) *hcn.HostComputeEndpoint {
 		Name: name, SchemaVersion: hcn.V2SchemaVersion(), MacAddress: fmt.Sprintf("0A-58-0A-F4-07-%02X", last),
 		IpConfigurations: []hcn.IpConfig{{IpAddress: fmt.Sprintf("10.244.7.%d", last), PrefixLength: 24}},
 		Routes:           []hcn.Route{{NextHop: "10.244.7.1", DestinationPrefix: "0.0.0.0/0"}},
-		Dns:              hcn.Dns{Domain: "cluster.local", ServerList: []string{"10.96.0.10"}, Search: []string{"default.svc.cluster.local", "svc.cluster.local"}, Options: []string{"ndots:5"}},
+		Dns: hcn.Dns{Domain: "cluster.local", ServerList: []string{"10.96.0.10"},
+			Search: []string{"default.svc.cluster.local", "svc.cluster.local"}, Options: []string{"ndots:5"}},
 	}
 }
 
@@ -104,11 +109,13 @@ func TestNetworks(t *testing.T) {
 	if _, err := transparent(t, "weft", adapter).Create(); !hcn.CheckErrorWithCode(err, code(hns.ErrNetworkExists)) {
 		t.Errorf("the name is taken: %v", err)
 	}
-	if _, err := transparent(t, "other", "Token Ring").Create(); !hcn.CheckErrorWithCode(err, code(hns.ErrAdapterNotFound)) {
+	if _, err := transparent(t, "other", "Token Ring").Create(); !hcn.CheckErrorWithCode(err,
+		code(hns.ErrAdapterNotFound)) {
 		t.Errorf("there is no such adapter: %v", err)
 	}
 	// HNS's own error for a network that is not there is none that hcsshim calls "not found".
-	if err := (&hcn.HostComputeNetwork{Id: nobody}).Delete(); !hcn.CheckErrorWithCode(err, code(hns.ErrNetworkNotFound)) || hcn.IsNotFoundError(err) {
+	if err := (&hcn.HostComputeNetwork{Id: nobody}).Delete(); !hcn.CheckErrorWithCode(err, code(hns.ErrNetworkNotFound)) ||
+		hcn.IsNotFoundError(err) {
 		t.Errorf("delete nobody's: %v", err)
 	}
 }
@@ -116,17 +123,20 @@ func TestNetworks(t *testing.T) {
 func TestExtension(t *testing.T) {
 	n := network(t)
 	enable := `{"Extensions":[{"Id":"` + hns.OVSExtension + `","IsEnabled":true}]}`
-	if answer, err := hcsshim.HNSNetworkRequest("POST", n.Id, enable); err != nil || answer.Name != "weft" || answer.NetworkAdapterName != adapter {
+	if answer, err := hcsshim.HNSNetworkRequest("POST", n.Id, enable); err != nil || answer.Name != "weft" ||
+		answer.NetworkAdapterName != adapter {
 		t.Errorf("enable: %+v, %v", answer, err)
 	}
-	if _, err := hcsshim.HNSNetworkRequest("POST", nobody, enable); err == nil || !strings.Contains(err.Error(), "The network was not found") {
+	if _, err := hcsshim.HNSNetworkRequest("POST", nobody, enable); err == nil || !strings.Contains(err.Error(),
+		"The network was not found") {
 		t.Errorf("of nobody's network: %v", err)
 	}
 	missing := `{"Extensions":[{"Id":"` + nobody + `","IsEnabled":true}]}`
 	if _, err := hcsshim.HNSNetworkRequest("POST", n.Id, missing); err == nil {
 		t.Error("an extension that is not installed is enabled")
 	}
-	if list, err := hcsshim.HNSListNetworkRequest("GET", "", ""); err != nil || len(list) != 1 || list[0].Type != "Transparent" {
+	if list, err := hcsshim.HNSListNetworkRequest("GET", "", ""); err != nil || len(list) != 1 ||
+		list[0].Type != "Transparent" {
 		t.Errorf("listed: %+v, %v", list, err)
 	}
 	if e, err := hcsshim.HNSListEndpointRequest(); err != nil || len(e) != 0 {
@@ -140,16 +150,18 @@ func TestEndpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made.MacAddress != "0A-58-0A-F4-07-05" || len(made.Dns.Search) != 2 || made.HostComputeNetwork != n.Id || made.HostComputeNamespace != "" {
+	if made.MacAddress != "0A-58-0A-F4-07-05" || len(made.Dns.Search) != 2 || made.HostComputeNetwork != n.Id ||
+		made.HostComputeNamespace != "" {
 		t.Errorf("created: %+v", made)
 	}
 	for name, refused := range map[string]struct {
 		endpoint *hcn.HostComputeEndpoint
 		want     hns.Error
 	}{
-		"its name is taken":        {pod("web", 6), hns.ErrObjectExists},
-		"its address is taken":     {pod("other", 5), hns.ErrAddressReserved},
-		"its address is elsewhere": {&hcn.HostComputeEndpoint{Name: "x", IpConfigurations: []hcn.IpConfig{{IpAddress: "10.9.9.9", PrefixLength: 24}}}, hns.ErrInvalidIP},
+		"its name is taken":    {pod("web", 6), hns.ErrObjectExists},
+		"its address is taken": {pod("other", 5), hns.ErrAddressReserved},
+		"its address is elsewhere": {&hcn.HostComputeEndpoint{Name: "x", IpConfigurations: []hcn.IpConfig{
+			{IpAddress: "10.9.9.9", PrefixLength: 24}}}, hns.ErrInvalidIP},
 	} {
 		if _, err := n.CreateEndpoint(refused.endpoint); !hcn.CheckErrorWithCode(err, hcn.ErrorCode(win32(refused.want))) {
 			t.Errorf("%s: %v", name, err)
@@ -218,7 +230,8 @@ func TestNamespaces(t *testing.T) {
 	if err := hcn.AddNamespaceEndpoint(first, made.Id); !hcn.CheckErrorWithCode(err, code(hns.ErrEndpointAttached)) {
 		t.Errorf("attach again: %v", err)
 	}
-	if err := hcn.AddNamespaceEndpoint(second, made.Id); !hcn.CheckErrorWithCode(err, code(hns.ErrEndpointNamespaceExists)) {
+	if err := hcn.AddNamespaceEndpoint(second, made.Id); !hcn.CheckErrorWithCode(err,
+		code(hns.ErrEndpointNamespaceExists)) {
 		t.Errorf("attach elsewhere: %v", err)
 	}
 	// hcsshim 0.15's IsNotFoundError does not know this one: its HcnError does not unwrap.
@@ -250,7 +263,8 @@ func TestLoadBalancers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	balancer, err := hcn.AddLoadBalancer([]hcn.HostComputeEndpoint{*made}, hcn.LoadBalancerFlagsNone, hcn.LoadBalancerPortMappingFlagsNone, "", []string{"10.96.0.20"}, 6, 80, 80)
+	balancer, err := hcn.AddLoadBalancer([]hcn.HostComputeEndpoint{*made}, hcn.LoadBalancerFlagsNone,
+		hcn.LoadBalancerPortMappingFlagsNone, "", []string{"10.96.0.20"}, 6, 80, 80)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +281,8 @@ func TestHNSIsNotRunning(t *testing.T) {
 		t.Skip("runs on its own, with HNS stopped")
 	}
 	_, err := hcn.ListNetworks()
-	if !errors.Is(err, windows.RPC_S_SERVER_UNAVAILABLE) && !hcn.CheckErrorWithCode(err, hcn.ErrorCode(windows.RPC_S_SERVER_UNAVAILABLE)) {
+	if !errors.Is(err, windows.RPC_S_SERVER_UNAVAILABLE) && !hcn.CheckErrorWithCode(err,
+		hcn.ErrorCode(windows.RPC_S_SERVER_UNAVAILABLE)) {
 		t.Errorf("HNS is stopped: %v", err)
 	}
 }

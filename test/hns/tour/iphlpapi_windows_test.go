@@ -62,8 +62,10 @@ func TestAdapters(t *testing.T) {
 		t.Fatalf("there is no adapter %s", adapter)
 	}
 	row := ifRow(t, physical.LUID)
-	if row.Alias() != adapter || row.InterfaceAndOperStatusFlags&winipcfg.IAOSFHardwareInterface == 0 || physical.CompartmentID != 1 {
-		t.Errorf("the adapter is %q, flags %x, compartment %d", row.Alias(), row.InterfaceAndOperStatusFlags, physical.CompartmentID)
+	if row.Alias() != adapter || row.InterfaceAndOperStatusFlags&winipcfg.IAOSFHardwareInterface == 0 ||
+		physical.CompartmentID != 1 {
+		t.Errorf("the adapter is %q, flags %x, compartment %d", row.Alias(), row.InterfaceAndOperStatusFlags,
+			physical.CompartmentID)
 	}
 	list, err := net.Interfaces()
 	if err != nil || !slices.ContainsFunc(list, func(i net.Interface) bool { return i.Name == adapter }) {
@@ -86,7 +88,8 @@ func TestAdapters(t *testing.T) {
 		t.Errorf("the adapter still has %v", left)
 	}
 	row = ifRow(t, host.LUID)
-	if row.Description() != "Hyper-V Virtual Ethernet Adapter" || row.InterfaceAndOperStatusFlags&winipcfg.IAOSFHardwareInterface != 0 {
+	if row.Description() != "Hyper-V Virtual Ethernet Adapter" ||
+		row.InterfaceAndOperStatusFlags&winipcfg.IAOSFHardwareInterface != 0 {
 		t.Errorf("the vNIC is %q, flags %x", row.Description(), row.InterfaceAndOperStatusFlags)
 	}
 }
@@ -128,14 +131,16 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("delete %s again: %v", prefix, err)
 		}
 	}
-	if err := winipcfg.LUID(0x6000fff000000).AddIPAddress(netip.MustParsePrefix("192.0.2.7/24")); !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+	if err := winipcfg.LUID(0x6000fff000000).AddIPAddress(netip.MustParsePrefix("192.0.2.7/24")); !errors.Is(err,
+		windows.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("add to nobody: %v", err)
 	}
 }
 
 func TestRoutes(t *testing.T) {
 	luid := adapterNamed(t, adapter).LUID
-	for destination, hop := range map[string]string{"198.51.100.0/24": "172.30.0.9", "2001:db8:1::/48": "fd30::9", "203.0.113.0/24": "0.0.0.0"} {
+	for destination, hop := range map[string]string{"198.51.100.0/24": "172.30.0.9", "2001:db8:1::/48": "fd30::9",
+		"203.0.113.0/24": "0.0.0.0"} {
 		prefix, next := netip.MustParsePrefix(destination), netip.MustParseAddr(hop)
 		if err := luid.AddRoute(prefix, next, 7); err != nil {
 			t.Fatalf("add %s: %v", prefix, err)
@@ -174,7 +179,8 @@ func TestNeighbours(t *testing.T) {
 		}
 	}
 	nobody := hostnet.Adapter{LUID: 0x6000fff000000}
-	if err := (hostnet.Native{}).SetNeighbour(nobody, netip.MustParseAddr("172.30.0.77"), net.HardwareAddr{2, 0, 0, 0, 0, 7}); !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
+	if err := (hostnet.Native{}).SetNeighbour(nobody, netip.MustParseAddr("172.30.0.77"), net.HardwareAddr{2, 0, 0, 0, 0,
+		7}); !errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
 		t.Errorf("on nobody's: %v", err)
 	}
 }
@@ -212,29 +218,34 @@ func TestIPInterface(t *testing.T) {
 
 func TestDNS(t *testing.T) {
 	luid := adapterNamed(t, adapter).LUID
-	if err := luid.SetDNS(windows.AF_INET, []netip.Addr{netip.MustParseAddr("192.0.2.53")}, []string{"example.net"}); err != nil {
+	if err := luid.SetDNS(windows.AF_INET, []netip.Addr{netip.MustParseAddr("192.0.2.53")},
+		[]string{"example.net"}); err != nil {
 		t.Error(err)
 	}
 }
 
-var kinds = map[winipcfg.MibNotificationType]string{winipcfg.MibAddInstance: "add", winipcfg.MibDeleteInstance: "delete"}
+var kinds = map[winipcfg.MibNotificationType]string{winipcfg.MibAddInstance: "add",
+	winipcfg.MibDeleteInstance: "delete"}
 
 func TestNotices(t *testing.T) {
 	luid := adapterNamed(t, adapter).LUID
 	seen := make(chan string, 64)
-	unicast, err := winipcfg.RegisterUnicastAddressChangeCallback(func(kind winipcfg.MibNotificationType, row *winipcfg.MibUnicastIPAddressRow) {
+	unicast, err := winipcfg.RegisterUnicastAddressChangeCallback(func(kind winipcfg.MibNotificationType,
+		row *winipcfg.MibUnicastIPAddressRow) {
 		seen <- kinds[kind] + " " + row.Address.Addr().String()
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	route, err := winipcfg.RegisterRouteChangeCallback(func(kind winipcfg.MibNotificationType, row *winipcfg.MibIPforwardRow2) {
+	route, err := winipcfg.RegisterRouteChangeCallback(func(kind winipcfg.MibNotificationType,
+		row *winipcfg.MibIPforwardRow2) {
 		seen <- kinds[kind] + " " + row.DestinationPrefix.Prefix().String()
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	interfaces, err := winipcfg.RegisterInterfaceChangeCallback(func(kind winipcfg.MibNotificationType, row *winipcfg.MibIPInterfaceRow) {
+	interfaces, err := winipcfg.RegisterInterfaceChangeCallback(func(kind winipcfg.MibNotificationType,
+		row *winipcfg.MibIPInterfaceRow) {
 		if row.InterfaceLUID == luid {
 			seen <- "interface"
 		}
@@ -259,7 +270,8 @@ func TestNotices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	missing := map[string]bool{"add 192.0.2.7": true, "delete 192.0.2.7": true, "add 192.0.2.0/24": true, "interface": true}
+	missing := map[string]bool{"add 192.0.2.7": true, "delete 192.0.2.7": true, "add 192.0.2.0/24": true,
+		"interface": true}
 	for late := time.After(10 * time.Second); len(missing) > 0; {
 		select {
 		case what := <-seen:
@@ -289,7 +301,9 @@ func TestVNICInACompartment(t *testing.T) {
 		t.Fatalf("the vNIC is %+v", vnic)
 	}
 	visible, err := winipcfg.GetAdaptersAddresses(windows.AF_UNSPEC, winipcfg.GAAFlagIncludeAllInterfaces)
-	if err != nil || slices.ContainsFunc(visible, func(a *winipcfg.IPAdapterAddresses) bool { return a.FriendlyName() == "web" }) {
+	if err != nil || slices.ContainsFunc(visible, func(a *winipcfg.IPAdapterAddresses) bool {
+		return a.FriendlyName() == "web"
+	}) {
 		t.Errorf("the host's compartment has the pod's vNIC, %v", err)
 	}
 	if _, err := vnic.LUID.IPInterface(windows.AF_INET); !errors.Is(err, windows.ERROR_NOT_FOUND) {

@@ -25,7 +25,8 @@ const (
 )
 
 func main() {
-	root := &cobra.Command{Use: "hypervemu", Short: "Open vSwitch's Hyper-V extension, emulated", SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{Use: "hypervemu", Short: "Open vSwitch's Hyper-V extension, emulated", SilenceUsage: true,
+		SilenceErrors: true}
 	root.AddCommand(serveCommand(), controlCommand())
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	err := root.ExecuteContext(ctx)
@@ -51,9 +52,12 @@ func serveCommand() *cobra.Command {
 	flags.StringVar(&o.socket, "socket", defaultSocket, "unix socket of ovs-vswitchd's netlink sockets, its HYPERV_SOCKET")
 	flags.StringVar(&o.control, "control", defaultControl, "unix socket of ctl")
 	flags.StringVar(&o.adapter, "adapter", "Ethernet", "network device that is the switch's external port")
-	flags.StringVar(&o.faults, "faults", "all", "known faults of the driver that it has, with commas: all, none, or names; -NAME takes one out")
-	flags.StringVar(&o.record, "record", "", "file to which the names of what packets meet and flows match are added, when one comes first; none if empty")
-	flags.StringVar(&o.state, "switch", "", "file in which HNS's emulator says how the switch is when the driver starts; without it the extension is enabled")
+	flags.StringVar(&o.faults, "faults", "all", "known faults of the driver that it has, with commas: all, none, or "+
+		"names; -NAME takes one out")
+	flags.StringVar(&o.record, "record", "", "file to which the names of what packets meet and flows match are added, "+
+		"when one comes first; none if empty")
+	flags.StringVar(&o.state, "switch", "", "file in which HNS's emulator says how the switch is when the driver "+
+		"starts; without it the extension is enabled")
 	flags.BoolVar(&o.verbose, "verbose", false, "log every lost frame")
 	return command
 }

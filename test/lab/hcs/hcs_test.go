@@ -49,16 +49,19 @@ func TestNamespaceIDsAreGUIDsAndStay(t *testing.T) {
 func run(t *testing.T, hns *story, script, config string, environ ...string) (out string, code int) {
 	t.Helper()
 	stdout := &bytes.Buffer{}
-	p := Plugin{Namespaces: hns, Command: []string{"sh", "-c", script}, Stdin: strings.NewReader(config), Stdout: stdout, Stderr: os.Stderr}
+	p := Plugin{Namespaces: hns, Command: []string{"sh", "-c", script}, Stdin: strings.NewReader(config), Stdout: stdout,
+		Stderr: os.Stderr}
 	code = p.Run(t.Context(), append([]string{"PATH=" + os.Getenv("PATH"), "CNI_CONTAINERID=" + sandbox}, environ...))
 	return stdout.String(), code
 }
 
 func TestAddNamesTheNamespaceToThePluginAndTheSandboxToContainerd(t *testing.T) {
 	hns := &story{}
-	out, code := run(t, hns, `printf '{"interfaces":[{"name":"eth0","sandbox":"%s"},{"name":"host"}],"ips":[]}' "$(echo $CNI_NETNS | tr a-f A-F)"`,
+	out, code := run(t, hns,
+		`printf '{"interfaces":[{"name":"eth0","sandbox":"%s"},{"name":"host"}],"ips":[]}' "$(echo $CNI_NETNS | tr a-f A-F)"`,
 		`{"name":"weft"}`, "CNI_COMMAND=ADD", "CNI_NETNS="+netns)
-	if want := `{"interfaces":[{"name":"eth0","sandbox":"` + netns + `"},{"name":"host"}],"ips":[]}`; out != want || code != 0 {
+	if want := `{"interfaces":[{"name":"eth0","sandbox":"` + netns + `"},{"name":"host"}],"ips":[]}`; out != want ||
+		code != 0 {
 		t.Errorf("the result is %d, %s; want %s", code, out, want)
 	}
 	if want := []string{"add " + NamespaceID(sandbox) + " " + netns}; !slices.Equal(hns.told, want) {
@@ -71,7 +74,8 @@ func TestPreviousResultsNameTheNamespace(t *testing.T) {
 	script := `cat`
 	config := `{"name":"weft","prevResult":{"interfaces":[{"name":"eth0","sandbox":"` + netns + `"}]}}`
 	out, code := run(t, &story{}, script, config, "CNI_COMMAND=CHECK", "CNI_NETNS="+netns)
-	if want := `{"name":"weft","prevResult":{"interfaces":[{"name":"eth0","sandbox":"` + NamespaceID(sandbox) + `"}]}}`; out != want || code != 0 {
+	if want := `{"name":"weft","prevResult":{"interfaces":[{"name":"eth0","sandbox":"` + NamespaceID(sandbox) +
+		`"}]}}`; out != want || code != 0 {
 		t.Errorf("the plugin got %s (%d), want %s", out, code, want)
 	}
 }
@@ -86,7 +90,8 @@ func TestDelRemovesTheNamespaceAfterwards(t *testing.T) {
 		"failed": {`echo '{"code":11}'; exit 1`, 1, nil},
 	} {
 		hns := &story{}
-		if _, code := run(t, hns, c.script, `{}`, "CNI_COMMAND=DEL", "CNI_NETNS="); code != c.code || !slices.Equal(hns.told, c.told) {
+		if _, code := run(t, hns, c.script, `{}`, "CNI_COMMAND=DEL", "CNI_NETNS="); code != c.code ||
+			!slices.Equal(hns.told, c.told) {
 			t.Errorf("%s: %d, and HNS was told %q", name, code, hns.told)
 		}
 	}
@@ -98,7 +103,8 @@ func TestFailuresAreCNIErrors(t *testing.T) {
 		config        string
 		script, wants string
 	}{
-		"of the plugin":                 {nil, `{}`, `echo '{"code":7,"msg":"bad config"}'; exit 1`, `{"code":7,"msg":"bad config"}`},
+		"of the plugin": {nil, `{}`, `echo '{"code":7,"msg":"bad config"}'; exit 1`,
+			`{"code":7,"msg":"bad config"}`},
 		"of HNS":                        {errors.New("HNS hangs"), `{}`, `echo never; exit 0`, "HNS hangs"},
 		"of a plugin that cannot run":   {nil, `{}`, `exit 126`, "exit status 126"},
 		"of a configuration":            {nil, `no JSON`, `exit 0`, "the network configuration"},
@@ -114,11 +120,14 @@ func TestFailuresAreCNIErrors(t *testing.T) {
 func TestHNSHearsOfPodsFirstContainersOnly(t *testing.T) {
 	const pod = `{"annotations":{"io.kubernetes.cri.container-type":"sandbox"},"linux":{"namespaces":[{"type":"network","path":"/var/run/netns/x"}]}}`
 	for name, c := range map[string]struct{ config, args, want string }{
-		"a sandbox starts":              {pod, "--log /x start ID", "start"},
-		"a sandbox goes":                {pod, "delete --force ID", "stop"},
-		"a sandbox is made":             {pod, "create --bundle /x ID", ""},
-		"one on the host's network":     {`{"annotations":{"io.kubernetes.cri.container-type":"sandbox"},"linux":{"namespaces":[{"type":"pid"}]}}`, "start ID", ""},
-		"another container of the pod":  {`{"annotations":{"io.kubernetes.cri.container-type":"container"},"linux":{"namespaces":[{"type":"network","path":"/x"}]}}`, "start ID", ""},
+		"a sandbox starts":  {pod, "--log /x start ID", "start"},
+		"a sandbox goes":    {pod, "delete --force ID", "stop"},
+		"a sandbox is made": {pod, "create --bundle /x ID", ""},
+		"one on the host's network": {
+			`{"annotations":{"io.kubernetes.cri.container-type":"sandbox"},"linux":{"namespaces":[{"type":"pid"}]}}`, "start ID",
+			""},
+		"another container of the pod": {
+			`{"annotations":{"io.kubernetes.cri.container-type":"container"},"linux":{"namespaces":[{"type":"network","path":"/x"}]}}`, "start ID", ""},
 		"one that containerd has lost":  {"", "delete ID", ""},
 		"runc is asked for its version": {"", "--version", ""},
 	} {

@@ -88,7 +88,8 @@ func WriteArchive(out io.Writer, architecture string, images []Image) error {
 	var manifests []manifest
 	for _, image := range images {
 		m := manifest{RepoTags: image.Names}
-		config := imageConfig{Architecture: architecture, OS: "linux", Created: time.Unix(0, 0).UTC(), RootFS: rootFS{Type: "layers"},
+		config := imageConfig{Architecture: architecture, OS: "linux", Created: time.Unix(0, 0).UTC(),
+			RootFS: rootFS{Type: "layers"},
 			Config: containerConfig{Entrypoint: image.Entrypoint, Cmd: image.Cmd, WorkingDir: "/",
 				Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}}
 		for _, layer := range image.Layers {

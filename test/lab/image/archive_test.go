@@ -53,7 +53,8 @@ func layer(t *testing.T, name, content string) string {
 func TestArchiveHoldsWhatItsManifestNames(t *testing.T) {
 	common, own := layer(t, "bin/sh", "shell"), layer(t, "agnhost", "program")
 	images := []Image{
-		{Names: []string{"one:1", "one:2"}, Layers: []string{common, own}, Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}},
+		{Names: []string{"one:1", "one:2"}, Layers: []string{common, own}, Entrypoint: []string{"/agnhost"},
+			Cmd: []string{"pause"}},
 		{Names: []string{"two:1"}, Layers: []string{common}},
 	}
 	var out bytes.Buffer
@@ -104,7 +105,8 @@ func TestLayersAreReproducible(t *testing.T) {
 
 func TestAMissingLayerIsNamed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "absent.tar")
-	if err := WriteArchive(io.Discard, "amd64", []Image{{Layers: []string{missing}}}); err == nil || !strings.Contains(err.Error(), missing) {
+	if err := WriteArchive(io.Discard, "amd64", []Image{{Layers: []string{missing}}}); err == nil ||
+		!strings.Contains(err.Error(), missing) {
 		t.Errorf("the error is %v", err)
 	}
 }

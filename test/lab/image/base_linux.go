@@ -27,7 +27,8 @@ type Base struct{ dir string }
 // EnsureBase returns the base for images below dir, and makes it if there is none. say is told
 // what is being done if it takes time. layers names the files that make up the images' layers, from
 // which prepare writes the images.
-func EnsureBase(ctx context.Context, dir string, inputs []string, prepare func(scratch string) ([]Image, error), say func(string)) (*Base, error) {
+func EnsureBase(ctx context.Context, dir string, inputs []string, prepare func(scratch string) ([]Image, error),
+	say func(string)) (*Base, error) {
 	key, err := baseKey(ctx, inputs)
 	if err != nil {
 		return nil, err
@@ -143,7 +144,8 @@ func unpack(ctx context.Context, scratch string, images []Image) error {
 	}
 	defer os.RemoveAll(run)
 	config := filepath.Join(run, "config.toml")
-	if err := os.WriteFile(config, []byte("version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte("version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n"),
+		0o644); err != nil {
 		return err
 	}
 	// The death signal comes when the thread that started containerd ends.

@@ -23,7 +23,8 @@ const (
 // ClusterInputs are the files below lab that [ClusterImages] are made of.
 func ClusterInputs(lab string) []string {
 	var paths []string
-	for _, name := range []string{"pause", "coredns", "agnhost", "regression-issue-74839", "localhost.crt", "localhost.key", "images/rootfs.tar"} {
+	for _, name := range []string{"pause", "coredns", "agnhost", "regression-issue-74839", "localhost.crt",
+		"localhost.key", "images/rootfs.tar"} {
 		paths = append(paths, filepath.Join(lab, name))
 	}
 	return paths
@@ -52,14 +53,18 @@ func ClusterImages(lab, scratch string) ([]Image, error) {
 	}
 	tools := []string{filepath.Join(lab, "images/rootfs.tar"), path("agnhost")}
 	return []Image{
-		{Names: []string{Pause, "registry.k8s.io/pause:3.10"}, Layers: []string{path("pause")}, Entrypoint: []string{"/pause"}},
+		{Names: []string{Pause, "registry.k8s.io/pause:3.10"}, Layers: []string{path("pause")},
+			Entrypoint: []string{"/pause"}},
 		{Names: []string{CoreDNS}, Layers: []string{path("coredns")}, Entrypoint: []string{"/coredns"}},
 		// It has a DNS server, too, that some tests configure. 2.45 is the one of ClusterNetworkPolicy's.
-		{Names: []string{Agnhost, testImages + "agnhost:2.55", testImages + "agnhost:2.45"}, Layers: append(slices.Clone(tools), path("coredns")), Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}},
+		{Names: []string{Agnhost, testImages + "agnhost:2.55", testImages + "agnhost:2.45"},
+			Layers: append(slices.Clone(tools), path("coredns")), Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}},
 		{Names: []string{testImages + "jessie-dnsutils:1.7", testImages + "busybox:1.37.0-1",
 			"registry.k8s.io/build-image/distroless-iptables:v0.8.9"}, Layers: tools, Cmd: []string{"sh"}},
-		{Names: []string{testImages + "regression-issue-74839:1.4"}, Layers: []string{path("regression")}, Entrypoint: []string{"/regression-issue-74839"}},
-		{Names: []string{testImages + "nginx:1.14-4", testImages + "nginx:1.15-4"}, Layers: tools, Entrypoint: []string{"/agnhost", "test-webserver"}},
+		{Names: []string{testImages + "regression-issue-74839:1.4"}, Layers: []string{path("regression")},
+			Entrypoint: []string{"/regression-issue-74839"}},
+		{Names: []string{testImages + "nginx:1.14-4", testImages + "nginx:1.15-4"}, Layers: tools,
+			Entrypoint: []string{"/agnhost", "test-webserver"}},
 	}, nil
 }
 

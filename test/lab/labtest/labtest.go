@@ -65,7 +65,8 @@ func (l Lab) TryWith(stdin string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("weftlab %s: %w: %s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
+		return stdout.String(), fmt.Errorf("weftlab %s: %w: %s%s", strings.Join(args, " "), err, stdout.String(),
+			stderr.String())
 	}
 	return strings.TrimSpace(stdout.String()), nil
 }
@@ -104,7 +105,8 @@ func (l Lab) Apply(t testing.TB, manifest string, deletion ...string) {
 	if out, err := l.TryWith(manifest, "kubectl", "--", "apply", "-f", "-"); err != nil {
 		t.Fatal(out, err)
 	}
-	remove := append([]string{"kubectl", "--", "delete", "-f", "-", "--ignore-not-found", "--grace-period=1", "--wait=false"}, deletion...)
+	remove := append([]string{"kubectl", "--", "delete", "-f", "-", "--ignore-not-found", "--grace-period=1",
+		"--wait=false"}, deletion...)
 	t.Cleanup(func() {
 		if out, err := l.TryWith(manifest, remove...); err != nil {
 			t.Error(out, err)

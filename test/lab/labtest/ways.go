@@ -24,9 +24,9 @@ const (
 	floodRounds = 15
 )
 
-// CompareWays counts connections and bytes on their ways to servers, in turns, and reports medians: of connections/s and
-// Mbit/s, and of the ratios to the first way in the same round. flood are weftlab's arguments that run test/e2e/flood
-// where its client is.
+// CompareWays counts connections and bytes on their ways to servers, in turns, and reports medians: of connections/s
+// and Mbit/s, and of the ratios to the first way in the same round. flood are weftlab's arguments that run
+// test/e2e/flood where its client is.
 func (l Lab) CompareWays(b *testing.B, flood []string, ways []Way) {
 	b.Helper()
 	rate := func(way Way, what string, d time.Duration) (float64, error) {
@@ -79,7 +79,8 @@ func tellRates(b *testing.B, ways []Way, rates [][]float64, unit string) {
 		}
 		slices.Sort(ratios)
 		b.ReportMetric(middle(ratios), fmt.Sprintf("%s-to-%s-%s", name, metricName(ways[0].Name), unit))
-		b.Logf("%s, %s to %s: %.2f (%.2f–%.2f)", unit, way.Name, ways[0].Name, middle(ratios), ratios[0], ratios[len(ratios)-1])
+		b.Logf("%s, %s to %s: %.2f (%.2f–%.2f)", unit, way.Name, ways[0].Name, middle(ratios), ratios[0],
+			ratios[len(ratios)-1])
 	}
 }
 

@@ -34,7 +34,8 @@ func (s *Supervisor) ServeControl(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	if err := os.Remove(filepath.Join(Dir(s.spec.LabDir, s.spec.Name), "control.sock")); err != nil && !os.IsNotExist(err) {
+	if err := os.Remove(filepath.Join(Dir(s.spec.LabDir, s.spec.Name), "control.sock")); err != nil &&
+		!os.IsNotExist(err) {
 		return err
 	}
 	listener, err := net.Listen("unix", address)
@@ -190,7 +191,8 @@ func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) 
 		return nil, fmt.Errorf("the lab has no machine %q: %w", c.name, err)
 	}
 	defer done()
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn,
+		error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", address)
 	}}
 	request, err := http.NewRequestWithContext(ctx, method, "http://machine"+path, nil)

@@ -106,7 +106,8 @@ func Mount(dir, name, controllers string) error {
 
 // reapUntilEnd starts the program again in another role and reaps every orphan until that ends.
 func reapUntilEnd(args ...string) error {
-	child, err := os.StartProcess(self, append([]string{program}, args...), &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	child, err := os.StartProcess(self, append([]string{program}, args...),
+		&os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err
 	}
@@ -209,7 +210,8 @@ func mountOverlays(overlays []Overlay) error {
 				return err
 			}
 		}
-		if err := mount("overlay", o.Target, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", o.Lower, upper, work)); err != nil {
+		if err := mount("overlay", o.Target, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", o.Lower, upper,
+			work)); err != nil {
 			return err
 		}
 		if old == nil {

@@ -17,14 +17,17 @@ func TestHierarchiesAreFoundWhereTheyAreMounted(t *testing.T) {
 		want              []hierarchy
 	}{
 		"one controller each": {
-			cgroup:    "2:memory:/user/1\n1:cpu:/\n0::/\n",
-			mountinfo: "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 29 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n32 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
-			want:      []hierarchy{{"memory", "/sys/fs/cgroup/memory/user/1"}, {"cpu", "/sys/fs/cgroup/cpu"}},
+			cgroup: "2:memory:/user/1\n1:cpu:/\n0::/\n",
+			mountinfo: "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n31 29 0:27 / /sys/fs/cgroup/memory rw - " +
+				"cgroup cgroup rw,memory\n32 29 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+			want: []hierarchy{{"memory", "/sys/fs/cgroup/memory/user/1"}, {"cpu", "/sys/fs/cgroup/cpu"}},
 		},
 		"joint controllers and systemd's own": {
-			cgroup:    "3:cpu,cpuacct:/a\n1:name=systemd:/b\n",
-			mountinfo: "30 29 0:26 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n31 29 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n",
-			want:      []hierarchy{{"cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/a"}, {"name=systemd", "/sys/fs/cgroup/systemd/b"}},
+			cgroup: "3:cpu,cpuacct:/a\n1:name=systemd:/b\n",
+			mountinfo: "30 29 0:26 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n31 29 0:27 / " +
+				"/sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n",
+			want: []hierarchy{{"cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/a"},
+				{"name=systemd", "/sys/fs/cgroup/systemd/b"}},
 		},
 		"a container's": {
 			cgroup:    "1:memory:/docker/1234/inner\n",
@@ -42,24 +45,30 @@ func TestHierarchiesAreFoundWhereTheyAreMounted(t *testing.T) {
 }
 
 func TestTheUnifiedHierarchyIsFoundBesideOthers(t *testing.T) {
-	const mounted = "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n32 29 0:28 %s /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n"
+	const mounted = "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n32 29 0:28 %s /sys/fs/cgroup/unified rw " +
+		"shared:9 - cgroup2 cgroup2 rw\n"
 	for name, test := range map[string]struct{ cgroup, mountinfo, want string }{
-		"a root":        {"1:cpu:/\n0::/\n", fmt.Sprintf(mounted, "/"), "/sys/fs/cgroup/unified"},
-		"a service's":   {"1:cpu:/\n0::/system.slice/x.service\n", fmt.Sprintf(mounted, "/"), "/sys/fs/cgroup/unified/system.slice/x.service"},
+		"a root": {"1:cpu:/\n0::/\n", fmt.Sprintf(mounted, "/"), "/sys/fs/cgroup/unified"},
+		"a service's": {"1:cpu:/\n0::/system.slice/x.service\n", fmt.Sprintf(mounted, "/"),
+			"/sys/fs/cgroup/unified/system.slice/x.service"},
 		"a container's": {"0::/docker/1234/inner\n", fmt.Sprintf(mounted, "/docker/1234"), "/sys/fs/cgroup/unified/inner"},
 	} {
 		if got, err := unifiedDir(test.cgroup, test.mountinfo); err != nil || got != test.want {
 			t.Errorf("%s: %q (%v), want %s", name, got, err, test.want)
 		}
 	}
-	if dir, err := unifiedDir("1:cpu:/\n0::/\n", "30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"); err == nil || !strings.Contains(err.Error(), "mount -t cgroup2") {
+	if dir, err := unifiedDir("1:cpu:/\n0::/\n",
+		"30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"); err == nil || !strings.Contains(err.Error(),
+		"mount -t cgroup2") {
 		t.Errorf("one that is mounted nowhere is at %q (%v)", dir, err)
 	}
 }
 
 func TestSpecsSurviveTheirFile(t *testing.T) {
-	spec := &Spec{Lab: "weft", Name: "l1", LabDir: t.TempDir(), Interfaces: []Interface{{Name: "eth0", Addresses: []string{"192.0.2.1/24"}, MTU: 1500}},
-		Components: []Component{{Name: "etcd", Command: []string{"etcd"}, Ready: Probe{TCP: "127.0.0.1:1"}, Finish: [][]string{{"true"}}}}}
+	spec := &Spec{Lab: "weft", Name: "l1", LabDir: t.TempDir(),
+		Interfaces: []Interface{{Name: "eth0", Addresses: []string{"192.0.2.1/24"}, MTU: 1500}},
+		Components: []Component{{Name: "etcd", Command: []string{"etcd"}, Ready: Probe{TCP: "127.0.0.1:1"},
+			Finish: [][]string{{"true"}}}}}
 	if err := spec.Write(); err != nil {
 		t.Fatal(err)
 	}
@@ -128,14 +137,19 @@ func TestTheEndOfAVitalComponentIsTheMachines(t *testing.T) {
 		end     func(*Client) error
 		off     bool
 	}{
-		"fails":           {"sleep 0.2; exit 133", nil, false},
-		"is killed":       {"exec sleep 1000", func(c *Client) error { return c.Kill(t.Context(), "system") }, false},
-		"shuts down":      {"sleep 0.2; exit 0", nil, true},
-		"is shut down":    {polite, func(c *Client) error { _, err := c.call(t.Context(), "POST", "/restart/system"); return err }, false},
-		"is switched off": {polite, func(c *Client) error { _, err := c.call(t.Context(), "POST", "/off"); return err }, true},
+		"fails":      {"sleep 0.2; exit 133", nil, false},
+		"is killed":  {"exec sleep 1000", func(c *Client) error { return c.Kill(t.Context(), "system") }, false},
+		"shuts down": {"sleep 0.2; exit 0", nil, true},
+		"is shut down": {polite, func(c *Client) error {
+			_, err := c.call(t.Context(), "POST", "/restart/system")
+			return err
+		}, false},
+		"is switched off": {polite, func(c *Client) error { _, err := c.call(t.Context(), "POST", "/off"); return err },
+			true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			supervisor, client := supervise(t, Component{Name: "system", Command: []string{"sh", "-c", test.command}, Vital: true})
+			supervisor, client := supervise(t, Component{Name: "system", Command: []string{"sh", "-c", test.command},
+				Vital: true})
 			statusOf(t, client, "system", running)
 			if test.end != nil {
 				if err := test.end(client); err != nil {
@@ -158,7 +172,8 @@ func TestTheEndOfAVitalComponentIsTheMachines(t *testing.T) {
 }
 
 func TestAVitalComponentThatNeverServedIsTriedAgain(t *testing.T) {
-	_, client := supervise(t, Component{Name: "system", Command: []string{"false"}, Ready: Probe{Path: "/nowhere"}, Vital: true})
+	_, client := supervise(t, Component{Name: "system", Command: []string{"false"}, Ready: Probe{Path: "/nowhere"},
+		Vital: true})
 	statusOf(t, client, "system", func(c ComponentStatus) bool { return c.Restarts >= 2 })
 }
 
@@ -194,9 +209,10 @@ func TestRestartIsOrderlyAndWaits(t *testing.T) {
 	_, client := supervise(t, Component{
 		Name:    "polite",
 		Prepare: [][]string{{"sh", "-c", "echo prepare >> " + file}},
-		Command: []string{"sh", "-c", "trap 'echo bye >> " + file + "; exit' TERM; echo up >> " + file + "; touch " + dir + "/ready; while :; do sleep 0.01; done"},
-		Ready:   Probe{Path: dir + "/ready"},
-		Finish:  [][]string{{"sh", "-c", "echo finish >> " + file}},
+		Command: []string{"sh", "-c", "trap 'echo bye >> " + file + "; exit' TERM; echo up >> " + file + "; touch " + dir +
+			"/ready; while :; do sleep 0.01; done"},
+		Ready:  Probe{Path: dir + "/ready"},
+		Finish: [][]string{{"sh", "-c", "echo finish >> " + file}},
 	})
 	statusOf(t, client, "polite", running)
 	if err := client.Restart(t.Context(), "polite"); err != nil {
@@ -207,7 +223,8 @@ func TestRestartIsOrderlyAndWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "prepare up finish bye prepare"
-	if got := strings.Join(strings.Fields(string(story)), " "); !strings.HasPrefix(got, want) || strings.Count(got, "finish") != 2 {
+	if got := strings.Join(strings.Fields(string(story)), " "); !strings.HasPrefix(got, want) ||
+		strings.Count(got, "finish") != 2 {
 		t.Errorf("the story is %q", got)
 	}
 }
@@ -268,7 +285,8 @@ func TestWhatIsDoneCannotBeEnded(t *testing.T) {
 }
 
 func TestWhatDoesNotRunSaysWhy(t *testing.T) {
-	_, client := supervise(t, Component{Name: "dependent", Command: []string{"true"}, WaitFor: []Probe{{Path: "/nonexistent"}}})
+	_, client := supervise(t, Component{Name: "dependent", Command: []string{"true"},
+		WaitFor: []Probe{{Path: "/nonexistent"}}})
 	statusOf(t, client, "dependent", func(c ComponentStatus) bool { return c.State == StateWaiting && c.Detail != "" })
 	if err := client.Kill(t.Context(), "dependent"); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
 		t.Errorf("the error is: %v", err)
@@ -277,7 +295,9 @@ func TestWhatDoesNotRunSaysWhy(t *testing.T) {
 
 func TestWhatEndsAtOnceIsRetriedAndExplained(t *testing.T) {
 	supervisor, client := supervise(t, Component{Name: "broken", Command: []string{"sh", "-c", "echo why; exit 3"}})
-	failed := statusOf(t, client, "broken", func(c ComponentStatus) bool { return c.Restarts >= 2 && c.State == StateBackoff && c.Detail != "" })
+	failed := statusOf(t, client, "broken", func(c ComponentStatus) bool {
+		return c.Restarts >= 2 && c.State == StateBackoff && c.Detail != ""
+	})
 	if !strings.Contains(failed.Detail, "exit status 3") {
 		t.Errorf("the status says %q", failed.Detail)
 	}
@@ -311,7 +331,8 @@ func TestARebootEndsTheMachineOnceItIsAnswered(t *testing.T) {
 }
 
 func TestPendingNamesWhatDoesNotWork(t *testing.T) {
-	status := Status{Components: []ComponentStatus{{Name: "a", State: StateRunning}, {Name: "b", State: StateBackoff, Detail: "exit status 1"}, {Name: "c", State: StateDone}}}
+	status := Status{Components: []ComponentStatus{{Name: "a", State: StateRunning}, {Name: "b", State: StateBackoff,
+		Detail: "exit status 1"}, {Name: "c", State: StateDone}}}
 	if got := status.pending(); got != "b is backoff exit status 1" {
 		t.Errorf("it says %q", got)
 	}

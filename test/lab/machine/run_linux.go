@@ -166,7 +166,8 @@ func prepareForOVS(ctx context.Context, spec *Spec, i Interface) error {
 		return err
 	}
 	return runLogged(ctx, spec, []string{"nft", fmt.Sprintf(
-		"add table netdev weftlab; add chain netdev weftlab %s { type filter hook ingress device %s priority 0; policy drop; }", i.Name, i.Name)})
+		"add table netdev weftlab; add chain netdev weftlab %s { type filter hook ingress device %s priority 0; "+
+			"policy drop; }", i.Name, i.Name)})
 }
 
 func addRoute(r Route) error {

@@ -49,8 +49,9 @@ type component struct {
 func NewSupervisor(spec *Spec) *Supervisor {
 	s := &Supervisor{spec: spec, components: map[string]*component{}, reboot: make(chan struct{}, 1)}
 	for _, c := range spec.Components {
-		s.components[c.Name] = &component{Component: c, machine: spec, reboot: s.Reboot, off: s.Off, changed: make(chan struct{}),
-			status: ComponentStatus{Name: c.Name, State: StateWaiting, Since: time.Now()}}
+		s.components[c.Name] = &component{Component: c, machine: spec, reboot: s.Reboot, off: s.Off,
+			changed: make(chan struct{}),
+			status:  ComponentStatus{Name: c.Name, State: StateWaiting, Since: time.Now()}}
 	}
 	return s
 }

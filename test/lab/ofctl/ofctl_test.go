@@ -30,7 +30,8 @@ func TestCall(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		command, rest, _ := strings.Cut(test.args, " ")
-		code, err := Call(listener.Addr().String(), []string{command, rest}, strings.NewReader("add priority=1,actions=drop\n"), &stdout, &stderr)
+		code, err := Call(listener.Addr().String(), []string{command, rest},
+			strings.NewReader("add priority=1,actions=drop\n"), &stdout, &stderr)
 		if err != nil || code != 3 || stdout.String() != test.stdout || stderr.String() != "problem\n" {
 			t.Errorf("%s: code %d, %v, stdout %q, stderr %q", test.args, code, err, &stdout, &stderr)
 		}

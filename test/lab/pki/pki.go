@@ -119,7 +119,8 @@ func newTemplate(name pkix.Name) *x509.Certificate {
 		panic(err)
 	}
 	now := time.Now()
-	return &x509.Certificate{SerialNumber: serial, Subject: name, NotBefore: now.Add(-validBefore), NotAfter: now.Add(validFor),
+	return &x509.Certificate{SerialNumber: serial, Subject: name, NotBefore: now.Add(-validBefore),
+		NotAfter: now.Add(validFor),
 		KeyUsage: x509.KeyUsageDigitalSignature}
 }
 

@@ -51,7 +51,8 @@ func TestServerAndClientKnowEachOther(t *testing.T) {
 		}
 	}))
 	server.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool(a),
-		Certificates: []tls.Certificate{keyPair(t, a, Subject{Name: "server", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}})}}
+		Certificates: []tls.Certificate{
+			keyPair(t, a, Subject{Name: "server", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}})}}
 	server.StartTLS()
 	defer server.Close()
 	get := func(certs ...tls.Certificate) error {
@@ -78,7 +79,8 @@ func TestKubeconfigHoldsTheCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	const server = "https://[fd00:29::1]:6443"
-	for _, name := range []string{"weft", "off", "on", "y", "no", "true", "null", "123", "0123", "0x1f", "0o17", "1e3", "2026-11-23"} {
+	for _, name := range []string{"weft", "off", "on", "y", "no", "true", "null", "123", "0123", "0x1f", "0o17", "1e3",
+		"2026-11-23"} {
 		text, err := a.Kubeconfig(name, server, pair)
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +96,8 @@ func TestKubeconfigHoldsTheCredentials(t *testing.T) {
 			continue
 		}
 		tls := client.TLSClientConfig
-		if client.Host != server || !bytes.Equal(tls.CAData, a.Cert) || !bytes.Equal(tls.CertData, pair.Cert) || !bytes.Equal(tls.KeyData, pair.Key) {
+		if client.Host != server || !bytes.Equal(tls.CAData, a.Cert) || !bytes.Equal(tls.CertData, pair.Cert) ||
+			!bytes.Equal(tls.KeyData, pair.Key) {
 			t.Errorf("%s is for %s, or with other credentials:\n%s", name, client.Host, text)
 		}
 	}

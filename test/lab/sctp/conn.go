@@ -85,7 +85,8 @@ func DialSCTP(network string, laddr, raddr *SCTPAddr) (*SCTPConn, error) {
 func dial(s socket, local, remote netip.AddrPort) (*SCTPConn, error) {
 	c := newConn(s, local, remote, func() { s.Close() })
 	go receive(s, func(p packet, from, to netip.Addr) {
-		if netip.AddrPortFrom(to, p.to) == local && netip.AddrPortFrom(from.WithZone(remote.Addr().Zone()), p.from) == remote {
+		if netip.AddrPortFrom(to, p.to) == local && netip.AddrPortFrom(from.WithZone(remote.Addr().Zone()),
+			p.from) == remote {
 			c.handle(p)
 		}
 	})
@@ -93,7 +94,9 @@ func dial(s socket, local, remote netip.AddrPort) (*SCTPConn, error) {
 		return greeting{tag: c.tag, window: window, tsn: c.sent + 1}.chunk(chunkInit)
 	})
 	if err == nil {
-		err = c.ask(patience, func() bool { return c.established }, func() chunk { return chunk{kind: chunkCookieEcho, body: c.cookie} })
+		err = c.ask(patience, func() bool { return c.established }, func() chunk {
+			return chunk{kind: chunkCookieEcho, body: c.cookie}
+		})
 	}
 	if err != nil {
 		c.release()

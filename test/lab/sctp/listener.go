@@ -44,7 +44,8 @@ func ListenSCTP(network string, laddr *SCTPAddr) (*SCTPListener, error) {
 }
 
 func listen(laddr *SCTPAddr, sockets []socket) *SCTPListener {
-	l := &SCTPListener{addr: laddr, sockets: sockets, accepted: make(chan *SCTPConn, backlog), closed: make(chan struct{}), conns: map[pair]*SCTPConn{}}
+	l := &SCTPListener{addr: laddr, sockets: sockets, accepted: make(chan *SCTPConn, backlog), closed: make(chan struct{}),
+		conns: map[pair]*SCTPConn{}}
 	ip := laddr.ip()
 	for _, s := range sockets {
 		go receive(s, func(p packet, from, to netip.Addr) {

@@ -76,7 +76,8 @@ func unmarshal(b []byte) (packet, error) {
 	if crc32.Checksum(text, castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
 		return packet{}, errMalformed
 	}
-	p := packet{from: binary.BigEndian.Uint16(text[0:]), to: binary.BigEndian.Uint16(text[2:]), tag: binary.BigEndian.Uint32(text[4:])}
+	p := packet{from: binary.BigEndian.Uint16(text[0:]), to: binary.BigEndian.Uint16(text[2:]),
+		tag: binary.BigEndian.Uint32(text[4:])}
 	for rest := text[headerLength:]; len(rest) > 0; {
 		if len(rest) < 4 {
 			return packet{}, errMalformed
@@ -118,7 +119,8 @@ func parseGreeting(c chunk) (greeting, error) {
 	if len(c.body) < initLength {
 		return greeting{}, errMalformed
 	}
-	g := greeting{tag: binary.BigEndian.Uint32(c.body[0:]), window: binary.BigEndian.Uint32(c.body[4:]), tsn: binary.BigEndian.Uint32(c.body[12:])}
+	g := greeting{tag: binary.BigEndian.Uint32(c.body[0:]), window: binary.BigEndian.Uint32(c.body[4:]),
+		tsn: binary.BigEndian.Uint32(c.body[12:])}
 	for rest := c.body[initLength:]; len(rest) >= 4; {
 		length := int(binary.BigEndian.Uint16(rest[2:]))
 		if length < 4 || length > len(rest) {

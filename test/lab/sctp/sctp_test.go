@@ -271,7 +271,8 @@ func TestChecksum(t *testing.T) {
 }
 
 func FuzzUnmarshal(f *testing.F) {
-	f.Add(packet{from: 1, to: 2, chunks: []chunk{greeting{tag: 1, cookie: []byte("cookie")}.chunk(chunkInitAck)}}.marshal())
+	f.Add(packet{from: 1, to: 2,
+		chunks: []chunk{greeting{tag: 1, cookie: []byte("cookie")}.chunk(chunkInitAck)}}.marshal())
 	f.Add(packet{from: 1, to: 2, tag: 3, chunks: []chunk{dataChunk(1, 2, []byte("text")), sackChunk(7)}}.marshal())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) >= headerLength { // most of what comes has a good checksum
@@ -297,7 +298,8 @@ func FuzzUnmarshal(f *testing.F) {
 }
 
 func TestResolve(t *testing.T) {
-	for address, want := range map[string]string{"192.0.2.1:9003": "192.0.2.1:9003", "[2001:db8::1]:80": "[2001:db8::1]:80", ":7": ":7",
+	for address, want := range map[string]string{"192.0.2.1:9003": "192.0.2.1:9003",
+		"[2001:db8::1]:80": "[2001:db8::1]:80", ":7": ":7",
 		"0.0.0.0:80": "0.0.0.0:80"} {
 		if a, err := ResolveSCTPAddr("sctp", address); err != nil || a.String() != want {
 			t.Errorf("%s: %v (%v)", address, a, err)

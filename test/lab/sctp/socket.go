@@ -86,7 +86,8 @@ func (s socketV6) receive(b []byte) (int, netip.Addr, netip.Addr, error) {
 }
 
 func (s socketV6) send(b []byte, from, to netip.Addr) error {
-	_, err := s.WriteTo(b, &ipv6.ControlMessage{Src: from.WithZone("").AsSlice()}, &net.IPAddr{IP: to.AsSlice(), Zone: to.Zone()})
+	_, err := s.WriteTo(b, &ipv6.ControlMessage{Src: from.WithZone("").AsSlice()},
+		&net.IPAddr{IP: to.AsSlice(), Zone: to.Zone()})
 	return err
 }
 

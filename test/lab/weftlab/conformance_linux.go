@@ -65,7 +65,8 @@ func conformanceCommand(o *options) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&run, "run", "", "regular expression of the tests to run, CNPAdminTier for example; of a test's parts after a slash")
+	f.StringVar(&run, "run", "", "regular expression of the tests to run, CNPAdminTier for example; of a test's parts "+
+		"after a slash")
 	f.StringVar(&report, "report", "", "file for the ConformanceReport")
 	f.DurationVar(&timeout, "timeout", time.Hour, "of the whole run")
 	return cmd

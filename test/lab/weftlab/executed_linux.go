@@ -12,9 +12,10 @@ import (
 
 func executedCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "executed",
-		Short: "Tell what datapath actions the packets of Windows nodes have met; fails if there is one that Windows does not do",
-		Args:  cobra.NoArgs,
+		Use: "executed",
+		Short: "Tell what datapath actions the packets of Windows nodes have met; fails if there is one that Windows " +
+			"does not do",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := o.open()
 			if err != nil {

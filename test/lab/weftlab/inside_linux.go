@@ -49,38 +49,42 @@ func passing(use, short string, args cobra.PositionalArgs, argv func(args []stri
 }
 
 func kubectlCommand(o *options) *cobra.Command {
-	return passing("kubectl [--] ARGS...", "Run kubectl as the cluster's administrator", cobra.ArbitraryArgs, func(args []string) ([]string, error) {
-		l, err := o.open()
-		if err != nil {
-			return nil, err
-		}
-		return l.KubectlCommand(args...)
-	})
+	return passing("kubectl [--] ARGS...", "Run kubectl as the cluster's administrator", cobra.ArbitraryArgs,
+		func(args []string) ([]string, error) {
+			l, err := o.open()
+			if err != nil {
+				return nil, err
+			}
+			return l.KubectlCommand(args...)
+		})
 }
 
 func policyCommand(o *options) *cobra.Command {
-	return passing("policy [--] ARGS...", "Run weft policy as the cluster's administrator: explain, hits, check", cobra.ArbitraryArgs, func(args []string) ([]string, error) {
-		l, err := o.open()
-		if err != nil {
-			return nil, err
-		}
-		return l.PolicyCommand(args...)
-	})
+	return passing("policy [--] ARGS...", "Run weft policy as the cluster's administrator: explain, hits, check",
+		cobra.ArbitraryArgs, func(args []string) ([]string, error) {
+			l, err := o.open()
+			if err != nil {
+				return nil, err
+			}
+			return l.PolicyCommand(args...)
+		})
 }
 
 // databaseCommand is nbctl or sbctl.
 func databaseCommand(o *options, name, database string) *cobra.Command {
-	return passing(name+" [--] ARGS...", "Run ovn-"+name+" on the OVN "+database, cobra.ArbitraryArgs, func(args []string) ([]string, error) {
-		l, err := o.open()
-		if err != nil {
-			return nil, err
-		}
-		return l.Enter(lab.Central, append([]string{"ovn-" + name}, args...)...)
-	})
+	return passing(name+" [--] ARGS...", "Run ovn-"+name+" on the OVN "+database, cobra.ArbitraryArgs,
+		func(args []string) ([]string, error) {
+			l, err := o.open()
+			if err != nil {
+				return nil, err
+			}
+			return l.Enter(lab.Central, append([]string{"ovn-" + name}, args...)...)
+		})
 }
 
 func execCommand(o *options) *cobra.Command {
-	return passing("exec MACHINE [--] COMMAND...", "Run a command inside a machine: its network, processes and files", cobra.MinimumNArgs(2),
+	return passing("exec MACHINE [--] COMMAND...", "Run a command inside a machine: its network, processes and files",
+		cobra.MinimumNArgs(2),
 		func(args []string) ([]string, error) {
 			l, err := o.open()
 			if err != nil {
@@ -98,7 +102,8 @@ func execCommand(o *options) *cobra.Command {
 }
 
 func controlCommand(o *options) *cobra.Command {
-	return passing("control [--] COMMAND...", "Run a command where Ansible runs: ansible-playbook, ssh HOST, kubectl", cobra.MinimumNArgs(1),
+	return passing("control [--] COMMAND...", "Run a command where Ansible runs: ansible-playbook, ssh HOST, kubectl",
+		cobra.MinimumNArgs(1),
 		func(args []string) ([]string, error) {
 			l, err := o.open()
 			if err != nil {
@@ -137,7 +142,8 @@ func logsCommand(o *options) *cobra.Command {
 			}
 			if len(files) == 0 {
 				slices.Sort(known)
-				return fmt.Errorf("no component %q on %s; there are %s", args[0], strings.Join(machines, ", "), strings.Join(slices.Compact(known), ", "))
+				return fmt.Errorf("no component %q on %s; there are %s", args[0], strings.Join(machines, ", "),
+					strings.Join(slices.Compact(known), ", "))
 			}
 			argv := []string{"tail", "-n", "+1"}
 			if lines > 0 {

@@ -114,13 +114,19 @@ All of it lives in namespaces of its own and ends with their first process, howe
 		SilenceErrors: true,
 	}
 	o := &options{}
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return o.validate(cmd.Flags().Changed("state-dir")) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		return o.validate(cmd.Flags().Changed("state-dir"))
+	}
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentFlags().StringVar(&o.name, "name", defaultName, "name of the lab; labs of different names run side by side")
-	root.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "where the lab keeps its state (default $XDG_STATE_HOME/weftlab/NAME or /var/tmp/weftlab/NAME)")
+	root.PersistentFlags().StringVar(&o.name, "name", defaultName,
+		"name of the lab; labs of different names run side by side")
+	root.PersistentFlags().StringVar(&o.stateDir, "state-dir", "",
+		"where the lab keeps its state (default $XDG_STATE_HOME/weftlab/NAME or /var/tmp/weftlab/NAME)")
 	root.AddCommand(upCommand(o), downCommand(o), statusCommand(o), imagesCommand(),
-		kubectlCommand(o), policyCommand(o), databaseCommand(o, "nbctl", "Northbound"), databaseCommand(o, "sbctl", "Southbound"), execCommand(o), controlCommand(o), logsCommand(o),
-		restartCommand(o), killCommand(o), hnsCommand(o), hypervCommand(o), executedCommand(o), clockCommand(o), e2eCommand(o), conformanceCommand(o))
+		kubectlCommand(o), policyCommand(o), databaseCommand(o, "nbctl", "Northbound"),
+		databaseCommand(o, "sbctl", "Southbound"), execCommand(o), controlCommand(o), logsCommand(o),
+		restartCommand(o), killCommand(o), hnsCommand(o), hypervCommand(o), executedCommand(o), clockCommand(o),
+		e2eCommand(o), conformanceCommand(o))
 	root.AddCommand(powerCommands(o)...)
 	root.AddCommand(roles()...)
 	root.AddCommand(windowsRoles()...)
@@ -149,7 +155,11 @@ func roles() []*cobra.Command {
 			return machine.Supervise(ctx, args[0], config.Machines())
 		}),
 		role(machine.CommandInit, 2, func(_ context.Context, args []string) error { return machine.Init(args[0], args[1]) }),
-		role(machine.CommandMount, 3, func(_ context.Context, args []string) error { return machine.Mount(args[0], args[1], args[2]) }),
-		role(machine.CommandRun, 2, func(ctx context.Context, args []string) error { return machine.Run(ctx, args[0], args[1]) }),
+		role(machine.CommandMount, 3, func(_ context.Context, args []string) error {
+			return machine.Mount(args[0], args[1], args[2])
+		}),
+		role(machine.CommandRun, 2, func(ctx context.Context, args []string) error {
+			return machine.Run(ctx, args[0], args[1])
+		}),
 	}
 }

@@ -64,7 +64,8 @@ func TestDownSparesWhatIsNoLab(t *testing.T) {
 	if err := os.WriteFile(precious, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := weftlab(t, "--state-dir", dir, "down"); err == nil || !strings.Contains(err.Error(), "is not a lab's state directory") {
+	if err := weftlab(t, "--state-dir", dir, "down"); err == nil || !strings.Contains(err.Error(),
+		"is not a lab's state directory") {
 		t.Errorf("the error is: %v", err)
 	}
 	if _, err := os.Stat(precious); err != nil {

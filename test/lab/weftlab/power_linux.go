@@ -37,7 +37,8 @@ interfaces, processes and containers do not. It returns when all components serv
 			func(ctx context.Context, m *machine.Client) error { return m.Reboot(ctx) }),
 		power(o, "off", "Cut a machine's power", "off ends everything in a machine at once. It stays off until weftlab on.",
 			func(ctx context.Context, m *machine.Client) error { return m.Off(ctx) }),
-		power(o, "on", "Start a machine that is off", "on starts a machine that is off, and returns when all its components serve.",
+		power(o, "on", "Start a machine that is off", "on starts a machine that is off, and returns when all its "+
+			"components serve.",
 			func(ctx context.Context, m *machine.Client) error { return m.On(ctx) }),
 		{
 			Use: "reset HOST", Short: "Give a host a new disk", Args: cobra.ExactArgs(1),

@@ -59,12 +59,15 @@ down again; its logs stay in the state directory.`,
 	f := cmd.Flags()
 	f.IntVar(&config.Linux, "linux", 2, "number of Linux nodes")
 	f.IntVar(&config.Windows, "windows", 0, "number of Windows nodes: weft.exe under Wine over an emulated HNS")
-	f.StringVar(&config.WindowsDatapath, "windows-datapath", lab.DatapathHyperV, "Windows nodes' datapath: hyperv (the driver, emulated) or linux (userspace, without some features)")
-	f.StringVar(&config.Hosts, "hosts", "", "instead of nodes, servers for Ansible: c1,c2,… for centrals, l1,l2,… for Linux nodes, each with :RELEASE where it is not bookworm, and +kernel where it has a kernel of its own")
+	f.StringVar(&config.WindowsDatapath, "windows-datapath", lab.DatapathHyperV,
+		"Windows nodes' datapath: hyperv (the driver, emulated) or linux (userspace, without some features)")
+	f.StringVar(&config.Hosts, "hosts", "", "instead of nodes, servers for Ansible: c1,c2,… for centrals, l1,l2,… for "+
+		"Linux nodes, each with :RELEASE where it is not bookworm, and +kernel where it has a kernel of its own")
 	f.BoolVar(&ipv6, "ipv6", false, "IPv6 only: nodes, pods and Services")
 	f.BoolVar(&dual, "dual", false, "both address families, IPv4 first")
 	f.StringVar(&config.OVN, "ovn", lab.OVNPrefix, "OVN's programs: prefix (bin/lab/ovn) or system (from PATH)")
-	f.StringVar(&config.Gateway, "gateway", lab.GatewayHost, "where gateway routers have their addresses from: host (they share the node's) or own")
+	f.StringVar(&config.Gateway, "gateway", lab.GatewayHost, "where gateway routers have their addresses from: host "+
+		"(they share the node's) or own")
 	f.IntVar(&config.MTU, "mtu", lab.DefaultMTU, "MTU of the lab's networks in bytes; pods have some less")
 	f.IntVar(&config.Controllers, "controllers", 1, "replicas of the weft controller, of which one leads")
 	f.BoolVar(&keep, "keep", false, "leave a lab that does not come up as it is")

@@ -95,10 +95,12 @@ func hnsCommand(o *options) *cobra.Command {
 }
 
 func hypervCommand(o *options) *cobra.Command {
-	return emulatorCommand(o, "hyperv", "Look at a Windows node's emulated Hyper-V extension, or break it", (*lab.Lab).HyperVCommand)
+	return emulatorCommand(o, "hyperv", "Look at a Windows node's emulated Hyper-V extension, or break it",
+		(*lab.Lab).HyperVCommand)
 }
 
-func emulatorCommand(o *options, name, short string, of func(*lab.Lab, string, ...string) ([]string, error)) *cobra.Command {
+func emulatorCommand(o *options, name, short string, of func(*lab.Lab, string, ...string) ([]string,
+	error)) *cobra.Command {
 	return passing(name+" NODE [--] ARGS...", short, cobra.MinimumNArgs(2), func(args []string) ([]string, error) {
 		l, err := o.open()
 		if err != nil {

@@ -74,13 +74,15 @@ func TestServicesAsKubeProxy(t *testing.T) {
 						break
 					}
 				}
-				t.Errorf("-seed %d -first %d -cases 1:\n%s\n\n%s", *seed, number, strings.Join(found[:min(len(found), 5)], "\n"), strings.Join(l.story, "\n"))
+				t.Errorf("-seed %d -first %d -cases 1:\n%s\n\n%s", *seed, number, strings.Join(found[:min(len(found), 5)], "\n"),
+					strings.Join(l.story, "\n"))
 			}
 		})
 	}
 	workers.Wait()
 	t.Logf("%d pairs of client and address, %d of them served", asked.Load(), served.Load())
-	if share := float64(served.Load()) / float64(asked.Load()); !t.Failed() && *cases > 100 && (share < 0.3 || share > 0.95) {
+	if share := float64(served.Load()) / float64(asked.Load()); !t.Failed() && *cases > 100 &&
+		(share < 0.3 || share > 0.95) {
 		t.Errorf("%.0f%% of the clients are served: the cases tell too little", share*100)
 	}
 }
@@ -137,7 +139,9 @@ func (c *court) judge() {
 		_, _ = fmt.Sscanf(node.Name, "n%d", &who.number)
 		who.facts, _, _ = contract.Parse[contract.NodeFacts](node.Annotations, contract.NodeFactsAnnotation)
 		for _, p := range c.proxies[node.Name] {
-			names := slices.SortedFunc(maps.Keys(p.ports), func(a, b proxy.ServicePortName) int { return strings.Compare(a.String(), b.String()) })
+			names := slices.SortedFunc(maps.Keys(p.ports), func(a, b proxy.ServicePortName) int {
+				return strings.Compare(a.String(), b.String())
+			})
 			for _, name := range names {
 				c.service(who, p, name)
 			}
@@ -181,8 +185,10 @@ func (c *court) service(who client, p *kubeProxy, name proxy.ServicePortName) {
 					ask(outside, addr, info.NodePort())
 				}
 			case c.holder(protocol, addr, info.NodePort()) == "":
-				if _, found, _ := c.rows.pick(who.place(), chassis(who.number), false, protocol, netip.AddrPortFrom(addr, uint16(info.NodePort()))); found {
-					c.complain(who, "%s is Node %s's, and load-balanced on another node's switch", netip.AddrPortFrom(addr, uint16(info.NodePort())), node.Name)
+				if _, found, _ := c.rows.pick(who.place(), chassis(who.number), false, protocol,
+					netip.AddrPortFrom(addr, uint16(info.NodePort()))); found {
+					c.complain(who, "%s is Node %s's, and load-balanced on another node's switch",
+						netip.AddrPortFrom(addr, uint16(info.NodePort())), node.Name)
 				}
 			}
 		}
@@ -240,7 +246,8 @@ func (c *court) explained(who client, name proxy.ServicePortName, protocol strin
 		endpoints = append(endpoints, at.String())
 	}
 	slices.Sort(endpoints)
-	if !ok || b.Service != name.NamespacedName.String() || b.Port != name.Port || b.Silent != rows.dropped || !slices.Equal(endpoints, rows.endpoints) {
+	if !ok || b.Service != name.NamespacedName.String() || b.Port != name.Port || b.Silent != rows.dropped ||
+		!slices.Equal(endpoints, rows.endpoints) {
 		c.complain(who, "%s %s of %s: rows %+v, and %t %+v to be explained", protocol, vip, name, rows, ok, b)
 	}
 }
@@ -259,7 +266,9 @@ func nodeAddresses(node *corev1.Node) []netip.Addr {
 // holder is the Service that has an address outside, as documented: kube-proxy has no rule. "" is none, also where
 // the address is a node's and the port a NodePort.
 func (c *court) holder(protocol string, addr netip.Addr, port int) string {
-	own := slices.ContainsFunc(list[*corev1.Node](c.life), func(n *corev1.Node) bool { return slices.Contains(nodeAddresses(n), addr) })
+	own := slices.ContainsFunc(list[*corev1.Node](c.life), func(n *corev1.Node) bool {
+		return slices.Contains(nodeAddresses(n), addr)
+	})
 	var best *corev1.Service
 	given := func(s *corev1.Service) bool {
 		return slices.ContainsFunc(s.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
@@ -267,7 +276,9 @@ func (c *court) holder(protocol string, addr netip.Addr, port int) string {
 		})
 	}
 	for _, s := range list[*corev1.Service](c.life) {
-		if len(s.Labels) > 0 || !slices.ContainsFunc(s.Spec.ClusterIPs, func(ip string) bool { return ip != corev1.ClusterIPNone && strings.Contains(ip, ":") == addr.Is6() }) {
+		if len(s.Labels) > 0 || !slices.ContainsFunc(s.Spec.ClusterIPs, func(ip string) bool {
+			return ip != corev1.ClusterIPNone && strings.Contains(ip, ":") == addr.Is6()
+		}) {
 			continue
 		}
 		for _, p := range s.Spec.Ports {
@@ -280,7 +291,8 @@ func (c *court) holder(protocol string, addr netip.Addr, port int) string {
 			if int(p.Port) != port || !given(s) && !slices.Contains(s.Spec.ExternalIPs, addr.String()) {
 				continue
 			}
-			older := best != nil && (s.CreationTimestamp.Before(&best.CreationTimestamp) || s.CreationTimestamp.Equal(&best.CreationTimestamp) && s.Name < best.Name)
+			older := best != nil && (s.CreationTimestamp.Before(&best.CreationTimestamp) ||
+				s.CreationTimestamp.Equal(&best.CreationTimestamp) && s.Name < best.Name)
 			if best == nil || given(s) && !given(best) || given(s) == given(best) && older {
 				best = s
 			}

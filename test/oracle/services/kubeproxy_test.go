@@ -96,7 +96,8 @@ type picked struct {
 // those alone: who is within the cluster has every endpoint at an address outside.
 func (k *kubeProxy) pick(name proxy.ServicePortName, zone string, external, outside bool) picked {
 	info := k.ports[name]
-	cluster, local, _, any := proxy.CategorizeEndpoints(k.endpoints[name], info, k.node, map[string]string{corev1.LabelTopologyZone: zone})
+	cluster, local, _, any := proxy.CategorizeEndpoints(k.endpoints[name], info, k.node,
+		map[string]string{corev1.LabelTopologyZone: zone})
 	chosen := cluster
 	if !external && info.InternalPolicyLocal() || outside && info.ExternalPolicyLocal() {
 		chosen = local

@@ -36,13 +36,15 @@ type life struct {
 }
 
 func newLife(seed, number uint64) (*life, error) {
-	l := &life{random: rand.New(rand.NewPCG(seed, number)), windows: nodeNumbers, third: corev1.ProtocolSCTP, proxies: map[string][]*kubeProxy{}, objects: map[string]runtime.Object{}}
+	l := &life{random: rand.New(rand.NewPCG(seed, number)), windows: nodeNumbers, third: corev1.ProtocolSCTP,
+		proxies: map[string][]*kubeProxy{}, objects: map[string]runtime.Object{}}
 	if number%2 == 1 { // Weft keeps SCTP off Windows nodes, which kube-proxy does not
 		l.windows, l.third = nodeNumbers-2, corev1.ProtocolTCP
 	}
 	config := ovn.DefaultConfig()
 	config.Northbound = []string{"unix:none"}
-	config.PodCIDRs, config.ServiceCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"}, []string{"10.96.0.0/16", "fd00:10:96::/112"}
+	config.PodCIDRs, config.ServiceCIDRs = []string{"10.244.0.0/16", "fd00:10:244::/48"},
+		[]string{"10.96.0.0/16", "fd00:10:96::/112"}
 	var err error
 	if l.weft, err = ovn.NewRehearsal(config); err != nil {
 		return nil, err
@@ -145,12 +147,14 @@ func (l *life) node(number int) *corev1.Node {
 		o.Labels[corev1.LabelTopologyZone] = zone
 	}
 	facts := contract.NodeFacts{Chassis: chassis(number), MTU: 1442, OS: contract.Linux,
-		Addresses: []netip.Addr{netip.MustParseAddr(fmt.Sprint("192.0.2.1", number)), netip.MustParseAddr(fmt.Sprint("2001:db8:1::", 1+number))}}
+		Addresses: []netip.Addr{netip.MustParseAddr(fmt.Sprint("192.0.2.1", number)),
+			netip.MustParseAddr(fmt.Sprint("2001:db8:1::", 1+number))}}
 	if number >= l.windows {
 		facts.OS = contract.Windows
 	}
 	gateway := &contract.Gateway{Network: "external", MAC: fmt.Sprintf("02:00:00:00:00:%02x", number),
-		Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("203.0.113.1%d/24", number)), netip.MustParsePrefix(fmt.Sprintf("2001:db8::1%d/64", number))}}
+		Addresses: []netip.Prefix{netip.MustParsePrefix(fmt.Sprintf("203.0.113.1%d/24", number)),
+			netip.MustParsePrefix(fmt.Sprintf("2001:db8::1%d/64", number))}}
 	switch l.random.IntN(4) {
 	case 0:
 		facts.Gateway = gateway
@@ -166,14 +170,16 @@ func chassis(number int) string { return fmt.Sprint("chassis-", number) }
 
 func (l *life) service(number int) *corev1.Service {
 	o := again(l, &corev1.Service{ObjectMeta: l.meta("default", fmt.Sprint("s", number))})
-	o.Spec.Type = one(l, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeLoadBalancer)
+	o.Spec.Type = one(l, corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer,
+		corev1.ServiceTypeLoadBalancer)
 	v4, v6 := fmt.Sprint("10.96.0.1", number), fmt.Sprint("fd00:10:96::1", number)
 	o.Spec.ClusterIPs = one(l, []string{v4}, []string{v6}, []string{v4, v6}, []string{v6, v4}, []string{v4, v6})
 	for i, name := range []string{"a", "b", "c"} {
 		if l.random.IntN(3) == 0 && i > 0 {
 			continue
 		}
-		port := corev1.ServicePort{Name: name, Port: one[int32](l, 80, 443, 8080) + int32(i), Protocol: []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, l.third}[i]}
+		port := corev1.ServicePort{Name: name, Port: one[int32](l, 80, 443, 8080) + int32(i),
+			Protocol: []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, l.third}[i]}
 		if o.Spec.Type != corev1.ServiceTypeClusterIP && l.random.IntN(4) > 0 {
 			if port.NodePort = int32(30000 + 10*number + i); l.random.IntN(4) == 0 {
 				port.Port = port.NodePort
@@ -182,25 +188,31 @@ func (l *life) service(number int) *corev1.Service {
 		o.Spec.Ports = append(o.Spec.Ports, port)
 	}
 	if l.random.IntN(3) == 0 {
-		o.Spec.ExternalIPs = one(l, []string{"198.51.100.1"}, []string{"198.51.100.1", "2001:db8:5::1"}, []string{"198.51.100.2", "198.51.100.007"})
+		o.Spec.ExternalIPs = one(l, []string{"198.51.100.1"}, []string{"198.51.100.1", "2001:db8:5::1"},
+			[]string{"198.51.100.2", "198.51.100.007"})
 	}
 	if o.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		for _, ip := range one(l, nil, []string{"198.51.100.1"}, []string{"198.51.100.3", "2001:db8:5::1"}, []string{"192.0.2.10", "2001:db8:1::2"}) {
+		for _, ip := range one(l, nil, []string{"198.51.100.1"}, []string{"198.51.100.3", "2001:db8:5::1"},
+			[]string{"192.0.2.10", "2001:db8:1::2"}) {
 			mode := one(l, corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeVIP, corev1.LoadBalancerIPModeProxy)
-			o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip, IPMode: &mode})
+			o.Status.LoadBalancer.Ingress = append(o.Status.LoadBalancer.Ingress, corev1.LoadBalancerIngress{IP: ip,
+				IPMode: &mode})
 		}
 	}
 	if (o.Spec.Type != corev1.ServiceTypeClusterIP || len(o.Spec.ExternalIPs) > 0) && l.random.IntN(2) == 0 {
-		if o.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal; o.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		o.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		if o.Spec.Type == corev1.ServiceTypeLoadBalancer {
 			o.Spec.HealthCheckNodePort = int32(31000 + number)
 		}
 	}
-	internal := one(l, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)
+	internal := one(l, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyCluster,
+		corev1.ServiceInternalTrafficPolicyLocal)
 	o.Spec.InternalTrafficPolicy = &internal
 	if l.random.IntN(4) == 0 {
 		seconds := one[int32](l, 1, 10800, 86400)
 		o.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		o.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+		o.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{
+			TimeoutSeconds: &seconds}}
 	}
 	switch l.random.IntN(20) {
 	case 0:
@@ -220,14 +232,16 @@ func (l *life) service(number int) *corev1.Service {
 // endpoint, kube-proxy takes what it comes to first.
 func (l *life) slice(service int) *discoveryv1.EndpointSlice {
 	which := l.random.IntN(3)
-	o := again(l, &discoveryv1.EndpointSlice{ObjectMeta: l.meta("default", fmt.Sprintf("s%d-%d", service, which)), AddressType: discoveryv1.AddressTypeIPv4})
+	o := again(l, &discoveryv1.EndpointSlice{ObjectMeta: l.meta("default", fmt.Sprintf("s%d-%d", service, which)),
+		AddressType: discoveryv1.AddressTypeIPv4})
 	o.Labels = map[string]string{discoveryv1.LabelServiceName: fmt.Sprint("s", service)}
 	candidates := []string{"10.244.%d.3", "10.244.%d.4", "192.0.2.1%d"}
 	switch which {
 	case 1:
 		candidates = []string{"10.244.%d.5", "203.0.113.1%d"}
 	case 2:
-		o.AddressType, candidates = discoveryv1.AddressTypeIPv6, []string{"fd00:10:244:%d::3", "fd00:10:244:%d::4", "2001:db8::1%d"}
+		o.AddressType, candidates = discoveryv1.AddressTypeIPv6, []string{"fd00:10:244:%d::3", "fd00:10:244:%d::4",
+			"2001:db8::1%d"}
 	}
 	number := one[int32](l, 8080, 9090)
 	for i, name := range []string{"a", "b", "c"} {
@@ -262,7 +276,8 @@ func (l *life) fill(o *discoveryv1.EndpointSlice, candidates []string) {
 			name := nodeName(i)
 			e := discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf(format, i)}, NodeName: &name}
 			if l.random.IntN(3) == 0 {
-				e.Conditions = discoveryv1.EndpointConditions{Ready: one(l, nil, new(bool)), Serving: one(l, nil, new(bool), truth()), Terminating: one(l, nil, new(bool), truth(), truth())}
+				e.Conditions = discoveryv1.EndpointConditions{Ready: one(l, nil, new(bool)), Serving: one(l, nil, new(bool),
+					truth()), Terminating: one(l, nil, new(bool), truth(), truth())}
 			}
 			if l.random.IntN(12) == 0 {
 				e.NodeName = nil
@@ -274,7 +289,8 @@ func (l *life) fill(o *discoveryv1.EndpointSlice, candidates []string) {
 		}
 	}
 	if l.random.IntN(10) == 0 {
-		o.Endpoints = append(o.Endpoints, discoveryv1.Endpoint{Addresses: []string{"127.0.0.1"}}, discoveryv1.Endpoint{Addresses: []string{"010.244.0.9"}})
+		o.Endpoints = append(o.Endpoints, discoveryv1.Endpoint{Addresses: []string{"127.0.0.1"}},
+			discoveryv1.Endpoint{Addresses: []string{"010.244.0.9"}})
 	}
 }
 
@@ -300,11 +316,13 @@ func truth() *bool {
 
 // pod is one with a hostPort.
 func (l *life) pod(number int) *corev1.Pod {
-	o := &corev1.Pod{ObjectMeta: l.meta("default", fmt.Sprint("p", number)), Spec: corev1.PodSpec{NodeName: nodeName(l.random.IntN(nodeNumbers))}}
+	o := &corev1.Pod{ObjectMeta: l.meta("default", fmt.Sprint("p", number)),
+		Spec: corev1.PodSpec{NodeName: nodeName(l.random.IntN(nodeNumbers))}}
 	if before, ok := l.objects[keyOf(o)].(*corev1.Pod); ok {
 		return before // what a pod has it keeps
 	}
-	port := corev1.ContainerPort{ContainerPort: 80, HostPort: one[int32](l, 8443, 8444, 30000), Protocol: corev1.ProtocolTCP}
+	port := corev1.ContainerPort{ContainerPort: 80, HostPort: one[int32](l, 8443, 8444, 30000),
+		Protocol: corev1.ProtocolTCP}
 	if l.random.IntN(3) == 0 {
 		port.HostIP = fmt.Sprint("203.0.113.1", strings.TrimPrefix(o.Spec.NodeName, "n"))
 	}

@@ -25,7 +25,9 @@ type northbound struct {
 }
 
 func read(changes []ovsdb.Change) *northbound {
-	n := &northbound{map[string]*nb.LoadBalancer{}, map[*nb.LoadBalancer]ovsdb.Owner{}, map[string][]string{}, map[string][]string{}, map[string]string{}, map[string]map[string]string{}, map[string]map[string][]*nb.LoadBalancer{}}
+	n := &northbound{map[string]*nb.LoadBalancer{}, map[*nb.LoadBalancer]ovsdb.Owner{}, map[string][]string{},
+		map[string][]string{}, map[string]string{}, map[string]map[string]string{},
+		map[string]map[string][]*nb.LoadBalancer{}}
 	for _, change := range changes {
 		for _, r := range change.Rows {
 			switch row := r.Model.(type) {
@@ -82,13 +84,15 @@ func (n *northbound) at(place, chassis string) map[string][]*nb.LoadBalancer {
 
 // pick is what OVN does with a client's first packet on a switch or a router; found is false where no load balancer
 // has the address. An error says that it is open what OVN does, or that the client gets no word of a refusal.
-func (n *northbound) pick(place, chassis string, router bool, protocol string, vip netip.AddrPort) (p picked, found bool, err error) {
+func (n *northbound) pick(place, chassis string, router bool, protocol string, vip netip.AddrPort) (p picked,
+	found bool, err error) {
 	rows := n.at(place, chassis)[protocol+" "+vip.String()]
 	if len(rows) == 0 {
 		return p, false, nil
 	}
 	if len(rows) > 1 {
-		return p, true, fmt.Errorf("%s has %d load balancers for %s: %s and %s", place, len(rows), vip, rows[0].Name, rows[1].Name)
+		return p, true, fmt.Errorf("%s has %d load balancers for %s: %s and %s", place, len(rows), vip, rows[0].Name,
+			rows[1].Name)
 	}
 	row := rows[0]
 	backends := ""
@@ -101,8 +105,10 @@ func (n *northbound) pick(place, chassis string, router bool, protocol string, v
 		p.endpoints = strings.Split(backends, ",")
 		slices.Sort(p.endpoints)
 	}
-	if p.dropped = len(p.endpoints) == 0 && row.Options["reject"] != "true"; len(p.endpoints) == 0 && !p.dropped && router && row.Options["skip_snat"] != "true" {
-		return p, true, fmt.Errorf("%s refuses clients of %s from its own address, which they do not know (%s)", place, vip, row.Name)
+	if p.dropped = len(p.endpoints) == 0 && row.Options["reject"] != "true"; len(p.endpoints) == 0 && !p.dropped &&
+		router && row.Options["skip_snat"] != "true" {
+		return p, true, fmt.Errorf("%s refuses clients of %s from its own address, which they do not know (%s)", place, vip,
+			row.Name)
 	}
 	p.sticky, _ = strconv.Atoi(row.Options["affinity_timeout"])
 	return p, true, nil

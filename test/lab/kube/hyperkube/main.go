@@ -28,7 +28,8 @@ func main() {
 	name := filepath.Base(os.Args[0])
 	if name == "hyperkube" {
 		if len(os.Args) < 2 {
-			fmt.Fprintln(os.Stderr, "usage: hyperkube etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kubectl ARGS")
+			fmt.Fprintln(os.Stderr, "usage: hyperkube "+
+				"etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kubectl ARGS")
 			os.Exit(2)
 		}
 		os.Args = os.Args[1:]
