@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,9 +62,24 @@ func TestCommandsRefuseWhatTheyCannotWorkWith(t *testing.T) {
 }
 
 // documented is a command of weft.exe in a document, up to what the shell takes or the text goes on with.
-var documented = regexp.MustCompile("weft\\.exe ([a-z][^`|>#\\n]*)")
+var documented = regexp.MustCompile("weft\\.exe ([a-z](?:[^`|>#\\n ]| [^`|>#\\n ])*)")
 
-// TestDocumentedCommandsAreThere: each command of weft.exe that docs/windows.md names has these flags.
+// accepts says why a command line would be refused before the command does anything.
+func accepts(words []string) (*cobra.Command, error) {
+	cmd, args, err := rootCommand().Find(words)
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.ParseFlags(args); err != nil {
+		return nil, err
+	}
+	if !cmd.Runnable() {
+		return nil, errors.New("it is no command of its own")
+	}
+	return cmd, cmd.ValidateArgs(cmd.Flags().Args())
+}
+
+// TestDocumentedCommandsAreThere: weft.exe takes each command that docs/windows.md names.
 func TestDocumentedCommandsAreThere(t *testing.T) {
 	text, err := os.ReadFile("../../docs/windows.md")
 	if err != nil {
@@ -74,19 +90,47 @@ func TestDocumentedCommandsAreThere(t *testing.T) {
 		t.Fatalf("the document has only %d commands", len(found))
 	}
 	for _, m := range found {
-		if before, _, prose := strings.Cut(m[1], "  "); prose {
-			m[1] = before
+		if _, err := accepts(strings.Fields(m[1])); err != nil {
+			t.Errorf("weft.exe %s: %v", m[1], err)
 		}
-		cmd, args, err := rootCommand().Find(strings.Fields(m[1]))
-		if err == nil {
-			err = cmd.ParseFlags(args)
+	}
+}
+
+// TestTheTrialsCommands goes through the steps of docs/windows.md's first trial. Each command can be typed as it
+// stands: the agent's keys that it needs are in the file that it names, which is the whole one that the page links.
+func TestTheTrialsCommands(t *testing.T) {
+	text, err := os.ReadFile("../../docs/windows.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, trial, _ := strings.Cut(string(text), "### A first trial, step by step\n")
+	trial, _, _ = strings.Cut(trial, "\n#")
+	var verbs []string
+	for _, m := range documented.FindAllStringSubmatch(trial, -1) {
+		line := strings.ReplaceAll(m[1], `C:\ProgramData\weft\weft.yaml`, "../../test/ansible/windows/testdata/weft.yaml")
+		cmd, err := accepts(strings.Fields(line))
+		if err != nil {
+			t.Errorf("weft.exe %s: %v", m[1], err)
+			continue
 		}
-		if err == nil && !cmd.Runnable() {
-			err = errors.New("it is no command of its own")
+		verb := strings.TrimPrefix(cmd.CommandPath(), "weft ")
+		verbs = append(verbs, verb)
+		switch verb {
+		case "service install":
+			_, err = checkArguments(cmd.Flags().Args())
+		case "node release":
+			var s *settings
+			if s, err = loadSettings(cmd); err == nil {
+				_, err = nodeConfig(s)
+			}
 		}
 		if err != nil {
 			t.Errorf("weft.exe %s: %v", m[1], err)
 		}
+	}
+	want := []string{"doctor", "service install", "service start", "service stop", "node release"}
+	if !slices.Equal(verbs, want) {
+		t.Errorf("the trial's commands are %q, want %q", verbs, want)
 	}
 }
 

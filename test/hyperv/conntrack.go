@@ -125,6 +125,7 @@ func (c *conntrack) lookup(k connKey, now time.Time) (found *connection, reply b
 	return nil, false
 }
 
+// add: Conntrack.c, OvsCtAddEntry.
 func (c *conntrack) add(conn *connection) {
 	bucket := conn.key.bucket()
 	c.connections[bucket] = append([]*connection{conn}, c.connections[bucket]...)

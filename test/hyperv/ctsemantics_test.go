@@ -218,22 +218,27 @@ func TestNATOfICMPv6(t *testing.T) {
 	}
 }
 
-// The flush of an absent connection forgets the translations of its zone.
+// The flush of an absent connection forgets the translations of its zone; in zone 0 those of all.
 func TestFlushNAT(t *testing.T) {
 	backend := netip.MustParseAddr("10.0.0.9")
 	for _, c := range []struct {
 		name   string
 		faults Faults
+		zone   byte
 		want   uint32
-	}{{"fault", KnownFaults(), stateInvalid}, {"no fault", without(FlushNAT),
-		stateEstablished | stateReply | stateSrcNAT}} {
+	}{
+		{"fault", KnownFaults(), 1, stateInvalid},
+		{"of another zone", KnownFaults(), 2, stateEstablished | stateReply | stateSrcNAT},
+		{"of zone 0", KnownFaults(), 0, stateInvalid},
+		{"no fault", without(FlushNAT), 1, stateEstablished | stateReply | stateSrcNAT},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, h := bare(t, c.faults)
 			send(t, e, h, tcp(client, server, 1000, 80, tcpSYN, 1, 0), ct(t, 1, true, nat(natAttrDst, backend, 8080)))
 			absent := connKey{ether: etherIPv4, proto: protoUDP, zone: 1, src: endpoint{port: 1}, dst: endpoint{port: 2}}
 			attrs, err := encode(func(a *netlink.AttributeEncoder) error {
 				a.Nested(ctaTupleOrig, absent.encode)
-				a.Bytes(ctaZone, []byte{0, 1})
+				a.Bytes(ctaZone, []byte{0, c.zone})
 				return nil
 			})
 			if err != nil {

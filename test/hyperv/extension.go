@@ -82,7 +82,8 @@ func newExtension(config Config, h host) *Extension {
 	return e
 }
 
-// Enabled says whether the extension is enabled on a switch.
+// Enabled says whether the extension is enabled on a switch. Without it each request fails: Datapath.c,
+// OvsDeviceControl.
 func (e *Extension) Enabled() bool { return e.enabled.Load() }
 
 // SetEnabled enables or disables the extension. Disabled it forgets all: the switch's context goes

@@ -43,6 +43,7 @@ type band struct {
 	packets, bytes    uint64
 }
 
+// getMeterFeatures: Meter.c, OvsMeterFeatureProbe.
 func getMeterFeatures(_ *Extension, r request) ([][]byte, error) {
 	return one(r.answer(func(a *netlink.AttributeEncoder) error {
 		a.Uint32(meterAttrMaxMeters, ^uint32(0))

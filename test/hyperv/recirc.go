@@ -30,8 +30,9 @@ func (e *Extension) putOff(d deferredAction) bool {
 	return true
 }
 
-// execute runs actions on a packet and then what they have put off: Actions.c, OvsActionsExecute. After
-// an error what was put off stays, and is done with the next packet.
+// execute runs actions on a packet and then what they have put off: Actions.c, OvsActionsExecute, and
+// Recirc.c, OvsProcessDeferredActions. After an error what was put off stays, and is done with the next
+// packet.
 func (e *Extension) execute(p *packet, from uint32, k *key, l layers, actions []attribute) error {
 	err := e.run(p, from, k, l, actions)
 	if err != nil {

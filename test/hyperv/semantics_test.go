@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/node/nodetest"
 )
@@ -165,6 +166,40 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// A set of ports in a packet of IPv6 changes the ports, and no address.
+func TestSetPortsOfIPv6(t *testing.T) {
+	ports := []byte{0, 7, 0, 8}
+	for kind, frame := range map[uint16][]byte{
+		keyTCP: tcp(client6, server6, 1000, 80, tcpSYN, 1, 0), keyUDP: udp(client6, server6, 1000, 53, "q"),
+	} {
+		e, h := bare(t, KnownFaults())
+		set := nested(t, actionSet, func(a *netlink.AttributeEncoder) { a.Bytes(kind, ports) })
+		o := send(t, e, h, frame, set, act(actionOutput, 4))
+		if o.err != nil || len(o.out["pod4"]) != 1 {
+			t.Fatalf("%+v", o)
+		}
+		got := o.out["pod4"][0]
+		if !slices.Equal(got[:54], frame[:54]) || !slices.Equal(got[54:58], ports) {
+			t.Errorf("% x became % x", frame, got)
+		}
+		sound(t, got)
+	}
+}
+
+// The key has the flow label of IPv6 in the order of the host.
+func TestFlowLabel(t *testing.T) {
+	frame := udp(client6, server6, 1000, 53, "q")
+	order.PutUint32(frame[14:], 0x60012345)
+	var k key
+	if _, err := KnownFaults().extract(&packet{data: frame}, 3, tunnelKey{}, &k); err != nil {
+		t.Fatal(err)
+	}
+	attrs, err := attributesOf(nested(t, 0, func(a *netlink.AttributeEncoder) { k.encodeNetwork(a) }).data)
+	if err != nil || native.Uint32(attrs[keyIPv6][32:]) != 0x12345 {
+		t.Errorf("% x, %v", attrs[keyIPv6], err)
+	}
+}
+
 // What is put out before a change is what the packet was then.
 func TestOutputBeforeSet(t *testing.T) {
 	e, h := bare(t, KnownFaults())
@@ -215,37 +250,41 @@ func TestVLAN(t *testing.T) {
 	}
 }
 
+// There is any number of meters, of one band each. One that is not there lets all pass.
 func TestMeter(t *testing.T) {
 	e, h := bare(t, KnownFaults())
 	now := time.Unix(1000, 0)
 	e.now = func() time.Time { return now }
-	for id := range uint32(40) { // more than the driver's own number
-		attrs, err := encode(func(a *netlink.AttributeEncoder) error {
+	dropping := func(id uint32, bands int) func(*netlink.AttributeEncoder) {
+		return func(a *netlink.AttributeEncoder) {
 			a.Uint32(meterAttrID, id)
 			a.Nested(meterAttrBands, func(a *netlink.AttributeEncoder) error {
-				a.Nested(0, func(a *netlink.AttributeEncoder) error {
-					a.Uint32(bandAttrType, bandDrop)
-					a.Uint32(bandAttrRate, 2)
-					return nil
-				})
+				for range bands {
+					a.Nested(0, func(a *netlink.AttributeEncoder) error {
+						a.Uint32(bandAttrType, bandDrop)
+						a.Uint32(bandAttrRate, 2)
+						return nil
+					})
+				}
 				return nil
 			})
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.dispatch(message{kind: familyMeter, body: append([]byte{meterSet, 1, 0, 0, 0, 0, 0, 0},
-			attrs...)}); err != nil {
-			t.Fatal(err)
 		}
 	}
-	passed := 0
-	for range 10 {
-		passed += len(send(t, e, h, udp(client, server, 1, 2, "x"), act(actionMeter, 39), act(actionOutput, 4)).out["pod4"])
+	for id := range uint32(40) { // more than the driver's own number
+		ask(t, e, familyMeter, meterSet, dropping(id, 1))
 	}
-	if passed != 2 {
-		t.Errorf("%d of 10 packets passed at 2 a second", passed)
+	if _, err := try(t, e, familyMeter, meterSet, dropping(40, 2)); errnoOf(err) != unix.ENOMSG {
+		t.Errorf("two bands: %v", err)
+	}
+	for id, want := range map[uint32]int{39: 2, 40: 10} {
+		passed := 0
+		for range 10 {
+			o := send(t, e, h, udp(client, server, 1, 2, "x"), act(actionMeter, id), act(actionOutput, 4))
+			passed += len(o.out["pod4"])
+		}
+		if passed != want {
+			t.Errorf("meter %d: %d of 10 packets passed", id, passed)
+		}
 	}
 }
 

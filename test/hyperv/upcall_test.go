@@ -141,6 +141,38 @@ func TestUpcallsGoByPort(t *testing.T) {
 	}
 }
 
+// What a packet that ovs-vswitchd sends cannot tell of itself is what the key with it says.
+func TestMetadataOfASentPacket(t *testing.T) {
+	e, _ := bare(t, KnownFaults())
+	_, heard := listen(t, e, "pod3")
+	ask(t, e, familyPacket, packetExecute, func(a *netlink.AttributeEncoder) {
+		a.Bytes(packetAttrPacket, udp(client, server, 1, 2, "x"))
+		a.Nested(packetAttrKey, func(a *netlink.AttributeEncoder) error {
+			a.Uint32(keyInPort, 3)
+			a.Uint32(keyRecircID, 5)
+			a.Uint32(keyDPHash, 6)
+			a.Uint32(keyCtState, stateTracked|stateNew)
+			a.Uint16(keyCtZone, 7)
+			a.Uint32(keyCtMark, 8)
+			return nil
+		})
+		a.Nested(packetAttrActions, func(a *netlink.AttributeEncoder) error {
+			u := userspace(t, 0)
+			a.Bytes(u.kind, u.data)
+			return nil
+		})
+	})
+	got := heard()
+	if len(got) != 1 {
+		t.Fatalf("port 3 has heard %+v", got)
+	}
+	k := got[0].key
+	fromKey := k.recirc == 5 && k.hash == 6 && k.ct.state == stateTracked|stateNew && k.ct.zone == 7 && k.ct.mark == 8
+	if !fromKey || k.network.portDst != 2 {
+		t.Errorf("%+v", k)
+	}
+}
+
 // After a tunnel a recirculated packet without a flow goes up at the port of the outer packet,
 // while its key has the tunnel's.
 func TestMissAfterTunnel(t *testing.T) {
