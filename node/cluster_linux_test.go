@@ -25,6 +25,7 @@ import (
 
 	"github.com/weftnet/weft/cni"
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/linux"
 	"github.com/weftnet/weft/node/nodeconfig"
 	"github.com/weftnet/weft/node/nodetest"
 	"github.com/weftnet/weft/node/openvswitch"
@@ -144,11 +145,9 @@ func (c *cluster) startAgent() {
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	hosts := c.config
-	if c.extension != nil { // whose ports are a userspace datapath's to the host
-		hosts.DatapathType = nodeconfig.DatapathNetdev
-	}
-	system, err := newPlatform(hosts, ovs, nil, nil)
+	host := linuxConfig(c.config, ovs)
+	host.Userspace = host.Userspace || c.extension != nil // whose ports are like those of the userspace datapath
+	system, err := linux.New(host)
 	if err != nil {
 		c.tb.Fatal(err)
 	}

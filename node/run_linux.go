@@ -20,6 +20,10 @@ func listenForPlugin(_ context.Context, c nodeconfig.Config) (net.Listener, erro
 func newPlatform(
 	c nodeconfig.Config, ovs *openvswitch.Database, _ func() []netip.Prefix, _ prometheus.Registerer,
 ) (ownPlatform, error) {
+	return linux.New(linuxConfig(c, ovs))
+}
+
+func linuxConfig(c nodeconfig.Config, ovs *openvswitch.Database) linux.Config {
 	config := linux.Config{
 		Userspace: c.DatapathType == nodeconfig.DatapathNetdev, StateFile: c.UplinkFile(),
 		OpenVSwitch: openvswitch.NewUplinkBridge(ovs, c, openvswitch.TakeUpTime),
@@ -27,5 +31,5 @@ func newPlatform(
 	if c.SharesAdapter() {
 		config.Uplink, config.Bridge = c.GatewayInterface, c.GatewayBridge
 	}
-	return linux.New(config)
+	return config
 }
