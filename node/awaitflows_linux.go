@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -43,12 +44,7 @@ func AwaitFlows(ctx context.Context, config nodeconfig.Config) error {
 		waits.Go(func() { missing[i] = bridge.come(ctx) })
 	}
 	waits.Wait()
-	for _, err := range missing {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(missing...)
 }
 
 // awaited are the flows with some cookies of a bridge, by its management socket.

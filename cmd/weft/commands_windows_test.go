@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/node/nodeconfig"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 const goodNode = "--node-name=w1 --ovn-southbound=ssl:192.0.2.1:6642 --encap-address=192.0.2.10 --tunnel-ca=a " +
@@ -149,7 +150,7 @@ func TestConntrackLookupIsReadInAllWays(t *testing.T) {
 			if strings.HasPrefix(text, "--") {
 				args = append(args, text)
 			} else {
-				file := filepath.Join(folder(t), "weft.yaml")
+				file := filepath.Join(nodetest.Folder(t), "weft.yaml")
 				if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}

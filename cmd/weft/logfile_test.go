@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 func TestLogFileBeginsAnewWhenItIsFull(t *testing.T) {
-	path := filepath.Join(folder(t), "logs", "weft.log")
+	path := filepath.Join(nodetest.Folder(t), "logs", "weft.log")
 	for range 2 { // the second one goes on where the first has ended
 		log, err := openLogFile(path)
 		if err != nil {
@@ -38,19 +40,4 @@ func TestLogFileBeginsAnewWhenItIsFull(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "entry 11") {
 		t.Errorf("the latest entry is not in the latest file: %q, %v", text, err)
 	}
-}
-
-// folder goes with the test as far as the system lets it: Wine 8 cannot remove folders.
-func folder(t *testing.T) string {
-	t.Helper()
-	path, err := os.MkdirTemp("", "weft-test-*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(path); err != nil {
-			t.Log(err)
-		}
-	})
-	return path
 }

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc/mgr"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 // TestMain lets the test's own program be the service.
@@ -28,7 +30,7 @@ func TestServiceLives(t *testing.T) {
 	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() != nil {
 		t.Skip("installs a service")
 	}
-	state := folder(t)
+	state := nodetest.Folder(t)
 	credentials := filepath.Join(state, "kube config.json")
 	if err := os.WriteFile(credentials, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 var errStarted = errors.New("started")
@@ -18,7 +20,7 @@ var errStarted = errors.New("started")
 func runDaemon(t *testing.T, file string, args ...string) (level string, ranges []string, count int, err error) {
 	t.Helper()
 	if file != "" {
-		path := filepath.Join(folder(t), "weft.conf")
+		path := filepath.Join(nodetest.Folder(t), "weft.conf")
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}

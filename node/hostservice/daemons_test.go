@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/models/contract"
+	"github.com/weftnet/weft/node/nodetest"
 )
 
 func listenersOf(texts ...string) listeners {
@@ -38,23 +39,8 @@ func (h *fakeHost) daemons(path string) *daemons {
 	return d
 }
 
-// folder goes with the test as far as the system lets it: Wine 8 cannot remove folders.
-func folder(t *testing.T) string {
-	t.Helper()
-	path, err := os.MkdirTemp("", "weft-test-*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(path); err != nil {
-			t.Log(err)
-		}
-	})
-	return path
-}
-
 func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
-	file := filepath.Join(folder(t), "data", "daemons.json")
+	file := filepath.Join(nodetest.Folder(t), "data", "daemons.json")
 	h := &fakeHost{now: listenersOf("tcp 0.0.0.0:8080")}
 	dns := listenersOf("tcp 0.0.0.0:8080", "udp 127.0.0.1:53")
 	inTheWay := func(d *daemons, want listeners) {
@@ -111,7 +97,7 @@ func TestDaemonsAreRememberedAndForgotten(t *testing.T) {
 
 // What the cluster is told changes by steady listeners alone, and not often: each change is a write to the Node.
 func TestWhatTheClusterIsToldOfDaemons(t *testing.T) {
-	file := filepath.Join(folder(t), "daemons.json")
+	file := filepath.Join(nodetest.Folder(t), "daemons.json")
 	h := &fakeHost{now: listenersOf("tcp 0.0.0.0:9100")}
 	host := Host{Addresses: addrs("192.0.2.1", "2001:db8::1")}
 	d := h.daemons(file)
@@ -155,7 +141,7 @@ func TestWhatTheClusterIsToldOfDaemons(t *testing.T) {
 
 	// A daemon that is away is told of on, and so it is by the next agent, until it is forgotten.
 	h.now = listenersOf("tcp 0.0.0.0:9100")
-	d = h.daemons(filepath.Join(folder(t), "again"))
+	d = h.daemons(filepath.Join(nodetest.Folder(t), "again"))
 	looks("it is there", steadyLooks, "[tcp/0.0.0.0:9100]")
 	h.now = listenersOf()
 	looks("it is away", mostMissed-1, "[tcp/0.0.0.0:9100]")
@@ -242,7 +228,7 @@ func TestBadFileOfDaemons(t *testing.T) {
 			strings.TrimSuffix(strings.Repeat(`"tcp 0.0.0.0:80",`, mostRemembered+1), ",")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(folder(t), "daemons.json")
+			file := filepath.Join(nodetest.Folder(t), "daemons.json")
 			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -262,7 +248,7 @@ func TestBadFileOfDaemons(t *testing.T) {
 
 // A file that cannot be written is tried again.
 func TestFileOfDaemonsThatCannotBeWritten(t *testing.T) {
-	data := filepath.Join(folder(t), "data")
+	data := filepath.Join(nodetest.Folder(t), "data")
 	if err := os.WriteFile(data, nil, 0o600); err != nil { // a file in the folder's place
 		t.Fatal(err)
 	}
@@ -284,7 +270,7 @@ func TestFileOfDaemonsThatCannotBeWritten(t *testing.T) {
 
 func TestSoManyDaemonsOnly(t *testing.T) {
 	h := &fakeHost{now: listenersOf("tcp 127.0.0.1:22")}
-	d := h.daemons(filepath.Join(folder(t), "daemons.json"))
+	d := h.daemons(filepath.Join(nodetest.Folder(t), "daemons.json"))
 	d.look(nobody)
 	for i := range 2 * mostRemembered {
 		h.now[socket{tcp, netip.AddrPortFrom(loopback, uint16(1000+i))}] = struct{}{}
