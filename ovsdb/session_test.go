@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weftnet/weft/models/nb"
@@ -68,48 +69,52 @@ func TestACallEndsWithItsContext(t *testing.T) {
 }
 
 func TestAServerThatTakesNothing(t *testing.T) {
-	s, _ := pipe(t, 20*time.Millisecond)
-	s.start() // without a probe
-	ended := make(chan error, 1)
-	if _, err := s.send("transact", nil, func(r reply) { ended <- r.err }); err != nil {
-		t.Fatal(err)
-	}
-	if err := await(t, "the end of the session", ended); !errors.Is(err, ErrDisconnected) || !errors.Is(err, errSilent) {
-		t.Errorf("the session ends with %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := pipe(t, time.Second)
+		s.start() // without a probe
+		ended := make(chan error, 1)
+		if _, err := s.send("transact", nil, func(r reply) { ended <- r.err }); err != nil {
+			t.Fatal(err)
+		}
+		if err := await(t, "the end of the session", ended); !errors.Is(err, ErrDisconnected) || !errors.Is(err, errSilent) {
+			t.Errorf("the session ends with %v", err)
+		}
+	})
 }
 
 func TestProbing(t *testing.T) {
-	s, server := pipe(t, 20*time.Millisecond)
-	s.start()
-	go s.probe()
-	// A server that answers is kept, for many intervals.
-	questions := &framer{reader: server}
-	for range 10 {
-		question, err := questions.next()
-		if err != nil {
-			t.Fatalf("%v; the session has ended: %v", err, s.cause())
+	synctest.Test(t, func(t *testing.T) {
+		s, server := pipe(t, time.Second)
+		s.start()
+		go s.probe()
+		// A server that answers is kept, for many intervals.
+		questions := &framer{reader: server}
+		for range 10 {
+			question, err := questions.next()
+			if err != nil {
+				t.Fatalf("%v; the session has ended: %v", err, s.cause())
+			}
+			var echo struct {
+				ID     uint64
+				Method string
+			}
+			if err := json.Unmarshal(question, &echo); err != nil || echo.Method != "echo" {
+				t.Fatalf("asked %s, %v", question, err)
+			}
+			if err := json.NewEncoder(server).Encode(map[string]any{"id": echo.ID, "result": []any{}, "error": nil}); err != nil {
+				t.Fatal(err)
+			}
 		}
-		var echo struct {
-			ID     uint64
-			Method string
+		// One that takes the question and says nothing is not.
+		go func() {
+			for _, err := questions.next(); err == nil; _, err = questions.next() {
+			}
+		}()
+		await(t, "the end of the session", s.done)
+		if !errors.Is(s.cause(), errSilent) {
+			t.Errorf("the session ends with %v", s.cause())
 		}
-		if err := json.Unmarshal(question, &echo); err != nil || echo.Method != "echo" {
-			t.Fatalf("asked %s, %v", question, err)
-		}
-		if err := json.NewEncoder(server).Encode(map[string]any{"id": echo.ID, "result": []any{}, "error": nil}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// One that takes the question and says nothing is not.
-	go func() {
-		for _, err := questions.next(); err == nil; _, err = questions.next() {
-		}
-	}()
-	await(t, "the end of the session", s.done)
-	if !errors.Is(s.cause(), errSilent) {
-		t.Errorf("the session ends with %v", s.cause())
-	}
+	})
 }
 
 func TestWithdrawnRequestsAreNotSent(t *testing.T) {
