@@ -32,7 +32,7 @@ func (b *poolBook) expectAddresses(name string, s *service) {
 	}
 	if waiting[name].uid != s.UID {
 		waiting[name] = addressless{s.UID, expecting}
-		b.expect(objectKey{addresslessKind, name + "/" + string(s.UID)})
+		b.expect(signal{addressesOverdueSignal, name + "/" + string(s.UID)})
 		b.tell(addresslessOwner(name)) // of the one that had this name before
 	}
 }

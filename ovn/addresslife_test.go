@@ -57,9 +57,9 @@ type addressLife struct {
 	life
 	settings *settings
 	rows     map[ovsdb.Owner]ovsdb.Change
-	late     []objectKey     // what is put off
+	late     []event         // what is put off
 	dead     map[string]bool // chassis
-	moved    []objectKey     // ports of which the controller has not heard yet
+	moved    []event         // ports of which the controller has not heard yet
 	told     []string        // the events so far
 }
 
@@ -105,7 +105,7 @@ func (l *addressLife) take(rows map[ovsdb.Owner]ovsdb.Change, changes []ovsdb.Ch
 }
 
 func (l *addressLife) step() {
-	var keys []objectKey
+	var keys []event
 	for range 1 + l.random.IntN(3) {
 		what, touched := l.event()
 		l.told = append(l.told, what)
@@ -124,7 +124,7 @@ func (l *addressLife) step() {
 }
 
 // apply makes an event's changes, and has OVN follow.
-func (l *addressLife) apply(keys []objectKey) {
+func (l *addressLife) apply(keys []event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
 	changes := l.c.changes()
@@ -186,7 +186,7 @@ func rowsText(change ovsdb.Change) string {
 // northd puts each port with a group onto the first chassis of the group that lives.
 func (l *addressLife) northd() {
 	members, groups := map[string]*nb.HAChassis{}, map[string][]string{}
-	now := map[objectKey]string{}
+	now := map[event]string{}
 	for owner, change := range l.rows {
 		for _, r := range change.Rows {
 			if m, ok := r.Model.(*nb.HAChassis); ok {
@@ -214,11 +214,11 @@ func (l *addressLife) northd() {
 			if best == nil {
 				continue
 			}
-			switch k, _ := ownerKey(owner); k.kind {
-			case egressKind:
-				now[objectKey{carrierKind, k.name}] = best.ChassisName
-			case aliveNodesKind:
-				now[objectKey{aliveKind, r.Key}] = best.ChassisName
+			switch k, _ := ownerKey(owner); {
+			case k.kind == egressKind:
+				now[signal{egressHostingSignal, k.name}] = best.ChassisName
+			case owner == livenessOwner:
+				now[signal{livenessSignal, r.Key}] = best.ChassisName
 			}
 		}
 	}
@@ -253,9 +253,9 @@ func (l *addressLife) rest() {
 }
 
 // hosting are the ports that tell something.
-func (l *addressLife) hosting() (keys []objectKey) {
+func (l *addressLife) hosting() (keys []event) {
 	for k := range l.w.objects {
-		if k.kind == carrierKind || k.kind == aliveKind {
+		if _, ok := k.(signal); ok {
 			keys = append(keys, k)
 		}
 	}
@@ -264,7 +264,7 @@ func (l *addressLife) hosting() (keys []objectKey) {
 
 // next is another controller, as a term begins.
 func (l *addressLife) next() []ovsdb.Change {
-	hosting := map[objectKey]string{}
+	hosting := map[event]string{}
 	for _, k := range l.hosting() {
 		hosting[k] = l.w.objects[k].(string)
 	}
@@ -308,7 +308,7 @@ func (l *addressLife) fail() {
 	}
 	l.take(map[ovsdb.Owner]ovsdb.Change{}, changes)
 	l.late = append(l.late, l.c.takeExpected()...)
-	var keys []objectKey
+	var keys []event
 	if l.random.IntN(2) == 0 {
 		l.told = append(l.told, "late annotations of another controller")
 		keys = append(keys, l.w.absorb(before)...)
@@ -355,7 +355,7 @@ func (l *addressLife) outsideAddress() netip.Addr {
 	return netip.MustParseAddr(list[l.random.IntN(len(list))])
 }
 
-func (l *addressLife) event() (what string, keys []objectKey) {
+func (l *addressLife) event() (what string, keys []event) {
 	w, n := l.w, l.random.IntN
 	number := n(4)
 	nodeName, serviceName := fmt.Sprint("n", number), fmt.Sprint("s", n(6))
@@ -408,7 +408,7 @@ func (l *addressLife) event() (what string, keys []objectKey) {
 }
 
 // nodeEvent changes one thing of a node's.
-func (l *addressLife) nodeEvent(number int) (what string, keys []objectKey) {
+func (l *addressLife) nodeEvent(number int) (what string, keys []event) {
 	n := l.random.IntN
 	before, ok := l.w.objects[objectKey{nodeKind, fmt.Sprint("n", number)}].(*node)
 	if !ok {
@@ -439,7 +439,7 @@ func (l *addressLife) nodeEvent(number int) (what string, keys []objectKey) {
 }
 
 // serviceEvent adds, changes or deletes one of several kinds.
-func (l *addressLife) serviceEvent(name string) (what string, keys []objectKey) {
+func (l *addressLife) serviceEvent(name string) (what string, keys []event) {
 	n := l.random.IntN
 	s := l.w.service(name, "10.96.0."+fmt.Sprint(10+name[1]-'0'))
 	s.CreationTimestamp = l.now()

@@ -3,30 +3,12 @@ package ovn
 import (
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// maxSticky is the longest, in seconds, that OVN keeps a client at its endpoint: an OpenFlow idle timeout
-// has 16 bits, while Kubernetes allows a day.
-const maxSticky = 1<<16 - 1
-
-// stickySeconds is what a Service with sessionAffinity ClientIP asks for.
-func stickySeconds(config *corev1.SessionAffinityConfig) int {
-	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
-		return int(corev1.DefaultClientIPServiceAffinitySeconds)
-	}
-	return int(*config.ClientIP.TimeoutSeconds)
-}
-
-// affinityTimeout is OVN's option of that name.
-func (s *service) affinityTimeout() string { return strconv.Itoa(min(s.stickySeconds, maxSticky)) }
 
 // confirm adds to a sticky Service the load balancer that maps each of its endpoints to itself, wherever
 // the Service is served.

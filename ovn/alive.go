@@ -9,13 +9,6 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// aliveOwner has what shows which nodes live, long before Kubernetes knows: a router that forwards nothing,
-// with a port for each node that may announce addresses. The port is on the node's chassis as long as the
-// node lives; watchers see by BFD when it does not, and one of them takes the port: if two are left that see
-// each other, since one alone cannot tell that it is not itself cut off. It is there only while there are
-// AddressPools.
-const aliveOwner ovsdb.Owner = "Alive/nodes"
-
 // watchers is how many other nodes watch each.
 const watchers = 2
 
@@ -35,7 +28,7 @@ type aliveBook struct {
 
 // change are the rows; there are AddressPools where it is needed.
 func (b *aliveBook) change(needed bool) ovsdb.Change {
-	r := newRows(aliveOwner)
+	r := newRows(livenessOwner)
 	var all []*nodeState
 	for n := range b.nodes.placed() {
 		if n.watched() {

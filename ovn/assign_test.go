@@ -35,7 +35,7 @@ func (s *scene) do(objects ...any) {
 	s.touch(s.put(objects...))
 }
 
-func (s *scene) touch(keys []objectKey) {
+func (s *scene) touch(keys []event) {
 	s.t.Helper()
 	for len(keys) > 0 {
 		s.c.update(keys, s.get)
@@ -67,7 +67,7 @@ func (s *scene) restart(northbound map[string]string) {
 
 func (s *scene) remove(k kind, names ...string) {
 	s.t.Helper()
-	var keys []objectKey
+	var keys []event
 	for _, name := range names {
 		keys = append(keys, objectKey{k, name})
 		delete(s.objects, objectKey{k, name})
@@ -292,7 +292,7 @@ func TestRecordsOutliveAStaleStore(t *testing.T) {
 	late := s.pod("default", "late", "l1")
 	s.put(late, s.node("l1", "10.244.0.0/24"))
 	r := records{pods: map[types.UID][]netip.Addr{late.UID: {netip.MustParseAddr("10.244.0.77")}}}
-	s.c.begin(r, []objectKey{{nodeKind, "l1"}}, s.get)
+	s.c.begin(r, []event{objectKey{nodeKind, "l1"}}, s.get)
 	s.do(late)
 	s.want("address", s.addresses("late"), "10.244.0.77")
 	s.wantReasons()

@@ -9,10 +9,6 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// hairpinAddresses stand in for a client that its Service has sent back to itself. They are fixed, so
-// that a policy can admit them, and the same as ovn-kubernetes'.
-var hairpinAddresses = [2]string{"169.254.169.5", "fd69::5"}
-
 // evenBackends are as many as Open vSwitch spreads connections over evenly by itself: it gives each
 // endpoint its part of at most 256 slots (MAX_SELECT_GROUP_HASH_VALUES of ofproto-dpif.c). Of 200 endpoints
 // some get one and others two, and of more than 256 every client address gets but one.
@@ -115,21 +111,6 @@ func (r *rows) balancers(s *service, f *frontend, v view) (uuids []string) {
 		uuids = append(uuids, r.balancer(s, f, part))
 	}
 	return uuids
-}
-
-// shownName are the characters that lb-list shows of a load balancer's name.
-const shownName = 16
-
-// balancerName is a load balancer's: the name of the object that it serves, where it serves, the
-// object's namespace and the protocol. What ovn-nbctl lb-list shows of it tells one object from another: a
-// long name's middle gives way to a tilde, which no object's name has, and the whole name comes after the
-// namespace. Nothing finds a row by its name.
-func balancerName(namespace, name, where string, kind protocol) string {
-	whole := []string{name, where, namespace, string(kind)}
-	if len(name) > shownName {
-		whole = []string{name[:shownName/2] + "~" + name[len(name)-shownName/2+1:], where, namespace, name, string(kind)}
-	}
-	return strings.Join(whole, "/")
 }
 
 // balancer is the row of a view's part; it is there once, however often it is asked for.

@@ -153,16 +153,6 @@ func expand(at string, variables map[string]string) netip.AddrPort {
 	return parsed
 }
 
-// portName is that of a Service's port with a number, or with a NodePort.
-func (s *service) portName(kind protocol, number uint16, onNodes bool) string {
-	if onNodes {
-		i := slices.IndexFunc(s.nodePorts, func(p nodePort) bool { return p.protocol == kind && p.number == number })
-		return s.nodePorts[i].name
-	}
-	i := slices.IndexFunc(s.ports, func(p servicePort) bool { return p.protocol == kind && p.port == number })
-	return s.ports[i].name
-}
-
 // unalias is an endpoint with the host's own address in place of its alias.
 func unalias(at netip.AddrPort, node *nodeState) netip.AddrPort {
 	if node == nil || node.facts.Gateway == nil || at.Addr() != contract.OfFamily(contract.HostAliases, at.Addr()) {

@@ -1,35 +1,12 @@
 package ovn
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/weftnet/weft/models/outside"
 )
-
-// claim is a port outside of the cluster that a Service wants to be reached by: of one address, or of
-// every node where the address is the zero one. One Service can have it.
-type claim struct {
-	addr     netip.Addr
-	port     uint16
-	protocol protocol
-}
-
-func (c claim) String() string {
-	if !c.addr.IsValid() {
-		return fmt.Sprintf("node port %d/%s", c.port, c.protocol)
-	}
-	return fmt.Sprintf("%s/%s", netip.AddrPortFrom(c.addr, c.port), c.protocol)
-}
-
-func (c claim) compare(o claim) int {
-	return cmp.Or(c.addr.Compare(o.addr), cmp.Compare(c.port, o.port), cmp.Compare(c.protocol, o.protocol))
-}
-
-// everywhere is the claim to the same port of every node.
-func (c claim) everywhere() claim { return claim{port: c.port, protocol: c.protocol} }
 
 // enter and leave keep an index of names.
 func enter[K comparable](index map[K]map[string]struct{}, at K, name string) {
@@ -43,56 +20,6 @@ func leave[K comparable](index map[K]map[string]struct{}, at K, name string) {
 	if delete(index[at], name); len(index[at]) == 0 {
 		delete(index, at)
 	}
-}
-
-// claims are all that a Service wants, sorted.
-func (s *service) claims() []claim {
-	if s == nil || s.ignored || s.isInside() {
-		return nil
-	}
-	var list []claim
-	for _, p := range s.nodePorts {
-		list = append(list, claim{port: p.number, protocol: p.protocol})
-	}
-	if s.healthPort != 0 {
-		list = append(list, claim{port: s.healthPort, protocol: "tcp"})
-	}
-	for _, p := range s.ports {
-		for _, addr := range s.outside() {
-			list = append(list, claim{addr, p.port, p.protocol})
-		}
-	}
-	slices.SortFunc(list, claim.compare)
-	return slices.Compact(list)
-}
-
-// isInside says that a Service has nothing outside, as most have not.
-func (s *service) isInside() bool {
-	return len(s.nodePorts)+len(s.externalIPs)+len(s.ingress)+s.leftOut == 0 && s.healthPort == 0
-}
-
-// outside are the addresses that a Service is to have outside, of the families that it has.
-func (s *service) outside() []netip.Addr {
-	return slices.DeleteFunc(s.externalAddresses(), func(a netip.Addr) bool { return !s.isOf(a.Is4()) })
-}
-
-// isCheck says whether a claim is that of a Service's health check, which every node's agent answers at all
-// its addresses, of both families.
-func (s *service) isCheck(c claim) bool {
-	return c == (claim{port: s.healthPort, protocol: "tcp"})
-}
-
-// fieldOf is where a Service has a claim from.
-func (s *service) fieldOf(c claim) string {
-	switch {
-	case s.isCheck(c):
-		return "spec.healthCheckNodePort"
-	case !c.addr.IsValid():
-		return "spec.ports[].nodePort"
-	case slices.Contains(s.externalIPs, c.addr):
-		return "spec.externalIPs"
-	}
-	return "status.loadBalancer.ingress"
 }
 
 // holder is who has a claim of those that want it, if anybody has: whoever has the address from an
@@ -170,24 +97,6 @@ func (b *serviceBook) touchClaims(addr netip.Addr) {
 	for name := range b.claims.at[addr] {
 		b.dirty[name] = struct{}{}
 	}
-}
-
-// denial is what a Service wants and does not get.
-type denial struct {
-	claims    map[claim]struct{}
-	addresses map[netip.Addr]struct{}
-	// doubled are claims to addresses outside that the Service has anyway, by a NodePort of its.
-	doubled map[claim]struct{}
-	told    []claim // that another Service has, as the owner is told
-}
-
-func (d *denial) denies(c claim) bool {
-	if d == nil {
-		return false
-	}
-	_, address := d.addresses[c.addr]
-	_, port := d.claims[c]
-	return address || port
 }
 
 // judge decides what a Service gets of what it wants outside, and says what it does not.
@@ -284,25 +193,6 @@ func (b *serviceBook) nodePortAt(wanted claim) (name string, ok bool) {
 	return name, ok && b.all[name].object.hasAt(wanted.everywhere(), wanted.addr)
 }
 
-// hasAt says whether a Service that has a claim has it at an address.
-func (s *service) hasAt(c claim, addr netip.Addr) bool {
-	return s.isOf(addr.Is4()) || s.isCheck(c)
-}
-
-// otherAt is the field by which a Service has a node's port for something else than it wants there by a claim; ""
-// where both are one port of the Service.
-func (s *service) otherAt(wanted claim) string {
-	if s.isCheck(wanted.everywhere()) {
-		return "spec.healthCheckNodePort"
-	}
-	if slices.ContainsFunc(s.nodePorts, func(p nodePort) bool {
-		return p.number == wanted.port && p.protocol == wanted.protocol && p.servicePort.port == wanted.port
-	}) {
-		return ""
-	}
-	return "spec.ports[].nodePort"
-}
-
 // right says why another Service has what a Service wants.
 func (b *serviceBook) right(wanted claim, holder string, s *service) string {
 	if name, ok := b.heldBy(wanted.addr); ok && name == holder {
@@ -345,55 +235,4 @@ func (b *serviceBook) unfit(addr netip.Addr) string {
 		return "in " + key + " " + in.String() + ", which is the cluster's own"
 	}
 	return ""
-}
-
-// portsAt are the ports that a Service has of an address outside.
-func (s *service) portsAt(addr netip.Addr) []servicePort {
-	if s.denied == nil {
-		return s.ports
-	}
-	return slices.DeleteFunc(slices.Clone(s.ports), func(p servicePort) bool {
-		wanted := claim{addr, p.port, p.protocol}
-		_, doubled := s.denied.doubled[wanted]
-		return doubled || s.denied.denies(wanted)
-	})
-}
-
-// portRange is all ports from first to last.
-type portRange struct{ first, last uint16 }
-
-func (r portRange) contains(port uint16) bool { return r.first <= port && port <= r.last }
-
-func (r portRange) String() string { return fmt.Sprintf("%d-%d", r.first, r.last) }
-
-// parsePortRange reads the key node-port-range as kube-apiserver reads --service-node-port-range: FIRST-LAST,
-// FIRST+MORE, or a single port.
-func parsePortRange(text string) (portRange, error) {
-	bad := fmt.Errorf("node-port-range: %q is not a range of ports; write it like 30000-32767", text)
-	var first, last uint16
-	for _, form := range []string{"%d-%d", "%d+%d", "%d"} {
-		n, _ := fmt.Sscanf(text, form, &first, &last)
-		if n == 0 {
-			return portRange{}, bad
-		}
-		switch form {
-		case "%d":
-			last = first
-		case "%d+%d":
-			if n == 2 && int(first)+int(last) > 65535 {
-				return portRange{}, bad
-			}
-			if n == 2 {
-				last += first
-			}
-		}
-		if r := (portRange{first, last}); (form == "%d" || n == 2) && text == map[string]string{
-			"%d-%d": r.String(), "%d+%d": fmt.Sprintf("%d+%d", first, last-first), "%d": fmt.Sprint(first)}[form] {
-			if first == 0 || last < first {
-				return portRange{}, bad
-			}
-			return r, nil
-		}
-	}
-	return portRange{}, bad
 }

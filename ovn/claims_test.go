@@ -297,7 +297,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 		return o
 	}
 	// touched are the Services that are looked at with an event of one.
-	touched := func(keys []objectKey) string {
+	touched := func(keys []event) string {
 		t.Helper()
 		s.c.update(keys, s.get)
 		all := strings.Join(slices.Sorted(maps.Keys(s.c.services.dirty)), " ")
@@ -329,7 +329,7 @@ func TestWhoIsLookedAtAmongRivals(t *testing.T) {
 	s.want("the last has it by its load balancer", touched(s.put(&given)), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "c 198")), fmt.Sprint(len(ports)))
 	delete(s.objects, objectKey{serviceKind, "default/c"})
-	s.want("it goes", touched([]objectKey{{serviceKind, "default/c"}}), "a b c")
+	s.want("it goes", touched([]event{objectKey{serviceKind, "default/c"}}), "a b c")
 	s.want("what is served", fmt.Sprint(strings.Count(s.served(), "a 198")), fmt.Sprint(len(ports)))
 	s.remove(serviceKind, "default/a", "default/b")
 	s.want("what remains", fmt.Sprint(len(s.c.services.claims.by), len(s.c.services.claims.as), len(s.c.services.claims.told), len(s.c.services.claims.telling)), "0 0 0 0")

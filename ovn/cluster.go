@@ -11,7 +11,7 @@ import (
 )
 
 // lookup finds the newest state of an object, nil when there is none any more.
-type lookup func(objectKey) any
+type lookup func(event) any
 
 // cluster is what the translation remembers between events: above all, what it has allocated. All of
 // it follows from the Northbound's rows and the objects, or from the objects and their annotations
@@ -49,7 +49,7 @@ func newCluster(s *settings) *cluster {
 }
 
 // begin takes in all that there is at the start of a term, and what earlier terms have decided.
-func (c *cluster) begin(r records, keys []objectKey, get lookup) {
+func (c *cluster) begin(r records, keys []event, get lookup) {
 	c.nodes.recorded, c.pods.recorded, c.pods.beginning = r.nodes, r.pods, true
 	c.egress.claim(r.egress)
 	c.nodes.tunnels.claim(r.nodes, keys, get)
@@ -58,44 +58,27 @@ func (c *cluster) begin(r records, keys []objectKey, get lookup) {
 	c.pods.beginning = false
 }
 
-// update takes in the newest state of the objects that keys name. The result does not depend on the
-// order of keys: what is given up comes first, then what was allocated before, then what is new.
-func (c *cluster) update(keys []objectKey, get lookup) {
-	by, hosting, settled := [kinds][]string{}, []objectKey(nil), map[string]struct{}{}
-	for _, k := range keys {
-		switch k.kind {
-		case topologyKind:
-			c.nodes.dirtyTopology = true
-		case gatewayKind:
-			c.nodes.dirtyGateway = true
-		case egressNodesKind:
-			c.egress.dirtyNodes = true
-		case aliveNodesKind:
-			c.balancers.alive.dirty = true
-		case flushKind, lateFlushKind:
-			c.services.flushes.again(k.name, slices.Index(flushKinds[:], k.kind))
-		case domainKind, instantKind:
-			c.domains.refresh(k)
-		case policiesKind:
-			c.policies.dirtyCommon = true
-		case selectionKind:
-			settled[k.name] = struct{}{}
-		case nodeSetKind:
-			c.policies.settleNodeSet(policy.Nodes(k.name))
-		case countKind:
-			c.egress.countNow(k.name)
-		case rowsKind:
-			c.makeAgain(ovsdb.Owner(k.name))
-		case carrierKind, aliveKind:
-			hosting = append(hosting, k)
-		case overdueKind:
-			if c.nodes.overdue(k.name) {
-				by[nodeKind] = append(by[nodeKind], k.name)
+// update takes in the newest state of the objects that events name, and what signals ask for. The result does not
+// depend on the order of events: what is given up comes first, then what was allocated before, then what is new.
+func (c *cluster) update(events []event, get lookup) {
+	by, settled, hosting := [kinds][]string{}, map[string]struct{}{}, []signal(nil)
+	for _, e := range events {
+		switch e := e.(type) {
+		case objectKey:
+			by[e.kind] = append(by[e.kind], e.name)
+		case signal:
+			switch e.what {
+			case selectionSignal:
+				settled[e.name] = struct{}{}
+			case egressHostingSignal, livenessSignal:
+				hosting = append(hosting, e)
+			case subnetsOverdueSignal:
+				if c.nodes.overdue(e.name) {
+					by[nodeKind] = append(by[nodeKind], e.name)
+				}
+			default:
+				c.follow(e)
 			}
-		case addresslessKind:
-			c.balancers.missAddresses(k.name)
-		default:
-			by[k.kind] = append(by[k.kind], k.name)
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(settled)) { // a step each, however often it is asked for
@@ -106,7 +89,7 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 		by[k] = slices.Compact(by[k])
 	}
 	c.services.updateServiceCIDRs(by[serviceCIDRKind], get)
-	c.follow(c.nodes.update(by[nodeKind], get))
+	c.followNodes(c.nodes.update(by[nodeKind], get))
 	c.services.settleRanges()
 	c.updateNamespaces(by[namespaceKind], get)
 	c.egress.update(by[egressKind], get)
@@ -117,14 +100,42 @@ func (c *cluster) update(keys []objectKey, get lookup) {
 	c.domains.update(by[resolvedKind], get)
 	c.pods.update(by[podKind], get)
 	c.services.update(by[sliceKind], by[serviceKind], get)
-	for _, k := range hosting {
-		c.updateHosting(k, get)
+	for _, s := range hosting {
+		c.updateHosting(s, get)
 	}
 	c.domains.settle()
 	c.balancers.changed = c.balancers.changed || c.egress.replan // what EgressIPs follow from, addresses of pools do
 	c.balancers.settle(c.services.dirty)
 	c.egress.settle(c.pods.touched())
 	c.policies.settle(c.pods.touched())
+}
+
+// follow does what a signal asks for that does not wait for objects.
+func (c *cluster) follow(s signal) {
+	switch s.what {
+	case topologySignal:
+		c.nodes.dirtyTopology = true
+	case sharedGatewaySignal:
+		c.nodes.dirtyGateway = true
+	case egressNodesSignal:
+		c.egress.dirtyNodes = true
+	case livenessPortsSignal:
+		c.balancers.alive.dirty = true
+	case policiesSignal:
+		c.policies.dirtyCommon = true
+	case flushSignal, lateFlushSignal:
+		c.services.flushes.again(s.name, slices.Index(flushSignals[:], s.what))
+	case domainSignal, instantSignal:
+		c.domains.refresh(s)
+	case nodeSetSignal:
+		c.policies.settleNodeSet(policy.Nodes(s.name))
+	case countSignal:
+		c.egress.countNow(s.name)
+	case rowsSignal:
+		c.makeAgain(ovsdb.Owner(s.name))
+	case addressesOverdueSignal:
+		c.balancers.missAddresses(s.name)
+	}
 }
 
 // makeAgain has the rows of an owner made again.
@@ -200,9 +211,9 @@ func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
 	return nil
 }
 
-// follow takes in what other rows follow from: which nodes run Windows, and which carry or use the
+// followNodes takes in what other rows follow from: which nodes run Windows, and which carry or use the
 // shared gateway. Then the nodes' owners are told what is wrong, which may depend on all of them.
-func (c *cluster) follow(touched []*nodeState) {
+func (c *cluster) followNodes(touched []*nodeState) {
 	before := c.nodes.hasGateway()
 	for _, n := range touched {
 		c.nodes.updateDatapath(n)

@@ -116,9 +116,9 @@ func TestNothingRemains(t *testing.T) {
 		l.step()
 	}
 	for _, kind := range []kind{serviceKind, nodeKind, egressKind, podKind, sliceKind, poolKind, namespaceKind, serviceCIDRKind} {
-		var keys []objectKey
+		var keys []event
 		for k := range l.w.objects {
-			if k.kind == kind {
+			if of, ok := k.(objectKey); ok && of.kind == kind {
 				keys = append(keys, k)
 				delete(l.w.objects, k)
 			}
@@ -161,7 +161,7 @@ func newLife(t *testing.T, s *settings, seed uint64) *life {
 }
 
 func (l *life) step() {
-	var keys []objectKey
+	var keys []event
 	for range 1 + l.random.IntN(6) {
 		keys = append(keys, l.event()...)
 	}
@@ -171,7 +171,7 @@ func (l *life) step() {
 	}
 }
 
-func (l *life) apply(keys []objectKey) {
+func (l *life) apply(keys []event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
 	if err := l.engine.Apply(context.Background(), l.c.changes()); err != nil {
@@ -191,7 +191,7 @@ func (l *life) quiesce() {
 	l.t.Fatal("annotations do not come to rest")
 }
 
-func (l *life) event() []objectKey {
+func (l *life) event() []event {
 	w, n := l.w, l.random.IntN
 	number := n(4)
 	nodeName := fmt.Sprintf("n%d", number)
@@ -310,10 +310,10 @@ func (l *life) facts(number int) string {
 }
 
 // toggle deletes an object that is there, mostly, and creates one that is not.
-func (l *life) toggle(k objectKey, o any) []objectKey {
+func (l *life) toggle(k objectKey, o any) []event {
 	if _, ok := l.w.objects[k]; ok && l.random.IntN(3) > 0 {
 		delete(l.w.objects, k)
-		return []objectKey{k}
+		return []event{k}
 	}
 	return l.w.put(o)
 }

@@ -366,23 +366,112 @@ func (c Config) checkLease() error {
 	return errors.Join(errs...)
 }
 
-// family finds the prefix of addr's address family.
-func family(list []netip.Prefix, addr netip.Addr) *netip.Prefix {
-	for i := range list {
-		if list[i].Addr().Is4() == addr.Is4() {
-			return &list[i]
+// portRange is all ports from first to last.
+type portRange struct{ first, last uint16 }
+
+func (r portRange) contains(port uint16) bool { return r.first <= port && port <= r.last }
+
+func (r portRange) String() string { return fmt.Sprintf("%d-%d", r.first, r.last) }
+
+// parsePortRange reads the key node-port-range as kube-apiserver reads --service-node-port-range: FIRST-LAST,
+// FIRST+MORE, or a single port.
+func parsePortRange(text string) (portRange, error) {
+	bad := fmt.Errorf("node-port-range: %q is not a range of ports; write it like 30000-32767", text)
+	var first, last uint16
+	for _, form := range []string{"%d-%d", "%d+%d", "%d"} {
+		n, _ := fmt.Sscanf(text, form, &first, &last)
+		if n == 0 {
+			return portRange{}, bad
+		}
+		switch form {
+		case "%d":
+			last = first
+		case "%d+%d":
+			if n == 2 && int(first)+int(last) > 65535 {
+				return portRange{}, bad
+			}
+			if n == 2 {
+				last += first
+			}
+		}
+		if r := (portRange{first, last}); (form == "%d" || n == 2) && text == map[string]string{
+			"%d-%d": r.String(), "%d+%d": fmt.Sprintf("%d+%d", first, last-first), "%d": fmt.Sprint(first)}[form] {
+			if first == 0 || last < first {
+				return portRange{}, bad
+			}
+			return r, nil
+		}
+	}
+	return portRange{}, bad
+}
+
+// clusterRange is one of the cluster's own ranges that an address is in, and its key.
+func (s *settings) clusterRange(overlaps func(netip.Prefix) bool) (key string, in netip.Prefix, ok bool) {
+	for _, own := range []struct {
+		key  string
+		list []netip.Prefix
+	}{{"pod-cidrs", s.pods}, {"service-cidrs", s.services}, {"join-cidrs", s.joins}, {"weft's range", contract.OwnRanges[:]}} {
+		for _, p := range own.list {
+			if overlaps(p) {
+				return own.key, p, true
+			}
+		}
+	}
+	return "", netip.Prefix{}, false
+}
+
+// joinAddresses are a router's on the join switch: the cluster's router is number 0, the gateway
+// router of a node has the node's ID, and the shared gateway the number after the largest ID.
+func (s *settings) joinAddresses(number int) []netip.Prefix {
+	list := make([]netip.Prefix, len(s.joins))
+	for i, j := range s.joins {
+		list[i] = netip.PrefixFrom(JoinAddress(j, number), j.Bits())
+	}
+	return list
+}
+
+// JoinAddress is that of a router by its number. Endpoints see it as the client of what a gateway router balances,
+// but for Services with externalTrafficPolicy: Local.
+func JoinAddress(join netip.Prefix, number int) netip.Addr { return nth(join, uint64(1+number)) }
+
+// maxNodeID is the largest node ID that has an address in every join range.
+func (s *settings) maxNodeID() int {
+	most := maxPool
+	for _, j := range s.joins {
+		if b := hostBits(j); b < 16 {
+			most = min(most, 1<<b)
+		}
+	}
+	return most - 4 // network, cluster router, shared gateway, broadcast
+}
+
+// sharedNumber is the shared gateway's on the join switch.
+func (s *settings) sharedNumber() int { return s.maxNodeID() + 1 }
+
+// families are those of pods' addresses.
+func (s *settings) families() []bool {
+	list := make([]bool, len(s.pods))
+	for i, p := range s.pods {
+		list[i] = p.Addr().Is4()
+	}
+	return list
+}
+
+// checkDNSNodes checks the key dns-server-nodes.
+func checkDNSNodes(nodes []string) error {
+	for _, node := range nodes {
+		if why := validation.IsDNS1123Subdomain(node); len(why) > 0 {
+			return fmt.Errorf("dns-server-nodes: %q is no name of a Node: %s", node, why[0])
 		}
 	}
 	return nil
 }
 
-// hostBits is the number of bits that tell a prefix's addresses apart.
-func hostBits(p netip.Prefix) int { return p.Addr().BitLen() - p.Bits() }
-
-func join[T fmt.Stringer](list []T) string {
-	words := make([]string, len(list))
-	for i, v := range list {
-		words[i] = v.String()
+// checkNetwork checks the name of a network outside, which nodes' labels have to hold. The remedy follows.
+func checkNetwork(key, name, remedy string) error {
+	if problems := validation.IsValidLabelValue(name); len(problems) > 0 || name == "" {
+		return fmt.Errorf("%s: %q is no name of a network: it has 63 letters, digits, '.', '_' and '-' at most, and begins and ends with a letter or digit; %s",
+			key, strings.TrimSpace(name), remedy)
 	}
-	return strings.Join(words, ",")
+	return nil
 }

@@ -59,10 +59,10 @@ type database interface {
 	Watch(ctx context.Context, changed func([]ovsdb.Owner)) error
 	// Records are what earlier terms have decided.
 	Records(*settings) records
-	// Hosting are the chassis that have the ports of EgressIPs (carrierKind) and nodes (aliveKind) now.
-	Hosting() map[objectKey]string
+	// Hosting are the chassis that have the ports of EgressIPs (egressHostingSignal) and nodes (livenessSignal) now.
+	Hosting() map[event]string
 	// Carriers tells of such ports that are on another chassis than is known, until ctx is done.
-	Carriers(ctx context.Context, known map[objectKey]string, moved func(what objectKey, chassis string))
+	Carriers(ctx context.Context, known map[event]string, moved func(what event, chassis string))
 	// Disabled are the features that its server's schema has no columns for.
 	Disabled() []string
 	// Connected says whether there is a connection now.

@@ -132,7 +132,7 @@ func BenchmarkServiceOfManyPorts(b *testing.B) {
 			}
 			c := playing(b, w)
 			start := time.Now()
-			c.update([]objectKey{{serviceKind, "shop/big"}}, w.get)
+			c.update([]event{objectKey{serviceKind, "shop/big"}}, w.get)
 			c.changes()
 			cost[ports] += time.Since(start)
 		}
@@ -256,7 +256,7 @@ func BenchmarkNodeComesAndGoes(b *testing.B) {
 		c := playing(b, w)
 		k := objectKey{nodeKind, fmt.Sprint("n", size)}
 		return func(i int) {
-			keys := []objectKey{k}
+			keys := []event{k}
 			if i%2 == 0 {
 				keys = w.put(w.gatewayNumber(size))
 			} else {
@@ -335,7 +335,7 @@ func BenchmarkNodeJoinsPools(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			c.update([]objectKey{k}, w.get)
+			c.update([]event{k}, w.get)
 			c.changes()
 		}
 	})

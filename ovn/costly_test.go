@@ -154,7 +154,7 @@ func TestCostlyServicesOfManyNodes(t *testing.T) {
 // manyPorts are a Service with twenty ports and 400 endpoints of each, and so many nodes.
 func (s *scene) manyPorts(nodes int) (o *service, all, first *slice) {
 	s.t.Helper()
-	var keys []objectKey
+	var keys []event
 	for i := 1; i <= nodes; i++ {
 		n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i))
 		n.facts = editFacts(i, false, func(f *contract.NodeFacts) { f.Gateway.HostAddresses = true })

@@ -80,7 +80,7 @@ func (d *datapath) do(objects ...any) {
 }
 
 // touch has objects looked at again, and waits until the flows are in force.
-func (d *datapath) touch(keys []objectKey) {
+func (d *datapath) touch(keys []event) {
 	d.t.Helper()
 	for ; len(keys) > 0; keys = d.absorb(d.c) {
 		d.c.update(keys, d.get)

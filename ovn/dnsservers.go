@@ -1,13 +1,8 @@
 package ovn
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Whoever is believed about a domain name opens the rules of all that name it. So a right that follows from a pod's being on a node
@@ -15,15 +10,6 @@ import (
 // status on itself: each becomes an endpoint of the Services that select it, ready or not. Its owner is what a node cannot choose:
 // NodeRestriction has a mirror pod owned by its Node, as its controller, so that no other adopts it, and no request for
 // a pod's status changes its owners. So a pod counts that a controller has made (a ReplicaSet, a DaemonSet), and the Scheduler has placed.
-
-// madeByController says whether a controller of the control plane has made a pod, and no node.
-func madeByController(o *corev1.Pod) bool {
-	if _, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
-		return false
-	}
-	owner := metav1.GetControllerOf(o)
-	return owner != nil && owner.Kind != "Node"
-}
 
 // updatePod takes in a pod that may be a DNS server's, which may be on its host's network.
 func (b *domainBook) updatePod(name string, object *pod) {
@@ -82,14 +68,4 @@ func (b *domainBook) followServers() {
 func (b *domainBook) isServer(namespace string, e *endpoint) bool {
 	p := b.pods[e.pod]
 	return p != nil && e.serving && p.Namespace == namespace && p.node == e.node
-}
-
-// checkDNSNodes checks the key dns-server-nodes.
-func checkDNSNodes(nodes []string) error {
-	for _, node := range nodes {
-		if why := validation.IsDNS1123Subdomain(node); len(why) > 0 {
-			return fmt.Errorf("dns-server-nodes: %q is no name of a Node: %s", node, why[0])
-		}
-	}
-	return nil
 }

@@ -103,7 +103,7 @@ func TestDNSServersComeAndGo(t *testing.T) {
 	s.saw("l2", "www.example.com 203.0.113.1 90")
 	s.want("with its server", "www.example.com: 203.0.113.1")
 	delete(s.w.objects, objectKey{podKind, "kube-system/dns"})
-	s.touch([]objectKey{{podKind, "kube-system/dns"}})
+	s.touch([]event{objectKey{podKind, "kube-system/dns"}})
 	s.saw("l2", "www.example.com 203.0.113.2 90")
 	s.want("the pod is gone, its slice not yet")
 	again := dnsPod(func(o *corev1.Pod) { o.UID = types.UID("again") })

@@ -7,57 +7,12 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// resolvedNames is a ResolvedNames: what a node's agent has seen DNS servers answer.
-type resolvedNames struct {
-	metav1.ObjectMeta // with its generation
-	names             map[string][]resolvedAddress
-}
-
-type resolvedAddress struct {
-	addr  netip.Addr
-	until int64 // seconds, as Unix counts them
-}
-
-// maxDomainName is the longest domain name's length, as text.
-const maxDomainName = 253
-
-// trimResolvedNames leaves out what no host outside can have: nobody is let through to a node's own
-// addresses because a name says so. Whoever owns a node may write anything into its object: what no agent
-// writes, in number and length, is left out, too.
-func trimResolvedNames(u *unstructured.Unstructured, o *v1alpha1.ResolvedNames, err error) *resolvedNames {
-	r := &resolvedNames{newCustom(u, nil, err).ObjectMeta, map[string][]resolvedAddress{}}
-	total := 0
-	for _, said := range o.Names {
-		if len(said.Name) == 0 || len(said.Name) > maxDomainName {
-			continue
-		}
-		name, most := shared(contract.DomainName(said.Name)), contract.DomainAddresses
-		if strings.HasPrefix(name, "*") {
-			most = contract.DomainAddressesInAll
-		}
-		for _, a := range said.Addresses {
-			addr, err := netip.ParseAddr(a.Address)
-			if err != nil || addr.Zone() != "" || !addr.Unmap().IsGlobalUnicast() || len(r.names[name]) == most {
-				continue
-			}
-			if total++; total > contract.DomainAddressesInAll {
-				return r
-			}
-			r.names[name] = append(r.names[name], resolvedAddress{addr.Unmap(), a.Until.Unix()})
-		}
-	}
-	return r
-}
 
 // bounded is what is believed of an object that comes now: no address counts for longer than an agent may say.
 func (r *resolvedNames) bounded(now int64) *resolvedNames {
@@ -115,8 +70,6 @@ func newDomainBook(o *outbox, s *settings, t *clock, services serviceView) domai
 	}
 }
 
-func domainOwner(name string) ovsdb.Owner { return ovsdb.Owner("DomainName/" + name) }
-
 // domainSet is the name of the address set with a domain's addresses, which exists while somebody uses the
 // domain. It reads like the domain as far as OVN's names allow.
 func domainSet(name string, ipv4 bool) string {
@@ -140,12 +93,12 @@ func (b *domainBook) use(name string, by int) {
 	}
 }
 
-func (b *domainBook) refresh(k objectKey) {
-	if k.kind == instantKind {
+func (b *domainBook) refresh(s signal) {
+	if s.what == instantSignal {
 		b.waiting = false
 		return
 	}
-	b.dirty[k.name]++
+	b.dirty[s.name]++
 }
 
 // update takes in what nodes' agents have seen.
@@ -211,7 +164,7 @@ func (b *domainBook) settle() {
 	empty(&b.stale)
 	if b.next > 0 && !b.waiting {
 		b.waiting = true
-		b.expect(objectKey{kind: instantKind})
+		b.expect(signal{what: instantSignal})
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *dnsScene) restart() {
 // servers moves the DNS servers.
 func (s *dnsScene) servers(nodes ...string) {
 	object := &slice{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns-1"}, service: "kube-dns", ports: []servicePort{{"dns", "udp", 53}}}
-	var keys []objectKey
+	var keys []event
 	for i, node := range nodes {
 		server := s.w.pod("kube-system", fmt.Sprintf("coredns-%d", i), node)
 		server.controlled = true
@@ -56,7 +56,7 @@ func (s *dnsScene) servers(nodes ...string) {
 	s.touch(append(keys, s.w.put(object)...))
 }
 
-func (s *dnsScene) touch(keys []objectKey) {
+func (s *dnsScene) touch(keys []event) {
 	if s.c != nil {
 		s.c.at(s.now)
 		s.c.update(keys, s.w.get)
@@ -137,7 +137,7 @@ func TestAddressSetsOfDomains(t *testing.T) {
 	s.want("it comes back", "www.example.com: 2001:db8::1")
 
 	delete(s.w.objects, objectKey{resolvedKind, "l2"})
-	s.touch([]objectKey{{resolvedKind, "l2"}})
+	s.touch([]event{objectKey{resolvedKind, "l2"}})
 	s.want("a node is gone", "*.example.com:", "www.example.com:")
 }
 
@@ -147,7 +147,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 	s.saw("l1", "www.example.com 203.0.113.1 90", "www.example.com 203.0.113.2 300")
 	s.saw("l2", "www.example.com 203.0.113.1 120")
 	s.want("both", "www.example.com: 203.0.113.1 203.0.113.2")
-	if expected := s.c.takeExpected(); !slices.Equal(expected, []objectKey{{kind: instantKind}}) {
+	if expected := s.c.takeExpected(); !slices.Equal(expected, []event{signal{what: instantSignal}}) {
 		t.Fatalf("the cluster waits for %v", expected)
 	}
 	for _, step := range []struct {
@@ -161,7 +161,7 @@ func TestDomainsAddressesExpire(t *testing.T) {
 		{1, []string{"www.example.com:"}},
 	} {
 		s.now = s.now.Add(time.Duration(step.seconds) * time.Second)
-		s.touch([]objectKey{{kind: instantKind}})
+		s.touch([]event{signal{what: instantSignal}})
 		s.want(s.now.Format("04:05"), step.sets...)
 		if waits := len(s.c.takeExpected()) == 1; waits != (s.now.Sub(midnight) < 300*time.Second) {
 			t.Errorf("%s: the cluster waits for time to pass: %v", s.now.Format("04:05"), waits)
@@ -256,7 +256,7 @@ func TestDomainsInTheNorthbound(t *testing.T) {
 	if after := server.Transactions(); after != before {
 		t.Errorf("a restart makes %d transactions", after-before)
 	}
-	if owner, ok := ownerKey(domainOwner("*.example.com")); !ok || owner != (objectKey{domainKind, "*.example.com"}) {
+	if owner := ownerEvent(domainOwner("*.example.com")); owner != event(signal{domainSignal, "*.example.com"}) {
 		t.Errorf("the owner stands for %v", owner)
 	}
 }
@@ -320,7 +320,7 @@ func TestHostileResolvedNames(t *testing.T) {
 			said := fmt.Sprint(object.names)
 			counts := func(what string, want int) {
 				t.Helper()
-				s.touch([]objectKey{{kind: instantKind}})
+				s.touch([]event{signal{what: instantSignal}})
 				if got := len(s.c.domains.addresses[c.uses]); got != want {
 					t.Errorf("%s: %d addresses count, want %d", what, got, want)
 				}

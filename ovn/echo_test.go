@@ -68,7 +68,7 @@ func TestAStatusEchoIsNoWork(t *testing.T) {
 			after.status = statusOf(o.status, edit)
 			s.put(&after)
 		}
-		s.c.update([]objectKey{k}, s.get)
+		s.c.update([]event{k}, s.get)
 		if changes := s.c.changes(); len(changes) > 0 {
 			t.Errorf("%v asks for %d owners' rows, of %s first", k, len(changes), changes[0].Owner)
 		}

@@ -78,11 +78,6 @@ type egressPlan struct {
 	message string
 }
 
-func egressOwner(name string) ovsdb.Owner { return ovsdb.Owner("EgressIP/" + name) }
-
-// egressNodesOwner has what all EgressIPs share.
-const egressNodesOwner ovsdb.Owner = "Egress/nodes"
-
 // egressPodsID is the row of the address set with the pods of all EgressIPs.
 func egressPodsID(ipv4 bool) string {
 	return ovsdb.ID(nb.AddressSetTable, egressNodesOwner, "pods/"+ipWord(ipv4))
@@ -94,23 +89,8 @@ func egressSet(name string, ipv4 bool) string {
 	return "egress_" + strings.ReplaceAll(name, "-", "_") + "_" + ipWord(ipv4)
 }
 
-func ipWord(ipv4 bool) string {
-	if ipv4 {
-		return "ip4"
-	}
-	return "ip6"
-}
-
 func egressSetID(name string, ipv4 bool) string {
 	return ovsdb.ID(nb.AddressSetTable, egressOwner(name), ipWord(ipv4))
-}
-
-// family2 is the place of an address family in a pair.
-func family2(ipv4 bool) int {
-	if ipv4 {
-		return 0
-	}
-	return 1
 }
 
 // wants says whether an EgressIP has an address of a family.
@@ -283,7 +263,7 @@ func (b *egressBook) leaveBy(p *podState, now [2]*egressState) {
 func (b *egressBook) countLater(e *egressState) {
 	if !e.counting && b.all[e.object.Name] == e {
 		e.counting = true
-		b.expect(objectKey{countKind, e.object.Name})
+		b.expect(signal{countSignal, e.object.Name})
 	}
 }
 
@@ -366,21 +346,6 @@ func (p egressPlan) equal(o egressPlan) bool {
 	return p.reason == o.reason && p.message == o.message && slices.Equal(p.members, o.members) && slices.Equal(p.names, o.names) &&
 		p.gateway.Network == o.gateway.Network && p.gateway.MAC == o.gateway.MAC &&
 		slices.Equal(p.gateway.Addresses, o.gateway.Addresses) && slices.Equal(p.gateway.NextHops, o.gateway.NextHops)
-}
-
-// clusterRange is one of the cluster's own ranges that an address is in, and its key.
-func (s *settings) clusterRange(overlaps func(netip.Prefix) bool) (key string, in netip.Prefix, ok bool) {
-	for _, own := range []struct {
-		key  string
-		list []netip.Prefix
-	}{{"pod-cidrs", s.pods}, {"service-cidrs", s.services}, {"join-cidrs", s.joins}, {"weft's range", contract.OwnRanges[:]}} {
-		for _, p := range own.list {
-			if overlaps(p) {
-				return own.key, p, true
-			}
-		}
-	}
-	return "", netip.Prefix{}, false
 }
 
 // noteStatusOf has an EgressIP's status written.

@@ -287,8 +287,8 @@ func TestCarrierIsTold(t *testing.T) {
 	s.do(s.egressNode(1), s.egressNode(2), s.egressIP("a", "", "203.0.113.20"))
 	s.want("node", s.egressStatus("a").Node, "")
 	move := func(chassis string) {
-		s.objects[objectKey{carrierKind, "a"}] = chassis
-		s.touch([]objectKey{{carrierKind, "a"}})
+		s.objects[signal{egressHostingSignal, "a"}] = chassis
+		s.touch([]event{signal{egressHostingSignal, "a"}})
 	}
 	move("chassis-2")
 	s.want("node", s.egressStatus("a").Node, "e2")
@@ -300,8 +300,8 @@ func TestCarrierIsTold(t *testing.T) {
 	s.restart(nil)
 	s.want("node after a restart", s.egressStatus("a").Node, "e1")
 	for _, chassis := range []string{"chassis-2", "chassis-1"} { // faster than a status is written
-		s.objects[objectKey{carrierKind, "a"}] = chassis
-		s.c.update([]objectKey{{carrierKind, "a"}}, s.get)
+		s.objects[signal{egressHostingSignal, "a"}] = chassis
+		s.c.update([]event{signal{egressHostingSignal, "a"}}, s.get)
 	}
 	notes := s.c.takeNotes()
 	if last := notes[len(notes)-1].value; !strings.Contains(last, `"node":"e1"`) {
@@ -309,6 +309,6 @@ func TestCarrierIsTold(t *testing.T) {
 	}
 	move("")
 	s.want("node when none carries it", s.egressStatus("a").Node, "")
-	delete(s.objects, objectKey{carrierKind, "a"})
-	s.touch([]objectKey{{carrierKind, "nobody"}, {countKind, "nobody"}})
+	delete(s.objects, signal{egressHostingSignal, "a"})
+	s.touch([]event{signal{egressHostingSignal, "nobody"}, signal{countSignal, "nobody"}})
 }

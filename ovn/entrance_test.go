@@ -279,7 +279,7 @@ func TestServicesFollowGateways(t *testing.T) {
 			}
 			s.do(web, sl)
 			written := s.c.services.change("default/web")
-			follow := func(what string, keys []objectKey) {
+			follow := func(what string, keys []event) {
 				s.c.update(keys, s.get)
 				for _, change := range s.c.changes() {
 					if change.Owner == written.Owner {
@@ -308,7 +308,7 @@ func TestServicesFollowGateways(t *testing.T) {
 				follow(fmt.Sprint(i+1, ". ", step.what), s.put(&n))
 			}
 			delete(s.objects, objectKey{nodeKind, "bare"})
-			follow("the node goes", []objectKey{{nodeKind, "bare"}})
+			follow("the node goes", []event{objectKey{nodeKind, "bare"}})
 			follow("another one comes", s.put(s.node("late", "10.244.5.0/24")))
 		})
 	}

@@ -5,16 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// flushPauses are how long what was sent to an endpoint that has gone is hidden before the nodes are shown it
-// again, and how long that lasts, the first time and the second: long enough for Open vSwitch to have dropped its
-// cached flows, and for ovn-northd and ovn-controller to have seen both, the second time also where they are slow.
-var flushPauses = [2]time.Duration{time.Second, 5 * time.Second}
 
 // ovn-controller has Open vSwitch forget the connections to an endpoint as soon as its flows are gone. Open
 // vSwitch drops its cached copies of these flows a moment later, and a datagram that comes in between makes the
@@ -62,15 +56,13 @@ func (b *flushBook) flushIn(name string, round int, paths map[path]struct{}) {
 	}
 	r := &b.of[name].rounds[round]
 	if r.rests() {
-		b.expect(objectKey{flushKinds[round], name})
+		b.expect(signal{flushSignals[round], name})
 	}
 	if r.gone == nil {
 		r.gone = map[path]struct{}{}
 	}
 	maps.Copy(r.gone, paths)
 }
-
-func flushOwner(service string) ovsdb.Owner { return ovsdb.Owner("Flush/" + service) }
 
 // flushedPaths are those of load balancers that ovn-controller flushes.
 func flushedPaths(all []ovsdb.Row) map[path]struct{} {
@@ -128,7 +120,7 @@ func (b *flushBook) again(name string, round int) {
 	r.shown, r.gone = r.gone, nil
 	b.dirty[name] = struct{}{}
 	if !r.rests() {
-		b.expect(objectKey{flushKinds[round], name})
+		b.expect(signal{flushSignals[round], name})
 	}
 	if round+1 < len(f.rounds) {
 		b.flushIn(name, round+1, ended)

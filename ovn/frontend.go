@@ -180,18 +180,6 @@ func (s *service) externalFrontends(kind protocol, behind *serviceEndpoints, nod
 	return append([]frontend{everywhere, within}, announced...)
 }
 
-// isOf says whether a Service is of an address family.
-func (s *service) isOf(ipv4 bool) bool {
-	return slices.ContainsFunc(s.clusterIPs, func(ip netip.Addr) bool { return ip.Is4() == ipv4 })
-}
-
-// externalAddresses are those by which a Service is known outside, each once.
-func (s *service) externalAddresses() []netip.Addr {
-	list := slices.Concat(s.externalIPs, s.ingress)
-	slices.SortFunc(list, netip.Addr.Compare)
-	return slices.Compact(list)
-}
-
 // serve adds an address and port for a Service's port, if that is of the frontend's protocol.
 func (f *frontend) serve(port servicePort, ip netip.Addr, number uint16, behind *serviceEndpoints) {
 	if port.protocol == f.protocol {

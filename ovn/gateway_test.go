@@ -173,11 +173,11 @@ func TestSharedGatewayHasAnOwnerOfItsOwn(t *testing.T) {
 			}
 		}
 	}
-	k, ok := ownerKey(gatewayOwner)
-	if !ok {
+	e := ownerEvent(gatewayOwner)
+	if e == nil {
 		t.Fatal("the owner is not known")
 	}
-	s.c.update([]objectKey{k}, s.get)
+	s.c.update([]event{e}, s.get)
 	if changes := s.c.changes(); len(changes) != 1 || changes[0].Owner != gatewayOwner {
 		t.Errorf("changes %v", changes)
 	}

@@ -83,9 +83,6 @@ type numberedPort struct {
 	protocol protocol
 }
 
-// claim is what a pod wants by a host port; one of all addresses wants it everywhere on its node.
-func (h hostPort) claim() claim { return claim{h.ip, h.port, h.protocol} }
-
 // indexHostPorts notes which of a pod's host ports have come to its node and gone; either may be nil.
 func (b *podBook) indexHostPorts(n *nodeState, name string, before, now *pod) {
 	if before != nil {

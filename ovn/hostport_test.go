@@ -106,7 +106,7 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 				pods["old"].CreationTimestamp = metav1.NewTime(time.Unix(1700000000, 0))
 				pods["young"].CreationTimestamp = metav1.NewTime(time.Unix(1700000001, 0))
 				rows := has{} // as changes have written them
-				follow := func(keys []objectKey) {
+				follow := func(keys []event) {
 					s.c.update(keys, s.get)
 					changes := s.c.changes()
 					nameOf := func(change ovsdb.Change) string {
@@ -146,7 +146,7 @@ func TestOneHostPortOfTwoPods(t *testing.T) {
 				leave := func(name string) {
 					p := pods[name]
 					delete(s.objects, objectKey{podKind, p.Namespace + "/" + p.Name})
-					follow([]objectKey{{podKind, p.Namespace + "/" + p.Name}})
+					follow([]event{objectKey{podKind, p.Namespace + "/" + p.Name}})
 				}
 				leave("old")
 				want("without the old", c.when)
@@ -172,7 +172,7 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 	p.hostPorts, q.hostPorts = []hostPort{{"tcp", at, 80, 8080}}, []hostPort{{"tcp", at, 8443, 443}}
 	s.do(n, s.addressPool("p", "203.0.113.0/29"), p, q)
 	rows := map[ovsdb.Owner]ovsdb.Change{}
-	ports := func(keys []objectKey) string {
+	ports := func(keys []event) string {
 		s.c.update(keys, s.get)
 		for _, change := range s.c.changes() {
 			rows[change.Owner] = change
@@ -186,16 +186,16 @@ func TestHostPortsAtAnAddressOfAPool(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	const both, other = "203.0.113.1:80 203.0.113.1:8443", "203.0.113.1:8443"
-	s.want("alone", ports([]objectKey{{podKind, "default/p"}, {podKind, "default/q"}}), both)
+	s.want("alone", ports([]event{objectKey{podKind, "default/p"}, objectKey{podKind, "default/q"}}), both)
 	s.want("beside the Service", ports(s.put(had)), other)
 	s.want("the Service has the address", s.c.balancers.held[at], "default/web")
 	rival := s.service("rival", "10.96.0.20") // somebody else's load balancer
 	rival.ingress, rival.ports[0].port = []netip.Addr{at}, 8443
 	s.want("beside one that has another port of the node's address", ports(s.put(rival)), "")
 	delete(s.objects, objectKey{serviceKind, "default/web"})
-	s.want("when the first has gone", ports([]objectKey{{serviceKind, "default/web"}}), "203.0.113.1:80")
+	s.want("when the first has gone", ports([]event{objectKey{serviceKind, "default/web"}}), "203.0.113.1:80")
 	delete(s.objects, objectKey{serviceKind, "default/rival"})
-	s.want("when both have gone", ports([]objectKey{{serviceKind, "default/rival"}}), both)
+	s.want("when both have gone", ports([]event{objectKey{serviceKind, "default/rival"}}), both)
 }
 
 // TestHostPortsOfOtherAddresses make nobody look again: of two pods with one number at different addresses each has its own.

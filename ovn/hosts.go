@@ -1,13 +1,9 @@
 package ovn
 
 import (
-	"errors"
-	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
@@ -101,38 +97,4 @@ func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 // taken says whose an address is that a Service asks for and may not have.
 func (b *hostBook) taken(s *service, addr netip.Addr) outside.Owner {
 	return b.rules().Deny(addr, slices.Contains(s.ingress, addr))
-}
-
-// hostSettings reads the keys about hosts. Those of the Northbound are the cluster's central hosts.
-func (c Config) hostSettings(s *settings) error {
-	ports, err := contract.ParseHostPorts(c.HostPorts)
-	if err == nil && len(ports) == 0 {
-		err = errors.New("host-ports: is empty: Services could have ssh's port and the API server's; leave the key out, or give the ports that are hosts' own")
-	}
-	errs := []error{err}
-	s.hostPorts = ports
-	if !slices.Equal(c.HostPorts, contract.DefaultHostPorts) {
-		s.toldHostPorts = c.HostPorts
-	}
-	for key, list := range map[string]struct {
-		texts []string
-		to    *[]netip.Prefix
-	}{"host-cidrs": {c.HostCIDRs, &s.hosts}, "host-external-ip-cidrs": {c.HostExternalIPCIDRs, &s.hostExternals}} {
-		for _, text := range list.texts {
-			p, err := netip.ParsePrefix(strings.TrimSpace(text))
-			if err != nil || p != p.Masked() || p.Addr().Is4In6() {
-				errs = append(errs, fmt.Errorf("%s: %q is not a CIDR; write it like 192.0.2.0/24 or 192.0.2.7/32", key, text))
-				continue
-			}
-			*list.to = append(*list.to, p)
-		}
-	}
-	for _, endpoint := range c.Northbound {
-		_, rest, _ := strings.Cut(endpoint, ":")
-		host, _, err := net.SplitHostPort(rest)
-		if addr, err2 := netip.ParseAddr(host); err == nil && err2 == nil && !addr.IsLoopback() {
-			s.hosts = append(s.hosts, netip.PrefixFrom(addr.Unmap().WithZone(""), addr.Unmap().BitLen()))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -116,14 +116,18 @@ func (all *informers) synced() bool {
 }
 
 // get is a lookup in the stores.
-func (all *informers) get(k objectKey) any {
+func (all *informers) get(e event) any {
+	k, ok := e.(objectKey)
+	if !ok {
+		return nil
+	}
 	object, _, _ := all.stores[k.kind].GetByKey(k.name) // a store in memory has no errors
 	return object
 }
 
 // keys are those of all objects.
-func (all *informers) keys() []objectKey {
-	var keys []objectKey
+func (all *informers) keys() []event {
+	var keys []event
 	for k, store := range all.stores {
 		for _, name := range store.ListKeys() {
 			keys = append(keys, objectKey{kind(k), name})

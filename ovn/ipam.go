@@ -125,30 +125,6 @@ func (s *subnetPool) release(addr netip.Addr) {
 	}
 }
 
-// nth is the n-th address of a prefix, from 0.
-func nth(p netip.Prefix, n uint64) netip.Addr {
-	b := p.Masked().Addr().As16()
-	low := binary.BigEndian.Uint64(b[8:])
-	binary.BigEndian.PutUint64(b[8:], low+n)
-	addr := netip.AddrFrom16(b)
-	if p.Addr().Is4() {
-		return addr.Unmap()
-	}
-	return addr
-}
-
-// offset is addr's place in p; ok is false when it is outside, or further than 64 bits can say.
-func offset(p netip.Prefix, addr netip.Addr) (n uint64, ok bool) {
-	if !p.Contains(addr) {
-		return 0, false
-	}
-	base, at := p.Masked().Addr().As16(), addr.As16()
-	if [8]byte(base[:8]) != [8]byte(at[:8]) {
-		return 0, false
-	}
-	return binary.BigEndian.Uint64(at[8:]) - binary.BigEndian.Uint64(base[8:]), true
-}
-
 // subnetAllocator cuts node subnets out of one cluster range.
 type subnetAllocator struct {
 	cluster netip.Prefix

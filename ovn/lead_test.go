@@ -141,13 +141,13 @@ type lockedWorld struct {
 	queue *queue
 }
 
-func (w *lockedWorld) get(k objectKey) any {
+func (w *lockedWorld) get(k event) any {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.world.get(k)
 }
 
-func (w *lockedWorld) keys() []objectKey {
+func (w *lockedWorld) keys() []event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.world.keys()

@@ -40,7 +40,7 @@ func TestOneMeterBesideWindowsNodes(t *testing.T) {
 }
 
 // gone takes objects away, and returns their keys.
-func (d *datapath) gone(k kind, names ...string) (keys []objectKey) {
+func (d *datapath) gone(k kind, names ...string) (keys []event) {
 	for _, name := range names {
 		key := objectKey{k, name}
 		delete(d.objects, key)

@@ -124,13 +124,6 @@ func nodePortVariable(ipv4 bool, number int) string {
 	return nodeVariable + digit(ipv4) + "_" + strconv.Itoa(number)
 }
 
-func digit(ipv4 bool) string {
-	if ipv4 {
-		return "4"
-	}
-	return "6"
-}
-
 // ownHost sends what pods have for their own node's host through the management port. By the gateway
 // it would come back to the host from the host's own network, or not at all.
 func (r *rows) ownHost(n *placement, management []netip.Prefix) {
@@ -146,20 +139,6 @@ func (r *rows) ownHost(n *placement, management []netip.Prefix) {
 			Nexthops: []string{m.Addr().String()},
 		})
 	}
-}
-
-// addressSet is those of a family as a match has them, "" if there is none.
-func addressSet(all []netip.Addr, ipv4 bool) string {
-	var list []string
-	for _, addr := range all {
-		if addr.Is4() == ipv4 {
-			list = append(list, addr.String())
-		}
-	}
-	if len(list) < 2 {
-		return strings.Join(list, "")
-	}
-	return "{" + strings.Join(list, ", ") + "}"
 }
 
 // gateway is the router between the cluster and the world, which lives on the node's chassis.
@@ -221,16 +200,6 @@ func waysOut(g *contract.Gateway) string {
 	default:
 		return "as " + list + ", translated by this router's rows of NAT"
 	}
-}
-
-// firsts are the first address of each family, by which pods leave.
-func firsts(all []netip.Prefix) (list []netip.Prefix) {
-	for _, p := range all {
-		if *family(all, p.Addr()) == p {
-			list = append(list, p)
-		}
-	}
-	return list
 }
 
 // sentAgain gives the gateway's address to what a client outside sends again before it was answered, as a SYN that
@@ -377,14 +346,6 @@ func (r *rows) gatewayRoutes(s *settings, id, external string, g *contract.Gatew
 	}
 }
 
-// everything is the prefix of all addresses of addr's family.
-func everything(addr netip.Addr) string {
-	if addr.Is4() {
-		return "0.0.0.0/0"
-	}
-	return "::/0"
-}
-
 func parseFacts(text string) (contract.NodeFacts, error) {
 	return parse[contract.NodeFacts](contract.NodeFactsAnnotation, text)
 }
@@ -468,13 +429,4 @@ func checkHosted(h *contract.Hosted) error {
 		return fmt.Errorf("hosted.address %q is not HOST:PORT", quoted(h.Address))
 	}
 	return nil
-}
-
-// portAddresses is the value of a switch port's addresses and port_security.
-func portAddresses(addrs []netip.Addr) string {
-	text := contract.MAC(addrs...).String()
-	for _, addr := range addrs {
-		text += " " + addr.String()
-	}
-	return text
 }

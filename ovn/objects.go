@@ -459,3 +459,34 @@ func key(namespace, name string) string {
 func (b badAddress) String() string {
 	return fmt.Sprintf("endpoints[%d] address %q: %s", b.index, quoted(b.text), strings.TrimSpace(b.why))
 }
+
+// madeByController says whether a controller of the control plane has made a pod, and no node.
+func madeByController(o *corev1.Pod) bool {
+	if _, mirror := o.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return false
+	}
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.Kind != "Node"
+}
+
+func compareContainerPorts(a, b containerPort) int {
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.number, b.number))
+}
+
+// gatewayLabel makes a node one of those that carry the shared gateway.
+const gatewayLabel = "weft.net/gateway"
+
+func annotationMap(key, value string) map[string]string {
+	if value == "" {
+		return nil
+	}
+	return map[string]string{key: value}
+}
+
+// stickySeconds is what a Service with sessionAffinity ClientIP asks for.
+func stickySeconds(config *corev1.SessionAffinityConfig) int {
+	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
+		return int(corev1.DefaultClientIPServiceAffinitySeconds)
+	}
+	return int(*config.ClientIP.TimeoutSeconds)
+}

@@ -46,7 +46,7 @@ func Translate(config Config, objects []runtime.Object) (*Offline, error) {
 		return nil, err
 	}
 	s.allocate = true
-	all := map[objectKey]any{}
+	all := map[event]any{}
 	for _, o := range withNamespaces(objects) {
 		k, trimmed, err := offlineObject(o.DeepCopyObject())
 		if err != nil {
@@ -65,7 +65,7 @@ func Translate(config Config, objects []runtime.Object) (*Offline, error) {
 		all[k] = node
 	}
 	c := newCluster(s)
-	c.begin(records{}, keysOf(all), func(k objectKey) any { return all[k] })
+	c.begin(records{}, keysOf(all), func(e event) any { return all[e] })
 	offline := &Offline{Changes: c.everything(), Pods: map[string]OfflinePod{}}
 	for name, p := range c.pods.all {
 		if len(p.addresses) > 0 {

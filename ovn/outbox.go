@@ -11,7 +11,7 @@ import (
 // outbox is what the translation has to say beside rows. All parts of a cluster share one.
 type outbox struct {
 	notes    []annotation
-	expected []objectKey
+	expected []event
 	problems []problem
 	told     map[ovsdb.Owner]map[uint64]struct{} // hashes of messages
 }
@@ -29,8 +29,8 @@ type annotation struct {
 // note has an object get an annotation or a status.
 func (o *outbox) note(a annotation) { o.notes = append(o.notes, a) }
 
-// expect has a key given to update after a while.
-func (o *outbox) expect(k objectKey) { o.expected = append(o.expected, k) }
+// expect has an event given to update after a while.
+func (o *outbox) expect(e event) { o.expected = append(o.expected, e) }
 
 var messageSeed = maphash.MakeSeed()
 
@@ -63,9 +63,9 @@ func (o *outbox) takeNotes() []annotation {
 	return notes
 }
 
-// takeExpected returns keys to be given to update after a while: what they wait for is due then, or a problem if
+// takeExpected returns events to be given to update after a while: what they wait for is due then, or a problem if
 // it is not there by then.
-func (o *outbox) takeExpected() []objectKey {
+func (o *outbox) takeExpected() []event {
 	expected := o.expected
 	o.expected = nil
 	return expected

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -65,13 +64,4 @@ func (s *settings) networkOf(named string, nodes []*nodeState) string {
 // byAge orders nodes, the oldest first.
 func byAge(a, b *nodeState) int {
 	return cmp.Or(older(&a.object.ObjectMeta, &b.object.ObjectMeta), cmp.Compare(a.name, b.name))
-}
-
-// checkNetwork checks the name of a network outside, which nodes' labels have to hold. The remedy follows.
-func checkNetwork(key, name, remedy string) error {
-	if problems := validation.IsValidLabelValue(name); len(problems) > 0 || name == "" {
-		return fmt.Errorf("%s: %q is no name of a network: it has 63 letters, digits, '.', '_' and '-' at most, and begins and ends with a letter or digit; %s",
-			key, strings.TrimSpace(name), remedy)
-	}
-	return nil
 }

@@ -55,7 +55,7 @@ func (w *world) addressPool(name string, ranges ...string) *addressPool {
 }
 
 // absorbStatus does to an object what the API server would when its status is written.
-func (w *world) absorbStatus(k objectKey, a annotation) []objectKey {
+func (w *world) absorbStatus(k objectKey, a annotation) []event {
 	var patch struct{ Status map[string]any }
 	if err := json.Unmarshal(a.statusPatch(time.Unix(1700000000, 0)), &patch); err != nil {
 		panic(err)

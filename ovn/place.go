@@ -266,7 +266,7 @@ var errNoSubnets = errors.New("the node has no spec.podCIDRs")
 func (b *nodeBook) late(n *nodeState) bool {
 	if n.expects == nothing {
 		n.expects = expecting
-		b.expect(objectKey{overdueKind, n.name})
+		b.expect(signal{subnetsOverdueSignal, n.name})
 	}
 	return n.expects == overdue
 }
@@ -443,11 +443,4 @@ func (b *nodeBook) noteNode(n *nodeState) {
 	if value != n.object.network {
 		b.note(annotation{nodeKind, "", n.name, n.object.UID, contract.NodeNetworkAnnotation, value})
 	}
-}
-
-func annotationMap(key, value string) map[string]string {
-	if value == "" {
-		return nil
-	}
-	return map[string]string{key: value}
 }

@@ -16,7 +16,7 @@ import (
 // undo removes policies.
 func (d *datapath) undo(policies ...any) {
 	d.t.Helper()
-	var keys []objectKey
+	var keys []event
 	for _, p := range policies {
 		o := p.(*policyObject)
 		k := objectKey{o.kind, key(o.Namespace, o.Name)}

@@ -292,7 +292,7 @@ func TestPolicyStatuses(t *testing.T) {
 
 // written takes in events, and gives by policy what statuses say once the rows are there, and how many ACLs
 // these have.
-func (s *scene) written(keys []objectKey) (statuses map[string]string, acls map[ovsdb.Owner]int) {
+func (s *scene) written(keys []event) (statuses map[string]string, acls map[ovsdb.Owner]int) {
 	s.c.update(keys, s.get)
 	changes := s.c.changes()
 	s.c.policies.written(changes, nil)
@@ -333,7 +333,7 @@ func TestPoliciesOfOnePriority(t *testing.T) {
 			}
 			gone := objectKey{clusterPolicyKind, "older"}
 			delete(s.objects, gone)
-			after, acls := s.written([]objectKey{gone})
+			after, acls := s.written([]event{gone})
 			maps.Copy(statuses, after)
 			if text := statuses["younger"]; !strings.Contains(text, `"InForce"`) || !strings.Contains(text, `"True"`) || acls[younger] != c.rules {
 				t.Errorf("once the older is gone the younger has %d ACLs, and its status is %s", acls[younger], text)

@@ -76,10 +76,6 @@ type use struct {
 	nodes     policy.Nodes
 }
 
-func compareContainerPorts(a, b containerPort) int {
-	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.number, b.number))
-}
-
 // update takes in policies of a kind. The pods that they select are looked at again.
 func (b *policyBook) update(k kind, names []string, get lookup) {
 	for _, name := range names {
@@ -261,7 +257,7 @@ func (b *policyBook) drop(p *policyState, u use) {
 	}
 	if count.users--; count.users == 0 {
 		count.lingering = true
-		b.expect(objectKey{selectionKind, u.selection.String()})
+		b.expect(signal{selectionSignal, u.selection.String()})
 	}
 }
 

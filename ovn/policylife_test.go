@@ -54,7 +54,7 @@ type policyLife struct {
 	parted   bool
 	settings *settings
 	rows     map[ovsdb.Owner]ovsdb.Change
-	expected []objectKey
+	expected []event
 	judged   int
 }
 
@@ -120,7 +120,7 @@ func (l *policyLife) quiesce() {
 }
 
 // follow takes in an event and makes its changes.
-func (l *policyLife) follow(what string, keys []objectKey) {
+func (l *policyLife) follow(what string, keys []event) {
 	l.t.Helper()
 	l.change(what, l.engine.Apply, func() []ovsdb.Change {
 		l.c.update(keys, l.w.get)
@@ -292,7 +292,7 @@ func (l *policyLife) labels() labelSet {
 	return newLabelSet(labelMap([]string{"app=" + []string{"a", "b", "c"}[n(3)], "tier=" + []string{"x", "y"}[n(2)]}))
 }
 
-func (l *policyLife) event() (what string, keys []objectKey) {
+func (l *policyLife) event() (what string, keys []event) {
 	w, n := l.w, l.random.IntN
 	space, host := []string{"s0", "s1"}[n(2)], fmt.Sprint("n", n(3))
 	podKey := objectKey{podKind, fmt.Sprintf("%s/p%d", space, n(5))}
@@ -329,7 +329,7 @@ func (l *policyLife) event() (what string, keys []objectKey) {
 }
 
 // policyEvent adds, changes or deletes one.
-func (l *policyLife) policyEvent(space string) (what string, keys []objectKey) {
+func (l *policyLife) policyEvent(space string) (what string, keys []event) {
 	w, n := l.w, l.random.IntN
 	pick := func(list ...string) string { return list[n(len(list))] }
 	pods := func() string {

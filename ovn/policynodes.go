@@ -31,7 +31,7 @@ func (b *policyBook) dropNodes(nodes policy.Nodes) {
 	s := b.nodeSets[nodes]
 	if s.users--; s.users == 0 {
 		s.lingering = true
-		b.expect(objectKey{nodeSetKind, string(nodes)})
+		b.expect(signal{nodeSetSignal, string(nodes)})
 	}
 }
 

@@ -101,8 +101,8 @@ func (b *selectionBook) settleNumbers(s *selectionState, n *namedPortState) {
 
 // expect has a selection settled later.
 func (b *selectionBook) settleLater(s *selectionState) {
-	if k := (objectKey{selectionKind, s.text}); !slices.Contains(b.expected, k) {
-		b.expect(k)
+	if later := (signal{selectionSignal, s.text}); !slices.Contains(b.expected, event(later)) {
+		b.expect(later)
 	}
 }
 

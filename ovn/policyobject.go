@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/network-policy-api/apis/v1alpha1"
 	"sigs.k8s.io/network-policy-api/apis/v1alpha2"
 
+	weft "github.com/weftnet/weft/models/api/v1alpha1"
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/ovn/policy"
 )
@@ -123,4 +124,9 @@ func (p *pod) trimPorts(o *corev1.Pod) {
 // restartsAlways says of an init container whether it runs beside the pod's others.
 func restartsAlways(c *corev1.Container) bool {
 	return deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
+}
+
+// ownConditions are ours of an object.
+func ownConditions(all []metav1.Condition) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return c.Type != weft.Ready })
 }

@@ -32,12 +32,6 @@ const (
 	rankSlots    = 32
 )
 
-// policiesOwner has what all policies share.
-const policiesOwner ovsdb.Owner = "Policies/common"
-
-func selectionOwner(text string) ovsdb.Owner         { return ovsdb.Owner("Pods/" + text) }
-func nodeSetOwner(nodes policy.Nodes) ovsdb.Owner    { return ovsdb.Owner("Nodes/" + string(nodes)) }
-func policyOwner(k objectKey) ovsdb.Owner            { return ovsdb.Owner(k.kind.String() + "/" + k.name) }
 func groupKey(port string, number portNumber) string { return setKey("group", port, number) }
 
 // setKey tells apart the rows of a selection: what they are, and the named port that they are narrowed to.
@@ -100,15 +94,6 @@ func (s *selectionState) each(of func(set, group usage, port string, number port
 			of(n.set, n.group, name, number)
 		}
 	}
-}
-
-// families are those of pods' addresses.
-func (s *settings) families() []bool {
-	list := make([]bool, len(s.pods))
-	for i, p := range s.pods {
-		list[i] = p.Addr().Is4()
-	}
-	return list
 }
 
 // policyMembers puts a pod's port and addresses into the sets that select it.

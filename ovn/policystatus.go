@@ -272,11 +272,6 @@ func (b *policyBook) misses(p *policyState, refused *ovsdb.RefusedError) bool {
 	return false
 }
 
-// ownConditions are ours of an object.
-func ownConditions(all []metav1.Condition) []metav1.Condition {
-	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return c.Type != v1alpha1.Ready })
-}
-
 func marshal(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil { // strings, numbers and times

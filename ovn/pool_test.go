@@ -146,7 +146,7 @@ func TestSomebodyGivesAddressesInTime(t *testing.T) {
 	s := newScene(t, nil)
 	s.do(s.balanced("web"))
 	due := s.c.takeExpected()
-	s.want("expected", addresslessKind.wait().String(), "1m0s")
+	s.want("expected", wait(due[0]).String(), "1m0s")
 	s.do(s.edited("web", answered))
 	s.touch(due)
 	s.wantReasons()
@@ -400,8 +400,8 @@ func TestWhoAnnounces(t *testing.T) {
 	change(second, func(n *node) { n.labels = newLabelSet(map[string]string{corev1.LabelNodeExcludeBalancers: ""}) })
 	third := owner()
 	alive := func(chassis string) {
-		s.objects[objectKey{aliveKind, third}] = chassis
-		s.touch([]objectKey{{aliveKind, third}})
+		s.objects[signal{livenessSignal, third}] = chassis
+		s.touch([]event{signal{livenessSignal, third}})
 	}
 	alive("chassis-9")
 	s.want("nobody but one that others have found dead", owner(), "")

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -182,11 +181,6 @@ func (b *poolBook) mayHaveFreed(name string) bool {
 		}
 	}
 	return false
-}
-
-// has says whether a Service has a family.
-func (b balancer) has(ipv4 bool) bool {
-	return strings.Contains(b.families, strings.TrimPrefix(ipWord(ipv4), "ip"))
 }
 
 // serves says whether a Service, of a namespace with some labels, may use a pool.

@@ -7,7 +7,7 @@ import (
 )
 
 // settles takes events in, and all that is written for them.
-func (w *world) settles(c *cluster, keys []objectKey) {
+func (w *world) settles(c *cluster, keys []event) {
 	for len(keys) > 0 {
 		c.update(keys, w.get)
 		c.changes()
@@ -50,7 +50,7 @@ func BenchmarkBalancerComesAndGoes(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			w.settles(c, []objectKey{k})
+			w.settles(c, []event{k})
 		}
 	})
 }
@@ -67,7 +67,7 @@ func BenchmarkAddressIsFreed(b *testing.B) {
 			k := objectKey{serviceKind, c.balancers.held[netip.AddrFrom4([4]byte{198, 19, 240, byte(i % 10)})]}
 			again := *w.objects[k].(*service)
 			delete(w.objects, k)
-			w.settles(c, []objectKey{k})
+			w.settles(c, []event{k})
 			again.ObjectMeta, again.balancer.ingress, again.ingress = w.meta("default", again.Name), "", nil
 			w.settles(c, w.put(&again))
 		}
@@ -88,7 +88,7 @@ func BenchmarkEgressPodsCounted(b *testing.B) {
 			} else {
 				delete(w.objects, k)
 			}
-			w.settles(c, []objectKey{k})
+			w.settles(c, []event{k})
 			w.settles(c, c.takeExpected())
 		}
 	})

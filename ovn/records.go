@@ -74,12 +74,10 @@ func recordsOf(s *settings, ports []*nb.LogicalSwitchPort, routerPorts []*nb.Log
 	return r
 }
 
-// rowOf is the object and the key that a row's marks name.
+// rowOf is the object and the key that a row's marks name. Rows of no object have the kind [kinds].
 func rowOf(ids map[string]string) (objectKey, string) {
-	if k, ok := ownerKey(ovsdb.Owner(ids[ovsdb.OwnerMark])); ok {
-		return k, ids[ovsdb.KeyMark]
-	}
-	return objectKey{kind: kinds}, ""
+	k, _ := ownerKey(ovsdb.Owner(ids[ovsdb.OwnerMark]))
+	return k, ids[ovsdb.KeyMark]
 }
 
 // networks are a router port's, IPv4 first as they were written.

@@ -17,7 +17,7 @@ import (
 type Rehearsal struct {
 	settings *settings
 	cluster  *cluster
-	objects  map[objectKey]any
+	objects  map[event]any
 	rows     map[ovsdb.Owner]ovsdb.Change
 	notes    []Note
 }
@@ -33,13 +33,13 @@ func NewRehearsal(config Config) (*Rehearsal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[objectKey]any{}, rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
+	return &Rehearsal{settings: s, cluster: newCluster(s), objects: map[event]any{}, rows: map[ovsdb.Owner]ovsdb.Change{}}, nil
 }
 
 // Update takes in one batch of events: objects as they are now, and those that are gone. They are of the kinds that
 // [Translate] takes, Services, EndpointSlices and AddressPools.
 func (r *Rehearsal) Update(now, gone []runtime.Object) error {
-	var keys []objectKey
+	var keys []event
 	for i, o := range slices.Concat(now, gone) {
 		k, trimmed, err := rehearsed(o.DeepCopyObject())
 		if err != nil {
@@ -63,7 +63,7 @@ func (r *Rehearsal) Update(now, gone []runtime.Object) error {
 	return nil
 }
 
-func (r *Rehearsal) get(k objectKey) any { return r.objects[k] }
+func (r *Rehearsal) get(e event) any { return r.objects[e] }
 
 // Rows are what the updates together have made, by owner.
 func (r *Rehearsal) Rows() []ovsdb.Change {

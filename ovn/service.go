@@ -1,8 +1,6 @@
 package ovn
 
 import (
-	"slices"
-
 	"github.com/weftnet/weft/ovn/capability"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -31,11 +29,6 @@ func serviceRows(s *service, from []*slice, nodes *nodeSet, most int) *rows {
 	}
 	r.admit(s)
 	return r
-}
-
-// uses says whether a Service has a port of a protocol.
-func (s *service) uses(kind protocol) bool {
-	return slices.ContainsFunc(s.ports, func(p servicePort) bool { return p.protocol == kind })
 }
 
 // addressProblems are a Service's own addresses that nobody can read.

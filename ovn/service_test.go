@@ -313,7 +313,7 @@ func TestBadAddressesAreReported(t *testing.T) {
 		}
 	}
 	w.problems = nil
-	c.update([]objectKey{{serviceKind, "default/web"}}, w.get)
+	c.update([]event{objectKey{serviceKind, "default/web"}}, w.get)
 	c.changes()
 	if w.absorb(c); len(w.problems) > 0 {
 		t.Errorf("told twice: %v", w.problems)

@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/weftnet/weft/models/outside"
 	"github.com/weftnet/weft/ovsdb"
@@ -44,19 +43,6 @@ func sized(s *service, from []*slice, nodes *nodeSet) (ovsdb.Change, size) {
 
 // tooLarge says whether a Service's rows have more endpoints than the databases are given of one.
 func (r *rows) tooLarge() bool { return r.endpoints > outside.MostWritten }
-
-// first is a Service with so many of its ports.
-func (s *service) first(ports int) *service {
-	if ports >= len(s.ports) {
-		return s
-	}
-	part := *s
-	part.ports = s.ports[:ports]
-	part.nodePorts = slices.DeleteFunc(slices.Clone(s.nodePorts), func(p nodePort) bool {
-		return !slices.Contains(part.ports, p.servicePort)
-	})
-	return &part
-}
 
 // ownRows are the fields by which nodes have rows of their own of a Service.
 const ownRows = "sessionAffinity ClientIP with NodePorts, hints for nodes (trafficDistribution PreferSameNode), " +

@@ -11,22 +11,6 @@ import (
 	"github.com/weftnet/weft/ovsdb"
 )
 
-// Ports of every node by what they are. A Port_Group's ACLs hold for all packets on the switches of its
-// ports, whichever port they come in by.
-var (
-	// edgesGroup has a port of each switch on which packets for a Service come into OVN: the nodes', and
-	// those between their gateway routers and the world.
-	edgesGroup   = "weft_edges"
-	edgesGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "edges")
-	// hostsGroup has the nodes' hosts.
-	hostsGroup   = "weft_hosts"
-	hostsGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "hosts")
-	// outsideGroup has the ports between all gateway routers and the world: the nodes', the shared one and those
-	// of egress addresses.
-	outsideGroup   = "weft_outside"
-	outsideGroupID = ovsdb.ID(nb.PortGroupTable, clusterOwner, "outside")
-)
-
 // sourcesTier is the first of OVN's four: what passes here is still up to the policies of later tiers.
 const sourcesTier = 0
 

@@ -11,7 +11,7 @@ import (
 func TestStickyNodePortsCostByNodes(t *testing.T) {
 	work := func(nodes int) float64 {
 		s := newScene(t, dual)
-		var keys []objectKey
+		var keys []event
 		for i := range nodes {
 			n := s.node(fmt.Sprint("n", i), fmt.Sprintf("10.244.%d.0/24", i), fmt.Sprintf("fd00:10:244:%x::/64", i))
 			n.facts = strings.NewReplacer(`"192.0.2.1"`, fmt.Sprintf(`"192.0.2.%d"`, 1+i), `"203.0.113.1/24"`, fmt.Sprintf(`"203.0.113.%d/16"`, 1+i),
@@ -34,7 +34,7 @@ func TestStickyNodePortsCostByNodes(t *testing.T) {
 		s.do(o, s.slice("sticky-1", "sticky", ports, list...))
 		key := objectKey{serviceKind, o.Namespace + "/" + o.Name}
 		return testing.AllocsPerRun(1, func() {
-			s.c.update([]objectKey{key}, s.get)
+			s.c.update([]event{key}, s.get)
 			s.c.changes()
 		})
 	}

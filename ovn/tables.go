@@ -4,9 +4,11 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"strings"
 
 	libovsdb "github.com/ovn-kubernetes/libovsdb/model"
 
+	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
@@ -127,4 +129,48 @@ func model[T any](r *rows, key string) *T {
 		}
 	}
 	return nil
+}
+
+// routerPort is a router port whose hardware address follows from its addresses.
+func routerPort(name string, addresses []netip.Prefix) *nb.LogicalRouterPort {
+	return &nb.LogicalRouterPort{Name: name, MAC: contract.MAC(contract.Addrs(addresses)...).String(), Networks: texts(addresses)}
+}
+
+// match is an OVN match of one side ("src" or "dst") of an IP packet.
+func match(side string, p netip.Prefix) string {
+	if p.Addr().Is4() {
+		return "ip4." + side + " == " + p.String()
+	}
+	return "ip6." + side + " == " + p.String()
+}
+
+// addressSet is those of a family as a match has them, "" if there is none.
+func addressSet(all []netip.Addr, ipv4 bool) string {
+	var list []string
+	for _, addr := range all {
+		if addr.Is4() == ipv4 {
+			list = append(list, addr.String())
+		}
+	}
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return "{" + strings.Join(list, ", ") + "}"
+}
+
+// portAddresses is the value of a switch port's addresses and port_security.
+func portAddresses(addrs []netip.Addr) string {
+	text := contract.MAC(addrs...).String()
+	for _, addr := range addrs {
+		text += " " + addr.String()
+	}
+	return text
+}
+
+// everything is the prefix of all addresses of addr's family.
+func everything(addr netip.Addr) string {
+	if addr.Is4() {
+		return "0.0.0.0/0"
+	}
+	return "::/0"
 }

@@ -46,9 +46,10 @@ func (b *tunnelBook) take(n *nodeState) {
 
 // claim puts nodes in front at the addresses that earlier terms gave them: a name that sorts before another one is no older
 // claim.
-func (b *tunnelBook) claim(recorded map[string]nodeRecord, keys []objectKey, get lookup) {
-	for _, k := range keys {
-		if k.kind != nodeKind {
+func (b *tunnelBook) claim(recorded map[string]nodeRecord, keys []event, get lookup) {
+	for _, e := range keys {
+		k, ok := e.(objectKey)
+		if !ok || k.kind != nodeKind {
 			continue
 		}
 		if object, _ := get(k).(*node); object == nil {

@@ -38,7 +38,7 @@ func TestALookAtAllFindsNothingNew(t *testing.T) {
 type selectiveLife struct{ *addressLife }
 
 // play makes an event's changes, and looks at everything again.
-func (l *selectiveLife) play(keys []objectKey) {
+func (l *selectiveLife) play(keys []event) {
 	l.t.Helper()
 	l.c.update(keys, l.w.get)
 	l.c.update(l.c.takeExpected(), l.w.get) // what is put off is due at once
@@ -48,7 +48,7 @@ func (l *selectiveLife) play(keys []objectKey) {
 	l.oneList() // which has all Services judged again, too
 
 	l.c.egress.replan, l.c.balancers.changed, l.c.nodes.vacated, l.c.services.reoccupied = true, true, true, true
-	l.c.update([]objectKey{{nodeKind, "nobody"}}, l.w.get)
+	l.c.update([]event{objectKey{nodeKind, "nobody"}}, l.w.get)
 	l.take(l.rows, slices.DeleteFunc(l.c.changes(), func(change ovsdb.Change) bool {
 		if before, now := rowsText(l.rows[change.Owner]), rowsText(change); before != now {
 			l.t.Errorf("after %s a look at all has other rows of %s:\n%s", l.told[len(l.told)-1], change.Owner, diff(before, now))
@@ -69,7 +69,7 @@ func (l *selectiveLife) play(keys []objectKey) {
 }
 
 // selectiveEvent is an event of an address's life, or of what selects nodes.
-func (l *selectiveLife) selectiveEvent() (what string, keys []objectKey) {
+func (l *selectiveLife) selectiveEvent() (what string, keys []event) {
 	w, n := l.w, l.random.IntN
 	defer func() { what = fmt.Sprintf("%s %v", what, keys) }()
 	selector := must(parseSelector([]string{"", "rack=1", "rack!=1", "rack in (1,2)"}[n(4)]))

@@ -24,24 +24,24 @@ var update = flag.Bool("update", false, "write golden files anew")
 
 // world stands for the API server: objects by key, with the annotations that the cluster asked for.
 type world struct {
-	objects  map[objectKey]any
+	objects  map[event]any
 	uids     int
 	problems []problem
 }
 
-func newWorld() *world { return &world{objects: map[objectKey]any{}} }
+func newWorld() *world { return &world{objects: map[event]any{}} }
 
-func (w *world) get(k objectKey) any { return w.objects[k] }
+func (w *world) get(k event) any { return w.objects[k] }
 
-func (w *world) keys() []objectKey { return slices.Collect(maps.Keys(w.objects)) }
+func (w *world) keys() []event { return slices.Collect(maps.Keys(w.objects)) }
 
 func (w *world) meta(namespace, name string) metav1.ObjectMeta {
 	w.uids++
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("uid-%d", w.uids))}
 }
 
-func (w *world) put(objects ...any) []objectKey {
-	var keys []objectKey
+func (w *world) put(objects ...any) []event {
+	var keys []event
 	for _, o := range objects {
 		var k objectKey
 		switch o := o.(type) {
@@ -103,7 +103,7 @@ func ready(addr, node string) endpoint {
 }
 
 // absorb does to the objects what the API server would: annotations are written.
-func (w *world) absorb(c *cluster) (touched []objectKey) {
+func (w *world) absorb(c *cluster) (touched []event) {
 	for _, a := range c.takeNotes() {
 		k := objectKey{a.kind, key(a.namespace, a.name)}
 		if a.key == statusKey {
