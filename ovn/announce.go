@@ -2,7 +2,6 @@ package ovn
 
 import (
 	"encoding/json"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -55,21 +54,6 @@ func (b *poolBook) notePool(p *poolState) {
 	}
 	b.noteStatus(poolKind, &p.object.custom, map[string]any{"observedGeneration": p.object.Generation,
 		"conditions": []metav1.Condition{ready}, "used": used, "free": free}, &p.noted)
-}
-
-// maxFree bounds what a status says of free addresses: JSON's numbers are exact up to here.
-const maxFree = math.MaxInt64 >> 10
-
-// size is the number of a range's addresses, maxFree where they are more.
-func (r addressRange) size() int64 {
-	a, b := r.first.As16(), r.last.As16()
-	n := int64(0)
-	for i := range a {
-		if n = n<<8 + int64(b[i]) - int64(a[i]); n > maxFree>>9 {
-			return maxFree
-		}
-	}
-	return n + 1
 }
 
 // announce decides by which node's gateway router a Service's addresses are answered on the network that

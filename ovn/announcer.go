@@ -138,7 +138,7 @@ func (b *poolBook) moves(addr netip.Addr, s *serviceState, n *nodeState) bool {
 // node itself, and on a network of another name that counts for nothing.
 func (b *outsideBook) wayIn(addr netip.Addr, p *poolState) wayIn {
 	nodes := slices.DeleteFunc(b.around(addr), func(n *nodeState) bool { return !p.object.nodes.Matches(n.object.labels) })
-	network := b.settings.networkOf(p.object.network, nodes)
+	network := networkOf(b.settings, p.object.network, nodes)
 	return wayIn{network, b.preferred(addr, p, network, nodes)}
 }
 

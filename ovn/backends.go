@@ -52,11 +52,6 @@ func keyOfEndpoints(port servicePort, ipv6 bool) endpointsKey {
 	return endpointsKey{port.name, port.protocol, ipv6}
 }
 
-// look is an [endpointslice.Look].
-func (e *endpoint) look() (addr netip.Addr, node string, c endpointslice.Conditions) {
-	return e.addr, e.node, endpointslice.Conditions{Ready: e.ready, Serving: e.serving, Terminating: e.terminating}
-}
-
 // serviceEndpoints finds what is behind a Service's ports: once for each, however many addresses have it. What
 // it gives is not to be changed.
 type serviceEndpoints struct {

@@ -475,3 +475,20 @@ func checkNetwork(key, name, remedy string) error {
 	}
 	return nil
 }
+
+func (c Config) checkPodConnections() error {
+	if c.WindowsPodConnections < 0 || c.WindowsPodConnections > driverConnections {
+		return fmt.Errorf("windows-pod-connections: %d is no bound: a node has room for %d connections; give fewer, "+
+			"or 0 for no bound", c.WindowsPodConnections, driverConnections)
+	}
+	return nil
+}
+
+// defaultPodConnections is what Linux has by default for a whole node. A connection takes up to four places of the
+// driver's table: in the pod's zone, and in that of the pod at its other end, or those of the gateway and of the
+// external bridge. So a pod at its bound leaves half of them.
+const defaultPodConnections = driverConnections / 8
+
+// driverConnections are the places of the table that a Windows node has for all that it tracks: Conntrack.h,
+// CT_MAX_ENTRIES.
+const driverConnections = 1 << 21

@@ -3,6 +3,7 @@ package ovn
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -195,7 +196,7 @@ func trimEgressIP(u *unstructured.Unstructured, o *v1alpha1.EgressIP, err error)
 
 // checkSpecNetwork checks the name of the network outside that an object may give.
 func checkSpecNetwork(network string) error {
-	if network != "" && !gatewayNetwork.MatchString(network) {
+	if network != "" && !contract.NetworkName.MatchString(network) {
 		return fmt.Errorf("spec.network: %q is not a name of letters, digits, '.', '_' and '-'; give the gateway-network of the nodes' agents", network)
 	}
 	return nil
@@ -260,4 +261,34 @@ func parseRange(text string) addressRange {
 		r.wrong = "is unspecified, loopback, link-local or multicast; give addresses of the nodes' external subnet"
 	}
 	return r
+}
+
+// maxFree bounds what a status says of free addresses: JSON's numbers are exact up to here.
+const maxFree = math.MaxInt64 >> 10
+
+// size is the number of a range's addresses, maxFree where they are more.
+func (r addressRange) size() int64 {
+	a, b := r.first.As16(), r.last.As16()
+	n := int64(0)
+	for i := range a {
+		if n = n<<8 + int64(b[i]) - int64(a[i]); n > maxFree>>9 {
+			return maxFree
+		}
+	}
+	return n + 1
+}
+
+// ready is the condition Ready as it shall be. It keeps the time of the one that is there where the
+// status is the same, and has none else: it gets that when it is written.
+func (o *custom) ready(ok bool, reason, message string) metav1.Condition {
+	now := metav1.Condition{Type: v1alpha1.Ready, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation, Reason: reason, Message: cut(message, maxMessage)}
+	if ok {
+		now.Status = metav1.ConditionTrue
+	}
+	for _, before := range o.conditions {
+		if before.Type == now.Type && before.Status == now.Status {
+			now.LastTransitionTime = before.LastTransitionTime
+		}
+	}
+	return now
 }

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,30 +12,6 @@ import (
 	"github.com/weftnet/weft/models/nb"
 	"github.com/weftnet/weft/ovsdb"
 )
-
-// bounded is what is believed of an object that comes now: no address counts for longer than an agent may say.
-func (r *resolvedNames) bounded(now int64) *resolvedNames {
-	last := now + int64((contract.DomainLongest + contract.DomainGrace + clockSkew).Seconds())
-	late := func(a resolvedAddress) bool { return a.until > last }
-	bounded := r
-	for name, list := range r.names {
-		if !slices.ContainsFunc(list, late) {
-			continue
-		}
-		if bounded == r { // which others may be reading
-			bounded = &resolvedNames{r.ObjectMeta, maps.Clone(r.names)}
-		}
-		list = slices.Clone(list)
-		for i := range list {
-			list[i].until = min(list[i].until, last)
-		}
-		bounded.names[name] = list
-	}
-	return bounded
-}
-
-// clockSkew is by how much the nodes' clocks may differ from this one.
-const clockSkew = 30 * time.Second
 
 // domainBook is what is known of the domain names that policies name, in normal form.
 type domainBook struct {

@@ -269,7 +269,7 @@ func (b *egressBook) countLater(e *egressState) {
 
 // egressMembers puts a pod's addresses into the sets that its EgressIPs' policies ask.
 func egressMembers(p *podState, change *ovsdb.Change) {
-	r := rows{Change: *change}
+	r := rows{builder: extend(*change)}
 	for _, address := range p.addresses {
 		if e := p.egress[family2(address.Addr().Is4())]; e != nil {
 			r.member(nb.AddressSetTable, egressSetID(e.object.Name, address.Addr().Is4()), "addresses", address.Addr().String())

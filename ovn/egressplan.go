@@ -135,7 +135,7 @@ func (b *egressBook) onNetwork(o *egressIP, nodes []*nodeState) (on []*nodeState
 		}
 		return nil, fmt.Sprintf("spec.addresses: %s is not in the network of any selected node's gateway (%s); give a free address there, or select other nodes", lacking, quoted(known))
 	}
-	network := b.settings.networkOf(o.network, nodes)
+	network := networkOf(b.settings, o.network, nodes)
 	return slices.DeleteFunc(nodes, func(n *nodeState) bool { return n.outside != network }), ""
 }
 

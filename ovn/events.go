@@ -1,8 +1,6 @@
 package ovn
 
 import (
-	"fmt"
-	"hash/fnv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,19 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/record"
 )
-
-// lastingAnnotation marks the Event of a lasting problem with what tells it from others.
-const lastingAnnotation = "weft.net/lasting"
-
-// annotations are those of a problem's Event.
-func (p problem) annotations() map[string]string {
-	if !p.lasting {
-		return nil
-	}
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s\x00%s\x00%s", p.meta.UID, p.reason, p.message)
-	return map[string]string{lastingAnnotation: fmt.Sprintf("%016x", h.Sum64())}
-}
 
 // lastingEvents gives the Event of a lasting problem a name that follows from what it says: another
 // controller, or this one after a restart, finds it there and does not say it again. The API server

@@ -89,12 +89,12 @@ func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet, most in
 	case "udp":
 		behind.without = func(at netip.AddrPort, _ string) bool { return nodes.isTunnel(at) }
 	}
-	list := []frontend{s.clusterFrontend(kind, behind)}
+	list := []frontend{clusterFrontend(s, kind, behind)}
 	if !s.isInside() {
 		for _, ipv4 := range []bool{true, false} {
-			list = append(list, s.nodePortFrontend(kind, ipv4, behind, nodes))
+			list = append(list, nodePortFrontend(s, kind, ipv4, behind, nodes))
 		}
-		list = append(list, s.externalFrontends(kind, behind, nodes)...)
+		list = append(list, externalFrontends(s, kind, behind, nodes)...)
 	}
 	list = slices.DeleteFunc(list, func(f frontend) bool { return len(f.vips) == 0 })
 	for i := range list {
@@ -103,7 +103,7 @@ func frontends(s *service, kind protocol, from []*slice, nodes *nodeSet, most in
 	return list
 }
 
-func (s *service) clusterFrontend(kind protocol, behind *serviceEndpoints) frontend {
+func clusterFrontend(s *service, kind protocol, behind *serviceEndpoints) frontend {
 	f := frontend{protocol: kind, places: []place{onSwitches}, local: [2]bool{onSwitches: s.internalLocal}}
 	for _, port := range s.ports {
 		for _, ip := range s.clusterIPs {
@@ -119,7 +119,7 @@ func (s *service) clusterFrontend(kind protocol, behind *serviceEndpoints) front
 //
 // A sticky Service's are written out: OVN remembers no client of a variable's, for which its flows have a
 // match that no packet fits (ip6 and an IPv4 address; build_lb_affinity_lr_flows in northd.c of 25.03).
-func (s *service) nodePortFrontend(kind protocol, ipv4 bool, endpoints *serviceEndpoints, nodes *nodeSet) frontend {
+func nodePortFrontend(s *service, kind protocol, ipv4 bool, endpoints *serviceEndpoints, nodes *nodeSet) frontend {
 	f := frontend{sort: "nodeport" + digit(ipv4), protocol: kind, template: "ipv" + digit(ipv4), places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.externalLocal}}
 	if !s.isOf(ipv4) {
 		return f
@@ -148,7 +148,7 @@ func (s *service) nodePortFrontend(kind protocol, ipv4 bool, endpoints *serviceE
 
 // externalFrontends have the addresses by which a Service is known outside. Those that weft announces are
 // on the gateway router of the node that answers for them, and on no other.
-func (s *service) externalFrontends(kind protocol, behind *serviceEndpoints, nodes *nodeSet) []frontend {
+func externalFrontends(s *service, kind protocol, behind *serviceEndpoints, nodes *nodeSet) []frontend {
 	everywhere := frontend{sort: "external", protocol: kind, places: []place{onSwitches, onRouters}, local: [2]bool{onRouters: s.externalLocal}}
 	within := frontend{sort: "announced", protocol: kind, places: []place{onSwitches}}
 	var announced []frontend

@@ -31,7 +31,7 @@ func gatewayChange(s *settings, members []*placement) ovsdb.Change {
 			ChassisName: n.chassis(), Priority: max(maxPriority-i, 0)}))
 	}
 	id := r.gatewayRouter(s, s.shared, s.shared.Network, sharedSuffix, s.joinAddresses(s.sharedNumber()), nb.LogicalRouterPort{HaChassisGroup: &group}, nil)
-	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.shared)}
+	model[nb.LogicalRouter](r.builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(s.shared)}
 	for _, pods := range s.pods {
 		if address := family(s.shared.Addresses, pods.Addr()); address != nil {
 			r.snat(id, pods, address.Addr())

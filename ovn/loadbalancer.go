@@ -58,7 +58,11 @@ func (b balancer) wish() string {
 
 // has says whether a Service has a family.
 func (b balancer) has(ipv4 bool) bool {
-	return strings.Contains(b.families, strings.TrimPrefix(ipWord(ipv4), "ip"))
+	family := "6"
+	if ipv4 {
+		family = "4"
+	}
+	return strings.Contains(b.families, family)
 }
 
 func split(text string) []string {

@@ -158,7 +158,7 @@ func (r *rows) gateway(s *settings, n *placement, g *contract.Gateway) {
 		options["snat-ct-zone"] = "0"
 	}
 	id := r.gatewayRouter(s, g, n.outside, "-"+n.name, joins, nb.LogicalRouterPort{}, options)
-	model[nb.LogicalRouter](r, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
+	model[nb.LogicalRouter](r.builder, "gateway").ExternalIDs = map[string]string{podsLeave: waysOut(g)}
 	r.gatewayBalancers(n)
 	r.inwardMTU(n)
 	r.clusterNeighbour(s, n)
@@ -220,14 +220,14 @@ func (r *rows) sentAgain(s *settings, routerID, node string, subnet netip.Prefix
 
 // gatewayBalancers puts the node's gateway router into the groups of its kind.
 func (r *rows) gatewayBalancers(n *placement) {
-	model[nb.LogicalRouter](r, "gateway").LoadBalancerGroup = n.balancerGroups(onRouters)
+	model[nb.LogicalRouter](r.builder, "gateway").LoadBalancerGroup = n.balancerGroups(onRouters)
 }
 
 // inwardMTU has the gateway router answer what is too large for the tunnels to other nodes' pods. On
 // Windows every packet would go through ovs-vswitchd for it, see capability.Limits.
 func (r *rows) inwardMTU(n *placement) {
 	if !n.windows() && n.facts.MTU > 0 {
-		model[nb.LogicalRouterPort](r, "join").Options = map[string]string{"gateway_mtu": strconv.Itoa(n.facts.MTU)}
+		model[nb.LogicalRouterPort](r.builder, "join").Options = map[string]string{"gateway_mtu": strconv.Itoa(n.facts.MTU)}
 	}
 }
 

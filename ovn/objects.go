@@ -490,3 +490,13 @@ func stickySeconds(config *corev1.SessionAffinityConfig) int {
 	}
 	return int(*config.ClientIP.TimeoutSeconds)
 }
+
+// parseNetwork reads the annotation as it stands at the pod.
+func (p *pod) parseNetwork() (contract.PodNetwork, error) {
+	return parse[contract.PodNetwork](contract.PodNetworkAnnotation, p.network)
+}
+
+// look is an [endpointslice.Look].
+func (e *endpoint) look() (addr netip.Addr, node string, c endpointslice.Conditions) {
+	return e.addr, e.node, endpointslice.Conditions{Ready: e.ready, Serving: e.serving, Terminating: e.terminating}
+}

@@ -51,7 +51,7 @@ func (b *nodeBook) joinOutside(n *nodeState, complain func(reason, format string
 
 // networkOf is the one network outside that addresses are on of which several nodes say that their subnets hold them: the
 // one that the object names, else the default one, which is the operator's word, else the oldest node's; "" without a node.
-func (s *settings) networkOf(named string, nodes []*nodeState) string {
+func networkOf(s *settings, named string, nodes []*nodeState) string {
 	if named != "" || len(nodes) == 0 {
 		return named
 	}

@@ -42,8 +42,3 @@ func podNetwork(uid types.UID, addresses []netip.Prefix) string {
 	}
 	return contract.Format(network)
 }
-
-// parseNetwork reads the annotation as it stands at the pod.
-func (p *pod) parseNetwork() (contract.PodNetwork, error) {
-	return parse[contract.PodNetwork](contract.PodNetworkAnnotation, p.network)
-}

@@ -19,12 +19,6 @@ type namedPortState struct {
 	users      map[*policyState]int
 }
 
-// portNumber is what is behind a port's name.
-type portNumber struct {
-	protocol policy.Protocol
-	number   uint16
-}
-
 // numberState is what is known of a number behind a port's name.
 type numberState struct {
 	pods int
@@ -111,21 +105,6 @@ func (b *selectionBook) touchNumbers(s *selectionState, n *namedPortState) {
 	for p := range n.users {
 		b.dirtyNumbers[p.key] = struct{}{}
 	}
-}
-
-// maxNumbers bounds how many numbers one pod has behind one name: each is an ACL in every policy that names
-// it, whoever wrote that. The smallest count, TCP's first.
-const maxNumbers = 16
-
-// numbers are those behind the name of a pod's port.
-func (p *pod) numbers(name string) []portNumber {
-	var list []portNumber
-	for _, port := range p.ports {
-		if port.name == name && len(list) < maxNumbers {
-			list = append(list, portNumber{port.protocol, port.number})
-		}
-	}
-	return list
 }
 
 // numberProblems are about a pod with more numbers behind a name than count.

@@ -130,3 +130,24 @@ func restartsAlways(c *corev1.Container) bool {
 func ownConditions(all []metav1.Condition) []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return c.Type != weft.Ready })
 }
+
+// portNumber is what is behind a port's name.
+type portNumber struct {
+	protocol policy.Protocol
+	number   uint16
+}
+
+// maxNumbers bounds how many numbers one pod has behind one name: each is an ACL in every policy that names
+// it, whoever wrote that. The smallest count, TCP's first.
+const maxNumbers = 16
+
+// numbers are those behind the name of a pod's port.
+func (p *pod) numbers(name string) []portNumber {
+	var list []portNumber
+	for _, port := range p.ports {
+		if port.name == name && len(list) < maxNumbers {
+			list = append(list, portNumber{port.protocol, port.number})
+		}
+	}
+	return list
+}

@@ -136,7 +136,7 @@ func (b *policyBook) nodeSetChange(nodes policy.Nodes) ovsdb.Change {
 
 // nodeMembers puts a node's addresses into the sets that select it.
 func (b *policyBook) nodeMembers(n *nodeState, change *ovsdb.Change) {
-	r := rows{Change: *change}
+	r := rows{builder: extend(*change)}
 	for nodes, s := range b.nodeSets {
 		if !s.selector.Matches(n.object.labels) {
 			continue
@@ -227,7 +227,7 @@ func (r *rows) defaults(noTiers bool) {
 // comes in by the router, with the address that it has among the pods. What others send through the host
 // does not have an address of its own.
 func admitHost(n *nodeState, change *ovsdb.Change) {
-	r := rows{Change: *change}
+	r := rows{builder: extend(*change)}
 	var among, beside []string
 	for _, subnet := range n.subnets {
 		own := contract.ManagementAddress(subnet)

@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -155,4 +156,17 @@ func cut(text string, limit int) string {
 	}
 	const more = "…"
 	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
+}
+
+// lastingAnnotation marks the Event of a lasting problem with what tells it from others.
+const lastingAnnotation = "weft.net/lasting"
+
+// annotations are those of a problem's Event.
+func (p problem) annotations() map[string]string {
+	if !p.lasting {
+		return nil
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\x00%s\x00%s", p.meta.UID, p.reason, p.message)
+	return map[string]string{lastingAnnotation: fmt.Sprintf("%016x", h.Sum64())}
 }

@@ -1,8 +1,11 @@
 package ovn
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,4 +54,28 @@ func trimResolvedNames(u *unstructured.Unstructured, o *v1alpha1.ResolvedNames, 
 		}
 	}
 	return r
+}
+
+// clockSkew is by how much the nodes' clocks may differ from this one.
+const clockSkew = 30 * time.Second
+
+// bounded is what is believed of an object that comes now: no address counts for longer than an agent may say.
+func (r *resolvedNames) bounded(now int64) *resolvedNames {
+	last := now + int64((contract.DomainLongest + contract.DomainGrace + clockSkew).Seconds())
+	late := func(a resolvedAddress) bool { return a.until > last }
+	bounded := r
+	for name, list := range r.names {
+		if !slices.ContainsFunc(list, late) {
+			continue
+		}
+		if bounded == r { // which others may be reading
+			bounded = &resolvedNames{r.ObjectMeta, maps.Clone(r.names)}
+		}
+		list = slices.Clone(list)
+		for i := range list {
+			list[i].until = min(list[i].until, last)
+		}
+		bounded.names[name] = list
+	}
+	return bounded
 }

@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/weftnet/weft/models/contract"
 )
-
-var gatewayNetwork = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // sharedGateway reads the keys of the shared gateway, nil when there shall be none.
 func (c Config) sharedGateway(s *settings) (*contract.Gateway, error) {
@@ -23,7 +20,7 @@ func (c Config) sharedGateway(s *settings) (*contract.Gateway, error) {
 	}
 	g := &contract.Gateway{Network: c.SharedGatewayNetwork}
 	var errs []error
-	if !gatewayNetwork.MatchString(g.Network) {
+	if !contract.NetworkName.MatchString(g.Network) {
 		errs = append(errs, fmt.Errorf("shared-gateway-network: %q is not a name of letters, digits, '.', '_' and '-'; give the gateway-network of the gateway nodes' agents", g.Network))
 	}
 	for _, text := range c.SharedGatewayAddresses {

@@ -46,12 +46,12 @@ func (r *rows) admit(s *service) {
 		return
 	}
 	for _, ipv4 := range []bool{true, false} {
-		to := s.guarded(ipv4)
+		to := guarded(s, ipv4)
 		if to == "" {
 			continue
 		}
 		ip := ipWord(ipv4)
-		if ranges := s.ranges(ipv4); len(ranges) > 0 {
+		if ranges := sourceRanges(s, ipv4); len(ranges) > 0 {
 			r.acl(s, edgesGroupID, "sources/"+ip, &nb.ACL{Priority: allowSources, Action: nb.ACLActionPass,
 				Match: fmt.Sprintf("(%s) && %s.src == {%s}", to, ip, strings.Join(texts(ranges), ", "))})
 		}
@@ -69,10 +69,10 @@ func (r *rows) acl(s *service, groupID, key string, acl *nb.ACL) {
 }
 
 // guarded matches what is for a Service's load balancer addresses of a family; "" where it has none.
-func (s *service) guarded(ipv4 bool) string {
+func guarded(s *service, ipv4 bool) string {
 	vips := map[string][]string{} // by their ports' match
 	for _, addr := range s.ingress {
-		if ports := s.portsOf(addr); addr.Is4() == ipv4 && s.isOf(ipv4) && ports != "" && !slices.Contains(vips[ports], addr.String()) {
+		if ports := portsOf(s, addr); addr.Is4() == ipv4 && s.isOf(ipv4) && ports != "" && !slices.Contains(vips[ports], addr.String()) {
 			vips[ports] = append(vips[ports], addr.String())
 		}
 	}
@@ -88,7 +88,7 @@ func (s *service) guarded(ipv4 bool) string {
 }
 
 // portsOf matches the ports that a Service has of an address.
-func (s *service) portsOf(addr netip.Addr) string {
+func portsOf(s *service, addr netip.Addr) string {
 	var kinds []string
 	for _, kind := range []protocol{"tcp", "udp", "sctp"} {
 		var ports []string
@@ -104,8 +104,8 @@ func (s *service) portsOf(addr netip.Addr) string {
 	return strings.Join(kinds, " || ")
 }
 
-// ranges are a Service's source ranges of a family that can be read.
-func (s *service) ranges(ipv4 bool) []netip.Prefix {
+// sourceRanges are a Service's source ranges of a family that can be read.
+func sourceRanges(s *service, ipv4 bool) []netip.Prefix {
 	var list []netip.Prefix
 	for _, text := range s.sourceRanges {
 		if p, err := netip.ParsePrefix(text); err == nil && !p.Addr().Is4In6() && p.Addr().Is4() == ipv4 {
@@ -130,7 +130,7 @@ func sourceProblems(s *service) []problem {
 		}
 	}
 	for _, ipv4 := range []bool{true, false} {
-		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0", false: "::/0"}[ipv4]; s.guarded(ipv4) != "" && len(s.ranges(ipv4)) == 0 && len(found.list) == 0 {
+		if word, all := map[bool]string{true: "IPv4", false: "IPv6"}[ipv4], map[bool]string{true: "0.0.0.0/0", false: "::/0"}[ipv4]; guarded(s, ipv4) != "" && len(sourceRanges(s, ipv4)) == 0 && len(found.list) == 0 {
 			found.add("NoSourceRange", func() string {
 				return fmt.Sprintf("spec.loadBalancerSourceRanges: has no %s range, so that no client reaches the %s load balancer address; add %s to admit all", word, word, all)
 			})

@@ -5,10 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/weftnet/weft/models/api/v1alpha1"
 )
 
 // statusKey stands for an annotation's key where the value is the object's status.
@@ -23,21 +19,6 @@ func (a annotation) statusPatch(now time.Time) []byte {
 		panic(err)
 	}
 	return text
-}
-
-// ready is the condition Ready as it shall be. It keeps the time of the one that is there where the
-// status is the same, and has none else: it gets that when it is written.
-func (o *custom) ready(ok bool, reason, message string) metav1.Condition {
-	now := metav1.Condition{Type: v1alpha1.Ready, Status: metav1.ConditionFalse, ObservedGeneration: o.Generation, Reason: reason, Message: cut(message, maxMessage)}
-	if ok {
-		now.Status = metav1.ConditionTrue
-	}
-	for _, before := range o.conditions {
-		if before.Type == now.Type && before.Status == now.Status {
-			now.LastTransitionTime = before.LastTransitionTime
-		}
-	}
-	return now
 }
 
 // noteStatus has an object's status written where it is not what it shall be. noted is what was asked

@@ -40,50 +40,50 @@ var Tables = []ovsdb.Table{
 // routerPortPrefix begins the names of weft's router ports: "rto" and what they lead to.
 const routerPortPrefix = "rto"
 
-// rows collects what an owner shall have.
-type rows struct {
+// builder collects what an owner shall have.
+type builder struct {
 	ovsdb.Change
 	columns map[memberOf]int // of Memberships, once there is one to be found
-	// endpoints are those of a Service's load balancers, an address without any as one. Rows that are too large with
-	// them are not all made, see sized.
-	endpoints int
 }
 
 // memberOf is a set column of a row.
 type memberOf struct{ uuid, column string }
 
-func newRows(owner ovsdb.Owner) *rows { return &rows{Change: ovsdb.Change{Owner: owner}} }
+func newBuilder(owner ovsdb.Owner) *builder { return extend(ovsdb.Change{Owner: owner}) }
+
+// extend adds to a change.
+func extend(change ovsdb.Change) *builder { return &builder{Change: change} }
 
 // add puts a row and returns its UUID.
-func (r *rows) add(table, key string, m libovsdb.Model) (uuid string) {
-	r.Rows = append(r.Rows, ovsdb.Row{Key: key, Model: m})
-	return ovsdb.ID(table, r.Owner, key)
+func (b *builder) add(table, key string, m libovsdb.Model) (uuid string) {
+	b.Rows = append(b.Rows, ovsdb.Row{Key: key, Model: m})
+	return ovsdb.ID(table, b.Owner, key)
 }
 
 // member puts values into a set column of a row, be it the owner's own or another's.
-func (r *rows) member(table, uuid, column string, values ...string) {
-	if r.columns == nil {
-		r.columns = make(map[memberOf]int, len(r.Memberships))
-		for i, m := range r.Memberships {
-			r.columns[memberOf{m.UUID, m.Column}] = i
+func (b *builder) member(table, uuid, column string, values ...string) {
+	if b.columns == nil {
+		b.columns = make(map[memberOf]int, len(b.Memberships))
+		for i, m := range b.Memberships {
+			b.columns[memberOf{m.UUID, m.Column}] = i
 		}
 	}
 	of := memberOf{uuid, column}
-	if i, ok := r.columns[of]; ok {
-		r.Memberships[i].Values = append(r.Memberships[i].Values, values...)
+	if i, ok := b.columns[of]; ok {
+		b.Memberships[i].Values = append(b.Memberships[i].Values, values...)
 		return
 	}
-	r.columns[of] = len(r.Memberships)
-	r.Memberships = append(r.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column, Values: values})
+	b.columns[of] = len(b.Memberships)
+	b.Memberships = append(b.Memberships, ovsdb.Membership{Table: table, UUID: uuid, Column: column, Values: values})
 }
 
-func (r *rows) logicalSwitch(key, name string, groups ...string) (uuid string) {
-	return r.add(nb.LogicalSwitchTable, key, &nb.LogicalSwitch{Name: name, LoadBalancerGroup: groups})
+func (b *builder) logicalSwitch(key, name string, groups ...string) (uuid string) {
+	return b.add(nb.LogicalSwitchTable, key, &nb.LogicalSwitch{Name: name, LoadBalancerGroup: groups})
 }
 
 // switchPort puts a port on a switch.
-func (r *rows) switchPort(switchID, key string, port *nb.LogicalSwitchPort) {
-	r.member(nb.LogicalSwitchTable, switchID, "ports", r.add(nb.LogicalSwitchPortTable, key, port))
+func (b *builder) switchPort(switchID, key string, port *nb.LogicalSwitchPort) {
+	b.member(nb.LogicalSwitchTable, switchID, "ports", b.add(nb.LogicalSwitchPortTable, key, port))
 }
 
 // neighbourAge is for how many seconds a router remembers a neighbour. Since OVN 23.09 that is after it last heard of it; before, it asks again after that time.
@@ -91,40 +91,40 @@ const neighbourAge = "300"
 
 // logicalRouter makes a router. Many gateway routers on the join switch ask for each other's neighbours: what is not for a router it need not
 // remember. All routers forget in time, or what a stolen node has made of neighbours would stay; and of several releases of OVN no router forgets if one does not.
-func (r *rows) logicalRouter(key, name string, options map[string]string) (uuid string) {
+func (b *builder) logicalRouter(key, name string, options map[string]string) (uuid string) {
 	all := map[string]string{"always_learn_from_arp_request": "false", "mac_binding_age_threshold": neighbourAge}
 	maps.Copy(all, options)
-	return r.add(nb.LogicalRouterTable, key, &nb.LogicalRouter{Name: name, Options: all})
+	return b.add(nb.LogicalRouterTable, key, &nb.LogicalRouter{Name: name, Options: all})
 }
 
 // link joins a router with a switch: a port on each, which know of each other by name.
-func (r *rows) link(key, routerID, switchID string, port *nb.LogicalRouterPort, switchPort string, options map[string]string) {
-	r.member(nb.LogicalRouterTable, routerID, "ports", r.add(nb.LogicalRouterPortTable, key, port))
+func (b *builder) link(key, routerID, switchID string, port *nb.LogicalRouterPort, switchPort string, options map[string]string) {
+	b.member(nb.LogicalRouterTable, routerID, "ports", b.add(nb.LogicalRouterPortTable, key, port))
 	all := map[string]string{"router-port": port.Name}
 	for k, v := range options {
 		all[k] = v
 	}
-	r.switchPort(switchID, key, &nb.LogicalSwitchPort{Name: switchPort, Type: "router", Addresses: []string{"router"}, Options: all})
+	b.switchPort(switchID, key, &nb.LogicalSwitchPort{Name: switchPort, Type: "router", Addresses: []string{"router"}, Options: all})
 }
 
-func (r *rows) route(routerID, key string, route *nb.LogicalRouterStaticRoute) {
-	r.member(nb.LogicalRouterTable, routerID, "static_routes", r.add(nb.LogicalRouterStaticRouteTable, key, route))
+func (b *builder) route(routerID, key string, route *nb.LogicalRouterStaticRoute) {
+	b.member(nb.LogicalRouterTable, routerID, "static_routes", b.add(nb.LogicalRouterStaticRouteTable, key, route))
 }
 
 // neighbour is one that a router port knows for good. Whatever is said there of its MAC address does not count.
-func (r *rows) neighbour(port string, at netip.Addr, mac net.HardwareAddr) {
-	r.add(nb.StaticMACBindingTable, "neighbour/"+port+"/"+at.String(),
+func (b *builder) neighbour(port string, at netip.Addr, mac net.HardwareAddr) {
+	b.add(nb.StaticMACBindingTable, "neighbour/"+port+"/"+at.String(),
 		&nb.StaticMACBinding{LogicalPort: port, IP: at.String(), MAC: mac.String(), OverrideDynamicMAC: true})
 }
 
-func (r *rows) policy(routerID, key string, policy *nb.LogicalRouterPolicy) {
-	r.member(nb.LogicalRouterTable, routerID, "policies", r.add(nb.LogicalRouterPolicyTable, key, policy))
+func (b *builder) policy(routerID, key string, policy *nb.LogicalRouterPolicy) {
+	b.member(nb.LogicalRouterTable, routerID, "policies", b.add(nb.LogicalRouterPolicyTable, key, policy))
 }
 
 // model is the row of a key that was added before.
-func model[T any](r *rows, key string) *T {
-	for i := range r.Rows {
-		if row, ok := r.Rows[i].Model.(*T); ok && r.Rows[i].Key == key {
+func model[T any](b *builder, key string) *T {
+	for i := range b.Rows {
+		if row, ok := b.Rows[i].Model.(*T); ok && b.Rows[i].Key == key {
 			return row
 		}
 	}
