@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -22,9 +24,9 @@ func (e engine) Hosting() map[event]string {
 	now := map[event]string{}
 	for _, port := range ovsdb.List(e.Client(), func(p *nb.LogicalRouterPort) bool { return p.Status[hostingChassis] != "" }) {
 		switch k, key := rowOf(port.ExternalIDs); {
-		case k.kind == egressKind && key == "external":
-			now[signal{egressHostingSignal, k.name}] = port.Status[hostingChassis]
-		case port.ExternalIDs[ovsdb.OwnerMark] == string(livenessOwner):
+		case k.Kind == objects.EgressKind && key == "external":
+			now[signal{egressHostingSignal, k.Name}] = port.Status[hostingChassis]
+		case port.ExternalIDs[ovsdb.OwnerMark] == string(northbound.LivenessOwner):
 			now[signal{livenessSignal, key}] = port.Status[hostingChassis]
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/ipam"
+	"github.com/weftnet/weft/ovn/objects"
 )
 
 // enter and leave keep an index of names.
@@ -24,8 +26,8 @@ func leave[K comparable](index map[K]map[string]struct{}, at K, name string) {
 
 // holder is who has a claim of those that want it, if anybody has: whoever has the address from an
 // AddressPool, else the first with a right to it.
-func (b *serviceBook) holder(wanted claim) (name string, ok bool) {
-	if name, ok := b.heldBy(wanted.addr); ok {
+func (b *serviceBook) holder(wanted objects.Claim) (name string, ok bool) {
+	if name, ok := b.heldBy(wanted.Addr); ok {
 		return name, true
 	}
 	if list := b.claims.by[wanted]; len(list) > 0 {
@@ -44,9 +46,9 @@ func (b *serviceBook) heldBy(addr netip.Addr) (name string, ok bool) {
 
 // updateClaims takes in what a Service wants outside, and has everybody looked at again for whom it makes
 // a difference: other Services, pods with host ports, and sticky Services with such endpoints.
-func (b *serviceBook) updateClaims(name string, object *service) {
+func (b *serviceBook) updateClaims(name string, object *objects.Service) {
 	was, before := b.claims.of[name], b.claims.as[name]
-	now, as := object.claims(), rightsOf(name, object)
+	now, as := object.Claims(), rightsOf(name, object)
 	for rival := range b.claims.update(name, now, as) {
 		b.dirty[rival] = struct{}{}
 	}
@@ -63,10 +65,10 @@ func (b *serviceBook) updateClaims(name string, object *service) {
 }
 
 // changedClaims are those that are in one of two sorted lists alone.
-func changedClaims(was, now []claim) []claim {
-	var changed []claim
+func changedClaims(was, now []objects.Claim) []objects.Claim {
+	var changed []objects.Claim
 	for len(was) > 0 && len(now) > 0 {
-		switch order := was[0].compare(now[0]); {
+		switch order := was[0].Compare(now[0]); {
 		case order == 0:
 			was, now = was[1:], now[1:]
 		case order < 0:
@@ -79,13 +81,13 @@ func changedClaims(was, now []claim) []claim {
 }
 
 // touchNodePorts has the Services looked at again that want NodePorts among the claims at nodes' own addresses.
-func (b *serviceBook) touchNodePorts(claims []claim) {
+func (b *serviceBook) touchNodePorts(claims []objects.Claim) {
 	for _, one := range claims {
-		if one.addr.IsValid() {
+		if one.Addr.IsValid() {
 			continue
 		}
 		for addr := range b.gateways.nodes {
-			for _, rival := range b.claims.by[claim{addr, one.port, one.protocol}] {
+			for _, rival := range b.claims.by[objects.Claim{Addr: addr, Port: one.Port, Protocol: one.Protocol}] {
 				b.dirty[rival.name] = struct{}{}
 			}
 		}
@@ -100,66 +102,66 @@ func (b *serviceBook) touchClaims(addr netip.Addr) {
 }
 
 // judge decides what a Service gets of what it wants outside, and says what it does not.
-func (b *serviceBook) judge(name string, s *service) (*service, []problem) {
-	if s.isInside() {
+func (b *serviceBook) judge(name string, s *objects.Service) (*objects.Service, []objects.Problem) {
+	if s.IsInside() {
 		return s, nil
 	}
-	d := &denial{claims: map[claim]struct{}{}, addresses: map[netip.Addr]struct{}{}, doubled: map[claim]struct{}{}}
-	found := newComplaints("Service", &s.ObjectMeta)
-	if s.leftOut > 0 {
-		found.add("TooManyExternalAddresses", func() string {
-			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.leftOut, outside.Most)
+	d := &objects.Rejection{Claims: map[objects.Claim]struct{}{}, Addresses: map[netip.Addr]struct{}{}, Doubled: map[objects.Claim]struct{}{}}
+	found := objects.NewComplaints(objects.ServiceKind, &s.ObjectMeta)
+	if s.LeftOut > 0 {
+		found.Add("TooManyExternalAddresses", func() string {
+			return fmt.Sprintf("spec.externalIPs, status.loadBalancer.ingress: %d addresses are left out, since a Service is served at %d addresses and ports outside at most; give fewer addresses, or split the Service's ports", s.LeftOut, outside.Most)
 		})
 	}
-	for _, addr := range s.outside() {
+	for _, addr := range s.Outside() {
 		if why := b.unfit(addr); why != "" {
-			d.addresses[addr] = struct{}{}
-			found.add("BadExternalAddress", func() string {
-				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.fieldOf(claim{addr: addr}), addr, why)
+			d.Addresses[addr] = struct{}{}
+			found.Add("BadExternalAddress", func() string {
+				return fmt.Sprintf("%s: %s is %s, and is not served; give an address of the networks outside", s.FieldOf(objects.Claim{Addr: addr}), addr, why)
 			})
 		} else if owner := b.hosts.taken(s, addr); owner != outside.Nobody {
-			d.addresses[addr] = struct{}{}
-			found.add("AddressTaken", func() string {
+			d.Addresses[addr] = struct{}{}
+			found.Add("AddressTaken", func() string {
 				return fmt.Sprintf("spec.externalIPs: %s is %s, and stays so at every port; give an address of no host, use a NodePort, or have the cluster's operator allow it (host-external-ip-cidrs)", addr, b.hosts.ownerName(owner, addr))
 			})
 		}
 	}
 	for _, wanted := range b.claims.of[name] {
-		if _, ok := d.addresses[wanted.addr]; !ok {
+		if _, ok := d.Addresses[wanted.Addr]; !ok {
 			b.judgeClaim(name, s, wanted, d, found)
 		}
 	}
-	for _, p := range s.nodePorts {
-		if !b.settings.nodePorts.contains(p.number) {
-			found.add("NodePortOutOfRange", func() string {
+	for _, p := range s.NodePorts {
+		if !b.settings.NodePorts.Contains(p.Number) {
+			found.Add("NodePortOutOfRange", func() string {
 				return fmt.Sprintf("spec.ports[].nodePort: %d is not in %s; it is served, since the API server has allowed it; give weft's node-port-range the API server's --service-node-port-range, or choose a port in it",
-					p.number, b.settings.nodePorts)
+					p.Number, b.settings.NodePorts)
 			})
 		}
 	}
-	if len(d.claims)+len(d.addresses)+len(d.doubled) == 0 {
-		return s, found.problems()
+	if len(d.Claims)+len(d.Addresses)+len(d.Doubled) == 0 {
+		return s, found.Problems()
 	}
 	served := *s
-	served.denied = d
-	return &served, found.problems()
+	served.Rejected = d
+	return &served, found.Problems()
 }
 
 // judgeClaim decides whether a Service gets an address and port that it wants and that is fit for one.
-func (b *serviceBook) judgeClaim(name string, s *service, wanted claim, d *denial, found *complaints) {
+func (b *serviceBook) judgeClaim(name string, s *objects.Service, wanted objects.Claim, d *objects.Rejection, found *objects.Complaints) {
 	if owner := b.essential(wanted); owner != outside.Nobody {
-		d.claims[wanted] = struct{}{}
-		found.add("AddressTaken", func() string {
-			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.fieldOf(wanted), wanted, b.essentialName(owner, wanted))
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressTaken", func() string {
+			return fmt.Sprintf("%s: %s is %s, and stays so; it is not served for the Service; choose another address or port", s.FieldOf(wanted), wanted, b.essentialName(owner, wanted))
 		})
 		return
 	}
 	if holder, _ := b.holder(wanted); holder != name {
-		d.claims[wanted] = struct{}{}
-		found.add("AddressConflict", func() string {
-			d.told = append(d.told, wanted)
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressConflict", func() string {
+			d.Told = append(d.Told, wanted)
 			return fmt.Sprintf("%s: %s is already that of Service %s, which %s; it is not served for this one as long as that has it; choose another",
-				s.fieldOf(wanted), wanted, holder, b.right(wanted, holder, s))
+				s.FieldOf(wanted), wanted, holder, b.right(wanted, holder, s))
 		})
 		return
 	}
@@ -167,60 +169,60 @@ func (b *serviceBook) judgeClaim(name string, s *service, wanted claim, d *denia
 	switch {
 	case !ok:
 	case holder == name:
-		d.doubled[wanted] = struct{}{}
-		if field := s.otherAt(wanted); field != "" {
-			found.add("AddressConflict", func() string {
+		d.Doubled[wanted] = struct{}{}
+		if field := s.OtherAt(wanted); field != "" {
+			found.Add("AddressConflict", func() string {
 				return fmt.Sprintf("%s: %s is Node %s's, and %s of the Service itself has the port there; clients are served by that; choose another address or port",
-					s.fieldOf(wanted), wanted, b.gateways.nodes[wanted.addr], field)
+					s.FieldOf(wanted), wanted, b.gateways.nodes[wanted.Addr], field)
 			})
 		}
 	default:
-		d.claims[wanted] = struct{}{}
-		found.add("AddressConflict", func() string {
+		d.Claims[wanted] = struct{}{}
+		found.Add("AddressConflict", func() string {
 			return fmt.Sprintf("%s: %s is Node %s's, and Service %s has the port there (%s); it is not served for this one as long as that has it; choose another address or port",
-				s.fieldOf(wanted), wanted, b.gateways.nodes[wanted.addr], holder, b.all[holder].object.fieldOf(wanted.everywhere()))
+				s.FieldOf(wanted), wanted, b.gateways.nodes[wanted.Addr], holder, b.all[holder].object.FieldOf(wanted.Everywhere()))
 		})
 	}
 }
 
 // nodePortAt is the Service that has a port of a node's address as its NodePort, or for its health check, if any
 // has.
-func (b *serviceBook) nodePortAt(wanted claim) (name string, ok bool) {
-	if _, node := b.gateways.nodes[wanted.addr]; !node {
+func (b *serviceBook) nodePortAt(wanted objects.Claim) (name string, ok bool) {
+	if _, node := b.gateways.nodes[wanted.Addr]; !node {
 		return "", false
 	}
-	name, ok = b.holder(wanted.everywhere())
-	return name, ok && b.all[name].object.hasAt(wanted.everywhere(), wanted.addr)
+	name, ok = b.holder(wanted.Everywhere())
+	return name, ok && b.all[name].object.HasAt(wanted.Everywhere(), wanted.Addr)
 }
 
 // right says why another Service has what a Service wants.
-func (b *serviceBook) right(wanted claim, holder string, s *service) string {
-	if name, ok := b.heldBy(wanted.addr); ok && name == holder {
+func (b *serviceBook) right(wanted objects.Claim, holder string, s *objects.Service) string {
+	if name, ok := b.heldBy(wanted.Addr); ok && name == holder {
 		return "has the address from an AddressPool"
 	}
-	if slices.Contains(b.all[holder].object.ingress, wanted.addr) && !slices.Contains(s.ingress, wanted.addr) {
+	if slices.Contains(b.all[holder].object.Ingress, wanted.Addr) && !slices.Contains(s.Ingress, wanted.Addr) {
 		return "has it as its load balancer's"
 	}
 	return "is older"
 }
 
 // essential says whose a port outside is that no Service may have.
-func (b *serviceBook) essential(wanted claim) outside.Owner {
-	return b.hosts.rules().KeepExternal(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port))
+func (b *serviceBook) essential(wanted objects.Claim) outside.Owner {
+	return b.hosts.rules().KeepExternal(string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port))
 }
 
 // essentialName says for people whose such a port is.
-func (b *serviceBook) essentialName(owner outside.Owner, wanted claim) string {
+func (b *serviceBook) essentialName(owner outside.Owner, wanted objects.Claim) string {
 	switch {
 	case owner == outside.EveryHost:
 		return "the nodes' hosts' (host-ports)"
 	case owner == outside.Daemon:
 		return fmt.Sprintf("a daemon's of Node %s, which listens there or did a short time ago "+
-			"(end it there, and the port is free ten minutes later)", b.hosts.listener(string(wanted.protocol), netip.AddrPortFrom(wanted.addr, wanted.port)))
-	case b.settings.hostPorts.Has(string(wanted.protocol), wanted.port):
-		return b.hosts.ownerName(owner, wanted.addr) + ", at a port of hosts' own (host-ports)"
+			"(end it there, and the port is free ten minutes later)", b.hosts.listener(string(wanted.Protocol), netip.AddrPortFrom(wanted.Addr, wanted.Port)))
+	case b.settings.HostPorts.Has(string(wanted.Protocol), wanted.Port):
+		return b.hosts.ownerName(owner, wanted.Addr) + ", at a port of hosts' own (host-ports)"
 	}
-	return b.hosts.ownerName(owner, wanted.addr)
+	return b.hosts.ownerName(owner, wanted.Addr)
 }
 
 // unfit says why an address cannot be one that clients outside have for a Service.
@@ -228,10 +230,10 @@ func (b *serviceBook) unfit(addr netip.Addr) string {
 	if why := outside.Fit(addr); why != "" {
 		return why
 	}
-	if family(b.settings.pods, addr) == nil {
+	if ipam.Family(b.settings.Pods, addr) == nil {
 		return "of a family that pods do not have"
 	}
-	if key, in, ok := b.settings.clusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
+	if key, in, ok := b.settings.ClusterRange(func(p netip.Prefix) bool { return p.Contains(addr) }); ok {
 		return "in " + key + " " + in.String() + ", which is the cluster's own"
 	}
 	return ""

@@ -6,7 +6,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovn/policy"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -22,7 +25,7 @@ type lookup func(event) any
 type cluster struct {
 	*outbox
 	*clock
-	settings   *settings // its own: services follows the API server's ServiceCIDRs
+	settings   *settings.Settings // its own: services follows the API server's ServiceCIDRs
 	namespaces namespaceBook
 	traits     map[string]nodeTraits // by node
 
@@ -35,7 +38,7 @@ type cluster struct {
 	policies  policyBook
 }
 
-func newCluster(s *settings) *cluster {
+func newCluster(s *settings.Settings) *cluster {
 	own := *s
 	c := &cluster{outbox: newOutbox(), clock: &clock{}, settings: &own, namespaces: namespaceBook{}, traits: map[string]nodeTraits{}}
 	c.nodes = newNodeBook(c.outbox, c.settings, c, &c.nodes, &c.pods)
@@ -61,11 +64,11 @@ func (c *cluster) begin(r records, keys []event, get lookup) {
 // update takes in the newest state of the objects that events name, and what signals ask for. The result does not
 // depend on the order of events: what is given up comes first, then what was allocated before, then what is new.
 func (c *cluster) update(events []event, get lookup) {
-	by, settled, hosting := [kinds][]string{}, map[string]struct{}{}, []signal(nil)
+	by, settled, hosting := [objects.Kinds][]string{}, map[string]struct{}{}, []signal(nil)
 	for _, e := range events {
 		switch e := e.(type) {
-		case objectKey:
-			by[e.kind] = append(by[e.kind], e.name)
+		case objects.Key:
+			by[e.Kind] = append(by[e.Kind], e.Name)
 		case signal:
 			switch e.what {
 			case selectionSignal:
@@ -74,7 +77,7 @@ func (c *cluster) update(events []event, get lookup) {
 				hosting = append(hosting, e)
 			case subnetsOverdueSignal:
 				if c.nodes.overdue(e.name) {
-					by[nodeKind] = append(by[nodeKind], e.name)
+					by[objects.NodeKind] = append(by[objects.NodeKind], e.name)
 				}
 			default:
 				c.follow(e)
@@ -88,18 +91,18 @@ func (c *cluster) update(events []event, get lookup) {
 		slices.Sort(by[k])
 		by[k] = slices.Compact(by[k])
 	}
-	c.services.updateServiceCIDRs(by[serviceCIDRKind], get)
-	c.followNodes(c.nodes.update(by[nodeKind], get))
+	c.services.updateServiceCIDRs(by[objects.ServiceCIDRKind], get)
+	c.followNodes(c.nodes.update(by[objects.NodeKind], get))
 	c.services.settleRanges()
-	c.updateNamespaces(by[namespaceKind], get)
-	c.egress.update(by[egressKind], get)
-	c.balancers.update(by[poolKind], get)
-	for k := networkPolicyKind; k <= baselinePolicyKind; k++ {
+	c.updateNamespaces(by[objects.NamespaceKind], get)
+	c.egress.update(by[objects.EgressKind], get)
+	c.balancers.update(by[objects.PoolKind], get)
+	for k := objects.NetworkPolicyKind; k <= objects.BaselinePolicyKind; k++ {
 		c.policies.update(k, by[k], get)
 	}
-	c.domains.update(by[resolvedKind], get)
-	c.pods.update(by[podKind], get)
-	c.services.update(by[sliceKind], by[serviceKind], get)
+	c.domains.update(by[objects.ResolvedKind], get)
+	c.pods.update(by[objects.PodKind], get)
+	c.services.update(by[objects.SliceKind], by[objects.ServiceKind], get)
 	for _, s := range hosting {
 		c.updateHosting(s, get)
 	}
@@ -140,10 +143,10 @@ func (c *cluster) follow(s signal) {
 
 // makeAgain has the rows of an owner made again.
 func (c *cluster) makeAgain(owner ovsdb.Owner) {
-	switch k, _ := ownerKey(owner); k.kind {
-	case egressKind:
-		c.egress.dirty[k.name] = struct{}{}
-	case networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+	switch k, _ := ownerKey(owner); k.Kind {
+	case objects.EgressKind:
+		c.egress.dirty[k.Name] = struct{}{}
+	case objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind:
 		c.policies.dirty[k] = struct{}{}
 		c.policies.all[k].forgetNote()
 	}
@@ -165,45 +168,45 @@ func (c *cluster) nodeChange(name string) ovsdb.Change {
 		}
 		return change
 	}
-	return ovsdb.Change{Owner: nodeOwner(name)}
+	return ovsdb.Change{Owner: northbound.NodeOwner(name)}
 }
 
 func (c *cluster) podChange(name string) ovsdb.Change {
 	if p := c.pods.all[name]; p != nil && len(p.addresses) > 0 && !c.policies.lacks(p.object.Namespace) {
-		taken := func(wanted claim) bool { return c.pods.keptFrom(p, wanted) }
+		taken := func(wanted objects.Claim) bool { return c.pods.keptFrom(p, wanted) }
 		change := podChange(c.settings, p.object, p.addresses, &p.node.placement, taken)
 		egressMembers(p, &change)
 		policyMembers(p, &change)
 		p.there = true
 		return change
 	}
-	return ovsdb.Change{Owner: podOwner(name)}
+	return ovsdb.Change{Owner: northbound.PodOwner(name)}
 }
 
 // object is the Kubernetes object that an owner's rows are for, nil when it is not known.
-func (c *cluster) object(k objectKey) *metav1.ObjectMeta {
-	switch k.kind {
-	case nodeKind:
-		if n := c.nodes.all[k.name]; n != nil && n.object != nil {
+func (c *cluster) object(k objects.Key) *metav1.ObjectMeta {
+	switch k.Kind {
+	case objects.NodeKind:
+		if n := c.nodes.all[k.Name]; n != nil && n.object != nil {
 			return &n.object.ObjectMeta
 		}
-	case podKind:
-		if p := c.pods.all[k.name]; p != nil {
+	case objects.PodKind:
+		if p := c.pods.all[k.Name]; p != nil {
 			return &p.object.ObjectMeta
 		}
-	case serviceKind:
-		if s := c.services.all[k.name]; s != nil && s.object != nil {
+	case objects.ServiceKind:
+		if s := c.services.all[k.Name]; s != nil && s.object != nil {
 			return &s.object.ObjectMeta
 		}
-	case serviceCIDRKind:
-		if o := c.services.serviceCIDRs[k.name]; o != nil {
+	case objects.ServiceCIDRKind:
+		if o := c.services.serviceCIDRs[k.Name]; o != nil {
 			return &o.ObjectMeta
 		}
-	case egressKind:
-		if e := c.egress.all[k.name]; e != nil {
+	case objects.EgressKind:
+		if e := c.egress.all[k.Name]; e != nil {
 			return &e.object.ObjectMeta
 		}
-	case networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+	case objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind:
 		if p := c.policies.all[k]; p != nil {
 			return &p.object.ObjectMeta
 		}
@@ -233,7 +236,7 @@ func (c *cluster) followNodes(touched []*nodeState) {
 	}
 	for _, n := range touched {
 		if n.object != nil {
-			c.tell(nodeOwner(n.name), slices.Concat(n.problems, c.nodes.gatewayProblems(n), n.datapathProblems())...)
+			c.tell(northbound.NodeOwner(n.name), slices.Concat(n.problems, c.nodes.gatewayProblems(n), n.datapathProblems())...)
 		}
 	}
 }

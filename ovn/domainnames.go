@@ -10,24 +10,27 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // domainBook is what is known of the domain names that policies name, in normal form.
 type domainBook struct {
 	*outbox
-	settings *settings
+	settings *settings.Settings
 	clock    *clock
 	services serviceView
 
-	used    map[string]int            // how many want a name or a pattern
-	seen    map[string]*resolvedNames // by node
-	servers map[string]struct{}       // the nodes that DNS servers run on
-	pods    map[types.UID]*pod        // of the DNS Services' namespaces, those that a controller has made
-	podUID  map[string]types.UID      // of the same, by NAMESPACE/NAME
+	used    map[string]int                    // how many want a name or a pattern
+	seen    map[string]*objects.ResolvedNames // by node
+	servers map[string]struct{}               // the nodes that DNS servers run on
+	pods    map[types.UID]*objects.Pod        // of the DNS Services' namespaces, those that a controller has made
+	podUID  map[string]types.UID              // of the same, by NAMESPACE/NAME
 	// taken is what counts of seen: what a node has said while it had a DNS server. Where the server moves
 	// away, clients have its answers still, until their time is over.
-	taken     map[string]*resolvedNames
+	taken     map[string]*objects.ResolvedNames
 	addresses map[string]map[netip.Addr]struct{} // of used names
 	stale     map[string]struct{}                // used names whose addresses may be others
 	dirty     map[string]int
@@ -36,11 +39,11 @@ type domainBook struct {
 	waiting   bool // for time to pass
 }
 
-func newDomainBook(o *outbox, s *settings, t *clock, services serviceView) domainBook {
+func newDomainBook(o *outbox, s *settings.Settings, t *clock, services serviceView) domainBook {
 	return domainBook{
 		outbox: o, settings: s, clock: t, services: services,
-		used: map[string]int{}, seen: map[string]*resolvedNames{}, servers: map[string]struct{}{},
-		pods: map[types.UID]*pod{}, podUID: map[string]types.UID{}, taken: map[string]*resolvedNames{},
+		used: map[string]int{}, seen: map[string]*objects.ResolvedNames{}, servers: map[string]struct{}{},
+		pods: map[types.UID]*objects.Pod{}, podUID: map[string]types.UID{}, taken: map[string]*objects.ResolvedNames{},
 		addresses: map[string]map[netip.Addr]struct{}{}, stale: map[string]struct{}{}, dirty: map[string]int{}, moved: true,
 	}
 }
@@ -49,7 +52,7 @@ func newDomainBook(o *outbox, s *settings, t *clock, services serviceView) domai
 // domain. It reads like the domain as far as OVN's names allow.
 func domainSet(name string, ipv4 bool) string {
 	name = contract.DomainName(name)
-	return "domain_" + distinct(name, name) + "_" + ipWord(ipv4)
+	return "domain_" + distinct(name, name) + "_" + northbound.IPWord(ipv4)
 }
 
 // use is told of a policy that begins (1) or ceases (-1) to name a domain.
@@ -79,9 +82,9 @@ func (b *domainBook) refresh(s signal) {
 // update takes in what nodes' agents have seen.
 func (b *domainBook) update(nodes []string, get lookup) {
 	for _, node := range nodes {
-		object, _ := get(objectKey{resolvedKind, node}).(*resolvedNames)
+		object, _ := get(objects.Key{Kind: objects.ResolvedKind, Name: node}).(*objects.ResolvedNames)
 		if object != nil {
-			object = object.bounded(b.clock.now())
+			object = object.Bounded(b.clock.now())
 		}
 		b.seen[node] = object
 		_, server := b.servers[node]
@@ -96,19 +99,19 @@ func (b *domainBook) update(nodes []string, get lookup) {
 }
 
 // take lets a node's word count, and notes for which names that makes a difference.
-func (b *domainBook) take(node string, object *resolvedNames) {
+func (b *domainBook) take(node string, object *objects.ResolvedNames) {
 	before := b.taken[node]
 	if object == nil {
 		delete(b.taken, node)
 	} else {
 		b.taken[node] = object
 	}
-	differs := func(one, other *resolvedNames) {
+	differs := func(one, other *objects.ResolvedNames) {
 		if one == nil {
 			return
 		}
-		for name, list := range one.names {
-			if other != nil && slices.Equal(list, other.names[name]) {
+		for name, list := range one.Names {
+			if other != nil && slices.Equal(list, other.Names[name]) {
 				continue
 			}
 			for pattern := range contract.DomainPatterns(name) {
@@ -146,24 +149,24 @@ func (b *domainBook) settle() {
 // resolve finds the addresses that a name or a pattern has now.
 func (b *domainBook) resolve(pattern string) {
 	now := map[netip.Addr]struct{}{}
-	collect := func(list []resolvedAddress) {
+	collect := func(list []objects.ResolvedAddress) {
 		for _, a := range list {
-			if a.until <= b.clock.now() {
+			if a.Until <= b.clock.now() {
 				continue
 			}
-			now[a.addr] = struct{}{}
-			if b.next == 0 || a.until < b.next {
-				b.next = a.until
+			now[a.Addr] = struct{}{}
+			if b.next == 0 || a.Until < b.next {
+				b.next = a.Until
 			}
 		}
 	}
 	suffix, wildcard := strings.CutPrefix(pattern, "*")
 	for _, object := range b.taken {
 		if !wildcard {
-			collect(object.names[pattern])
+			collect(object.Names[pattern])
 			continue
 		}
-		for name, list := range object.names {
+		for name, list := range object.Names {
 			if strings.HasSuffix(name, suffix) {
 				collect(list)
 			}
@@ -177,12 +180,12 @@ func (b *domainBook) resolve(pattern string) {
 
 // change is a domain's pair of address sets.
 func (b *domainBook) change(name string) ovsdb.Change {
-	r := newRows(domainOwner(name))
+	r := newRows(northbound.DomainOwner(name))
 	if b.used[name] == 0 {
 		return r.Change
 	}
 	for _, ipv4 := range []bool{true, false} {
-		set := r.add(nb.AddressSetTable, ipWord(ipv4), &nb.AddressSet{Name: domainSet(name, ipv4)})
+		set := r.Add(nb.AddressSetTable, northbound.IPWord(ipv4), &nb.AddressSet{Name: domainSet(name, ipv4)})
 		var members []string
 		for addr := range b.addresses[name] {
 			if addr.Is4() == ipv4 {
@@ -191,7 +194,7 @@ func (b *domainBook) change(name string) ovsdb.Change {
 		}
 		if len(members) > 0 {
 			slices.Sort(members)
-			r.member(nb.AddressSetTable, set, "addresses", members...)
+			r.Member(nb.AddressSetTable, set, "addresses", members...)
 		}
 	}
 	return r.Change

@@ -3,6 +3,7 @@ package ovn
 import (
 	"strings"
 
+	"github.com/weftnet/weft/ovn/objects"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,7 +17,7 @@ type lastingEvents struct{ record.EventSink }
 
 // Create makes an Event that is not there.
 func (s lastingEvents) Create(e *corev1.Event) (*corev1.Event, error) {
-	id := e.Annotations[lastingAnnotation]
+	id := e.Annotations[objects.LastingAnnotation]
 	if id == "" {
 		return s.EventSink.Create(e)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -137,7 +139,7 @@ func (b *flushBook) tidy(name string) {
 
 // change is what nodes are shown of a Service's paths that are gone.
 func (b *flushBook) change(name string) ovsdb.Change {
-	r := newRows(flushOwner(name))
+	r := newRows(northbound.FlushOwner(name))
 	f := b.of[name]
 	if f == nil {
 		return r.Change
@@ -153,13 +155,13 @@ func (b *flushBook) change(name string) ovsdb.Change {
 		row := rows[p.family]
 		if row == nil {
 			where := "flush" + strings.TrimPrefix(p.family, "ipv")
-			row = &nb.LoadBalancer{Name: balancerName(namespace, service, where, protocol(kind)), Protocol: &kind, Vips: map[string]string{},
+			row = &nb.LoadBalancer{Name: northbound.LoadBalancerName(namespace, service, where, objects.Protocol(kind)), Protocol: &kind, Vips: map[string]string{},
 				Options: map[string]string{"ct_flush": "true", "neighbor_responder": "none"}}
 			if p.family != "" {
 				row.Options["template"], row.Options["address-family"] = "true", p.family
 			}
 			rows[p.family] = row
-			r.member(nb.LogicalSwitchTable, joinSwitchID, "load_balancer", r.add(nb.LoadBalancerTable, "udp"+p.family, row))
+			r.Member(nb.LogicalSwitchTable, northbound.JoinSwitchID, "load_balancer", r.Add(nb.LoadBalancerTable, "udp"+p.family, row))
 		}
 		if before := row.Vips[p.at]; before != "" {
 			p.endpoint = before + "," + p.endpoint

@@ -6,6 +6,8 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/nb"
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -25,11 +27,11 @@ func reachOf(list []backend, publishNotReady bool) reach {
 	return to
 }
 
-func named(names map[string]struct{}, by hints) map[string]struct{} {
+func named(names map[string]struct{}, by objects.Hints) map[string]struct{} {
 	if names == nil || by == "" {
 		return nil
 	}
-	for name := range by.each {
+	for name := range by.Each {
 		names[name] = struct{}{}
 	}
 	return names
@@ -40,9 +42,9 @@ func (to reach) differs() bool { return len(to.nodes)+len(to.zones) > 0 }
 
 // near are the endpoints for a node's clients, of all that a VIP has.
 func (to reach) near(list []backend, node, zone string, publishNotReady bool) []backend {
-	suits := func(b backend) bool { return b.zones.has(zone) }
+	suits := func(b backend) bool { return b.zones.Has(zone) }
 	if _, ok := to.nodes[node]; ok {
-		suits = func(b backend) bool { return b.nodes.has(node) }
+		suits = func(b backend) bool { return b.nodes.Has(node) }
 	} else if _, ok := to.zones[zone]; !ok {
 		return choose(list, publishNotReady)
 	}
@@ -56,10 +58,10 @@ func (to reach) near(list []backend, node, zone string, publishNotReady bool) []
 }
 
 // reaches are those of a frontend's VIPs; nil if all nodes' clients see the same.
-func (f *frontend) reaches(s *service) []reach {
+func (f *frontend) reaches(s *objects.Service) []reach {
 	list, differs := make([]reach, len(f.vips)), false
 	for i, v := range f.vips {
-		list[i] = reachOf(v.backends, s.publishNotReady)
+		list[i] = reachOf(v.backends, s.PublishNotReady)
 		differs = differs || list[i].differs()
 	}
 	if !differs {
@@ -69,10 +71,10 @@ func (f *frontend) reaches(s *service) []reach {
 }
 
 // nearView is what clients on a node see, or those in a zone on nodes that no hint names (node is "").
-func (f *frontend) nearView(s *service, to []reach, node, zone string) view {
+func (f *frontend) nearView(s *objects.Service, to []reach, node, zone string) view {
 	v := view{vips: make([]vip, len(f.vips))}
 	for i, all := range f.vips {
-		v.vips[i] = anywhere(all, to[i].near(all.backends, node, zone, s.publishNotReady))
+		v.vips[i] = anywhere(all, to[i].near(all.backends, node, zone, s.PublishNotReady))
 		if _, ok := to[i].zones[zone]; ok && v.scope == "" {
 			v.scope = "zone=" + zone // no node has such a name
 		}
@@ -85,7 +87,7 @@ func (f *frontend) nearView(s *service, to []reach, node, zone string) view {
 
 // attachNear puts a frontend's load balancers with what is near to the clients: one in the group of each
 // zone, but for zones with nodes that see something of their own. There each node has its own.
-func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to []reach) {
+func (r *rows) attachNear(s *objects.Service, f *frontend, at place, nodes *nodeSet, to []reach) {
 	c := classOf(f.protocol)
 	seen := func(node, zone string) (ids []string) { return r.balancers(s, f, f.nearView(s, to, node, zone)) }
 	for _, zone := range slices.Sorted(maps.Keys(nodes.zones)) {
@@ -95,7 +97,7 @@ func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to 
 		}) {
 			ids := seen("", zone)
 			for _, os := range c.systems() {
-				r.member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", ids...)
+				r.Member(nb.LoadBalancerGroupTable, zoneGroupID(zone, os, at), "load_balancer", ids...)
 			}
 			continue
 		}
@@ -103,7 +105,7 @@ func (r *rows) attachNear(s *service, f *frontend, at place, nodes *nodeSet, to 
 			if r.tooLarge() {
 				return
 			}
-			r.member(attachment(at), attachmentID(at, node), "load_balancer", seen(node, zone)...)
+			r.Member(attachment(at), attachmentID(at, node), "load_balancer", seen(node, zone)...)
 		}
 	}
 }
@@ -134,7 +136,7 @@ func zoneGroup(zone, os string, at place) string {
 }
 
 func zoneGroupID(zone, os string, at place) string {
-	return ovsdb.ID(nb.LoadBalancerGroupTable, clusterOwner, zoneGroup(zone, os, at))
+	return ovsdb.ID(nb.LoadBalancerGroupTable, northbound.ClusterOwner, zoneGroup(zone, os, at))
 }
 
 // zoneGroup is the UUID of the node's own.
@@ -151,7 +153,7 @@ func (r *rows) zoneGroups(zones map[string][]string) {
 		for _, os := range []string{contract.Linux, contract.Windows} {
 			for _, at := range []place{onSwitches, onRouters} {
 				key := zoneGroup(zone, os, at)
-				r.add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
+				r.Add(nb.LoadBalancerGroupTable, key, &nb.LoadBalancerGroup{Name: "weft-" + key})
 			}
 		}
 	}
@@ -161,7 +163,7 @@ func (r *rows) zoneGroups(zones map[string][]string) {
 func (b *nodeBook) updateZone(n *nodeState) {
 	zone, has := "", n.object != nil && n.placed
 	if has {
-		zone = n.object.zone
+		zone = n.object.Zone
 	}
 	before, had := b.zoneOf[n.name]
 	n.zone = zone

@@ -7,11 +7,13 @@ import (
 
 	"github.com/weftnet/weft/models/contract"
 	"github.com/weftnet/weft/models/outside"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 )
 
 // hostBook knows nodes by all addresses of their hosts and gateways, and what stays the hosts' own.
 type hostBook struct {
-	settings   *settings
+	settings   *settings.Settings
 	nodes      nodeView
 	apiServers map[netip.AddrPort]bool // as the Service default/kubernetes has them
 
@@ -20,7 +22,7 @@ type hostBook struct {
 	listeners map[string]contract.Listeners // as they were when Services were looked at last
 }
 
-func newHostBook(s *settings, nodes nodeView) hostBook {
+func newHostBook(s *settings.Settings, nodes nodeView) hostBook {
 	return hostBook{settings: s, nodes: nodes, apiServers: map[netip.AddrPort]bool{},
 		at: map[netip.Addr]map[string]struct{}{}, of: map[string][]netip.Addr{},
 		listeners: map[string]contract.Listeners{}}
@@ -76,7 +78,7 @@ func (b *hostBook) listener(protocol string, at netip.AddrPort) (node string) {
 
 // rules are what stays the hosts' own.
 func (b *hostBook) rules() outside.Hosts {
-	return outside.Hosts{Ports: b.settings.hostPorts, Open: b.settings.hostExternals, Ranges: b.settings.hosts, APIServers: b.apiServers,
+	return outside.Hosts{Ports: b.settings.HostPorts, Open: b.settings.HostExternals, Ranges: b.settings.Hosts, APIServers: b.apiServers,
 		Nodes:     func(addr netip.Addr) bool { return len(b.at[addr]) > 0 },
 		Listening: func(protocol string, at netip.AddrPort) bool { return b.listener(protocol, at) != "" }}
 }
@@ -95,6 +97,6 @@ func (b *hostBook) ownerName(owner outside.Owner, addr netip.Addr) string {
 }
 
 // taken says whose an address is that a Service asks for and may not have.
-func (b *hostBook) taken(s *service, addr netip.Addr) outside.Owner {
-	return b.rules().Deny(addr, slices.Contains(s.ingress, addr))
+func (b *hostBook) taken(s *objects.Service, addr netip.Addr) outside.Owner {
+	return b.rules().Deny(addr, slices.Contains(s.Ingress, addr))
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/weftnet/weft/models"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -51,7 +53,7 @@ type leader struct {
 	metrics    *metrics
 	log        *slog.Logger
 	annotate   func([]annotation)
-	report     func(problem)
+	report     func(objects.Problem)
 
 	// backoff is the last pause before a refused owner's next try.
 	backoff map[event]time.Duration
@@ -188,9 +190,9 @@ func (l *leader) all(ctx context.Context, entries map[event]entry) bool {
 // its upgrade. A row whose column it does not know would say another thing than is meant.
 func (l *leader) fit() (changed bool) {
 	disabled := l.disabled()
-	now := features{aclTiers: slices.Contains(disabled, models.ACLTiers), conditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
-	changed = now != l.cluster.settings.lacks
-	l.cluster.settings.lacks = now
+	now := settings.Features{AclTiers: slices.Contains(disabled, models.ACLTiers), ConditionalNAT: slices.Contains(disabled, models.ConditionalNAT)}
+	changed = now != l.cluster.settings.Lacks
+	l.cluster.settings.Lacks = now
 	return changed
 }
 
@@ -224,11 +226,11 @@ func (l *leader) settle(ctx context.Context, changes []ovsdb.Change, err error) 
 		if e == nil {
 			continue
 		}
-		k, _ := e.(objectKey)
+		k, _ := e.(objects.Key)
 		pause := min(max(2*l.backoff[e], l.first), lastPause)
 		if meta := l.cluster.object(k); meta != nil && l.backoff[e] == 0 {
-			l.report(problemf(k.kind.String(), meta, "RowsRefused",
-				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", quoted(cause.Error())))
+			l.report(objects.Problemf(k.Kind, meta, "RowsRefused",
+				"the OVN Northbound refused the rows of this object: %v; all others are served; it is tried again until it succeeds", objects.Quoted(cause.Error())))
 		}
 		l.backoff[e] = pause
 		l.later(ctx, again(owner, e), pause)
@@ -249,10 +251,10 @@ func (l *leader) later(ctx context.Context, e event, pause time.Duration) {
 func (l *leader) handOut(refused *ovsdb.RefusedError) {
 	var notes []annotation
 	for _, a := range l.cluster.takeNotes() {
-		k := objectKey{a.kind, key(a.namespace, a.name)}
-		isPod, p := a.kind == podKind, l.cluster.pods.all[k.name]
+		k := objects.Key{Kind: a.kind, Name: objects.FullName(a.namespace, a.name)}
+		isPod, p := a.kind == objects.PodKind, l.cluster.pods.all[k.Name]
 		switch {
-		case (isPod || a.kind == nodeKind) && refused != nil && refused.Owners[ovsdb.Owner(a.kind.String()+"/"+k.name)] != nil:
+		case (isPod || a.kind == objects.NodeKind) && refused != nil && refused.Owners[ovsdb.Owner(a.kind.String()+"/"+k.Name)] != nil:
 		case isPod && p != nil && !p.there:
 			l.cluster.notes = append(l.cluster.notes, a)
 		default:
@@ -276,8 +278,8 @@ func (l *leader) publish(ctx context.Context) {
 
 func (l *leader) observe(entries map[event]entry) {
 	for touched, e := range entries {
-		k, isObject := touched.(objectKey)
-		if p := l.cluster.pods.all[k.name]; e.fresh && isObject && k.kind == podKind && p != nil && len(p.addresses) > 0 {
+		k, isObject := touched.(objects.Key)
+		if p := l.cluster.pods.all[k.Name]; e.fresh && isObject && k.Kind == objects.PodKind && p != nil && len(p.addresses) > 0 {
 			since(l.metrics.podRow, e.since)
 		}
 	}

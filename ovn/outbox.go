@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -12,7 +13,7 @@ import (
 type outbox struct {
 	notes    []annotation
 	expected []event
-	problems []problem
+	problems []objects.Problem
 	told     map[ovsdb.Owner]map[uint64]struct{} // hashes of messages
 }
 
@@ -20,7 +21,7 @@ func newOutbox() *outbox { return &outbox{told: map[ovsdb.Owner]map[uint64]struc
 
 // annotation is one that an object shall have.
 type annotation struct {
-	kind            kind
+	kind            objects.Kind
 	namespace, name string
 	uid             types.UID
 	key, value      string
@@ -36,7 +37,7 @@ var messageSeed = maphash.MakeSeed()
 
 // tell reports what is wrong with an owner's objects now. What was told before is not told again until
 // it was right in between.
-func (o *outbox) tell(owner ovsdb.Owner, found ...problem) {
+func (o *outbox) tell(owner ovsdb.Owner, found ...objects.Problem) {
 	before := o.told[owner]
 	if len(found) == 0 {
 		if before != nil {
@@ -44,10 +45,10 @@ func (o *outbox) tell(owner ovsdb.Owner, found ...problem) {
 		}
 		return
 	}
-	found = few(found)
+	found = objects.Few(found)
 	now := make(map[uint64]struct{}, len(found))
 	for _, p := range found {
-		h := maphash.String(messageSeed, p.message)
+		h := maphash.String(messageSeed, p.Message)
 		now[h] = struct{}{}
 		if _, told := before[h]; !told {
 			o.problems = append(o.problems, p)
@@ -72,7 +73,7 @@ func (o *outbox) takeExpected() []event {
 }
 
 // takeProblems returns what became wrong since the last call.
-func (o *outbox) takeProblems() []problem {
+func (o *outbox) takeProblems() []objects.Problem {
 	problems := o.problems
 	o.problems = nil
 	return problems

@@ -1,6 +1,7 @@
 package ovn
 
 import (
+	"github.com/weftnet/weft/ovn/settings"
 	"strconv"
 )
 
@@ -11,8 +12,8 @@ const zoneLimit = "ct-zone-limit"
 // has a place in its own zone, whatever other zones it is in: the node's switch has load balancers, so OVN tracks and
 // commits all connections of its ports. OVN has 0 for no bound, by which the extension of the Hyper-V switch lets no
 // connection come about (see capability.Limits): so the option is left out then.
-func boundConnections(options map[string]string, s *settings, n *placement) {
-	if n.windows() && s.podConnections > 0 {
-		options[zoneLimit] = strconv.Itoa(s.podConnections)
+func boundConnections(options map[string]string, s *settings.Settings, n *placement) {
+	if n.windows() && s.PodConnections > 0 {
+		options[zoneLimit] = strconv.Itoa(s.PodConnections)
 	}
 }

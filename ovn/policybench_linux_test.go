@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/weftnet/weft/ovn/northbound"
 	"github.com/weftnet/weft/ovsdb"
 	"github.com/weftnet/weft/ovsdb/ovsdbtest"
 	bench "github.com/weftnet/weft/test/bench/load"
@@ -55,7 +56,7 @@ func (p *policyBench) get(k event) any { return p.objects[k] }
 // connect gives the Northbound a new client and engine.
 func (p *policyBench) connect(b *testing.B) {
 	b.Helper()
-	p.engine = ovsdb.NewEngine(ovsdbtest.Connect(b, ovsdbtest.Northbound(b), p.server.Endpoint, Tables...))
+	p.engine = ovsdb.NewEngine(ovsdbtest.Connect(b, ovsdbtest.Northbound(b), p.server.Endpoint, northbound.Tables...))
 	p.registry = prometheus.NewRegistry()
 	p.registry.MustRegister(p.engine.Client().Metrics()...)
 }

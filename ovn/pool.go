@@ -10,13 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // poolBook is what is known of AddressPools and of the addresses that Services have of them.
 type poolBook struct {
 	*outbox
-	settings   *settings
+	settings   *settings.Settings
 	around     surroundings
 	nodes      nodeView
 	namespaces namespaceView
@@ -48,7 +50,7 @@ type poolBook struct {
 }
 
 func newPoolBook(
-	o *outbox, s *settings, around surroundings, nodes nodeView, namespaces namespaceView, services serviceView, egress egressView,
+	o *outbox, s *settings.Settings, around surroundings, nodes nodeView, namespaces namespaceView, services serviceView, egress egressView,
 ) poolBook {
 	alive := &aliveBook{settings: s, nodes: nodes, hosting: map[string]string{}}
 	return poolBook{
@@ -63,7 +65,7 @@ func newPoolBook(
 
 // poolState is an AddressPool.
 type poolState struct {
-	object *addressPool
+	object *objects.AddressPool
 	usable []usableRange
 	wrong  string // what is wrong with some of it
 	silent string // ranges that no node can announce, if any
@@ -80,9 +82,9 @@ type holding struct {
 }
 
 // allocates says whether a Service's addresses come from pools.
-func (b *poolBook) allocates(s *service) bool {
-	return s != nil && !s.ignored && s.balancer.balances &&
-		(s.balancer.class == v1alpha1.PoolClass || s.balancer.class == "" && b.settings.allocateBalancers)
+func (b *poolBook) allocates(s *objects.Service) bool {
+	return s != nil && !s.Ignored && s.Balancer.Wanted &&
+		(s.Balancer.Class == v1alpha1.PoolClass || s.Balancer.Class == "" && b.settings.AllocateBalancers)
 }
 
 // announcer is the node whose gateway router answers for a load balancer's address on the nodes' network.
@@ -101,11 +103,11 @@ func (b *poolBook) announces(node string) []netip.Addr {
 func (b *poolBook) update(names []string, get lookup) {
 	others := false
 	for _, name := range names {
-		object, _ := get(objectKey{poolKind, name}).(*addressPool)
+		object, _ := get(objects.Key{Kind: objects.PoolKind, Name: name}).(*objects.AddressPool)
 		p := b.all[name]
 		// Its status alone is another: what Weft has written, or another hand.
-		if object != nil && p != nil && p.object.asks(&object.custom) {
-			if p.object.status != object.status {
+		if object != nil && p != nil && p.object.AsksTheSame(&object.Custom) {
+			if p.object.Status != object.Status {
 				p.noted = ""
 			}
 			p.object, b.recount[p] = object, struct{}{}
@@ -120,7 +122,7 @@ func (b *poolBook) update(names []string, get lookup) {
 			p = &poolState{}
 			b.all[name] = p
 		}
-		if p.object == nil || p.object.UID != object.UID || p.object.status != object.status {
+		if p.object == nil || p.object.UID != object.UID || p.object.Status != object.Status {
 			p.noted = ""
 		}
 		p.object = object
@@ -130,7 +132,7 @@ func (b *poolBook) update(names []string, get lookup) {
 	}
 }
 
-func (b *poolBook) labelsOf(namespace string) labelSet {
+func (b *poolBook) labelsOf(namespace string) objects.LabelSet {
 	set, _ := b.namespaces.labels(namespace)
 	return set
 }
@@ -150,7 +152,7 @@ func (b *poolBook) settle(services map[string]struct{}) {
 	turned := b.turned
 	b.turned = nil
 	for name := range services {
-		if s := b.services.at(name); s != nil && b.allocates(s.object) || b.of[name] != nil || s != nil && s.object != nil && s.object.balancer.ingress != "" {
+		if s := b.services.at(name); s != nil && b.allocates(s.object) || b.of[name] != nil || s != nil && s.object != nil && s.object.Balancer.Ingress != "" {
 			b.touched[name] = struct{}{}
 		}
 	}
@@ -199,19 +201,19 @@ func (b *poolBook) giveUp() {
 			}
 			delete(b.of, name)
 		}
-		if s == nil || s.object == nil || s.object.balancer.balances || s.object.balancer.ingress == "" {
+		if s == nil || s.object == nil || s.object.Balancer.Wanted || s.object.Balancer.Ingress == "" {
 			continue
 		}
 		b.left[name] = struct{}{}
-		if b.poolOf(s.object.balancer.ingress) {
-			b.note(annotation{serviceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
+		if b.poolOf(s.object.Balancer.Ingress) {
+			b.note(annotation{objects.ServiceKind, s.object.Namespace, s.object.Name, s.object.UID, statusKey, `{"loadBalancer":{"ingress":null}}`})
 		}
 	}
 }
 
 // poolOf says whether one of a status' addresses is a pool's.
 func (b *poolBook) poolOf(ingress string) bool {
-	for _, addr := range addrsOf(ingress) {
+	for _, addr := range objects.ParseAddrs(ingress) {
 		if b.inPool(addr) != nil {
 			return true
 		}
@@ -248,34 +250,34 @@ func (b *poolBook) hold(name string, addr netip.Addr) {
 }
 
 // confirm has a Service keep what it has, as its status says: the record of all terms.
-func (b *poolBook) confirm(name string, s *service) (problems []problem) {
+func (b *poolBook) confirm(name string, s *objects.Service) (problems []objects.Problem) {
 	h := b.of[name]
 	if h == nil {
 		h = &holding{}
 		b.of[name] = h
-		h.addresses = addrsOf(s.balancer.ingress)
+		h.addresses = objects.ParseAddrs(s.Balancer.Ingress)
 	}
-	wanted, _ := parseOnePerFamily(s.balancer.wish(), split(s.balancer.wanted))
+	wanted, _ := objects.ParseOnePerFamily(s.Balancer.Field(), objects.SplitAddrs(s.Balancer.Addresses))
 	var kept []netip.Addr
 	for _, addr := range h.addresses {
 		ask := slices.IndexFunc(wanted, func(a netip.Addr) bool { return a.Is4() == addr.Is4() })
 		holder, taken := b.held[addr]
 		switch {
-		case !s.balancer.has(addr.Is4()),
+		case !s.Balancer.Has(addr.Is4()),
 			ask >= 0 && wanted[ask] != addr && b.inPool(wanted[ask]) != nil,
 			slices.ContainsFunc(kept, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }):
 			b.unhold(name, addr)
 		case taken && holder != name:
-			problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressLost",
+			problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressLost",
 				"status.loadBalancer: its address %s is also that of Service %s, which is older; it gets another one", addr, holder))
 		default:
 			b.hold(name, addr)
 			kept = append(kept, addr)
 			if whose, reserved := b.reserved[addr]; reserved {
-				problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressTaken",
+				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressTaken",
 					"status.loadBalancer: its address %s is also %s; it keeps the address, but nobody announces it; remove the other one, or create the Service anew", addr, whose))
 			} else if b.inPool(addr) == nil {
-				problems = append(problems, problemf("Service", &s.ObjectMeta, "AddressOfNoPool",
+				problems = append(problems, objects.Problemf(objects.ServiceKind, &s.ObjectMeta, "AddressOfNoPool",
 					"status.loadBalancer: its address %s is in no AddressPool that is in force; it keeps the address, but nobody announces it; add it to an AddressPool's spec.ranges, or create the Service anew", addr))
 			}
 		}
@@ -312,9 +314,9 @@ func (b *poolBook) reshape() {
 }
 
 // relabel has those looked at again to whom a node's labels make a difference. Most make none.
-func (b *poolBook) relabel(n *nodeState, before, now labelSet) {
+func (b *poolBook) relabel(n *nodeState, before, now objects.LabelSet) {
 	for _, p := range b.order {
-		if p.object.nodes.Matches(before) != p.object.nodes.Matches(now) {
+		if p.object.Nodes.Matches(before) != p.object.Nodes.Matches(now) {
 			b.reselected[p] = struct{}{}
 		}
 	}

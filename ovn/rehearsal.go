@@ -9,13 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/weftnet/weft/models/api/v1alpha1"
+	"github.com/weftnet/weft/ovn/objects"
+	"github.com/weftnet/weft/ovn/settings"
 	"github.com/weftnet/weft/ovsdb"
 )
 
 // Rehearsal is a controller without a cluster: it is told of objects as events tell a real one, and says what the
 // Northbound would hold. It is not safe for use by several goroutines at once.
 type Rehearsal struct {
-	settings *settings
+	settings *settings.Settings
 	cluster  *cluster
 	objects  map[event]any
 	rows     map[ovsdb.Owner]ovsdb.Change
@@ -28,8 +30,8 @@ type Note struct {
 }
 
 // NewRehearsal begins without any object. No Northbound is dialled.
-func NewRehearsal(config Config) (*Rehearsal, error) {
-	s, err := config.settings()
+func NewRehearsal(config settings.Config) (*Rehearsal, error) {
+	s, err := config.Settings()
 	if err != nil {
 		return nil, err
 	}
@@ -103,14 +105,14 @@ func compareOwners(a, b ovsdb.Change) int {
 	return 0
 }
 
-func rehearsed(o runtime.Object) (k objectKey, trimmed any, err error) {
+func rehearsed(o runtime.Object) (k objects.Key, trimmed any, err error) {
 	switch o := o.(type) {
 	case *corev1.Service:
-		return offlineTrim(o, o, objectKey{kind: serviceKind})
+		return offlineTrim(o, o, objects.Key{Kind: objects.ServiceKind})
 	case *discoveryv1.EndpointSlice:
-		return offlineTrim(o, o, objectKey{kind: sliceKind})
+		return offlineTrim(o, o, objects.Key{Kind: objects.SliceKind})
 	case *v1alpha1.AddressPool:
-		return offlineCustom(o, o, poolKind)
+		return offlineCustom(o, o, objects.PoolKind)
 	}
 	return offlineObject(o)
 }

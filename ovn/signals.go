@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftnet/weft/ovn/northbound"
+	"github.com/weftnet/weft/ovn/objects"
 	"github.com/weftnet/weft/ovsdb"
 )
 
@@ -102,9 +104,10 @@ func wait(e event) time.Duration {
 // again is the event by which an owner's rows are made again that were refused, or changed by another hand. An event
 // of an object whose status Weft writes may be of that status alone, and does not have them made again.
 func again(owner ovsdb.Owner, e event) event {
-	if k, ok := e.(objectKey); ok {
-		switch k.kind {
-		case egressKind, networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind:
+	if k, ok := e.(objects.Key); ok {
+		switch k.Kind {
+		case objects.EgressKind, objects.NetworkPolicyKind,
+			objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind:
 			return signal{rowsSignal, string(owner)}
 		}
 	}
@@ -114,15 +117,15 @@ func again(owner ovsdb.Owner, e event) event {
 // ownerEvent is the event that asks for an owner's rows. It is nil for owners that this version of Weft does not know.
 func ownerEvent(owner ovsdb.Owner) event {
 	switch owner {
-	case clusterOwner:
+	case northbound.ClusterOwner:
 		return signal{what: topologySignal}
-	case gatewayOwner:
+	case northbound.GatewayOwner:
 		return signal{what: sharedGatewaySignal}
-	case egressNodesOwner:
+	case northbound.EgressNodesOwner:
 		return signal{what: egressNodesSignal}
-	case livenessOwner:
+	case northbound.LivenessOwner:
 		return signal{what: livenessPortsSignal}
-	case policiesOwner:
+	case northbound.PoliciesOwner:
 		return signal{what: policiesSignal}
 	}
 	word, name, _ := strings.Cut(string(owner), "/")
@@ -138,13 +141,13 @@ func ownerEvent(owner ovsdb.Owner) event {
 }
 
 // ownerKey names the object that a row's owner stands for. It is false for owners that are no object's.
-func ownerKey(owner ovsdb.Owner) (k objectKey, ok bool) {
+func ownerKey(owner ovsdb.Owner) (k objects.Key, ok bool) {
 	word, name, _ := strings.Cut(string(owner), "/")
-	for _, kind := range []kind{nodeKind, podKind, serviceKind, egressKind,
-		networkPolicyKind, clusterPolicyKind, adminPolicyKind, baselinePolicyKind} {
+	for _, kind := range []objects.Kind{objects.NodeKind, objects.PodKind, objects.ServiceKind, objects.EgressKind,
+		objects.NetworkPolicyKind, objects.ClusterPolicyKind, objects.AdminPolicyKind, objects.BaselinePolicyKind} {
 		if kind.String() == word {
-			return objectKey{kind, name}, true
+			return objects.Key{Kind: kind, Name: name}, true
 		}
 	}
-	return objectKey{kind: kinds}, false
+	return objects.Key{Kind: objects.Kinds}, false
 }

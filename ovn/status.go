@@ -2,6 +2,7 @@ package ovn
 
 import (
 	"encoding/json"
+	"github.com/weftnet/weft/ovn/objects"
 	"reflect"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func (a annotation) statusPatch(now time.Time) []byte {
 
 // noteStatus has an object's status written where it is not what it shall be. noted is what was asked
 // for last.
-func (out *outbox) noteStatus(k kind, o *custom, status map[string]any, noted *string) {
+func (out *outbox) noteStatus(k objects.Kind, o *objects.Custom, status map[string]any, noted *string) {
 	text, err := json.Marshal(status)
 	if err != nil { // numbers, strings and conditions
 		panic(err)
@@ -42,7 +43,7 @@ func (out *outbox) noteStatus(k kind, o *custom, status map[string]any, noted *s
 			delete(want, field)
 		}
 	}
-	if !asked && json.Unmarshal([]byte(o.status), &have) == nil && reflect.DeepEqual(want, have) {
+	if !asked && json.Unmarshal([]byte(o.Status), &have) == nil && reflect.DeepEqual(want, have) {
 		return
 	}
 	out.note(annotation{k, "", o.Name, o.UID, statusKey, string(text)})

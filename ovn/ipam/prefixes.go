@@ -1,4 +1,4 @@
-package ovn
+package ipam
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// family finds the prefix of addr's address family.
-func family(list []netip.Prefix, addr netip.Addr) *netip.Prefix {
+// Family finds the prefix of addr's address family.
+func Family(list []netip.Prefix, addr netip.Addr) *netip.Prefix {
 	for i := range list {
 		if list[i].Addr().Is4() == addr.Is4() {
 			return &list[i]
@@ -19,10 +19,10 @@ func family(list []netip.Prefix, addr netip.Addr) *netip.Prefix {
 	return nil
 }
 
-// hostBits is the number of bits that tell a prefix's addresses apart.
-func hostBits(p netip.Prefix) int { return p.Addr().BitLen() - p.Bits() }
+// HostBits is the number of bits that tell a prefix's addresses apart.
+func HostBits(p netip.Prefix) int { return p.Addr().BitLen() - p.Bits() }
 
-func join[T fmt.Stringer](list []T) string {
+func Join[T fmt.Stringer](list []T) string {
 	words := make([]string, len(list))
 	for i, v := range list {
 		words[i] = v.String()
@@ -30,8 +30,8 @@ func join[T fmt.Stringer](list []T) string {
 	return strings.Join(words, ",")
 }
 
-// nth is the n-th address of a prefix, from 0.
-func nth(p netip.Prefix, n uint64) netip.Addr {
+// Nth is the n-th address of a prefix, from 0.
+func Nth(p netip.Prefix, n uint64) netip.Addr {
 	b := p.Masked().Addr().As16()
 	low := binary.BigEndian.Uint64(b[8:])
 	binary.BigEndian.PutUint64(b[8:], low+n)
@@ -42,8 +42,8 @@ func nth(p netip.Prefix, n uint64) netip.Addr {
 	return addr
 }
 
-// offset is addr's place in p; ok is false when it is outside, or further than 64 bits can say.
-func offset(p netip.Prefix, addr netip.Addr) (n uint64, ok bool) {
+// Offset is addr's place in p; ok is false when it is outside, or further than 64 bits can say.
+func Offset(p netip.Prefix, addr netip.Addr) (n uint64, ok bool) {
 	if !p.Contains(addr) {
 		return 0, false
 	}
@@ -54,8 +54,8 @@ func offset(p netip.Prefix, addr netip.Addr) (n uint64, ok bool) {
 	return binary.BigEndian.Uint64(at[8:]) - binary.BigEndian.Uint64(base[8:]), true
 }
 
-// lastOf is a prefix's last address.
-func lastOf(p netip.Prefix) netip.Addr {
+// LastOf is a prefix's last address.
+func LastOf(p netip.Prefix) netip.Addr {
 	bytes := p.Masked().Addr().AsSlice()
 	for bit := p.Bits(); bit < 8*len(bytes); bit++ {
 		bytes[bit/8] |= 1 << (7 - bit%8)
@@ -64,8 +64,8 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return addr
 }
 
-// disjoint sorts ranges, IPv4 first, and drops those that are part of another.
-func disjoint(list []netip.Prefix) []netip.Prefix {
+// Disjoint sorts ranges, IPv4 first, and drops those that are part of another.
+func Disjoint(list []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(list, func(a, b netip.Prefix) int {
 		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 	})
@@ -78,25 +78,25 @@ func disjoint(list []netip.Prefix) []netip.Prefix {
 	return kept
 }
 
-// firsts are the first address of each family, by which pods leave.
-func firsts(all []netip.Prefix) (list []netip.Prefix) {
+// Firsts are the first address of each family, by which pods leave.
+func Firsts(all []netip.Prefix) (list []netip.Prefix) {
 	for _, p := range all {
-		if *family(all, p.Addr()) == p {
+		if *Family(all, p.Addr()) == p {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// family2 is the place of an address family in a pair.
-func family2(ipv4 bool) int {
+// FamilyIndex is the place of an address family in a pair.
+func FamilyIndex(ipv4 bool) int {
 	if ipv4 {
 		return 0
 	}
 	return 1
 }
 
-func texts[T interface{ String() string }](list []T) []string {
+func Texts[T interface{ String() string }](list []T) []string {
 	words := make([]string, len(list))
 	for i, v := range list {
 		words[i] = v.String()
